@@ -1,0 +1,299 @@
+//! The public handle of a connection to ZooKeeper, and how it is built.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+use crate::acl::{Acl, Permissions};
+use crate::error::{Error, Result};
+use crate::hosts::HostList;
+use crate::session::{ClientState, Config, ConnectionEvent, Secret, Session, Stats};
+
+/// What a client asks for unless told otherwise.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most that the protocol can carry: milliseconds in 31 bits.
+const MOST_MILLIS: u128 = i32::MAX as u128;
+/// A request of 1 MB makes a server drop the connection (`jute.maxbuffer`).
+const MOST_IDENTITY: usize = 16 * 1024;
+
+/// A client of a ZooKeeper ensemble: the source of locks. A cheap clone of one shared connection
+/// that reconnects by itself.
+///
+/// # When it ends
+/// [`close`](Client::close), or the last clone, lock and guard dropped, ends the session, and with
+/// it every hold. A process that exits without it leaves that to the servers, which end the
+/// session one session timeout later.
+///
+/// # Example
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolock::{Client, DistributedLock};
+///
+/// # fn main() -> zoolock::Result<()> {
+/// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/my-app", Duration::from_secs(10))?;
+/// let lock = DistributedLock::new(&client, "/locks/nightly-report")?;
+/// let guard = lock.acquire()?;
+/// println!("held, with fencing token {}", guard.fencing_token()?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// Ends the session when the last user is gone. The library's own threads do not have it.
+struct Handle {
+    session: Arc<Session>,
+    identity: Option<String>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.session.shut_down();
+    }
+}
+
+impl Client {
+    /// Connects to a comma-separated list of `host:port` with an optional chroot, for example
+    /// `"a:2181,[::1]:2182/chroot"`. The port defaults to 2181.
+    ///
+    /// Blocks until a server has answered, for at most `session_timeout`. Fails sooner if every
+    /// server of the list was tried and none will do.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a malformed list or timeout, [`Error::Connect`] with what
+    /// each server said.
+    pub fn connect(hosts: &str, session_timeout: Duration) -> Result<Client> {
+        Client::builder(hosts)
+            .session_timeout(session_timeout)
+            .connect()
+    }
+
+    /// A client with more settings.
+    pub fn builder(hosts: &str) -> ClientBuilder {
+        ClientBuilder {
+            hosts: hosts.to_owned(),
+            session_timeout: SESSION_TIMEOUT,
+            connect_timeout: None,
+            auth: Vec::new(),
+            acl: Acl::open(),
+            identity: None,
+        }
+    }
+
+    /// The state of the connection. No I/O, never blocks.
+    #[must_use]
+    pub fn state(&self) -> ClientState {
+        self.session().state()
+    }
+
+    /// The session timeout as the server gives it: servers keep what is asked for between their
+    /// own bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks).
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.session().timeout()
+    }
+
+    /// A channel of the connection's changes from now on. It is disconnected when the client is
+    /// closed. Up to 256 unread events are kept, later ones are dropped.
+    #[must_use]
+    pub fn subscribe(&self) -> Receiver<ConnectionEvent> {
+        self.session().subscribe()
+    }
+
+    /// Counts since the client was made. No I/O.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.session().stats()
+    }
+
+    /// Ends the session: every lock still held is lost with
+    /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed), every waiting call returns
+    /// [`Error::Closed`], and so do all later ones. Closing twice is fine.
+    ///
+    /// Blocks until the servers have ended the session, so that others can hold its locks, or for
+    /// at most one session timeout.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] if the servers could not be told. They end the session by themselves,
+    /// at most one session timeout after they last heard of it.
+    pub fn close(&self) -> Result<()> {
+        let session = self.session();
+        let after = session.timeout();
+        session.shut_down();
+        if session.await_end(after) {
+            return Ok(());
+        }
+        let what = "confirmed end of the session";
+        Err(Error::Timeout { what, after })
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.handle.session
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.session().is_closed() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
+    }
+
+    /// What the nodes of the calling thread say of their maker.
+    pub(crate) fn identity(&self) -> Arc<str> {
+        if let Some(identity) = &self.handle.identity {
+            return Arc::from(identity.as_str());
+        }
+        let thread = thread::current();
+        let thread = match thread.name() {
+            Some(name) => name.to_owned(),
+            None => format!("{:?}", thread.id()),
+        };
+        Arc::from(format!("{}/{}/{thread}", host(), std::process::id()))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Client").field(self.session()).finish()
+    }
+}
+
+/// Settings of a [`Client`]; made by [`Client::builder`].
+#[derive(Clone)]
+#[must_use = "does nothing until connect()"]
+pub struct ClientBuilder {
+    hosts: String,
+    session_timeout: Duration,
+    connect_timeout: Option<Duration>,
+    auth: Vec<(String, Secret)>,
+    acl: Acl,
+    identity: Option<String>,
+}
+
+impl ClientBuilder {
+    /// How long the servers keep the session, and with it the locks, of a client that they do not
+    /// hear of. Default: 10 s. Three server ticks or more are recommended (6 s at the default
+    /// tick of 2 s); below two, leases are not safe.
+    pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// How long [`connect`](ClientBuilder::connect) may take. Default: the session timeout.
+    pub fn connect_timeout(mut self, timeout: Duration) -> ClientBuilder {
+        self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// Credentials, given to every server that the client connects to; for scheme `digest` the
+    /// secret is `user:password`. May be called several times. Default: none.
+    pub fn auth(mut self, scheme: impl Into<String>, secret: impl Into<Vec<u8>>) -> ClientBuilder {
+        self.auth.push((scheme.into(), Secret(secret.into())));
+        self
+    }
+
+    /// The access control list of the nodes that the client makes. Default: [`Acl::open`].
+    pub fn acl(mut self, acl: Acl) -> ClientBuilder {
+        self.acl = acl;
+        self
+    }
+
+    /// What the client's nodes say of their maker, for people who look. Default:
+    /// `<host>/<process id>/<thread>`.
+    pub fn identity(mut self, who: impl Into<String>) -> ClientBuilder {
+        self.identity = Some(who.into());
+        self
+    }
+
+    /// Connects. Blocks for at most the connect timeout.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] that names the setting which is not usable, [`Error::Connect`]
+    /// with what each server said.
+    pub fn connect(self) -> Result<Client> {
+        let hosts = HostList::parse(&self.hosts).map_err(|reason| invalid("host list", reason))?;
+        check_timeout("session timeout", self.session_timeout)?;
+        let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
+        check_timeout("connect timeout", connect_timeout)?;
+        check_acl(&self.acl, &self.auth)?;
+        let identity = self.identity;
+        if identity
+            .as_ref()
+            .is_some_and(|who| who.len() > MOST_IDENTITY)
+        {
+            let reason = format!("it is longer than {MOST_IDENTITY} bytes");
+            return Err(invalid("identity", reason));
+        }
+        let session = Session::start(Config {
+            hosts,
+            timeout: self.session_timeout,
+            connect_timeout,
+            auth: self.auth,
+            acl: Config::acl(&self.acl),
+        })?;
+        let handle = Arc::new(Handle { session, identity });
+        Ok(Client { handle })
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("hosts", &self.hosts)
+            .field("session_timeout", &self.session_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
+    let reason = reason.into();
+    Error::InvalidArgument { what, reason }
+}
+
+fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
+    match timeout.as_millis() {
+        0 => Err(invalid(
+            what,
+            format!("{timeout:?} is less than a millisecond"),
+        )),
+        millis if millis > MOST_MILLIS => {
+            let reason = format!("{timeout:?} is more than ZooKeeper can carry (24.8 days)");
+            Err(invalid(what, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A list that lets nobody take part would only show when a lease cannot be renewed.
+fn check_acl(acl: &Acl, auth: &[(String, Secret)]) -> Result<()> {
+    let contends = |(permissions, _, _): &(Permissions, String, String)| {
+        permissions.contains(Permissions::CONTEND)
+    };
+    if !acl.entries.iter().any(contends) {
+        let reason = "no entry has READ, WRITE, CREATE and DELETE, which a lock's owner needs";
+        return Err(invalid("ACL", reason));
+    }
+    let creator = acl.entries.iter().any(|(_, scheme, _)| scheme == "auth");
+    if creator && auth.is_empty() {
+        let reason = "scheme \"auth\" means the creator's credentials, and none were given";
+        return Err(invalid("ACL", reason));
+    }
+    Ok(())
+}
+
+/// The name of this machine, as far as the standard library can find out.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    let name = name.or_else(|| std::env::var("COMPUTERNAME").ok());
+    let name = name.map(|name| name.trim().to_owned());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "localhost".to_owned())
+}

@@ -1,0 +1,182 @@
+//! The methods that every exclusive lock type has, written once: the types differ in who owns the
+//! hold, which is a setting of [`TwoLevel`](crate::two_level::TwoLevel).
+
+/// Implements them, and [`Lock`](crate::Lock), for a type whose `.inner` is an `Arc<TwoLevel>`.
+/// `$guard` is what its `acquire` returns.
+macro_rules! exclusive_methods {
+    ($lock:ident, $guard:ty) => {
+        impl $lock {
+            /// The lock's path.
+            #[must_use]
+            pub fn path(&self) -> &str {
+                self.inner.path()
+            }
+
+            /// Locks, waiting for as long as it takes, also for a connection.
+            ///
+            /// # Errors
+            /// [`Cancelled`](crate::Error::Cancelled), [`Closed`](crate::Error::Closed),
+            /// [`Denied`](crate::Error::Denied), [`Limit`](crate::Error::Limit), and what the
+            /// type's documentation adds.
+            pub fn lock(&self) -> $crate::Result<()> {
+                self.get($crate::two_level::Patience::Until(None)).map(drop)
+            }
+
+            /// Locks if nobody else holds the lock, in this process or another. Waits for the
+            /// servers' answers only, for at most a third of the session timeout.
+            ///
+            /// # Errors
+            /// As [`lock`](Self::lock); and [`Disconnected`](crate::Error::Disconnected) if it is
+            /// not known whether the lock is free.
+            pub fn try_lock(&self) -> $crate::Result<bool> {
+                let got = self.get($crate::two_level::Patience::Try)?;
+                Ok(got.is_some())
+            }
+
+            /// Locks, waiting for `timeout` at most, connection and all. A timeout that the clock
+            /// cannot hold is none; zero is [`try_lock`](Self::try_lock).
+            ///
+            /// # Errors
+            /// As [`try_lock_until`](Self::try_lock_until).
+            pub fn try_lock_for(&self, timeout: std::time::Duration) -> $crate::Result<bool> {
+                $crate::Lock::try_lock_for(self, timeout)
+            }
+
+            /// Locks, waiting until `deadline` at most, connection and all. False if somebody
+            /// else was ahead until then.
+            ///
+            /// # Errors
+            /// As [`lock`](Self::lock); and [`Disconnected`](crate::Error::Disconnected) if it is
+            /// not known by then whether the lock is free.
+            pub fn try_lock_until(&self, deadline: std::time::Instant) -> $crate::Result<bool> {
+                let got = self.get($crate::two_level::Patience::Until(Some(deadline)))?;
+                Ok(got.is_some())
+            }
+
+            /// Unlocks once. Waits for the answer for at most a third of the session timeout;
+            /// what has no answer by then is done in the background.
+            ///
+            /// # Errors
+            /// [`Lost`](crate::Error::Lost) if the hold was lost: nothing of anybody else's was
+            /// touched, and the lock can be used again. [`NotHeld`](crate::Error::NotHeld), and
+            /// what the type's documentation adds.
+            pub fn unlock(&self) -> $crate::Result<()> {
+                self.inner.release(None)
+            }
+
+            /// Locks until the returned guard is dropped; waits like [`lock`](Self::lock).
+            ///
+            /// # Errors
+            /// As [`lock`](Self::lock).
+            pub fn acquire(&self) -> $crate::Result<$guard> {
+                let got = self.get($crate::two_level::Patience::Until(None))?;
+                // Without a deadline there is no coming back without the lock.
+                let path = || self.path().to_owned();
+                let seat = got.ok_or_else(|| $crate::Error::NotHeld { path: path() })?;
+                Ok(self.inner.guard(seat))
+            }
+
+            /// Like [`try_lock`](Self::try_lock), with a guard.
+            ///
+            /// # Errors
+            /// As [`try_lock`](Self::try_lock).
+            pub fn try_acquire(&self) -> $crate::Result<Option<$guard>> {
+                let got = self.get($crate::two_level::Patience::Try)?;
+                Ok(got.map(|seat| self.inner.guard(seat)))
+            }
+
+            /// Like [`try_lock_for`](Self::try_lock_for), with a guard.
+            ///
+            /// # Errors
+            /// As [`try_lock_for`](Self::try_lock_for).
+            pub fn try_acquire_for(
+                &self,
+                timeout: std::time::Duration,
+            ) -> $crate::Result<Option<$guard>> {
+                match std::time::Instant::now().checked_add(timeout) {
+                    Some(deadline) => self.try_acquire_until(deadline),
+                    None => self.acquire().map(Some),
+                }
+            }
+
+            /// Like [`try_lock_until`](Self::try_lock_until), with a guard.
+            ///
+            /// # Errors
+            /// As [`try_lock_until`](Self::try_lock_until).
+            pub fn try_acquire_until(
+                &self,
+                deadline: std::time::Instant,
+            ) -> $crate::Result<Option<$guard>> {
+                let got = self.get($crate::two_level::Patience::Until(Some(deadline)))?;
+                Ok(got.map(|seat| self.inner.guard(seat)))
+            }
+
+            /// Is the lock held, by the calling thread where a thread owns it? Reads the clocks;
+            /// no I/O, never blocks.
+            #[must_use]
+            pub fn is_held(&self) -> bool {
+                self.hold().is_some_and(|hold| hold.is_held())
+            }
+
+            /// The hold of the calling thread, or of the object where any thread may unlock: for
+            /// token, loss and state after `lock()`. A lost hold is still there, until the
+            /// unlock that reports it.
+            #[must_use]
+            pub fn hold(&self) -> Option<$crate::Hold> {
+                self.inner.hold()
+            }
+
+            /// Wakes the threads that wait on this object or a clone of it: their calls return
+            /// [`Cancelled`](crate::Error::Cancelled), and their nodes are deleted. Calls that
+            /// come later are not affected.
+            pub fn cancel_waiters(&self) {
+                self.inner.cancel_waiters();
+            }
+
+            fn get(
+                &self,
+                patience: $crate::two_level::Patience,
+            ) -> $crate::Result<Option<std::sync::Arc<$crate::session::Seat>>> {
+                self.inner.acquire(patience)
+            }
+        }
+
+        impl $crate::Lock for $lock {
+            fn path(&self) -> &str {
+                $lock::path(self)
+            }
+
+            fn lock(&self) -> $crate::Result<()> {
+                $lock::lock(self)
+            }
+
+            fn try_lock(&self) -> $crate::Result<bool> {
+                $lock::try_lock(self)
+            }
+
+            fn try_lock_until(&self, deadline: std::time::Instant) -> $crate::Result<bool> {
+                $lock::try_lock_until(self, deadline)
+            }
+
+            fn unlock(&self) -> $crate::Result<()> {
+                $lock::unlock(self)
+            }
+
+            fn is_held(&self) -> bool {
+                $lock::is_held(self)
+            }
+
+            fn holds(&self) -> Vec<$crate::Hold> {
+                self.hold().into_iter().collect()
+            }
+        }
+
+        impl From<$lock> for Box<dyn $crate::Lock> {
+            fn from(lock: $lock) -> Box<dyn $crate::Lock> {
+                Box::new(lock)
+            }
+        }
+    };
+}
+
+pub(crate) use exclusive_methods;

@@ -1,0 +1,334 @@
+//! The one waiting loop: from a claim to a held seat. It knows the protocol of the queue (create,
+//! list, decide, watch the one ahead, list again) and nothing of what a lock means.
+
+use std::sync::Arc;
+
+use crossbeam_channel::select_biased;
+use log::debug;
+
+use crate::error::{Error, Result};
+use crate::node::{self, Child, Own, Standing};
+use crate::session::{Claim, Connection, Failure, Grant, Make, Seat, Session, Until, Wire};
+use crate::watch::Listening;
+
+/// How a seat's own node stands in its queue.
+enum Step {
+    /// First. The name of the node.
+    Granted(String),
+    /// Behind another one, which is watched for as long as this is kept; without a watch if it
+    /// was not asked for.
+    Behind(Option<Listening>),
+    /// Somebody deleted the node.
+    Gone(String),
+}
+
+/// Gives the seat up unless it was granted: also when a caller unwinds.
+struct Waiter<'a> {
+    session: &'a Arc<Session>,
+    seat: Option<Arc<Seat>>,
+}
+
+impl Waiter<'_> {
+    fn granted(mut self) -> Option<Arc<Seat>> {
+        self.seat.take()
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if let Some(seat) = self.seat.take() {
+            self.session.give_up(&seat);
+        }
+    }
+}
+
+/// Queues and waits. None if the deadline came while another contender was ahead.
+pub(crate) fn acquire(
+    session: &Arc<Session>,
+    claim: Claim,
+    until: &Until,
+) -> Result<Option<Arc<Seat>>> {
+    let path = claim.directory.clone();
+    let seat = session.seat(claim)?;
+    let waiter = Waiter {
+        session,
+        seat: Some(Arc::clone(&seat)),
+    };
+    loop {
+        let connection = session.await_live(path.as_str(), until)?;
+        match wait(session, &seat, &connection, until) {
+            Ok(Outcome::Held) => return Ok(waiter.granted()),
+            Ok(Outcome::Busy) => return Ok(None),
+            Ok(Outcome::Deadlock) => {
+                let path = path.as_str().to_owned();
+                return Err(Error::WouldDeadlock { path });
+            }
+            Err(Failure::Dead) => debug!(target: "zoolock::queue", "{path}: connection lost"),
+            Err(failure) => return Err(session.error(path.as_str(), failure)),
+        }
+    }
+}
+
+/// Looks, and queues only if nobody is ahead. Waits for answers only, for a third of the session
+/// timeout.
+pub(crate) fn try_acquire(session: &Arc<Session>, claim: Claim) -> Result<Option<Arc<Seat>>> {
+    let path = claim.directory.clone();
+    let disconnected = || Error::Disconnected {
+        path: path.as_str().to_owned(),
+    };
+    if session.is_closed() {
+        return Err(Error::Closed);
+    }
+    let connection = session.live().ok_or_else(disconnected)?;
+    let until = Until::within(connection.timeout() / 3);
+    let seat = session.seat(claim)?;
+    let waiter = Waiter {
+        session,
+        seat: Some(Arc::clone(&seat)),
+    };
+    match attempt(session, &seat, &connection, &until) {
+        Ok(true) => Ok(waiter.granted()),
+        Ok(false) => Ok(None),
+        Err(failure) => Err(session.error(path.as_str(), failure)),
+    }
+}
+
+fn attempt(
+    session: &Arc<Session>,
+    seat: &Arc<Seat>,
+    connection: &Arc<Connection>,
+    until: &Until,
+) -> Result<bool, Failure> {
+    loop {
+        let (tried, on) = (Job::new(session, seat), Arc::clone(connection));
+        let step = connection.call(until, move |wire| match tried.is_vacant(wire)? {
+            true => tried.enter(wire, &on, false),
+            false => Ok(Step::Behind(None)),
+        })?;
+        match step {
+            Step::Behind(_) => return Ok(false),
+            Step::Gone(name) => seat.strike(&name),
+            Step::Granted(name) => match session.grant(seat, connection, &name, until)? {
+                Grant::Held => return Ok(true),
+                Grant::NodeGone => seat.strike(&name),
+            },
+        }
+    }
+}
+
+/// How waiting on one connection ended.
+enum Outcome {
+    Held,
+    /// The deadline came, and another contender was ahead.
+    Busy,
+    /// The one ahead is the calling thread's own.
+    Deadlock,
+}
+
+/// Queues on one connection and waits there.
+fn wait(
+    session: &Arc<Session>,
+    seat: &Arc<Seat>,
+    connection: &Arc<Connection>,
+    until: &Until,
+) -> Result<Outcome, Failure> {
+    let mut seen_ahead = false;
+    let mut step = enter(session, seat, connection, until)?;
+    loop {
+        let looked = match step {
+            Step::Granted(name) => match session.grant(seat, connection, &name, until)? {
+                Grant::Held => return Ok(Outcome::Held),
+                Grant::NodeGone => again(session, seat, connection, until, &name),
+            },
+            Step::Gone(name) => again(session, seat, connection, until, &name),
+            Step::Behind(listening) => {
+                seen_ahead = true;
+                if session.holds_here(seat.claim()) {
+                    return Ok(Outcome::Deadlock);
+                }
+                if !wait_for_change(seat, connection, until)? {
+                    return Ok(Outcome::Busy);
+                }
+                drop(listening);
+                let looker = Job::new(session, seat);
+                connection.call(until, move |wire| looker.look(wire, true))
+            }
+        };
+        step = match looked {
+            Err(Failure::Deadline) if seen_ahead && !connection.is_dead() => {
+                return Ok(Outcome::Busy);
+            }
+            looked => looked?,
+        };
+    }
+}
+
+/// The node is gone: queue again with a new one.
+fn again(
+    session: &Arc<Session>,
+    seat: &Arc<Seat>,
+    connection: &Arc<Connection>,
+    until: &Until,
+    name: &str,
+) -> Result<Step, Failure> {
+    debug!(target: "zoolock::queue", "{}: {name} was deleted, queueing again", seat.path());
+    seat.strike(name);
+    enter(session, seat, connection, until)
+}
+
+fn enter(
+    session: &Arc<Session>,
+    seat: &Arc<Seat>,
+    connection: &Arc<Connection>,
+    until: &Until,
+) -> Result<Step, Failure> {
+    let (job, on) = (Job::new(session, seat), Arc::clone(connection));
+    let left_behind = seat.start_over(session.garbage());
+    connection.call(until, move |wire| {
+        // What is left on an earlier connection would stand before the new node.
+        for id in left_behind {
+            if let Err(Failure::Dead) = job.session.garbage().delete(wire, &id) {
+                return Err(Failure::Dead);
+            }
+        }
+        job.enter(wire, &on, true)
+    })
+}
+
+/// Waits until the place in the queue may have changed. False at the deadline.
+fn wait_for_change(seat: &Seat, connection: &Connection, until: &Until) -> Result<bool, Failure> {
+    let expiry = until.expiry();
+    select_biased! {
+        recv(connection.died()) -> _ => Err(Failure::Dead),
+        recv(seat.wake().1) -> _ => Ok(true),
+        recv(until.cancelled) -> _ => Err(Failure::Cancelled),
+        recv(expiry) -> _ => Ok(false),
+    }
+}
+
+/// The part of the loop that runs on a worker thread.
+struct Job {
+    session: Arc<Session>,
+    seat: Arc<Seat>,
+}
+
+impl Job {
+    fn new(session: &Arc<Session>, seat: &Arc<Seat>) -> Job {
+        Job {
+            session: Arc::clone(session),
+            seat: Arc::clone(seat),
+        }
+    }
+
+    fn is_vacant(&self, wire: &Wire<'_>) -> Result<bool, Failure> {
+        match self.children(wire) {
+            Ok(children) => Ok(node::vacant(self.seat.claim().kind, &children)),
+            Err(failure) if failure.is_no_node() => Ok(true),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Creates a node, making the directory if need be, and looks how it stands.
+    fn enter(&self, wire: &Wire<'_>, on: &Arc<Connection>, watch: bool) -> Result<Step, Failure> {
+        loop {
+            match self.create(wire, on) {
+                Ok(()) => return self.look(wire, watch),
+                Err(failure) if failure.is_no_node() => wire.make_directories(self.seat.path())?,
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    fn create(&self, wire: &Wire<'_>, on: &Arc<Connection>) -> Result<(), Failure> {
+        let (seat, garbage) = (&self.seat, self.session.garbage());
+        let claim = seat.claim();
+        let id = seat.enter(on).ok_or(Failure::Cancelled)?;
+        let path = claim
+            .directory
+            .child(&node::new_name_prefix(&id, claim.kind));
+        let made = match wire.create(&path, claim.identity.as_bytes(), Make::Contender) {
+            Ok(made) => made,
+            Err(Failure::Dead) => return Err(Failure::Dead),
+            Err(failure) => {
+                seat.strike(&id);
+                garbage.never_was(&id);
+                return Err(failure);
+            }
+        };
+        let name = made.rsplit('/').next().unwrap_or_default();
+        if !node::carries(name, &id) {
+            // Answers have got out of step with requests: nothing here can be believed.
+            on.mixed_up();
+            return Err(Failure::Dead);
+        }
+        if seat.entered(&id, name) {
+            return Ok(());
+        }
+        // Nobody waits any more; the node is on the garbage list without its name.
+        garbage.created(&id, name);
+        let _ = garbage.delete(wire, &id);
+        Err(Failure::Cancelled)
+    }
+
+    /// Lists and decides; watches the one ahead. Lists again if that is gone by then.
+    fn look(&self, wire: &Wire<'_>, watch: bool) -> Result<Step, Failure> {
+        loop {
+            // Before the list: a signal that comes later must not be lost.
+            while self.seat.wake().1.try_recv().is_ok() {}
+            let (own, _) = self.seat.own().ok_or(Failure::Cancelled)?;
+            let ahead = match self.standing(wire, &own)? {
+                Standing::Granted => return Ok(Step::Granted(own)),
+                Standing::Gone => return Ok(Step::Gone(own)),
+                Standing::Behind(_) if !watch => return Ok(Step::Behind(None)),
+                Standing::Behind(ahead) => ahead,
+                Standing::NeedsCzxid(_) => continue,
+            };
+            let path = self.seat.claim().directory.child(&ahead);
+            let sender = self.seat.wake().0.clone();
+            let listening = wire
+                .connection()
+                .watches()
+                .listen(wire.full(&path), sender, 0);
+            match wire.data(&path, true) {
+                Ok(_) => return Ok(Step::Behind(Some(listening))),
+                Err(failure) if failure.is_no_node() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// `NeedsCzxid` if a node vanished while its czxid was wanted.
+    fn standing(&self, wire: &Wire<'_>, own: &str) -> Result<Standing, Failure> {
+        let mut children = match self.children(wire) {
+            Ok(children) => children,
+            Err(failure) if failure.is_no_node() => return Ok(Standing::Gone),
+            Err(failure) => return Err(failure),
+        };
+        let (kind, own) = (
+            self.seat.claim().kind,
+            Own {
+                current: own,
+                others: &[],
+            },
+        );
+        let standing = node::decide(kind, &children, &own);
+        let Standing::NeedsCzxid(names) = &standing else {
+            return Ok(standing);
+        };
+        for child in children.iter_mut().filter(|c| names.contains(&c.name)) {
+            let path = self.seat.claim().directory.child(&child.name);
+            child.czxid = match wire.data(&path, false) {
+                Ok((_, stat)) => Some(stat.czxid),
+                Err(failure) if failure.is_no_node() => return Ok(standing),
+                Err(failure) => return Err(failure),
+            };
+        }
+        Ok(node::decide(kind, &children, &own))
+    }
+
+    fn children(&self, wire: &Wire<'_>) -> Result<Vec<Child>, Failure> {
+        let names = wire.children(self.seat.path())?;
+        let child = |name| Child { name, czxid: None };
+        Ok(names.into_iter().map(child).collect())
+    }
+}

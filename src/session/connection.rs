@@ -1,0 +1,451 @@
+//! One handle of the `zookeeper` crate, to one address, from open until the first sign of
+//! trouble. Then it is dead for ever: the crate's own reconnect replaces expired sessions without
+//! a word, forgets watches and authentication, and may end a live session for good.
+
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded, never, select_biased};
+use log::warn;
+use parking_lot::Mutex;
+use zookeeper::{Acl, WatchedEvent, ZkError, ZkState, ZooKeeper};
+
+use super::Config;
+use super::alarm::Alarm;
+use super::lease::Lease;
+use super::vitals::{Pulse, Verdict, Vitals};
+use super::wire::Wire;
+use super::workers::{Workers, spawn};
+use crate::clock::Moment;
+use crate::signal::{Ended, Signal};
+use crate::watch::Watches;
+
+/// Request numbers are 32-bit, and -1 means a watch event: a handle past 2^32 requests gives
+/// every answer to the wrong caller. Retired from here on when nothing is held ..
+const REQUESTS_SOFT: u64 = (1 << 31) - (1 << 20);
+/// .. and from here on in any case.
+const REQUESTS_HARD: u64 = (1 << 32) - (1 << 20);
+
+/// Why a request has no result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Failure {
+    /// The connection is dead. Whether the request was carried out is not known.
+    Dead,
+    /// The server answered, with this error.
+    Refused(ZkError),
+    /// The caller's deadline came first. The request may still be carried out.
+    Deadline,
+    /// The caller was cancelled. The request may still be carried out.
+    Cancelled,
+}
+
+impl Failure {
+    pub(crate) fn is_no_node(self) -> bool {
+        self == Failure::Refused(ZkError::NoNode)
+    }
+}
+
+/// What ended a connection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Cause {
+    /// The crate left the state Connected.
+    Cut,
+    /// A request failed as requests do on a broken connection.
+    Failed(ZkError),
+    /// A request was without an answer for too long.
+    Silent(Duration),
+    /// A malformed answer made the crate panic.
+    Malformed,
+    /// No thread could be started.
+    NoThread,
+    /// Its request numbers are used up.
+    WornOut,
+    /// The server's session timeout is not the one it was opened with.
+    TimeoutChanged,
+    /// Another connection was there first, or the client was closed.
+    NotWanted,
+}
+
+/// How long a call may wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Until {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cancelled: Ended,
+}
+
+impl Until {
+    /// Until an instant; nobody can cancel it.
+    pub(crate) fn deadline(deadline: Instant) -> Until {
+        Until {
+            deadline: Some(deadline),
+            cancelled: never(),
+        }
+    }
+
+    /// For `limit` from now; nobody can cancel it.
+    pub(crate) fn within(limit: Duration) -> Until {
+        Until::deadline(Instant::now() + limit)
+    }
+
+    /// A channel that is ready at the deadline.
+    pub(crate) fn expiry(&self) -> Receiver<Instant> {
+        self.deadline.map_or_else(never, crossbeam_channel::at)
+    }
+}
+
+/// The flag that makes a connection dead for ever. Apart from the connection, because the crate's
+/// I/O thread holds it and must never be the last owner of the handle: dropping that blocks.
+#[derive(Debug)]
+struct Death {
+    dead: AtomicBool,
+    /// The crate's I/O thread has ended.
+    closed: AtomicBool,
+    cause: Mutex<Option<Cause>>,
+    died: Signal,
+}
+
+impl Death {
+    /// Never waits: the crate's I/O thread calls it, the only thread that can bring answers. The
+    /// two mutexes are never held across anything.
+    fn kill(&self, cause: Cause) {
+        if !self.dead.swap(true, Ordering::SeqCst) {
+            *self.cause.lock() = Some(cause);
+            self.died.raise();
+        }
+    }
+}
+
+/// Who lives on the connection.
+#[derive(Debug, Default)]
+struct Tenancy {
+    held: usize,
+    /// The handle is about to be closed, which deletes every node: nobody may move in.
+    closing: bool,
+}
+
+/// A connection. Cheap to hold on to: the handle itself goes when the reaper has closed it.
+pub(crate) struct Connection {
+    address: SocketAddr,
+    chroot: String,
+    acl: Vec<Acl>,
+    /// The instant before the connect.
+    begun: Moment,
+    death: Arc<Death>,
+    handle: Mutex<Option<Arc<ZooKeeper>>>,
+    vitals: Mutex<Vitals>,
+    tenancy: Mutex<Tenancy>,
+    /// Raised when the last hold has moved out of a dead connection.
+    vacated: Signal,
+    /// When the session was closed, or its I/O thread was gone.
+    reaped: Mutex<Option<Instant>>,
+    workers: Arc<Workers>,
+    watches: Arc<Watches>,
+    /// Wakes the pulse thread.
+    pub(crate) pulse: Alarm,
+    requests: AtomicU64,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("address", &self.address)
+            .field("dead", &self.is_dead())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Opens a handle to one address, whose server negotiates exactly `timeout`. Returns without
+    /// an answer from the server; the first request proves the connection.
+    pub(crate) fn open(
+        address: SocketAddr,
+        timeout: Duration,
+        config: &Config,
+    ) -> Result<Arc<Connection>, String> {
+        let begun = Moment::now();
+        let watches = Arc::new(Watches::default());
+        let events = Arc::clone(&watches);
+        let on_event = move |event: WatchedEvent| {
+            // A panic here would kill the crate's event thread, then its I/O thread.
+            let _ = catch_unwind(AssertUnwindSafe(|| events.dispatch(&event)));
+        };
+        // The crate panics where a socket cannot be made.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            ZooKeeper::connect(&address.to_string(), timeout, on_event)
+        }));
+        let handle = match opened {
+            Ok(Ok(handle)) => handle,
+            Ok(Err(error)) => return Err(format!("failed to connect: {error}")),
+            Err(_) => return Err("failed to open a socket".to_owned()),
+        };
+        let death = Arc::new(Death {
+            dead: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            cause: Mutex::new(None),
+            died: Signal::new(),
+        });
+        let listener = Arc::clone(&death);
+        handle.add_listener(move |state| on_state(&listener, state));
+        Ok(Arc::new(Connection {
+            address,
+            chroot: config.hosts.chroot.clone(),
+            acl: config.acl.clone(),
+            begun,
+            death,
+            handle: Mutex::new(Some(Arc::new(handle))),
+            vitals: Mutex::new(Vitals::new(Lease::new(timeout, begun, begun.monotonic))),
+            tenancy: Mutex::default(),
+            vacated: Signal::new(),
+            reaped: Mutex::new(None),
+            workers: Arc::new(Workers::new()),
+            watches,
+            pulse: Alarm::new(),
+            requests: AtomicU64::new(0),
+        }))
+    }
+
+    /// The connection has proved itself: the lease runs, from the instant before the connect.
+    pub(crate) fn proved(&self) {
+        let lease = Lease::new(self.timeout(), self.begun, Instant::now());
+        self.vitals.lock().connected(lease);
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn chroot(&self) -> &str {
+        &self.chroot
+    }
+
+    /// What new nodes are made with.
+    pub(crate) fn acl(&self) -> &[Acl] {
+        &self.acl
+    }
+
+    /// The session timeout.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.vitals.lock().lease().timeout()
+    }
+
+    pub(crate) fn watches(&self) -> &Arc<Watches> {
+        &self.watches
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    // ---- death
+
+    pub(crate) fn kill(&self, cause: Cause) {
+        self.death.kill(cause);
+    }
+
+    /// An answer belonged to another request.
+    pub(crate) fn mixed_up(&self) {
+        self.kill(Cause::Malformed);
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.death.dead.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        *self.death.cause.lock()
+    }
+
+    pub(crate) fn died(&self) -> &Ended {
+        self.death.died.ended()
+    }
+
+    /// Ends what lives with the connection: queued jobs, idle workers, the pulse.
+    pub(crate) fn dismiss(&self) {
+        self.workers.stop();
+        self.pulse.ring();
+    }
+
+    // ---- lease and signs of life
+
+    /// The lease's term and what is left of it.
+    pub(crate) fn lease(&self, now: Moment) -> (u64, Duration) {
+        let vitals = self.vitals.lock();
+        (vitals.lease().term(), vitals.lease().remaining(now))
+    }
+
+    pub(crate) fn next_pulse(&self) -> Pulse {
+        let held = self.held() > 0;
+        self.vitals.lock().pulse(Instant::now(), held)
+    }
+
+    /// When the pulse thread has work to do for a hold that begins now.
+    pub(crate) fn keep_due(&self) -> Instant {
+        let vitals = self.vitals.lock();
+        let watch = Instant::now() + vitals.lease().step();
+        vitals.lease().write_due().min(watch)
+    }
+
+    /// Looks for an answer that is overdue, and kills the connection if there is one. Returns
+    /// when to look again.
+    pub(crate) fn examine(&self, now: Instant) -> Instant {
+        let held = self.held() > 0;
+        let requests = self.requests();
+        if requests >= REQUESTS_HARD || (requests >= REQUESTS_SOFT && !held) {
+            self.kill(Cause::WornOut);
+        }
+        let verdict = self.vitals.lock().verdict(now, held);
+        match verdict {
+            Verdict::Alive(again) => again,
+            Verdict::Silent(age) => {
+                self.kill(Cause::Silent(age));
+                now
+            }
+        }
+    }
+
+    // ---- who lives here
+
+    fn held(&self) -> usize {
+        self.tenancy.lock().held
+    }
+
+    /// A hold moves in. False if the connection is dead or about to be closed.
+    #[must_use]
+    pub(crate) fn move_in(&self) -> bool {
+        let mut tenancy = self.tenancy.lock();
+        let welcome = !tenancy.closing && !self.is_dead();
+        if welcome {
+            tenancy.held += 1;
+        }
+        welcome
+    }
+
+    /// A hold moves out.
+    pub(crate) fn move_out(&self) {
+        let mut tenancy = self.tenancy.lock();
+        tenancy.held -= 1;
+        let last = tenancy.held == 0;
+        drop(tenancy);
+        if last && self.is_dead() {
+            self.vacated.raise();
+        }
+    }
+
+    /// Raised once a dead connection has no hold any more. May be raised late, so whoever waits
+    /// for it asks [`Connection::start_closing`] first.
+    pub(crate) fn vacated(&self) -> &Ended {
+        self.vacated.ended()
+    }
+
+    /// From now on nobody moves in. False while a hold lives here: closing the handle would
+    /// delete a node under a valid hold.
+    #[must_use]
+    pub(crate) fn start_closing(&self) -> bool {
+        let mut tenancy = self.tenancy.lock();
+        tenancy.closing = tenancy.held == 0;
+        tenancy.closing
+    }
+
+    // ---- the handle's end (for the reaper)
+
+    /// Takes the handle out, for closing. To be dropped on a thread that may block.
+    pub(crate) fn take_handle(&self) -> Option<Arc<ZooKeeper>> {
+        self.handle.lock().take()
+    }
+
+    /// Has the crate's I/O thread said that it ended?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.death.closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn mark_reaped(&self) {
+        *self.reaped.lock() = Some(Instant::now());
+    }
+
+    /// Is the session certainly over, so that nothing sent on it can still come to be? Twice its
+    /// timeout after its handle was reaped nothing has kept it alive.
+    pub(crate) fn is_over(&self) -> bool {
+        let reaped = *self.reaped.lock();
+        reaped.is_some_and(|at| at.elapsed() >= self.timeout() * 2)
+    }
+
+    // ---- requests
+
+    /// Runs `step`, which may be several requests, on a worker thread and waits for its result.
+    pub(crate) fn call<R: Send + 'static>(
+        self: &Arc<Self>,
+        until: &Until,
+        step: impl FnOnce(&Wire<'_>) -> Result<R, Failure> + Send + 'static,
+    ) -> Result<R, Failure> {
+        let (sender, answer) = bounded(1);
+        self.run(move |wire| {
+            // Nobody may be waiting any more; who owns the result is decided elsewhere.
+            let _ = sender.send(step(wire));
+        });
+        select_biased! {
+            recv(answer) -> result => result.unwrap_or(Err(Failure::Dead)),
+            recv(self.died()) -> _ => answer.try_recv().unwrap_or(Err(Failure::Dead)),
+            recv(until.cancelled) -> _ => Err(Failure::Cancelled),
+            recv(until.expiry()) -> _ => Err(Failure::Deadline),
+        }
+    }
+
+    /// Runs `step` on a worker thread; nobody waits. On a dead connection it is dropped.
+    pub(crate) fn run(self: &Arc<Self>, step: impl FnOnce(&Wire<'_>) + Send + 'static) {
+        let connection = Arc::clone(self);
+        let grow = self
+            .workers
+            .submit(Box::new(move || connection.step(step).unwrap_or(())));
+        let workers = Arc::clone(&self.workers);
+        if grow && spawn("worker", move || workers.work()).is_err() {
+            self.kill(Cause::NoThread);
+        }
+    }
+
+    /// Runs `step` on this thread, which may block for as long as the server is silent.
+    pub(crate) fn step<R>(&self, step: impl FnOnce(&Wire<'_>) -> R) -> Option<R> {
+        let handle = self.handle.lock().clone()?;
+        let wire = Wire::new(self, &handle);
+        // A malformed answer panics in the crate.
+        match catch_unwind(AssertUnwindSafe(|| step(&wire))) {
+            Ok(result) => Some(result),
+            Err(_) => {
+                self.kill(Cause::Malformed);
+                warn!(target: "zoolock::session", "a malformed answer from {}", self.address);
+                None
+            }
+        }
+    }
+
+    /// For [`Wire`]: a request goes out. None if the connection is dead.
+    pub(super) fn sending(&self, write: bool) -> Option<u64> {
+        if self.is_dead() {
+            return None;
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        Some(self.vitals.lock().sending(Moment::now(), write))
+    }
+
+    /// For [`Wire`]: it was answered. False if the connection died meanwhile, which makes the
+    /// answer worthless: the crate may have got it on another session.
+    pub(super) fn answered(&self, number: u64, proof: Option<super::lease::Proof>) -> bool {
+        let proof = proof.filter(|_| !self.is_dead());
+        self.vitals.lock().answered(number, Moment::now(), proof);
+        !self.is_dead()
+    }
+}
+
+/// Called on the crate's I/O thread, under a mutex of the crate: no request, no lock, no panic.
+fn on_state(death: &Death, state: ZkState) {
+    match state {
+        ZkState::Connected => {}
+        ZkState::Closed => {
+            death.closed.store(true, Ordering::SeqCst);
+            death.kill(Cause::Cut);
+        }
+        _ => death.kill(Cause::Cut),
+    }
+}

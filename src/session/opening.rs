@@ -1,0 +1,334 @@
+//! Finding a server and opening a connection to it: names resolved anew, hosts tried one shortly
+//! after the other, and the first that proves itself wins.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, after, select_biased, unbounded};
+use log::{debug, info, warn};
+use parking_lot::Mutex;
+
+use super::Session;
+use super::connection::{Cause, Connection, Failure, Until};
+use super::handshake;
+use super::workers::spawn;
+use crate::hosts::Host;
+
+/// The bounds of the pause between rounds; it is drawn from the whole range below ("full
+/// jitter"), so that the clients of a restarted server do not come back in step.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// From so many handles on that could not be closed, at most one more a session timeout.
+const MANY: usize = 8;
+
+/// The session timeouts that servers give, learnt beforehand since a reconnect has no time.
+#[derive(Debug, Default)]
+pub(super) struct Timeouts(Mutex<HashMap<SocketAddr, Duration>>);
+
+/// Opens connections, one after the other.
+#[derive(Debug)]
+pub(super) struct Opener {
+    /// Where to begin in the list of hosts: behind the last one used.
+    next_host: usize,
+    rounds_failed: u32,
+    last_opened: Instant,
+}
+
+/// What the threads of one round report.
+enum Report {
+    Resolved(usize, Vec<SocketAddr>),
+    Unresolved(String),
+    Failed(String),
+    Opened(usize, Candidate),
+}
+
+/// A connection that nobody has taken yet. Dropped, it is closed in the background.
+struct Candidate {
+    session: Arc<Session>,
+    connection: Option<Arc<Connection>>,
+    /// Its session timeout was negotiated just now, not remembered.
+    fresh: bool,
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.kill(Cause::NotWanted);
+            self.session.bury(connection);
+        }
+    }
+}
+
+impl Opener {
+    pub(super) fn new() -> Opener {
+        Opener {
+            next_host: random_below(usize::MAX as u128) as usize,
+            rounds_failed: 0,
+            last_opened: Instant::now(),
+        }
+    }
+
+    /// Tries until a connection is open, or the client is closed. With `once` it gives up after
+    /// one round and says why.
+    pub(super) fn open(
+        &mut self,
+        session: &Arc<Session>,
+        once: bool,
+    ) -> Result<Option<Arc<Connection>>, String> {
+        while !session.is_closed() {
+            // Later on a hold may be waiting for the next connection.
+            let limit = if once {
+                session.config.connect_timeout / 10 * 9
+            } else {
+                session.config.timeout / 3
+            };
+            match self.round(session, limit) {
+                Ok(connection) => {
+                    self.rounds_failed = 0;
+                    self.last_opened = Instant::now();
+                    return Ok(Some(connection));
+                }
+                Err(causes) if once => return Err(causes),
+                Err(causes) => info!(target: "zoolock::session", "no connection yet: {causes}"),
+            }
+            let pause = self.pause(session);
+            select_biased! {
+                recv(session.closed()) -> _ => {}
+                recv(after(pause)) -> _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn pause(&mut self, session: &Session) -> Duration {
+        let most = PAUSE.0 * 2_u32.saturating_pow(self.rounds_failed);
+        self.rounds_failed = self.rounds_failed.saturating_add(1).min(16);
+        let jittered = random_below(most.min(PAUSE.1).as_nanos()) as u64;
+        let mut pause = PAUSE.0 + Duration::from_nanos(jittered);
+        if session.open_handles() >= MANY {
+            let next = self.last_opened + session.config.timeout;
+            pause = pause.max(next.saturating_duration_since(Instant::now()));
+            self.last_opened = Instant::now() + pause;
+        }
+        pause
+    }
+
+    /// Tries every address of every host once.
+    fn round(
+        &mut self,
+        session: &Arc<Session>,
+        limit: Duration,
+    ) -> Result<Arc<Connection>, String> {
+        let hosts = &session.config.hosts.hosts;
+        let (sender, reports) = unbounded();
+        let mut round = Round {
+            session,
+            limit,
+            sender,
+            targets: VecDeque::new(),
+            unresolved: 0,
+            under_way: 0,
+            causes: Vec::new(),
+            addresses: Vec::new(),
+        };
+        for turn in 0..hosts.len() {
+            let index = self.next_host.wrapping_add(turn) % hosts.len();
+            round.resolve(index, &hosts[index]);
+        }
+        let (index, mut winner) = round.run(&reports)?;
+        self.next_host = index + 1;
+        let connection = winner.connection.take().ok_or("nothing opened")?;
+        learn(session, round.addresses, &connection, winner.fresh);
+        Ok(connection)
+    }
+}
+
+struct Round<'a> {
+    session: &'a Arc<Session>,
+    /// How long one try may take.
+    limit: Duration,
+    sender: Sender<Report>,
+    /// What can be tried next, with the index of its host.
+    targets: VecDeque<(usize, SocketAddr)>,
+    unresolved: usize,
+    under_way: usize,
+    causes: Vec<String>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Round<'_> {
+    fn resolve(&mut self, index: usize, host: &Host) {
+        if let Some(address) = host.literal() {
+            self.add(index, vec![address]);
+            return;
+        }
+        let (sender, host) = (self.sender.clone(), host.clone());
+        let resolving = spawn("resolver", move || {
+            let report = match (host.name.as_str(), host.port).to_socket_addrs() {
+                Ok(addresses) => Report::Resolved(index, addresses.collect()),
+                Err(error) => Report::Unresolved(format!("{host}: {error}")),
+            };
+            let _ = sender.send(report);
+        });
+        match resolving {
+            Ok(()) => self.unresolved += 1,
+            Err(error) => self.causes.push(error.to_string()),
+        }
+    }
+
+    fn add(&mut self, index: usize, addresses: Vec<SocketAddr>) {
+        for address in addresses {
+            if !self.addresses.contains(&address) {
+                self.addresses.push(address);
+                self.targets.push_back((index, address));
+            }
+        }
+    }
+
+    /// Starts the next try when the last one has failed or been silent for a while.
+    fn run(&mut self, reports: &Receiver<Report>) -> Result<(usize, Candidate), String> {
+        let config = &self.session.config;
+        let stagger = (config.timeout / 10).min(Duration::from_millis(250));
+        let over = after(config.connect_timeout / 20 * 19);
+        loop {
+            self.try_next();
+            if self.under_way == 0 && self.unresolved == 0 && self.targets.is_empty() {
+                return Err(self.causes.join("; "));
+            }
+            select_biased! {
+                recv(self.session.closed()) -> _ => return Err("the client was closed".to_owned()),
+                recv(reports) -> report => match report {
+                    Ok(Report::Opened(index, candidate)) => return Ok((index, candidate)),
+                    Ok(Report::Resolved(index, addresses)) => {
+                        self.unresolved -= 1;
+                        self.add(index, addresses);
+                    }
+                    Ok(Report::Unresolved(cause)) => {
+                        self.unresolved -= 1;
+                        self.failed(cause);
+                    }
+                    Ok(Report::Failed(cause)) => {
+                        self.under_way -= 1;
+                        self.failed(cause);
+                    }
+                    Err(_) => return Err(self.causes.join("; ")),
+                },
+                recv(over) -> _ => {
+                    self.causes.push(format!("no answer within {:?}", config.connect_timeout));
+                    return Err(self.causes.join("; "));
+                }
+                recv(after(stagger)) -> _ => {}
+            }
+        }
+    }
+
+    fn failed(&mut self, cause: String) {
+        debug!(target: "zoolock::session", "{cause}");
+        self.causes.push(cause);
+    }
+
+    fn try_next(&mut self) {
+        let Some((index, address)) = self.targets.pop_front() else {
+            return;
+        };
+        let (session, sender) = (Arc::clone(self.session), self.sender.clone());
+        let deadline = Instant::now() + self.limit;
+        let trying = spawn("connect", move || {
+            let report = match attempt(&session, address, deadline) {
+                Ok(candidate) => Report::Opened(index, candidate),
+                Err(cause) => Report::Failed(format!("{address}: {cause}")),
+            };
+            let _ = sender.send(report);
+        });
+        match trying {
+            Ok(()) => self.under_way += 1,
+            Err(error) => self.causes.push(error.to_string()),
+        }
+    }
+}
+
+/// Opens a connection to one address, authenticates, and proves it with a request.
+fn attempt(
+    session: &Arc<Session>,
+    address: SocketAddr,
+    deadline: Instant,
+) -> Result<Candidate, String> {
+    let config = &session.config;
+    let known = session.timeouts.get(address);
+    let timeout = match known {
+        Some(known) => handshake::connect(address, deadline).map(|_| known)?,
+        None => {
+            let given = handshake::negotiate(address, config.timeout, deadline)?;
+            session.timeouts.learn(address, given);
+            given
+        }
+    };
+    let connection = Connection::open(address, timeout, config)?;
+    session.handle_opened();
+    let candidate = Candidate {
+        session: Arc::clone(session),
+        connection: Some(Arc::clone(&connection)),
+        fresh: known.is_none(),
+    };
+    let auth = config.auth.clone();
+    let proved = connection.call(&Until::deadline(deadline), move |wire| {
+        auth.iter()
+            .try_for_each(|(scheme, secret)| wire.authenticate(scheme, &secret.0))?;
+        wire.probe()
+    });
+    match proved {
+        Ok(()) => {
+            connection.proved();
+            Ok(candidate)
+        }
+        Err(Failure::Refused(error)) => Err(format!("authentication failed: {error}")),
+        Err(Failure::Dead) => Err("the connection broke".to_owned()),
+        Err(Failure::Deadline | Failure::Cancelled) => Err("no answer in time".to_owned()),
+    }
+}
+
+/// Learns the timeouts of all addresses in the background. A server that was set up anew may
+/// give another one than before: a connection opened with the old one has a wrong lease.
+fn learn(
+    session: &Arc<Session>,
+    addresses: Vec<SocketAddr>,
+    connection: &Arc<Connection>,
+    fresh: bool,
+) {
+    let (session, connection) = (Arc::clone(session), Arc::clone(connection));
+    let learning = move || {
+        for address in addresses {
+            let ours = address == connection.address();
+            if session.is_closed() || (ours && fresh) {
+                continue;
+            }
+            let deadline = Instant::now() + session.config.timeout / 3;
+            match handshake::negotiate(address, session.config.timeout, deadline) {
+                Ok(given) => session.timeouts.learn(address, given),
+                Err(cause) => debug!(target: "zoolock::session", "{address}: {cause}"),
+            }
+            if ours && session.timeouts.get(address) != Some(connection.timeout()) {
+                warn!(target: "zoolock::session", "{address} gives another session timeout now");
+                connection.kill(Cause::TimeoutChanged);
+            }
+        }
+    };
+    // Without it the next connect only takes a little longer.
+    let _ = spawn("learn", learning);
+}
+
+impl Timeouts {
+    fn get(&self, address: SocketAddr) -> Option<Duration> {
+        self.0.lock().get(&address).copied()
+    }
+
+    fn learn(&self, address: SocketAddr, given: Duration) {
+        self.0.lock().insert(address, given);
+    }
+}
+
+/// A random number below `end`, from the source of the node ids.
+fn random_below(end: u128) -> u128 {
+    uuid::Uuid::new_v4().as_u128() % end.max(1)
+}

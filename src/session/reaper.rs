@@ -1,0 +1,69 @@
+//! Closing old handles. `close()` and `drop` of the crate may hang, may fail at once and leave an
+//! I/O thread that reconnects for ever, and must not happen while a valid hold lives on the
+//! handle. So each dead connection gets a thread that ends when its handle is gone.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{at, select_biased};
+use log::{debug, info};
+use zookeeper::ZooKeeper;
+
+use super::Session;
+use super::connection::Connection;
+
+/// The first pause between two tries to close, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+
+/// The life of one reaper thread.
+pub(super) fn run(session: &Arc<Session>, connection: &Connection) {
+    let died = Instant::now();
+    await_vacancy(session, connection, died);
+    if let Some(handle) = connection.take_handle() {
+        close(&handle, connection);
+    }
+    connection.mark_reaped();
+    session.handle_reaped();
+    debug!(
+        target: "zoolock::session",
+        "closed the handle to {} {:?} after its death", connection.address(), died.elapsed()
+    );
+}
+
+/// Waits until no hold lives on the connection: they moved, were released, or their lease ran
+/// out, which happens within a session timeout.
+fn await_vacancy(session: &Arc<Session>, connection: &Connection, died: Instant) {
+    let end = died + connection.timeout();
+    while !connection.start_closing() {
+        select_biased! {
+            recv(connection.vacated()) -> _ => {}
+            recv(at(end)) -> _ => {
+                session.lapse();
+            }
+        }
+    }
+}
+
+/// Tries to close until the server or the crate's I/O thread says that it is done, or failures
+/// come back at once for so long that the I/O thread must be gone.
+fn close(handle: &ZooKeeper, connection: &Connection) {
+    let mut failing_since = None;
+    let mut pause = PAUSES.0;
+    loop {
+        let begun = Instant::now();
+        if handle.close().is_ok() || connection.is_closed() {
+            return;
+        }
+        if begun.elapsed() > PAUSES.1 {
+            failing_since = None;
+        }
+        let since: Instant = *failing_since.get_or_insert(begun);
+        if since.elapsed() > connection.timeout() * 3 {
+            info!(target: "zoolock::session", "gave up closing a handle to {}", connection.address());
+            return;
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}

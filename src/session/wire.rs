@@ -1,0 +1,191 @@
+//! The requests, each one a blocking call of the crate with its place in the vital signs. Adds
+//! the chroot, and reads the connection's death before the call and again after its answer.
+
+use zookeeper::{CreateMode, Stat, ZkError, ZkResult, ZooKeeper};
+
+use super::connection::{Cause, Connection, Failure};
+use super::lease::Proof;
+
+/// A version that no node has: a write that asks for it goes through the leader, changes nothing
+/// and wakes nobody.
+const NO_VERSION: i32 = i32::MAX;
+
+/// What a new node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Make {
+    /// Stays. The crate cannot make containers: it makes these without a word.
+    Directory,
+    /// Goes with its session; the server appends the sequence.
+    Contender,
+}
+
+/// The way to the servers, on a thread that may block.
+pub(crate) struct Wire<'a> {
+    connection: &'a Connection,
+    handle: &'a ZooKeeper,
+}
+
+impl<'a> Wire<'a> {
+    pub(super) fn new(connection: &'a Connection, handle: &'a ZooKeeper) -> Wire<'a> {
+        Wire { connection, handle }
+    }
+
+    /// Creates a node and returns its path as the server made it.
+    pub(crate) fn create(&self, path: &str, data: &[u8], make: Make) -> Result<String, Failure> {
+        let created = self.create_at(&self.full(path), data, make)?;
+        let chroot = self.connection.chroot();
+        Ok(created.strip_prefix(chroot).unwrap_or(&created).to_owned())
+    }
+
+    /// Makes a directory and what is missing above it, the chroot included. Others may make and
+    /// delete the same ones meanwhile: afterwards it may still be missing.
+    pub(crate) fn make_directories(&self, directory: &str) -> Result<(), Failure> {
+        let full = self.full(directory);
+        let inner = full.match_indices('/').skip(1).map(|(end, _)| end);
+        let ends: Vec<usize> = inner.chain([full.len()]).collect();
+        // Up until something is there, so that no permission is needed where nothing is made ..
+        let mut missing = Vec::new();
+        for end in ends.into_iter().rev() {
+            match self.make_directory(&full[..end]) {
+                Err(failure) if failure.is_no_node() => missing.push(end),
+                made => {
+                    made?;
+                    break;
+                }
+            }
+        }
+        // .. and down again.
+        for end in missing.into_iter().rev() {
+            match self.make_directory(&full[..end]) {
+                Err(failure) if failure.is_no_node() => return Ok(()),
+                made => made?,
+            }
+        }
+        Ok(())
+    }
+
+    fn make_directory(&self, full: &str) -> Result<(), Failure> {
+        match self.create_at(full, &[], Make::Directory) {
+            Ok(_) | Err(Failure::Refused(ZkError::NodeExists)) => Ok(()),
+            // The server looks for the permission first, for the node second.
+            Err(Failure::Refused(ZkError::NoAuth)) => {
+                match self.read(|zk| zk.exists(full, false))? {
+                    Some(_) => Ok(()),
+                    None => Err(Failure::Refused(ZkError::NoAuth)),
+                }
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn create_at(&self, full: &str, data: &[u8], make: Make) -> Result<String, Failure> {
+        let (data, acl) = (data.to_vec(), self.connection.acl().to_vec());
+        let mode = match make {
+            Make::Directory => CreateMode::Persistent,
+            Make::Contender => CreateMode::EphemeralSequential,
+        };
+        self.write(|zk| zk.create(full, data, acl, mode))
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
+        let path = self.full(path);
+        self.write(|zk| zk.delete(&path, None))
+    }
+
+    pub(crate) fn children(&self, path: &str) -> Result<Vec<String>, Failure> {
+        let path = self.full(path);
+        self.read(|zk| zk.get_children(&path, false))
+    }
+
+    /// Never `exists` for a watch: on a node that is gone it leaves the watch behind.
+    pub(crate) fn data(&self, path: &str, watch: bool) -> Result<(Vec<u8>, Stat), Failure> {
+        let path = self.full(path);
+        self.read(|zk| zk.get_data(&path, watch))
+    }
+
+    /// A read that every client may make.
+    pub(crate) fn probe(&self) -> Result<(), Failure> {
+        self.read(|zk| zk.exists("/", false)).map(drop)
+    }
+
+    /// A write that the leader refuses: the sign of life that certifies a lease. Says whether
+    /// the node is there.
+    pub(crate) fn heartbeat(&self, path: &str) -> Result<bool, Failure> {
+        let path = self.full(path);
+        match self.write(|zk| zk.set_data(&path, Vec::new(), Some(NO_VERSION))) {
+            Ok(_) | Err(Failure::Refused(ZkError::BadVersion)) => Ok(true),
+            Err(Failure::Refused(ZkError::NoNode)) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Only right after connecting, with nothing else in flight: the answers of this request
+    /// overtake others, and the crate takes answers in turn.
+    pub(crate) fn authenticate(&self, scheme: &str, secret: &[u8]) -> Result<(), Failure> {
+        self.read(|zk| zk.add_auth(scheme, secret.to_vec()))
+    }
+
+    /// The path as events and the crate know it.
+    pub(crate) fn full(&self, path: &str) -> String {
+        format!("{}{path}", self.connection.chroot())
+    }
+
+    pub(crate) fn connection(&self) -> &'a Connection {
+        self.connection
+    }
+
+    fn write<R>(&self, request: impl FnOnce(&ZooKeeper) -> ZkResult<R>) -> Result<R, Failure> {
+        self.request(true, request)
+    }
+
+    fn read<R>(&self, request: impl FnOnce(&ZooKeeper) -> ZkResult<R>) -> Result<R, Failure> {
+        self.request(false, request)
+    }
+
+    fn request<R>(
+        &self,
+        write: bool,
+        request: impl FnOnce(&ZooKeeper) -> ZkResult<R>,
+    ) -> Result<R, Failure> {
+        let number = self.connection.sending(write).ok_or(Failure::Dead)?;
+        let result = request(self.handle);
+        let error = result.as_ref().err().copied();
+        let broken = error.filter(|error| breaks(*error));
+        if let Some(error) = broken {
+            self.connection.kill(Cause::Failed(error));
+        }
+        let proof = match (broken, write && error.is_none_or(certifies)) {
+            (Some(_), _) => None,
+            (None, true) => Some(Proof::Leader),
+            (None, false) => Some(Proof::Server),
+        };
+        if !self.connection.answered(number, proof) {
+            return Err(Failure::Dead);
+        }
+        result.map_err(Failure::Refused)
+    }
+}
+
+/// After these nothing that the handle says can be relied on.
+fn breaks(error: ZkError) -> bool {
+    matches!(
+        error,
+        ZkError::ConnectionLoss
+            | ZkError::SessionExpired
+            | ZkError::SessionMoved
+            | ZkError::MarshallingError
+            | ZkError::OperationTimeout
+            | ZkError::RuntimeInconsistency
+            | ZkError::DataInconsistency
+            | ZkError::SystemError
+            | ZkError::NotReadOnly
+    )
+}
+
+/// A write refused with one of these has been to the leader; NoAuth a follower may say by itself.
+fn certifies(error: ZkError) -> bool {
+    matches!(
+        error,
+        ZkError::BadVersion | ZkError::NoNode | ZkError::NodeExists
+    )
+}

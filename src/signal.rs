@@ -1,0 +1,93 @@
+//! Telling any number of threads that something is over, through channels that never carry a
+//! message: whoever listens sees the channel disconnected. It knows no other layer.
+
+use std::convert::Infallible;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::Mutex;
+
+/// A receiver that is disconnected when the thing it stands for is over.
+pub(crate) type Ended = Receiver<Infallible>;
+
+/// Something that ends once.
+#[derive(Debug)]
+pub(crate) struct Signal {
+    keeper: Mutex<Option<Sender<Infallible>>>,
+    ended: Ended,
+}
+
+impl Signal {
+    pub(crate) fn new() -> Signal {
+        let (keeper, ended) = bounded(0);
+        Signal {
+            keeper: Mutex::new(Some(keeper)),
+            ended,
+        }
+    }
+
+    /// Ends it. True for the call that did.
+    pub(crate) fn raise(&self) -> bool {
+        // Taken out first, so that the waking happens without the mutex.
+        let keeper = self.keeper.lock().take();
+        keeper.is_some()
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.keeper.lock().is_none()
+    }
+
+    pub(crate) fn ended(&self) -> &Ended {
+        &self.ended
+    }
+}
+
+/// Something that ends again and again: each listener hears the first end after it began to
+/// listen, and no earlier one.
+#[derive(Debug)]
+pub(crate) struct Broadcast {
+    current: Mutex<Signal>,
+}
+
+impl Broadcast {
+    pub(crate) fn new() -> Broadcast {
+        Broadcast {
+            current: Mutex::new(Signal::new()),
+        }
+    }
+
+    pub(crate) fn listen(&self) -> Ended {
+        self.current.lock().ended().clone()
+    }
+
+    pub(crate) fn send(&self) {
+        let old = std::mem::replace(&mut *self.current.lock(), Signal::new());
+        old.raise();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam_channel::TryRecvError;
+
+    #[test]
+    fn a_signal_is_raised_once_and_stays_raised() {
+        let signal = Signal::new();
+        assert_eq!(signal.ended().try_recv(), Err(TryRecvError::Empty));
+        assert!(!signal.is_raised());
+        assert!(signal.raise(), "the first raise is the one that counts");
+        assert!(!signal.raise(), "the second is not");
+        assert_eq!(signal.ended().try_recv(), Err(TryRecvError::Disconnected));
+        assert!(signal.is_raised());
+    }
+
+    #[test]
+    fn a_broadcast_reaches_those_who_listened_before_it_and_nobody_later() {
+        let broadcast = Broadcast::new();
+        let before = broadcast.listen();
+        broadcast.send();
+        let after = broadcast.listen();
+        assert_eq!(before.try_recv(), Err(TryRecvError::Disconnected));
+        assert_eq!(after.try_recv(), Err(TryRecvError::Empty));
+    }
+}

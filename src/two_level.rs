@@ -1,0 +1,192 @@
+//! What the exclusive locks share: the local level first, the node in ZooKeeper second, released
+//! in reverse order.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use log::warn;
+
+use crate::client::Client;
+use crate::clock::Moment;
+use crate::error::{Error, Result};
+use crate::guard::{Guard, Releases};
+use crate::hold::Hold;
+use crate::local::{Entry, Exit, Local, Ownership, Refused, Stopped};
+use crate::node::Kind;
+use crate::path::LockPath;
+use crate::queue;
+use crate::session::{Claim, Seat, Standing, Until};
+
+/// How long a call may wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Patience {
+    /// Not at all, but for answers.
+    Try,
+    /// Until an instant; none is for ever.
+    Until(Option<Instant>),
+}
+
+/// One lock object.
+#[derive(Debug)]
+pub(crate) struct TwoLevel {
+    local: Local<Arc<Seat>>,
+    path: LockPath,
+    ownership: Ownership,
+    client: Client,
+}
+
+impl TwoLevel {
+    pub(crate) fn new(client: &Client, path: &str, ownership: Ownership) -> Result<Arc<TwoLevel>> {
+        Ok(Arc::new(TwoLevel {
+            local: Local::new(ownership),
+            path: LockPath::parse(path)?,
+            ownership,
+            client: client.clone(),
+        }))
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.path.as_str()
+    }
+
+    /// Takes both levels. None if somebody else holds the lock.
+    pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Seat>>> {
+        match patience {
+            Patience::Until(Some(end)) if end <= Instant::now() => self.acquire(Patience::Try),
+            Patience::Try => match self.local.try_enter() {
+                Some(entry) => {
+                    self.second_level(entry, |claim| queue::try_acquire(self.session(), claim))
+                }
+                None => self.client.check_open().map(|()| None),
+            },
+            Patience::Until(deadline) => {
+                let until = Until {
+                    deadline,
+                    cancelled: self.local.cancelled(),
+                };
+                match self.local.enter(&until, self.session().closed()) {
+                    Ok(entry) => self
+                        .second_level(entry, |claim| queue::acquire(self.session(), claim, &until)),
+                    Err(Stopped::Deadline) => Ok(None),
+                    Err(Stopped::Cancelled) => Err(Error::Cancelled {
+                        path: self.path().to_owned(),
+                    }),
+                    Err(Stopped::Closed) => Err(Error::Closed),
+                }
+            }
+        }
+    }
+
+    fn second_level(
+        &self,
+        entry: Entry<'_, Arc<Seat>>,
+        queue: impl FnOnce(Claim) -> Result<Option<Arc<Seat>>>,
+    ) -> Result<Option<Arc<Seat>>> {
+        match entry {
+            Entry::Again(seat) => {
+                self.check(&seat)?;
+                self.local.deepen();
+                Ok(Some(seat))
+            }
+            // A failure drops the turn, which gives the first level back.
+            Entry::First(turn) => {
+                let seat = queue(self.claim())?;
+                if let Some(seat) = &seat {
+                    turn.keep(Arc::clone(seat));
+                }
+                Ok(seat)
+            }
+        }
+    }
+
+    /// Releases once; with `only`, only if that is what is held.
+    pub(crate) fn release(&self, only: Option<&Arc<Seat>>) -> Result<()> {
+        let is_it = |seat: &Arc<Seat>| only.is_none_or(|only| Arc::ptr_eq(only, seat));
+        match self.local.exit(Some(&is_it)) {
+            Ok(Exit::Inner(seat)) => self.check(&seat),
+            Ok(Exit::Last(seat, turn)) => {
+                let released = self.session().release(&seat);
+                drop(turn);
+                released
+            }
+            Err(Refused::NotHeld) => {
+                self.client.check_open()?;
+                let path = self.path().to_owned();
+                Err(Error::NotHeld { path })
+            }
+            Err(Refused::NotOwner(owner)) => {
+                let path = self.path().to_owned();
+                Err(Error::NotOwner { path, owner })
+            }
+        }
+    }
+
+    /// A lost hold is an error to everyone who comes back to it.
+    fn check(&self, seat: &Seat) -> Result<()> {
+        match seat.standing(Moment::now()) {
+            Standing::Lost(reason) => Err(Error::Lost {
+                path: self.path().to_owned(),
+                reason,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn guard<O>(self: &Arc<Self>, seat: Arc<Seat>) -> Guard<O> {
+        let lock: Arc<dyn Releases> = Arc::clone(self) as _;
+        Guard::new(self.view(seat), lock)
+    }
+
+    /// Of the calling thread, or of the object where any thread may unlock.
+    pub(crate) fn hold(&self) -> Option<Hold> {
+        self.local.hold().map(|seat| self.view(seat))
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.local.depth()
+    }
+
+    pub(crate) fn cancel_waiters(&self) {
+        self.local.cancel_waiters();
+    }
+
+    fn view(&self, seat: Arc<Seat>) -> Hold {
+        Hold::new(seat, Arc::clone(self.session()))
+    }
+
+    fn claim(&self) -> Claim {
+        let owned = self.ownership == Ownership::ThisThread;
+        Claim {
+            directory: self.path.clone(),
+            kind: Kind::Exclusive,
+            owner: owned.then(|| thread::current().id()),
+            identity: self.client.identity(),
+        }
+    }
+
+    fn session(&self) -> &Arc<crate::session::Session> {
+        self.client.session()
+    }
+}
+
+impl Releases for TwoLevel {
+    fn release(&self, hold: &Hold) -> Result<()> {
+        TwoLevel::release(self, Some(hold.seat()))
+    }
+}
+
+impl Drop for TwoLevel {
+    fn drop(&mut self) {
+        let Some(seat) = self.local.abandon() else {
+            return;
+        };
+        warn!(
+            target: "zoolock",
+            "the last handle of lock {} was dropped while it was held: releasing it", self.path()
+        );
+        if let Err(error) = self.client.session().release(&seat) {
+            warn!(target: "zoolock", "dropped a lock: {error}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Tests against real ZooKeeper servers, a file a subject.
+
+mod util;
+
+mod bad_input;
+mod client;
+mod creating;
+mod holding;
+mod lock;
+mod programs;
+mod reentrant;
+mod releasing;
+mod requests;
+mod threads;
+mod waiting;

@@ -1,0 +1,325 @@
+//! A small blocking ZooKeeper client, independent of any other: what tests believe.
+
+mod error;
+mod session;
+mod wire;
+
+use std::fmt;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use error::error_code;
+use session::{Session, op};
+use wire::{Reader, Writer};
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
+const ANY_VERSION: i32 = -1;
+const EPHEMERAL: i32 = 1;
+const SEQUENTIAL: i32 = 2;
+
+/// Everything to everybody: permissions, scheme, id.
+pub const OPEN_ACL: &[(u32, &str, &str)] = &[(31, "world", "anyone")];
+
+/// What ZooKeeper keeps about a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stat {
+    /// The transaction that created the node.
+    pub czxid: i64,
+    /// The transaction that last changed the data.
+    pub mzxid: i64,
+    /// Creation time, milliseconds since 1970 by the server's clock.
+    pub ctime: i64,
+    /// Time of the last change of the data, as `ctime`.
+    pub mtime: i64,
+    /// Number of changes of the data.
+    pub version: i32,
+    /// Number of changes of the children.
+    pub cversion: i32,
+    /// Number of changes of the access control list.
+    pub aversion: i32,
+    /// The session that owns the node, 0 if it is not ephemeral.
+    pub ephemeral_owner: i64,
+    /// Length of the data in bytes.
+    pub data_length: i32,
+    /// Number of children.
+    pub num_children: i32,
+    /// The transaction that last added or removed a child.
+    pub pzxid: i64,
+}
+
+impl Stat {
+    fn read(from: &mut Reader<'_>) -> io::Result<Self> {
+        Ok(Self {
+            czxid: from.long()?,
+            mzxid: from.long()?,
+            ctime: from.long()?,
+            mtime: from.long()?,
+            version: from.int()?,
+            cversion: from.int()?,
+            aversion: from.int()?,
+            ephemeral_owner: from.long()?,
+            data_length: from.int()?,
+            num_children: from.int()?,
+            pzxid: from.long()?,
+        })
+    }
+}
+
+/// A blocking client with one connection and one session.
+///
+/// It asks for a session of 60 s and sends no pings: the session lives while the probe is
+/// used. A call whose answer does not come fails after
+/// 10 s. An answer from the server that is an error becomes an
+/// `io::Error` whose [`error_code`] is ZooKeeper's, and whose kind is `NotFound` for NoNode,
+/// `AlreadyExists` for NodeExists, `PermissionDenied` for NoAuth and `DirectoryNotEmpty` for
+/// NotEmpty. Other errors come from the connection, which is not made again.
+///
+/// Dropping the probe closes the session, as [`close`](Self::close) without its errors.
+pub struct Probe {
+    session: Mutex<Session>,
+}
+
+impl Probe {
+    /// Connects to a server, or to a proxy before one, with a session of 60 s.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached or does not answer.
+    pub fn connect(address: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::connect_for(address, SESSION_TIMEOUT)
+    }
+
+    /// [`connect`](Self::connect) with a session timeout, which the server clamps.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub fn connect_for(address: impl ToSocketAddrs, timeout: Duration) -> io::Result<Self> {
+        let session = Session::connect(address, timeout)?;
+        Ok(Self {
+            session: Mutex::new(session),
+        })
+    }
+
+    /// The id of the session.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.session().id()
+    }
+
+    /// The session timeout the server granted.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.session().timeout()
+    }
+
+    /// How long a call waits for its answer, 10 s unless set. After a call that ran out of time
+    /// the probe can be used on; a late answer is skipped.
+    ///
+    /// # Errors
+    ///
+    /// When `patience` is zero.
+    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        self.session().set_patience(patience)
+    }
+
+    /// The names of the children, in no order.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no such node.
+    pub fn children(&self, path: &str) -> io::Result<Vec<String>> {
+        let body = Writer::default().string(path).bool(false);
+        let answer = self.call(op::GET_CHILDREN, &body, "list", path)?;
+        Reader::new(&answer).strings()
+    }
+
+    /// Creates a node that is open to everybody and returns its path, which has a sequence
+    /// number at the end when `sequential`.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`, or `NotFound` when the parent is missing.
+    pub fn create(
+        &self,
+        path: &str,
+        data: &[u8],
+        ephemeral: bool,
+        sequential: bool,
+    ) -> io::Result<String> {
+        let ephemeral = if ephemeral { EPHEMERAL } else { 0 };
+        let sequential = if sequential { SEQUENTIAL } else { 0 };
+        self.create_node(path, data, OPEN_ACL, ephemeral | sequential)
+    }
+
+    /// Creates a persistent node with an access control list of permissions (1 read, 2 write,
+    /// 4 create, 8 delete, 16 admin), scheme and id.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub fn create_with_acl(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &[(u32, &str, &str)],
+    ) -> io::Result<String> {
+        self.create_node(path, data, acl, 0)
+    }
+
+    /// Creates the node and all its parents, as far as they are missing.
+    ///
+    /// # Errors
+    ///
+    /// Any but `AlreadyExists`.
+    pub fn create_all(&self, path: &str) -> io::Result<()> {
+        let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+        for end in ends.chain([path.len()]) {
+            match self.create(&path[..end], b"", false, false) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a node in any version.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`, or `DirectoryNotEmpty` when it has children.
+    pub fn delete(&self, path: &str) -> io::Result<()> {
+        let body = Writer::default().string(path).int(ANY_VERSION);
+        self.call(op::DELETE, &body, "delete", path).map(drop)
+    }
+
+    /// The data and the stat of a node, `None` when there is no such node.
+    ///
+    /// # Errors
+    ///
+    /// Any but `NotFound`.
+    pub fn get(&self, path: &str) -> io::Result<Option<(Vec<u8>, Stat)>> {
+        let body = Writer::default().string(path).bool(false);
+        let Some(answer) = found(self.call(op::GET_DATA, &body, "read", path))? else {
+            return Ok(None);
+        };
+        let mut answer = Reader::new(&answer);
+        let data = answer.buffer()?.to_vec();
+        Ok(Some((data, Stat::read(&mut answer)?)))
+    }
+
+    /// Replaces the data of a node in any version.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no such node.
+    pub fn set(&self, path: &str, data: &[u8]) -> io::Result<Stat> {
+        let body = Writer::default().string(path).buffer(data).int(ANY_VERSION);
+        let answer = self.call(op::SET_DATA, &body, "write", path)?;
+        Stat::read(&mut Reader::new(&answer))
+    }
+
+    /// The stat of a node, `None` when there is no such node.
+    ///
+    /// # Errors
+    ///
+    /// Any but `NotFound`.
+    pub fn stat(&self, path: &str) -> io::Result<Option<Stat>> {
+        let body = Writer::default().string(path).bool(false);
+        match found(self.call(op::EXISTS, &body, "look up", path))? {
+            Some(answer) => Stat::read(&mut Reader::new(&answer)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether there is such a node.
+    ///
+    /// # Errors
+    ///
+    /// Any but `NotFound`.
+    pub fn exists(&self, path: &str) -> io::Result<bool> {
+        Ok(self.stat(path)?.is_some())
+    }
+
+    /// Adds credentials to the session, such as `digest` and `user:password`.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` when the server refuses them; it then closes the session.
+    pub fn add_auth(&self, scheme: &str, secret: &[u8]) -> io::Result<()> {
+        let body = Writer::default().int(0).string(scheme).buffer(secret);
+        self.call(op::AUTH, &body, "authenticate by", scheme)
+            .map(drop)
+    }
+
+    /// Keeps the session alive without asking for anything.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub fn ping(&self) -> io::Result<()> {
+        self.call(op::PING, &Writer::default(), "ping", "the server")
+            .map(drop)
+    }
+
+    /// Closes the session, which deletes its ephemeral nodes, and waits until that is done.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection.
+    pub fn close(self) -> io::Result<()> {
+        self.session().close()
+    }
+
+    /// Drops the connection but not the session: its ephemeral nodes stay until the server
+    /// expires it.
+    pub fn abandon(self) {
+        self.session().abandon();
+    }
+
+    fn create_node(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &[(u32, &str, &str)],
+        flags: i32,
+    ) -> io::Result<String> {
+        let mut body = Writer::default().string(path).buffer(data);
+        body = body.int(acl.len() as i32);
+        for (permissions, scheme, id) in acl {
+            body = body.int(*permissions as i32).string(scheme).string(id);
+        }
+        let answer = self.call(op::CREATE, &body.int(flags), "create", path)?;
+        Reader::new(&answer).string()
+    }
+
+    fn call(&self, op: i32, body: &Writer, verb: &str, object: &str) -> io::Result<Vec<u8>> {
+        self.session().call(op, body, format!("{verb} `{object}`"))
+    }
+
+    fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Probe");
+        // Printing never waits for a call in progress.
+        if let Ok(session) = self.session.try_lock() {
+            out.field("session_id", &format_args!("{:#x}", session.id()));
+        }
+        out.finish_non_exhaustive()
+    }
+}
+
+fn found(answer: io::Result<Vec<u8>>) -> io::Result<Option<Vec<u8>>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

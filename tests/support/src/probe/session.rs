@@ -1,0 +1,151 @@
+//! One connection with one session: handshake, then one request at a time.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use super::error::server_error;
+use super::wire::{Reader, Writer};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const LONGEST_FRAME: i32 = 64 << 20;
+
+pub(crate) mod op {
+    pub(crate) const CREATE: i32 = 1;
+    pub(crate) const DELETE: i32 = 2;
+    pub(crate) const GET_DATA: i32 = 4;
+    pub(crate) const SET_DATA: i32 = 5;
+    pub(crate) const EXISTS: i32 = 3;
+    pub(crate) const GET_CHILDREN: i32 = 8;
+    pub(crate) const PING: i32 = 11;
+    pub(crate) const AUTH: i32 = 100;
+    pub(crate) const CLOSE: i32 = -11;
+}
+
+const PING_ID: i32 = -2;
+const AUTH_ID: i32 = -4;
+
+/// A connected session. After an error of the connection every call fails.
+#[derive(Debug)]
+pub(crate) struct Session {
+    stream: TcpStream,
+    id: i64,
+    timeout: Duration,
+    next_request: i32,
+    ended: bool,
+}
+
+impl Session {
+    pub(crate) fn connect(address: impl ToSocketAddrs, timeout: Duration) -> io::Result<Self> {
+        let mut stream = dial(address)?;
+        let request = Writer::default()
+            .int(0)
+            .long(0)
+            .int(timeout.as_millis().try_into().unwrap_or(i32::MAX))
+            .long(0)
+            .buffer(&[0; 16])
+            .bool(false);
+        stream.write_all(&request.frame())?;
+        let answer = read_frame(&mut stream)?;
+        let mut answer = Reader::new(&answer);
+        let _protocol = answer.int()?;
+        let negotiated = answer.int()?.max(0) as u64;
+        Ok(Self {
+            stream,
+            id: answer.long()?,
+            timeout: Duration::from_millis(negotiated),
+            next_request: 1,
+            ended: false,
+        })
+    }
+
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(crate) fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(patience))
+    }
+
+    /// Sends a request and returns the body of its answer; `what` is for the error text.
+    pub(crate) fn call(&mut self, op: i32, body: &Writer, what: String) -> io::Result<Vec<u8>> {
+        let id = self.send(op, body)?;
+        loop {
+            let frame = read_frame(&mut self.stream)?;
+            let mut header = Reader::new(&frame);
+            let (answered, _zxid, code) = (header.int()?, header.long()?, header.int()?);
+            // Others are watch events, or late answers to a call that ran into its timeout.
+            if answered != id {
+                continue;
+            }
+            return match code {
+                0 => Ok(frame[16..].to_vec()),
+                code => Err(server_error(code, what)),
+            };
+        }
+    }
+
+    /// Closes the session and waits until its ephemeral nodes are gone.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        self.ended = true;
+        self.call(op::CLOSE, &Writer::default(), "close the session".into())?;
+        Ok(())
+    }
+
+    /// Leaves the session to the server, which ends it when its timeout has passed.
+    pub(crate) fn abandon(&mut self) {
+        self.ended = true;
+    }
+
+    fn send(&mut self, op: i32, body: &Writer) -> io::Result<i32> {
+        let id = match op {
+            op::PING => PING_ID,
+            op::AUTH => AUTH_ID,
+            _ => self.next_request,
+        };
+        self.next_request = self.next_request.wrapping_add(1).max(1);
+        let frame = Writer::default().int(id).int(op).append(body).frame();
+        self.stream.write_all(&frame)?;
+        Ok(id)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.send(op::CLOSE, &Writer::default());
+        }
+    }
+}
+
+fn dial(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
+    let mut result = Err(io::Error::other("the address names no host"));
+    for address in address.to_socket_addrs()? {
+        result = TcpStream::connect_timeout(&address, TIMEOUT);
+        if result.is_ok() {
+            break;
+        }
+    }
+    let stream = result?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    Ok(stream)
+}
+
+fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = i32::from_be_bytes(length);
+    if !(0..=LONGEST_FRAME).contains(&length) {
+        let text = format!("not a ZooKeeper frame: length {length}");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    let mut frame = vec![0; length as usize];
+    stream.read_exact(&mut frame)?;
+    Ok(frame)
+}

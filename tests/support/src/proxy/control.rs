@@ -1,0 +1,255 @@
+//! What all connections of a proxy share: switches, rules, counters and the trace.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::frame::{Answer, Request};
+use super::link::{Link, Pending, Way};
+use super::op::Op;
+use super::rule::{Action, Side, Then, Trigger};
+
+const LOG_LINES: usize = 500;
+/// Stands for the id of the handshake, which has none. Clients count up from 1.
+const HANDSHAKE_ID: i32 = i32::MIN;
+
+/// The switches of one way through the proxy.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    black_hole: AtomicBool,
+    delay_nanos: AtomicU64,
+}
+
+impl Lane {
+    pub(crate) fn is_black_hole(&self) -> bool {
+        self.black_hole.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_black_hole(&self, on: bool) {
+        self.black_hole.store(on, Ordering::SeqCst);
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        Duration::from_nanos(self.delay_nanos.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        let nanos = delay.as_nanos().try_into().unwrap_or(u64::MAX);
+        self.delay_nanos.store(nanos, Ordering::SeqCst);
+    }
+}
+
+/// What is to become of a frame.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Pass,
+    Drop(Then),
+    Hold(Arc<Trigger>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Control {
+    started: Instant,
+    to_server: Lane,
+    to_client: Lane,
+    pub(crate) accept_and_close: AtomicBool,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) open: AtomicUsize,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    links: Vec<Weak<Link>>,
+    triggers: Vec<Arc<Trigger>>,
+    requests: HashMap<Op, u64>,
+    events: u64,
+    log: VecDeque<String>,
+}
+
+impl Control {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            to_server: Lane::default(),
+            to_client: Lane::default(),
+            accept_and_close: AtomicBool::new(false),
+            accepted: AtomicU64::new(0),
+            open: AtomicUsize::new(0),
+            books: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn lane(&self, way: Way) -> &Lane {
+        match way {
+            Way::ToServer => &self.to_server,
+            Way::ToClient => &self.to_client,
+        }
+    }
+
+    pub(crate) fn add_link(&self, link: &Arc<Link>) {
+        let mut books = self.books();
+        books.links.retain(|known| known.strong_count() > 0);
+        books.links.push(Arc::downgrade(link));
+    }
+
+    pub(crate) fn links(&self) -> Vec<Weak<Link>> {
+        self.books().links.clone()
+    }
+
+    pub(crate) fn arm(&self, trigger: Arc<Trigger>) {
+        self.books().triggers.push(trigger);
+    }
+
+    /// Takes all rules away and releases what they hold; the caller wakes the links.
+    pub(crate) fn disarm_all(&self) {
+        for trigger in self.books().triggers.drain(..) {
+            trigger.release();
+        }
+    }
+
+    /// Makes all writers look at the switches and holds again.
+    pub(crate) fn wake_all(&self) {
+        for link in self.links().iter().filter_map(Weak::upgrade) {
+            link.wake();
+        }
+    }
+
+    pub(crate) fn requests(&self, op: Op) -> u64 {
+        self.books().requests.get(&op).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.books().events
+    }
+
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.books().log.iter().cloned().collect()
+    }
+
+    pub(crate) fn note(&self, text: &str) {
+        let line = format!("{:9.3}s {text}", self.started.elapsed().as_secs_f64());
+        let mut books = self.books();
+        if books.log.len() == LOG_LINES {
+            books.log.pop_front();
+        }
+        books.log.push_back(line);
+    }
+
+    /// Decides on the first frame of a client.
+    pub(crate) fn judge_handshake(&self, link: &Link) -> Verdict {
+        self.judge(
+            link,
+            Request {
+                id: HANDSHAKE_ID,
+                op: Op::Connect,
+                path: String::new(),
+            },
+        )
+    }
+
+    /// Decides on any other frame of a client.
+    pub(crate) fn judge_request(&self, link: &Link, frame: &[u8]) -> Verdict {
+        match Request::parse(frame) {
+            Some(request) => self.judge(link, request),
+            None => Verdict::Pass,
+        }
+    }
+
+    fn judge(&self, link: &Link, request: Request) -> Verdict {
+        let Request { id, op, path } = request;
+        let (verdict, trigger) = self.match_request(op, &path);
+        self.note(&describe(link, '>', op, &path, &verdict));
+        if !matches!(verdict, Verdict::Drop(_)) {
+            link.expect_answer(Pending {
+                id,
+                op,
+                path,
+                trigger,
+            });
+        }
+        verdict
+    }
+
+    /// The verdict on a request, and the rule its answer is subject to.
+    fn match_request(&self, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
+        let mut books = self.books();
+        *books.requests.entry(op).or_default() += 1;
+        let (mut verdict, mut on_answer) = (Verdict::Pass, None);
+        for trigger in &books.triggers {
+            if !trigger.counts(op, path) {
+                continue;
+            }
+            match trigger.side {
+                Side::Answer => on_answer = Some(Arc::clone(trigger)),
+                Side::Request => verdict = fire(trigger),
+            }
+        }
+        books.triggers.retain(|trigger| !trigger.is_over());
+        (verdict, on_answer)
+    }
+
+    /// Decides on a frame of a server; its first one answers the handshake.
+    pub(crate) fn judge_answer(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
+        if first {
+            return self.judge_answer_to(link, HANDSHAKE_ID, 0);
+        }
+        match Answer::parse(frame) {
+            Some(Answer::To { id, error }) => self.judge_answer_to(link, id, error),
+            Some(Answer::Event { path }) => self.judge_event(link, &path),
+            None => Verdict::Pass,
+        }
+    }
+
+    fn judge_answer_to(&self, link: &Link, id: i32, error: i32) -> Verdict {
+        let Some(request) = link.answered(id) else {
+            return Verdict::Pass;
+        };
+        let verdict = request.trigger.as_ref().map_or(Verdict::Pass, fire);
+        let mut text = describe(link, '<', request.op, &request.path, &verdict);
+        if error != 0 {
+            text += &format!(" error {error}");
+        }
+        self.note(&text);
+        verdict
+    }
+
+    fn judge_event(&self, link: &Link, path: &str) -> Verdict {
+        let mut verdict = Verdict::Pass;
+        {
+            let mut books = self.books();
+            books.events += 1;
+            let on_answers = |trigger: &&Arc<Trigger>| trigger.side == Side::Answer;
+            for trigger in books.triggers.iter().filter(on_answers) {
+                if trigger.counts(Op::Event, path) {
+                    verdict = fire(trigger);
+                }
+            }
+            books.triggers.retain(|trigger| !trigger.is_over());
+        }
+        self.note(&describe(link, '<', Op::Event, path, &verdict));
+        verdict
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn fire(trigger: &Arc<Trigger>) -> Verdict {
+    match trigger.action {
+        _ if !trigger.fire() => Verdict::Pass,
+        Action::Drop(then) => Verdict::Drop(then),
+        Action::Hold => Verdict::Hold(Arc::clone(trigger)),
+    }
+}
+
+fn describe(link: &Link, way: char, op: Op, path: &str, verdict: &Verdict) -> String {
+    let fate = match verdict {
+        Verdict::Pass => String::new(),
+        Verdict::Drop(then) => format!(" [dropped, then {then:?}]"),
+        Verdict::Hold(_) => " [held]".to_owned(),
+    };
+    format!("#{} {way} {op:?} {path}{fate}", link.number)
+}

@@ -1,0 +1,231 @@
+//! One proxied connection: two sockets, and a queue of what is on its way in each direction.
+
+use std::collections::VecDeque;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use super::control::Lane;
+use super::op::Op;
+use super::rule::Trigger;
+
+/// One of the two ways through the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    ToServer,
+    ToClient,
+}
+
+/// What a queue holds.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Bytes(Vec<u8>),
+    /// The connection ends here.
+    Cut,
+    /// The connection goes silent here, both ways.
+    Silence,
+}
+
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    pub(crate) item: Item,
+    pub(crate) due: Instant,
+    pub(crate) hold: Option<Arc<Trigger>>,
+}
+
+/// What is on its way in one direction, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Pipe {
+    state: Mutex<PipeState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct PipeState {
+    queue: VecDeque<Parcel>,
+    silent: bool,
+    closed: bool,
+}
+
+impl PipeState {
+    /// How long the first parcel has to wait by the clock; `None` when no clock can tell.
+    fn wait_for(&self, lane: &Lane) -> Option<Duration> {
+        let first = self.queue.front()?;
+        let held = first.hold.as_ref().is_some_and(|hold| !hold.is_released());
+        if self.silent || held || lane.is_black_hole() {
+            return None;
+        }
+        Some(first.due.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl Pipe {
+    pub(crate) fn push(&self, parcel: Parcel) {
+        self.state().queue.push_back(parcel);
+        self.changed.notify_all();
+    }
+
+    /// Waits for the next thing that may pass; `None` once the connection is closed.
+    pub(crate) fn next(&self, lane: &Lane) -> Option<Item> {
+        let mut state = self.state();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let waited = match state.wait_for(lane) {
+                Some(Duration::ZERO) => return state.queue.pop_front().map(|parcel| parcel.item),
+                Some(time) => self.changed.wait_timeout(state, time).map(|(s, _)| s).ok(),
+                None => self.changed.wait(state).ok(),
+            };
+            state = waited.unwrap_or_else(|| self.state());
+        }
+    }
+
+    /// Makes the writer look again; taking the lock makes sure that it does not miss it.
+    pub(crate) fn wake(&self) {
+        drop(self.state());
+        self.changed.notify_all();
+    }
+
+    fn change(&self, change: impl FnOnce(&mut PipeState)) {
+        change(&mut self.state());
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, PipeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request whose answer has not come yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) id: i32,
+    pub(crate) op: Op,
+    pub(crate) path: String,
+    pub(crate) trigger: Option<Arc<Trigger>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) number: u64,
+    client: TcpStream,
+    server: OnceLock<TcpStream>,
+    to_server: Pipe,
+    to_client: Pipe,
+    pending: Mutex<VecDeque<Pending>>,
+    closed: AtomicBool,
+    // Set before `closed`: the sockets end with RST, so nobody may send FIN.
+    aborted: AtomicBool,
+    silent: AtomicBool,
+}
+
+impl Link {
+    pub(crate) fn new(number: u64, client: TcpStream) -> Self {
+        Self {
+            number,
+            client,
+            server: OnceLock::new(),
+            to_server: Pipe::default(),
+            to_client: Pipe::default(),
+            pending: Mutex::default(),
+            closed: AtomicBool::new(false),
+            aborted: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+        }
+    }
+
+    /// Completes the link; false when it was closed meanwhile.
+    pub(crate) fn connected(&self, server: TcpStream) -> bool {
+        // `close` sets its flag before it looks for the server, so one of the two sees the other.
+        self.server.set(server).is_ok() && !self.is_closed()
+    }
+
+    pub(crate) fn pipe(&self, way: Way) -> &Pipe {
+        match way {
+            Way::ToServer => &self.to_server,
+            Way::ToClient => &self.to_client,
+        }
+    }
+
+    /// The socket bytes on this way come from, and the one they go to.
+    pub(crate) fn sockets(&self, way: Way) -> Option<(&TcpStream, &TcpStream)> {
+        let server = self.server.get()?;
+        Some(match way {
+            Way::ToServer => (&self.client, server),
+            Way::ToClient => (server, &self.client),
+        })
+    }
+
+    pub(crate) fn expect_answer(&self, pending: Pending) {
+        self.pending().push_back(pending);
+    }
+
+    /// The request an answer belongs to: the first with its id, since ids of pings repeat.
+    pub(crate) fn answered(&self, id: i32) -> Option<Pending> {
+        let mut pending = self.pending();
+        let at = pending.iter().position(|request| request.id == id)?;
+        pending.remove(at)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn silence(&self) {
+        self.silent.store(true, Ordering::SeqCst);
+        for pipe in [&self.to_server, &self.to_client] {
+            pipe.change(|state| state.silent = true);
+        }
+    }
+
+    /// Ends the connection with FIN on both sides and drops what is on its way.
+    pub(crate) fn close(&self) {
+        if !self.aborted.load(Ordering::SeqCst) {
+            self.end(Shutdown::Both);
+        }
+    }
+
+    /// Ends the connection with RST on both sides.
+    pub(crate) fn abort(&self) {
+        self.aborted.store(true, Ordering::SeqCst);
+        for socket in [Some(&self.client), self.server.get()]
+            .into_iter()
+            .flatten()
+        {
+            // With no time to linger, closing the socket resets the connection.
+            let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+        }
+        // This only wakes the readers; the sockets are closed when the last thread is done.
+        self.end(Shutdown::Read);
+    }
+
+    pub(crate) fn wake(&self) {
+        self.to_server.wake();
+        self.to_client.wake();
+    }
+
+    fn end(&self, how: Shutdown) {
+        self.closed.store(true, Ordering::SeqCst);
+        for pipe in [&self.to_server, &self.to_client] {
+            pipe.change(|state| state.closed = true);
+        }
+        for socket in [Some(&self.client), self.server.get()]
+            .into_iter()
+            .flatten()
+        {
+            let _ = socket.shutdown(how);
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, VecDeque<Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

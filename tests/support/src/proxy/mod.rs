@@ -1,0 +1,270 @@
+//! A TCP proxy in front of one server that makes network faults to order.
+
+mod control;
+mod door;
+mod frame;
+mod link;
+mod op;
+mod relay;
+mod rule;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::port::ReservedPort;
+use crate::wait::poll;
+use control::Control;
+use door::Door;
+use link::{Link, Way};
+pub use op::Op;
+pub use rule::{Hold, Rule, RuleBuilder, Then};
+
+/// How long the threads of closed connections may take to end.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Which of the two ways through the proxy is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the clients to the server.
+    ToServer,
+    /// From the server to the clients.
+    ToClient,
+    /// Both ways.
+    Both,
+}
+
+impl Direction {
+    fn ways(self) -> &'static [Way] {
+        match self {
+            Self::ToServer => &[Way::ToServer],
+            Self::ToClient => &[Way::ToClient],
+            Self::Both => &[Way::ToServer, Way::ToClient],
+        }
+    }
+}
+
+/// A proxy on a loopback port in front of one ZooKeeper server.
+///
+/// It connects to the server anew for each connection it accepts, so it outlives restarts of
+/// the server; a client is closed when the server refuses. Faults act at once, on existing
+/// connections too. Dropping the proxy closes everything and ends its threads.
+///
+/// # Counting
+///
+/// [`requests`](Self::requests) and [`events`](Self::events) count what reaches the proxy, also
+/// what it then swallows or holds back.
+#[derive(Debug)]
+pub struct FaultProxy {
+    port: ReservedPort,
+    target: SocketAddr,
+    control: Arc<Control>,
+    door: Mutex<Option<Door>>,
+}
+
+impl FaultProxy {
+    /// Starts a proxy in front of `target`, which need not listen yet.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be listened on.
+    pub fn start(target: SocketAddr) -> io::Result<Self> {
+        let proxy = Self {
+            port: ReservedPort::any()?,
+            target,
+            control: Arc::new(Control::new()),
+            door: Mutex::new(None),
+        };
+        proxy.open_door()?;
+        Ok(proxy)
+    }
+
+    /// The address clients connect to; it never changes.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// The address as ZooKeeper clients take it, `127.0.0.1:<port>`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// Closes all current connections on both sides with FIN; new ones are accepted. What was on
+    /// its way or held back is lost. Returns when they are closed.
+    pub fn cut(&self) {
+        self.control.note("cut");
+        end(&self.control.links(), Link::close);
+    }
+
+    /// As [`cut`](Self::cut), with RST instead of FIN.
+    pub fn reset(&self) {
+        self.control.note("reset");
+        end(&self.control.links(), Link::abort);
+    }
+
+    /// With true closes the listener, so that connects are refused; with false listens again on
+    /// the same port. Current connections stay.
+    ///
+    /// # Panics
+    ///
+    /// When the port, which stays reserved, cannot be listened on again.
+    pub fn refuse(&self, on: bool) {
+        self.control.note(&format!("refuse {on}"));
+        if on {
+            self.close_door();
+        } else if let Err(error) = self.open_door() {
+            panic!("failed to listen on {} again: {error}", self.address());
+        }
+    }
+
+    /// With true closes new connections right after accepting them. Current ones stay.
+    pub fn accept_and_close(&self, on: bool) {
+        self.control.note(&format!("accept_and_close {on}"));
+        self.control.accept_and_close.store(on, Ordering::SeqCst);
+    }
+
+    /// Lets nothing pass in a direction, not even the end of a connection, without closing
+    /// anything.
+    ///
+    /// What is held back is delivered in order after [`restore`](Self::restore), as a network
+    /// that comes back retransmits: also what a client sent that has closed its side meanwhile.
+    /// New connections can still be opened (the kernel accepts them), and then get no answer.
+    pub fn black_hole(&self, direction: Direction) {
+        self.control.note(&format!("black_hole {direction:?}"));
+        for way in direction.ways() {
+            self.control.lane(*way).set_black_hole(true);
+        }
+    }
+
+    /// Delays each frame in a direction by `delay`, and the end of a connection with them; their
+    /// order is kept, so a shorter delay does not overtake a longer one. Zero ends it.
+    pub fn delay(&self, direction: Direction, delay: Duration) {
+        self.control.note(&format!("delay {direction:?} {delay:?}"));
+        for way in direction.ways() {
+            self.control.lane(*way).set_delay(delay);
+        }
+    }
+
+    /// Back to normal: lifts black holes, delays, [`refuse`](Self::refuse) and
+    /// [`accept_and_close`](Self::accept_and_close), takes all rules away, releases what is held,
+    /// and cuts the connections that [`Then::Hold`] has silenced, since a frame is missing there.
+    ///
+    /// # Panics
+    ///
+    /// As [`refuse`](Self::refuse).
+    pub fn restore(&self) {
+        self.control.note("restore");
+        self.control.disarm_all();
+        for way in Direction::Both.ways() {
+            self.control.lane(*way).set_black_hole(false);
+            self.control.lane(*way).set_delay(Duration::ZERO);
+        }
+        let mut silent = self.control.links();
+        silent.retain(|link| link.upgrade().is_some_and(|link| link.is_silent()));
+        end(&silent, Link::close);
+        self.control.wake_all();
+        self.accept_and_close(false);
+        self.refuse(false);
+    }
+
+    /// Starts a rule about requests of one kind, or about their answers:
+    /// `proxy.on(Op::Create).nth(2).path_contains("lock").drop_answer(Then::Cut)`.
+    ///
+    /// Requests on all connections are counted together, from the moment the rule is made. A rule
+    /// acts once. A rule about an answer is about the answer to the n-th request; it never acts
+    /// when that connection ends first.
+    pub fn on(&self, op: Op) -> RuleBuilder<'_> {
+        RuleBuilder {
+            proxy: self,
+            op,
+            nth: 1,
+            path: String::new(),
+        }
+    }
+
+    /// Swallows the n-th such request from now on, 1 for the next.
+    pub fn drop_request(&self, op: Op, nth: u64, then: Then) -> Rule {
+        self.on(op).nth(nth).drop_request(then)
+    }
+
+    /// Lets the n-th such request from now on reach the server and swallows its answer.
+    pub fn drop_answer(&self, op: Op, nth: u64, then: Then) -> Rule {
+        self.on(op).nth(nth).drop_answer(then)
+    }
+
+    /// Holds the n-th such request from now on, and everything behind it on its way.
+    pub fn hold_request(&self, op: Op, nth: u64) -> Hold {
+        self.on(op).nth(nth).hold_request()
+    }
+
+    /// Holds the answer to the n-th such request from now on, and everything behind it on its
+    /// way.
+    pub fn hold_answer(&self, op: Op, nth: u64) -> Hold {
+        self.on(op).nth(nth).hold_answer()
+    }
+
+    /// How many requests of a kind clients have sent.
+    #[must_use]
+    pub fn requests(&self, op: Op) -> u64 {
+        self.control.requests(op)
+    }
+
+    /// How many watch events the server has sent.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.control.events()
+    }
+
+    /// How many connections have been accepted so far.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.control.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many connections are open now.
+    #[must_use]
+    pub fn open_connections(&self) -> usize {
+        self.control.open.load(Ordering::SeqCst)
+    }
+
+    /// The latest frames and faults, one a line, for messages of failed tests: the time since the
+    /// start, the connection, `>` to the server or `<` to the client, what it was.
+    #[must_use]
+    pub fn log(&self) -> Vec<String> {
+        self.control.log()
+    }
+
+    fn open_door(&self) -> io::Result<()> {
+        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
+        if door.is_none() {
+            let control = Arc::clone(&self.control);
+            *door = Some(Door::open(self.port.listen()?, control, self.target)?);
+        }
+        Ok(())
+    }
+
+    fn close_door(&self) {
+        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
+        door.take();
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.close_door();
+        end(&self.control.links(), Link::close);
+    }
+}
+
+/// Ends links and waits until their threads are gone.
+fn end(links: &[Weak<Link>], how: impl Fn(&Link)) {
+    for link in links.iter().filter_map(Weak::upgrade) {
+        how(&link);
+    }
+    let gone = || links.iter().all(|link| link.strong_count() == 0);
+    poll(CLOSED_WITHIN, || gone().then_some(()));
+}

@@ -1,0 +1,82 @@
+//! The kinds of frames that rules and counters tell apart.
+
+/// A kind of request, with its answer; or a watch event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Op {
+    /// The first frame of a connection: it asks for a session, new or known.
+    Connect,
+    /// `create`
+    Create,
+    /// `delete`
+    Delete,
+    /// `exists`
+    Exists,
+    /// `getData`
+    GetData,
+    /// `setData`
+    SetData,
+    /// `getACL`
+    GetAcl,
+    /// `setACL`
+    SetAcl,
+    /// `getChildren`
+    GetChildren,
+    /// `sync`
+    Sync,
+    /// A heartbeat.
+    Ping,
+    /// `getChildren2`: children and stat
+    GetChildren2,
+    /// `multi`
+    Multi,
+    /// `create2`: create that answers with the stat
+    Create2,
+    /// `addAuth`
+    Auth,
+    /// `setWatches`, as clients send it after a reconnect
+    SetWatches,
+    /// `closeSession`
+    CloseSession,
+    /// A watch event. It has no request, so only rules on answers can be made for it.
+    Event,
+    /// Any other opcode.
+    Other(i32),
+}
+
+impl Op {
+    pub(crate) fn from_code(code: i32) -> Self {
+        match code {
+            1 => Self::Create,
+            2 => Self::Delete,
+            3 => Self::Exists,
+            4 => Self::GetData,
+            5 => Self::SetData,
+            6 => Self::GetAcl,
+            7 => Self::SetAcl,
+            8 => Self::GetChildren,
+            9 => Self::Sync,
+            11 => Self::Ping,
+            12 => Self::GetChildren2,
+            14 => Self::Multi,
+            15 => Self::Create2,
+            100 => Self::Auth,
+            101 => Self::SetWatches,
+            -11 => Self::CloseSession,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Whether the body of the request starts with the path.
+    pub(crate) fn has_path(self) -> bool {
+        match self {
+            Self::Create | Self::Delete | Self::Exists | Self::GetData | Self::SetData => true,
+            Self::GetAcl | Self::SetAcl | Self::GetChildren | Self::GetChildren2 => true,
+            Self::Sync | Self::Create2 => true,
+            // removeWatches, createContainer, createTTL, addWatch
+            Self::Other(code) => matches!(code, 18 | 19 | 21 | 106),
+            Self::Connect | Self::Ping | Self::Multi | Self::Auth => false,
+            Self::SetWatches | Self::CloseSession | Self::Event => false,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The threads of one connection: a reader and a writer for each direction.
+//!
+//! The readers never stop reading, so the end of one side is seen whatever is held back; the
+//! writers alone wait for delays, holds and black holes.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, Builder, Scope};
+use std::time::{Duration, Instant};
+
+use super::control::{Control, Verdict};
+use super::frame::{Piece, Source};
+use super::link::{Item, Link, Parcel, Way};
+use super::rule::Then;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs a connection on its own thread until both sides are closed.
+pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
+    let link = Arc::new(link);
+    control.add_link(&link);
+    control.open.fetch_add(1, Ordering::SeqCst);
+    let body = {
+        let control = Arc::clone(&control);
+        move || {
+            run(&control, &link, target);
+            control.note(&format!("#{} closed", link.number));
+            // The sockets close here; only then does the connection no longer count.
+            drop(link);
+            control.open.fetch_sub(1, Ordering::SeqCst);
+        }
+    };
+    if Builder::new()
+        .name("fault-proxy".into())
+        .spawn(body)
+        .is_err()
+    {
+        control.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn run(control: &Control, link: &Link, target: SocketAddr) {
+    let connected = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).is_ok_and(|server| {
+        let _ = server.set_nodelay(true);
+        link.connected(server)
+    });
+    if connected {
+        thread::scope(|scope| {
+            for way in [Way::ToServer, Way::ToClient] {
+                spawn(scope, link, move || write(control, link, way));
+            }
+            spawn(scope, link, || read(control, link, Way::ToClient));
+            read(control, link, Way::ToServer);
+        });
+    }
+    link.close();
+}
+
+fn spawn<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    link: &'scope Link,
+    body: impl FnOnce() + Send + 'scope,
+) {
+    let builder = Builder::new().name("fault-proxy".into());
+    if builder.spawn_scoped(scope, body).is_err() {
+        link.close();
+    }
+}
+
+fn read(control: &Control, link: &Link, way: Way) {
+    let Some((socket, _)) = link.sockets(way) else {
+        return;
+    };
+    let mut source = Source::new(socket);
+    let mut first = true;
+    while let Ok(piece) = source.next() {
+        // A socket that is only shut for reading still gives what had arrived.
+        if link.is_closed() {
+            break;
+        }
+        let (bytes, verdict) = match piece {
+            Piece::Raw(bytes) => (bytes, Verdict::Pass),
+            Piece::Frame(bytes) => {
+                let verdict = judge(control, link, way, &bytes, first);
+                (bytes, verdict)
+            }
+        };
+        first = false;
+        deliver(control, link, way, bytes, verdict);
+    }
+    push(control, link, way, Item::Cut);
+}
+
+fn judge(control: &Control, link: &Link, way: Way, frame: &[u8], first: bool) -> Verdict {
+    match way {
+        Way::ToServer if first => control.judge_handshake(link),
+        Way::ToServer => control.judge_request(link, frame),
+        Way::ToClient => control.judge_answer(link, frame, first),
+    }
+}
+
+fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Verdict) {
+    let item = match verdict {
+        Verdict::Pass => Item::Bytes(bytes),
+        // What came before the dropped frame still arrives, so these go through the queue too.
+        Verdict::Drop(Then::Cut) => Item::Cut,
+        Verdict::Drop(Then::Hold) => Item::Silence,
+        Verdict::Drop(Then::Continue) => return,
+        Verdict::Hold(hold) => {
+            let (item, due) = (Item::Bytes(bytes), Instant::now());
+            return link.pipe(way).push(Parcel {
+                item,
+                due,
+                hold: Some(hold),
+            });
+        }
+    };
+    push(control, link, way, item);
+}
+
+fn push(control: &Control, link: &Link, way: Way, item: Item) {
+    link.pipe(way).push(Parcel {
+        item,
+        due: Instant::now() + control.lane(way).delay(),
+        hold: None,
+    });
+}
+
+fn write(control: &Control, link: &Link, way: Way) {
+    let Some((_, mut socket)) = link.sockets(way) else {
+        return;
+    };
+    let mut broken = false;
+    while let Some(item) = link.pipe(way).next(control.lane(way)) {
+        match item {
+            // The other direction may still have something to deliver, so a side that takes no
+            // more does not end the connection; its reader will.
+            Item::Bytes(bytes) => broken = broken || socket.write_all(&bytes).is_err(),
+            Item::Cut => link.close(),
+            Item::Silence => link.silence(),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! A real ZooKeeper server that can be stopped, killed, paused and started again.
+
+mod config;
+mod four_letter;
+mod install;
+mod process;
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::port::ReservedPort;
+use crate::wait::poll;
+use config::Config;
+use four_letter::{four_letter, metric};
+use install::Installation;
+use process::Process;
+
+/// A start takes a fraction of a second; a machine under heavy load may need much longer.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// A server that is asked while it comes up sometimes never answers that connection.
+const READY_ANSWER_WITHIN: Duration = Duration::from_millis(250);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const PORT_ATTEMPTS: usize = 5;
+const LOG_TAIL_LINES: usize = 40;
+
+/// A standalone ZooKeeper server of this process's own, on a free port of 127.0.0.1.
+///
+/// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method
+/// takes `&self`, and the port and the data stay the same over stops and starts. The server ends,
+/// and its directory is removed, when the value is dropped or the process ends, even by SIGKILL.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    installation: Installation,
+    port: ReservedPort,
+    // Dropped before the directory: the fields are dropped in this order.
+    process: Mutex<Option<Process>>,
+    folder: TempDir,
+}
+
+/// Settings for a [`Server`].
+#[derive(Debug, Clone, Default)]
+#[must_use = "a builder does nothing until `start`"]
+pub struct ServerBuilder {
+    config: Config,
+}
+
+impl ServerBuilder {
+    /// `tickTime`, by which sessions expire in steps; 500 ms unless set.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.config.tick = tick;
+        self
+    }
+
+    /// Whether each transaction is forced to disk before it is answered; false unless set.
+    /// Without it the data still survives [`Server::kill`], only not a crash of the machine.
+    pub fn force_sync(mut self, force: bool) -> Self {
+        self.config.force_sync = force;
+        self
+    }
+
+    /// A line `key=value` in the configuration file, over any default. ZooKeeper turns keys it
+    /// does not know into system properties `zookeeper.<key>`.
+    pub fn property(mut self, key: &str, value: &str) -> Self {
+        self.config.properties.push((key.into(), value.into()));
+        self
+    }
+
+    /// One more argument for Java, such as `-Xmx1g`.
+    pub fn jvm_flag(mut self, flag: &str) -> Self {
+        self.config.jvm_flags.push(flag.into());
+        self
+    }
+
+    /// Starts the server and returns when it answers.
+    ///
+    /// # Errors
+    ///
+    /// When ZooKeeper or Java is not installed (the text says what to do), or when the server
+    /// does not come up (the text has the end of its log).
+    pub fn start(self) -> io::Result<Server> {
+        let installation = Installation::find()?;
+        let mut attempt = 1;
+        loop {
+            let server = Server::new(self.config.clone(), installation.clone())?;
+            match server.start_again() {
+                Ok(()) => return Ok(server),
+                // Somebody who does not know of our reservation listens on this port.
+                Err(error) if attempt < PORT_ATTEMPTS && is_port_taken(&error) => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Starts a server with default settings; see [`ServerBuilder::start`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ServerBuilder::start`].
+    pub fn start() -> io::Result<Self> {
+        Self::builder().start()
+    }
+
+    /// Settings for a server to be started.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    fn new(config: Config, installation: Installation) -> io::Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("zoolock-server-")
+            .tempdir()?;
+        Ok(Self {
+            config,
+            installation,
+            port: ReservedPort::any()?,
+            process: Mutex::new(None),
+            folder,
+        })
+    }
+
+    /// The address clients connect to; it never changes.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// The address as ZooKeeper clients take it, `127.0.0.1:<port>`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// Shuts the server down in an orderly way (SIGTERM) and waits for its end. The data is
+    /// kept. Does nothing when it is not running.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be ended.
+    pub fn stop(&self) -> io::Result<()> {
+        self.process().take().map_or(Ok(()), Process::terminate)
+    }
+
+    /// Kills the server (SIGKILL) and waits for its end. The data is kept. Does nothing when it
+    /// is not running.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be ended.
+    pub fn kill(&self) -> io::Result<()> {
+        self.process().take().map_or(Ok(()), Process::kill)
+    }
+
+    /// Starts the server after a stop or kill, with the same data and port, and returns when it
+    /// answers.
+    ///
+    /// # Errors
+    ///
+    /// When it is running already or does not come up (the text has the end of its log).
+    pub fn start_again(&self) -> io::Result<()> {
+        let mut process = self.process();
+        if process
+            .as_mut()
+            .is_some_and(|running| !running.has_exited())
+        {
+            return Err(io::Error::other("the server is running already"));
+        }
+        let config_file = self.path("zoo.cfg");
+        let data = self.path("data");
+        fs::create_dir_all(&data)?;
+        fs::write(&config_file, self.config.text(&data, self.address()))?;
+        // The log of this start only, so that its end shows this start's trouble.
+        fs::write(self.path("log"), "")?;
+        let command = self.config.command(&self.installation, &config_file);
+        let mut started = Process::spawn(command, self.folder.path(), &self.path("log"))?;
+        self.wait_until_ready(&mut started)?;
+        *process = Some(started);
+        Ok(())
+    }
+
+    /// [`stop`](Self::stop) and [`start_again`](Self::start_again).
+    ///
+    /// # Errors
+    ///
+    /// As those.
+    pub fn restart(&self) -> io::Result<()> {
+        self.stop()?;
+        self.start_again()
+    }
+
+    /// Freezes the server (SIGSTOP): its connections stay open and nothing is answered.
+    ///
+    /// # Errors
+    ///
+    /// When it is not running.
+    pub fn pause(&self) -> io::Result<()> {
+        self.running(Process::pause)
+    }
+
+    /// Lets a paused server go on (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// When it is not running.
+    pub fn resume(&self) -> io::Result<()> {
+        self.running(Process::resume)
+    }
+
+    /// The id of the server's process, `None` when it is not running.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        self.process().as_ref().map(Process::id)
+    }
+
+    /// The answer to a four-letter word such as `mntr`, `cons` or `wchp`.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not answer within 5 s.
+    pub fn four_letter(&self, word: &str) -> io::Result<String> {
+        four_letter(self.address(), word, ANSWER_WITHIN)
+    }
+
+    /// A whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
+    ///
+    /// Asking costs packets itself: each four-letter word adds 1 to `zk_packets_received`,
+    /// counted before the answer is made, and 2 to `zk_packets_sent`.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not answer within 5 s, or has no such whole number.
+    pub fn metric(&self, name: &str) -> io::Result<u64> {
+        metric(&self.four_letter("mntr")?, name)
+    }
+
+    /// The last lines of the server's log, for messages of failed tests.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        let log = fs::read(self.path("log")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+    }
+
+    fn wait_until_ready(&self, started: &mut Process) -> io::Result<()> {
+        let outcome = poll(READY_WITHIN, || {
+            if started.has_exited() {
+                return Some(Err("ended at once"));
+            }
+            self.is_ready().then_some(Ok(()))
+        });
+        let Err(what) = outcome.unwrap_or(Err("did not answer in time")) else {
+            return Ok(());
+        };
+        let tail = self.log_tail();
+        Err(io::Error::other(format!(
+            "failed to start a ZooKeeper server on {}: it {what}; the end of its log:\n{tail}",
+            self.address(),
+        )))
+    }
+
+    /// `conf` is answered with the settings only by a server that serves requests; the directory
+    /// proves that it is this one.
+    fn is_ready(&self) -> bool {
+        let own = format!("dataDir={}", self.path("data").display());
+        four_letter(self.address(), "conf", READY_ANSWER_WITHIN)
+            .is_ok_and(|answer| answer.contains(&own))
+    }
+
+    fn running(&self, act: impl FnOnce(&mut Process) -> io::Result<()>) -> io::Result<()> {
+        let mut process = self.process();
+        let stopped = || io::Error::other("the server is not running");
+        act(process.as_mut().ok_or_else(stopped)?)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn is_port_taken(error: &io::Error) -> bool {
+    error.to_string().contains("java.net.BindException")
+}

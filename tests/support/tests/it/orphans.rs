@@ -1,0 +1,93 @@
+//! A server does not outlive the process that started it, whatever ends that.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{self, Command, Stdio};
+use std::thread;
+
+use zoolock_test_support::{shared_server, wait_until};
+
+use crate::SOON;
+
+const END: &str = "ZOOLOCK_TEST_END";
+
+/// Not a test of its own: it starts the shared server, says where it is, and ends as it is told.
+#[test]
+#[ignore = "started by the tests below"]
+fn starts_and_ends() {
+    let server = shared_server();
+    let conf = server.four_letter("conf").unwrap();
+    let data = conf.lines().find_map(|line| line.strip_prefix("dataDir="));
+    println!(
+        "\nserver {} {}",
+        server.process_id().unwrap(),
+        data.unwrap()
+    );
+    match env::var(END).as_deref() {
+        Ok("abort") => process::abort(),
+        Ok("paused") => {
+            server.pause().unwrap();
+            process::abort();
+        }
+        Ok("exit") => process::exit(0),
+        _ => loop {
+            thread::park();
+        },
+    }
+}
+
+fn leaves_nothing(end: &str) {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "orphans::starts_and_ends", "--ignored"])
+        .args(["--nocapture", "--test-threads=1"])
+        .env(END, end)
+        .env_remove("ZOOKEEPER_CONNECT")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let said = output
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("server ").map(str::to_owned))
+        .expect("the child says where its server is");
+    let (java, data) = said.split_once(' ').unwrap();
+    if end == "kill" {
+        assert!(is_alive(java));
+        child.kill().unwrap();
+    }
+    println!("{end}: {}", child.wait().unwrap());
+    let took = wait_until("java is gone", SOON, || !is_alive(java));
+    let folder = Path::new(data).parent().unwrap();
+    wait_until("its directory is gone", SOON, || !folder.exists());
+    println!("{end}: gone after {took:.0?}");
+}
+
+/// A process that has ended but was not reaped is as good as gone.
+fn is_alive(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+#[test]
+fn abort_leaves_no_server() {
+    leaves_nothing("abort");
+}
+
+#[test]
+fn abort_leaves_no_paused_server() {
+    leaves_nothing("paused");
+}
+
+#[test]
+fn exit_leaves_no_server() {
+    leaves_nothing("exit");
+}
+
+#[test]
+fn kill_leaves_no_server() {
+    leaves_nothing("kill");
+}
