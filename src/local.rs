@@ -235,6 +235,11 @@ impl<H: Clone> Local<H> {
         state.hold.clone().filter(|_| mine)
     }
 
+    /// Does anybody hold it, both levels?
+    pub(crate) fn is_held(&self) -> bool {
+        self.state.lock().hold.is_some()
+    }
+
     /// How often the calling thread is in.
     pub(crate) fn depth(&self) -> u32 {
         let state = self.state.lock();

@@ -58,7 +58,7 @@ impl TwoLevel {
                 Some(entry) => {
                     self.second_level(entry, |claim| queue::try_acquire(self.session(), claim))
                 }
-                None => self.client.check_open().map(|()| None),
+                None => self.busy(),
             },
             Patience::Until(deadline) => {
                 let until = Until {
@@ -68,7 +68,7 @@ impl TwoLevel {
                 match self.local.enter(&until, self.session().closed()) {
                     Ok(entry) => self
                         .second_level(entry, |claim| queue::acquire(self.session(), claim, &until)),
-                    Err(Stopped::Deadline) => Ok(None),
+                    Err(Stopped::Deadline) => self.busy(),
                     Err(Stopped::Cancelled) => Err(Error::Cancelled {
                         path: self.path().to_owned(),
                     }),
@@ -76,6 +76,17 @@ impl TwoLevel {
                 }
             }
         }
+    }
+
+    /// Another thread of this process is ahead. That says nothing while it waits for a
+    /// connection itself.
+    fn busy(&self) -> Result<Option<Arc<Seat>>> {
+        self.client.check_open()?;
+        if self.local.is_held() || self.session().live().is_some() {
+            return Ok(None);
+        }
+        let path = self.path().to_owned();
+        Err(Error::Disconnected { path })
     }
 
     fn second_level(

@@ -1,12 +1,12 @@
 //! What a client says of its connection: a state, events, and counts.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use log::{info, warn};
 use parking_lot::Mutex;
 
-use super::connection::Connection;
+use crate::clock::Moment;
 
 /// How many events a subscriber may leave unread.
 const UNREAD: usize = 256;
@@ -72,11 +72,11 @@ struct Inner {
     subscribers: Vec<Sender<ConnectionEvent>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum LinkState {
     Never,
     Connected,
-    Suspended(Arc<Connection>),
+    Suspended { since: Moment, timeout: Duration },
     Lost,
 }
 
@@ -89,7 +89,7 @@ impl Link {
     }
 
     pub(super) fn state(&self) -> LinkState {
-        self.0.lock().state.clone()
+        self.0.lock().state
     }
 
     pub(super) fn subscribe(&self) -> Receiver<ConnectionEvent> {
@@ -109,16 +109,17 @@ impl Link {
         });
     }
 
-    pub(super) fn suspended(&self, last: Arc<Connection>) {
+    pub(super) fn suspended(&self, timeout: Duration) {
         let mut inner = self.0.lock();
-        inner.state = LinkState::Suspended(last);
+        let since = Moment::now();
+        inner.state = LinkState::Suspended { since, timeout };
         inner.tell(ConnectionEvent::Suspended);
     }
 
-    /// The leases of `last` are over. Nothing to tell if the state has changed meanwhile.
-    pub(super) fn lost(&self, last: &Arc<Connection>) {
+    /// Every lease is over. Nothing to tell if there is a connection meanwhile.
+    pub(super) fn lost(&self) {
         let mut inner = self.0.lock();
-        if matches!(&inner.state, LinkState::Suspended(now) if Arc::ptr_eq(now, last)) {
+        if matches!(inner.state, LinkState::Suspended { .. }) {
             inner.state = LinkState::Lost;
             inner.tell(ConnectionEvent::Lost);
         }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -27,6 +28,7 @@ pub(crate) struct Garbage {
     /// By the id that the node's name carries.
     entries: Mutex<HashMap<String, Entry>>,
     wake: (Sender<()>, Receiver<()>),
+    sweeping: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -52,6 +54,7 @@ impl Garbage {
         Garbage {
             entries: Mutex::default(),
             wake: bounded(1),
+            sweeping: AtomicBool::new(false),
         }
     }
 
@@ -63,9 +66,11 @@ impl Garbage {
         nodes: impl Iterator<Item = Node>,
     ) -> Vec<String> {
         let mut entries = self.entries.lock();
-        let due = Instant::now() + PAUSES.0;
+        let now = Instant::now();
         nodes
             .map(|node| {
+                // So long the first attempt may take.
+                let due = now + node.connection.timeout() / 3;
                 let entry = Entry {
                     directory: directory.clone(),
                     name: node.name,
@@ -105,8 +110,11 @@ impl Garbage {
         let _ = self.wake.0.try_send(());
     }
 
-    /// When the next retry is due.
+    /// When the next retry is due; none while one is under way.
     pub(super) fn due(&self) -> Option<Instant> {
+        if self.sweeping.load(Ordering::SeqCst) {
+            return None;
+        }
         self.entries.lock().values().map(|entry| entry.due).min()
     }
 
@@ -116,6 +124,16 @@ impl Garbage {
         for entry in self.entries.lock().values_mut() {
             entry.due = now;
         }
+    }
+
+    /// One sweep at a time: false if one is under way. To be ended by [`Garbage::swept`].
+    pub(super) fn start_sweep(&self) -> bool {
+        !self.sweeping.swap(true, Ordering::SeqCst)
+    }
+
+    pub(super) fn swept(&self) {
+        self.sweeping.store(false, Ordering::SeqCst);
+        self.nudge();
     }
 
     /// Tries to delete everything that is due.

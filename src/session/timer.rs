@@ -17,8 +17,8 @@ pub(super) fn run(session: &Arc<Session>) {
         let now = Instant::now();
         let stalled = now.saturating_duration_since(planned) > STALL;
         let mut next = now + session.config.timeout;
-        if session.lapse() {
-            next = next.min(now + session.tick());
+        if let Some(left) = session.lapse() {
+            next = next.min(now + session.tick().min(left));
         }
         match session.live() {
             // Answers that came while the process stood still get a tick to be read.

@@ -1,0 +1,51 @@
+//! What a client was built with, in the terms of the crate below.
+
+use std::time::Duration;
+
+use zookeeper::Permission;
+
+use crate::acl::{Acl, Permissions};
+use crate::hosts::HostList;
+
+/// What a client was built with.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) hosts: HostList,
+    pub(crate) timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) auth: Vec<(String, Secret)>,
+    pub(crate) acl: Vec<zookeeper::Acl>,
+}
+
+/// Bytes that are never printed.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) Vec<u8>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl Config {
+    /// The list in the crate's terms.
+    pub(crate) fn acl(acl: &Acl) -> Vec<zookeeper::Acl> {
+        let entry = |(permissions, scheme, id): &(Permissions, String, String)| {
+            let permission = permissions
+                .each()
+                .fold(Permission::NONE, |all, one| all | bit(one));
+            zookeeper::Acl::new(permission, scheme, id)
+        };
+        acl.entries.iter().map(entry).collect()
+    }
+}
+
+fn bit(one: Permissions) -> Permission {
+    match one {
+        Permissions::READ => Permission::READ,
+        Permissions::WRITE => Permission::WRITE,
+        Permissions::CREATE => Permission::CREATE,
+        Permissions::DELETE => Permission::DELETE,
+        _ => Permission::ADMIN,
+    }
+}

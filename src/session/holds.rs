@@ -1,0 +1,368 @@
+//! The seats of a session: registered, granted, released, given up, and lost.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+use log::{debug, error, warn};
+use parking_lot::Mutex;
+
+use super::Session;
+use super::connection::{Cause, Connection, Failure, Until};
+use super::garbage::{Deleted, Garbage};
+use super::seat::{Claim, Ending, NotGranted, Seat, Standing};
+use crate::clock::Moment;
+use crate::error::{Error, LossReason, Result};
+
+/// The most bytes of node paths a client may have. A session that owns 38,000 nodes, closed, makes
+/// one transaction so large that a standalone server cannot restart (ZOOKEEPER-4306).
+const MOST_PATH_BYTES: usize = 512 * 1024;
+/// What a node's name adds to its directory's path: `/_c_`, 36 characters of id, a marker and ten
+/// digits.
+const NAME_BYTES: usize = 64;
+
+/// All live seats: those that wait and those that hold.
+#[derive(Debug, Default)]
+pub(super) struct Seats(Mutex<Registry>);
+
+#[derive(Debug, Default)]
+struct Registry {
+    by_number: HashMap<u64, Arc<Seat>>,
+    next: u64,
+    path_bytes: usize,
+    closed: bool,
+}
+
+impl Seats {
+    fn add(&self, claim: Claim) -> Result<Arc<Seat>> {
+        let mut registry = self.0.lock();
+        if registry.closed {
+            return Err(Error::Closed);
+        }
+        let bytes = path_bytes(&claim);
+        if registry.path_bytes + bytes > MOST_PATH_BYTES {
+            return Err(Error::Limit {
+                what: "bytes of node paths of one client",
+                max: MOST_PATH_BYTES,
+            });
+        }
+        registry.path_bytes += bytes;
+        registry.next += 1;
+        let number = registry.next;
+        let seat = Arc::new(Seat::new(number, claim));
+        registry.by_number.insert(number, Arc::clone(&seat));
+        Ok(seat)
+    }
+
+    fn remove(&self, seat: &Seat) {
+        let mut registry = self.0.lock();
+        if registry.by_number.remove(&seat.number()).is_some() {
+            registry.path_bytes -= path_bytes(seat.claim());
+        }
+    }
+
+    fn get(&self, number: u64) -> Option<Arc<Seat>> {
+        self.0.lock().by_number.get(&number).cloned()
+    }
+
+    /// The seats as they are now, to be looked at without the mutex.
+    fn all(&self) -> Vec<Arc<Seat>> {
+        self.0.lock().by_number.values().cloned().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().by_number.len()
+    }
+
+    /// Takes no more, and lets go of all there are.
+    fn close(&self) -> Vec<Arc<Seat>> {
+        let mut registry = self.0.lock();
+        registry.closed = true;
+        std::mem::take(&mut registry.by_number)
+            .into_values()
+            .collect()
+    }
+}
+
+/// What became of granting a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// It is held.
+    Held,
+    /// Its node was deleted by somebody.
+    NodeGone,
+}
+
+/// A sweep of the garbage list, over when this is dropped: also when the job never ran.
+struct Sweep(Arc<Session>);
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        self.0.garbage.swept();
+    }
+}
+
+impl Session {
+    /// A new waiting seat, registered.
+    pub(crate) fn seat(&self, claim: Claim) -> Result<Arc<Seat>> {
+        self.seats.add(claim)
+    }
+
+    /// Ends every wait and every hold, and takes no new ones.
+    pub(super) fn end_all_seats(&self) {
+        for seat in self.seats.close() {
+            if let Some((Standing::Held | Standing::Suspended, _)) =
+                seat.end(Ending::Close, &self.garbage)
+            {
+                self.count_loss(&seat, LossReason::ClientClosed);
+            }
+        }
+    }
+
+    /// Does the claim's owner hold a seat in the same directory already? Then it would wait for
+    /// itself.
+    pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
+        let same = |seat: &Arc<Seat>| {
+            seat.claim().owner == claim.owner && seat.claim().directory == claim.directory
+        };
+        let held = |seat: &Arc<Seat>| {
+            matches!(
+                seat.standing(Moment::now()),
+                Standing::Held | Standing::Suspended
+            )
+        };
+        claim.owner.is_some() && self.seats.all().iter().any(|seat| same(seat) && held(seat))
+    }
+
+    /// Makes a waiting seat that is first in its queue a held one. `name` is its node, made on
+    /// `connection`. A lease shorter than 9/20 of the session timeout is renewed first, with one
+    /// request: if the connection falls silent right after the grant, that is noticed a quarter
+    /// of the session timeout later, and a fifth is left to reconnect with.
+    pub(crate) fn grant(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        connection: &Arc<Connection>,
+        name: &str,
+        until: &Until,
+    ) -> std::result::Result<Grant, Failure> {
+        let (_, left) = connection.lease(Moment::now());
+        if left < connection.timeout() / 20 * 9 {
+            let path = seat.claim().directory.child(name);
+            if !connection.call(until, move |wire| wire.heartbeat(&path))? {
+                return Ok(Grant::NodeGone);
+            }
+        }
+        match seat.grant(connection, name) {
+            Ok(()) => {}
+            Err(NotGranted::GivenUp) => return Err(Failure::Dead),
+            Err(NotGranted::NoLease) => {
+                connection.kill(Cause::Silent(connection.timeout()));
+                return Err(Failure::Dead);
+            }
+        }
+        self.timer.set(Instant::now() + self.tick());
+        connection.pulse.set(connection.keep_due());
+        debug!(target: "zoolock::queue", "{} holds {}", name, seat.path());
+        Ok(Grant::Held)
+    }
+
+    /// Ends a hold. Waits for the answer to its deletion for a third of the session timeout; what
+    /// has no answer by then is deleted in the background. Lost if the hold was lost before.
+    pub(crate) fn release(self: &Arc<Self>, seat: &Arc<Seat>) -> Result<()> {
+        let connection = seat.held_on();
+        let Some((before, ids)) = seat.end(Ending::Release, &self.garbage) else {
+            return Ok(());
+        };
+        self.seats.remove(seat);
+        let lost = |reason| Error::Lost {
+            path: seat.path().to_owned(),
+            reason,
+        };
+        match (before, connection) {
+            (Standing::Lost(reason), _) => {
+                // Nodes mean that the timer has not noticed yet.
+                if !ids.is_empty() {
+                    self.count_loss(seat, reason);
+                    self.delete_later(&ids);
+                }
+                Err(lost(reason))
+            }
+            (Standing::Held, Some(connection)) => match self.delete(&connection, ids) {
+                Ok(Deleted::Now) => Ok(()),
+                Ok(Deleted::Before) => {
+                    self.count_loss(seat, LossReason::NodeDeleted);
+                    Err(lost(LossReason::NodeDeleted))
+                }
+                Err(Failure::Refused(error)) => {
+                    Err(self.error(seat.path(), Failure::Refused(error)))
+                }
+                Err(failure) => {
+                    warn!(
+                        target: "zoolock::session",
+                        "the node of {} is deleted in the background: {failure:?}", seat.path()
+                    );
+                    Ok(())
+                }
+            },
+            // On a dead connection the garbage list has it until there is another.
+            _ => Ok(()),
+        }
+    }
+
+    fn delete(
+        self: &Arc<Self>,
+        connection: &Arc<Connection>,
+        ids: Vec<String>,
+    ) -> std::result::Result<Deleted, Failure> {
+        let session = Arc::clone(self);
+        let until = Until::within(connection.timeout() / 3);
+        connection.call(&until, move |wire| {
+            let mut deleted = Deleted::Before;
+            for id in &ids {
+                deleted = session.garbage.delete(wire, id)?;
+            }
+            Ok(deleted)
+        })
+    }
+
+    /// Gives up waiting: the seat's nodes are deleted in the background.
+    pub(crate) fn give_up(self: &Arc<Self>, seat: &Arc<Seat>) {
+        if let Some((_, ids)) = seat.end(Ending::Release, &self.garbage) {
+            self.delete_later(&ids);
+        }
+        self.seats.remove(seat);
+    }
+
+    /// Deletes what is on the garbage list under these ids, in the background. Without a
+    /// connection that waits for the next one.
+    fn delete_later(self: &Arc<Self>, ids: &[String]) {
+        let Some(connection) = self.live().filter(|_| !ids.is_empty()) else {
+            return;
+        };
+        let (session, ids) = (Arc::clone(self), ids.to_vec());
+        connection.run(move |wire| {
+            for id in &ids {
+                // A failure is a retry later.
+                let _ = session.garbage.delete(wire, id);
+            }
+            session.garbage.nudge();
+        });
+    }
+
+    /// Works off the garbage list on a worker, unless one is at it.
+    pub(super) fn sweep(self: &Arc<Self>, connection: &Arc<Connection>) {
+        if self.garbage.len() > 0 && self.garbage.start_sweep() {
+            let sweep = Sweep(Arc::clone(self));
+            connection.run(move |wire| sweep.0.garbage.work_off(wire));
+        }
+    }
+
+    pub(crate) fn garbage(&self) -> &Garbage {
+        &self.garbage
+    }
+}
+
+impl Session {
+    /// Marks every hold lost whose lease has run out. Returns how long the next one runs, if
+    /// anything is still held.
+    pub(super) fn lapse(self: &Arc<Self>) -> Option<Duration> {
+        let mut next: Option<Duration> = None;
+        for seat in self.seats.all() {
+            let now = Moment::now();
+            match seat.standing(now) {
+                Standing::Held | Standing::Suspended => {
+                    let left = seat.valid_for(now);
+                    next = Some(next.map_or(left, |next| next.min(left)));
+                }
+                Standing::Lost(_) => self.lose(&seat, Ending::Lapse, LossReason::LeaseExpired),
+                Standing::Waiting | Standing::Released => {}
+            }
+        }
+        next
+    }
+
+    fn lose(self: &Arc<Self>, seat: &Arc<Seat>, ending: Ending<'_>, reason: LossReason) {
+        if let Some((_, ids)) = seat.end(ending, &self.garbage) {
+            self.seats.remove(seat);
+            self.count_loss(seat, reason);
+            self.delete_later(&ids);
+        }
+    }
+
+    fn count_loss(&self, seat: &Seat, reason: LossReason) {
+        self.counters.seats_lost.fetch_add(1, Ordering::Relaxed);
+        error!(target: "zoolock", "lock {} was lost: {reason}", seat.path());
+    }
+
+    /// How often the timer looks while anything is held.
+    pub(super) fn tick(&self) -> Duration {
+        (self.timeout() / 20).min(Duration::from_millis(100))
+    }
+
+    // ---- the own nodes
+
+    pub(super) fn any_held_on(&self, connection: &Arc<Connection>) -> Option<(Arc<Seat>, String)> {
+        let on_it = |seat: &Arc<Seat>| {
+            let on = seat.held_on()?;
+            Arc::ptr_eq(&on, connection).then(|| (Arc::clone(seat), seat.node()))
+        };
+        self.seats.all().iter().find_map(on_it)
+    }
+
+    /// Sets the watch over the own node of every seat that has had it for a quarter of the
+    /// session timeout. Short holds and waits cost nothing. Returns when the next is due.
+    pub(super) fn watch_holds(self: &Arc<Self>, connection: &Arc<Connection>) -> Instant {
+        let now = Instant::now();
+        let mut next = now + connection.timeout();
+        for seat in self.seats.all() {
+            match seat.watch_due(connection) {
+                Some(due) if due <= now => self.watch(&seat, connection),
+                Some(due) => next = next.min(due),
+                None => {}
+            }
+        }
+        next
+    }
+
+    /// A watch over a seat's own node has fired.
+    pub(super) fn review(self: &Arc<Self>, number: u64, connection: &Arc<Connection>) {
+        if let Some(seat) = self.seats.get(number) {
+            self.watch(&seat, connection);
+        }
+    }
+
+    /// Looks whether the own node is there, and watches it from now on.
+    fn watch(self: &Arc<Self>, seat: &Arc<Seat>, connection: &Arc<Connection>) {
+        let Some((name, on)) = seat.own() else { return };
+        if !Arc::ptr_eq(&on, connection) {
+            return;
+        }
+        let path = seat.claim().directory.child(&name);
+        let full = format!("{}{path}", connection.chroot());
+        let events = self.seat_events.0.clone();
+        seat.watched(connection.watches().listen(full, events, seat.number()));
+        let (session, seat) = (Arc::clone(self), Arc::clone(seat));
+        connection.run(move |wire| {
+            if wire.data(&path, true).is_err_and(Failure::is_no_node) {
+                session.node_gone(&seat, &name);
+            }
+        });
+    }
+
+    /// The seat's own node is gone though nobody here deleted it. A hold is lost; a waiter looks
+    /// for itself.
+    pub(super) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
+        self.lose(seat, Ending::NodeGone(name), LossReason::NodeDeleted);
+        let _ = seat.wake().0.try_send(0);
+    }
+
+    pub(super) fn seat_events(&self) -> &Receiver<u64> {
+        &self.seat_events.1
+    }
+}
+
+fn path_bytes(claim: &Claim) -> usize {
+    claim.directory.as_str().len() + NAME_BYTES
+}

@@ -1,0 +1,127 @@
+//! How a session's connections come and go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_channel::select_biased;
+use log::{error, info};
+use zookeeper::ZkError;
+
+use super::connection::{Cause, Connection, Failure, Until};
+use super::{Session, pulse, reaper, workers};
+use crate::error::{Error, Result};
+
+impl Session {
+    /// A new connection takes its place.
+    pub(super) fn adopt(self: &Arc<Self>, connection: &Arc<Connection>) {
+        info!(
+            target: "zoolock::session",
+            "connected to {} with a session timeout of {:?}",
+            connection.address(), connection.timeout()
+        );
+        self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        let (session, pulsed) = (Arc::clone(self), Arc::clone(connection));
+        if workers::spawn("pulse", move || pulse::run(&session, &pulsed)).is_err() {
+            connection.kill(Cause::NoThread);
+        }
+        *self.current.lock() = Some(Arc::clone(connection));
+        self.link.connected();
+        self.changed.send();
+        self.timer.ring();
+    }
+
+    /// A dead connection leaves.
+    pub(super) fn retire(self: &Arc<Self>, connection: Arc<Connection>) {
+        if let Some(cause) = connection.cause() {
+            info!(target: "zoolock::session", "{} is gone: {cause:?}", connection.address());
+        }
+        *self.current.lock() = None;
+        if !self.is_closed() {
+            self.link.suspended(connection.timeout());
+        }
+        self.bury(connection);
+        self.changed.send();
+        self.timer.ring();
+    }
+
+    /// Has the handle of a dead connection closed in the background.
+    pub(super) fn bury(self: &Arc<Self>, connection: Arc<Connection>) {
+        connection.dismiss();
+        let counters = &self.counters;
+        counters
+            .requests
+            .fetch_add(connection.requests(), Ordering::Relaxed);
+        let events = connection.watches().events();
+        counters.events.fetch_add(events, Ordering::Relaxed);
+        let session = Arc::clone(self);
+        let burying = workers::spawn("reaper", move || reaper::run(&session, &connection));
+        if let Err(cause) = burying {
+            error!(target: "zoolock::session", "a handle stays open: {cause}");
+        }
+    }
+
+    pub(super) fn handle_opened(&self) {
+        self.handles.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn handle_reaped(&self) {
+        self.handles.fetch_sub(1, Ordering::SeqCst);
+        self.changed.send();
+        self.garbage.nudge();
+    }
+
+    pub(super) fn open_handles(&self) -> usize {
+        self.handles.load(Ordering::SeqCst)
+    }
+
+    /// The connection, if there is a live one.
+    pub(crate) fn live(&self) -> Option<Arc<Connection>> {
+        let current = self.current.lock().clone();
+        current.filter(|connection| !connection.is_dead())
+    }
+
+    /// Waits for a live connection. Without one at the deadline, or at once if it is over:
+    /// Disconnected.
+    pub(crate) fn await_live(&self, path: &str, until: &Until) -> Result<Arc<Connection>> {
+        loop {
+            let changed = self.changed.listen();
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
+            if let Some(connection) = self.live() {
+                return Ok(connection);
+            }
+            let path = || path.to_owned();
+            select_biased! {
+                recv(changed) -> _ => {}
+                recv(self.closed()) -> _ => return Err(Error::Closed),
+                recv(until.cancelled) -> _ => return Err(Error::Cancelled { path: path() }),
+                recv(until.expiry()) -> _ => return Err(Error::Disconnected { path: path() }),
+            }
+        }
+    }
+
+    /// What a failed request means to a user.
+    pub(crate) fn error(&self, path: &str, failure: Failure) -> Error {
+        let path = path.to_owned();
+        match failure {
+            Failure::Dead if self.is_closed() => Error::Closed,
+            Failure::Dead | Failure::Deadline => Error::Disconnected { path },
+            Failure::Cancelled => Error::Cancelled { path },
+            Failure::Refused(ZkError::NoAuth | ZkError::AuthFailed) => Error::Denied { path },
+            Failure::Refused(ZkError::InvalidACL) => Error::InvalidArgument {
+                what: "ACL",
+                reason: "the server refused it; it may name credentials that were not given"
+                    .to_owned(),
+            },
+            Failure::Refused(ZkError::NoChildrenForEphemerals) => Error::InvalidPath {
+                path,
+                reason: "a node above it is ephemeral and cannot have children".to_owned(),
+            },
+            Failure::Refused(cause) => Error::ZooKeeper {
+                path,
+                cause: Arc::new(cause),
+            },
+        }
+    }
+}
