@@ -63,8 +63,6 @@ pub(crate) enum Cause {
     NoThread,
     /// Its request numbers are used up.
     WornOut,
-    /// The server's session timeout is not the one it was opened with.
-    TimeoutChanged,
     /// Another connection was there first, or the client was closed.
     NotWanted,
 }

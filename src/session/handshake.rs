@@ -1,6 +1,11 @@
-//! Which session timeout a server really gives. A server clamps what is asked for between its
-//! own bounds, and the crate does not say to what, so a session is opened and closed again by
-//! hand: about fifty bytes each way.
+//! Is a server there, and which session timeout does it give? A session is opened and closed
+//! again by hand, about fifty bytes each way, before the crate is sent to a server:
+//!
+//! - A server clamps what is asked for between its own bounds, and the crate does not say to
+//!   what. A timeout remembered from an earlier connection may be wrong after a restart.
+//! - Where nobody listens the crate tries again and again without a pause, and where nobody
+//!   answers it waits for ever: its first connect has no timeout, and its handle then cannot be
+//!   closed. A server that is just starting may accept a connection and never answer on it.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,24 +22,20 @@ pub(super) fn negotiate(
     wanted: Duration,
     deadline: Instant,
 ) -> Result<Duration, String> {
-    let mut stream = connect(address, deadline)?;
-    let given = exchange(&mut stream, wanted, deadline).map_err(|error| say(&error))?;
-    // Best effort: a session that is not closed expires by itself.
-    let _ = close(&mut stream);
+    let given = try_negotiate(address, wanted, deadline).map_err(|error| say(&error))?;
     match u64::try_from(given) {
         Ok(0) | Err(_) => Err("the server refused the session".to_owned()),
         Ok(millis) => Ok(Duration::from_millis(millis)),
     }
 }
 
-/// Is anybody listening? The crate below answers a refused connect by trying again and again
-/// without a pause, so it must not be sent where nobody is.
-pub(super) fn connect(address: SocketAddr, deadline: Instant) -> Result<TcpStream, String> {
-    let stream = left(deadline)
-        .and_then(|left| TcpStream::connect_timeout(&address, left))
-        .map_err(|error| say(&error))?;
-    let _ = stream.set_nodelay(true);
-    Ok(stream)
+fn try_negotiate(address: SocketAddr, wanted: Duration, deadline: Instant) -> io::Result<i32> {
+    let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
+    stream.set_nodelay(true)?;
+    let given = exchange(&mut stream, wanted, deadline)?;
+    // Without waiting for the answer: a session that is not closed expires by itself.
+    let _ = stream.write_all(&close_request());
+    Ok(given)
 }
 
 fn exchange(stream: &mut TcpStream, wanted: Duration, deadline: Instant) -> io::Result<i32> {
@@ -69,13 +70,12 @@ fn connect_request(wanted: Duration) -> Vec<u8> {
     framed(&body)
 }
 
-fn close(stream: &mut TcpStream) -> io::Result<()> {
+/// A request number, then the operation.
+fn close_request() -> Vec<u8> {
     let mut body = Vec::with_capacity(8);
     body.extend(1_i32.to_be_bytes());
     body.extend(CLOSE_SESSION.to_be_bytes());
-    stream.write_all(&framed(&body))?;
-    // The answer's first byte is enough: to hang up before it could overtake the request.
-    stream.read_exact(&mut [0])
+    framed(&body)
 }
 
 fn framed(body: &[u8]) -> Vec<u8> {

@@ -40,7 +40,6 @@ use crate::signal::{Broadcast, Ended, Signal};
 use events::{Link, LinkState};
 use garbage::Garbage;
 use holds::Seats;
-use opening::Timeouts;
 
 /// What all parts of one client share.
 ///
@@ -48,7 +47,6 @@ use opening::Timeouts;
 /// or the garbage list's. The map of seats is read by copying it out.
 pub(crate) struct Session {
     config: Config,
-    timeouts: Timeouts,
     current: Mutex<Option<Arc<Connection>>>,
     /// Sent whenever a connection comes or goes, or a handle is reaped.
     changed: Broadcast,
@@ -87,7 +85,6 @@ impl Session {
     /// timeout.
     pub(crate) fn start(config: Config) -> Result<Arc<Session>> {
         let session = Arc::new(Session {
-            timeouts: Timeouts::default(),
             current: Mutex::new(None),
             changed: Broadcast::new(),
             closed: Signal::new(),

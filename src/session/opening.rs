@@ -1,14 +1,13 @@
 //! Finding a server and opening a connection to it: names resolved anew, hosts tried one shortly
 //! after the other, and the first that proves itself wins.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, select_biased, unbounded};
-use log::{debug, info, warn};
-use parking_lot::Mutex;
+use log::{debug, info};
 
 use super::Session;
 use super::connection::{Cause, Connection, Failure, Until};
@@ -22,16 +21,13 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 /// From so many handles on that could not be closed, at most one more a session timeout.
 const MANY: usize = 8;
 
-/// The session timeouts that servers give, learnt beforehand since a reconnect has no time.
-#[derive(Debug, Default)]
-pub(super) struct Timeouts(Mutex<HashMap<SocketAddr, Duration>>);
-
 /// Opens connections, one after the other.
 #[derive(Debug)]
 pub(super) struct Opener {
     /// Where to begin in the list of hosts: behind the last one used.
     next_host: usize,
-    rounds_failed: u32,
+    /// Rounds since a connection last lasted.
+    failures: u32,
     last_opened: Instant,
 }
 
@@ -47,8 +43,6 @@ enum Report {
 struct Candidate {
     session: Arc<Session>,
     connection: Option<Arc<Connection>>,
-    /// Its session timeout was negotiated just now, not remembered.
-    fresh: bool,
 }
 
 impl Drop for Candidate {
@@ -64,7 +58,7 @@ impl Opener {
     pub(super) fn new() -> Opener {
         Opener {
             next_host: random_below(usize::MAX as u128) as usize,
-            rounds_failed: 0,
+            failures: 0,
             last_opened: Instant::now(),
         }
     }
@@ -76,42 +70,49 @@ impl Opener {
         session: &Arc<Session>,
         once: bool,
     ) -> Result<Option<Arc<Connection>>, String> {
-        while !session.is_closed() {
+        if self.last_opened.elapsed() > PAUSE.1 {
+            self.failures = 0;
+        }
+        loop {
+            self.pause(session);
+            if session.is_closed() {
+                return Ok(None);
+            }
             // Later on a hold may be waiting for the next connection.
-            let limit = if once {
-                session.config.connect_timeout / 10 * 9
-            } else {
-                session.config.timeout / 3
+            let limit = match once {
+                true => session.config.connect_timeout / 10 * 9,
+                false => session.config.timeout / 3,
             };
-            match self.round(session, limit) {
-                Ok(connection) => {
-                    self.rounds_failed = 0;
-                    self.last_opened = Instant::now();
-                    return Ok(Some(connection));
-                }
+            let round = self.round(session, limit);
+            // A success counts, too, until it has lasted: a server may accept and hang up.
+            self.failures = self.failures.saturating_add(1).min(16);
+            self.last_opened = Instant::now();
+            match round {
+                Ok(connection) => return Ok(Some(connection)),
                 Err(causes) if once => return Err(causes),
                 Err(causes) => info!(target: "zoolock::session", "no connection yet: {causes}"),
             }
-            let pause = self.pause(session);
+        }
+    }
+
+    /// The first try comes at once.
+    fn pause(&self, session: &Session) {
+        let mut pause = Duration::ZERO;
+        if self.failures > 0 {
+            let most = PAUSE.0 * 2_u32.saturating_pow(self.failures);
+            let jittered = random_below(most.min(PAUSE.1).as_nanos()) as u64;
+            pause = PAUSE.0 + Duration::from_nanos(jittered);
+        }
+        if session.open_handles() >= MANY {
+            let next = self.last_opened + session.config.timeout;
+            pause = pause.max(next.saturating_duration_since(Instant::now()));
+        }
+        if pause > Duration::ZERO {
             select_biased! {
                 recv(session.closed()) -> _ => {}
                 recv(after(pause)) -> _ => {}
             }
         }
-        Ok(None)
-    }
-
-    fn pause(&mut self, session: &Session) -> Duration {
-        let most = PAUSE.0 * 2_u32.saturating_pow(self.rounds_failed);
-        self.rounds_failed = self.rounds_failed.saturating_add(1).min(16);
-        let jittered = random_below(most.min(PAUSE.1).as_nanos()) as u64;
-        let mut pause = PAUSE.0 + Duration::from_nanos(jittered);
-        if session.open_handles() >= MANY {
-            let next = self.last_opened + session.config.timeout;
-            pause = pause.max(next.saturating_duration_since(Instant::now()));
-            self.last_opened = Instant::now() + pause;
-        }
-        pause
     }
 
     /// Tries every address of every host once.
@@ -138,9 +139,7 @@ impl Opener {
         }
         let (index, mut winner) = round.run(&reports)?;
         self.next_host = index + 1;
-        let connection = winner.connection.take().ok_or("nothing opened")?;
-        learn(session, round.addresses, &connection, winner.fresh);
-        Ok(connection)
+        winner.connection.take().ok_or("nothing opened".to_owned())
     }
 }
 
@@ -255,21 +254,12 @@ fn attempt(
     deadline: Instant,
 ) -> Result<Candidate, String> {
     let config = &session.config;
-    let known = session.timeouts.get(address);
-    let timeout = match known {
-        Some(known) => handshake::connect(address, deadline).map(|_| known)?,
-        None => {
-            let given = handshake::negotiate(address, config.timeout, deadline)?;
-            session.timeouts.learn(address, given);
-            given
-        }
-    };
+    let timeout = handshake::negotiate(address, config.timeout, deadline)?;
     let connection = Connection::open(address, timeout, config)?;
     session.handle_opened();
     let candidate = Candidate {
         session: Arc::clone(session),
         connection: Some(Arc::clone(&connection)),
-        fresh: known.is_none(),
     };
     let auth = config.auth.clone();
     let proved = connection.call(&Until::deadline(deadline), move |wire| {
@@ -285,46 +275,6 @@ fn attempt(
         Err(Failure::Refused(error)) => Err(format!("authentication failed: {error}")),
         Err(Failure::Dead) => Err("the connection broke".to_owned()),
         Err(Failure::Deadline | Failure::Cancelled) => Err("no answer in time".to_owned()),
-    }
-}
-
-/// Learns the timeouts of all addresses in the background. A server that was set up anew may
-/// give another one than before: a connection opened with the old one has a wrong lease.
-fn learn(
-    session: &Arc<Session>,
-    addresses: Vec<SocketAddr>,
-    connection: &Arc<Connection>,
-    fresh: bool,
-) {
-    let (session, connection) = (Arc::clone(session), Arc::clone(connection));
-    let learning = move || {
-        for address in addresses {
-            let ours = address == connection.address();
-            if session.is_closed() || (ours && fresh) {
-                continue;
-            }
-            let deadline = Instant::now() + session.config.timeout / 3;
-            match handshake::negotiate(address, session.config.timeout, deadline) {
-                Ok(given) => session.timeouts.learn(address, given),
-                Err(cause) => debug!(target: "zoolock::session", "{address}: {cause}"),
-            }
-            if ours && session.timeouts.get(address) != Some(connection.timeout()) {
-                warn!(target: "zoolock::session", "{address} gives another session timeout now");
-                connection.kill(Cause::TimeoutChanged);
-            }
-        }
-    };
-    // Without it the next connect only takes a little longer.
-    let _ = spawn("learn", learning);
-}
-
-impl Timeouts {
-    fn get(&self, address: SocketAddr) -> Option<Duration> {
-        self.0.lock().get(&address).copied()
-    }
-
-    fn learn(&self, address: SocketAddr, given: Duration) {
-        self.0.lock().insert(address, given);
     }
 }
 
