@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{process, thread};
 
 use crossbeam_channel::Receiver;
 
@@ -48,7 +48,14 @@ pub struct Client {
 /// Ends the session when the last user is gone. The library's own threads do not have it.
 struct Handle {
     session: Arc<Session>,
-    identity: Option<String>,
+    identity: Identity,
+}
+
+/// What a client's nodes say of their maker.
+enum Identity {
+    Given(Arc<str>),
+    /// `<host>/<process id>`, to be followed by the thread.
+    Process(String),
 }
 
 impl Drop for Handle {
@@ -145,15 +152,16 @@ impl Client {
 
     /// What the nodes of the calling thread say of their maker.
     pub(crate) fn identity(&self) -> Arc<str> {
-        if let Some(identity) = &self.handle.identity {
-            return Arc::from(identity.as_str());
-        }
+        let process = match &self.handle.identity {
+            Identity::Given(identity) => return Arc::clone(identity),
+            Identity::Process(process) => process,
+        };
         let thread = thread::current();
         let thread = match thread.name() {
             Some(name) => name.to_owned(),
             None => format!("{:?}", thread.id()),
         };
-        Arc::from(format!("{}/{}/{thread}", host(), std::process::id()))
+        Arc::from(format!("{process}/{thread}"))
     }
 }
 
@@ -221,14 +229,14 @@ impl ClientBuilder {
         let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
         check_timeout("connect timeout", connect_timeout)?;
         check_acl(&self.acl, &self.auth)?;
-        let identity = self.identity;
-        if identity
-            .as_ref()
-            .is_some_and(|who| who.len() > MOST_IDENTITY)
-        {
-            let reason = format!("it is longer than {MOST_IDENTITY} bytes");
-            return Err(invalid("identity", reason));
-        }
+        let identity = match self.identity {
+            Some(who) if who.len() > MOST_IDENTITY => {
+                let reason = format!("it is longer than {MOST_IDENTITY} bytes");
+                return Err(invalid("identity", reason));
+            }
+            Some(who) => Identity::Given(Arc::from(who)),
+            None => Identity::Process(format!("{}/{}", host(), process::id())),
+        };
         let session = Session::start(Config {
             hosts,
             timeout: self.session_timeout,

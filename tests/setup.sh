@@ -16,8 +16,9 @@ and silently, when there is one:
                      or pause servers still need one of the following.
   ZOOKEEPER_HOME     is an unpacked Apache ZooKeeper release, and there is a
                      Java runtime (JAVA_HOME or PATH).
-  otherwise          the packages `zookeeper` and a Java runtime. On Debian and
-                     Ubuntu they are installed with apt-get, as root or by sudo.
+  otherwise          the packages libzookeeper-java, libslf4j-java and a Java
+                     runtime. On Debian and Ubuntu they are installed with
+                     apt-get, as root or by sudo.
 
 No service is started: the tests start servers of their own.
 TEXT
@@ -84,7 +85,7 @@ setup_zookeeper() {
     fi
     have apt-get || fail "this is not Debian or Ubuntu: install Java, unpack an Apache ZooKeeper" \
         "release and set ZOOKEEPER_HOME to it, or set ZOOKEEPER_CONNECT to a running server"
-    install zookeeper libslf4j-java default-jre-headless
+    install libzookeeper-java libslf4j-java default-jre-headless
     have_packages || fail "the packages are installed, but $DEBIAN_JAR, $DEBIAN_LOGGER or java is missing"
 }
 

@@ -33,7 +33,8 @@ const LOG_TAIL_LINES: usize = 40;
 ///
 /// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method
 /// takes `&self`, and the port and the data stay the same over stops and starts. The server ends,
-/// and its directory is removed, when the value is dropped or the process ends, even by SIGKILL.
+/// and its directory is removed, when the value is dropped or the process ends, even by SIGKILL
+/// (a directory may be left in the temporary folder when the server was stopped at that moment).
 #[derive(Debug)]
 pub struct Server {
     config: Config,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server, shared_server, wait_until};
 
-use crate::raw::{PING, Raw};
+use crate::raw::Raw;
 use crate::{SOON, Stage};
 
 const A_WHILE: Duration = Duration::from_millis(150);
@@ -177,7 +177,7 @@ fn delays_keep_order_and_overlap() {
     let start = Instant::now();
     let ids = 1..=30;
     for id in ids.clone() {
-        raw.send(id, PING, &[]);
+        raw.ask(id);
     }
     for _ in ids.clone() {
         raw.read_id();

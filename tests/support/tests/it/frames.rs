@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zoolock_test_support::{Op, Probe, Then, wait_until};
 
-use crate::raw::{PING, Raw};
+use crate::raw::Raw;
 use crate::{SOON, Stage};
 
 const A_WHILE: Duration = Duration::from_millis(150);
@@ -191,9 +191,13 @@ fn watch_events_are_counted_dropped_and_held() {
     let held = on_root.hold_answer();
     stage.make("c").unwrap();
     assert!(held.wait(SOON));
-    raw.send(4, PING, &[]);
-    wait_until("the ping is behind it", SOON, || {
-        stage.proxy.log().iter().any(|line| line.contains("< Ping"))
+    raw.ask(4);
+    wait_until("the answer is behind it", SOON, || {
+        stage
+            .proxy
+            .log()
+            .iter()
+            .any(|line| line.ends_with("< Exists /"))
     });
     held.release();
     assert_eq!((raw.read_id(), raw.read_id()), (-1, 4));
@@ -204,9 +208,9 @@ fn watch_events_are_counted_dropped_and_held() {
 fn what_came_before_a_dropped_answer_arrives() {
     let stage = Stage::new("order");
     let mut raw = Raw::connect(stage.proxy.address());
-    let rule = stage.proxy.drop_answer(Op::Ping, 4, Then::Cut);
+    let rule = stage.proxy.drop_answer(Op::Exists, 4, Then::Cut);
     for id in 1..=5 {
-        raw.send(id, PING, &[]);
+        raw.ask(id);
     }
     assert_eq!([raw.read_id(), raw.read_id(), raw.read_id()], [1, 2, 3]);
     assert!(rule.wait(SOON));

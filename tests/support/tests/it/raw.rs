@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::SOON;
 
-pub(crate) const PING: i32 = 11;
-pub(crate) const GET_CHILDREN: i32 = 8;
+const EXISTS: i32 = 3;
+const GET_CHILDREN: i32 = 8;
 
 pub(crate) struct Raw(TcpStream);
 
@@ -25,15 +25,20 @@ impl Raw {
         raw
     }
 
-    pub(crate) fn send(&mut self, id: i32, op: i32, body: &[u8]) {
-        self.write(&[&id.to_be_bytes(), &op.to_be_bytes(), body].concat());
+    /// Asks whether the root exists.
+    pub(crate) fn ask(&mut self, id: i32) {
+        self.send(id, EXISTS, "/", false);
     }
 
     /// Asks for the children and to be told when they change.
     pub(crate) fn watch_children(&mut self, id: i32, path: &str) {
-        let length = (path.len() as i32).to_be_bytes();
-        self.send(id, GET_CHILDREN, &[&length, path.as_bytes(), &[1]].concat());
+        self.send(id, GET_CHILDREN, path, true);
         assert_eq!(self.read_id(), id);
+    }
+
+    fn send(&mut self, id: i32, op: i32, path: &str, watch: bool) {
+        let header = [id, op, path.len() as i32].map(i32::to_be_bytes).concat();
+        self.write(&[&header, path.as_bytes(), &[watch.into()]].concat());
     }
 
     /// The id in the next frame; -1 is a watch event.

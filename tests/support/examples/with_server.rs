@@ -1,0 +1,47 @@
+//! Runs a command while a private ZooKeeper server runs, with `ZOOKEEPER_CONNECT` set to it, and
+//! ends as the command ends. If `ZOOKEEPER_CONNECT` is set already, the command uses that.
+//!
+//! ```text
+//! cargo run -p zoolock-test-support --example with_server -- COMMAND [ARGUMENT]...
+//! ```
+
+use std::env;
+use std::io;
+use std::process::{Command, ExitCode};
+
+use zoolock_test_support::Server;
+
+const VARIABLE: &str = "ZOOKEEPER_CONNECT";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("with_server: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<ExitCode> {
+    let mut arguments = env::args_os().skip(1);
+    let program = arguments
+        .next()
+        .ok_or_else(|| io::Error::other("usage: with_server COMMAND [ARGUMENT]..."))?;
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    // Kept until the command has ended.
+    let _server = match env::var(VARIABLE) {
+        Ok(given) if !given.trim().is_empty() => None,
+        _ => {
+            let server = Server::start()?;
+            command.env(VARIABLE, server.connect_string());
+            Some(server)
+        }
+    };
+    let failed = |error| io::Error::other(format!("failed to run {program:?}: {error}"));
+    let status = command.status().map_err(failed)?;
+    // A command that a signal ended has no code.
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
