@@ -28,3 +28,44 @@ impl Moment {
         monotonic.max(system.unwrap_or(Duration::ZERO))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn after(earlier: Moment, monotonic: Duration, system: Duration) -> Moment {
+        Moment {
+            monotonic: earlier.monotonic + monotonic,
+            system: earlier.system + system,
+        }
+    }
+
+    #[test]
+    fn the_clock_that_went_further_counts() {
+        let earlier = Moment::now();
+        let (second, zero) = (Duration::from_secs(1), Duration::ZERO);
+        for (monotonic, system) in [(HOUR, second), (second, HOUR), (HOUR, HOUR), (zero, HOUR)] {
+            let passed = after(earlier, monotonic, system).at_most_since(earlier);
+            assert_eq!(passed, HOUR, "monotonic {monotonic:?}, system {system:?}");
+        }
+    }
+
+    #[test]
+    fn a_system_clock_set_back_counts_as_no_time() {
+        let earlier = Moment::now();
+        let set_back = Moment {
+            monotonic: earlier.monotonic,
+            system: earlier.system - HOUR,
+        };
+        assert_eq!(set_back.at_most_since(earlier), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_moment_before_the_earlier_one_is_no_time_ago() {
+        let later = Moment::now();
+        let earlier = after(later, HOUR, HOUR);
+        assert_eq!(later.at_most_since(earlier), Duration::ZERO);
+    }
+}

@@ -182,7 +182,10 @@ impl fmt::Display for Error {
             }
             Error::Timeout { what, after } => write!(f, "no {what} within {after:?}"),
             Error::Disconnected { path } => {
-                write!(f, "no live connection to ZooKeeper for {path:?}")
+                write!(
+                    f,
+                    "no connection to ZooKeeper, or no answer in time, for {path:?}"
+                )
             }
             Error::Lost { path, reason } => write!(f, "lock {path:?} was lost: {reason}"),
             Error::NotHeld { path } => write!(f, "lock {path:?} is not held"),

@@ -1,6 +1,219 @@
-//! Distributed locks on Apache ZooKeeper.
+//! Distributed locks on Apache ZooKeeper: fair, reentrant where wanted, with fencing tokens, and
+//! open about when a lock has been lost.
+//!
+//! All calls are blocking and may be made from any thread; no async runtime is needed.
+//!
+//! # Connect
+//!
+//! A [`Client`] is one connection to an ensemble, shared by all its clones and locks. It reconnects
+//! by itself until it is closed.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use zoolock::Client;
+//!
+//! # fn main() -> zoolock::Result<()> {
+//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/my-app", Duration::from_secs(10))?;
+//! # let _ = client;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The second argument is the *session timeout*: how long the servers keep the locks of a client
+//! that they do not hear of, and so how long others wait for a process that crashed. Three server
+//! ticks or more are recommended, 6 s at ZooKeeper's default. [`Client::builder`] has credentials
+//! and ACLs.
+//!
+//! # Lock
+//!
+//! A lock is a path. [`DistributedLock`] is the plain one, fair among all clients, and any thread may
+//! unlock it. Every call that waits has a variant that does not, and one with a deadline.
+//!
+//! ```no_run
+//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+//! use std::time::Duration;
+//! use zoolock::DistributedLock;
+//!
+//! let lock = DistributedLock::new(client, "/locks/nightly-report")?; // no request yet
+//! lock.lock()?;
+//! lock.unlock()?;
+//! if lock.try_lock_for(Duration::from_secs(5))? {
+//!     lock.unlock()?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `Ok(false)` means that somebody else was seen to have the lock. If that could not be found out,
+//! because there is no connection, the answer is [`Error::Disconnected`].
+//!
+//! # Re-entry
+//!
+//! The hold of a [`DistributedReentrantLock`] belongs to a thread, which may lock again, without a
+//! request, and has to unlock as often. The threads that share one object queue in the process, and
+//! only the first of them in ZooKeeper.
+//!
+//! ```no_run
+//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+//! use zoolock::DistributedReentrantLock;
+//!
+//! let lock = DistributedReentrantLock::new(client, "/locks/accounts")?;
+//! let outer = lock.acquire()?;
+//! let inner = lock.acquire()?;
+//! assert_eq!(lock.hold_count(), 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guards
+//!
+//! `acquire` and its variants return a [`Guard`] that releases the lock when it is dropped. It is
+//! owned, so it can be stored, and derefs to its [`Hold`]. A drop can only log a failure;
+//! [`Guard::release`] returns it. The guard of a reentrant lock stays with its thread.
+//!
+//! [`Locker`] does the same over any [`Lock`], the trait that all locks of this crate implement.
+//!
+//! # Deadlines
+//!
+//! One deadline covers a whole call: waiting for a connection, for the threads of this process and
+//! for the other clients. `try_lock` and `try_acquire` wait for answers only, for at most a third of
+//! the session timeout, and so do `unlock` and the drop of a guard. `lock` and `acquire` wait for as
+//! long as it takes; [`cancel_waiters`](DistributedLock::cancel_waiters) and [`Client::close`] end
+//! them from another thread.
 //!
 //! # Loss
+//!
+//! A distributed lock can end without being released: the servers give it to the next in line when
+//! they have not heard of its holder for a session timeout. A hold is therefore a *lease*. It is
+//! valid for as long as the servers cannot have ended the session, by what this client knows: the
+//! session timeout, less a margin, from the last sign of life that the leader of the ensemble
+//! certainly took note of. Heartbeats renew it while the connection lives.
+//!
+//! ```text
+//!        connection breaks             lease ends
+//! Held -------------------> Suspended ------------> Lost
+//!   |                           |
+//!   '--------- unlock ----------'-----------------> Released
+//! ```
+//!
+//! - *Suspended* is still held, by nobody else. [`Hold::valid_for`] is what is left of the lease: at
+//!   a break between about half and the whole of the session timeout, and down to a quarter of it
+//!   when the network fell silent and that had to be noticed first.
+//! - *Lost* is also a hold whose node was deleted by an operator, or whose client was closed. It
+//!   stays lost. [`Hold::is_held`] is false from the very end of the lease, and [`Hold::lost`]
+//!   wakes whoever waits for it within 100 ms.
+//! - The unlock that ends a lost hold returns [`Error::Lost`], touches nothing of the next holder's,
+//!   and makes the object usable again. Until then it counts as in use, because the code that lost
+//!   the lock may still be running; a reentrant lock refuses to be entered again, also with
+//!   [`Error::Lost`].
+//! - A call that waits is not ended by a broken connection. It queues again on the next one, behind
+//!   those who are there by then.
+//!
+//! Long work should look from time to time, or wait on [`Hold::lost`] beside what it waits for:
+//!
+//! ```no_run
+//! # fn next_part() -> Option<u32> { None }
+//! # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
+//! let guard = lock.acquire()?;
+//! while let Some(part) = next_part() {
+//!     if !guard.is_held() {
+//!         break;
+//!     }
+//!     println!("part {part}");
+//! }
+//! guard.release()?; // Error::Lost if it was
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Fencing
+//!
+//! No lease stops a process that was paused between its last look and its write. Where that matters,
+//! hand [`Hold::fencing_token`] to the resource with every write: the token rises from one hold to
+//! the next, and a resource that refuses tokens lower than the highest it has seen is safe from late
+//! writers.
+//!
+//! ```no_run
+//! # struct Table;
+//! # impl Table { fn put(&self, _key: &str, _value: u32, _token: u64) {} }
+//! # fn f(lock: &zoolock::DistributedLock, table: &Table) -> zoolock::Result<()> {
+//! let guard = lock.acquire()?;
+//! table.put("balance", 7, guard.fencing_token()?); // .. WHERE last_token <= token
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Errors
+//!
+//! All calls return [`Error`]. Being second is not one. [`Error::is_retryable`] is true where the
+//! same call may succeed when the connection is back; [`Error::is_lost`] tells that a hold was lost.
+//!
+//! # Testing one's own code
+//!
+//! Code that takes a `&dyn Lock` can be given locks that behave as the test wants:
+//!
+//! ```
+//! use std::time::Instant;
+//! use zoolock::{Hold, Lock, Result};
+//!
+//! /// Always held by somebody else.
+//! #[derive(Debug)]
+//! struct Busy;
+//!
+//! impl Lock for Busy {
+//!     fn path(&self) -> &str {
+//!         "/locks/busy"
+//!     }
+//!     fn lock(&self) -> Result<()> {
+//!         unimplemented!("would wait for ever")
+//!     }
+//!     fn try_lock(&self) -> Result<bool> {
+//!         Ok(false)
+//!     }
+//!     fn try_lock_until(&self, _deadline: Instant) -> Result<bool> {
+//!         Ok(false)
+//!     }
+//!     fn unlock(&self) -> Result<()> {
+//!         let path = self.path().to_owned();
+//!         Err(zoolock::Error::NotHeld { path })
+//!     }
+//!     fn is_held(&self) -> bool {
+//!         false
+//!     }
+//!     fn holds(&self) -> Vec<Hold> {
+//!         Vec::new()
+//!     }
+//! }
+//!
+//! fn run_unless_busy(lock: &dyn Lock, work: impl FnOnce()) -> Result<bool> {
+//!     let Some(locked) = lock.try_acquire()? else {
+//!         return Ok(false);
+//!     };
+//!     work();
+//!     locked.release()?;
+//!     Ok(true)
+//! }
+//!
+//! assert!(!run_unless_busy(&Busy, || unreachable!())?);
+//! # Ok::<(), zoolock::Error>(())
+//! ```
+//!
+//! For the real thing, a server with a `tickTime` of 500 ms gives sessions short enough for tests.
+//!
+//! # Limits
+//!
+//! - No TLS and no SASL. Credentials are those of [`ClientBuilder::auth`], such as `digest`.
+//! - The directory of a lock, its path, is made as a persistent node and stays.
+//! - All servers of an ensemble must agree on `tickTime`, `minSessionTimeout` and
+//!   `maxSessionTimeout`, and a session must not be shorter than two ticks.
+//! - The clocks of different machines are never compared. Both clocks of this one are, so that a
+//!   suspended machine notices; a system clock that is set forward may cost a hold.
+//! - A client may have 512 KiB of node paths at a time, some thousands of locks held or waited for.
+//!
+//! # Logging
+//!
+//! Through the `log` crate: target `zoolock` for losses and dropped guards, `zoolock::session` for
+//! connections and heartbeats, `zoolock::queue` for the steps of waiting.
 
 mod acl;
 mod client;
@@ -34,3 +247,8 @@ pub use lock::DistributedLock;
 pub use locker::{Lock, Locker};
 pub use reentrant::DistributedReentrantLock;
 pub use session::{ClientState, ConnectionEvent, Stats};
+
+/// Has the examples of the README compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

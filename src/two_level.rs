@@ -65,7 +65,16 @@ impl TwoLevel {
                     deadline,
                     cancelled: self.local.cancelled(),
                 };
-                match self.local.enter(&until, self.session().closed()) {
+                let entry = match self.local.try_enter() {
+                    Some(entry) => Ok(entry),
+                    // Whoever is ahead waits for this thread, or will.
+                    None if self.session().holds_here(&self.claim()) => {
+                        let path = self.path().to_owned();
+                        return Err(Error::WouldDeadlock { path });
+                    }
+                    None => self.local.enter(&until, self.session().closed()),
+                };
+                match entry {
                     Ok(entry) => self
                         .second_level(entry, |claim| queue::acquire(self.session(), claim, &until)),
                     Err(Stopped::Deadline) => self.busy(),

@@ -99,8 +99,14 @@ impl Until {
 #[derive(Debug)]
 struct Death {
     dead: AtomicBool,
+    /// The crate has left the state Connected.
+    cut: AtomicBool,
     /// The crate's I/O thread has ended.
     closed: AtomicBool,
+    /// The crate's I/O thread may go on; see [`on_state`].
+    released: Signal,
+    /// How long it is held up at the most.
+    patience: Duration,
     cause: Mutex<Option<Cause>>,
     died: Signal,
 }
@@ -181,7 +187,10 @@ impl Connection {
         };
         let death = Arc::new(Death {
             dead: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            released: Signal::new(),
+            patience: timeout * 3,
             cause: Mutex::new(None),
             died: Signal::new(),
         });
@@ -354,6 +363,17 @@ impl Connection {
         self.handle.lock().take()
     }
 
+    /// Has the crate left the state Connected? Then its I/O thread waits for
+    /// [`Connection::let_go`].
+    pub(crate) fn is_cut(&self) -> bool {
+        self.death.cut.load(Ordering::SeqCst)
+    }
+
+    /// Lets the crate reconnect, for closing.
+    pub(crate) fn let_go(&self) {
+        self.death.released.raise();
+    }
+
     /// Has the crate's I/O thread said that it ended?
     pub(crate) fn is_closed(&self) -> bool {
         self.death.closed.load(Ordering::SeqCst)
@@ -437,6 +457,10 @@ impl Connection {
 }
 
 /// Called on the crate's I/O thread, under a mutex of the crate: no request, no lock, no panic.
+///
+/// A thread that has been cut off would now connect again and again without a pause (thousands of
+/// times a second while nobody answers) until a session timeout has passed. Nobody wants its
+/// answers any more, so it is held up here until the reaper wants to close the session.
 fn on_state(death: &Death, state: ZkState) {
     match state {
         ZkState::Connected => {}
@@ -444,6 +468,10 @@ fn on_state(death: &Death, state: ZkState) {
             death.closed.store(true, Ordering::SeqCst);
             death.kill(Cause::Cut);
         }
-        _ => death.kill(Cause::Cut),
+        _ => {
+            death.kill(Cause::Cut);
+            death.cut.store(true, Ordering::SeqCst);
+            let _ = death.released.ended().recv_timeout(death.patience);
+        }
     }
 }

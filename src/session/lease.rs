@@ -129,3 +129,280 @@ impl Lease {
         self.newer.answered + self.step()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Duration = Duration::from_secs(8);
+    const STEP: Duration = Duration::from_secs(2);
+    const LENGTH: Duration = Duration::from_millis(7840);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    fn after(start: Moment, passed: Duration) -> Moment {
+        Moment {
+            monotonic: start.monotonic + passed,
+            system: start.system + passed,
+        }
+    }
+
+    /// A lease and the instant before its connect. All times below are counted from there.
+    struct Story {
+        start: Moment,
+        lease: Lease,
+    }
+
+    impl Story {
+        /// The first answer comes at 10 ms.
+        fn new() -> Story {
+            let start = Moment::now();
+            let lease = Lease::new(T, start, start.monotonic + ms(10));
+            Story { start, lease }
+        }
+
+        fn at(&self, passed: Duration) -> Moment {
+            after(self.start, passed)
+        }
+
+        fn answer(&mut self, sent: Moment, answered: Moment, proof: Proof) {
+            self.lease.answered(sent, answered, proof);
+        }
+
+        fn read(&mut self, sent: Duration, answered: Duration) {
+            self.answer(self.at(sent), self.at(answered), Proof::Server);
+        }
+
+        fn write(&mut self, sent: Duration, answered: Duration) {
+            self.answer(self.at(sent), self.at(answered), Proof::Leader);
+        }
+
+        /// When the lease ends, seen from `now`.
+        fn end(&self, now: Duration) -> Duration {
+            now + self.lease.remaining(self.at(now))
+        }
+
+        fn write_due(&self) -> Duration {
+            self.lease.write_due() - self.start.monotonic
+        }
+    }
+
+    #[test]
+    fn it_starts_at_the_connect_and_ends_a_fiftieth_early() {
+        let story = Story::new();
+        let remaining = |passed| story.lease.remaining(story.at(passed));
+        assert_eq!(remaining(Duration::ZERO), LENGTH);
+        assert_eq!(remaining(LENGTH - ms(1)), ms(1));
+        assert_eq!(remaining(LENGTH), Duration::ZERO);
+        assert_eq!(remaining(LENGTH + HOUR), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_write_certifies_what_was_answered_exactly_a_quarter_before_and_nothing_later() {
+        let sample = (ms(2500), ms(2510));
+        let nanosecond = Duration::from_nanos(1);
+        for (write, certified) in [
+            (sample.1 + STEP - nanosecond, Duration::ZERO),
+            (sample.1 + STEP, sample.0),
+            (sample.1 + STEP + ms(1), sample.0),
+        ] {
+            let mut story = Story::new();
+            story.read(sample.0, sample.1);
+            story.write(write, write + ms(10));
+            let end = story.end(write + ms(10));
+            assert_eq!(end, certified + LENGTH, "write sent at {write:?}");
+        }
+    }
+
+    #[test]
+    fn the_answer_of_a_write_does_not_certify_the_write_itself() {
+        let mut story = Story::new();
+        story.write(ms(5000), ms(5010));
+        assert_eq!(story.end(ms(5010)), LENGTH);
+    }
+
+    #[test]
+    fn answers_that_the_server_may_give_alone_certify_nothing() {
+        let mut story = Story::new();
+        for sent in (0..7800).step_by(100).map(ms) {
+            story.read(sent, sent + ms(10));
+            assert_eq!(story.end(sent + ms(10)), LENGTH, "read sent at {sent:?}");
+        }
+    }
+
+    #[test]
+    fn the_newest_settled_sample_is_certified_however_dense_the_reads() {
+        let mut story = Story::new();
+        for sent in (20..7000).step_by(20).map(ms) {
+            story.read(sent, sent + ms(10));
+        }
+        story.write(ms(7000), ms(7010));
+        let certified = story.end(ms(7010)) - LENGTH;
+        println!("a write at 7 s certified a read of {certified:?}");
+        // A quarter to settle, and at most a quarter and a gap since the newest sample.
+        assert!(certified >= ms(7000) - STEP * 2 - ms(40), "{certified:?}");
+        assert!(certified <= ms(7000) - STEP - ms(10), "{certified:?}");
+    }
+
+    #[test]
+    fn a_late_write_moves_the_lease_never_backwards() {
+        let mut story = Story::new();
+        story.read(ms(2500), ms(2510));
+        story.write(ms(4600), ms(4610));
+        let end = story.end(ms(4610));
+        story.write(ms(2100), ms(4620));
+        assert_eq!(story.end(ms(4620)), end);
+    }
+
+    #[test]
+    fn a_write_at_the_due_instant_certifies_and_a_microsecond_earlier_does_not() {
+        // Sent, answered, write: what has happened before the heartbeat.
+        let histories: [&[(u64, u64, bool)]; 5] = [
+            &[],
+            &[(2500, 2510, false)],
+            &[(2500, 2510, false), (4600, 4700, false)],
+            &[(2500, 2510, true), (4600, 4700, true)],
+            &[
+                (30, 40, true),
+                (2100, 2150, true),
+                (3900, 4000, true),
+                (4140, 4200, true),
+            ],
+        ];
+        for history in histories {
+            let build = || {
+                let mut story = Story::new();
+                for &(sent, answered, write) in history {
+                    match write {
+                        true => story.write(ms(sent), ms(answered)),
+                        false => story.read(ms(sent), ms(answered)),
+                    }
+                }
+                story
+            };
+            let due = build().write_due();
+            let end_after = |sent: Duration| {
+                let mut story = build();
+                let before = story.end(sent);
+                story.write(sent, sent + ms(1));
+                (before, story.end(sent + ms(1)))
+            };
+            let last = history.last().map_or(ms(10), |last| ms(last.1));
+            let (before, in_time) = end_after(due.max(last));
+            println!("{history:?}: due at {due:?}, the end moves from {before:?} to {in_time:?}");
+            // Without a sample there is nothing newer than the connect to certify.
+            let renews = !history.is_empty();
+            assert_eq!(in_time > before, renews, "{history:?}: at {due:?}");
+            if due > last {
+                let (before, early) = end_after(due - Duration::from_micros(1));
+                assert_eq!(early, before, "{history:?}: a microsecond before {due:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lease_renewed_in_time_stays_in_its_term() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        let answered = LENGTH - Duration::from_nanos(1);
+        story.write(ms(6100), answered);
+        assert_eq!(story.lease.term(), 0);
+        assert_eq!(story.end(answered), ms(4000) + LENGTH);
+    }
+
+    #[test]
+    fn a_lease_renewed_after_its_end_begins_a_new_term() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        story.write(ms(6100), LENGTH);
+        assert_eq!(story.lease.term(), 1, "renewed at the instant of its end");
+        story.read(ms(9000), ms(9010));
+        story.write(ms(11_010), ms(11_020));
+        assert_eq!(story.lease.term(), 1, "the next renewal came in time");
+        story.read(HOUR, HOUR + ms(10));
+        story.write(HOUR + STEP + ms(10), HOUR + STEP + ms(20));
+        assert_eq!(story.lease.term(), 2, "an hour later");
+    }
+
+    #[test]
+    fn an_answer_that_certifies_nothing_begins_no_term() {
+        let mut story = Story::new();
+        story.write(HOUR, HOUR + ms(10));
+        assert_eq!(story.lease.term(), 0);
+        assert_eq!(
+            story.lease.remaining(story.at(HOUR + ms(10))),
+            Duration::ZERO
+        );
+    }
+
+    #[test]
+    fn a_system_clock_set_forward_ends_the_lease_and_its_term() {
+        let mut story = Story::new();
+        story.read(ms(2500), ms(2510));
+        let start = story.start;
+        let forward = |passed| {
+            let mut moment = after(start, passed);
+            moment.system += HOUR;
+            moment
+        };
+        assert_eq!(story.lease.remaining(forward(ms(3000))), Duration::ZERO);
+        story.answer(forward(ms(3000)), forward(ms(5000)), Proof::Server);
+        let answers = [forward(ms(5310)), forward(ms(7010))];
+        story.answer(forward(ms(5300)), answers[0], Proof::Leader);
+        assert_eq!(story.lease.term(), 1);
+        let left = story.lease.remaining(answers[0]);
+        assert_eq!(left, Duration::ZERO, "certified: a read before the step");
+        story.answer(forward(ms(7000)), answers[1], Proof::Leader);
+        let left = story.lease.remaining(answers[1]);
+        assert_eq!(left, LENGTH - ms(4010), "certified: a read after it");
+        assert_eq!(story.lease.term(), 2, "the lease had ended again");
+    }
+
+    #[test]
+    fn a_system_clock_set_back_counts_as_no_time_and_the_other_clock_goes_on() {
+        let story = Story::new();
+        let mut now = story.at(ms(840));
+        now.system -= HOUR;
+        assert_eq!(story.lease.remaining(now), LENGTH - ms(840));
+    }
+
+    #[test]
+    fn a_suspended_machine_notices_by_the_system_clock() {
+        let story = Story::new();
+        let mut now = story.at(ms(100));
+        now.system += T;
+        assert_eq!(story.lease.remaining(now), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_system_clock_set_forward_settles_no_sample() {
+        let mut story = Story::new();
+        story.read(ms(2500), ms(2510));
+        let mut write = story.at(ms(2600));
+        write.system += HOUR;
+        story.answer(write, write, Proof::Leader);
+        assert_eq!(story.end(ms(2600)), LENGTH);
+    }
+
+    #[test]
+    fn an_answer_taken_note_of_late_moves_nothing_back() {
+        let mut story = Story::new();
+        story.read(ms(1500), ms(2100));
+        story.read(ms(1400), ms(4200));
+        story.write(ms(4210), ms(4220));
+        let first = story.end(ms(4220)) - LENGTH;
+        let due = story.write_due();
+        story.write(ms(6300), ms(6310));
+        let second = story.end(ms(6310)) - LENGTH;
+        println!("certified {first:?}, then due at {due:?}, then {second:?}");
+        assert_eq!(first, ms(1500));
+        assert!(
+            due >= ms(4220),
+            "a heartbeat wanted at {due:?} certifies nothing"
+        );
+        assert_eq!(second, ms(1500), "never backwards");
+    }
+}

@@ -14,6 +14,8 @@ mod opening;
 mod pulse;
 mod reaper;
 mod seat;
+#[cfg(test)]
+mod simulation;
 mod supervisor;
 mod timer;
 mod vitals;

@@ -245,7 +245,7 @@ impl Seat {
     /// that a create's late answer finds either the seat or the garbage entry. Returns how the
     /// seat stood before, and the ids of its nodes.
     ///
-    /// A lost seat stays lost, except that `Released` is always final.
+    /// A lost seat stays lost.
     pub(super) fn end(
         &self,
         how: Ending<'_>,
@@ -257,7 +257,11 @@ impl Seat {
             return None;
         }
         let next = match how {
-            Ending::Release => State::Released,
+            // Whoever asks later must not take a loss for a release.
+            Ending::Release => match before {
+                Standing::Lost(reason) => State::Lost(reason),
+                _ => State::Released,
+            },
             Ending::Lapse => State::Lost(LossReason::LeaseExpired),
             Ending::NodeGone(_) => State::Lost(LossReason::NodeDeleted),
             Ending::Close => match core.state {

@@ -118,3 +118,270 @@ impl Vitals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Duration = Duration::from_secs(12);
+    const STEP: Duration = Duration::from_secs(3);
+    const MICROSECOND: Duration = Duration::from_micros(1);
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// A connection and the instant before its connect. All times below are counted from there.
+    struct Story {
+        start: Moment,
+        vitals: Vitals,
+    }
+
+    impl Story {
+        /// The first answer comes at 10 ms.
+        fn new() -> Story {
+            let start = Moment::now();
+            let lease = Lease::new(T, start, start.monotonic + ms(10));
+            let vitals = Vitals::new(lease);
+            Story { start, vitals }
+        }
+
+        fn at(&self, passed: Duration) -> Moment {
+            Moment {
+                monotonic: self.start.monotonic + passed,
+                system: self.start.system + passed,
+            }
+        }
+
+        fn send(&mut self, at: Duration, write: bool) -> u64 {
+            self.vitals.sending(self.at(at), write)
+        }
+
+        fn answer(&mut self, number: u64, at: Duration, proof: Option<Proof>) {
+            self.vitals.answered(number, self.at(at), proof);
+        }
+
+        fn read(&mut self, sent: Duration, answered: Duration) {
+            let number = self.send(sent, false);
+            self.answer(number, answered, Some(Proof::Server));
+        }
+
+        fn pulse(&self, at: Duration, held: bool) -> Pulse {
+            self.vitals.pulse(self.at(at).monotonic, held)
+        }
+
+        fn rest(&self, until: Duration) -> Pulse {
+            Pulse::Rest(self.at(until).monotonic)
+        }
+
+        fn verdict(&self, at: Duration, held: bool) -> Verdict {
+            self.vitals.verdict(self.at(at).monotonic, held)
+        }
+
+        fn alive(&self, until: Duration) -> Verdict {
+            Verdict::Alive(self.at(until).monotonic)
+        }
+
+        fn left(&self, at: Duration) -> Duration {
+            self.vitals.lease().remaining(self.at(at))
+        }
+    }
+
+    // ---- the pulse
+
+    #[test]
+    fn a_sign_of_life_is_wanted_a_quarter_after_the_last_and_never_earlier() {
+        let story = Story::new();
+        let due = ms(10) + STEP;
+        for (held, wanted) in [(false, Pulse::Read), (true, Pulse::Write)] {
+            let early = story.pulse(due - MICROSECOND, held);
+            assert_eq!(early, story.rest(due), "held: {held}");
+            assert_eq!(story.pulse(due, held), wanted, "held: {held}");
+            assert_eq!(story.pulse(due + T, held), wanted, "held: {held}");
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_sent_when_it_is_wanted_renews_the_lease() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        let due = ms(4010) + STEP;
+        assert_eq!(story.pulse(due - MICROSECOND, true), story.rest(due));
+        assert_eq!(story.pulse(due, true), Pulse::Write);
+        let number = story.send(due, true);
+        let before = story.left(due);
+        story.answer(number, due, Some(Proof::Leader));
+        assert_eq!(story.left(due) - before, ms(4000));
+    }
+
+    #[test]
+    fn only_an_uncertified_older_sample_makes_a_heartbeat_due_at_once() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        story.read(ms(8000), ms(8010));
+        assert_eq!(story.pulse(ms(8010), true), Pulse::Write);
+        let unheld = story.pulse(ms(8010), false);
+        assert_eq!(unheld, story.rest(ms(8010) + STEP));
+    }
+
+    #[test]
+    fn a_request_on_its_way_serves_if_it_is_of_the_kind_and_not_too_early() {
+        let due = ms(10) + STEP;
+        let now = due + ms(1);
+        for (sent, write, held, serves) in [
+            (due, true, true, true),
+            (due, true, false, true),
+            (due, false, false, true),
+            (due, false, true, false),
+            (due - MICROSECOND, true, true, false),
+            (due - MICROSECOND, false, false, false),
+        ] {
+            let mut story = Story::new();
+            story.send(sent, write);
+            let pulse = story.pulse(now, held);
+            let rests = matches!(pulse, Pulse::Rest(until) if until > story.at(now).monotonic);
+            assert_eq!(
+                rests, serves,
+                "sent at {sent:?}, write: {write}, held: {held}: {pulse:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_that_failed_without_an_answer_is_no_sign_of_life() {
+        let mut story = Story::new();
+        let number = story.send(ms(4000), true);
+        story.answer(number, ms(4010), None);
+        assert_eq!(story.pulse(ms(4010), false), Pulse::Read);
+        assert_eq!(story.left(ms(4010)), T - T / 50 - ms(4010));
+        assert_eq!(
+            story.verdict(ms(60_000), true),
+            story.alive(ms(60_000) + STEP)
+        );
+    }
+
+    #[test]
+    fn a_refused_write_is_a_sample_but_certifies_nothing() {
+        let mut story = Story::new();
+        story.read(ms(3500), ms(3510));
+        let before = story.left(ms(7010));
+        let number = story.send(ms(7000), true);
+        story.answer(number, ms(7010), Some(Proof::Server));
+        assert_eq!(story.left(ms(7010)), before);
+        assert_eq!(story.pulse(ms(7010), false), story.rest(ms(7010) + STEP));
+        assert_eq!(story.pulse(ms(7010), true), Pulse::Write);
+    }
+
+    #[test]
+    fn a_heartbeat_certifies_whatever_is_answered_before_its_own_answer() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        story.read(ms(7020), ms(7030));
+        // The first read is old enough for it.
+        let heartbeat = story.send(ms(10_020), true);
+        // The second has been the newest for a quarter: this becomes the newest.
+        story.read(ms(10_025), ms(10_030));
+        story.answer(heartbeat, ms(10_040), Some(Proof::Leader));
+        let certified = story.left(ms(10_040)) + ms(10_040) - (T - T / 50);
+        assert_eq!(certified, ms(4000));
+    }
+
+    // ---- the verdict
+
+    #[test]
+    fn without_a_request_it_is_alive_and_looked_at_again_in_a_quarter() {
+        let story = Story::new();
+        for held in [false, true] {
+            let now = T * 100;
+            assert_eq!(story.verdict(now, held), story.alive(now + STEP));
+        }
+    }
+
+    #[test]
+    fn a_request_may_be_unanswered_for_two_thirds_while_nothing_is_held() {
+        let mut story = Story::new();
+        story.send(ms(20), true);
+        let end = ms(20) + T / 3 * 2;
+        assert_eq!(story.verdict(end - MICROSECOND, false), story.alive(end));
+        let verdict = story.verdict(end, false);
+        assert_eq!(verdict, Verdict::Silent(T / 3 * 2));
+    }
+
+    #[test]
+    fn a_request_may_be_unanswered_for_a_third_while_something_is_held() {
+        let mut story = Story::new();
+        story.send(ms(20), false);
+        let end = ms(20) + T / 3;
+        assert_eq!(story.verdict(end - MICROSECOND, true), story.alive(end));
+        assert_eq!(story.verdict(end, true), Verdict::Silent(T / 3));
+    }
+
+    #[test]
+    fn a_heartbeat_may_be_unanswered_for_a_quarter() {
+        let mut story = Story::new();
+        let due = ms(10) + STEP;
+        story.send(due, true);
+        let end = due + STEP;
+        assert_eq!(story.verdict(end - MICROSECOND, true), story.alive(end));
+        assert_eq!(story.verdict(end, true), Verdict::Silent(STEP));
+    }
+
+    #[test]
+    fn a_request_from_shortly_before_the_heartbeat_is_due_has_a_quarter_from_then() {
+        let mut story = Story::new();
+        let due = ms(10) + STEP;
+        story.send(due - ms(500), false);
+        story.send(due, true);
+        let end = due + STEP;
+        assert_eq!(story.verdict(end - MICROSECOND, true), story.alive(end));
+        assert_eq!(story.verdict(end, true), Verdict::Silent(STEP + ms(500)));
+    }
+
+    #[test]
+    fn the_oldest_unanswered_request_decides_in_whatever_order_answers_come() {
+        let mut story = Story::new();
+        let first = story.send(ms(100), false);
+        let second = story.send(ms(200), false);
+        story.send(ms(300), false);
+        story.answer(second, ms(400), Some(Proof::Server));
+        let limit = T / 3 * 2;
+        assert_eq!(
+            story.verdict(ms(500), false),
+            story.alive(ms(100) + limit),
+            "the first is open"
+        );
+        story.answer(first, ms(600), Some(Proof::Server));
+        assert_eq!(
+            story.verdict(ms(700), false),
+            story.alive(ms(300) + limit),
+            "the third is open"
+        );
+    }
+
+    #[test]
+    fn a_hold_shortens_the_patience_with_what_is_under_way() {
+        let mut story = Story::new();
+        story.send(ms(20), true);
+        let age = T / 2;
+        let now = ms(20) + age;
+        assert_eq!(
+            story.verdict(now, false),
+            story.alive(ms(20) + T / 3 * 2),
+            "unheld"
+        );
+        assert_eq!(story.verdict(now, true), Verdict::Silent(age), "held");
+    }
+
+    #[test]
+    fn proving_the_connection_keeps_what_is_in_flight() {
+        let mut story = Story::new();
+        story.send(ms(20), false);
+        let lease = Lease::new(T, story.start, story.at(ms(50)).monotonic);
+        story.vitals.connected(lease);
+        assert_eq!(
+            story.verdict(ms(60), false),
+            story.alive(ms(20) + T / 3 * 2)
+        );
+        assert_eq!(story.pulse(ms(60), false), story.rest(ms(50) + STEP));
+    }
+}

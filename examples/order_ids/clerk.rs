@@ -1,0 +1,176 @@
+//! One process that hands out orders: some threads, one lock object that they share.
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use zoolock::{Client, DistributedReentrantLock, ReentrantGuard};
+
+use crate::Outcome;
+use crate::books::{Books, Entry, Witness};
+use crate::message::Message;
+
+const LOCK: &str = "/zoolock-examples/order_ids";
+/// How long the servers keep the lock of a process that was killed. Servers may give more: the
+/// least that they give is two ticks, 4 s by default.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Every so many turns a thread only tries, and goes away when the lock is taken.
+const TRY_EVERY: u64 = 4;
+
+/// What the office wants of a clerk.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Job {
+    #[arg(long)]
+    pub(crate) number: u64,
+    #[arg(long)]
+    pub(crate) threads: u64,
+    #[arg(long)]
+    pub(crate) orders: u64,
+    #[arg(long)]
+    pub(crate) connect: String,
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
+    /// From this order on, hold the lock and do nothing.
+    #[arg(long)]
+    pub(crate) stop_at: Option<u64>,
+}
+
+/// The life of a clerk's process.
+pub(crate) fn run(job: &Job) -> Outcome<()> {
+    let begin = listen_to_the_office(&job.folder);
+    let client = Client::connect(&job.connect, SESSION_TIMEOUT)?;
+    let lock = DistributedReentrantLock::new(&client, LOCK)?;
+    Message::Ready.send();
+    begin.recv()?;
+    let lock = &lock;
+    thread::scope(|scope| {
+        let start = |thread| scope.spawn(move || Clerk::new(job, lock, thread)?.work());
+        let threads: Vec<_> = (1..=job.threads).map(start).collect();
+        let mut outcomes = threads.into_iter().map(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(_) => Err("a thread panicked".into()),
+        });
+        outcomes.try_for_each(|outcome| outcome)
+    })?;
+    Ok(client.close()?)
+}
+
+/// The first line from the office means: begin. The end of its input means that the office is
+/// gone, however that came about; nobody else would end this process and tidy up then.
+fn listen_to_the_office(folder: &Path) -> Receiver<()> {
+    let (sender, begin) = mpsc::channel();
+    let folder = folder.to_owned();
+    thread::spawn(move || {
+        for _ in io::stdin().lock().lines().map_while(Result::ok) {
+            let _ = sender.send(());
+        }
+        let _ = fs::remove_dir_all(folder);
+        process::exit(1);
+    });
+    begin
+}
+
+/// One thread.
+struct Clerk<'a> {
+    job: &'a Job,
+    lock: &'a DistributedReentrantLock,
+    thread: u64,
+    books: Books,
+    witness: Witness,
+}
+
+impl<'a> Clerk<'a> {
+    fn new(job: &'a Job, lock: &'a DistributedReentrantLock, thread: u64) -> io::Result<Self> {
+        Ok(Clerk {
+            job,
+            lock,
+            thread,
+            books: Books::open(&job.folder)?,
+            witness: Witness::open(&job.folder)?,
+        })
+    }
+
+    fn work(&self) -> Outcome<()> {
+        for turn in 0.. {
+            match self.turn(turn) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // Nothing is left behind that the next turn would have to know.
+                Err(error) if is_passing(&*error) => Message::Trouble(error.to_string()).send(),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// False when there are no more orders.
+    fn turn(&self, turn: u64) -> Outcome<bool> {
+        let begun = Instant::now();
+        let only_tries = (turn + self.thread).is_multiple_of(TRY_EVERY);
+        let guard = if only_tries {
+            self.lock.try_acquire()?
+        } else {
+            Some(self.lock.acquire()?)
+        };
+        let Some(guard) = guard else {
+            Message::Refused.send();
+            return Ok(true);
+        };
+        let waited = (!only_tries).then(|| begun.elapsed());
+        let more = self.serve(&guard, waited)?;
+        // Not left to the drop, which could only log that the lock was lost.
+        guard.release()?;
+        Ok(more)
+    }
+
+    fn serve(&self, guard: &ReentrantGuard, waited: Option<Duration>) -> Outcome<bool> {
+        let watch = self.witness.look()?;
+        let token = guard.fencing_token()?;
+        Message::Granted { token, waited }.send();
+        let order = self.books.next()?;
+        if self.job.stop_at.is_some_and(|stop| order >= stop) {
+            hold_for_ever(token);
+        }
+        if order > self.job.orders {
+            return Ok(false);
+        }
+        self.record(&Entry {
+            order,
+            process: self.job.number,
+            thread: self.thread,
+            token,
+            alone: watch.is_alone(),
+        })?;
+        Ok(true)
+    }
+
+    /// Takes the lock whether or not its caller has it: entering again costs no request, and is
+    /// refused if the lock was lost.
+    fn record(&self, entry: &Entry) -> Outcome<()> {
+        let guard = self.lock.acquire()?;
+        self.books.hand_out(entry)?;
+        let depth = self.lock.hold_count();
+        Message::Ordered { depth }.send();
+        Ok(guard.release()?)
+    }
+}
+
+/// Until the office kills this process. The number was read and nothing was written.
+fn hold_for_ever(token: u64) -> ! {
+    Message::Holding { token }.send();
+    loop {
+        thread::park();
+    }
+}
+
+/// Lost locks and broken connections: the client comes back by itself, so try again.
+fn is_passing(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    let error = error.downcast_ref::<zoolock::Error>();
+    error.is_some_and(|error| error.is_lost() || error.is_retryable())
+}

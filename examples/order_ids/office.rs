@@ -1,0 +1,356 @@
+//! Starts the clerks, kills one of them while it holds the lock, and sums up.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::Client;
+use zoolock_test_support::Server;
+
+use crate::audit::{Findings, Row, Tally};
+use crate::books::{self, Books};
+use crate::clerk::SESSION_TIMEOUT;
+use crate::message::Message;
+use crate::{Outcome, Plan};
+
+/// So long nobody says anything only if something is stuck. Session timeouts are much shorter.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Does everything. False if the orders are not as they should be.
+pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
+    let servers = Servers::find()?;
+    let folder = tempfile::Builder::new().prefix("order-ids-").tempdir()?;
+    Books::create(folder.path())?;
+    let mut office = Office::open(plan, &servers, folder.path())?;
+    office.wait_for_the_end()?;
+    let ledger = books::read_ledger(folder.path())?;
+    Ok(office.report(&ledger))
+}
+
+/// Those of the environment, or a private one that ends with this value.
+enum Servers {
+    Given(String),
+    Private(Server),
+}
+
+impl Servers {
+    fn find() -> Outcome<Servers> {
+        match env::var("ZOOKEEPER_CONNECT") {
+            Ok(given) if !given.trim().is_empty() => {
+                eprintln!("using the ZooKeeper at {given} (ZOOKEEPER_CONNECT)");
+                // Said once here, not by every process, if it cannot be reached.
+                Client::connect(&given, SESSION_TIMEOUT)?.close()?;
+                Ok(Servers::Given(given))
+            }
+            _ => {
+                eprintln!("ZOOKEEPER_CONNECT is not set: starting a private ZooKeeper");
+                let server = Server::start()?;
+                eprintln!("it listens on {}", server.address());
+                Ok(Servers::Private(server))
+            }
+        }
+    }
+
+    fn connect_string(&self) -> String {
+        match self {
+            Servers::Given(given) => given.clone(),
+            Servers::Private(server) => server.connect_string(),
+        }
+    }
+}
+
+/// What comes from a clerk: a message when it was heard, or nothing more.
+type Mail = (usize, Option<(Instant, Message)>);
+
+struct Office {
+    orders: u64,
+    clerks: Vec<Clerk>,
+    mail: Receiver<Mail>,
+    begun: Instant,
+    handed_out: u64,
+    killing: Killing,
+    progress: Progress,
+}
+
+/// How far the matter of the killed clerk is.
+#[derive(Clone, Copy)]
+enum Killing {
+    Ahead,
+    Done { at: Instant, token: u64 },
+    TakenOver { after: Duration },
+}
+
+impl Office {
+    /// Starts the clerks and lets them begin together.
+    fn open(plan: &Plan, servers: &Servers, folder: &Path) -> Outcome<Office> {
+        let (sender, mail) = mpsc::channel();
+        let clerks = (1..=plan.processes).map(|number| {
+            let mut command = Command::new(env::current_exe()?);
+            command.args(["clerk", "--number", &number.to_string()]);
+            command.args(["--threads", &plan.threads.to_string()]);
+            command.args(["--orders", &plan.orders.to_string()]);
+            command.args(["--connect", &servers.connect_string()]);
+            command.arg("--folder").arg(folder);
+            if number == plan.processes {
+                command.args(["--stop-at", &(plan.orders / 3).to_string()]);
+            }
+            Clerk::start(number, command, sender.clone())
+        });
+        let mut office = Office {
+            orders: plan.orders,
+            clerks: clerks.collect::<io::Result<_>>()?,
+            mail,
+            begun: Instant::now(),
+            handed_out: 0,
+            killing: Killing::Ahead,
+            progress: Progress::new(),
+        };
+        office.await_ready()?;
+        office.begun = Instant::now();
+        for clerk in &mut office.clerks {
+            // One that is gone already is noticed when its output ends.
+            let _ = clerk.input.write_all(b"begin\n");
+        }
+        Ok(office)
+    }
+
+    fn await_ready(&mut self) -> Outcome<()> {
+        for _ in 0..self.clerks.len() {
+            match self.mail.recv_timeout(PATIENCE)? {
+                (_, Some((_, Message::Ready))) => {}
+                (index, _) => {
+                    let clerk = &mut self.clerks[index];
+                    let status = clerk.process.wait()?;
+                    return Err(format!("process {} did not start: {status}", clerk.number).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Listens until every clerk has ended.
+    fn wait_for_the_end(&mut self) -> Outcome<()> {
+        let mut heard = Instant::now();
+        while self.clerks.iter().any(|clerk| clerk.status.is_none()) {
+            match self.mail.recv_timeout(self.progress.period()) {
+                Ok((index, Some((at, message)))) => {
+                    heard = at;
+                    self.hear(index, at, message)?;
+                }
+                Ok((index, None)) => self.clerks[index].bury()?,
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() < PATIENCE => {}
+                Err(_) => return Err(format!("nothing happened for {PATIENCE:?}").into()),
+            }
+            self.show_progress();
+        }
+        self.progress.finish();
+        Ok(())
+    }
+
+    fn hear(&mut self, index: usize, at: Instant, message: Message) -> io::Result<()> {
+        let clerk = &mut self.clerks[index];
+        let number = clerk.number;
+        match message {
+            Message::Ready => {}
+            Message::Granted { token, waited } => {
+                waited.into_iter().for_each(|time| clerk.tally.waited(time));
+                self.notice_take_over(number, at, token);
+            }
+            Message::Refused => clerk.tally.refused(),
+            Message::Ordered { depth } => {
+                clerk.tally.ordered(depth);
+                self.handed_out += 1;
+            }
+            Message::Holding { token } => {
+                let at = Instant::now();
+                clerk.kill()?;
+                self.killing = Killing::Done { at, token };
+                let text = format!("process {number} held the lock and was killed");
+                self.progress.note(&text);
+            }
+            Message::Trouble(text) => self.progress.note(&format!("process {number}: {text}")),
+        }
+        Ok(())
+    }
+
+    /// Later grants have higher tokens; a lower one was on its way when the clerk was killed.
+    fn notice_take_over(&mut self, number: u64, now: Instant, token: u64) {
+        if let Killing::Done { at, token: last } = self.killing
+            && token > last
+        {
+            let after = now.saturating_duration_since(at);
+            self.killing = Killing::TakenOver { after };
+            let text = format!("process {number} took over after {} ms", after.as_millis());
+            self.progress.note(&text);
+        }
+    }
+
+    fn show_progress(&mut self) {
+        let (handed_out, orders) = (self.handed_out, self.orders);
+        let pending = match self.killing {
+            Killing::Done { .. } => ", waiting for the killed process's session to end",
+            _ => "",
+        };
+        let seconds = self.begun.elapsed().as_secs_f64();
+        self.progress
+            .show(|| format!("{handed_out} of {orders} orders, {seconds:.1} s{pending}"));
+    }
+
+    /// The table, and the one line that says it all.
+    fn report(&self, ledger: &[books::Entry]) -> bool {
+        println!("{}", Row::HEADING);
+        for clerk in &self.clerks {
+            let own = ledger.iter().filter(|entry| entry.process == clerk.number);
+            let row = Row {
+                process: clerk.number,
+                orders: own.count(),
+                tally: &clerk.tally,
+                end: &clerk.end(),
+            };
+            println!("{row}");
+        }
+        let findings = Findings::of(ledger, self.orders);
+        if findings.late_tokens > 0 {
+            eprintln!(
+                "{} fencing tokens were lower than the one before",
+                findings.late_tokens
+            );
+        }
+        let take_over = match self.killing {
+            Killing::TakenOver { after } => after.as_millis().to_string(),
+            _ => "never".to_owned(),
+        };
+        println!(
+            "orders={} duplicates={} gaps={} overlaps={} takeover_ms={take_over}",
+            findings.orders, findings.duplicates, findings.gaps, findings.overlaps
+        );
+        let taken_over = matches!(self.killing, Killing::TakenOver { .. });
+        findings.is_clean() && taken_over && !self.clerks.iter().any(Clerk::has_failed)
+    }
+}
+
+/// One process. Dropped, it is killed.
+struct Clerk {
+    number: u64,
+    process: Child,
+    /// Its standard input: the clerk ends when it does.
+    input: ChildStdin,
+    tally: Tally,
+    killed: bool,
+    /// Once it has ended.
+    status: Option<ExitStatus>,
+}
+
+impl Clerk {
+    fn start(number: u64, mut command: Command, mail: Sender<Mail>) -> io::Result<Clerk> {
+        // In a process group of its own: an interrupt from the terminal ends the office alone, and
+        // the clerks then have the time to tidy up.
+        command.process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn()?;
+        let missing = || io::Error::other("a pipe is missing");
+        let input = process.stdin.take().ok_or_else(missing)?;
+        let output = process.stdout.take().ok_or_else(missing)?;
+        let index = number as usize - 1;
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let heard = Instant::now();
+                let message = line.parse().unwrap_or(Message::Trouble(line));
+                let _ = mail.send((index, Some((heard, message))));
+            }
+            let _ = mail.send((index, None));
+        });
+        Ok(Clerk {
+            number,
+            process,
+            input,
+            tally: Tally::default(),
+            killed: false,
+            status: None,
+        })
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        self.killed = true;
+        self.process.kill()
+    }
+
+    /// Its output has ended.
+    fn bury(&mut self) -> io::Result<()> {
+        self.status = Some(self.process.wait()?);
+        Ok(())
+    }
+
+    /// By itself, that is: somebody else may have killed it, which the others have to cope with.
+    fn has_failed(&self) -> bool {
+        let code = self.status.and_then(|status| status.code());
+        code.is_some_and(|code| code != 0)
+    }
+
+    fn end(&self) -> String {
+        match self.status {
+            _ if self.killed => "killed while it held the lock".to_owned(),
+            Some(status) if status.success() => "all done".to_owned(),
+            Some(status) => status.to_string(),
+            None => "running".to_owned(),
+        }
+    }
+}
+
+impl Drop for Clerk {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}
+
+/// The progress on standard error: one line that is written again and again on a terminal, a new
+/// line now and then elsewhere.
+struct Progress {
+    on_terminal: bool,
+    shown: Instant,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress {
+            on_terminal: io::stderr().is_terminal(),
+            shown: Instant::now(),
+        }
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_millis(if self.on_terminal { 100 } else { 1000 })
+    }
+
+    fn show(&mut self, text: impl FnOnce() -> String) {
+        if self.shown.elapsed() < self.period() {
+            return;
+        }
+        self.shown = Instant::now();
+        if self.on_terminal {
+            eprint!("\r\x1b[K{}", text());
+        } else {
+            eprintln!("{}", text());
+        }
+    }
+
+    /// A line that stays.
+    fn note(&self, text: &str) {
+        self.finish();
+        eprintln!("{text}");
+    }
+
+    fn finish(&self) {
+        if self.on_terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
