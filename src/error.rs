@@ -98,11 +98,6 @@ pub enum Error {
         /// The most there may be.
         max: usize,
     },
-    /// Several locks were released and some of the releases failed. All were tried.
-    Release {
-        /// The failures, in the order of the releases.
-        failures: Vec<Error>,
-    },
     /// The server answered with an error that has no meaning of its own here.
     ZooKeeper {
         /// The znode concerned.
@@ -121,8 +116,6 @@ pub enum LossReason {
     LeaseExpired,
     /// The node that stands for the hold was deleted by somebody else.
     NodeDeleted,
-    /// After a reconnect the old node was gone, so the place could not be carried over.
-    NotConfirmed,
     /// The client was closed while the lock was held.
     ClientClosed,
 }
@@ -166,7 +159,6 @@ impl fmt::Display for LossReason {
         f.write_str(match self {
             LossReason::LeaseExpired => "its lease ran out",
             LossReason::NodeDeleted => "its node was deleted",
-            LossReason::NotConfirmed => "it could not be confirmed after a reconnect",
             LossReason::ClientClosed => "the client was closed",
         })
     }
@@ -200,10 +192,6 @@ impl fmt::Display for Error {
             Error::Closed => f.write_str("the client is closed"),
             Error::Denied { path } => write!(f, "permission denied at {path:?}"),
             Error::Limit { what, max } => write!(f, "too much: {what} is limited to {max}"),
-            Error::Release { failures } => {
-                write!(f, "{} releases failed", failures.len())?;
-                failures.iter().try_for_each(|e| write!(f, "; {e}"))
-            }
             Error::ZooKeeper { path, cause } => write!(f, "request at {path:?} failed: {cause}"),
         }
     }
@@ -213,7 +201,6 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Error::ZooKeeper { cause, .. } => Some(&**cause),
-            Error::Release { failures } => failures.first().map(|e| e as _),
             _ => None,
         }
     }

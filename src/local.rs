@@ -537,14 +537,13 @@ mod tests {
             });
             fixture.await_queued(1);
             drop(turn);
-            assert!(
-                fixture.local.try_enter().is_none(),
-                "handed over, awake or not"
-            );
+            let handed_over = fixture.local.try_enter().is_none();
             entered.wait();
-            assert!(fixture.local.try_enter().is_none(), "in");
+            let inside = fixture.local.try_enter().is_none();
             leave.wait();
             next.join().expect("it leaves");
+            assert!(handed_over, "entered before it was awake");
+            assert!(inside, "entered beside it");
         });
         fixture.assert_free();
     }

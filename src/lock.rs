@@ -13,7 +13,8 @@ use crate::two_level::TwoLevel;
 ///
 /// An object has one hold at most, and it is the object's: a second thread that locks waits in
 /// this process, first come, first served, and so does the first one if it locks again. A clone
-/// is the same object; two objects on one path exclude each other like two processes.
+/// is the same object; two objects on one path exclude each other like two processes. A thread
+/// that locks what it has locked, and that no other thread will unlock, waits for ever.
 ///
 /// # Fairness
 /// First come, first served among all clients, by the order in which the servers took their

@@ -51,8 +51,6 @@ pub struct Stats {
     pub connections: u64,
     /// Holds lost.
     pub seats_lost: u64,
-    /// Seats that were carried over to a new connection.
-    pub seats_moved: u64,
     /// Gauge: seats in use, held or waiting.
     pub seats: usize,
     /// Gauge: nodes that are to be deleted and not known to be gone.
@@ -68,6 +66,7 @@ pub(super) struct Link(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    closed: bool,
     state: LinkState,
     subscribers: Vec<Sender<ConnectionEvent>>,
 }
@@ -83,6 +82,7 @@ pub(super) enum LinkState {
 impl Link {
     pub(super) fn new() -> Link {
         Link(Mutex::new(Inner {
+            closed: false,
             state: LinkState::Never,
             subscribers: Vec::new(),
         }))
@@ -94,7 +94,10 @@ impl Link {
 
     pub(super) fn subscribe(&self) -> Receiver<ConnectionEvent> {
         let (sender, receiver) = bounded(UNREAD);
-        self.0.lock().subscribers.push(sender);
+        let mut inner = self.0.lock();
+        if !inner.closed {
+            inner.subscribers.push(sender);
+        }
         receiver
     }
 
@@ -127,7 +130,9 @@ impl Link {
 
     /// The channels end with the client.
     pub(super) fn close(&self) {
-        self.0.lock().subscribers.clear();
+        let mut inner = self.0.lock();
+        inner.closed = true;
+        inner.subscribers.clear();
     }
 }
 

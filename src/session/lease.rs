@@ -23,7 +23,8 @@ struct Sample {
 /// The lease of one connection.
 ///
 /// It runs for `T - T/50` from the sending of the newest certified request. Two samples are
-/// enough: `newer`, at least `T/4` younger than `older`, is certified when its time comes.
+/// enough: `newer` is at least `T/4` younger than `older`, which is therefore old enough for a
+/// write that is sent now.
 #[derive(Debug)]
 pub(crate) struct Lease {
     timeout: Duration,
@@ -74,18 +75,36 @@ impl Lease {
         self.term
     }
 
-    /// What is left of the lease; zero when it has run out.
-    pub(crate) fn remaining(&self, now: Moment) -> Duration {
-        let length = self.timeout - self.timeout / 50;
-        length.saturating_sub(now.at_most_since(self.certified))
+    fn length(&self) -> Duration {
+        self.timeout - self.timeout / 50
     }
 
-    /// Takes note of an answer that came at `now` to a request sent at `sent`.
-    pub(crate) fn answered(&mut self, sent: Moment, now: Moment, proof: Proof) {
+    /// What is left of the lease; zero when it has run out.
+    pub(crate) fn remaining(&self, now: Moment) -> Duration {
+        self.length()
+            .saturating_sub(now.at_most_since(self.certified))
+    }
+
+    /// When it runs out by the monotonic clock.
+    pub(crate) fn end(&self) -> Instant {
+        self.certified.monotonic + self.length()
+    }
+
+    /// What a write sent at `now` certifies once it is answered: the newest sample old enough.
+    /// To be asked when it is sent: answers that come before its own replace the samples.
+    pub(crate) fn settled(&self, now: Instant) -> Moment {
+        // The monotonic clock alone: a system clock set forward would certify too early.
+        let settled = |sample: &&Sample| sample.answered + self.step() <= now;
+        let newest = [&self.newer, &self.older].into_iter().find(settled);
+        newest.map_or(self.certified, |sample| sample.sent)
+    }
+
+    /// Takes note of an answer that came at `now` to a request sent at `sent`. If it proves that
+    /// the leader took part, what was `settled` when the request was sent is certified.
+    pub(crate) fn answered(&mut self, sent: Moment, settled: Moment, now: Moment, proof: Proof) {
         if proof == Proof::Leader {
-            self.certify(sent.monotonic, now);
+            self.certify(settled, now);
         }
-        // After the certifying, which may still need `older`.
         if now.monotonic >= self.newer.answered + self.step() {
             self.older = self.newer;
             self.newer = Sample {
@@ -95,19 +114,12 @@ impl Lease {
         }
     }
 
-    /// A write sent at `write` was answered: the newest sample old enough by then is certified.
-    fn certify(&mut self, write: Instant, now: Moment) {
-        let step = self.step();
-        // The monotonic clock alone: a system clock set forward would certify too early.
-        let settled = |sample: &&Sample| sample.answered + step <= write;
-        let Some(sample) = [&self.newer, &self.older].into_iter().find(settled) else {
-            return;
-        };
-        if sample.sent.monotonic > self.certified.monotonic {
+    fn certify(&mut self, settled: Moment, now: Moment) {
+        if settled.monotonic > self.certified.monotonic {
             if self.remaining(now).is_zero() {
                 self.term += 1;
             }
-            self.certified = sample.sent;
+            self.certified = settled;
         }
     }
 
@@ -169,7 +181,8 @@ mod tests {
         }
 
         fn answer(&mut self, sent: Moment, answered: Moment, proof: Proof) {
-            self.lease.answered(sent, answered, proof);
+            let settled = self.lease.settled(sent.monotonic);
+            self.lease.answered(sent, settled, answered, proof);
         }
 
         fn read(&mut self, sent: Duration, answered: Duration) {

@@ -24,6 +24,7 @@ impl Session {
         if workers::spawn("pulse", move || pulse::run(&session, &pulsed)).is_err() {
             connection.kill(Cause::NoThread);
         }
+        *self.timeout.lock() = connection.timeout();
         *self.current.lock() = Some(Arc::clone(connection));
         self.link.connected();
         self.changed.send();
@@ -105,7 +106,8 @@ impl Session {
     pub(crate) fn error(&self, path: &str, failure: Failure) -> Error {
         let path = path.to_owned();
         match failure {
-            Failure::Dead if self.is_closed() => Error::Closed,
+            // A seat that the close ended looks like one that was given up.
+            Failure::Dead | Failure::Cancelled if self.is_closed() => Error::Closed,
             Failure::Dead | Failure::Deadline => Error::Disconnected { path },
             Failure::Cancelled => Error::Cancelled { path },
             Failure::Refused(ZkError::NoAuth | ZkError::AuthFailed) => Error::Denied { path },

@@ -49,6 +49,7 @@ use holds::Seats;
 /// or the garbage list's. The map of seats is read by copying it out.
 pub(crate) struct Session {
     config: Config,
+    timeout: Mutex<Duration>,
     current: Mutex<Option<Arc<Connection>>>,
     /// Sent whenever a connection comes or goes, or a handle is reaped.
     changed: Broadcast,
@@ -97,6 +98,7 @@ impl Session {
             link: Link::new(),
             handles: AtomicUsize::new(0),
             counters: Counters::default(),
+            timeout: Mutex::new(config.timeout),
             config,
         });
         let (first, outcome) = bounded(1);
@@ -192,16 +194,14 @@ impl Session {
             events: self.counters.events.load(Ordering::Relaxed) + current_events,
             connections: self.counters.connections.load(Ordering::Relaxed),
             seats_lost: self.counters.seats_lost.load(Ordering::Relaxed),
-            seats_moved: 0,
             seats: self.seats.len(),
             garbage: self.garbage.len(),
             handles: self.open_handles(),
         }
     }
 
-    /// The session timeout: of the current connection, else what was asked for.
+    /// The session timeout as the last server gave it; what was asked for before the first.
     pub(crate) fn timeout(&self) -> Duration {
-        let current = self.current.lock().clone();
-        current.map_or(self.config.timeout, |connection| connection.timeout())
+        *self.timeout.lock()
     }
 }

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, after, select_biased, unbounded};
+use crossbeam_channel::{Receiver, Sender, after, bounded, select_biased, unbounded};
 use log::{debug, info};
 
 use super::Session;
@@ -18,6 +18,8 @@ use crate::hosts::Host;
 /// The bounds of the pause between rounds; it is drawn from the whole range below ("full
 /// jitter"), so that the clients of a restarted server do not come back in step.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// How long a refusal of credentials may come behind the news that the connection is dead.
+const REFUSAL: Duration = Duration::from_millis(100);
 /// From so many handles on that could not be closed, at most one more a session timeout.
 const MANY: usize = 8;
 
@@ -81,7 +83,7 @@ impl Opener {
             // Later on a hold may be waiting for the next connection.
             let limit = match once {
                 true => session.config.connect_timeout / 10 * 9,
-                false => session.config.timeout / 3,
+                false => session.timeout() / 3,
             };
             let round = self.round(session, limit);
             // A success counts, too, until it has lasted: a server may accept and hang up.
@@ -104,7 +106,7 @@ impl Opener {
             pause = PAUSE.0 + Duration::from_nanos(jittered);
         }
         if session.open_handles() >= MANY {
-            let next = self.last_opened + session.config.timeout;
+            let next = self.last_opened + session.timeout();
             pause = pause.max(next.saturating_duration_since(Instant::now()));
         }
         if pause > Duration::ZERO {
@@ -188,7 +190,7 @@ impl Round<'_> {
     /// Starts the next try when the last one has failed or been silent for a while.
     fn run(&mut self, reports: &Receiver<Report>) -> Result<(usize, Candidate), String> {
         let config = &self.session.config;
-        let stagger = (config.timeout / 10).min(Duration::from_millis(250));
+        let stagger = (self.session.timeout() / 10).min(Duration::from_millis(250));
         let over = after(config.connect_timeout / 20 * 19);
         loop {
             self.try_next();
@@ -261,20 +263,27 @@ fn attempt(
         session: Arc::clone(session),
         connection: Some(Arc::clone(&connection)),
     };
-    let auth = config.auth.clone();
+    let (auth, (refuse, refused)) = (config.auth.clone(), bounded(1));
     let proved = connection.call(&Until::deadline(deadline), move |wire| {
-        auth.iter()
-            .try_for_each(|(scheme, secret)| wire.authenticate(scheme, &secret.0))?;
+        for (scheme, secret) in &auth {
+            if let Err(Failure::Refused(error)) = wire.authenticate(scheme, &secret.0) {
+                let _ = refuse.send(format!("authentication with {scheme:?} failed: {error}"));
+            }
+        }
         wire.probe()
     });
+    // A server that refuses hangs up as well; the refusal says more. Disconnected at the step's end.
+    if let Ok(refused) = refused.recv_timeout(REFUSAL) {
+        return Err(refused);
+    }
     match proved {
         Ok(()) => {
             connection.proved();
             Ok(candidate)
         }
-        Err(Failure::Refused(error)) => Err(format!("authentication failed: {error}")),
-        Err(Failure::Dead) => Err("the connection broke".to_owned()),
         Err(Failure::Deadline | Failure::Cancelled) => Err("no answer in time".to_owned()),
+        Err(Failure::Refused(error)) => Err(error.to_string()),
+        Err(Failure::Dead) => Err("the connection broke".to_owned()),
     }
 }
 

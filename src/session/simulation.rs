@@ -586,10 +586,9 @@ impl Least {
     }
 }
 
-/// What is left at least, as shares of the session timeout. A grant after a long wait costs the
-/// third round trip: its heartbeat may go out just before it could certify the newest sample.
+/// What is left at least, as shares of the session timeout.
 fn promised(round_trip: f64) -> f64 {
-    f64::min(0.2 - 2.0 * round_trip, 0.23 - 3.0 * round_trip)
+    0.2 - 2.0 * round_trip
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) fn run(session: &Arc<Session>) {
         let now = Instant::now();
         // Once: a machine that is always late must not excuse a silent server.
         excused = !excused && now.saturating_duration_since(planned) > STALL;
-        let mut next = now + session.config.timeout;
+        let mut next = now + session.timeout();
         if let Some(left) = session.lapse() {
             next = next.min(now + session.tick().min(left));
         }

@@ -20,6 +20,8 @@ pub(crate) struct Vitals {
 struct Flight {
     sent: Moment,
     write: bool,
+    /// What its answer certifies, if the leader takes part in it.
+    settled: Moment,
 }
 
 /// What to send next as a sign of life, and when.
@@ -64,14 +66,20 @@ impl Vitals {
     pub(crate) fn sending(&mut self, now: Moment, write: bool) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.in_flight.insert(number, Flight { sent: now, write });
+        let settled = self.lease.settled(now.monotonic);
+        let flight = Flight {
+            sent: now,
+            write,
+            settled,
+        };
+        self.in_flight.insert(number, flight);
         number
     }
 
     /// The request was answered, or failed without an answer (`proof` is none).
     pub(crate) fn answered(&mut self, number: u64, now: Moment, proof: Option<Proof>) {
         if let (Some(flight), Some(proof)) = (self.in_flight.remove(&number), proof) {
-            self.lease.answered(flight.sent, now, proof);
+            self.lease.answered(flight.sent, flight.settled, now, proof);
         }
     }
 
@@ -95,10 +103,10 @@ impl Vitals {
         }
     }
 
-    /// May the connection go on? While something is held, a request may be without an answer for
-    /// a third of the session timeout, or a quarter once the lease wants certifying for that
-    /// long: what is left of the lease then is needed to reconnect. Otherwise two thirds, since a
-    /// slow disk must not make every client reconnect at once.
+    /// May the connection go on? A request may be without an answer for two thirds of the session
+    /// timeout, since a slow disk must not make every client reconnect at once. While something
+    /// is held, for a third; for a quarter once the lease wants certifying for that long; and for
+    /// a fifth once the lease has no more than that left, which is needed to reconnect.
     pub(crate) fn verdict(&self, now: Instant, held: bool) -> Verdict {
         let timeout = self.lease.timeout();
         let limit = if held { timeout / 3 } else { timeout / 3 * 2 };
@@ -109,7 +117,12 @@ impl Vitals {
         let mut end = sent + limit;
         if held {
             let step = self.lease.step();
-            end = end.min((self.lease.write_due() + step).max(sent + step));
+            let uncertified = self.lease.write_due() + step;
+            let fifth = timeout / 5;
+            let scarce = self.lease.end() - fifth;
+            end = end
+                .min(uncertified.max(sent + step))
+                .min(scarce.max(sent + fifth));
         }
         if now >= end {
             Verdict::Silent(now.saturating_duration_since(sent))

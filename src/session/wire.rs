@@ -159,7 +159,9 @@ impl<'a> Wire<'a> {
             (None, true) => Some(Proof::Leader),
             (None, false) => Some(Proof::Server),
         };
-        if !self.connection.answered(number, proof) {
+        let alive = self.connection.answered(number, proof);
+        // A server that refuses credentials hangs up right behind its answer.
+        if !alive && error != Some(ZkError::AuthFailed) {
             return Err(Failure::Dead);
         }
         result.map_err(Failure::Refused)
