@@ -223,7 +223,8 @@ fn the_session_timeout_is_known_without_a_connection() {
         client.state() != ClientState::Connected
     });
     assert_eq!(client.session_timeout(), given, "while suspended");
-    client.clone().close().ok();
+    proxy.restore();
+    client.close().unwrap();
     assert_eq!(client.session_timeout(), given, "after close");
 }
 

@@ -1,5 +1,6 @@
 //! Whole programs: many threads that take turns, with a witness that does not trust the lock.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,13 +10,15 @@ use zoolock_test_support::fresh_path;
 
 use crate::util::{Task, Witness, children, client};
 
-/// A thread for each lock enters some times and stays inside for a while.
-fn take_turns(what: &str, path: &str, locks: Vec<Box<dyn Lock>>, turns: u32, stay: Duration) {
+/// A thread for each lock enters some times and works inside, for so many milliseconds.
+fn take_turns(what: &str, path: &str, locks: Vec<Box<dyn Lock>>, turns: u32, work: Range<u64>) {
     let begun = Instant::now();
     let witness = Arc::new(Witness::default());
     let threads = locks.len() as u32;
-    let visitor = |lock: Box<dyn Lock>| {
+    let visitor = |(number, lock): (u64, Box<dyn Lock>)| {
         let witness = Arc::clone(&witness);
+        let span = work.end - work.start;
+        let stay = Duration::from_millis(work.start + number * 37 % span);
         Task::spawn(move || {
             for _ in 0..turns {
                 let locked = lock.acquire().unwrap();
@@ -24,7 +27,7 @@ fn take_turns(what: &str, path: &str, locks: Vec<Box<dyn Lock>>, turns: u32, sta
             }
         })
     };
-    let visitors: Vec<_> = locks.into_iter().map(visitor).collect();
+    let visitors: Vec<_> = (0..).zip(locks).map(visitor).collect();
     for visitor in visitors {
         visitor.result(what);
     }
@@ -39,13 +42,12 @@ fn fifty_objects_on_one_path() {
     let client = client();
     let path = fresh_path("fifty_objects");
     let locks = (0..50).map(|_| DistributedLock::new(&client, &path).unwrap().into());
-    let stay = Duration::from_millis(1);
     take_turns(
         "50 threads, an object each",
         &path,
         locks.collect(),
         4,
-        stay,
+        0..3,
     );
 }
 
@@ -55,8 +57,13 @@ fn fifty_threads_on_one_object() {
     let path = fresh_path("fifty_threads");
     let lock = DistributedReentrantLock::new(&client, &path).unwrap();
     let locks = (0..50).map(|_| lock.clone().into());
-    let stay = Duration::from_millis(15);
-    take_turns("50 threads, one object", &path, locks.collect(), 1, stay);
+    take_turns(
+        "50 threads, one object",
+        &path,
+        locks.collect(),
+        1,
+        100..200,
+    );
 }
 
 #[test]
@@ -65,6 +72,5 @@ fn five_clients() {
     let clients: Vec<_> = (0..5).map(|_| client()).collect();
     let at = |client| DistributedReentrantLock::new(client, &path).unwrap().into();
     let locks = clients.iter().map(at).collect();
-    let stay = Duration::from_millis(5);
-    take_turns("5 threads, a client each", &path, locks, 20, stay);
+    take_turns("5 threads, a client each", &path, locks, 20, 0..10);
 }
