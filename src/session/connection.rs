@@ -5,17 +5,19 @@
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded, never, select_biased};
+use crossbeam_channel::{bounded, select_biased};
 use log::warn;
 use parking_lot::Mutex;
-use zookeeper::{Acl, WatchedEvent, ZkError, ZkState, ZooKeeper};
+use zookeeper::{Acl, WatchedEvent, ZooKeeper};
 
 use super::Config;
 use super::alarm::Alarm;
-use super::lease::Lease;
+use super::call::{Failure, Until};
+use super::death::{Cause, Death};
+use super::lease::{Lease, Proof};
 use super::vitals::{Pulse, Verdict, Vitals};
 use super::wire::Wire;
 use super::workers::{Workers, spawn};
@@ -28,99 +30,6 @@ use crate::watch::Watches;
 const REQUESTS_SOFT: u64 = (1 << 31) - (1 << 20);
 /// .. and from here on in any case.
 const REQUESTS_HARD: u64 = (1 << 32) - (1 << 20);
-
-/// Why a request has no result.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Failure {
-    /// The connection is dead. Whether the request was carried out is not known.
-    Dead,
-    /// The server answered, with this error.
-    Refused(ZkError),
-    /// The caller's deadline came first. The request may still be carried out.
-    Deadline,
-    /// The caller was cancelled. The request may still be carried out.
-    Cancelled,
-}
-
-impl Failure {
-    pub(crate) fn is_no_node(self) -> bool {
-        self == Failure::Refused(ZkError::NoNode)
-    }
-}
-
-/// What ended a connection.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Cause {
-    /// The crate left the state Connected.
-    Cut,
-    /// A request failed as requests do on a broken connection.
-    Failed(ZkError),
-    /// A request was without an answer for too long.
-    Silent(Duration),
-    /// A malformed answer made the crate panic.
-    Malformed,
-    /// No thread could be started.
-    NoThread,
-    /// Its request numbers are used up.
-    WornOut,
-    /// Another connection was there first, or the client was closed.
-    NotWanted,
-}
-
-/// How long a call may wait.
-#[derive(Debug, Clone)]
-pub(crate) struct Until {
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) cancelled: Ended,
-}
-
-impl Until {
-    /// Until an instant; nobody can cancel it.
-    pub(crate) fn deadline(deadline: Instant) -> Until {
-        Until {
-            deadline: Some(deadline),
-            cancelled: never(),
-        }
-    }
-
-    /// For `limit` from now; nobody can cancel it.
-    pub(crate) fn within(limit: Duration) -> Until {
-        Until::deadline(Instant::now() + limit)
-    }
-
-    /// A channel that is ready at the deadline.
-    pub(crate) fn expiry(&self) -> Receiver<Instant> {
-        self.deadline.map_or_else(never, crossbeam_channel::at)
-    }
-}
-
-/// The flag that makes a connection dead for ever. Apart from the connection, because the crate's
-/// I/O thread holds it and must never be the last owner of the handle: dropping that blocks.
-#[derive(Debug)]
-struct Death {
-    dead: AtomicBool,
-    /// The crate has left the state Connected.
-    cut: AtomicBool,
-    /// The crate's I/O thread has ended.
-    closed: AtomicBool,
-    /// The crate's I/O thread may go on; see [`on_state`].
-    released: Signal,
-    /// How long it is held up at the most.
-    patience: Duration,
-    cause: Mutex<Option<Cause>>,
-    died: Signal,
-}
-
-impl Death {
-    /// Never waits: the crate's I/O thread calls it, the only thread that can bring answers. The
-    /// two mutexes are never held across anything.
-    fn kill(&self, cause: Cause) {
-        if !self.dead.swap(true, Ordering::SeqCst) {
-            *self.cause.lock() = Some(cause);
-            self.died.raise();
-        }
-    }
-}
 
 /// Who lives on the connection.
 #[derive(Debug, Default)]
@@ -185,17 +94,9 @@ impl Connection {
             Ok(Err(error)) => return Err(format!("failed to connect: {error}")),
             Err(_) => return Err("failed to open a socket".to_owned()),
         };
-        let death = Arc::new(Death {
-            dead: AtomicBool::new(false),
-            cut: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            released: Signal::new(),
-            patience: timeout * 3,
-            cause: Mutex::new(None),
-            died: Signal::new(),
-        });
+        let death = Arc::new(Death::new(timeout * 3));
         let listener = Arc::clone(&death);
-        handle.add_listener(move |state| on_state(&listener, state));
+        handle.add_listener(move |state| listener.on_state(state));
         Ok(Arc::new(Connection {
             address,
             chroot: config.hosts.chroot.clone(),
@@ -258,15 +159,15 @@ impl Connection {
     }
 
     pub(crate) fn is_dead(&self) -> bool {
-        self.death.dead.load(Ordering::SeqCst)
+        self.death.is_dead()
     }
 
     pub(crate) fn cause(&self) -> Option<Cause> {
-        *self.death.cause.lock()
+        self.death.cause()
     }
 
     pub(crate) fn died(&self) -> &Ended {
-        self.death.died.ended()
+        self.death.died()
     }
 
     /// Ends what lives with the connection: queued jobs, idle workers, the pulse.
@@ -366,17 +267,17 @@ impl Connection {
     /// Has the crate left the state Connected? Then its I/O thread waits for
     /// [`Connection::let_go`].
     pub(crate) fn is_cut(&self) -> bool {
-        self.death.cut.load(Ordering::SeqCst)
+        self.death.is_cut()
     }
 
     /// Lets the crate reconnect, for closing.
     pub(crate) fn let_go(&self) {
-        self.death.released.raise();
+        self.death.let_go();
     }
 
     /// Has the crate's I/O thread said that it ended?
     pub(crate) fn is_closed(&self) -> bool {
-        self.death.closed.load(Ordering::SeqCst)
+        self.death.is_closed()
     }
 
     pub(crate) fn mark_reaped(&self) {
@@ -449,29 +350,9 @@ impl Connection {
 
     /// For [`Wire`]: it was answered. False if the connection died meanwhile, which makes the
     /// answer worthless: the crate may have got it on another session.
-    pub(super) fn answered(&self, number: u64, proof: Option<super::lease::Proof>) -> bool {
+    pub(super) fn answered(&self, number: u64, proof: Option<Proof>) -> bool {
         let proof = proof.filter(|_| !self.is_dead());
         self.vitals.lock().answered(number, Moment::now(), proof);
         !self.is_dead()
-    }
-}
-
-/// Called on the crate's I/O thread, under a mutex of the crate: no request, no lock, no panic.
-///
-/// A thread that has been cut off would now connect again and again without a pause (thousands of
-/// times a second while nobody answers) until a session timeout has passed. Nobody wants its
-/// answers any more, so it is held up here until the reaper wants to close the session.
-fn on_state(death: &Death, state: ZkState) {
-    match state {
-        ZkState::Connected => {}
-        ZkState::Closed => {
-            death.closed.store(true, Ordering::SeqCst);
-            death.kill(Cause::Cut);
-        }
-        _ => {
-            death.kill(Cause::Cut);
-            death.cut.store(true, Ordering::SeqCst);
-            let _ = death.released.ended().recv_timeout(death.patience);
-        }
     }
 }

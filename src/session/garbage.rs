@@ -11,7 +11,8 @@ use log::{debug, warn};
 use parking_lot::Mutex;
 use zookeeper::ZkError;
 
-use super::connection::{Connection, Failure};
+use super::call::Failure;
+use super::connection::Connection;
 use super::seat::Node;
 use super::wire::Wire;
 use crate::node;

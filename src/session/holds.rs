@@ -1,90 +1,20 @@
 //! The seats of a session: registered, granted, released, given up, and lost.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use log::{debug, error, warn};
-use parking_lot::Mutex;
 
 use super::Session;
-use super::connection::{Cause, Connection, Failure, Until};
+use super::call::{Failure, Until};
+use super::connection::Connection;
+use super::death::Cause;
 use super::garbage::{Deleted, Garbage};
 use super::seat::{Claim, Ending, NotGranted, Seat, Standing};
 use crate::clock::Moment;
 use crate::error::{Error, LossReason, Result};
-
-/// The most bytes of node paths a client may have. A session that owns 38,000 nodes, closed, makes
-/// one transaction so large that a standalone server cannot restart (ZOOKEEPER-4306).
-const MOST_PATH_BYTES: usize = 512 * 1024;
-/// What a node's name adds to its directory's path: `/_c_`, 36 characters of id, a marker and ten
-/// digits.
-const NAME_BYTES: usize = 64;
-
-/// All live seats: those that wait and those that hold.
-#[derive(Debug, Default)]
-pub(super) struct Seats(Mutex<Registry>);
-
-#[derive(Debug, Default)]
-struct Registry {
-    by_number: HashMap<u64, Arc<Seat>>,
-    next: u64,
-    path_bytes: usize,
-    closed: bool,
-}
-
-impl Seats {
-    fn add(&self, claim: Claim) -> Result<Arc<Seat>> {
-        let mut registry = self.0.lock();
-        if registry.closed {
-            return Err(Error::Closed);
-        }
-        let bytes = path_bytes(&claim);
-        if registry.path_bytes + bytes > MOST_PATH_BYTES {
-            return Err(Error::Limit {
-                what: "bytes of node paths of one client",
-                max: MOST_PATH_BYTES,
-            });
-        }
-        registry.path_bytes += bytes;
-        registry.next += 1;
-        let number = registry.next;
-        let seat = Arc::new(Seat::new(number, claim));
-        registry.by_number.insert(number, Arc::clone(&seat));
-        Ok(seat)
-    }
-
-    fn remove(&self, seat: &Seat) {
-        let mut registry = self.0.lock();
-        if registry.by_number.remove(&seat.number()).is_some() {
-            registry.path_bytes -= path_bytes(seat.claim());
-        }
-    }
-
-    fn get(&self, number: u64) -> Option<Arc<Seat>> {
-        self.0.lock().by_number.get(&number).cloned()
-    }
-
-    /// The seats as they are now, to be looked at without the mutex.
-    fn all(&self) -> Vec<Arc<Seat>> {
-        self.0.lock().by_number.values().cloned().collect()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().by_number.len()
-    }
-
-    /// Takes no more, and lets go of all there are.
-    fn close(&self) -> Vec<Arc<Seat>> {
-        let mut registry = self.0.lock();
-        registry.closed = true;
-        std::mem::take(&mut registry.by_number)
-            .into_values()
-            .collect()
-    }
-}
 
 /// What became of granting a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -361,8 +291,4 @@ impl Session {
     pub(super) fn seat_events(&self) -> &Receiver<u64> {
         &self.seat_events.1
     }
-}
-
-fn path_bytes(claim: &Claim) -> usize {
-    claim.directory.as_str().len() + NAME_BYTES
 }

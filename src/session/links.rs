@@ -7,7 +7,9 @@ use crossbeam_channel::select_biased;
 use log::{error, info};
 use zookeeper::ZkError;
 
-use super::connection::{Cause, Connection, Failure, Until};
+use super::call::{Failure, Until};
+use super::connection::Connection;
+use super::death::Cause;
 use super::{Session, pulse, reaper, workers};
 use crate::error::{Error, Result};
 

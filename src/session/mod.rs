@@ -2,8 +2,10 @@
 //! alone touches the `zookeeper` crate, and knows nothing of what a lock means.
 
 mod alarm;
+mod call;
 mod config;
 mod connection;
+mod death;
 mod events;
 mod garbage;
 mod handshake;
@@ -14,6 +16,7 @@ mod opening;
 mod pulse;
 mod reaper;
 mod seat;
+mod seats;
 #[cfg(test)]
 mod simulation;
 mod supervisor;
@@ -29,8 +32,9 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased, unbounded};
 use parking_lot::Mutex;
 
+pub(crate) use call::{Failure, Until};
 pub(crate) use config::{Config, Secret};
-pub(crate) use connection::{Connection, Failure, Until};
+pub(crate) use connection::Connection;
 pub use events::{ClientState, ConnectionEvent, Stats};
 pub(crate) use holds::Grant;
 pub(crate) use seat::{Claim, Seat, Standing};
@@ -41,7 +45,7 @@ use crate::error::{Error, Result};
 use crate::signal::{Broadcast, Ended, Signal};
 use events::{Link, LinkState};
 use garbage::Garbage;
-use holds::Seats;
+use seats::Seats;
 
 /// What all parts of one client share.
 ///

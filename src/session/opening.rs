@@ -10,7 +10,9 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, select_biased, unbound
 use log::{debug, info};
 
 use super::Session;
-use super::connection::{Cause, Connection, Failure, Until};
+use super::call::{Failure, Until};
+use super::connection::Connection;
+use super::death::Cause;
 use super::handshake;
 use super::workers::spawn;
 use crate::hosts::Host;

@@ -7,7 +7,8 @@ use std::time::Instant;
 use log::{error, trace};
 
 use super::Session;
-use super::connection::{Connection, Failure};
+use super::call::Failure;
+use super::connection::Connection;
 use super::seat::Seat;
 use super::vitals::Pulse;
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, after, never, select_biased};
 
 use super::Session;
-use super::connection::{Cause, Connection};
+use super::connection::Connection;
+use super::death::Cause;
 use super::opening::Opener;
 
 /// The life of the supervisor. `first` hears how the first try went.

@@ -1,9 +1,12 @@
 //! The requests, each one a blocking call of the crate with its place in the vital signs. Adds
 //! the chroot, and reads the connection's death before the call and again after its answer.
 
+use log::trace;
 use zookeeper::{CreateMode, Stat, ZkError, ZkResult, ZooKeeper};
 
-use super::connection::{Cause, Connection, Failure};
+use super::call::Failure;
+use super::connection::Connection;
+use super::death::Cause;
 use super::lease::Proof;
 
 /// A version that no node has: a write that asks for it goes through the leader, changes nothing
@@ -69,7 +72,7 @@ impl<'a> Wire<'a> {
             Ok(_) | Err(Failure::Refused(ZkError::NodeExists)) => Ok(()),
             // The server looks for the permission first, for the node second.
             Err(Failure::Refused(ZkError::NoAuth)) => {
-                match self.read(|zk| zk.exists(full, false))? {
+                match self.read("exists", full, |zk| zk.exists(full, false))? {
                     Some(_) => Ok(()),
                     None => Err(Failure::Refused(ZkError::NoAuth)),
                 }
@@ -84,35 +87,37 @@ impl<'a> Wire<'a> {
             Make::Directory => CreateMode::Persistent,
             Make::Contender => CreateMode::EphemeralSequential,
         };
-        self.write(|zk| zk.create(full, data, acl, mode))
+        self.write("create", full, |zk| zk.create(full, data, acl, mode))
     }
 
     pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
         let path = self.full(path);
-        self.write(|zk| zk.delete(&path, None))
+        self.write("delete", &path, |zk| zk.delete(&path, None))
     }
 
     pub(crate) fn children(&self, path: &str) -> Result<Vec<String>, Failure> {
         let path = self.full(path);
-        self.read(|zk| zk.get_children(&path, false))
+        self.read("getChildren", &path, |zk| zk.get_children(&path, false))
     }
 
     /// Never `exists` for a watch: on a node that is gone it leaves the watch behind.
     pub(crate) fn data(&self, path: &str, watch: bool) -> Result<(Vec<u8>, Stat), Failure> {
         let path = self.full(path);
-        self.read(|zk| zk.get_data(&path, watch))
+        self.read("getData", &path, |zk| zk.get_data(&path, watch))
     }
 
     /// A read that every client may make.
     pub(crate) fn probe(&self) -> Result<(), Failure> {
-        self.read(|zk| zk.exists("/", false)).map(drop)
+        self.read("exists", "/", |zk| zk.exists("/", false))
+            .map(drop)
     }
 
     /// A write that the leader refuses: the sign of life that certifies a lease. Says whether
     /// the node is there.
     pub(crate) fn heartbeat(&self, path: &str) -> Result<bool, Failure> {
         let path = self.full(path);
-        match self.write(|zk| zk.set_data(&path, Vec::new(), Some(NO_VERSION))) {
+        let write = |zk: &ZooKeeper| zk.set_data(&path, Vec::new(), Some(NO_VERSION));
+        match self.write("setData", &path, write) {
             Ok(_) | Err(Failure::Refused(ZkError::BadVersion)) => Ok(true),
             Err(Failure::Refused(ZkError::NoNode)) => Ok(false),
             Err(failure) => Err(failure),
@@ -122,7 +127,7 @@ impl<'a> Wire<'a> {
     /// Only right after connecting, with nothing else in flight: the answers of this request
     /// overtake others, and the crate takes answers in turn.
     pub(crate) fn authenticate(&self, scheme: &str, secret: &[u8]) -> Result<(), Failure> {
-        self.read(|zk| zk.add_auth(scheme, secret.to_vec()))
+        self.read("auth", scheme, |zk| zk.add_auth(scheme, secret.to_vec()))
     }
 
     /// The path as events and the crate know it.
@@ -134,30 +139,42 @@ impl<'a> Wire<'a> {
         self.connection
     }
 
-    fn write<R>(&self, request: impl FnOnce(&ZooKeeper) -> ZkResult<R>) -> Result<R, Failure> {
-        self.request(true, request)
+    fn write<R>(
+        &self,
+        what: &str,
+        at: &str,
+        request: impl FnOnce(&ZooKeeper) -> ZkResult<R>,
+    ) -> Result<R, Failure> {
+        self.request(what, at, true, request)
     }
 
-    fn read<R>(&self, request: impl FnOnce(&ZooKeeper) -> ZkResult<R>) -> Result<R, Failure> {
-        self.request(false, request)
+    fn read<R>(
+        &self,
+        what: &str,
+        at: &str,
+        request: impl FnOnce(&ZooKeeper) -> ZkResult<R>,
+    ) -> Result<R, Failure> {
+        self.request(what, at, false, request)
     }
 
     fn request<R>(
         &self,
+        what: &str,
+        at: &str,
         write: bool,
         request: impl FnOnce(&ZooKeeper) -> ZkResult<R>,
     ) -> Result<R, Failure> {
         let number = self.connection.sending(write).ok_or(Failure::Dead)?;
         let result = request(self.handle);
         let error = result.as_ref().err().copied();
-        let broken = error.filter(|error| breaks(*error));
-        if let Some(error) = broken {
-            self.connection.kill(Cause::Failed(error));
-        }
-        let proof = match (broken, write && error.is_none_or(certifies)) {
-            (Some(_), _) => None,
-            (None, true) => Some(Proof::Leader),
-            (None, false) => Some(Proof::Server),
+        trace!(target: "zoolock::session", "{what} {at}: {error:?}");
+        let proof = match error {
+            Some(error) if breaks(error) => {
+                self.connection.kill(Cause::Failed(error));
+                None
+            }
+            _ if write && error.is_none_or(certifies) => Some(Proof::Leader),
+            _ => Some(Proof::Server),
         };
         let alive = self.connection.answered(number, proof);
         // A server that refuses credentials hangs up right behind its answer.

@@ -1,0 +1,116 @@
+//! The end of a connection: a flag that is set once, by whoever sees the first sign of trouble.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use zookeeper::{ZkError, ZkState};
+
+use crate::signal::{Ended, Signal};
+
+/// What ended a connection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Cause {
+    /// The crate left the state Connected.
+    Cut,
+    /// A request failed as requests do on a broken connection.
+    Failed(ZkError),
+    /// A request was without an answer for too long.
+    Silent(Duration),
+    /// A malformed answer made the crate panic.
+    Malformed,
+    /// No thread could be started.
+    NoThread,
+    /// Its request numbers are used up.
+    WornOut,
+    /// Another connection was there first, or the client was closed.
+    NotWanted,
+}
+
+/// The flag that makes a connection dead for ever. Apart from the connection, because the crate's
+/// I/O thread holds it and must never be the last owner of the handle: dropping that blocks.
+///
+/// Its mutexes are never held across anything, since that thread takes them.
+#[derive(Debug)]
+pub(super) struct Death {
+    dead: AtomicBool,
+    cause: Mutex<Option<Cause>>,
+    died: Signal,
+    /// The crate has left the state Connected.
+    cut: AtomicBool,
+    /// The crate's I/O thread has ended.
+    closed: AtomicBool,
+    /// The crate's I/O thread may go on; see [`Death::on_state`].
+    released: Signal,
+    /// How long it is held up at the most.
+    patience: Duration,
+}
+
+impl Death {
+    pub(super) fn new(patience: Duration) -> Death {
+        Death {
+            dead: AtomicBool::new(false),
+            cause: Mutex::new(None),
+            died: Signal::new(),
+            cut: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            released: Signal::new(),
+            patience,
+        }
+    }
+
+    pub(super) fn kill(&self, cause: Cause) {
+        if !self.dead.swap(true, Ordering::SeqCst) {
+            *self.cause.lock() = Some(cause);
+            self.died.raise();
+        }
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn cause(&self) -> Option<Cause> {
+        *self.cause.lock()
+    }
+
+    pub(super) fn died(&self) -> &Ended {
+        self.died.ended()
+    }
+
+    /// Has the crate left the state Connected? Then its I/O thread waits for [`Death::let_go`].
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
+    }
+
+    /// Has the crate's I/O thread said that it ended?
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Lets the crate reconnect, for closing.
+    pub(super) fn let_go(&self) {
+        self.released.raise();
+    }
+
+    /// Called on the crate's I/O thread, under a mutex of the crate: no request, no panic.
+    ///
+    /// A thread that has been cut off would now connect again and again without a pause (thousands
+    /// of times a second while nobody answers) until a session timeout has passed. Nobody wants
+    /// its answers any more, so it is held up here until the reaper wants to close the session.
+    pub(super) fn on_state(&self, state: ZkState) {
+        match state {
+            ZkState::Connected => {}
+            ZkState::Closed => {
+                self.closed.store(true, Ordering::SeqCst);
+                self.kill(Cause::Cut);
+            }
+            _ => {
+                // First, for the reaper that the death calls.
+                self.cut.store(true, Ordering::SeqCst);
+                self.kill(Cause::Cut);
+                let _ = self.released.ended().recv_timeout(self.patience);
+            }
+        }
+    }
+}

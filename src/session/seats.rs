@@ -1,0 +1,83 @@
+//! The register of a client's live seats.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::seat::{Claim, Seat};
+use crate::error::{Error, Result};
+
+/// The most bytes of node paths a client may have. A session that owns 38,000 nodes, closed, makes
+/// one transaction so large that a standalone server cannot restart (ZOOKEEPER-4306).
+const MOST_PATH_BYTES: usize = 512 * 1024;
+/// What a node's name adds to its directory's path: `/_c_`, 36 characters of id, a marker and ten
+/// digits.
+const NAME_BYTES: usize = 64;
+
+/// All live seats: those that wait and those that hold.
+#[derive(Debug, Default)]
+pub(super) struct Seats(Mutex<Registry>);
+
+#[derive(Debug, Default)]
+struct Registry {
+    by_number: HashMap<u64, Arc<Seat>>,
+    next: u64,
+    path_bytes: usize,
+    closed: bool,
+}
+
+impl Seats {
+    pub(super) fn add(&self, claim: Claim) -> Result<Arc<Seat>> {
+        let mut registry = self.0.lock();
+        if registry.closed {
+            return Err(Error::Closed);
+        }
+        let bytes = path_bytes(&claim);
+        if registry.path_bytes + bytes > MOST_PATH_BYTES {
+            return Err(Error::Limit {
+                what: "bytes of node paths of one client",
+                max: MOST_PATH_BYTES,
+            });
+        }
+        registry.path_bytes += bytes;
+        registry.next += 1;
+        let number = registry.next;
+        let seat = Arc::new(Seat::new(number, claim));
+        registry.by_number.insert(number, Arc::clone(&seat));
+        Ok(seat)
+    }
+
+    pub(super) fn remove(&self, seat: &Seat) {
+        let mut registry = self.0.lock();
+        if registry.by_number.remove(&seat.number()).is_some() {
+            registry.path_bytes -= path_bytes(seat.claim());
+        }
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<Arc<Seat>> {
+        self.0.lock().by_number.get(&number).cloned()
+    }
+
+    /// The seats as they are now, to be looked at without the mutex.
+    pub(super) fn all(&self) -> Vec<Arc<Seat>> {
+        self.0.lock().by_number.values().cloned().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().by_number.len()
+    }
+
+    /// Takes no more, and lets go of all there are.
+    pub(super) fn close(&self) -> Vec<Arc<Seat>> {
+        let mut registry = self.0.lock();
+        registry.closed = true;
+        std::mem::take(&mut registry.by_number)
+            .into_values()
+            .collect()
+    }
+}
+
+fn path_bytes(claim: &Claim) -> usize {
+    claim.directory.as_str().len() + NAME_BYTES
+}
