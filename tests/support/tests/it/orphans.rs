@@ -12,10 +12,9 @@ use crate::SOON;
 
 const END: &str = "ZOOLOCK_TEST_END";
 
-/// Not a test of its own: it starts the shared server, says where it is, and ends as it is told.
-#[test]
-#[ignore = "started by the tests below"]
-fn starts_and_ends() {
+/// The process that each test starts, itself with [`END`] set: it starts the shared server, says
+/// where it is, and ends as it is told.
+fn start_and_end(end: &str) {
     let server = shared_server();
     let conf = server.four_letter("conf").unwrap();
     let data = conf.lines().find_map(|line| line.strip_prefix("dataDir="));
@@ -24,22 +23,26 @@ fn starts_and_ends() {
         server.process_id().unwrap(),
         data.unwrap()
     );
-    match env::var(END).as_deref() {
-        Ok("abort") => process::abort(),
-        Ok("paused") => {
+    match end {
+        "abort" => process::abort(),
+        "paused" => {
             server.pause().unwrap();
             process::abort();
         }
-        Ok("exit") => process::exit(0),
+        "exit" => process::exit(0),
         _ => loop {
             thread::park();
         },
     }
 }
 
-fn leaves_nothing(end: &str) {
+/// `test` is the name of the calling test.
+fn leaves_nothing(test: &str, end: &str) {
+    if let Ok(end) = env::var(END) {
+        return start_and_end(&end);
+    }
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "orphans::starts_and_ends", "--ignored"])
+        .args(["--exact", &format!("orphans::{test}")])
         .args(["--nocapture", "--test-threads=1"])
         .env(END, end)
         .env_remove("ZOOKEEPER_CONNECT")
@@ -74,20 +77,20 @@ fn is_alive(process: &str) -> bool {
 
 #[test]
 fn abort_leaves_no_server() {
-    leaves_nothing("abort");
+    leaves_nothing("abort_leaves_no_server", "abort");
 }
 
 #[test]
 fn abort_leaves_no_paused_server() {
-    leaves_nothing("paused");
+    leaves_nothing("abort_leaves_no_paused_server", "paused");
 }
 
 #[test]
 fn exit_leaves_no_server() {
-    leaves_nothing("exit");
+    leaves_nothing("exit_leaves_no_server", "exit");
 }
 
 #[test]
 fn kill_leaves_no_server() {
-    leaves_nothing("kill");
+    leaves_nothing("kill_leaves_no_server", "kill");
 }
