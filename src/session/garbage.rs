@@ -13,7 +13,6 @@ use zookeeper::ZkError;
 
 use super::call::Failure;
 use super::connection::Connection;
-use super::seat::Node;
 use super::wire::Wire;
 use crate::node;
 use crate::path::LockPath;
@@ -39,6 +38,15 @@ struct Entry {
     connection: Arc<Connection>,
     failures: u32,
     due: Instant,
+}
+
+/// A node that may exist: its name enters the seat before its create is sent.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: String,
+    /// As the server made it; none until its create is answered.
+    pub(super) name: Option<String>,
+    pub(super) connection: Arc<Connection>,
 }
 
 /// What became of one attempt to delete a node.

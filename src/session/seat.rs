@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
 use super::connection::Connection;
-use super::garbage::Garbage;
+use super::garbage::{Garbage, Node};
 use crate::clock::Moment;
 use crate::error::LossReason;
 use crate::node::Kind;
@@ -67,15 +67,6 @@ enum State {
     },
     Lost(LossReason),
     Released,
-}
-
-/// A node that may exist: its name enters the seat before its create is sent.
-#[derive(Debug)]
-pub(super) struct Node {
-    pub(super) id: String,
-    /// As the server made it; none until its create is answered.
-    pub(super) name: Option<String>,
-    pub(super) connection: Arc<Connection>,
 }
 
 /// What is known of a hold, by the clocks and without any I/O.
