@@ -150,6 +150,7 @@ fn wait(
                     return Ok(Outcome::Busy);
                 }
                 drop(listening);
+                forget_signals(seat);
                 let looker = Job::new(session, seat);
                 connection.call(until, move |wire| looker.look(wire, true))
             }
@@ -184,6 +185,7 @@ fn enter(
 ) -> Result<Step, Failure> {
     let (job, on) = (Job::new(session, seat), Arc::clone(connection));
     let left_behind = seat.start_over(session.garbage());
+    forget_signals(seat);
     connection.call(until, move |wire| {
         // What is left on an earlier connection would stand before the new node.
         for id in left_behind {
@@ -193,6 +195,12 @@ fn enter(
         }
         job.enter(wire, &on, true)
     })
+}
+
+/// Before a look: what was signalled until now it will see. On the waiter's own thread, since a job
+/// left over on a dead connection would take the signals of the next one.
+fn forget_signals(seat: &Seat) {
+    while seat.wake().1.try_recv().is_ok() {}
 }
 
 /// Waits until the place in the queue may have changed. False at the deadline.
@@ -242,7 +250,12 @@ impl Job {
     fn create(&self, wire: &Wire<'_>, on: &Arc<Connection>) -> Result<(), Failure> {
         let (seat, garbage) = (&self.seat, self.session.garbage());
         let claim = seat.claim();
-        let id = seat.enter(on).ok_or(Failure::Cancelled)?;
+        let Some(id) = seat.enter(on) else {
+            return Err(match on.is_dead() {
+                true => Failure::Dead,
+                false => Failure::Cancelled,
+            });
+        };
         let path = claim
             .directory
             .child(&node::new_name_prefix(&id, claim.kind));
@@ -273,8 +286,6 @@ impl Job {
     /// Lists and decides; watches the one ahead. Lists again if that is gone by then.
     fn look(&self, wire: &Wire<'_>, watch: bool) -> Result<Step, Failure> {
         loop {
-            // Before the list: a signal that comes later must not be lost.
-            while self.seat.wake().1.try_recv().is_ok() {}
             let (own, _) = self.seat.own().ok_or(Failure::Cancelled)?;
             let ahead = match self.standing(wire, &own)? {
                 Standing::Granted => return Ok(Step::Granted(own)),

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, select_biased};
@@ -39,6 +39,14 @@ struct Tenancy {
     closing: bool,
 }
 
+/// The end of the handle.
+#[derive(Debug, Clone, Copy)]
+struct Reaped {
+    at: Instant,
+    /// The server has said that the session is closed.
+    confirmed: bool,
+}
+
 /// A connection. Cheap to hold on to: the handle itself goes when the reaper has closed it.
 pub(crate) struct Connection {
     address: SocketAddr,
@@ -52,10 +60,11 @@ pub(crate) struct Connection {
     tenancy: Mutex<Tenancy>,
     /// Raised when the last hold has moved out of a dead connection.
     vacated: Signal,
-    /// When the session was closed, or its I/O thread was gone.
-    reaped: Mutex<Option<Instant>>,
+    reaped: Mutex<Option<Reaped>>,
     workers: Arc<Workers>,
     watches: Arc<Watches>,
+    /// A worker is at the garbage list.
+    sweeping: AtomicBool,
     /// Wakes the pulse thread.
     pub(crate) pulse: Alarm,
     requests: AtomicU64,
@@ -110,6 +119,7 @@ impl Connection {
             reaped: Mutex::new(None),
             workers: Arc::new(Workers::new()),
             watches,
+            sweeping: AtomicBool::new(false),
             pulse: Alarm::new(),
             requests: AtomicU64::new(0),
         }))
@@ -257,6 +267,22 @@ impl Connection {
         tenancy.closing
     }
 
+    // ---- working off the garbage list
+
+    /// One sweep at a time: false if one is under way. To be ended by [`Connection::swept`].
+    #[must_use]
+    pub(super) fn start_sweep(&self) -> bool {
+        !self.sweeping.swap(true, Ordering::SeqCst)
+    }
+
+    pub(super) fn swept(&self) {
+        self.sweeping.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_sweeping(&self) -> bool {
+        self.sweeping.load(Ordering::SeqCst)
+    }
+
     // ---- the handle's end (for the reaper)
 
     /// Takes the handle out, for closing. To be dropped on a thread that may block.
@@ -280,15 +306,17 @@ impl Connection {
         self.death.is_closed()
     }
 
-    pub(crate) fn mark_reaped(&self) {
-        *self.reaped.lock() = Some(Instant::now());
+    pub(crate) fn mark_reaped(&self, confirmed: bool) {
+        let at = Instant::now();
+        *self.reaped.lock() = Some(Reaped { at, confirmed });
     }
 
-    /// Is the session certainly over, so that nothing sent on it can still come to be? Twice its
-    /// timeout after its handle was reaped nothing has kept it alive.
+    /// Is the session certainly over, so that its nodes are gone and nothing sent on it can still
+    /// come to be? If the server said so; or twice its timeout after its handle was reaped, since
+    /// nothing has kept it alive.
     pub(crate) fn is_over(&self) -> bool {
         let reaped = *self.reaped.lock();
-        reaped.is_some_and(|at| at.elapsed() >= self.timeout() * 2)
+        reaped.is_some_and(|reaped| reaped.confirmed || reaped.at.elapsed() >= self.timeout() * 2)
     }
 
     // ---- requests

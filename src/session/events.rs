@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use log::{info, warn};
 use parking_lot::Mutex;
 
 use crate::clock::Moment;
@@ -137,16 +136,10 @@ impl Link {
 }
 
 impl Inner {
+    /// Who does not read misses events. Without a word in the log: a logger may block.
     fn tell(&mut self, event: ConnectionEvent) {
-        info!(target: "zoolock::session", "{event:?}");
+        let gone = |result| matches!(result, Err(TrySendError::Disconnected(_)));
         self.subscribers
-            .retain(|subscriber| match subscriber.try_send(event) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_)) => {
-                    warn!(target: "zoolock::session", "a subscriber does not read its events");
-                    true
-                }
-                Err(TrySendError::Disconnected(_)) => false,
-            });
+            .retain(|subscriber| !gone(subscriber.try_send(event)));
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -28,7 +27,6 @@ pub(crate) struct Garbage {
     /// By the id that the node's name carries.
     entries: Mutex<HashMap<String, Entry>>,
     wake: (Sender<()>, Receiver<()>),
-    sweeping: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -63,7 +61,6 @@ impl Garbage {
         Garbage {
             entries: Mutex::default(),
             wake: bounded(1),
-            sweeping: AtomicBool::new(false),
         }
     }
 
@@ -109,6 +106,12 @@ impl Garbage {
         self.entries.lock().len()
     }
 
+    /// Are all nodes certainly gone, if not deleted, then with their sessions?
+    pub(super) fn is_over(&self) -> bool {
+        let entries = self.entries.lock();
+        entries.values().all(|entry| entry.connection.is_over())
+    }
+
     /// Ready when [`Garbage::nudge`] was called.
     pub(super) fn wake(&self) -> &Receiver<()> {
         &self.wake.1
@@ -119,30 +122,21 @@ impl Garbage {
         let _ = self.wake.0.try_send(());
     }
 
-    /// When the next retry is due; none while one is under way.
+    /// When the next retry is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        if self.sweeping.load(Ordering::SeqCst) {
-            return None;
-        }
         self.entries.lock().values().map(|entry| entry.due).min()
     }
 
-    /// Makes everything due, for a new connection.
-    pub(super) fn expedite(&self) {
+    /// Makes everything due that was left behind when `connection` came. What has been added on it
+    /// since is being deleted by whoever added it, who would take a sweep for a loss.
+    pub(super) fn expedite(&self, connection: &Arc<Connection>) {
         let now = Instant::now();
-        for entry in self.entries.lock().values_mut() {
-            entry.due = now;
+        let mut entries = self.entries.lock();
+        for entry in entries.values_mut() {
+            if !Arc::ptr_eq(&entry.connection, connection) {
+                entry.due = now;
+            }
         }
-    }
-
-    /// One sweep at a time: false if one is under way. To be ended by [`Garbage::swept`].
-    pub(super) fn start_sweep(&self) -> bool {
-        !self.sweeping.swap(true, Ordering::SeqCst)
-    }
-
-    pub(super) fn swept(&self) {
-        self.sweeping.store(false, Ordering::SeqCst);
-        self.nudge();
     }
 
     /// Tries to delete everything that is due.
@@ -207,15 +201,11 @@ impl Garbage {
     }
 
     fn failed(&self, id: &str, failure: Failure) -> Result<Deleted, Failure> {
-        let mut entries = self.entries.lock();
-        if let Some(entry) = entries.get_mut(id) {
+        if let Some(entry) = self.entries.lock().get_mut(id) {
             entry.back_off();
-            if let Failure::Refused(error) = failure {
-                warn!(
-                    target: "zoolock::session",
-                    "failed to delete the node of {id} in {}: {error}", entry.directory
-                );
-            }
+        }
+        if let Failure::Refused(error) = failure {
+            warn!(target: "zoolock::session", "failed to delete the node of {id}: {error}");
         }
         Err(failure)
     }

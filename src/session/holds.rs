@@ -26,11 +26,15 @@ pub(crate) enum Grant {
 }
 
 /// A sweep of the garbage list, over when this is dropped: also when the job never ran.
-struct Sweep(Arc<Session>);
+struct Sweep {
+    session: Arc<Session>,
+    connection: Arc<Connection>,
+}
 
 impl Drop for Sweep {
     fn drop(&mut self) {
-        self.0.garbage.swept();
+        self.connection.swept();
+        self.session.garbage.nudge();
     }
 }
 
@@ -126,9 +130,11 @@ impl Session {
                     Err(lost(LossReason::NodeDeleted))
                 }
                 Err(Failure::Refused(error)) => {
+                    self.garbage.nudge();
                     Err(self.error(seat.path(), Failure::Refused(error)))
                 }
                 Err(failure) => {
+                    self.garbage.nudge();
                     warn!(
                         target: "zoolock::session",
                         "the node of {} is deleted in the background: {failure:?}", seat.path()
@@ -181,12 +187,32 @@ impl Session {
         });
     }
 
-    /// Works off the garbage list on a worker, unless one is at it.
+    /// Works off the garbage list on a worker, unless one is at it on this connection. One that
+    /// is stuck on a dead connection does not count.
     pub(super) fn sweep(self: &Arc<Self>, connection: &Arc<Connection>) {
-        if self.garbage.len() > 0 && self.garbage.start_sweep() {
-            let sweep = Sweep(Arc::clone(self));
-            connection.run(move |wire| sweep.0.garbage.work_off(wire));
+        if self.garbage.len() > 0 && connection.start_sweep() {
+            let sweep = Sweep {
+                session: Arc::clone(self),
+                connection: Arc::clone(connection),
+            };
+            connection.run(move |wire| sweep.session.garbage.work_off(wire));
         }
+    }
+
+    /// Before the connection is closed: deletes what is left on earlier ones. What is on this one
+    /// goes with it.
+    pub(super) fn last_sweep(self: &Arc<Self>, connection: &Arc<Connection>) {
+        self.garbage.expedite(connection);
+        if self.garbage.is_over() {
+            return;
+        }
+        let session = Arc::clone(self);
+        let until = Until::within(connection.timeout() / 3);
+        // What is not answered in time is left to the end of its session.
+        let _ = connection.call(&until, move |wire| {
+            session.garbage.work_off(wire);
+            Ok(())
+        });
     }
 
     pub(crate) fn garbage(&self) -> &Garbage {
@@ -198,27 +224,23 @@ impl Session {
     /// Marks every hold lost whose lease has run out. Returns how long the next one runs, if
     /// anything is still held.
     pub(super) fn lapse(self: &Arc<Self>) -> Option<Duration> {
-        let mut next: Option<Duration> = None;
-        for seat in self.seats.all() {
-            let now = Moment::now();
-            match seat.standing(now) {
-                Standing::Held | Standing::Suspended => {
-                    let left = seat.valid_for(now);
-                    next = Some(next.map_or(left, |next| next.min(left)));
-                }
-                Standing::Lost(_) => self.lose(&seat, Ending::Lapse, LossReason::LeaseExpired),
-                Standing::Waiting | Standing::Released => {}
-            }
+        let (now, seats) = (Moment::now(), self.seats.all());
+        let over = |seat: &&Arc<Seat>| matches!(seat.standing(now), Standing::Lost(_));
+        let ends =
+            |seat: &Arc<Seat>| Some((Arc::clone(seat), seat.end(Ending::Lapse, &self.garbage)?));
+        // All are announced before any is written to the log, which may take its time.
+        let lost: Vec<_> = seats.iter().filter(over).filter_map(ends).collect();
+        for (seat, (_, ids)) in lost {
+            self.after_loss(&seat, LossReason::LeaseExpired, &ids);
         }
-        next
+        let left = seats.iter().map(|seat| seat.valid_for(now));
+        left.filter(|left| !left.is_zero()).min()
     }
 
-    fn lose(self: &Arc<Self>, seat: &Arc<Seat>, ending: Ending<'_>, reason: LossReason) {
-        if let Some((_, ids)) = seat.end(ending, &self.garbage) {
-            self.seats.remove(seat);
-            self.count_loss(seat, reason);
-            self.delete_later(&ids);
-        }
+    fn after_loss(self: &Arc<Self>, seat: &Seat, reason: LossReason, ids: &[String]) {
+        self.seats.remove(seat);
+        self.count_loss(seat, reason);
+        self.delete_later(ids);
     }
 
     fn count_loss(&self, seat: &Seat, reason: LossReason) {
@@ -272,7 +294,8 @@ impl Session {
         let path = seat.claim().directory.child(&name);
         let full = format!("{}{path}", connection.chroot());
         let events = self.seat_events.0.clone();
-        seat.watched(connection.watches().listen(full, events, seat.number()));
+        let listening = connection.watches().listen(full, events, seat.number());
+        seat.watched(&name, connection, listening);
         let (session, seat) = (Arc::clone(self), Arc::clone(seat));
         connection.run(move |wire| {
             if wire.data(&path, true).is_err_and(Failure::is_no_node) {
@@ -284,7 +307,9 @@ impl Session {
     /// The seat's own node is gone though nobody here deleted it. A hold is lost; a waiter looks
     /// for itself.
     pub(super) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
-        self.lose(seat, Ending::NodeGone(name), LossReason::NodeDeleted);
+        if let Some((_, ids)) = seat.end(Ending::NodeGone(name), &self.garbage) {
+            self.after_loss(seat, LossReason::NodeDeleted, &ids);
+        }
         let _ = seat.wake().0.try_send(0);
     }
 

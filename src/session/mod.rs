@@ -131,13 +131,14 @@ impl Session {
         self.timer.ring();
     }
 
-    /// After [`Session::shut_down`]: waits until every handle is closed, so that the servers have
-    /// ended the session and let others in. False if that takes longer than `limit`.
+    /// After [`Session::shut_down`]: waits until every handle is closed and no node is left on a
+    /// session that may live, so that others can come in. False if that takes longer than `limit`.
     pub(crate) fn await_end(&self, limit: Duration) -> bool {
         let until = Until::within(limit);
         loop {
             let changed = self.changed.listen();
-            if self.current.lock().is_none() && self.open_handles() == 0 {
+            let closed = self.current.lock().is_none() && self.open_handles() == 0;
+            if closed && self.garbage.is_over() {
                 return true;
             }
             select_biased! {

@@ -259,6 +259,9 @@ fn attempt(
 ) -> Result<Candidate, String> {
     let config = &session.config;
     let timeout = handshake::negotiate(address, config.timeout, deadline)?;
+    if session.is_closed() {
+        return Err("the client was closed".to_owned());
+    }
     let connection = Connection::open(address, timeout, config)?;
     session.handle_opened();
     let candidate = Candidate {

@@ -24,14 +24,14 @@ pub(super) fn run(session: &Arc<Session>, connection: &Connection) {
         await_server(connection, died);
     }
     connection.let_go();
-    if let Some(handle) = connection.take_handle() {
-        close(&handle, connection);
-    }
-    connection.mark_reaped();
+    let handle = connection.take_handle();
+    let confirmed = handle.is_some_and(|handle| close(&handle, connection));
+    connection.mark_reaped(confirmed);
     session.handle_reaped();
     debug!(
         target: "zoolock::session",
-        "closed the handle to {} {:?} after its death", connection.address(), died.elapsed()
+        "closed the handle to {} {:?} after its death, confirmed: {confirmed}",
+        connection.address(), died.elapsed()
     );
 }
 
@@ -40,6 +40,8 @@ pub(super) fn run(session: &Arc<Session>, connection: &Connection) {
 fn await_vacancy(session: &Arc<Session>, connection: &Connection, died: Instant) {
     let end = died + connection.timeout();
     while !connection.start_closing() {
+        // A hold that moved in just before the death may still be here when the others have left.
+        thread::sleep(PAUSES.0);
         select_biased! {
             recv(connection.vacated()) -> _ => {}
             recv(at(end)) -> _ => {
@@ -65,14 +67,18 @@ fn await_server(connection: &Connection, died: Instant) {
 }
 
 /// Tries to close until the server or the crate's I/O thread says that it is done, or failures
-/// come back at once for so long that the I/O thread must be gone.
-fn close(handle: &ZooKeeper, connection: &Connection) {
+/// come back at once for so long that the I/O thread must be gone. True if it was the server: a
+/// crate that was cut off may give up for want of a ping, and its session lives on.
+fn close(handle: &ZooKeeper, connection: &Connection) -> bool {
     let mut failing_since = None;
     let mut pause = PAUSES.0;
     loop {
         let begun = Instant::now();
-        if handle.close().is_ok() || connection.is_closed() {
-            return;
+        if handle.close().is_ok() {
+            return true;
+        }
+        if connection.is_closed() {
+            return false;
         }
         if begun.elapsed() > PAUSES.1 {
             failing_since = None;
@@ -80,7 +86,7 @@ fn close(handle: &ZooKeeper, connection: &Connection) {
         let since: Instant = *failing_since.get_or_insert(begun);
         if since.elapsed() > connection.timeout() * 3 {
             info!(target: "zoolock::session", "gave up closing a handle to {}", connection.address());
-            return;
+            return false;
         }
         thread::sleep(pause);
         pause = (pause * 2).min(PAUSES.1);

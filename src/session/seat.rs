@@ -131,10 +131,11 @@ impl Seat {
     // ---- nodes
 
     /// A create is about to be sent on `connection`. Returns the id that its name carries, or
-    /// none if nobody wants the seat any more.
+    /// none if nobody wants the seat any more, or the connection is dead: the seat may live on
+    /// another one by now, and a node of this one would stand in for its own.
     pub(crate) fn enter(&self, connection: &Arc<Connection>) -> Option<String> {
         let mut core = self.core.lock();
-        if !matches!(core.state, State::Waiting) {
+        if !matches!(core.state, State::Waiting) || connection.is_dead() {
             return None;
         }
         let id = uuid::Uuid::new_v4().hyphenated().to_string();
@@ -284,9 +285,16 @@ impl Seat {
         wanted.then(|| core.since + connection.timeout() / 4)
     }
 
-    pub(super) fn watched(&self, listening: Listening) {
+    /// The node `name` on `connection` is being watched, if it still is the seat's.
+    pub(super) fn watched(&self, name: &str, connection: &Arc<Connection>, listening: Listening) {
         let mut core = self.core.lock();
-        let old = core.watched.replace(listening);
+        let own = core.nodes.last().is_some_and(|node| {
+            node.name.as_deref() == Some(name) && Arc::ptr_eq(&node.connection, connection)
+        });
+        let old = match own {
+            true => core.watched.replace(listening),
+            false => Some(listening),
+        };
         drop(core);
         drop(old);
     }

@@ -34,12 +34,14 @@ pub(super) fn run(session: &Arc<Session>, first: &Sender<Result<(), String>>) {
     }
 }
 
-/// What a live connection is needed for beside the requests of the locks. Nothing here blocks.
+/// What a live connection is needed for beside the requests of the locks. Nothing here blocks but
+/// the last sweep.
 fn serve(session: &Arc<Session>, connection: &Arc<Connection>) {
-    session.garbage.expedite();
+    session.garbage.expedite(connection);
     session.sweep(connection);
     loop {
-        let retry = session.garbage.due().map_or_else(never, |due| {
+        let due = session.garbage.due().filter(|_| !connection.is_sweeping());
+        let retry = due.map_or_else(never, |due| {
             after(
                 due.saturating_duration_since(Instant::now())
                     .max(Duration::from_millis(20)),
@@ -47,6 +49,7 @@ fn serve(session: &Arc<Session>, connection: &Arc<Connection>) {
         });
         select_biased! {
             recv(session.closed()) -> _ => {
+                session.last_sweep(connection);
                 connection.kill(Cause::NotWanted);
                 return;
             }
