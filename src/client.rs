@@ -126,8 +126,9 @@ impl Client {
     /// at most one session timeout.
     ///
     /// # Errors
-    /// [`Error::Timeout`] if the servers could not be told. They end the session by themselves,
-    /// at most one session timeout after they last heard of it.
+    /// [`Error::Timeout`] if the servers could not be told, or if a connection that broke has left
+    /// nodes on a session that may live. The servers end it by themselves, one session timeout
+    /// after they last heard of it, give or take a tick.
     pub fn close(&self) -> Result<()> {
         let session = self.session();
         let after = session.timeout();

@@ -343,3 +343,6 @@ impl Job {
         Ok(names.into_iter().map(child).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

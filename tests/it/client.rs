@@ -14,7 +14,8 @@ use zoolock_test_support::{
 };
 
 use crate::util::{
-    SESSION, SOON, Task, children, client, client_of, in_time, shared_address, shared_proxy,
+    SESSION, SOON, Task, children, client, client_of, in_time, old_age, shared_address,
+    shared_proxy,
 };
 
 /// Names the server for the process that a test starts of its own.
@@ -456,4 +457,46 @@ fn many_threads_share_a_client() {
     let stats = client.stats();
     println!("{stats:?}");
     assert_eq!((stats.seats, stats.garbage, stats.connections), (0, 0, 1));
+}
+
+/// Holds a lock on an old connection.
+fn hold_on_an_old_connection(proxy: &FaultProxy, path: &str) -> (Client, DistributedLock) {
+    let session = Duration::from_secs(2);
+    let client = client_of(&proxy.connect_string(), session);
+    let lock = DistributedLock::new(&client, path).unwrap();
+    let begun = Instant::now();
+    lock.lock().unwrap();
+    wait_until("the connection is old", SOON, || {
+        begun.elapsed() > old_age(session)
+    });
+    (client, lock)
+}
+
+#[test]
+fn close_is_ok_only_when_the_nodes_are_gone() {
+    let (proxy, path) = (shared_proxy(), fresh_path("close_after_cut"));
+    let (client, _lock) = hold_on_an_old_connection(&proxy, &path);
+    proxy.cut();
+    let begun = Instant::now();
+    let closed = client.close();
+    let left = children(&path);
+    println!("{closed:?} after {:?}, left: {left:?}", begun.elapsed());
+    assert!(closed.is_err() || left.is_empty(), "{closed:?} {left:?}");
+}
+
+#[test]
+fn close_deletes_what_is_left_on_an_earlier_connection() {
+    let (proxy, path) = (shared_proxy(), fresh_path("close_after_reconnect"));
+    let (client, lock) = hold_on_an_old_connection(&proxy, &path);
+    let connections = client.stats().connections;
+    proxy.cut();
+    wait_until("it is connected again", SOON, || {
+        client.stats().connections > connections
+    });
+    assert!(lock.is_held(), "{:?}", lock.hold());
+    let begun = Instant::now();
+    let closed = client.close();
+    let left = children(&path);
+    println!("{closed:?} after {:?}, left: {left:?}", begun.elapsed());
+    assert!(closed.is_ok() && left.is_empty(), "{closed:?} {left:?}");
 }

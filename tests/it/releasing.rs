@@ -5,11 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{DistributedLock, DistributedReentrantLock, Error, HoldState, LossReason};
-use zoolock_test_support::{Op, Probe, Server, Then, fresh_path, shared_probe, wait_until};
+use zoolock::{
+    ClientState, DistributedLock, DistributedReentrantLock, Error, HoldState, LossReason,
+};
+use zoolock_test_support::{
+    Direction, Op, Probe, Server, Then, fresh_path, shared_probe, wait_until,
+};
 
 use crate::lock::core::{await_nodes, hold_of};
-use crate::util::{SOON, Task, children, client, client_of, shared_proxy, warnings};
+use crate::util::{
+    SESSION, SOON, Task, children, client, client_of, old_age, shared_proxy, warnings,
+};
 
 /// What may happen to the connection that a delete, or its answer, was lost on.
 const AFTERWARDS: [Then; 2] = [Then::Cut, Then::Hold];
@@ -317,4 +323,79 @@ fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
     forgetful.close().unwrap();
     assert!(rival.try_lock().unwrap(), "close waits for the end");
     rival.unlock().unwrap();
+}
+
+#[test]
+fn a_sweep_stuck_on_a_silent_connection_does_not_stop_the_next_one() {
+    let session = Duration::from_secs(3);
+    let (first, second) = (shared_proxy(), shared_proxy());
+    second.refuse(true);
+    let hosts = format!("{},{}", first.connect_string(), second.connect_string());
+    let client = client_of(&hosts, session);
+    let path = fresh_path("stuck_sweep");
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    // The session of an old connection is not closed after a cut.
+    let begun = Instant::now();
+    wait_until("the connection is old", SOON, || {
+        begun.elapsed() > old_age(session)
+    });
+    // So a node that may still come to be is looked for again and again ..
+    let lost = first.drop_request(Op::Create, 1, Then::Cut);
+    lock.lock().unwrap();
+    assert!(lost.fired(), "{:#?}", first.log());
+    lock.unlock().unwrap();
+    assert_eq!(client.stats().garbage, 1);
+    // .. and one of these looks gets stuck.
+    first.black_hole(Direction::Both);
+    first.refuse(true);
+    second.refuse(false);
+    let connections = client.stats().connections;
+    wait_until("it is connected through the other host", SOON, || {
+        client.stats().connections > connections
+    });
+    lock.lock().unwrap();
+    let connections = client.stats().connections;
+    second.refuse(true);
+    second.cut();
+    wait_until("it is suspended", SOON, || {
+        client.state() == ClientState::Suspended
+    });
+    lock.unlock().unwrap();
+    second.refuse(false);
+    wait_until("it is connected again", SOON, || {
+        client.stats().connections > connections
+    });
+    let begun = Instant::now();
+    await_nodes(&path, 0);
+    let took = begun.elapsed();
+    println!("the node of the suspended hold went {took:?} after the reconnect");
+    assert!(
+        took < session / 2,
+        "only its session's end took it: {took:?}"
+    );
+}
+
+#[test]
+fn a_refused_delete_is_tried_again() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    let path = fresh_path("refused_delete");
+    let (above, _) = path.rsplit_once('/').unwrap();
+    let probe = shared_probe().unwrap();
+    probe.create_all(above).unwrap();
+    // READ, WRITE and CREATE, no DELETE.
+    let acl = [(7, "world", "anyone")];
+    probe.create_with_acl(&path, b"", &acl).unwrap();
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    lock.lock().unwrap();
+    let unlocked = lock.unlock();
+    println!("{unlocked:?}");
+    assert!(
+        matches!(unlocked, Err(Error::Denied { .. })),
+        "{unlocked:?}"
+    );
+    let took = wait_until("it is tried three more times", SOON, || {
+        proxy.requests(Op::Delete) > 3
+    });
+    println!("tried three more times in {took:?}");
 }

@@ -50,6 +50,13 @@ pub(crate) fn shared_proxy() -> FaultProxy {
     FaultProxy::start(shared_address()).expect("proxy")
 }
 
+/// The `zookeeper` crate closes its end of a connection that is older than this at the first cut,
+/// without a word to the server, whose session then lives on: it counts whole seconds without a
+/// ping of its own.
+pub(crate) fn old_age(session_timeout: Duration) -> Duration {
+    session_timeout + Duration::from_millis(1100)
+}
+
 /// A call on a thread of its own, which may block.
 pub(crate) struct Task<R>(Receiver<R>);
 
