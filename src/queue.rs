@@ -55,8 +55,13 @@ pub(crate) fn acquire(
         seat: Some(Arc::clone(&seat)),
     };
     loop {
-        let connection = session.await_live(path.as_str(), until)?;
-        match wait(session, &seat, &connection, until) {
+        let queue = Queue {
+            session,
+            seat: &seat,
+            connection: &session.await_live(path.as_str(), until)?,
+            until,
+        };
+        match queue.wait() {
             Ok(Outcome::Held) => return Ok(waiter.granted()),
             Ok(Outcome::Busy) => return Ok(None),
             Ok(Outcome::Deadlock) => {
@@ -86,33 +91,16 @@ pub(crate) fn try_acquire(session: &Arc<Session>, claim: Claim) -> Result<Option
         session,
         seat: Some(Arc::clone(&seat)),
     };
-    match attempt(session, &seat, &connection, &until) {
+    let queue = Queue {
+        session,
+        seat: &seat,
+        connection: &connection,
+        until: &until,
+    };
+    match queue.attempt() {
         Ok(true) => Ok(waiter.granted()),
         Ok(false) => Ok(None),
         Err(failure) => Err(session.error(path.as_str(), failure)),
-    }
-}
-
-fn attempt(
-    session: &Arc<Session>,
-    seat: &Arc<Seat>,
-    connection: &Arc<Connection>,
-    until: &Until,
-) -> Result<bool, Failure> {
-    loop {
-        let (tried, on) = (Job::new(session, seat), Arc::clone(connection));
-        let step = connection.call(until, move |wire| match tried.is_vacant(wire)? {
-            true => tried.enter(wire, &on, false),
-            false => Ok(Step::Behind(None)),
-        })?;
-        match step {
-            Step::Behind(_) => return Ok(false),
-            Step::Gone(name) => seat.strike(&name),
-            Step::Granted(name) => match session.grant(seat, connection, &name, until)? {
-                Grant::Held => return Ok(true),
-                Grant::NodeGone => seat.strike(&name),
-            },
-        }
     }
 }
 
@@ -125,92 +113,125 @@ enum Outcome {
     Deadlock,
 }
 
-/// Queues on one connection and waits there.
-fn wait(
-    session: &Arc<Session>,
-    seat: &Arc<Seat>,
-    connection: &Arc<Connection>,
-    until: &Until,
-) -> Result<Outcome, Failure> {
-    let mut seen_ahead = false;
-    let mut step = enter(session, seat, connection, until)?;
-    loop {
-        let looked = match step {
-            Step::Granted(name) => match session.grant(seat, connection, &name, until)? {
-                Grant::Held => return Ok(Outcome::Held),
-                Grant::NodeGone => again(session, seat, connection, until, &name),
-            },
-            Step::Gone(name) => again(session, seat, connection, until, &name),
-            Step::Behind(listening) => {
-                seen_ahead = true;
-                if session.holds_here(seat.claim()) {
-                    return Ok(Outcome::Deadlock);
-                }
-                if !wait_for_change(seat, connection, until)? {
-                    return Ok(Outcome::Busy);
-                }
-                drop(listening);
-                forget_signals(seat);
-                let looker = Job::new(session, seat);
-                connection.call(until, move |wire| looker.look(wire, true))
-            }
-        };
-        step = match looked {
-            Err(Failure::Deadline) if seen_ahead && !connection.is_dead() => {
-                return Ok(Outcome::Busy);
-            }
-            looked => looked?,
-        };
-    }
+/// One seat's queueing on one connection.
+struct Queue<'a> {
+    session: &'a Arc<Session>,
+    seat: &'a Arc<Seat>,
+    connection: &'a Arc<Connection>,
+    until: &'a Until,
 }
 
-/// The node is gone: queue again with a new one.
-fn again(
-    session: &Arc<Session>,
-    seat: &Arc<Seat>,
-    connection: &Arc<Connection>,
-    until: &Until,
-    name: &str,
-) -> Result<Step, Failure> {
-    debug!(target: "zoolock::queue", "{}: {name} was deleted, queueing again", seat.path());
-    seat.strike(name);
-    enter(session, seat, connection, until)
-}
-
-fn enter(
-    session: &Arc<Session>,
-    seat: &Arc<Seat>,
-    connection: &Arc<Connection>,
-    until: &Until,
-) -> Result<Step, Failure> {
-    let (job, on) = (Job::new(session, seat), Arc::clone(connection));
-    let left_behind = seat.start_over(session.garbage());
-    forget_signals(seat);
-    connection.call(until, move |wire| {
-        // What is left on an earlier connection would stand before the new node.
-        for id in left_behind {
-            if let Err(Failure::Dead) = job.session.garbage().delete(wire, &id) {
-                return Err(Failure::Dead);
+impl Queue<'_> {
+    /// Queues if nobody is ahead. False if somebody is.
+    fn attempt(&self) -> Result<bool, Failure> {
+        loop {
+            let (job, on) = (self.job(), Arc::clone(self.connection));
+            let step =
+                self.connection
+                    .call(self.until, move |wire| match job.is_vacant(wire)? {
+                        true => job.enter(wire, &on, false),
+                        false => Ok(Step::Behind(None)),
+                    })?;
+            match step {
+                Step::Behind(_) => return Ok(false),
+                Step::Gone(name) => self.seat.strike(&name),
+                Step::Granted(name) => match self.grant(&name)? {
+                    Grant::Held => return Ok(true),
+                    Grant::NodeGone => self.seat.strike(&name),
+                },
             }
         }
-        job.enter(wire, &on, true)
-    })
-}
+    }
 
-/// Before a look: what was signalled until now it will see. On the waiter's own thread, since a job
-/// left over on a dead connection would take the signals of the next one.
-fn forget_signals(seat: &Seat) {
-    while seat.wake().1.try_recv().is_ok() {}
-}
+    /// Queues and waits.
+    fn wait(&self) -> Result<Outcome, Failure> {
+        let mut seen_ahead = false;
+        let mut step = self.enter()?;
+        loop {
+            let looked = match step {
+                Step::Granted(name) => match self.grant(&name)? {
+                    Grant::Held => return Ok(Outcome::Held),
+                    Grant::NodeGone => self.enter_again(&name),
+                },
+                Step::Gone(name) => self.enter_again(&name),
+                Step::Behind(listening) => {
+                    seen_ahead = true;
+                    if self.session.holds_here(self.seat.claim()) {
+                        return Ok(Outcome::Deadlock);
+                    }
+                    if !self.wait_for_change()? {
+                        return Ok(Outcome::Busy);
+                    }
+                    drop(listening);
+                    self.look()
+                }
+            };
+            step = match looked {
+                Err(Failure::Deadline) if seen_ahead && !self.connection.is_dead() => {
+                    return Ok(Outcome::Busy);
+                }
+                looked => looked?,
+            };
+        }
+    }
 
-/// Waits until the place in the queue may have changed. False at the deadline.
-fn wait_for_change(seat: &Seat, connection: &Connection, until: &Until) -> Result<bool, Failure> {
-    let expiry = until.expiry();
-    select_biased! {
-        recv(connection.died()) -> _ => Err(Failure::Dead),
-        recv(seat.wake().1) -> _ => Ok(true),
-        recv(until.cancelled) -> _ => Err(Failure::Cancelled),
-        recv(expiry) -> _ => Ok(false),
+    /// The node is gone: queue again with a new one.
+    fn enter_again(&self, name: &str) -> Result<Step, Failure> {
+        let path = self.seat.path();
+        debug!(target: "zoolock::queue", "{path}: {name} was deleted, queueing again");
+        self.seat.strike(name);
+        self.enter()
+    }
+
+    fn enter(&self) -> Result<Step, Failure> {
+        let (job, on) = (self.job(), Arc::clone(self.connection));
+        let left_behind = self.seat.start_over(self.session.garbage());
+        self.forget_signals();
+        self.connection.call(self.until, move |wire| {
+            // What is left on an earlier connection would stand before the new node.
+            for id in left_behind {
+                if let Err(Failure::Dead) = job.session.garbage().delete(wire, &id) {
+                    return Err(Failure::Dead);
+                }
+            }
+            job.enter(wire, &on, true)
+        })
+    }
+
+    fn look(&self) -> Result<Step, Failure> {
+        self.forget_signals();
+        let job = self.job();
+        self.connection
+            .call(self.until, move |wire| job.look(wire, true))
+    }
+
+    fn grant(&self, name: &str) -> Result<Grant, Failure> {
+        let (seat, connection) = (self.seat, self.connection);
+        self.session.grant(seat, connection, name, self.until)
+    }
+
+    /// Before a look: what was signalled until now it will see. On the waiter's own thread, since
+    /// a job left over on a dead connection would take the signals of the next one.
+    fn forget_signals(&self) {
+        while self.seat.wake().1.try_recv().is_ok() {}
+    }
+
+    /// Waits until the place in the queue may have changed. False at the deadline.
+    fn wait_for_change(&self) -> Result<bool, Failure> {
+        let expiry = self.until.expiry();
+        select_biased! {
+            recv(self.connection.died()) -> _ => Err(Failure::Dead),
+            recv(self.seat.wake().1) -> _ => Ok(true),
+            recv(self.until.cancelled) -> _ => Err(Failure::Cancelled),
+            recv(expiry) -> _ => Ok(false),
+        }
+    }
+
+    fn job(&self) -> Job {
+        Job {
+            session: Arc::clone(self.session),
+            seat: Arc::clone(self.seat),
+        }
     }
 }
 
@@ -221,13 +242,6 @@ struct Job {
 }
 
 impl Job {
-    fn new(session: &Arc<Session>, seat: &Arc<Seat>) -> Job {
-        Job {
-            session: Arc::clone(session),
-            seat: Arc::clone(seat),
-        }
-    }
-
     fn is_vacant(&self, wire: &Wire<'_>) -> Result<bool, Failure> {
         match self.children(wire) {
             Ok(children) => Ok(node::vacant(self.seat.claim().kind, &children)),

@@ -20,6 +20,10 @@ fn seat(client: &Client) -> Arc<Seat> {
     seat.expect("a seat")
 }
 
+fn soon() -> Until {
+    Until::within(Duration::from_secs(20))
+}
+
 fn client() -> (Client, Arc<Connection>) {
     let client = Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect");
     let connection = client.session().live().expect("a connection");
@@ -32,18 +36,17 @@ fn it_enters_no_node_on_a_dead_connection() {
     dead.mixed_up();
     let session = client.session();
     let seat = seat(&client);
-    let live = session.await_live(seat.path(), &Until::within(Duration::from_secs(20)));
-    let live = live.expect("the next connection");
-    let name = match enter(
+    let live = session.await_live(seat.path(), &soon());
+    let queue = Queue {
         session,
-        &seat,
-        &live,
-        &Until::within(Duration::from_secs(20)),
-    ) {
-        Ok(Step::Granted(name)) => name,
-        _ => panic!("the only contender was not granted"),
+        seat: &seat,
+        connection: &live.expect("the next connection"),
+        until: &soon(),
     };
-    let late = Job::new(session, &seat);
+    let Ok(Step::Granted(name)) = queue.enter() else {
+        panic!("the only contender was not granted");
+    };
+    let late = queue.job();
     let entered = dead.step(|wire| late.enter(wire, &dead, true).map(drop));
     println!("entering late: {entered:?}");
     assert!(entered.is_none_or(|entered| entered == Err(Failure::Dead)));
@@ -57,12 +60,16 @@ fn it_takes_no_signal() {
     let (client, connection) = client();
     let session = client.session();
     let seat = seat(&client);
-    let until = Until::within(Duration::from_secs(20));
-    let entered = enter(session, &seat, &connection, &until);
-    assert!(matches!(entered, Ok(Step::Granted(_))), "granted");
+    let queue = Queue {
+        session,
+        seat: &seat,
+        connection: &connection,
+        until: &soon(),
+    };
+    assert!(matches!(queue.enter(), Ok(Step::Granted(_))), "granted");
     seat.wake().0.try_send(0).expect("room for a signal");
-    let late = Job::new(session, &seat);
-    let looked = connection.call(&until, move |wire| late.look(wire, true).map(drop));
+    let late = queue.job();
+    let looked = connection.call(&soon(), move |wire| late.look(wire, true).map(drop));
     assert_eq!(looked, Ok(()));
     assert_eq!(seat.wake().1.len(), 1, "the signal is the waiter's");
     session.give_up(&seat);
