@@ -32,10 +32,6 @@ impl Signal {
         keeper.is_some()
     }
 
-    pub(crate) fn is_raised(&self) -> bool {
-        self.keeper.lock().is_none()
-    }
-
     pub(crate) fn ended(&self) -> &Ended {
         &self.ended
     }
@@ -74,11 +70,9 @@ mod tests {
     fn a_signal_is_raised_once_and_stays_raised() {
         let signal = Signal::new();
         assert_eq!(signal.ended().try_recv(), Err(TryRecvError::Empty));
-        assert!(!signal.is_raised());
         assert!(signal.raise(), "the first raise is the one that counts");
         assert!(!signal.raise(), "the second is not");
         assert_eq!(signal.ended().try_recv(), Err(TryRecvError::Disconnected));
-        assert!(signal.is_raised());
     }
 
     #[test]

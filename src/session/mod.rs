@@ -26,7 +26,7 @@ mod wire;
 mod workers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased, unbounded};
@@ -57,6 +57,9 @@ pub(crate) struct Session {
     current: Mutex<Option<Arc<Connection>>>,
     /// Sent whenever a connection comes or goes, or a handle is reaped.
     changed: Broadcast,
+    /// No call succeeds any more ..
+    closing: AtomicBool,
+    /// .. and nothing is held or waited for.
     closed: Signal,
     seats: Seats,
     seat_events: (Sender<u64>, Receiver<u64>),
@@ -94,6 +97,7 @@ impl Session {
         let session = Arc::new(Session {
             current: Mutex::new(None),
             changed: Broadcast::new(),
+            closing: AtomicBool::new(false),
             closed: Signal::new(),
             seats: Seats::default(),
             seat_events: unbounded(),
@@ -125,8 +129,12 @@ impl Session {
 
     /// Ends every hold, wait and thread. Never blocks; the session's end takes a while longer.
     pub(crate) fn shut_down(&self) {
-        self.closed.raise();
+        if self.closing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        // First, so that the supervisor finds their nodes among what it deletes at the end.
         self.end_all_seats();
+        self.closed.raise();
         self.link.close();
         self.timer.ring();
     }
@@ -149,7 +157,7 @@ impl Session {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.is_raised()
+        self.closing.load(Ordering::SeqCst)
     }
 
     pub(crate) fn closed(&self) -> &Ended {
