@@ -273,8 +273,8 @@ impl Job {
         let path = claim
             .directory
             .child(&node::new_name_prefix(&id, claim.kind));
-        let made = match wire.create(&path, claim.identity.as_bytes(), Make::Contender) {
-            Ok(made) => made,
+        let name = match wire.create(&path, claim.identity.as_bytes(), Make::Contender) {
+            Ok(name) => name,
             Err(Failure::Dead) => return Err(Failure::Dead),
             Err(failure) => {
                 seat.strike(&id);
@@ -282,17 +282,16 @@ impl Job {
                 return Err(failure);
             }
         };
-        let name = made.rsplit('/').next().unwrap_or_default();
-        if !node::carries(name, &id) {
+        if !node::carries(&name, &id) {
             // Answers have got out of step with requests: nothing here can be believed.
             on.mixed_up();
             return Err(Failure::Dead);
         }
-        if seat.entered(&id, name) {
+        if seat.entered(&id, &name) {
             return Ok(());
         }
         // Nobody waits any more; the node is on the garbage list without its name.
-        garbage.created(&id, name);
+        garbage.created(&id, &name);
         let _ = garbage.delete(wire, &id);
         Err(Failure::Cancelled)
     }

@@ -142,8 +142,11 @@ impl Session {
                     Ok(())
                 }
             },
-            // On a dead connection the garbage list has it until there is another.
-            _ => Ok(()),
+            // Its own connection is dead; there may be another.
+            _ => {
+                self.delete_later(&ids);
+                Ok(())
+            }
         }
     }
 

@@ -33,11 +33,11 @@ impl<'a> Wire<'a> {
         Wire { connection, handle }
     }
 
-    /// Creates a node and returns its path as the server made it.
+    /// Creates a node and returns its name as the server made it.
     pub(crate) fn create(&self, path: &str, data: &[u8], make: Make) -> Result<String, Failure> {
-        let created = self.create_at(&self.full(path), data, make)?;
-        let chroot = self.connection.chroot();
-        Ok(created.strip_prefix(chroot).unwrap_or(&created).to_owned())
+        let mut made = self.create_at(&self.full(path), data, make)?;
+        let name = made.rfind('/').map_or(0, |slash| slash + 1);
+        Ok(made.split_off(name))
     }
 
     /// Makes a directory and what is missing above it, the chroot included. Others may make and

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 use zoolock::{Client, ClientState, ConnectionEvent, DistributedLock, Error};
 use zoolock_test_support::{
-    Direction, FaultProxy, Probe, Server, connect_string, fresh_path, shared_probe, wait_until,
+    Direction, FaultProxy, Op, Probe, Server, Then, connect_string, fresh_path, shared_probe,
+    wait_until,
 };
 
 use crate::util::{
@@ -499,4 +500,41 @@ fn close_deletes_what_is_left_on_an_earlier_connection() {
     let left = children(&path);
     println!("{closed:?} after {:?}, left: {left:?}", begun.elapsed());
     assert!(closed.is_ok() && left.is_empty(), "{closed:?} {left:?}");
+}
+
+#[test]
+fn a_server_that_hangs_up_at_once_is_not_stormed() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    proxy.accept_and_close(true);
+    let before = proxy.connections();
+    proxy.cut();
+    // Not a condition: nothing is to happen meanwhile.
+    thread::sleep(Duration::from_secs(2));
+    let count = proxy.connections() - before;
+    println!("{count} connections in 2 s");
+    assert!((1..200).contains(&count), "{count} connections in 2 s");
+    proxy.accept_and_close(false);
+    wait_for(&client, ClientState::Connected);
+    works(&client);
+}
+
+#[test]
+fn a_session_is_ended_though_its_first_ends_got_lost() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
+    let path = fresh_path("close-lost");
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    lock.lock().unwrap();
+    // The handshake has ended its own session by then.
+    wait_until("one connection is open", SOON, || {
+        proxy.open_connections() == 1
+    });
+    // The crate tries a second time by itself.
+    let lost = [1, 2, 3].map(|nth| proxy.drop_request(Op::CloseSession, nth, Then::Cut));
+    let closed = Task::spawn(move || client.close()).result("close()");
+    println!("{closed:?}, {} connections", proxy.connections());
+    closed.unwrap();
+    assert!(lost.iter().all(|rule| rule.fired()), "{:#?}", proxy.log());
+    assert_eq!(children(&path), [""; 0], "{:#?}", proxy.log());
 }

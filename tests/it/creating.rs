@@ -533,3 +533,84 @@ fn everything_is_below_the_chroot() {
     assert_eq!(children(&chroot), ["a", "zoolock-test"]);
     missing.unlock().unwrap();
 }
+
+/// For clients with a session timeout of a minute: sooner than what they do without being asked,
+/// which is noticing a silence and coming back to what could not be deleted, after 20 s.
+const PROMPT: Duration = Duration::from_secs(10);
+
+/// A client that can reach the server by two ways, and the proxy of the one that it has taken.
+/// That one takes no new connections: once it is cut, the client comes back by the other, and its
+/// old session cannot be ended before it expires, in a minute.
+fn client_of_two_ways() -> (FaultProxy, FaultProxy, Client) {
+    let [first, second] = [shared_proxy(), shared_proxy()];
+    let hosts = [&first, &second].map(FaultProxy::connect_string).join(",");
+    let client = client_of(&hosts, Duration::from_secs(60));
+    // Handshakes have ended by then.
+    let mut open = [0; 2];
+    wait_until("one proxy is in use", SOON, || {
+        open = [&first, &second].map(FaultProxy::open_connections);
+        open.iter().sum::<usize>() == 1
+    });
+    let (own, other) = match open {
+        [1, _] => (first, second),
+        _ => (second, first),
+    };
+    own.refuse(true);
+    (own, other, client)
+}
+
+#[test]
+fn the_node_of_a_lost_answer_goes_though_its_session_lives_on() {
+    let (own, _other, client) = client_of_two_ways();
+    let path = fresh_path("lives-on");
+    shared_probe().unwrap().create_all(&path).unwrap();
+    let lost = own.on(Op::Create).path_contains(&path);
+    let lost = lost.drop_answer(Then::Cut);
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    let waiting = lock.clone();
+    let locking = Task::spawn(move || waiting.lock());
+    // The garbage list alone would come back to it after 20 s.
+    let took = wait_until("it is locked", PROMPT, || locking.is_done());
+    println!("locked after {took:?}, {:?}", client.stats());
+    locking.result("lock()").unwrap();
+    assert!(lost.fired(), "{:#?}", own.log());
+    assert_eq!(children(&path), [lock.hold().unwrap().node()]);
+    lock.unlock().unwrap();
+}
+
+#[test]
+fn an_answer_that_belongs_to_another_create_is_not_believed() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
+    let paths = [fresh_path("mixed-up"), fresh_path("mixed-up")];
+    let locks = paths.each_ref().map(|path| {
+        shared_probe().unwrap().create_all(path).unwrap();
+        DistributedLock::new(&client, path).unwrap()
+    });
+    // From here on the crate gives every answer to the request before.
+    let lost = proxy.on(Op::Create).path_contains(&paths[0]);
+    let lost = lost.drop_answer(Then::Continue);
+    let locking = locks.each_ref().map(|lock| {
+        let lock = lock.clone();
+        let task = Task::spawn(move || lock.lock());
+        assert!(lost.wait(SOON), "{:#?}", proxy.log());
+        task
+    });
+    // Silence would be noticed after 20 s at the earliest.
+    let took = wait_until("both are locked", PROMPT, || {
+        locking.iter().all(Task::is_done)
+    });
+    println!("locked after {took:?}");
+    for locking in locking {
+        locking.result("lock()").unwrap();
+    }
+    for (lock, path) in locks.iter().zip(&paths) {
+        let node = lock.hold().unwrap().node();
+        wait_until("its node alone is there", SOON, || {
+            children(path) == [node.as_str()]
+        });
+        lock.unlock().unwrap();
+    }
+    println!("{:?}", client.stats());
+    assert_eq!(client.stats().connections, 2);
+}

@@ -586,3 +586,23 @@ fn a_close_wakes_waiters_here_and_there() {
     assert_eq!(await_nodes(&path, 1), [hold_of(&rival).node()]);
     rival.unlock().unwrap();
 }
+
+#[test]
+fn is_held_ends_with_the_lease_whether_announced_or_not() {
+    let stage = Stage::new("by_the_clock");
+    stage.lock.lock().unwrap();
+    let hold = hold_of(&stage.lock);
+    stage.proxy.black_hole(Direction::Both);
+    let mut looks = 0_u64;
+    loop {
+        match hold.valid_for() {
+            Duration::ZERO => break,
+            // No pause: the thread that announces the loss needs some microseconds to wake up.
+            left if left < Duration::from_millis(50) => looks += 1,
+            _ => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    let (held, state) = (hold.is_held(), hold.state());
+    println!("{held}, {state:?} after {looks} looks");
+    assert_eq!((held, state), (false, EXPIRED));
+}

@@ -9,7 +9,7 @@ use zoolock::{
     ClientState, DistributedLock, DistributedReentrantLock, Error, HoldState, LossReason,
 };
 use zoolock_test_support::{
-    Direction, Op, Probe, Server, Then, fresh_path, shared_probe, wait_until,
+    Direction, FaultProxy, Op, Probe, Server, Then, fresh_path, shared_probe, wait_until,
 };
 
 use crate::lock::core::{await_nodes, hold_of};
@@ -398,4 +398,55 @@ fn a_refused_delete_is_tried_again() {
         proxy.requests(Op::Delete) > 3
     });
     println!("tried three more times in {took:?}");
+}
+
+#[test]
+fn an_unlock_without_a_connection_deletes_as_soon_as_there_is_one() {
+    let proxies = [shared_proxy(), shared_proxy()];
+    let hosts = proxies.each_ref().map(FaultProxy::connect_string).join(",");
+    let client = client_of(&hosts, Duration::from_secs(60));
+    let path = fresh_path("no_connection");
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    lock.lock().unwrap();
+    let hold = hold_of(&lock);
+    for proxy in &proxies {
+        proxy.refuse(true);
+        proxy.cut();
+    }
+    wait_until("it is suspended", SOON, || {
+        hold.state() == HoldState::Suspended
+    });
+    lock.unlock().unwrap();
+    assert_eq!(await_nodes(&path, 1), [hold.node()]);
+    // By the other way than before, so that the old session lives on for a minute.
+    let own = proxies.iter().find(|proxy| proxy.requests(Op::Create) > 0);
+    let own = own.expect("one of them was in use").address();
+    let other = proxies.iter().find(|proxy| proxy.address() != own);
+    other.expect("there are two").refuse(false);
+    // The garbage list would try again after 20 s.
+    let prompt = Duration::from_secs(10);
+    let took = wait_until("the node is gone", prompt, || children(&path).is_empty());
+    println!("gone after {took:?}");
+}
+
+#[test]
+fn an_unlock_on_another_connection_than_the_holds_deletes_at_once() {
+    let proxies = [shared_proxy(), shared_proxy()];
+    let hosts = proxies.each_ref().map(FaultProxy::connect_string).join(",");
+    let client = client_of(&hosts, Duration::from_secs(60));
+    let path = fresh_path("other_connection");
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    lock.lock().unwrap();
+    let hold = hold_of(&lock);
+    let own = proxies.iter().find(|proxy| proxy.requests(Op::Create) > 0);
+    let own = own.expect("one of them is in use");
+    own.refuse(true);
+    own.cut();
+    wait_until("it is back, the hold on its old connection", SOON, || {
+        client.stats().connections == 2 && hold.state() == HoldState::Suspended
+    });
+    lock.unlock().unwrap();
+    let prompt = Duration::from_secs(10);
+    let took = wait_until("the node is gone", prompt, || children(&path).is_empty());
+    println!("gone after {took:?}");
 }

@@ -152,6 +152,13 @@ pub(crate) fn in_time<R: std::fmt::Debug>(
     call: impl FnOnce() -> R,
 ) -> R {
     const NAP: Duration = Duration::from_millis(10);
+    /// Also when the call panics, or the sleeper would never end.
+    struct SetAtEnd<'a>(&'a AtomicBool);
+    impl Drop for SetAtEnd<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
     let over = AtomicBool::new(false);
     let (result, took, late) = thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
@@ -163,10 +170,11 @@ pub(crate) fn in_time<R: std::fmt::Debug>(
             }
             late
         });
+        let at_end = SetAtEnd(&over);
         let begun = Instant::now();
         let result = call();
         let took = begun.elapsed();
-        over.store(true, Ordering::SeqCst);
+        drop(at_end);
         (result, took, sleeper.join().expect("only sleeps"))
     });
     println!("{what}: {result:?} after {took:?}, the machine was late by {late:?}");
