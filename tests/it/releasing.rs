@@ -319,7 +319,7 @@ fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
     drop(lock);
     let rival = DistributedLock::new(&rivals, &path).unwrap();
     assert!(!rival.try_lock_for(Duration::from_millis(500)).unwrap());
-    assert_eq!(children(&path).len(), 1);
+    await_nodes(&path, 1);
     forgetful.close().unwrap();
     assert!(rival.try_lock().unwrap(), "close waits for the end");
     rival.unlock().unwrap();
