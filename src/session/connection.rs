@@ -103,7 +103,7 @@ impl Connection {
             Ok(Err(error)) => return Err(format!("failed to connect: {error}")),
             Err(_) => return Err("failed to open a socket".to_owned()),
         };
-        let death = Arc::new(Death::new(timeout * 3));
+        let death = Arc::new(Death::new(address, timeout));
         let listener = Arc::clone(&death);
         handle.add_listener(move |state| listener.on_state(state));
         Ok(Arc::new(Connection {
@@ -288,12 +288,6 @@ impl Connection {
     /// Takes the handle out, for closing. To be dropped on a thread that may block.
     pub(crate) fn take_handle(&self) -> Option<Arc<ZooKeeper>> {
         self.handle.lock().take()
-    }
-
-    /// Has the crate left the state Connected? Then its I/O thread waits for
-    /// [`Connection::let_go`].
-    pub(crate) fn is_cut(&self) -> bool {
-        self.death.is_cut()
     }
 
     /// Lets the crate reconnect, for closing.

@@ -1,12 +1,21 @@
 //! The end of a connection: a flag that is set once, by whoever sees the first sign of trouble.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use zookeeper::{ZkError, ZkState};
 
+use super::handshake;
 use crate::signal::{Ended, Signal};
+
+/// So long after a session timeout without a ping of its own, counted in whole seconds, the crate
+/// ends its I/O thread instead of connecting again.
+const CRATE_GIVES_UP: Duration = Duration::from_millis(1100);
+/// The first pause between two looks for the server, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 /// What ended a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,26 +45,24 @@ pub(super) struct Death {
     dead: AtomicBool,
     cause: Mutex<Option<Cause>>,
     died: Signal,
-    /// The crate has left the state Connected.
-    cut: AtomicBool,
     /// The crate's I/O thread has ended.
     closed: AtomicBool,
     /// The crate's I/O thread may go on; see [`Death::on_state`].
     released: Signal,
-    /// How long it is held up at the most.
-    patience: Duration,
+    address: SocketAddr,
+    timeout: Duration,
 }
 
 impl Death {
-    pub(super) fn new(patience: Duration) -> Death {
+    pub(super) fn new(address: SocketAddr, timeout: Duration) -> Death {
         Death {
             dead: AtomicBool::new(false),
             cause: Mutex::new(None),
             died: Signal::new(),
-            cut: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             released: Signal::new(),
-            patience,
+            address,
+            timeout,
         }
     }
 
@@ -78,11 +85,6 @@ impl Death {
         self.died.ended()
     }
 
-    /// Has the crate left the state Connected? Then its I/O thread waits for [`Death::let_go`].
-    pub(super) fn is_cut(&self) -> bool {
-        self.cut.load(Ordering::SeqCst)
-    }
-
     /// Has the crate's I/O thread said that it ended?
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
@@ -97,7 +99,8 @@ impl Death {
     ///
     /// A thread that has been cut off would now connect again and again without a pause (thousands
     /// of times a second while nobody answers) until a session timeout has passed. Nobody wants
-    /// its answers any more, so it is held up here until the reaper wants to close the session.
+    /// its answers any more, so it is held up here, until the reaper wants to close the session
+    /// and the server is there to be told.
     pub(super) fn on_state(&self, state: ZkState) {
         match state {
             ZkState::Connected => {}
@@ -106,11 +109,24 @@ impl Death {
                 self.kill(Cause::Cut);
             }
             _ => {
-                // First, for the reaper that the death calls.
-                self.cut.store(true, Ordering::SeqCst);
                 self.kill(Cause::Cut);
-                let _ = self.released.ended().recv_timeout(self.patience);
+                let end = Instant::now() + self.timeout + CRATE_GIVES_UP;
+                let _ = self.released.ended().recv_deadline(end);
+                self.await_server(end);
             }
+        }
+    }
+
+    /// Waits until the server answers, until `end` at most.
+    fn await_server(&self, end: Instant) {
+        let mut pause = PAUSES.0;
+        while Instant::now() < end {
+            let deadline = end.min(Instant::now() + self.timeout / 3);
+            if handshake::negotiate(self.address, self.timeout, deadline).is_ok() {
+                return;
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES.1);
         }
     }
 }

@@ -10,8 +10,8 @@ use crossbeam_channel::{at, select_biased};
 use log::{debug, info};
 use zookeeper::ZooKeeper;
 
+use super::Session;
 use super::connection::Connection;
-use super::{Session, handshake};
 
 /// The first pause between two tries to close, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
@@ -20,9 +20,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_m
 pub(super) fn run(session: &Arc<Session>, connection: &Connection) {
     let died = Instant::now();
     await_vacancy(session, connection, died);
-    if connection.is_cut() {
-        await_server(connection, died);
-    }
     connection.let_go();
     let handle = connection.take_handle();
     let confirmed = handle.is_some_and(|handle| close(&handle, connection));
@@ -48,21 +45,6 @@ fn await_vacancy(session: &Arc<Session>, connection: &Connection, died: Instant)
                 session.lapse();
             }
         }
-    }
-}
-
-/// Waits until the server answers again, or the session is over by itself: then the crate gives up
-/// at once when it is let go, for want of a ping within the session timeout (in whole seconds).
-fn await_server(connection: &Connection, died: Instant) {
-    let over = died + connection.timeout() + Duration::from_secs(1);
-    let mut pause = PAUSES.0;
-    while Instant::now() < over {
-        let deadline = over.min(Instant::now() + connection.timeout() / 3);
-        match handshake::negotiate(connection.address(), connection.timeout(), deadline) {
-            Ok(_) => return,
-            Err(_) => thread::sleep(pause),
-        }
-        pause = (pause * 2).min(PAUSES.1);
     }
 }
 
