@@ -106,6 +106,7 @@ impl Connection {
         let death = Arc::new(Death::new(address, timeout));
         let listener = Arc::clone(&death);
         handle.add_listener(move |state| listener.on_state(state));
+        death.await_start();
         Ok(Arc::new(Connection {
             address,
             chroot: config.hosts.chroot.clone(),

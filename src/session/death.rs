@@ -14,6 +14,8 @@ use crate::signal::{Ended, Signal};
 /// So long after a session timeout without a ping of its own, counted in whole seconds, the crate
 /// ends its I/O thread instead of connecting again.
 const CRATE_GIVES_UP: Duration = Duration::from_millis(1100);
+/// How long a thread that was started may take to be at work.
+const START: Duration = Duration::from_millis(100);
 /// The first pause between two looks for the server, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
@@ -45,6 +47,8 @@ pub(super) struct Death {
     dead: AtomicBool,
     cause: Mutex<Option<Cause>>,
     died: Signal,
+    /// The crate's I/O thread is at work.
+    started: Signal,
     /// The crate's I/O thread has ended.
     closed: AtomicBool,
     /// The crate's I/O thread may go on; see [`Death::on_state`].
@@ -59,6 +63,7 @@ impl Death {
             dead: AtomicBool::new(false),
             cause: Mutex::new(None),
             died: Signal::new(),
+            started: Signal::new(),
             closed: AtomicBool::new(false),
             released: Signal::new(),
             address,
@@ -85,6 +90,14 @@ impl Death {
         self.died.ended()
     }
 
+    /// Waits until the crate's I/O thread is at work, for a moment at most: that it has connected
+    /// may have been missed. A request sent while that thread registers its channel is never seen,
+    /// and no later one either, not even the one that closes the session (`mio-extras` 2.0.6 looks
+    /// for waiting messages before it can be told of new ones).
+    pub(super) fn await_start(&self) {
+        let _ = self.started.ended().recv_timeout(START);
+    }
+
     /// Has the crate's I/O thread said that it ended?
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
@@ -103,7 +116,9 @@ impl Death {
     /// and the server is there to be told.
     pub(super) fn on_state(&self, state: ZkState) {
         match state {
-            ZkState::Connected => {}
+            ZkState::Connected => {
+                self.started.raise();
+            }
             ZkState::Closed => {
                 self.closed.store(true, Ordering::SeqCst);
                 self.kill(Cause::Cut);

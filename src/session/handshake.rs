@@ -11,6 +11,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+/// How a try ends that may end otherwise the next time.
+pub(super) const NO_ANSWER: &str = "no answer in time";
 /// `closeSession` in ZooKeeper's `ZooDefs.OpCode`.
 const CLOSE_SESSION: i32 = -11;
 /// A ConnectResponse has 36 or 37 bytes, by the age of the server.
@@ -105,7 +107,7 @@ fn left(deadline: Instant) -> io::Result<Duration> {
 
 fn say(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => NO_ANSWER.to_owned(),
         io::ErrorKind::UnexpectedEof => "the server hung up".to_owned(),
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         _ => error.to_string(),

@@ -13,7 +13,7 @@ use super::Session;
 use super::call::{Failure, Until};
 use super::connection::Connection;
 use super::death::Cause;
-use super::handshake;
+use super::handshake::{self, NO_ANSWER};
 use super::workers::spawn;
 use crate::hosts::Host;
 
@@ -68,7 +68,7 @@ impl Opener {
     }
 
     /// Tries until a connection is open, or the client is closed. With `once` it gives up after
-    /// one round and says why.
+    /// one round and says why, unless it was for want of an answer and there is time left.
     pub(super) fn open(
         &mut self,
         session: &Arc<Session>,
@@ -77,23 +77,22 @@ impl Opener {
         if self.last_opened.elapsed() > PAUSE.1 {
             self.failures = 0;
         }
+        let end = Instant::now() + session.config.connect_timeout / 20 * 19;
         loop {
             self.pause(session);
             if session.is_closed() {
                 return Ok(None);
             }
-            // Later on a hold may be waiting for the next connection.
-            let limit = match once {
-                true => session.config.connect_timeout / 10 * 9,
-                false => session.timeout() / 3,
-            };
-            let round = self.round(session, limit);
+            let round = self.round(session);
             // A success counts, too, until it has lasted: a server may accept and hang up.
             self.failures = self.failures.saturating_add(1).min(16);
             self.last_opened = Instant::now();
             match round {
                 Ok(connection) => return Ok(Some(connection)),
-                Err(causes) if once => return Err(causes),
+                // A server that is just starting may accept a connection and forget it.
+                Err(causes) if once && (!causes.ends_with(NO_ANSWER) || Instant::now() >= end) => {
+                    return Err(causes);
+                }
                 Err(causes) => info!(target: "zoolock::session", "no connection yet: {causes}"),
             }
         }
@@ -120,13 +119,11 @@ impl Opener {
     }
 
     /// Tries every address of every host once.
-    fn round(
-        &mut self,
-        session: &Arc<Session>,
-        limit: Duration,
-    ) -> Result<Arc<Connection>, String> {
+    fn round(&mut self, session: &Arc<Session>) -> Result<Arc<Connection>, String> {
         let hosts = &session.config.hosts.hosts;
         let (sender, reports) = unbounded();
+        // A hold may be waiting for the next connection, so no try may take long.
+        let limit = session.timeout().min(session.config.connect_timeout) / 3;
         let mut round = Round {
             session,
             limit,
@@ -286,7 +283,7 @@ fn attempt(
             connection.proved();
             Ok(candidate)
         }
-        Err(Failure::Deadline | Failure::Cancelled) => Err("no answer in time".to_owned()),
+        Err(Failure::Deadline | Failure::Cancelled) => Err(NO_ANSWER.to_owned()),
         Err(Failure::Refused(error)) => Err(error.to_string()),
         Err(Failure::Dead) => Err("the connection broke".to_owned()),
     }
