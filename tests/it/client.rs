@@ -3,7 +3,6 @@
 use std::env;
 use std::fs;
 use std::net::TcpListener;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use zoolock_test_support::{
 };
 
 use crate::util::{
-    SESSION, SOON, Task, children, client, client_of, in_time, old_age, shared_address,
+    SESSION, SOON, Task, children, client, client_of, in_time, old_age, run_again, shared_address,
     shared_proxy,
 };
 
@@ -406,16 +405,7 @@ fn leaves_no_threads_and_no_files_behind() {
     if let Ok(hosts) = env::var(CHILD) {
         return cycles(&hosts);
     }
-    let output = Command::new(env::current_exe().unwrap())
-        .args([NAME, "--exact", "--nocapture"])
-        .env(CHILD, shared_address().to_string())
-        .env("ZOOKEEPER_CONNECT", connect_string())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
+    let said = run_again(NAME, CHILD, &shared_address().to_string());
     assert!(said.contains("back at"), "it did not run: {said}");
 }
 

@@ -1,6 +1,8 @@
 //! What many tests need: clients, and looking at what is really on the server.
 
+use std::env;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 use std::thread;
@@ -183,4 +185,21 @@ pub(crate) fn in_time<R: std::fmt::Debug>(
         "{what}: {result:?} after {took:?} (late by {late:?})"
     );
     result
+}
+
+/// Runs one test again in a process of its own, with a variable set by which it knows, and
+/// returns what it said.
+#[track_caller]
+pub(crate) fn run_again(test: &str, variable: &str, value: &str) -> String {
+    let output = Command::new(env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(variable, value)
+        .env("ZOOKEEPER_CONNECT", connect_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{said}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{errors}");
+    said
 }

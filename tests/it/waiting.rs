@@ -1,7 +1,6 @@
 //! Waiting for one's turn: who is woken, by what, and how waiting ends.
 
 use std::env;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -13,7 +12,9 @@ use zoolock_test_support::{
     Direction, FaultProxy, Op, Probe, Server, connect_string, fresh_path, shared_probe, wait_until,
 };
 
-use crate::util::{SESSION, SOON, Task, children, client, client_of, in_time, shared_proxy};
+use crate::util::{
+    SESSION, SOON, Task, children, client, client_of, in_time, run_again, shared_proxy,
+};
 
 fn lock_of(client: &Client, path: &str) -> DistributedLock {
     DistributedLock::new(client, path).unwrap()
@@ -835,16 +836,7 @@ fn is_child(name: &str) -> bool {
     if env::var(CHILD).is_ok() {
         return true;
     }
-    let output = Command::new(env::current_exe().unwrap())
-        .args([&format!("waiting::{name}"), "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .env("ZOOKEEPER_CONNECT", connect_string())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
+    let said = run_again(&format!("waiting::{name}"), CHILD, "1");
     assert!(said.contains("stopped"), "it did not run: {said}");
     false
 }
