@@ -48,6 +48,8 @@ pub struct Stats {
     pub events: u64,
     /// Connections opened.
     pub connections: u64,
+    /// Seats, held or waiting, that moved to a new session and kept their place.
+    pub seats_moved: u64,
     /// Holds lost.
     pub seats_lost: u64,
     /// Gauge: seats in use, held or waiting.

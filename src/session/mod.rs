@@ -76,6 +76,7 @@ struct Counters {
     /// Of the connections that have gone.
     requests: AtomicU64,
     events: AtomicU64,
+    seats_moved: AtomicU64,
     seats_lost: AtomicU64,
 }
 
@@ -206,6 +207,7 @@ impl Session {
             requests: self.counters.requests.load(Ordering::Relaxed) + current_requests,
             events: self.counters.events.load(Ordering::Relaxed) + current_events,
             connections: self.counters.connections.load(Ordering::Relaxed),
+            seats_moved: self.counters.seats_moved.load(Ordering::Relaxed),
             seats_lost: self.counters.seats_lost.load(Ordering::Relaxed),
             seats: self.seats.len(),
             garbage: self.garbage.len(),
