@@ -10,7 +10,7 @@ use crossbeam_channel::Receiver;
 use crate::acl::{Acl, Permissions};
 use crate::error::{Error, Result};
 use crate::hosts::HostList;
-use crate::session::{ClientState, Config, ConnectionEvent, Secret, Session, Stats};
+use crate::session::{ClientState, Config, ConnectionEvent, MOST_REQUESTS, Secret, Session, Stats};
 
 /// What a client asks for unless told otherwise.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -244,6 +244,7 @@ impl ClientBuilder {
             connect_timeout,
             auth: self.auth,
             acl: Config::acl(&self.acl),
+            most_requests: MOST_REQUESTS,
         })?;
         let handle = Arc::new(Handle { session, identity });
         Ok(Client { handle })

@@ -116,6 +116,9 @@ pub enum LossReason {
     LeaseExpired,
     /// The node that stands for the hold was deleted by somebody else.
     NodeDeleted,
+    /// The connection broke, and the next one found that the node was gone: the servers had ended
+    /// the session before its time, or somebody deleted the node meanwhile.
+    NotConfirmed,
     /// The client was closed while the lock was held.
     ClientClosed,
 }
@@ -159,6 +162,7 @@ impl fmt::Display for LossReason {
         f.write_str(match self {
             LossReason::LeaseExpired => "its lease ran out",
             LossReason::NodeDeleted => "its node was deleted",
+            LossReason::NotConfirmed => "its node was gone when the connection was back",
             LossReason::ClientClosed => "the client was closed",
         })
     }

@@ -158,6 +158,15 @@ pub(crate) fn new_name_prefix(id: &str, kind: Kind) -> String {
     format!("{PREFIX}{id}-{}", kind.marker())
 }
 
+/// The name under which the place of `name`, one of ours, moves to another session: with a new
+/// `id` and the same sequence. None if the sequence alone does not tell the place.
+pub(crate) fn moved_name(name: &str, id: &str) -> Option<String> {
+    debug_assert_eq!(id.len(), ID_LEN, "{id:?}");
+    let after_id = name.get(PREFIX.len() + ID_LEN..)?;
+    let normal = sequence(name).is_some_and(is_normal);
+    (normal && name.starts_with(PREFIX)).then(|| format!("{PREFIX}{id}{after_id}"))
+}
+
 /// Whether this is the name of the create that carried `id`.
 pub(crate) fn carries(name: &str, id: &str) -> bool {
     let after_id = name

@@ -8,7 +8,9 @@ use log::debug;
 
 use crate::error::{Error, Result};
 use crate::node::{self, Child, Own, Standing};
-use crate::session::{Claim, Connection, Failure, Grant, Make, Seat, Session, Until, Wire};
+use crate::session::{
+    Claim, Connection, Failure, Grant, Make, Seat, Session, Settled, Until, Wire,
+};
 use crate::watch::Listening;
 
 /// How a seat's own node stands in its queue.
@@ -180,10 +182,26 @@ impl Queue<'_> {
         let path = self.seat.path();
         debug!(target: "zoolock::queue", "{path}: {name} was deleted, queueing again");
         self.seat.strike(name);
-        self.enter()
+        self.enter_last()
     }
 
+    /// Gets a place: the one on an earlier connection if there is one and it can be moved here,
+    /// else a new one at the end.
     fn enter(&self) -> Result<Step, Failure> {
+        if !self.seat.has_place() {
+            return self.enter_last();
+        }
+        let (job, on) = (self.job(), Arc::clone(self.connection));
+        let settled = self.connection.call(self.until, move |wire| {
+            job.session.settle(&job.seat, wire, &on)
+        })?;
+        match settled {
+            Settled::Here => self.look(),
+            Settled::Nowhere => self.enter_last(),
+        }
+    }
+
+    fn enter_last(&self) -> Result<Step, Failure> {
         let (job, on) = (self.job(), Arc::clone(self.connection));
         let left_behind = self.seat.start_over(self.session.garbage());
         self.forget_signals();
@@ -262,38 +280,16 @@ impl Job {
     }
 
     fn create(&self, wire: &Wire<'_>, on: &Arc<Connection>) -> Result<(), Failure> {
-        let (seat, garbage) = (&self.seat, self.session.garbage());
-        let claim = seat.claim();
+        let seat = &self.seat;
         let Some(id) = seat.enter(on) else {
             return Err(match on.is_dead() {
                 true => Failure::Dead,
                 false => Failure::Cancelled,
             });
         };
-        let path = claim
-            .directory
-            .child(&node::new_name_prefix(&id, claim.kind));
-        let name = match wire.create(&path, claim.identity.as_bytes(), Make::Contender) {
-            Ok(name) => name,
-            Err(Failure::Dead) => return Err(Failure::Dead),
-            Err(failure) => {
-                seat.strike(&id);
-                garbage.never_was(&id);
-                return Err(failure);
-            }
-        };
-        if !node::carries(&name, &id) {
-            // Answers have got out of step with requests: nothing here can be believed.
-            on.mixed_up();
-            return Err(Failure::Dead);
-        }
-        if seat.entered(&id, &name) {
-            return Ok(());
-        }
-        // Nobody waits any more; the node is on the garbage list without its name.
-        garbage.created(&id, &name);
-        let _ = garbage.delete(wire, &id);
-        Err(Failure::Cancelled)
+        let prefix = node::new_name_prefix(&id, seat.claim().kind);
+        self.session
+            .create(seat, wire, &id, &prefix, Make::Contender)
     }
 
     /// Lists and decides; watches the one ahead. Lists again if that is gone by then.

@@ -15,7 +15,13 @@ pub(crate) struct Config {
     pub(crate) connect_timeout: Duration,
     pub(crate) auth: Vec<(String, Secret)>,
     pub(crate) acl: Vec<zookeeper::Acl>,
+    /// A connection that has sent so many requests is replaced; see [`MOST_REQUESTS`].
+    pub(crate) most_requests: u64,
 }
+
+/// The crate numbers its requests with 32 bits and takes -1 for a watch event: after 2^32 of them
+/// every answer goes to the wrong caller. Half of that leaves time to spare.
+pub(crate) const MOST_REQUESTS: u64 = (1 << 31) - (1 << 20);
 
 /// Bytes that are never printed.
 #[derive(Clone)]

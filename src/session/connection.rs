@@ -18,26 +18,13 @@ use super::alarm::Alarm;
 use super::call::{Failure, Until};
 use super::death::{Cause, Death};
 use super::lease::{Lease, Proof};
+use super::tenancy::Tenancy;
 use super::vitals::{Pulse, Verdict, Vitals};
 use super::wire::Wire;
 use super::workers::{Workers, spawn};
 use crate::clock::Moment;
-use crate::signal::{Ended, Signal};
+use crate::signal::Ended;
 use crate::watch::Watches;
-
-/// Request numbers are 32-bit, and -1 means a watch event: a handle past 2^32 requests gives
-/// every answer to the wrong caller. Retired from here on when nothing is held ..
-const REQUESTS_SOFT: u64 = (1 << 31) - (1 << 20);
-/// .. and from here on in any case.
-const REQUESTS_HARD: u64 = (1 << 32) - (1 << 20);
-
-/// Who lives on the connection.
-#[derive(Debug, Default)]
-struct Tenancy {
-    held: usize,
-    /// The handle is about to be closed, which deletes every node: nobody may move in.
-    closing: bool,
-}
 
 /// The end of the handle.
 #[derive(Debug, Clone, Copy)]
@@ -57,9 +44,7 @@ pub(crate) struct Connection {
     death: Arc<Death>,
     handle: Mutex<Option<Arc<ZooKeeper>>>,
     vitals: Mutex<Vitals>,
-    tenancy: Mutex<Tenancy>,
-    /// Raised when the last hold has moved out of a dead connection.
-    vacated: Signal,
+    tenancy: Tenancy,
     reaped: Mutex<Option<Reaped>>,
     workers: Arc<Workers>,
     watches: Arc<Watches>,
@@ -68,6 +53,8 @@ pub(crate) struct Connection {
     /// Wakes the pulse thread.
     pub(crate) pulse: Alarm,
     requests: AtomicU64,
+    /// From here on it is retired.
+    most_requests: u64,
 }
 
 impl std::fmt::Debug for Connection {
@@ -115,14 +102,14 @@ impl Connection {
             death,
             handle: Mutex::new(Some(Arc::new(handle))),
             vitals: Mutex::new(Vitals::new(Lease::new(timeout, begun, begun.monotonic))),
-            tenancy: Mutex::default(),
-            vacated: Signal::new(),
+            tenancy: Tenancy::new(),
             reaped: Mutex::new(None),
             workers: Arc::new(Workers::new()),
             watches,
             sweeping: AtomicBool::new(false),
             pulse: Alarm::new(),
             requests: AtomicU64::new(0),
+            most_requests: config.most_requests,
         }))
     }
 
@@ -196,7 +183,7 @@ impl Connection {
     }
 
     pub(crate) fn next_pulse(&self) -> Pulse {
-        let held = self.held() > 0;
+        let held = self.tenancy.held() > 0;
         self.vitals.lock().pulse(Instant::now(), held)
     }
 
@@ -210,9 +197,8 @@ impl Connection {
     /// Looks for an answer that is overdue, and kills the connection if there is one. Returns
     /// when to look again.
     pub(crate) fn examine(&self, now: Instant) -> Instant {
-        let held = self.held() > 0;
-        let requests = self.requests();
-        if requests >= REQUESTS_HARD || (requests >= REQUESTS_SOFT && !held) {
+        let held = self.tenancy.held() > 0;
+        if self.requests() >= self.most_requests {
             self.kill(Cause::WornOut);
         }
         let verdict = self.vitals.lock().verdict(now, held);
@@ -225,47 +211,9 @@ impl Connection {
         }
     }
 
-    // ---- who lives here
-
-    fn held(&self) -> usize {
-        self.tenancy.lock().held
-    }
-
-    /// A hold moves in. False if the connection is dead or about to be closed.
-    #[must_use]
-    pub(crate) fn move_in(&self) -> bool {
-        let mut tenancy = self.tenancy.lock();
-        let welcome = !tenancy.closing && !self.is_dead();
-        if welcome {
-            tenancy.held += 1;
-        }
-        welcome
-    }
-
-    /// A hold moves out.
-    pub(crate) fn move_out(&self) {
-        let mut tenancy = self.tenancy.lock();
-        tenancy.held -= 1;
-        let last = tenancy.held == 0;
-        drop(tenancy);
-        if last && self.is_dead() {
-            self.vacated.raise();
-        }
-    }
-
-    /// Raised once a dead connection has no hold any more. May be raised late, so whoever waits
-    /// for it asks [`Connection::start_closing`] first.
-    pub(crate) fn vacated(&self) -> &Ended {
-        self.vacated.ended()
-    }
-
-    /// From now on nobody moves in. False while a hold lives here: closing the handle would
-    /// delete a node under a valid hold.
-    #[must_use]
-    pub(crate) fn start_closing(&self) -> bool {
-        let mut tenancy = self.tenancy.lock();
-        tenancy.closing = tenancy.held == 0;
-        tenancy.closing
+    /// Who lives here.
+    pub(super) fn tenancy(&self) -> &Tenancy {
+        &self.tenancy
     }
 
     // ---- working off the garbage list
@@ -414,6 +362,8 @@ mod tests {
             identity: client.identity(),
         });
         let seat = seat.expect("a seat");
+        let id = seat.enter(&connection).expect("an id");
+        assert!(seat.entered(&id, "node"), "its place");
         seat.grant(&connection, "node").expect("granted");
         assert_eq!(seat.standing(Moment::now()), Standing::Held);
         let renewed = renewed(connection.timeout());

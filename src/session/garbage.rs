@@ -219,7 +219,12 @@ impl Entry {
     }
 }
 
-fn find(wire: &Wire<'_>, directory: &LockPath, id: &str) -> Result<Option<String>, Failure> {
+/// The name of the node that carries `id`.
+pub(super) fn find(
+    wire: &Wire<'_>,
+    directory: &LockPath,
+    id: &str,
+) -> Result<Option<String>, Failure> {
     match wire.children(directory.as_str()) {
         Ok(children) => Ok(children.into_iter().find(|name| node::carries(name, id))),
         Err(Failure::Refused(ZkError::NoNode)) => Ok(None),

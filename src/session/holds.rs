@@ -240,7 +240,7 @@ impl Session {
         left.filter(|left| !left.is_zero()).min()
     }
 
-    fn after_loss(self: &Arc<Self>, seat: &Seat, reason: LossReason, ids: &[String]) {
+    pub(super) fn after_loss(self: &Arc<Self>, seat: &Seat, reason: LossReason, ids: &[String]) {
         self.seats.remove(seat);
         self.count_loss(seat, reason);
         self.delete_later(ids);

@@ -27,6 +27,7 @@ impl Session {
             connection.kill(Cause::NoThread);
         }
         *self.timeout.lock() = connection.timeout();
+        self.move_holds(connection);
         *self.current.lock() = Some(Arc::clone(connection));
         self.link.connected();
         self.changed.send();

@@ -5,6 +5,7 @@ mod alarm;
 mod call;
 mod config;
 mod connection;
+mod create;
 mod death;
 mod events;
 mod garbage;
@@ -12,6 +13,7 @@ mod handshake;
 mod holds;
 mod lease;
 mod links;
+mod moves;
 mod opening;
 mod pulse;
 mod reaper;
@@ -20,6 +22,7 @@ mod seats;
 #[cfg(test)]
 mod simulation;
 mod supervisor;
+mod tenancy;
 mod timer;
 mod vitals;
 mod wire;
@@ -33,10 +36,11 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased, unbounded};
 use parking_lot::Mutex;
 
 pub(crate) use call::{Failure, Until};
-pub(crate) use config::{Config, Secret};
+pub(crate) use config::{Config, MOST_REQUESTS, Secret};
 pub(crate) use connection::Connection;
 pub use events::{ClientState, ConnectionEvent, Stats};
 pub(crate) use holds::Grant;
+pub(crate) use moves::Settled;
 pub(crate) use seat::{Claim, Seat, Standing};
 pub(crate) use wire::{Make, Wire};
 

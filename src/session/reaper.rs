@@ -32,15 +32,15 @@ pub(super) fn run(session: &Arc<Session>, connection: &Connection) {
     );
 }
 
-/// Waits until no hold lives on the connection: they moved, were released, or their lease ran
-/// out, which happens within a session timeout.
+/// Waits until nobody lives on the connection: they moved, let go, or, after a session timeout,
+/// have no lease and no place any more.
 fn await_vacancy(session: &Arc<Session>, connection: &Connection, died: Instant) {
-    let end = died + connection.timeout();
-    while !connection.start_closing() {
-        // A hold that moved in just before the death may still be here when the others have left.
+    let (end, tenancy) = (died + connection.timeout(), connection.tenancy());
+    while !tenancy.start_closing(Instant::now() < end) {
+        // A seat that came just before the death may still be here when the others have left.
         thread::sleep(PAUSES.0);
         select_biased! {
-            recv(connection.vacated()) -> _ => {}
+            recv(tenancy.vacated()) -> _ => {}
             recv(at(end)) -> _ => {
                 session.lapse();
             }

@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 
 use super::connection::Connection;
 use super::garbage::{Garbage, Node};
+use super::tenancy::Berth;
 use crate::clock::Moment;
 use crate::error::LossReason;
-use crate::node::Kind;
+use crate::node::{self, Kind};
 use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
 use crate::watch::Listening;
@@ -40,33 +41,98 @@ pub(crate) struct Seat {
     wake: (Sender<u64>, Receiver<u64>),
 }
 
-/// | state | nodes | ends by |
-/// |---|---|---|
-/// | Waiting | every node that may exist | grant, giving up |
-/// | Held | the confirmed one, last | release, loss |
-/// | Lost | none: they are garbage | the release that reports it |
-/// | Released | none: they are garbage | |
+/// | state | place | next | ends by |
+/// |---|---|---|---|
+/// | Waiting | from the first create on | while it moves | grant, giving up |
+/// | Held | always | while it moves | release, loss |
+/// | Lost | none: it is garbage | none | the release that reports it |
+/// | Released | none: it is garbage | none | |
 #[derive(Debug)]
 struct Core {
     state: State,
-    nodes: Vec<Node>,
+    /// The node that the seat stands or falls with.
+    place: Option<Place>,
+    /// The node that shall take the place over on another session. It grants nothing until the
+    /// old one was seen beside it.
+    next: Option<Node>,
     /// The name of the node that was granted, kept after the end.
     name: String,
     token: Option<u64>,
-    /// Since when the seat has its node, and whether that is watched.
+    /// Since when the seat has its place, and whether that is watched.
     since: Instant,
     watched: Option<Listening>,
+}
+
+/// A node and the connection whose session owns it.
+#[derive(Debug)]
+struct Place {
+    id: String,
+    /// None until its create is answered.
+    name: Option<String>,
+    berth: Berth,
+}
+
+impl Place {
+    fn connection(&self) -> &Arc<Connection> {
+        self.berth.connection()
+    }
+
+    fn is_on(&self, connection: &Arc<Connection>) -> bool {
+        Arc::ptr_eq(self.connection(), connection)
+    }
+
+    fn into_node(self) -> Node {
+        Node {
+            id: self.id,
+            name: self.name,
+            connection: Arc::clone(self.berth.connection()),
+        }
+    }
 }
 
 #[derive(Debug)]
 enum State {
     Waiting,
+    /// In this term of the lease of the place's connection.
     Held {
-        connection: Arc<Connection>,
         term: u64,
     },
     Lost(LossReason),
     Released,
+}
+
+/// Where a waiting seat is.
+#[derive(Debug)]
+pub(super) enum Whereabouts {
+    /// It has no node.
+    Nowhere,
+    /// On this connection, under this name.
+    Here,
+    /// A create that was sent on another connection, and never answered.
+    Unanswered(String),
+    /// On another connection, under this name.
+    Elsewhere,
+}
+
+/// A move that has begun: create `name` first, then look whether `from` is there.
+#[derive(Debug)]
+pub(super) struct Move {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) from: String,
+}
+
+/// How confirming a move ended.
+#[derive(Debug)]
+pub(super) enum Confirmed {
+    /// The seat is on the new session. The ids of its old node, which is garbage now.
+    Moved(Vec<String>),
+    /// Its lease has run out meanwhile.
+    Late,
+    /// Nobody wants it any more.
+    GivenUp,
+    /// The new connection is dead, or has no lease to hold on.
+    NoLease,
 }
 
 /// What is known of a hold, by the clocks and without any I/O.
@@ -96,7 +162,8 @@ impl Seat {
             claim,
             core: Mutex::new(Core {
                 state: State::Waiting,
-                nodes: Vec::new(),
+                place: None,
+                next: None,
                 name: String::new(),
                 token: None,
                 since: Instant::now(),
@@ -128,60 +195,168 @@ impl Seat {
         &self.wake
     }
 
-    // ---- nodes
+    // ---- the place in the queue
 
     /// A create is about to be sent on `connection`. Returns the id that its name carries, or
     /// none if nobody wants the seat any more, or the connection is dead: the seat may live on
     /// another one by now, and a node of this one would stand in for its own.
     pub(crate) fn enter(&self, connection: &Arc<Connection>) -> Option<String> {
         let mut core = self.core.lock();
-        if !matches!(core.state, State::Waiting) || connection.is_dead() {
+        if !matches!(core.state, State::Waiting) || core.place.is_some() || connection.is_dead() {
             return None;
         }
-        let id = uuid::Uuid::new_v4().hyphenated().to_string();
-        core.nodes.push(Node {
+        let id = new_id();
+        core.place = Some(Place {
             id: id.clone(),
             name: None,
-            connection: Arc::clone(connection),
+            berth: Berth::new(connection),
         });
         Some(id)
     }
 
-    /// The create was answered. False if the seat was given up meanwhile: then the node is
-    /// garbage, and whoever has the answer deletes it.
+    /// The create that carried `id` was answered. False if the seat was given up meanwhile: then
+    /// the node is garbage, and whoever has the answer deletes it.
     pub(crate) fn entered(&self, id: &str, name: &str) -> bool {
         let mut core = self.core.lock();
-        core.since = Instant::now();
-        let node = core.nodes.iter_mut().find(|node| node.id == id);
-        node.map(|node| node.name = Some(name.to_owned())).is_some()
+        let name = Some(name.to_owned());
+        if let Some(place) = core.place.as_mut().filter(|place| place.id == id) {
+            place.name = name;
+            core.since = Instant::now();
+        } else if let Some(next) = core.next.as_mut().filter(|next| next.id == id) {
+            next.name = name;
+        } else {
+            return false;
+        }
+        true
     }
 
     /// The node certainly does not exist: its create was refused, or it was seen to be gone.
     pub(crate) fn strike(&self, id_or_name: &str) {
+        let is_it = |id: &str, name: &Option<String>| {
+            id == id_or_name || name.as_deref() == Some(id_or_name)
+        };
         let mut core = self.core.lock();
-        core.watched = None;
-        core.nodes
-            .retain(|node| node.id != id_or_name && node.name.as_deref() != Some(id_or_name));
+        let next = core.next.take_if(|next| is_it(&next.id, &next.name));
+        let place = core.place.take_if(|place| is_it(&place.id, &place.name));
+        let watched = place.is_some().then(|| core.forget_place()).flatten();
+        drop(core);
+        drop((next, place, watched));
     }
 
-    /// The waiting seat leaves a dead connection behind: its nodes are garbage from now on.
-    /// Returns their ids.
+    /// The waiting seat leaves its place behind: its nodes are garbage from now on. Returns their
+    /// ids.
     pub(crate) fn start_over(&self, garbage: &Garbage) -> Vec<String> {
         let mut core = self.core.lock();
-        core.watched = None;
-        garbage.add(&self.claim.directory, core.nodes.drain(..))
+        if !matches!(core.state, State::Waiting) {
+            return Vec::new();
+        }
+        let watched = core.forget_place();
+        let ids = garbage.add(&self.claim.directory, core.take_nodes());
+        drop(core);
+        drop(watched);
+        ids
     }
 
     /// The name of the node that the seat stands or falls with, and its connection.
     pub(crate) fn own(&self) -> Option<(String, Arc<Connection>)> {
         let core = self.core.lock();
-        let node = core.nodes.last()?;
-        Some((node.name.clone()?, Arc::clone(&node.connection)))
+        let place = core.place.as_ref()?;
+        Some((place.name.clone()?, Arc::clone(place.connection())))
+    }
+
+    /// Is there a node, or may there be one?
+    pub(crate) fn has_place(&self) -> bool {
+        self.core.lock().place.is_some()
+    }
+
+    /// Where the place is, seen from `connection`.
+    pub(super) fn whereabouts(&self, connection: &Arc<Connection>) -> Whereabouts {
+        match &self.core.lock().place {
+            None => Whereabouts::Nowhere,
+            Some(place) if place.name.is_none() => Whereabouts::Unanswered(place.id.clone()),
+            Some(place) if place.is_on(connection) => Whereabouts::Here,
+            Some(_) => Whereabouts::Elsewhere,
+        }
     }
 
     /// The name of the node that was granted, also after the end of the hold.
     pub(crate) fn node(&self) -> String {
         self.core.lock().name.clone()
+    }
+
+    // ---- moving
+
+    /// The seat is about to move to `connection`: a node there enters the seat before its create
+    /// is sent. What an interrupted move has left is garbage. None if nobody wants the seat any
+    /// more, or it has no place that can move there.
+    pub(super) fn begin_move(
+        &self,
+        connection: &Arc<Connection>,
+        garbage: &Garbage,
+    ) -> Option<Move> {
+        let mut core = self.core.lock();
+        let place = core
+            .place
+            .as_ref()
+            .filter(|place| !place.is_on(connection))?;
+        let from = place.name.clone()?;
+        let id = new_id();
+        let name = node::moved_name(&from, &id)?;
+        if connection.is_dead() {
+            return None;
+        }
+        let next = Node {
+            id: id.clone(),
+            name: None,
+            connection: Arc::clone(connection),
+        };
+        garbage.add(&self.claim.directory, core.next.replace(next).into_iter());
+        Some(Move { id, name, from })
+    }
+
+    /// The old node was seen beside the new one, so that at no instant the place was empty: the
+    /// new one is the place from now on, unless a hold's lease has run out by now.
+    ///
+    /// `czxid` is that of the old node: the token, unless the seat has moved before.
+    pub(super) fn confirm(&self, begun: &Move, czxid: i64, garbage: &Garbage) -> Confirmed {
+        let mut core = self.core.lock();
+        let Some(next) = core.next.as_ref().filter(|next| next.id == begun.id) else {
+            return Confirmed::GivenUp;
+        };
+        // First, so that the reaper sees a tenant unless it has begun to close by now.
+        let mut berth = Berth::new(&next.connection);
+        if berth.connection().is_dead() {
+            return Confirmed::NoLease;
+        }
+        let now = Moment::now();
+        let state = match core.standing(now) {
+            Standing::Waiting => State::Waiting,
+            Standing::Held | Standing::Suspended => {
+                let (term, left) = berth.connection().lease(now);
+                if left.is_zero() || !berth.hold() {
+                    return Confirmed::NoLease;
+                }
+                State::Held { term }
+            }
+            Standing::Lost(_) | Standing::Released => return Confirmed::Late,
+        };
+        core.next = None;
+        let place = Place {
+            id: begun.id.clone(),
+            name: Some(begun.name.clone()),
+            berth,
+        };
+        let old = core.place.replace(place).map(Place::into_node);
+        let watched = core.watched.take();
+        if matches!(state, State::Held { .. }) {
+            core.name.clone_from(&begun.name);
+        }
+        core.state = state;
+        core.token.get_or_insert(czxid.unsigned_abs());
+        let ids = garbage.add(&self.claim.directory, old.into_iter());
+        drop(core);
+        drop(watched);
+        Confirmed::Moved(ids)
     }
 
     // ---- states
@@ -193,18 +368,16 @@ impl Seat {
         if !matches!(core.state, State::Waiting) {
             return Err(NotGranted::GivenUp);
         }
-        if !connection.move_in() {
-            return Err(NotGranted::NoLease);
-        }
-        let (term, left) = connection.lease(Moment::now());
-        if left.is_zero() {
-            connection.move_out();
-            return Err(NotGranted::NoLease);
-        }
-        core.state = State::Held {
-            connection: Arc::clone(connection),
-            term,
+        let own =
+            |place: &&mut Place| place.name.as_deref() == Some(name) && place.is_on(connection);
+        let Some(place) = core.place.as_mut().filter(own) else {
+            return Err(NotGranted::GivenUp);
         };
+        let (term, left) = connection.lease(Moment::now());
+        if left.is_zero() || !place.berth.hold() {
+            return Err(NotGranted::NoLease);
+        }
+        core.state = State::Held { term };
         core.name = name.to_owned();
         Ok(())
     }
@@ -217,20 +390,18 @@ impl Seat {
     /// What is left of the lease; zero unless held.
     pub(crate) fn valid_for(&self, now: Moment) -> Duration {
         let core = self.core.lock();
-        match (&core.state, core.standing(now)) {
-            (State::Held { connection, .. }, Standing::Held | Standing::Suspended) => {
-                connection.lease(now).1
-            }
+        match (&core.place, core.standing(now)) {
+            (Some(place), Standing::Held | Standing::Suspended) => place.connection().lease(now).1,
             _ => Duration::ZERO,
         }
     }
 
     /// The connection that the seat is held on.
     pub(crate) fn held_on(&self) -> Option<Arc<Connection>> {
-        match &self.core.lock().state {
-            State::Held { connection, .. } => Some(Arc::clone(connection)),
-            _ => None,
-        }
+        let core = self.core.lock();
+        let held = matches!(core.state, State::Held { .. });
+        let place = core.place.as_ref().filter(|_| held)?;
+        Some(Arc::clone(place.connection()))
     }
 
     /// Ends the hold or the waiting. The nodes go to the garbage list, under the seat's mutex, so
@@ -256,20 +427,18 @@ impl Seat {
             },
             Ending::Lapse => State::Lost(LossReason::LeaseExpired),
             Ending::NodeGone(_) => State::Lost(LossReason::NodeDeleted),
+            Ending::NotConfirmed(_) => State::Lost(LossReason::NotConfirmed),
             Ending::Close => match core.state {
                 State::Waiting => State::Released,
                 _ => State::Lost(LossReason::ClientClosed),
             },
         };
-        let old = std::mem::replace(&mut core.state, next);
-        let ids = garbage.add(&self.claim.directory, core.nodes.drain(..));
+        core.state = next;
+        let ids = garbage.add(&self.claim.directory, core.take_nodes());
         let watched = core.watched.take();
         drop(core);
         drop(watched);
         self.ended.raise();
-        if let State::Held { connection, .. } = old {
-            connection.move_out();
-        }
         Some((before, ids))
     }
 
@@ -278,19 +447,18 @@ impl Seat {
     /// When the own node should be watched on `connection`: none if it is, or has none.
     pub(super) fn watch_due(&self, connection: &Arc<Connection>) -> Option<Instant> {
         let core = self.core.lock();
-        let node = core.nodes.last()?;
-        let wanted = core.watched.is_none()
-            && node.name.is_some()
-            && Arc::ptr_eq(&node.connection, connection);
+        let place = core.place.as_ref()?;
+        let wanted = core.watched.is_none() && place.name.is_some() && place.is_on(connection);
         wanted.then(|| core.since + connection.timeout() / 4)
     }
 
     /// The node `name` on `connection` is being watched, if it still is the seat's.
     pub(super) fn watched(&self, name: &str, connection: &Arc<Connection>, listening: Listening) {
         let mut core = self.core.lock();
-        let own = core.nodes.last().is_some_and(|node| {
-            node.name.as_deref() == Some(name) && Arc::ptr_eq(&node.connection, connection)
-        });
+        let own = core
+            .place
+            .as_ref()
+            .is_some_and(|place| place.name.as_deref() == Some(name) && place.is_on(connection));
         let old = match own {
             true => core.watched.replace(listening),
             false => Some(listening),
@@ -314,22 +482,41 @@ impl Seat {
 
 impl Core {
     fn standing(&self, now: Moment) -> Standing {
-        match &self.state {
-            State::Waiting => Standing::Waiting,
-            State::Released => Standing::Released,
-            State::Lost(reason) => Standing::Lost(*reason),
-            State::Held { connection, term } => {
-                let (current, left) = connection.lease(now);
-                if current != *term || left.is_zero() {
-                    Standing::Lost(LossReason::LeaseExpired)
-                } else if connection.is_dead() {
-                    Standing::Suspended
-                } else {
-                    Standing::Held
+        let term = match self.state {
+            State::Waiting => return Standing::Waiting,
+            State::Released => return Standing::Released,
+            State::Lost(reason) => return Standing::Lost(reason),
+            State::Held { term } => term,
+        };
+        // A hold without a place cannot be; as a loss it would be noticed.
+        let connection = self.place.as_ref().map(Place::connection);
+        match connection.map(|connection| (connection, connection.lease(now))) {
+            Some((connection, (current, left))) if current == term && !left.is_zero() => {
+                match connection.is_dead() {
+                    true => Standing::Suspended,
+                    false => Standing::Held,
                 }
             }
+            _ => Standing::Lost(LossReason::LeaseExpired),
         }
     }
+
+    /// Every node that may exist, the place last.
+    fn take_nodes(&mut self) -> impl Iterator<Item = Node> {
+        let place = self.place.take().map(Place::into_node);
+        self.next.take().into_iter().chain(place)
+    }
+
+    /// The next place is another one: nothing that is known of the old one is true of it. Returns
+    /// what must be dropped without the mutex.
+    fn forget_place(&mut self) -> Option<Listening> {
+        self.token = None;
+        self.watched.take()
+    }
+}
+
+fn new_id() -> String {
+    uuid::Uuid::new_v4().hyphenated().to_string()
 }
 
 /// How a seat's hold or waiting ends.
@@ -341,6 +528,8 @@ pub(crate) enum Ending<'a> {
     Lapse,
     /// The node of this name, if it is still the seat's, was deleted by somebody.
     NodeGone(&'a str),
+    /// The node of this name, if it is still the seat's, was gone when the seat should move.
+    NotConfirmed(&'a str),
     /// The client is being closed.
     Close,
 }
@@ -353,9 +542,13 @@ impl Ending<'_> {
             (Ending::Release, _) => true,
             (_, State::Lost(_)) => false,
             (Ending::Lapse, State::Held { .. }) => lost,
-            (Ending::NodeGone(gone), State::Held { .. }) => gone == core.name,
+            (Ending::NodeGone(gone) | Ending::NotConfirmed(gone), State::Held { .. }) => {
+                gone == core.name
+            }
             (Ending::Close, _) => true,
-            (Ending::Lapse | Ending::NodeGone(_), State::Waiting) => false,
+            (Ending::Lapse | Ending::NodeGone(_) | Ending::NotConfirmed(_), State::Waiting) => {
+                false
+            }
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) enum Make {
     Directory,
     /// Goes with its session; the server appends the sequence.
     Contender,
+    /// Goes with its session; has the sequence of the node whose place it takes over.
+    Successor,
 }
 
 /// The way to the servers, on a thread that may block.
@@ -86,6 +88,7 @@ impl<'a> Wire<'a> {
         let mode = match make {
             Make::Directory => CreateMode::Persistent,
             Make::Contender => CreateMode::EphemeralSequential,
+            Make::Successor => CreateMode::Ephemeral,
         };
         self.write("create", full, |zk| zk.create(full, data, acl, mode))
     }

@@ -7,6 +7,7 @@ mod client;
 mod creating;
 mod holding;
 mod lock;
+mod moving;
 mod programs;
 mod reentrant;
 mod releasing;

@@ -428,25 +428,3 @@ fn an_unlock_without_a_connection_deletes_as_soon_as_there_is_one() {
     let took = wait_until("the node is gone", prompt, || children(&path).is_empty());
     println!("gone after {took:?}");
 }
-
-#[test]
-fn an_unlock_on_another_connection_than_the_holds_deletes_at_once() {
-    let proxies = [shared_proxy(), shared_proxy()];
-    let hosts = proxies.each_ref().map(FaultProxy::connect_string).join(",");
-    let client = client_of(&hosts, Duration::from_secs(60));
-    let path = fresh_path("other_connection");
-    let lock = DistributedLock::new(&client, &path).unwrap();
-    lock.lock().unwrap();
-    let hold = hold_of(&lock);
-    let own = proxies.iter().find(|proxy| proxy.requests(Op::Create) > 0);
-    let own = own.expect("one of them is in use");
-    own.refuse(true);
-    own.cut();
-    wait_until("it is back, the hold on its old connection", SOON, || {
-        client.stats().connections == 2 && hold.state() == HoldState::Suspended
-    });
-    lock.unlock().unwrap();
-    let prompt = Duration::from_secs(10);
-    let took = wait_until("the node is gone", prompt, || children(&path).is_empty());
-    println!("gone after {took:?}");
-}

@@ -1,0 +1,44 @@
+//! Creating a seat's node: the one place that decides who owns the answer.
+
+use super::Session;
+use super::call::Failure;
+use super::seat::Seat;
+use super::wire::{Make, Wire};
+use crate::node;
+
+impl Session {
+    /// Creates the node that carries `id`, which has entered the seat before. Afterwards it is
+    /// the seat's, or does not exist, or is on the garbage list.
+    pub(crate) fn create(
+        &self,
+        seat: &Seat,
+        wire: &Wire<'_>,
+        id: &str,
+        name: &str,
+        make: Make,
+    ) -> Result<(), Failure> {
+        let claim = seat.claim();
+        let path = claim.directory.child(name);
+        let made = match wire.create(&path, claim.identity.as_bytes(), make) {
+            Ok(made) => made,
+            Err(Failure::Dead) => return Err(Failure::Dead),
+            Err(failure) => {
+                seat.strike(id);
+                self.garbage.never_was(id);
+                return Err(failure);
+            }
+        };
+        if !node::carries(&made, id) {
+            // Answers have got out of step with requests: nothing here can be believed.
+            wire.connection().mixed_up();
+            return Err(Failure::Dead);
+        }
+        if seat.entered(id, &made) {
+            return Ok(());
+        }
+        // Nobody wants it any more; the node is on the garbage list without its name.
+        self.garbage.created(id, &made);
+        let _ = self.garbage.delete(wire, id);
+        Err(Failure::Cancelled)
+    }
+}

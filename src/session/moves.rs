@@ -1,0 +1,144 @@
+//! Moving seats: how a lock survives its connection. The crate cannot resume a session, but a
+//! place in a queue is its sequence alone, so a node with the same sequence, on the next session,
+//! is the same place.
+//!
+//! The new node is created first, and only then is the old one looked for, on the same
+//! connection. Both existed together if it is seen, so at no instant was the place empty: nobody
+//! else can have been granted. The other way round, the old session could expire between the two
+//! steps, and a rival be granted before the new node is there. A node that was not confirmed in
+//! this way grants nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use log::{debug, info, warn};
+
+use super::Session;
+use super::call::Failure;
+use super::connection::Connection;
+use super::garbage;
+use super::seat::{Confirmed, Ending, Seat, Whereabouts};
+use super::wire::{Make, Wire};
+use crate::error::LossReason;
+
+/// What became of moving a seat.
+#[derive(Debug, PartialEq, Eq)]
+enum Moved {
+    /// It has its place on the new session.
+    Here,
+    /// The old node was gone. Its name.
+    Gone(String),
+    /// The lease of the hold ran out first.
+    Late,
+    /// Nobody wants it any more, or its place is not one that can move.
+    Stays,
+}
+
+/// Whether a waiting seat has kept its place.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// Its node is on this connection.
+    Here,
+    /// It has to queue anew.
+    Nowhere,
+}
+
+impl Session {
+    /// Moves every hold to `connection`. To be called before anybody else can use that, so that
+    /// holds come first: what is left of their leases runs out.
+    pub(super) fn move_holds(self: &Arc<Self>, connection: &Arc<Connection>) {
+        for seat in self.seats.all() {
+            if seat.held_on().is_none() {
+                continue;
+            }
+            let (session, on) = (Arc::clone(self), Arc::clone(connection));
+            connection.run(move |wire| session.move_hold(&seat, wire, &on));
+        }
+    }
+
+    fn move_hold(self: &Arc<Self>, seat: &Arc<Seat>, wire: &Wire<'_>, on: &Arc<Connection>) {
+        match self.relocate(seat, wire, on) {
+            Ok(Moved::Here) => {
+                info!(target: "zoolock::session", "{} is held on", seat.path());
+                self.timer.set(Instant::now() + self.tick());
+                on.pulse.ring();
+            }
+            Ok(Moved::Gone(name)) => {
+                if let Some((_, ids)) = seat.end(Ending::NotConfirmed(&name), &self.garbage) {
+                    self.after_loss(seat, LossReason::NotConfirmed, &ids);
+                }
+            }
+            Ok(Moved::Late) => {
+                self.lapse();
+            }
+            Ok(Moved::Stays) | Err(Failure::Dead) => {}
+            Err(failure) => {
+                let path = seat.path();
+                warn!(target: "zoolock::session", "failed to move {path}: {failure:?}");
+            }
+        }
+    }
+
+    /// Brings a waiting seat to the wire's connection if it has a place on an earlier one.
+    pub(crate) fn settle(
+        self: &Arc<Self>,
+        seat: &Seat,
+        wire: &Wire<'_>,
+        on: &Arc<Connection>,
+    ) -> Result<Settled, Failure> {
+        match seat.whereabouts(on) {
+            Whereabouts::Nowhere => return Ok(Settled::Nowhere),
+            Whereabouts::Here => return Ok(Settled::Here),
+            Whereabouts::Unanswered(id) => {
+                match garbage::find(wire, &seat.claim().directory, &id)? {
+                    Some(name) => seat.entered(&id, &name),
+                    None => return Ok(Settled::Nowhere),
+                };
+            }
+            Whereabouts::Elsewhere => {}
+        }
+        match self.relocate(seat, wire, on)? {
+            Moved::Here => Ok(Settled::Here),
+            Moved::Gone(_) | Moved::Late | Moved::Stays => Ok(Settled::Nowhere),
+        }
+    }
+
+    fn relocate(
+        self: &Arc<Self>,
+        seat: &Seat,
+        wire: &Wire<'_>,
+        on: &Arc<Connection>,
+    ) -> Result<Moved, Failure> {
+        let Some(begun) = seat.begin_move(on, &self.garbage) else {
+            return Ok(Moved::Stays);
+        };
+        // Never with the directory: where that is missing the old node is gone, too.
+        match self.create(seat, wire, &begun.id, &begun.name, Make::Successor) {
+            Ok(()) => {}
+            Err(Failure::Cancelled) => return Ok(Moved::Stays),
+            Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from)),
+            Err(failure) => return Err(failure),
+        }
+        let old = seat.claim().directory.child(&begun.from);
+        let czxid = match wire.data(&old, false) {
+            Ok((_, stat)) => stat.czxid,
+            Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from)),
+            Err(failure) => return Err(failure),
+        };
+        match seat.confirm(&begun, czxid, &self.garbage) {
+            Confirmed::Moved(left_behind) => {
+                self.counters.seats_moved.fetch_add(1, Ordering::Relaxed);
+                debug!(target: "zoolock::session", "{old} has moved to {}", begun.name);
+                for id in left_behind {
+                    // A failure is a retry later.
+                    let _ = self.garbage.delete(wire, &id);
+                }
+                Ok(Moved::Here)
+            }
+            Confirmed::Late => Ok(Moved::Late),
+            Confirmed::GivenUp => Ok(Moved::Stays),
+            Confirmed::NoLease => Err(Failure::Dead),
+        }
+    }
+}
