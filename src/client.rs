@@ -89,6 +89,7 @@ impl Client {
             auth: Vec::new(),
             acl: Acl::open(),
             identity: None,
+            most_requests: MOST_REQUESTS,
         }
     }
 
@@ -182,6 +183,7 @@ pub struct ClientBuilder {
     auth: Vec<(String, Secret)>,
     acl: Acl,
     identity: Option<String>,
+    most_requests: u64,
 }
 
 impl ClientBuilder {
@@ -244,7 +246,7 @@ impl ClientBuilder {
             connect_timeout,
             auth: self.auth,
             acl: Config::acl(&self.acl),
-            most_requests: MOST_REQUESTS,
+            most_requests: self.most_requests,
         })?;
         let handle = Arc::new(Handle { session, identity });
         Ok(Client { handle })
@@ -306,4 +308,44 @@ fn host() -> String {
     let name = name.map(|name| name.trim().to_owned());
     name.filter(|name| !name.is_empty())
         .unwrap_or_else(|| "localhost".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::DistributedLock;
+    use crate::locker::Lock;
+    use zoolock_test_support::{connect_string, fresh_path, wait_until};
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_connection_whose_request_numbers_run_out_is_replaced_and_nobody_notices() {
+        let mut builder = Client::builder(&connect_string());
+        builder.most_requests = 300;
+        let client = builder.connect().expect("connect");
+        let path = fresh_path("worn-out");
+        let held = DistributedLock::new(&client, &path).expect("a path");
+        held.lock().expect("held");
+        let holds = held.holds();
+        let token = holds[0].fencing_token().expect("a token");
+        let waiting = DistributedLock::new(&client, &path).expect("a path");
+        let waiter = std::thread::spawn(move || waiting.lock());
+        let busy = DistributedLock::new(&client, fresh_path("busy")).expect("a path");
+        wait_until("the third replacement", SOON, || {
+            busy.lock().expect("locked");
+            assert!(holds[0].is_held(), "{:?}", holds[0]);
+            busy.unlock().expect("unlocked");
+            client.stats().connections >= 4
+        });
+        wait_until("moved", SOON, || {
+            holds[0].state() == crate::HoldState::Held && client.stats().handles == 1
+        });
+        println!("{:?}, {:?}", client.stats(), holds[0]);
+        assert_eq!(holds[0].fencing_token().expect("a token"), token);
+        assert!(!waiter.is_finished(), "entered a held lock");
+        held.unlock().expect("unlocked");
+        waiter.join().expect("no panic").expect("granted");
+        assert_eq!(client.stats().seats_lost, 0);
+    }
 }

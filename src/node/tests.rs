@@ -582,3 +582,27 @@ fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
         }
     }
 }
+
+#[test]
+fn a_place_moves_under_a_new_id_with_the_same_sequence() {
+    for (name, moved) in [
+        (
+            format!("_c_{LOW}-lock-0000000007"),
+            Some(format!("_c_{HIGH}-lock-0000000007")),
+        ),
+        (
+            format!("_c_{LOW}-__READ__2147483646"),
+            Some(format!("_c_{HIGH}-__READ__2147483646")),
+        ),
+        // The sequence alone does not tell these places.
+        (format!("_c_{LOW}-lock-2147483647"), None),
+        (format!("_c_{LOW}-lock--2147483648"), None),
+        (format!("_c_{LOW}-lock--000000001"), None),
+        // Not ours.
+        ("lock-0000000007".to_owned(), None),
+        (format!("{LOW}-lock-0000000007"), None),
+        (String::new(), None),
+    ] {
+        assert_eq!(moved_name(&name, HIGH), moved, "{name}");
+    }
+}

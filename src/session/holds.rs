@@ -48,7 +48,7 @@ impl Session {
     pub(super) fn end_all_seats(&self) {
         for seat in self.seats.close() {
             if let Some((Standing::Held | Standing::Suspended, _)) =
-                seat.end(Ending::Close, &self.garbage)
+                seat.end(Ending::Close, Moment::now(), &self.garbage)
             {
                 self.count_loss(&seat, LossReason::ClientClosed);
             }
@@ -106,7 +106,7 @@ impl Session {
     /// has no answer by then is deleted in the background. Lost if the hold was lost before.
     pub(crate) fn release(self: &Arc<Self>, seat: &Arc<Seat>) -> Result<()> {
         let connection = seat.held_on();
-        let Some((before, ids)) = seat.end(Ending::Release, &self.garbage) else {
+        let Some((before, ids)) = seat.end(Ending::Release, Moment::now(), &self.garbage) else {
             return Ok(());
         };
         self.seats.remove(seat);
@@ -168,7 +168,7 @@ impl Session {
 
     /// Gives up waiting: the seat's nodes are deleted in the background.
     pub(crate) fn give_up(self: &Arc<Self>, seat: &Arc<Seat>) {
-        if let Some((_, ids)) = seat.end(Ending::Release, &self.garbage) {
+        if let Some((_, ids)) = seat.end(Ending::Release, Moment::now(), &self.garbage) {
             self.delete_later(&ids);
         }
         self.seats.remove(seat);
@@ -226,11 +226,15 @@ impl Session {
 impl Session {
     /// Marks every hold lost whose lease has run out. Returns how long the next one runs, if
     /// anything is still held.
-    pub(super) fn lapse(self: &Arc<Self>) -> Option<Duration> {
-        let (now, seats) = (Moment::now(), self.seats.all());
+    pub(super) fn lapse(self: &Arc<Self>, now: Moment) -> Option<Duration> {
+        let seats = self.seats.all();
         let over = |seat: &&Arc<Seat>| matches!(seat.standing(now), Standing::Lost(_));
-        let ends =
-            |seat: &Arc<Seat>| Some((Arc::clone(seat), seat.end(Ending::Lapse, &self.garbage)?));
+        let ends = |seat: &Arc<Seat>| {
+            Some((
+                Arc::clone(seat),
+                seat.end(Ending::Lapse, now, &self.garbage)?,
+            ))
+        };
         // All are announced before any is written to the log, which may take its time.
         let lost: Vec<_> = seats.iter().filter(over).filter_map(ends).collect();
         for (seat, (_, ids)) in lost {
@@ -310,7 +314,7 @@ impl Session {
     /// The seat's own node is gone though nobody here deleted it. A hold is lost; a waiter looks
     /// for itself.
     pub(super) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
-        if let Some((_, ids)) = seat.end(Ending::NodeGone(name), &self.garbage) {
+        if let Some((_, ids)) = seat.end(Ending::NodeGone(name), Moment::now(), &self.garbage) {
             self.after_loss(seat, LossReason::NodeDeleted, &ids);
         }
         let _ = seat.wake().0.try_send(0);

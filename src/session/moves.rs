@@ -20,6 +20,7 @@ use super::connection::Connection;
 use super::garbage;
 use super::seat::{Confirmed, Ending, Seat, Whereabouts};
 use super::wire::{Make, Wire};
+use crate::clock::Moment;
 use crate::error::LossReason;
 
 /// What became of moving a seat.
@@ -65,12 +66,14 @@ impl Session {
                 on.pulse.ring();
             }
             Ok(Moved::Gone(name)) => {
-                if let Some((_, ids)) = seat.end(Ending::NotConfirmed(&name), &self.garbage) {
+                if let Some((_, ids)) =
+                    seat.end(Ending::NotConfirmed(&name), Moment::now(), &self.garbage)
+                {
                     self.after_loss(seat, LossReason::NotConfirmed, &ids);
                 }
             }
             Ok(Moved::Late) => {
-                self.lapse();
+                self.lapse(Moment::now());
             }
             Ok(Moved::Stays) | Err(Failure::Dead) => {}
             Err(failure) => {
@@ -126,7 +129,7 @@ impl Session {
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from)),
             Err(failure) => return Err(failure),
         };
-        match seat.confirm(&begun, czxid, &self.garbage) {
+        match seat.confirm(&begun, czxid, Moment::now(), &self.garbage) {
             Confirmed::Moved(left_behind) => {
                 self.counters.seats_moved.fetch_add(1, Ordering::Relaxed);
                 debug!(target: "zoolock::session", "{old} has moved to {}", begun.name);
@@ -142,3 +145,6 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

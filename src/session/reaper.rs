@@ -12,6 +12,7 @@ use zookeeper::ZooKeeper;
 
 use super::Session;
 use super::connection::Connection;
+use crate::clock::Moment;
 
 /// The first pause between two tries to close, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
@@ -42,7 +43,7 @@ fn await_vacancy(session: &Arc<Session>, connection: &Connection, died: Instant)
         select_biased! {
             recv(tenancy.vacated()) -> _ => {}
             recv(at(end)) -> _ => {
-                session.lapse();
+                session.lapse(Moment::now());
             }
         }
     }

@@ -318,7 +318,13 @@ impl Seat {
     /// new one is the place from now on, unless a hold's lease has run out by now.
     ///
     /// `czxid` is that of the old node: the token, unless the seat has moved before.
-    pub(super) fn confirm(&self, begun: &Move, czxid: i64, garbage: &Garbage) -> Confirmed {
+    pub(super) fn confirm(
+        &self,
+        begun: &Move,
+        czxid: i64,
+        now: Moment,
+        garbage: &Garbage,
+    ) -> Confirmed {
         let mut core = self.core.lock();
         let Some(next) = core.next.as_ref().filter(|next| next.id == begun.id) else {
             return Confirmed::GivenUp;
@@ -328,7 +334,6 @@ impl Seat {
         if berth.connection().is_dead() {
             return Confirmed::NoLease;
         }
-        let now = Moment::now();
         let state = match core.standing(now) {
             Standing::Waiting => State::Waiting,
             Standing::Held | Standing::Suspended => {
@@ -412,10 +417,11 @@ impl Seat {
     pub(super) fn end(
         &self,
         how: Ending<'_>,
+        now: Moment,
         garbage: &Garbage,
     ) -> Option<(Standing, Vec<String>)> {
         let mut core = self.core.lock();
-        let before = core.standing(Moment::now());
+        let before = core.standing(now);
         if !how.applies(&core, before) {
             return None;
         }

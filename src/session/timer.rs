@@ -19,7 +19,7 @@ pub(super) fn run(session: &Arc<Session>) {
         // Once: a machine that is always late must not excuse a silent server.
         excused = !excused && now.saturating_duration_since(planned) > STALL;
         let mut next = now + session.timeout();
-        if let Some(left) = session.lapse() {
+        if let Some(left) = session.lapse(Moment::now()) {
             next = next.min(now + session.tick().min(left));
         }
         match session.live() {

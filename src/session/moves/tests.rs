@@ -1,0 +1,171 @@
+//! Moves and losses by clocks that the test moves.
+
+use std::time::{Duration, SystemTime};
+
+use crossbeam_channel::TryRecvError;
+use zoolock_test_support::{connect_string, fresh_path};
+
+use super::*;
+use crate::client::Client;
+use crate::node::{Kind, new_name_prefix};
+use crate::path::LockPath;
+use crate::session::{Claim, Standing};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const EXPIRED: Standing = Standing::Lost(LossReason::LeaseExpired);
+
+/// A client, its connection, and a seat that it holds on it.
+struct Holder {
+    client: Client,
+    connection: Arc<Connection>,
+    seat: Arc<Seat>,
+}
+
+fn client() -> (Client, Arc<Connection>) {
+    let client = Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect");
+    let connection = client.session().live().expect("a connection");
+    (client, connection)
+}
+
+impl Holder {
+    /// Without a node on the server: what is tested does not ask it.
+    fn new() -> Holder {
+        let (client, connection) = client();
+        let seat = client.session().seat(Claim {
+            directory: LockPath::parse(&fresh_path("clocks")).expect("a path"),
+            kind: Kind::Exclusive,
+            owner: None,
+            identity: client.identity(),
+        });
+        let seat = seat.expect("a seat");
+        let id = seat.enter(&connection).expect("an id");
+        let name = new_name_prefix(&id, Kind::Exclusive) + "0000000007";
+        assert!(seat.entered(&id, &name), "its place");
+        seat.grant(&connection, &name).expect("granted");
+        Holder {
+            client,
+            connection,
+            seat,
+        }
+    }
+}
+
+/// What the clocks say after the machine was suspended: only the system clock has gone on.
+fn after_suspension(slept: Duration) -> Moment {
+    let now = Moment::now();
+    let system = now.system + slept;
+    Moment { system, ..now }
+}
+
+#[test]
+fn a_machine_that_was_suspended_past_the_lease_finds_its_holds_lost() {
+    let holder = Holder::new();
+    let (session, seat) = (holder.client.session(), &holder.seat);
+    let timeout = holder.connection.timeout();
+    let woken = after_suspension(timeout / 2);
+    assert_eq!(seat.standing(woken), Standing::Held, "half a lease is left");
+    let woken = after_suspension(timeout);
+    assert_eq!(seat.standing(woken), EXPIRED, "before anything noticed");
+    assert_eq!(seat.valid_for(woken), Duration::ZERO);
+    assert_eq!(seat.ended().try_recv(), Err(TryRecvError::Empty));
+    session.lapse(woken);
+    println!("{:?} after {timeout:?}", seat.standing(Moment::now()));
+    assert_eq!(seat.standing(Moment::now()), EXPIRED, "it stays lost");
+    assert_eq!(
+        seat.ended().try_recv(),
+        Err(TryRecvError::Disconnected),
+        "announced"
+    );
+    let released = session.release(seat);
+    assert!(
+        released.is_err_and(|error| error.is_lost()),
+        "unlock says so"
+    );
+}
+
+#[test]
+fn a_system_clock_that_was_set_back_loses_nothing_and_proves_nothing() {
+    let holder = Holder::new();
+    let now = Moment::now();
+    let set_back = Moment {
+        system: SystemTime::UNIX_EPOCH,
+        ..now
+    };
+    assert_eq!(holder.seat.standing(set_back), Standing::Held);
+    let later = Moment {
+        monotonic: now.monotonic + HOUR,
+        ..set_back
+    };
+    assert_eq!(holder.seat.standing(later), EXPIRED);
+}
+
+/// Between the look at the old node and the confirmation.
+#[test]
+fn a_move_that_is_confirmed_after_the_leases_end_is_a_loss_whatever_was_seen() {
+    for (slept, late) in [(Duration::ZERO, false), (HOUR, true)] {
+        let (holder, (_other, target)) = (Holder::new(), client());
+        let (session, seat) = (holder.client.session(), &holder.seat);
+        let begun = seat.begin_move(&target, session.garbage()).expect("begun");
+        assert!(seat.entered(&begun.id, &begun.name));
+        let confirmed = seat.confirm(&begun, 7, after_suspension(slept), session.garbage());
+        println!("slept {slept:?}: {confirmed:?}");
+        assert_eq!(matches!(confirmed, Confirmed::Late), late);
+        let on_target = seat.held_on().is_some_and(|on| Arc::ptr_eq(&on, &target));
+        assert_eq!(on_target, !late, "where it is held");
+    }
+}
+
+#[test]
+fn a_move_to_a_connection_that_is_dead_by_then_is_none() {
+    let (holder, (_other, target)) = (Holder::new(), client());
+    let (session, seat) = (holder.client.session(), &holder.seat);
+    let begun = seat.begin_move(&target, session.garbage()).expect("begun");
+    assert!(seat.entered(&begun.id, &begun.name));
+    target.mixed_up();
+    let confirmed = seat.confirm(&begun, 7, Moment::now(), session.garbage());
+    assert!(matches!(confirmed, Confirmed::NoLease), "{confirmed:?}");
+    assert_eq!(seat.standing(Moment::now()), Standing::Held, "where it was");
+    assert!(
+        seat.begin_move(&target, session.garbage()).is_none(),
+        "nor begun there"
+    );
+    let again = seat.confirm(&begun, 7, Moment::now(), session.garbage());
+    assert!(matches!(again, Confirmed::NoLease), "{again:?}");
+}
+
+#[test]
+fn a_move_that_another_one_has_replaced_confirms_nothing() {
+    let (holder, (_one, first), (_two, second)) = (Holder::new(), client(), client());
+    let (session, seat) = (holder.client.session(), &holder.seat);
+    let interrupted = seat.begin_move(&first, session.garbage()).expect("begun");
+    let begun = seat
+        .begin_move(&second, session.garbage())
+        .expect("begun again");
+    assert_eq!(session.garbage().len(), 1, "the interrupted move's node");
+    let late = seat.confirm(&interrupted, 7, Moment::now(), session.garbage());
+    assert!(matches!(late, Confirmed::GivenUp), "{late:?}");
+    let confirmed = seat.confirm(&begun, 7, Moment::now(), session.garbage());
+    assert!(matches!(confirmed, Confirmed::Moved(_)), "{confirmed:?}");
+}
+
+#[test]
+fn a_seat_that_was_released_meanwhile_does_not_move() {
+    let (holder, (_other, target)) = (Holder::new(), client());
+    let (session, seat) = (holder.client.session(), &holder.seat);
+    let begun = seat.begin_move(&target, session.garbage()).expect("begun");
+    let now = Moment::now();
+    let ended = seat.end(Ending::Release, now, session.garbage());
+    let (_, ids) = ended.expect("released");
+    assert_eq!(
+        (ids.len(), ids.first()),
+        (2, Some(&begun.id)),
+        "both nodes are garbage"
+    );
+    assert!(
+        !seat.entered(&begun.id, &begun.name),
+        "whoever has the answer deletes it"
+    );
+    let confirmed = seat.confirm(&begun, 7, now, session.garbage());
+    assert!(matches!(confirmed, Confirmed::GivenUp), "{confirmed:?}");
+    assert!(seat.begin_move(&target, session.garbage()).is_none());
+}
