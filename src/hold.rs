@@ -18,7 +18,8 @@ use crate::session::{Seat, Session, Standing, Until};
 pub enum HoldState {
     /// Held, on a live connection.
     Held,
-    /// The connection is dead, but the lease runs: still held, by nobody else.
+    /// The connection is dead, but the lease runs: still held, by nobody else. The hold moves to
+    /// the next connection if that comes in time.
     Suspended,
     /// Lost: somebody else may hold the lock. It stays lost.
     Lost(LossReason),
@@ -100,8 +101,9 @@ impl Hold {
     /// resource that refuses tokens lower than the highest it has seen is safe from a holder that
     /// was paused past the end of its lease.
     ///
-    /// It is the `czxid`, the id of the transaction that made the hold's node. The first call
-    /// asks the server and blocks for at most a third of the session timeout; later ones do not.
+    /// It is the `czxid`, the id of the transaction that made the hold's first node; it stays the
+    /// same when the hold moves to another session. The first call asks the server and blocks for
+    /// at most a third of the session timeout; later ones do not.
     ///
     /// # Errors
     /// [`Error::Lost`] or [`Error::NotHeld`] when the hold is over before the token was known,
@@ -140,7 +142,8 @@ impl Hold {
         self.seat.path()
     }
 
-    /// The name of the node that stands for the hold, in the lock's directory.
+    /// The name of the node that stands for the hold, in the lock's directory. It changes when the
+    /// hold moves to the next session; its sequence, the last ten digits, does not.
     #[must_use]
     pub fn node(&self) -> String {
         self.seat.node()

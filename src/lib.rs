@@ -92,13 +92,18 @@
 //! ```text
 //!        connection breaks             lease ends
 //! Held -------------------> Suspended ------------> Lost
-//!   |                           |
+//!   |  <------------------      |
+//!   |    moved to the next      |
+//!   |         session           |
 //!   '--------- unlock ----------'-----------------> Released
 //! ```
 //!
 //! - *Suspended* is still held, by nobody else. [`Hold::valid_for`] is what is left of the lease: at
 //!   a break between about half and the whole of the session timeout, and down to a quarter of it
-//!   when the network fell silent and that had to be noticed first.
+//!   when the network fell silent and that had to be noticed first. The client connects again
+//!   meanwhile and moves the hold to its next session, usually within milliseconds: a new node with
+//!   the same sequence takes the place of the old one, which must still be there. Then the hold is
+//!   *Held* again, with the same [token](Hold::fencing_token).
 //! - *Lost* is also a hold whose node was deleted by an operator, or whose client was closed. It
 //!   stays lost. [`Hold::is_held`] is false from the very end of the lease, and [`Hold::lost`]
 //!   wakes whoever waits for it within 100 ms.
@@ -106,8 +111,9 @@
 //!   and makes the object usable again. Until then it counts as in use, because the code that lost
 //!   the lock may still be running; a reentrant lock refuses to be entered again, also with
 //!   [`Error::Lost`].
-//! - A call that waits is not ended by a broken connection. It queues again on the next one, behind
-//!   those who are there by then.
+//! - A call that waits is not ended by a broken connection. It moves to the next one in the same
+//!   way and keeps its place; if its session ended before that, after about a session timeout, it
+//!   queues again behind those who are there by then.
 //!
 //! Long work should look from time to time, or wait on [`Hold::lost`] beside what it waits for:
 //!
@@ -208,6 +214,8 @@
 //!   `maxSessionTimeout`, and a session must not be shorter than two ticks.
 //! - The clocks of different machines are never compared. Both clocks of this one are, so that a
 //!   suspended machine notices; a system clock that is set forward may cost a hold.
+//! - After 2,147,483,647 turns in one directory the sequence alone does not tell the order any more,
+//!   and a hold there ends with its connection, within its lease.
 //! - A client may have 512 KiB of node paths at a time, some thousands of locks held or waited for.
 //!
 //! # Logging

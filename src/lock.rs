@@ -21,12 +21,12 @@ use crate::two_level::TwoLevel;
 /// requests. A release wakes the next one in the queue and nobody else.
 ///
 /// # When the session dies
-/// A hold survives its connection while its certified lease runs; see
-/// [`Hold`](crate::Hold). When that ends the hold is lost: `is_held()` is false,
+/// A hold outlives its connection while its certified lease runs, and moves to the next one; see
+/// [`Hold`](crate::Hold). If none comes in time the hold is lost: `is_held()` is false,
 /// `lost()` is ready, and [`unlock`](DistributedLock::unlock) or the guard's release says
 /// [`Error::Lost`](crate::Error::Lost). Until then the object counts as in use, since the code that
-/// lost the lock may still be running. A call that waits goes on waiting, and queues again on the
-/// next connection.
+/// lost the lock may still be running. A call that waits goes on waiting and keeps its place, or
+/// queues again at the end if the next connection comes after the session's end.
 ///
 /// # Differences from `parking_lot::Mutex`
 /// It holds no data, every call can fail, and a panicking thread releases its guards as usual:

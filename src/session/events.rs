@@ -30,9 +30,10 @@ pub enum ClientState {
 pub enum ConnectionEvent {
     /// The first connection is there.
     Connected,
-    /// The connection broke. Held locks are still held while their leases run.
+    /// The connection broke. Held locks are still held while their leases run, and move to the
+    /// next connection.
     Suspended,
-    /// The next connection is there.
+    /// The next connection is there, and held locks are being moved to it.
     Reconnected,
     /// No connection came before the leases of the last one ran out.
     Lost,

@@ -47,8 +47,8 @@ pub(crate) mod core {
 
     use zoolock::crossbeam_channel::unbounded;
     use zoolock::{
-        AnyThread, Client, ClientState, DistributedLock, DistributedReentrantLock, Error, Guard,
-        Hold, HoldState, Lock, LossReason, Result, ThisThread,
+        AnyThread, Client, DistributedLock, DistributedReentrantLock, Error, Guard, Hold,
+        HoldState, Lock, LossReason, Result, ThisThread,
     };
     use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
@@ -105,6 +105,13 @@ pub(crate) mod core {
             nodes.len() == count
         });
         nodes
+    }
+
+    /// The digits of the nodes' names that say their places, in order.
+    pub(crate) fn places(nodes: &[String]) -> Vec<&str> {
+        let mut places: Vec<_> = nodes.iter().map(|node| &node[node.len() - 10..]).collect();
+        places.sort_unstable();
+        places
     }
 
     pub(crate) fn smoke<L: Exclusive>() {
@@ -298,9 +305,8 @@ pub(crate) mod core {
         });
         let before = await_nodes(&path, 2);
         proxy.cut();
-        let connected = || client.state() == ClientState::Connected;
-        wait_until("connected again", SOON, connected);
-        await_nodes(&path, 2);
+        wait_until("moved", SOON, || client.stats().seats_moved == 1);
+        assert_eq!(places(&await_nodes(&path, 2)), places(&before));
         assert!(!waiter.is_done(), "the rival still holds the lock");
         let token = hold_of(&rival).fencing_token().unwrap();
         rival.unlock().unwrap();
@@ -318,6 +324,12 @@ pub(crate) mod core {
 
         lock.lock().unwrap();
         let hold = hold_of(&lock);
+        let token = hold.fencing_token().unwrap();
+        proxy.cut();
+        wait_until("moved", SOON, || client.stats().seats_moved == 1);
+        assert_eq!(hold.state(), HoldState::Held);
+        assert_eq!(hold.fencing_token().unwrap(), token);
+
         proxy.refuse(true);
         proxy.cut();
         wait_until("suspended", SOON, || hold.state() == HoldState::Suspended);

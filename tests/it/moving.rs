@@ -5,22 +5,8 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, DistributedLock, HoldState};
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use crate::lock::core::{await_nodes, hold_of};
+use crate::lock::core::{await_nodes, hold_of, places};
 use crate::util::{SESSION, SOON, Task, children, client, client_of, shared_proxy};
-
-/// The digits that say the place.
-fn place(node: &str) -> &str {
-    &node[node.len() - 10..]
-}
-
-fn places(path: &str) -> Vec<String> {
-    let mut places: Vec<_> = children(path)
-        .iter()
-        .map(|node| place(node).to_owned())
-        .collect();
-    places.sort();
-    places
-}
 
 fn await_moved(client: &Client, seats: u64) {
     wait_until("the seats have moved", SOON, || {
@@ -55,7 +41,7 @@ fn a_hold_survives_cut_after_cut_with_its_place_and_its_token() {
             println!("round {round}: moved after {:?}: {hold:?}", begun.elapsed());
             assert_eq!(hold.state(), HoldState::Held);
             wait_until("one node", SOON, || children(&path) == [hold.node()]);
-            assert_eq!(place(&hold.node()), place(&first));
+            assert_eq!(places(&[hold.node()]), places(std::slice::from_ref(&first)));
         }
         assert_ne!(hold.node(), first);
         let token = hold.fencing_token().unwrap();
@@ -100,10 +86,13 @@ fn waiters_keep_their_places_over_a_cut() {
             waiter
         })
         .collect();
-    let before = places(&path);
+    let nodes = children(&path);
+    let before = places(&nodes);
     proxy.cut();
     await_moved(&behind_proxy, WAITERS as u64 / 2);
-    wait_until("the old nodes are gone", SOON, || places(&path) == before);
+    wait_until("the old nodes are gone", SOON, || {
+        places(&children(&path)) == before
+    });
     held.unlock().unwrap();
     for waiter in waiters {
         waiter.result("a waiter");
