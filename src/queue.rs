@@ -8,9 +8,7 @@ use log::debug;
 
 use crate::error::{Error, Result};
 use crate::node::{self, Child, Own, Standing};
-use crate::session::{
-    Claim, Connection, Failure, Grant, Make, Seat, Session, Settled, Until, Wire,
-};
+use crate::session::{Claim, Connection, Failure, Grant, Make, Seat, Session, Until, Wire};
 use crate::watch::Listening;
 
 /// How a seat's own node stands in its queue.
@@ -196,8 +194,8 @@ impl Queue<'_> {
             job.session.settle(&job.seat, wire, &on)
         })?;
         match settled {
-            Settled::Here => self.look(),
-            Settled::Nowhere => self.enter_last(),
+            true => self.look(),
+            false => self.enter_last(),
         }
     }
 

@@ -40,7 +40,6 @@ pub(crate) use config::{Config, MOST_REQUESTS, Secret};
 pub(crate) use connection::Connection;
 pub use events::{ClientState, ConnectionEvent, Stats};
 pub(crate) use holds::Grant;
-pub(crate) use moves::Settled;
 pub(crate) use seat::{Claim, Seat, Standing};
 pub(crate) use wire::{Make, Wire};
 

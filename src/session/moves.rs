@@ -36,15 +36,6 @@ enum Moved {
     Stays,
 }
 
-/// Whether a waiting seat has kept its place.
-#[derive(Debug)]
-pub(crate) enum Settled {
-    /// Its node is on this connection.
-    Here,
-    /// It has to queue anew.
-    Nowhere,
-}
-
 impl Session {
     /// Moves every hold to `connection`. To be called before anybody else can use that, so that
     /// holds come first: what is left of their leases runs out.
@@ -83,28 +74,26 @@ impl Session {
         }
     }
 
-    /// Brings a waiting seat to the wire's connection if it has a place on an earlier one.
+    /// Brings a waiting seat to the wire's connection if it has a place on an earlier one. False
+    /// if it has none any more and must queue anew.
     pub(crate) fn settle(
         self: &Arc<Self>,
         seat: &Seat,
         wire: &Wire<'_>,
         on: &Arc<Connection>,
-    ) -> Result<Settled, Failure> {
+    ) -> Result<bool, Failure> {
         match seat.whereabouts(on) {
-            Whereabouts::Nowhere => return Ok(Settled::Nowhere),
-            Whereabouts::Here => return Ok(Settled::Here),
+            Whereabouts::Nowhere => return Ok(false),
+            Whereabouts::Here => return Ok(true),
             Whereabouts::Unanswered(id) => {
                 match garbage::find(wire, &seat.claim().directory, &id)? {
                     Some(name) => seat.entered(&id, &name),
-                    None => return Ok(Settled::Nowhere),
+                    None => return Ok(false),
                 };
             }
             Whereabouts::Elsewhere => {}
         }
-        match self.relocate(seat, wire, on)? {
-            Moved::Here => Ok(Settled::Here),
-            Moved::Gone(_) | Moved::Late | Moved::Stays => Ok(Settled::Nowhere),
-        }
+        Ok(self.relocate(seat, wire, on)? == Moved::Here)
     }
 
     fn relocate(

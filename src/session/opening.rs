@@ -18,7 +18,8 @@ use super::workers::spawn;
 use crate::hosts::Host;
 
 /// The bounds of the pause between rounds; it is drawn from the whole range below ("full
-/// jitter"), so that the clients of a restarted server do not come back in step.
+/// jitter"), so that the clients of a restarted server do not come back in step. Never longer than
+/// a tenth of the session timeout: leases run out meanwhile.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// How long a refusal of credentials may come behind the news that the connection is dead.
 const REFUSAL: Duration = Duration::from_millis(100);
@@ -103,7 +104,8 @@ impl Opener {
         let mut pause = Duration::ZERO;
         if self.failures > 0 {
             let most = PAUSE.0 * 2_u32.saturating_pow(self.failures);
-            let jittered = random_below(most.min(PAUSE.1).as_nanos()) as u64;
+            let most = most.min(PAUSE.1).min(session.timeout() / 10);
+            let jittered = random_below(most.as_nanos()) as u64;
             pause = PAUSE.0 + Duration::from_nanos(jittered);
         }
         if session.open_handles() >= MANY {

@@ -5,8 +5,10 @@
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
 //! - [`Probe`]: a small blocking client with wire code of its own, to look at what is really
 //!   on the server.
+//! - [`Ensemble`]: several servers that elect a leader, of which each can be stopped, killed,
+//!   paused and cut off from the others.
 //! - [`FaultProxy`]: a TCP proxy that understands ZooKeeper frames and can cut, silence, delay,
-//!   drop and hold them.
+//!   drop and hold them, and end the sessions that were opened through it.
 //! - [`wait_until`]: waits for a condition with a deadline.
 //!
 //! # Examples
@@ -27,6 +29,7 @@
 //! # }
 //! ```
 
+mod ensemble;
 mod port;
 mod probe;
 mod proxy;
@@ -34,6 +37,7 @@ mod server;
 mod shared;
 mod wait;
 
+pub use ensemble::{Ensemble, EnsembleBuilder};
 pub use probe::{OPEN_ACL, Probe, Stat, error_code};
 pub use proxy::{Direction, FaultProxy, Hold, Op, Rule, RuleBuilder, Then};
 pub use server::{Server, ServerBuilder};

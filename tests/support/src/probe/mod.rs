@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use error::error_code;
-use session::{Session, op};
+pub(crate) use session::{Grant, Session};
+use session::{PATIENCE, op};
 use wire::{Reader, Writer};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -98,7 +99,17 @@ impl Probe {
     ///
     /// As [`connect`](Self::connect).
     pub fn connect_for(address: impl ToSocketAddrs, timeout: Duration) -> io::Result<Self> {
-        let session = Session::connect(address, timeout)?;
+        Self::connect_within(address, timeout, PATIENCE)
+    }
+
+    /// [`connect_for`](Self::connect_for) that waits no longer than `patience` for each answer,
+    /// also to what is asked later.
+    pub(crate) fn connect_within(
+        address: impl ToSocketAddrs,
+        timeout: Duration,
+        patience: Duration,
+    ) -> io::Result<Self> {
+        let session = Session::connect(address, timeout, patience)?;
         Ok(Self {
             session: Mutex::new(session),
         })

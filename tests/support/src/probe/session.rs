@@ -1,13 +1,15 @@
 //! One connection with one session: handshake, then one request at a time.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use super::error::server_error;
 use super::wire::{Reader, Writer};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take unless somebody says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+const PASSWORD: usize = 16;
 const LONGEST_FRAME: i32 = 64 << 20;
 
 pub(crate) mod op {
@@ -25,6 +27,32 @@ pub(crate) mod op {
 const PING_ID: i32 = -2;
 const AUTH_ID: i32 = -4;
 
+/// What a server answers to a handshake.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grant {
+    pub(crate) id: i64,
+    timeout: Duration,
+    password: [u8; PASSWORD],
+}
+
+impl Grant {
+    /// Takes the answer apart; `None` when it grants no session, since it has expired.
+    pub(crate) fn read(answer: &[u8]) -> io::Result<Option<Self>> {
+        let mut answer = Reader::new(answer);
+        let _protocol = answer.int()?;
+        let timeout = Duration::from_millis(answer.int()?.max(0) as u64);
+        let id = answer.long()?;
+        let password = answer.buffer()?.try_into();
+        let password = password.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+        let grant = Self {
+            id,
+            timeout,
+            password,
+        };
+        Ok(Some(grant).filter(|grant| grant.id != 0))
+    }
+}
+
 /// A connected session. After an error of the connection every call fails.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -36,27 +64,45 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn connect(address: impl ToSocketAddrs, timeout: Duration) -> io::Result<Self> {
-        let mut stream = dial(address)?;
+    /// Opens a session; no answer may take longer than `patience`.
+    pub(crate) fn connect(
+        address: impl ToSocketAddrs,
+        timeout: Duration,
+        patience: Duration,
+    ) -> io::Result<Self> {
+        let stream = dial(address, patience)?;
+        let session = Self::shake_hands(stream, 0, timeout, &[0; PASSWORD])?;
+        session.ok_or_else(|| io::Error::other("the server grants no session"))
+    }
+
+    /// Takes a session over; `None` when the server says that it has ended.
+    pub(crate) fn resume(address: SocketAddr, grant: &Grant) -> io::Result<Option<Self>> {
+        let stream = dial(address, PATIENCE)?;
+        Self::shake_hands(stream, grant.id, grant.timeout, &grant.password)
+    }
+
+    fn shake_hands(
+        mut stream: TcpStream,
+        id: i64,
+        timeout: Duration,
+        password: &[u8],
+    ) -> io::Result<Option<Self>> {
         let request = Writer::default()
             .int(0)
             .long(0)
             .int(timeout.as_millis().try_into().unwrap_or(i32::MAX))
-            .long(0)
-            .buffer(&[0; 16])
+            .long(id)
+            .buffer(password)
             .bool(false);
         stream.write_all(&request.frame())?;
-        let answer = read_frame(&mut stream)?;
-        let mut answer = Reader::new(&answer);
-        let _protocol = answer.int()?;
-        let negotiated = answer.int()?.max(0) as u64;
-        Ok(Self {
+        let grant = Grant::read(&read_frame(&mut stream)?)?;
+        Ok(grant.map(|grant| Self {
             stream,
-            id: answer.long()?,
-            timeout: Duration::from_millis(negotiated),
+            id: grant.id,
+            timeout: grant.timeout,
             next_request: 1,
             ended: false,
-        })
+        }))
     }
 
     pub(crate) fn id(&self) -> i64 {
@@ -122,18 +168,18 @@ impl Drop for Session {
     }
 }
 
-fn dial(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
+fn dial(address: impl ToSocketAddrs, patience: Duration) -> io::Result<TcpStream> {
     let mut result = Err(io::Error::other("the address names no host"));
     for address in address.to_socket_addrs()? {
-        result = TcpStream::connect_timeout(&address, TIMEOUT);
+        result = TcpStream::connect_timeout(&address, patience);
         if result.is_ok() {
             break;
         }
     }
     let stream = result?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     Ok(stream)
 }
 

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::frame::{Answer, Request};
+use super::frame::{Answer, Protocol, Request, granted};
 use super::link::{Link, Pending, Way};
 use super::op::Op;
 use super::rule::{Action, Side, Then, Trigger};
+use crate::probe::Grant;
 
 const LOG_LINES: usize = 500;
 /// Stands for the id of the handshake, which has none. Clients count up from 1.
@@ -50,6 +51,7 @@ pub(crate) enum Verdict {
 
 #[derive(Debug)]
 pub(crate) struct Control {
+    pub(crate) protocol: Protocol,
     started: Instant,
     to_server: Lane,
     to_client: Lane,
@@ -64,13 +66,15 @@ struct Books {
     links: Vec<Weak<Link>>,
     triggers: Vec<Arc<Trigger>>,
     requests: HashMap<Op, u64>,
+    sessions: HashMap<i64, Grant>,
     events: u64,
     log: VecDeque<String>,
 }
 
 impl Control {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(protocol: Protocol) -> Self {
         Self {
+            protocol,
             started: Instant::now(),
             to_server: Lane::default(),
             to_client: Lane::default(),
@@ -126,6 +130,22 @@ impl Control {
 
     pub(crate) fn log(&self) -> Vec<String> {
         self.books().log.iter().cloned().collect()
+    }
+
+    /// The sessions granted through this proxy that no client has closed through it.
+    pub(crate) fn sessions(&self) -> Vec<Grant> {
+        self.books().sessions.values().copied().collect()
+    }
+
+    pub(crate) fn forget_session(&self, id: i64) {
+        self.books().sessions.remove(&id);
+    }
+
+    fn learn_session(&self, link: &Link, frame: &[u8]) {
+        if let Some(grant) = granted(frame) {
+            let _ = link.session().set(grant);
+            self.books().sessions.insert(grant.id, grant);
+        }
     }
 
     pub(crate) fn note(&self, text: &str) {
@@ -193,6 +213,7 @@ impl Control {
     /// Decides on a frame of a server; its first one answers the handshake.
     pub(crate) fn judge_answer(&self, link: &Link, frame: &[u8], first: bool) -> Verdict {
         if first {
+            self.learn_session(link, frame);
             return self.judge_answer_to(link, HANDSHAKE_ID, 0);
         }
         match Answer::parse(frame) {
@@ -206,6 +227,9 @@ impl Control {
         let Some(request) = link.answered(id) else {
             return Verdict::Pass;
         };
+        if let (Op::CloseSession, Some(session)) = (request.op, link.session().get()) {
+            self.forget_session(session.id);
+        }
         let verdict = request.trigger.as_ref().map_or(Verdict::Pass, fire);
         let mut text = describe(link, '<', request.op, &request.path, &verdict);
         if error != 0 {

@@ -1,13 +1,28 @@
-//! Cuts a TCP stream into ZooKeeper frames and reads the little that rules need of them.
+//! Cuts a TCP stream into ZooKeeper frames and reads the little that the proxy needs of them.
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use super::link::Way;
 use super::op::Op;
+use crate::probe::Grant;
 
 const PREFIX: usize = 4;
 /// Far above what ZooKeeper accepts, far below what four letters read as a length.
 const LONGEST: i32 = 64 << 20;
 const EVENT_ID: i32 = -1;
+/// Far above the few addresses a member of an ensemble has.
+const LONGEST_INTRODUCTION: i32 = 1 << 16;
+
+/// What is spoken on the connections of a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Clients and servers: frames, or four-letter words.
+    Client,
+    /// Followers and their leader: just bytes here.
+    Quorum,
+    /// Members of an ensemble that vote: an introduction by the one who connects, then bytes.
+    Election,
+}
 
 /// What comes out of a [`Source`].
 #[derive(Debug)]
@@ -22,32 +37,73 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Source<R> {
     stream: BufReader<R>,
-    raw: bool,
+    mode: Mode,
+}
+
+/// How to cut what comes next.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    Frame,
+    Introduction,
+    Raw,
 }
 
 impl<R: Read> Source<R> {
-    pub(crate) fn new(stream: R) -> Self {
-        Self {
-            stream: BufReader::new(stream),
-            raw: false,
-        }
+    pub(crate) fn new(stream: R, protocol: Protocol, way: Way) -> Self {
+        let mode = match (protocol, way) {
+            (Protocol::Client, _) => Mode::Frame,
+            (Protocol::Election, Way::ToServer) => Mode::Introduction,
+            (Protocol::Election | Protocol::Quorum, _) => Mode::Raw,
+        };
+        let stream = BufReader::new(stream);
+        Self { stream, mode }
     }
 
     /// The next piece; an error at the end of the stream, also in the middle of a frame.
     pub(crate) fn next(&mut self) -> io::Result<Piece> {
-        if self.raw {
-            return self.next_raw();
+        match self.mode {
+            Mode::Frame => self.next_frame(),
+            Mode::Introduction => self.introduction(),
+            Mode::Raw => self.next_raw(),
         }
+    }
+
+    fn next_frame(&mut self) -> io::Result<Piece> {
         let mut frame = vec![0; PREFIX];
         self.stream.read_exact(&mut frame)?;
         let length = int(&frame, 0).unwrap_or_default();
         if !(0..=LONGEST).contains(&length) {
-            self.raw = true;
+            self.mode = Mode::Raw;
             return Ok(Piece::Raw(frame));
         }
         frame.resize(PREFIX + length as usize, 0);
         self.stream.read_exact(&mut frame[PREFIX..])?;
         Ok(Piece::Frame(frame))
+    }
+
+    /// The number of the member that connects, without the address it adds since 3.5. The other
+    /// member would connect back to that address, past all proxies; without it, it uses the one
+    /// in its configuration, as it did before 3.5.
+    fn introduction(&mut self) -> io::Result<Piece> {
+        self.mode = Mode::Raw;
+        let first = self.array()?;
+        if i64::from_be_bytes(first) >= 0 {
+            return Ok(Piece::Raw(first.to_vec()));
+        }
+        // That was the version, which is negative so that it is told from a member's number.
+        let member: [u8; 8] = self.array()?;
+        let length = i32::from_be_bytes(self.array()?);
+        if !(0..=LONGEST_INTRODUCTION).contains(&length) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.stream.read_exact(&mut vec![0; length as usize])?;
+        Ok(Piece::Raw(member.to_vec()))
+    }
+
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut array = [0; N];
+        self.stream.read_exact(&mut array)?;
+        Ok(array)
     }
 
     fn next_raw(&mut self) -> io::Result<Piece> {
@@ -99,6 +155,11 @@ impl Answer {
         }
         Some(Self::To { id, error })
     }
+}
+
+/// The session that the first frame from a server grants.
+pub(crate) fn granted(frame: &[u8]) -> Option<Grant> {
+    Grant::read(frame.get(PREFIX..)?).ok().flatten()
 }
 
 fn int(bytes: &[u8], at: usize) -> Option<i32> {

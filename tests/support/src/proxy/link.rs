@@ -11,6 +11,7 @@ use socket2::SockRef;
 use super::control::Lane;
 use super::op::Op;
 use super::rule::Trigger;
+use crate::probe::Grant;
 
 /// One of the two ways through the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +85,13 @@ impl Pipe {
         }
     }
 
+    /// Waits until the way is no black hole; false when the connection is closed.
+    pub(crate) fn wait_passable(&self, lane: &Lane) -> bool {
+        let barred = |state: &mut PipeState| !state.closed && lane.is_black_hole();
+        let waited = self.changed.wait_while(self.state(), barred);
+        !waited.unwrap_or_else(PoisonError::into_inner).closed
+    }
+
     /// Makes the writer look again; taking the lock makes sure that it does not miss it.
     pub(crate) fn wake(&self) {
         drop(self.state());
@@ -114,6 +122,7 @@ pub(crate) struct Link {
     pub(crate) number: u64,
     client: TcpStream,
     server: OnceLock<TcpStream>,
+    session: OnceLock<Grant>,
     to_server: Pipe,
     to_client: Pipe,
     pending: Mutex<VecDeque<Pending>>,
@@ -129,6 +138,7 @@ impl Link {
             number,
             client,
             server: OnceLock::new(),
+            session: OnceLock::new(),
             to_server: Pipe::default(),
             to_client: Pipe::default(),
             pending: Mutex::default(),
@@ -142,6 +152,11 @@ impl Link {
     pub(crate) fn connected(&self, server: TcpStream) -> bool {
         // `close` sets its flag before it looks for the server, so one of the two sees the other.
         self.server.set(server).is_ok() && !self.is_closed()
+    }
+
+    /// The session that the server granted on this connection.
+    pub(crate) fn session(&self) -> &OnceLock<Grant> {
+        &self.session
     }
 
     pub(crate) fn pipe(&self, way: Way) -> &Pipe {

@@ -15,9 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::port::ReservedPort;
+use crate::probe::Session;
 use crate::wait::poll;
 use control::Control;
 use door::Door;
+pub(crate) use frame::Protocol;
 use link::{Link, Way};
 pub use op::Op;
 pub use rule::{Hold, Rule, RuleBuilder, Then};
@@ -71,10 +73,15 @@ impl FaultProxy {
     ///
     /// When no port can be listened on.
     pub fn start(target: SocketAddr) -> io::Result<Self> {
+        Self::speaking(Protocol::Client, target)
+    }
+
+    /// A proxy before something else than the clients' port of a server.
+    pub(crate) fn speaking(protocol: Protocol, target: SocketAddr) -> io::Result<Self> {
         let proxy = Self {
             port: ReservedPort::any()?,
             target,
-            control: Arc::new(Control::new()),
+            control: Arc::new(Control::new(protocol)),
             door: Mutex::new(None),
         };
         proxy.open_door()?;
@@ -169,6 +176,33 @@ impl FaultProxy {
         self.control.wake_all();
         self.accept_and_close(false);
         self.refuse(false);
+    }
+
+    /// Ends, on the server, every session that was opened through this proxy and may still live,
+    /// and returns how many the server said were alive.
+    ///
+    /// It connects to the server past this proxy, with the id and the password of the session,
+    /// and closes it, so the ephemeral nodes are gone on that server when this returns, and
+    /// faults of this proxy are not in the way. The server closes the connection of the client,
+    /// if it sees one, as soon as another uses its session; a client that connects again is told
+    /// that its session has expired. Sessions that were opened in a handshake whose answer never
+    /// reached this proxy are not known here.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached or does not answer within 10 s; the sessions not yet
+    /// ended can be tried again.
+    pub fn expire_sessions(&self) -> io::Result<usize> {
+        self.control.note("expire_sessions");
+        let mut alive = 0;
+        for grant in self.control.sessions() {
+            if let Some(mut session) = Session::resume(self.target, &grant)? {
+                session.close()?;
+                alive += 1;
+            }
+            self.control.forget_session(grant.id);
+        }
+        Ok(alive)
     }
 
     /// Starts a rule about requests of one kind, or about their answers:

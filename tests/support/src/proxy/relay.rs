@@ -11,11 +11,13 @@ use std::thread::{self, Builder, Scope};
 use std::time::{Duration, Instant};
 
 use super::control::{Control, Verdict};
-use super::frame::{Piece, Source};
+use super::frame::{Piece, Protocol, Source};
 use super::link::{Item, Link, Parcel, Way};
 use super::rule::Then;
+use crate::wait::poll;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const LISTENS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs a connection on its own thread until both sides are closed.
 pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
@@ -42,11 +44,7 @@ pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
 }
 
 fn run(control: &Control, link: &Link, target: SocketAddr) {
-    let connected = TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).is_ok_and(|server| {
-        let _ = server.set_nodelay(true);
-        link.connected(server)
-    });
-    if connected {
+    if connect(control, link, target) {
         thread::scope(|scope| {
             for way in [Way::ToServer, Way::ToClient] {
                 spawn(scope, link, move || write(control, link, way));
@@ -56,6 +54,32 @@ fn run(control: &Control, link: &Link, target: SocketAddr) {
         });
     }
     link.close();
+}
+
+fn connect(control: &Control, link: &Link, target: SocketAddr) -> bool {
+    // A member of an ensemble takes one voter at a time: one that connects and then says nothing
+    // would shut out the others, which a network that loses everything does not.
+    let (way, peers) = (Way::ToServer, control.protocol != Protocol::Client);
+    if peers && !link.pipe(way).wait_passable(control.lane(way)) {
+        return false;
+    }
+    dial(control, link, target).is_some_and(|server| {
+        let _ = server.set_nodelay(true);
+        link.connected(server)
+    })
+}
+
+fn dial(control: &Control, link: &Link, target: SocketAddr) -> Option<TcpStream> {
+    let once = || TcpStream::connect_timeout(&target, CONNECT_TIMEOUT).ok();
+    match control.protocol {
+        Protocol::Client | Protocol::Election => once(),
+        // A new leader may be found by its followers before it listens. They try again when they
+        // are refused, but start another election when they are accepted and closed.
+        Protocol::Quorum => poll(LISTENS_WITHIN, || {
+            let server = once();
+            (server.is_some() || link.is_closed()).then_some(server)
+        })?,
+    }
 }
 
 fn spawn<'scope>(
@@ -73,7 +97,7 @@ fn read(control: &Control, link: &Link, way: Way) {
     let Some((socket, _)) = link.sockets(way) else {
         return;
     };
-    let mut source = Source::new(socket);
+    let mut source = Source::new(socket, control.protocol, way);
     let mut first = true;
     while let Ok(piece) = source.next() {
         // A socket that is only shut for reading still gives what had arrived.

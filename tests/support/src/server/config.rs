@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +15,41 @@ pub(crate) struct Config {
     pub(crate) force_sync: bool,
     pub(crate) properties: Vec<(String, String)>,
     pub(crate) jvm_flags: Vec<String>,
+    /// `None` for a server on its own.
+    pub(crate) membership: Option<Membership>,
+}
+
+/// What a server has to know as a member of an ensemble.
+#[derive(Debug, Clone)]
+pub(crate) struct Membership {
+    /// Its number, from 1.
+    pub(crate) id: usize,
+    pub(crate) init_limit: u32,
+    pub(crate) sync_limit: u32,
+    /// Where it reaches each member, in the order of their numbers; for itself, where it listens.
+    pub(crate) members: Vec<MemberPorts>,
+}
+
+/// The ports of a member that other members connect to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemberPorts {
+    pub(crate) quorum: u16,
+    pub(crate) election: u16,
+}
+
+impl Membership {
+    fn write(&self, text: &mut String, host: IpAddr) {
+        let (init, sync) = (self.init_limit, self.sync_limit);
+        let _ = writeln!(text, "initLimit={init}\nsyncLimit={sync}");
+        // Otherwise an ensemble of one is no ensemble.
+        let _ = writeln!(text, "standaloneEnabled=false\nreconfigEnabled=false");
+        // A member that finds no quorum asks ever less often, down to once a minute.
+        let _ = writeln!(text, "fastleader.maxNotificationInterval=500");
+        for (index, ports) in self.members.iter().enumerate() {
+            let (id, MemberPorts { quorum, election }) = (index + 1, ports);
+            let _ = writeln!(text, "server.{id}={host}:{quorum}:{election}");
+        }
+    }
 }
 
 impl Default for Config {
@@ -24,6 +59,7 @@ impl Default for Config {
             force_sync: false,
             properties: Vec::new(),
             jvm_flags: Vec::new(),
+            membership: None,
         }
     }
 }
@@ -46,6 +82,9 @@ impl Config {
             address.port(),
             address.ip(),
         );
+        if let Some(membership) = &self.membership {
+            membership.write(&mut text, address.ip());
+        }
         for (key, value) in &self.properties {
             let _ = writeln!(text, "{key}={value}");
         }

@@ -1,8 +1,8 @@
 //! A real ZooKeeper server that can be stopped, killed, paused and started again.
 
-mod config;
+pub(crate) mod config;
 mod four_letter;
-mod install;
+pub(crate) mod install;
 mod process;
 
 use std::fs;
@@ -26,10 +26,11 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// A server that is asked while it comes up sometimes never answers that connection.
 const READY_ANSWER_WITHIN: Duration = Duration::from_millis(250);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-const PORT_ATTEMPTS: usize = 5;
+pub(crate) const PORT_ATTEMPTS: usize = 5;
 const LOG_TAIL_LINES: usize = 40;
 
-/// A standalone ZooKeeper server of this process's own, on a free port of 127.0.0.1.
+/// A ZooKeeper server of this process's own, on a free port of 127.0.0.1: standalone, or a member
+/// of an [`Ensemble`](crate::Ensemble).
 ///
 /// Sessions may last from 1 s to 60 s, and all four-letter words are allowed. Every method
 /// takes `&self`, and the port and the data stay the same over stops and starts. The server ends,
@@ -115,7 +116,7 @@ impl Server {
         ServerBuilder::default()
     }
 
-    fn new(config: Config, installation: Installation) -> io::Result<Self> {
+    pub(crate) fn new(config: Config, installation: Installation) -> io::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("zoolock-server-")
             .tempdir()?;
@@ -161,7 +162,9 @@ impl Server {
     }
 
     /// Starts the server after a stop or kill, with the same data and port, and returns when it
-    /// answers.
+    /// answers. A member of an ensemble answers when it looks for the others, since it may be
+    /// that they do not run; [`Ensemble::wait_ready`](crate::Ensemble::wait_ready) waits for the
+    /// quorum.
     ///
     /// # Errors
     ///
@@ -177,6 +180,9 @@ impl Server {
         let config_file = self.path("zoo.cfg");
         let data = self.path("data");
         fs::create_dir_all(&data)?;
+        if let Some(membership) = &self.config.membership {
+            fs::write(data.join("myid"), membership.id.to_string())?;
+        }
         fs::write(&config_file, self.config.text(&data, self.address()))?;
         // The log of this start only, so that its end shows this start's trouble.
         fs::write(self.path("log"), "")?;
@@ -215,6 +221,10 @@ impl Server {
         self.running(Process::resume)
     }
 
+    pub(crate) fn is_paused(&self) -> bool {
+        self.process().as_ref().is_some_and(Process::is_paused)
+    }
+
     /// The id of the server's process, `None` when it is not running.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
@@ -227,7 +237,11 @@ impl Server {
     ///
     /// When the server does not answer within 5 s.
     pub fn four_letter(&self, word: &str) -> io::Result<String> {
-        four_letter(self.address(), word, ANSWER_WITHIN)
+        self.four_letter_within(word, ANSWER_WITHIN)
+    }
+
+    pub(crate) fn four_letter_within(&self, word: &str, longest: Duration) -> io::Result<String> {
+        four_letter(self.address(), word, longest)
     }
 
     /// A whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
@@ -269,8 +283,12 @@ impl Server {
     }
 
     /// `conf` is answered with the settings only by a server that serves requests; the directory
-    /// proves that it is this one.
+    /// proves that it is this one. `ruok` is answered by any.
     fn is_ready(&self) -> bool {
+        if self.config.membership.is_some() {
+            return four_letter(self.address(), "ruok", READY_ANSWER_WITHIN)
+                .is_ok_and(|answer| answer == "imok");
+        }
         let own = format!("dataDir={}", self.path("data").display());
         four_letter(self.address(), "conf", READY_ANSWER_WITHIN)
             .is_ok_and(|answer| answer.contains(&own))
@@ -291,6 +309,6 @@ impl Server {
     }
 }
 
-fn is_port_taken(error: &io::Error) -> bool {
+pub(crate) fn is_port_taken(error: &io::Error) -> bool {
     error.to_string().contains("java.net.BindException")
 }

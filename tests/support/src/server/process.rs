@@ -44,6 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Process {
     wrapper: Child,
     java: Pid,
+    paused: bool,
 }
 
 impl Process {
@@ -63,7 +64,11 @@ impl Process {
             .stderr(Stdio::inherit())
             .spawn()?;
         match first_line(&mut wrapper) {
-            Ok(java) => Ok(Self { wrapper, java }),
+            Ok(java) => Ok(Self {
+                wrapper,
+                java,
+                paused: false,
+            }),
             Err(error) => {
                 // Waiting closes the pipe first, which ends whatever was started.
                 let _ = wrapper.wait();
@@ -78,6 +83,10 @@ impl Process {
 
     pub(crate) fn has_exited(&mut self) -> bool {
         !matches!(self.wrapper.try_wait(), Ok(None))
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
     }
 
     /// Asks Java to shut down and waits; kills it when it does not.
@@ -96,12 +105,15 @@ impl Process {
     /// Returns when every thread has stopped, so that nothing is answered afterwards.
     pub(crate) fn pause(&mut self) -> io::Result<()> {
         self.signal(Signal::STOP)?;
+        self.paused = true;
         poll(PATIENCE, || self.is_stopped().then_some(()))
             .ok_or_else(|| io::Error::other("the paused server still runs"))
     }
 
     pub(crate) fn resume(&mut self) -> io::Result<()> {
-        self.signal(Signal::CONT)
+        self.signal(Signal::CONT)?;
+        self.paused = false;
+        Ok(())
     }
 
     fn signal(&mut self, signal: Signal) -> io::Result<()> {

@@ -1,11 +1,15 @@
 //! Tests of the test support itself, against real servers.
 
+mod ensemble;
 mod faults;
 mod frames;
 mod orphans;
 mod probe;
 mod raw;
 mod server;
+mod sessions;
+mod sockets;
+mod zz_tmp;
 
 use std::time::Duration;
 
