@@ -17,7 +17,8 @@ use super::rule::Then;
 use crate::wait::poll;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const LISTENS_WITHIN: Duration = Duration::from_secs(2);
+/// About as long as a follower tries to reach a leader that refuses.
+const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs a connection on its own thread until both sides are closed.
 pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {

@@ -9,7 +9,6 @@ mod raw;
 mod server;
 mod sessions;
 mod sockets;
-mod zz_tmp;
 
 use std::time::Duration;
 

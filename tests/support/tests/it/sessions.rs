@@ -1,0 +1,87 @@
+//! Sessions that were opened through a proxy can be ended while their clients live.
+
+use std::time::Duration;
+
+use zoolock_test_support::{Direction, Ensemble, FaultProxy, Op, Probe, wait_until};
+
+use crate::{SOON, Stage};
+
+fn make_ephemeral(client: &Probe, path: &str) {
+    client.create(path, b"", true, false).unwrap();
+}
+
+#[test]
+fn expired_at_once_with_its_ephemerals() {
+    let stage = Stage::new("expire");
+    let path = stage.path("held");
+    make_ephemeral(&stage.client, &path);
+    assert_eq!(stage.proxy.expire_sessions().unwrap(), 1);
+    assert!(!stage.made("held"));
+    // The server closes what it takes for an old connection of the same client.
+    let error = stage.client.ping().unwrap_err();
+    println!("the client: {error}");
+    wait_until("the connection is closed", SOON, || {
+        stage.proxy.open_connections() == 0
+    });
+    assert_eq!(stage.proxy.expire_sessions().unwrap(), 0, "once is enough");
+    let again = Probe::connect(stage.proxy.address()).unwrap();
+    make_ephemeral(&again, &path);
+    assert_eq!(stage.proxy.expire_sessions().unwrap(), 1, "a new one");
+    assert!(!stage.made("held"));
+    println!("{}", stage.proxy.log().join("\n"));
+}
+
+#[test]
+fn expired_while_the_client_sees_nothing() {
+    let stage = Stage::new("expire");
+    make_ephemeral(&stage.client, &stage.path("held"));
+    stage.proxy.black_hole(Direction::Both);
+    assert_eq!(stage.proxy.expire_sessions().unwrap(), 1);
+    assert!(!stage.made("held"));
+    assert_eq!(stage.proxy.open_connections(), 1);
+    stage.proxy.restore();
+    stage.client.ping().unwrap_err();
+}
+
+#[test]
+fn expires_only_what_lives_and_came_through_it() {
+    let stage = Stage::new("expire");
+    let short = Duration::from_secs(1);
+    let connect = |timeout| Probe::connect_for(stage.proxy.address(), timeout).unwrap();
+    let (closed, abandoned, timed_out) = (connect(SOON), connect(SOON), connect(short));
+    for (client, name) in [(&closed, "a"), (&abandoned, "b"), (&timed_out, "c")] {
+        make_ephemeral(client, &stage.path(name));
+    }
+    let direct = stage.path("direct");
+    make_ephemeral(&stage.observer, &direct);
+    closed.close().unwrap();
+    abandoned.abandon();
+    timed_out.abandon();
+    wait_until("the short session has timed out", SOON, || !stage.made("c"));
+    assert!(stage.made("b"), "its session is longer");
+    assert_eq!(
+        stage.proxy.expire_sessions().unwrap(),
+        2,
+        "b's and the stage's"
+    );
+    assert!(!stage.made("b") && stage.made("direct"));
+    let asked = (stage.proxy.requests(Op::Connect), stage.proxy.connections());
+    assert_eq!(asked, (4, 4), "nothing of it goes through the proxy");
+    stage.observer.delete(&direct).unwrap();
+}
+
+#[test]
+fn expired_on_all_members_of_an_ensemble() {
+    let ensemble = Ensemble::start(3).unwrap();
+    let follower = ensemble.followers().unwrap()[0];
+    let proxy = FaultProxy::start(ensemble.server(follower).address()).unwrap();
+    let client = Probe::connect(proxy.address()).unwrap();
+    make_ephemeral(&client, "/held");
+    assert_eq!(proxy.expire_sessions().unwrap(), 1);
+    for address in ensemble.addresses() {
+        let observer = Probe::connect(address).unwrap();
+        let gone = || !observer.exists("/held").unwrap();
+        println!("gone after {:.1?}", wait_until("it is gone", SOON, gone));
+    }
+    client.ping().unwrap_err();
+}
