@@ -5,6 +5,8 @@ mod util;
 mod bad_input;
 mod client;
 mod creating;
+mod ensemble;
+mod faults;
 mod holding;
 mod lock;
 mod moving;

@@ -1,0 +1,317 @@
+//! Keeping one's place over the end of a connection, and being let in around that moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use zoolock::{ClientState, DistributedReentrantLock, HoldState};
+use zoolock_test_support::{Direction, FaultProxy, Op, Then, fresh_path, wait_until};
+
+use super::{Line, TwoWays, await_moved, has_one_node_until_unlocked, lock_of, place, places};
+use crate::lock::core::{await_nodes, hold_of};
+use crate::util::{SESSION, SOON, Task, children, client, client_of, old_age, shared_proxy};
+
+/// How a connection ends, and its name.
+type End = (&'static str, fn(&FaultProxy));
+
+const ENDS: [End; 3] = [
+    ("cut", FaultProxy::cut),
+    ("reset", FaultProxy::reset),
+    ("black hole", silence),
+];
+
+fn silence(proxy: &FaultProxy) {
+    proxy.black_hole(Direction::Both);
+}
+
+#[test]
+fn a_place_is_kept_whatever_ends_the_connection() {
+    for (what, end) in ENDS {
+        // A silent connection is given up after two thirds of it while nothing is held.
+        let ways = TwoWays::start(Duration::from_secs(8));
+        let path = fresh_path("kept");
+        let own = lock_of(&ways.client, &format!("{path}-own"));
+        own.lock().unwrap();
+        let others = client();
+        let held = lock_of(&others, &path);
+        held.lock().unwrap();
+        let mut line = Line::at(&path);
+        line.join(&ways.client);
+        line.join(&others);
+        line.join(&ways.client);
+        let before = places(&path);
+        end(&ways.first);
+        let took = await_moved(&ways.client, 3);
+        wait_until("the old nodes are gone", SOON, || places(&path) == before);
+        println!(
+            "{what}: {before:?} again after {took:?}; {:?}",
+            ways.client.stats()
+        );
+        assert!(!line.is_let_in());
+        assert!(own.is_held(), "{:?}", own.hold());
+        held.unlock().unwrap();
+        line.comes_in_order();
+        has_one_node_until_unlocked(&own);
+        assert_eq!(ways.client.stats().seats_lost, 0);
+    }
+}
+
+#[test]
+fn a_turn_that_came_while_the_connection_was_gone_is_taken_on_the_next() {
+    for (what, end) in ENDS {
+        let ways = TwoWays::start(SESSION);
+        let path = fresh_path("turn-came");
+        let own = lock_of(&ways.client, &format!("{path}-own"));
+        own.lock().unwrap();
+        let others = client();
+        let held = lock_of(&others, &path);
+        held.lock().unwrap();
+        let mut line = Line::at(&path);
+        line.join(&ways.client);
+        line.join(&others);
+        ways.second.refuse(true);
+        ways.first.refuse(true);
+        end(&ways.first);
+        held.unlock().unwrap();
+        assert_eq!(children(&path).len(), 2, "{}", ways.log());
+        let begun = Instant::now();
+        ways.second.refuse(false);
+        line.comes_in_order();
+        println!(
+            "{what}: both let in {:?} after there was a way again",
+            begun.elapsed()
+        );
+        await_moved(&ways.client, 2);
+        assert_eq!(own.hold().unwrap().state(), HoldState::Held);
+        own.unlock().unwrap();
+    }
+}
+
+#[test]
+fn a_waiter_that_is_cut_again_and_again_keeps_its_place() {
+    const CUTS: u64 = 10;
+    let proxy = shared_proxy();
+    let cut = client_of(&proxy.connect_string(), SESSION);
+    let others = client();
+    let path = fresh_path("again");
+    let held = lock_of(&others, &path);
+    held.lock().unwrap();
+    let mut line = Line::at(&path);
+    line.join(&cut);
+    line.join(&others);
+    let before = places(&path);
+    for round in 1..=CUTS {
+        match round % 2 {
+            0 => proxy.cut(),
+            _ => proxy.reset(),
+        }
+        await_moved(&cut, round);
+    }
+    wait_until("the old nodes are gone", SOON, || places(&path) == before);
+    println!("{before:?} after {CUTS} cuts: {:?}", cut.stats());
+    held.unlock().unwrap();
+    line.comes_in_order();
+    assert_eq!(children(&path), [""; 0]);
+}
+
+/// A waiter whose turn has come, and the list that says so on its way to it.
+fn turn_on_its_way(
+    path: &str,
+) -> (
+    FaultProxy,
+    zoolock::Client,
+    Line,
+    zoolock_test_support::Hold,
+) {
+    let proxy = shared_proxy();
+    let waiting = client_of(&proxy.connect_string(), SESSION);
+    let others = client();
+    let held = lock_of(&others, path);
+    held.lock().unwrap();
+    let mut line = Line::at(path);
+    let watches = proxy.requests(Op::GetData);
+    line.join(&waiting);
+    wait_until("it watches the one ahead", SOON, || {
+        proxy.requests(Op::GetData) > watches
+    });
+    let list = proxy.on(Op::GetChildren).path_contains(path).hold_answer();
+    held.unlock().unwrap();
+    assert!(list.wait(SOON), "{:#?}", proxy.log());
+    (proxy, waiting, line, list)
+}
+
+#[test]
+fn a_grant_that_arrives_as_the_connection_dies_is_checked_on_the_next() {
+    let path = fresh_path("grant-cut");
+    let (proxy, waiting, line, list) = turn_on_its_way(&path);
+    let old = await_nodes(&path, 1);
+    assert!(!line.is_let_in());
+    // The move is held, too: nothing is granted before it is done.
+    let confirm = proxy.on(Op::GetData).path_contains(&old[0]).hold_answer();
+    proxy.cut();
+    assert!(confirm.wait(SOON), "{:#?}", proxy.log());
+    list.release();
+    assert_eq!(children(&path).len(), 2, "the old node and the new one");
+    assert!(
+        !line.is_let_in(),
+        "let in by an answer of a dead connection"
+    );
+    confirm.release();
+    line.comes_in_order();
+    let stats = waiting.stats();
+    println!("{stats:?}");
+    assert_eq!((stats.seats_moved, stats.connections), (1, 2));
+    assert_eq!(children(&path), [""; 0]);
+}
+
+#[test]
+fn a_grant_that_arrives_as_the_session_ends_lets_nobody_in_beside_the_next() {
+    let path = fresh_path("grant-expired");
+    let (proxy, waiting, line, list) = turn_on_its_way(&path);
+    proxy.refuse(true);
+    proxy.cut();
+    list.release();
+    let ended = proxy.expire_sessions().unwrap();
+    let rivals = client();
+    let rival = lock_of(&rivals, &path);
+    assert!(rival.try_lock().unwrap(), "{ended} sessions ended");
+    proxy.refuse(false);
+    let own = hold_of(&rival).node();
+    // The node of a move that comes to nothing may be there for a moment.
+    wait_until("it has queued behind the rival", SOON, || {
+        let mut others = children(&path);
+        others.retain(|node| *node != own);
+        matches!(&others[..], [other] if place(other) > place(&own))
+    });
+    println!(
+        "{:?}, the rival's is {own}; {:?}",
+        children(&path),
+        waiting.stats()
+    );
+    assert!(rival.is_held() && !line.is_let_in());
+    rival.unlock().unwrap();
+    line.comes_in_order();
+    assert_eq!(children(&path), [""; 0]);
+}
+
+/// The `zookeeper` crate closes its end for good at the first cut of a client that has been too
+/// busy to send a ping for a session timeout.
+#[test]
+fn a_busy_client_that_is_cut_keeps_its_locks_and_its_places() {
+    const SHORT: Duration = Duration::from_secs(3);
+    let proxy = shared_proxy();
+    let busy = client_of(&proxy.connect_string(), SHORT);
+    let path = fresh_path("busy");
+    let own = lock_of(&busy, &format!("{path}-own"));
+    own.lock().unwrap();
+    let hold = hold_of(&own);
+    let (node, token) = (hold.node(), hold.fencing_token().unwrap());
+    let others = client();
+    let held = lock_of(&others, &path);
+    held.lock().unwrap();
+    let mut line = Line::at(&path);
+    for client in [&busy, &others, &busy, &others] {
+        line.join(client);
+    }
+    let before = places(&path);
+    let over = Arc::new(AtomicBool::new(false));
+    let work = {
+        let (lock, over) = (lock_of(&busy, &format!("{path}-work")), Arc::clone(&over));
+        Task::spawn(move || {
+            let mut turns = 0_u32;
+            while !over.load(Ordering::SeqCst) {
+                lock.lock().unwrap();
+                lock.unlock().unwrap();
+                turns += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            turns
+        })
+    };
+    let begun = Instant::now();
+    wait_until("it has been busy for long", SOON, || {
+        begun.elapsed() > (3 * SHORT).max(old_age(SHORT))
+    });
+    let pings = proxy.requests(Op::Ping);
+    proxy.cut();
+    let took = await_moved(&busy, 3);
+    println!("{pings} pings, then all moved {took:?} after the cut: {hold:?}");
+    assert_eq!(hold.state(), HoldState::Held);
+    over.store(true, Ordering::SeqCst);
+    let turns = work.result("the busy thread");
+    wait_until("the old nodes are gone", SOON, || places(&path) == before);
+    println!("{turns} turns meanwhile; {:?}", busy.stats());
+    assert_eq!(place(&hold.node()), place(&node));
+    assert_eq!(hold.fencing_token().unwrap(), token);
+    held.unlock().unwrap();
+    line.comes_in_order();
+    has_one_node_until_unlocked(&own);
+    assert_eq!(busy.stats().seats_lost, 0);
+}
+
+#[test]
+fn an_unlock_that_gets_lost_after_a_move_does_not_block_the_next_lock() {
+    for (what, answer_only) in [("answer", true), ("request", false)] {
+        for then in [Then::Cut, Then::Hold] {
+            let proxy = shared_proxy();
+            let client = client_of(&proxy.connect_string(), Duration::from_secs(6));
+            let path = fresh_path("lost-delete");
+            let lock = DistributedReentrantLock::new(&client, &path).unwrap();
+            lock.lock().unwrap();
+            proxy.cut();
+            await_moved(&client, 1);
+            await_nodes(&path, 1);
+            let old = hold_of(&lock).node();
+            let rule = proxy.on(Op::Delete).path_contains(&old);
+            let lost = match answer_only {
+                true => rule.drop_answer(then),
+                false => rule.drop_request(then),
+            };
+            let unlocked = lock.unlock();
+            assert!(lost.wait(SOON), "{:#?}", proxy.log());
+            let begun = Instant::now();
+            let locked = lock.try_lock_for(SOON);
+            println!(
+                "delete's {what} lost, then {then:?}: {unlocked:?}; locked again after {:?}: {locked:?}",
+                begun.elapsed()
+            );
+            assert!(
+                unlocked.is_ok() && matches!(locked, Ok(true)),
+                "{:#?}",
+                proxy.log()
+            );
+            let own = hold_of(&lock).node();
+            wait_until("the old node is gone", SOON, || {
+                children(&path) == [own.clone()]
+            });
+            lock.unlock().unwrap();
+            await_nodes(&path, 0);
+        }
+    }
+}
+
+#[test]
+fn an_unlock_without_a_connection_is_ok_and_lets_the_next_one_in() {
+    let proxy = shared_proxy();
+    let cut = client_of(&proxy.connect_string(), SESSION);
+    let others = client();
+    let path = fresh_path("suspended-unlock");
+    let lock = lock_of(&cut, &path);
+    lock.lock().unwrap();
+    let hold = hold_of(&lock);
+    let mut line = Line::at(&path);
+    line.join(&others);
+    proxy.refuse(true);
+    proxy.cut();
+    wait_until("it is suspended", SOON, || {
+        cut.state() == ClientState::Suspended
+    });
+    assert_eq!(hold.state(), HoldState::Suspended);
+    lock.unlock().unwrap();
+    assert_eq!(hold.state(), HoldState::Released);
+    assert!(!line.is_let_in(), "the servers cannot know yet");
+    proxy.refuse(false);
+    line.comes_in_order();
+    assert_eq!(cut.stats().seats_moved, 0);
+    await_nodes(&path, 0);
+}

@@ -1,0 +1,87 @@
+//! The only server goes and comes back while locks are held and waited for.
+
+use std::time::{Duration, Instant};
+
+use zoolock::HoldState;
+use zoolock_test_support::{Probe, Server, wait_until};
+
+use super::{Line, lock_of, places_of};
+use crate::lock::core::hold_of;
+use crate::util::{SOON, client_of};
+
+/// Time enough for a start of the server on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
+
+fn nodes(probe: &Probe, path: &str) -> Vec<String> {
+    match probe.exists(path).unwrap() {
+        true => probe.children(path).unwrap(),
+        false => Vec::new(),
+    }
+}
+
+/// Restarts the server in some way while locks are held and waited for.
+fn everything_is_kept(how: &str, restart: impl FnOnce(&Server)) {
+    const LOCKS: usize = 4;
+    const WAITERS: usize = 4;
+    let server = Server::start().unwrap();
+    let clients = [(); 2].map(|()| client_of(&server.connect_string(), LONG));
+    let probe = Probe::connect(server.address()).unwrap();
+    let mut held = Vec::new();
+    for number in 0..LOCKS {
+        let path = format!("/locks/{number}");
+        let lock = lock_of(&clients[number % 2], &path);
+        lock.lock().unwrap();
+        let mut line = Line::at(&path);
+        for waiter in 0..WAITERS {
+            line.join_seen_by(&clients[waiter % 2], || nodes(&probe, &path).len());
+        }
+        let places = places_of(&nodes(&probe, &path));
+        held.push((lock, line, places));
+    }
+    let begun = Instant::now();
+    restart(&server);
+    let up = begun.elapsed();
+    let all = (LOCKS * (WAITERS + 1)) as u64;
+    wait_until("all have moved", SOON, || {
+        clients
+            .iter()
+            .map(|client| client.stats().seats_moved)
+            .sum::<u64>()
+            >= all
+    });
+    println!(
+        "{how}: up again after {up:?}, {all} seats moved {:?} after the end",
+        begun.elapsed()
+    );
+    let probe = Probe::connect(server.address()).unwrap();
+    for (lock, line, places) in held {
+        let path = lock.path().to_owned();
+        wait_until("the old nodes are gone", SOON, || {
+            places_of(&nodes(&probe, &path)) == places
+        });
+        let hold = hold_of(&lock);
+        assert_eq!(hold.state(), HoldState::Held);
+        assert!(!line.is_let_in());
+        lock.unlock().unwrap();
+        line.comes_in_order();
+        assert_eq!(nodes(&probe, &path), [""; 0]);
+    }
+    let lost = clients
+        .iter()
+        .map(|client| client.stats().seats_lost)
+        .sum::<u64>();
+    assert_eq!(lost, 0);
+}
+
+#[test]
+fn no_lock_and_no_place_is_lost_when_the_only_server_restarts() {
+    everything_is_kept("stopped", |server| server.restart().unwrap());
+}
+
+#[test]
+fn no_lock_and_no_place_is_lost_when_the_only_server_is_killed() {
+    everything_is_kept("killed", |server| {
+        server.kill().unwrap();
+        server.start_again().unwrap();
+    });
+}
