@@ -3,7 +3,7 @@
 use super::Session;
 use super::call::Failure;
 use super::seat::Seat;
-use super::wire::{Make, Wire};
+use super::wire::{Make, Wire, rules_out};
 use crate::node;
 
 impl Session {
@@ -23,8 +23,11 @@ impl Session {
             Ok(made) => made,
             Err(Failure::Dead) => return Err(Failure::Dead),
             Err(failure) => {
-                seat.strike(id);
-                self.garbage.never_was(id);
+                // Otherwise it may be there: it stays with the seat, and is garbage after that.
+                if matches!(failure, Failure::Refused(error) if rules_out(error)) {
+                    seat.strike(id);
+                    self.garbage.never_was(id);
+                }
                 return Err(failure);
             }
         };

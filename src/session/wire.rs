@@ -204,6 +204,20 @@ fn breaks(error: ZkError) -> bool {
     )
 }
 
+/// A create refused with one of these has made no node; what others mean is not known.
+pub(super) fn rules_out(error: ZkError) -> bool {
+    matches!(
+        error,
+        ZkError::NoNode
+            | ZkError::NodeExists
+            | ZkError::NoAuth
+            | ZkError::AuthFailed
+            | ZkError::InvalidACL
+            | ZkError::NoChildrenForEphemerals
+            | ZkError::BadArguments
+    )
+}
+
 /// A write refused with one of these has been to the leader; NoAuth a follower may say by itself.
 fn certifies(error: ZkError) -> bool {
     matches!(
