@@ -35,7 +35,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
 /// Those of the environment, or a private one that ends with this value.
 enum Servers {
     Given(String),
-    Private(Server),
+    Private(Box<Server>),
 }
 
 impl Servers {
@@ -51,7 +51,7 @@ impl Servers {
                 eprintln!("ZOOKEEPER_CONNECT is not set: starting a private ZooKeeper");
                 let server = Server::start()?;
                 eprintln!("it listens on {}", server.address());
-                Ok(Servers::Private(server))
+                Ok(Servers::Private(Box::new(server)))
             }
         }
     }

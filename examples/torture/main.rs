@@ -1,0 +1,63 @@
+//! Tortures the locks: client processes that take them in all ways while a nemesis breaks servers,
+//! networks and the processes themselves, and witnesses that know nothing of ZooKeeper.
+//!
+//! ```text
+//! cargo run --release --example torture -- --acquisitions 5000 --seed 1
+//! cargo run --release --example torture -- --acquisitions 20000 --ensemble --minutes 30
+//! ```
+//!
+//! The parent ([`run`]) walks through [`phases`] of [`faults`] on a [`field`]. It starts a [`crew`]
+//! of copies of this program, [`client`]s, whose [`worker`]s do what the table in [`ops`] says.
+//! Each holder takes a [`witness`], a file lock, and writes to a [`register`] that refuses lower
+//! fencing tokens. What they tell the [`hub`] is the [`evidence`] for the [`verdict`] on each
+//! phase, and the [`report`] sums up. The exit code is not zero if anything is wrong.
+//!
+//! The seed gives the choices of every thread and of the nemesis; the times are the machine's.
+
+mod cli;
+mod client;
+mod clock;
+mod crew;
+mod evidence;
+mod faults;
+mod field;
+mod gate;
+mod hub;
+mod message;
+mod ops;
+mod phases;
+mod register;
+mod report;
+mod run;
+mod seed;
+mod servers;
+mod setting;
+mod verdict;
+mod witness;
+mod worker;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{CommandLine, Role};
+
+type Failure = Box<dyn Error + Send + Sync>;
+type Outcome<T> = Result<T, Failure>;
+
+fn main() -> ExitCode {
+    let command_line = CommandLine::parse();
+    let outcome = match command_line.role {
+        Some(Role::Client(job)) => client::run(&job).map(|()| true),
+        None => run::run(&command_line.plan),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("torture: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The lines on the way and the figures at the end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::clock::millis;
+use crate::message::Counts;
+use crate::phases::Phase;
+use crate::verdict::Findings;
+
+/// The findings of one phase.
+pub(crate) struct Row {
+    pub(crate) phase: &'static Phase,
+    pub(crate) took: Duration,
+    pub(crate) found: Findings,
+}
+
+/// What the run amounts to, as one line of JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    seed: u64,
+    ensemble: bool,
+    seconds: u64,
+    phases: usize,
+    acquisitions: usize,
+    overlaps: usize,
+    overlaps_expected: usize,
+    stale_writes_accepted: usize,
+    stale_writes_refused: usize,
+    late_writes_staged: usize,
+    fifo_inversions: usize,
+    hung_calls: usize,
+    orphans: usize,
+    processes_killed: usize,
+    losses: usize,
+    deadline_overshoot_ms: Overshoot,
+    loss_margin_ms: Margins,
+    witness_lag_ms_max: Option<f64>,
+    connections: u64,
+    seats_moved: u64,
+    seats_lost: u64,
+    violations: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Overshoot {
+    calls: usize,
+    p999: f64,
+    max: f64,
+    sleeper_p999: f64,
+    sleeper_max: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Margins {
+    min: Option<f64>,
+    per_fault: BTreeMap<&'static str, f64>,
+}
+
+/// What is known at the end only.
+pub(crate) struct End {
+    pub(crate) seed: u64,
+    pub(crate) ensemble: bool,
+    pub(crate) took: Duration,
+    pub(crate) counts: Counts,
+    pub(crate) orphans: usize,
+    pub(crate) hung: usize,
+    pub(crate) violations: usize,
+}
+
+pub(crate) const HEADING: &str = "phase              seconds  acquired  overlaps (expected)  losses  \
+                                  margin ms  refused  late  killed  overshoot ms  wrong";
+
+impl Row {
+    /// A line of the table.
+    pub(crate) fn line(&self) -> String {
+        let found = &self.found;
+        format!(
+            "{:<18} {:>7.1} {:>9} {:>9} {:>10} {:>7} {:>10} {:>8} {:>5} {:>7} {:>13.1} {:>6}",
+            self.phase.name,
+            self.took.as_secs_f64(),
+            found.acquisitions,
+            found.overlaps,
+            format!("({})", found.overlaps_expected),
+            found.losses,
+            self.margin()
+                .map_or("-".to_owned(), |least| format!("{least:.1}")),
+            found.stale_refused,
+            found.late_writes,
+            found.deaths,
+            largest(&found.overshoots),
+            found.violations.len(),
+        )
+    }
+
+    fn margin(&self) -> Option<f64> {
+        self.found.margins.iter().min().map(|&least| millis(least))
+    }
+}
+
+impl Summary {
+    pub(crate) fn of(rows: &[Row], end: &End) -> Summary {
+        let sum = |figure: fn(&Findings) -> usize| rows.iter().map(|row| figure(&row.found)).sum();
+        let all = |values: fn(&Findings) -> &Vec<i64>| -> Vec<i64> {
+            let values = rows.iter().flat_map(|row| values(&row.found));
+            let mut values: Vec<_> = values.copied().collect();
+            values.sort_unstable();
+            values
+        };
+        let (overshoots, slept) = (all(|found| &found.overshoots), all(|found| &found.slept));
+        Summary {
+            seed: end.seed,
+            ensemble: end.ensemble,
+            seconds: end.took.as_secs(),
+            phases: rows.len(),
+            acquisitions: sum(|found| found.acquisitions),
+            overlaps: sum(|found| found.overlaps),
+            overlaps_expected: sum(|found| found.overlaps_expected),
+            stale_writes_accepted: sum(|found| found.stale_accepted),
+            stale_writes_refused: sum(|found| found.stale_refused),
+            late_writes_staged: sum(|found| found.late_writes),
+            fifo_inversions: sum(|found| found.inversions),
+            hung_calls: sum(|found| found.hung) + end.hung,
+            orphans: end.orphans,
+            processes_killed: sum(|found| found.deaths),
+            losses: sum(|found| found.losses),
+            deadline_overshoot_ms: Overshoot {
+                calls: overshoots.len(),
+                p999: p999(&overshoots),
+                max: largest(&overshoots),
+                sleeper_p999: p999(&slept),
+                sleeper_max: largest(&slept),
+            },
+            loss_margin_ms: margins(rows),
+            witness_lag_ms_max: all(|found| &found.witness_lags)
+                .last()
+                .map(|&lag| millis(lag)),
+            connections: end.counts.connections,
+            seats_moved: end.counts.seats_moved,
+            seats_lost: end.counts.seats_lost,
+            violations: end.violations,
+        }
+    }
+}
+
+/// The phases where holds overlap by what is done to them have margins of their own kind.
+fn margins(rows: &[Row]) -> Margins {
+    let mut per_fault = BTreeMap::new();
+    for row in rows {
+        if let Some(margin) = row.margin() {
+            let least = per_fault.entry(row.phase.name).or_insert(margin);
+            *least = margin.min(*least);
+        }
+    }
+    let usual = rows.iter().filter(|row| !row.phase.rules.expect_overlaps());
+    Margins {
+        min: usual.filter_map(Row::margin).reduce(f64::min),
+        per_fault,
+    }
+}
+
+fn p999(sorted: &[i64]) -> f64 {
+    let index = (sorted.len() * 999).div_ceil(1000).saturating_sub(1);
+    sorted.get(index).map_or(0.0, |&value| millis(value))
+}
+
+fn largest(values: &[i64]) -> f64 {
+    values.iter().max().map_or(0.0, |&value| millis(value))
+}

@@ -1,0 +1,246 @@
+//! The run, from the parent's side: starts everything, walks through the phases, and sums up.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use crate::Outcome;
+use crate::cli::Plan;
+use crate::crew::{Crew, Launch};
+use crate::field::{Field, Network};
+use crate::hub::Hub;
+use crate::message::{Answer, Command};
+use crate::phases::{Phase, phases};
+use crate::report::{End, HEADING, Row, Summary};
+use crate::seed;
+use crate::servers::Servers;
+use crate::setting::{PATHS, PROCESSES, TIMEOUT, lock_path, witness_file};
+use crate::verdict::Judge;
+
+/// The nemesis among those who make choices; the others are numbered from 0.
+const NEMESIS: u64 = u64::MAX;
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
+/// When all faults are over, somebody gets a lock in this time.
+const PROGRESS_WITHIN: Duration = Duration::from_secs(20);
+/// And in this time every call has returned: sessions of the dead have ended, clients are back, and
+/// the queues are worked off.
+const DRAINED_WITHIN: Duration = Duration::from_secs(25);
+const FINISHED_WITHIN: Duration = TIMEOUT.saturating_mul(3);
+const CLEAN_WITHIN: Duration = TIMEOUT.saturating_mul(4);
+const SHOW_EVERY: Duration = Duration::from_secs(5);
+
+/// False if anything is wrong.
+pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
+    let seed = plan.seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("seed {seed}");
+    let phases = phases(plan.ensemble, plan.only.as_deref().unwrap_or_default());
+    if phases.is_empty() {
+        return Err("there is no such phase".into());
+    }
+    let begun = Instant::now();
+    let folder = tempfile::Builder::new().prefix("torture-").tempdir()?;
+    let (field, all_gone) = open(plan, seed, folder.path())?;
+    let mut run = Run {
+        field,
+        judge: Judge::default(),
+        rows: Vec::new(),
+        violations: Vec::new(),
+        hung: 0,
+    };
+    println!("{HEADING}");
+    let share = plan.acquisitions.div_ceil(phases.len() as u64) as usize;
+    for round in 0.. {
+        // The first round makes all the acquisitions that are asked for.
+        let share = if round == 0 { share } else { 0 };
+        run.round(&phases, share, seed, round);
+        if begun.elapsed() >= plan.duration() || run.hung > 0 {
+            break;
+        }
+    }
+    let orphans = run.close(&all_gone)?;
+    let end = End {
+        seed,
+        ensemble: plan.ensemble,
+        took: begun.elapsed(),
+        counts: run.field.hub.state().counts(),
+        orphans,
+        hung: run.hung,
+        violations: run.violations.len(),
+    };
+    run.report(&end)
+}
+
+fn open(plan: &Plan, seed: u64, folder: &Path) -> Outcome<(Field, Receiver<()>)> {
+    for path in 0..PATHS {
+        File::create(witness_file(folder, path))?;
+    }
+    let servers = Servers::start(plan.ensemble)?;
+    let probe = servers.probe()?;
+    (0..PATHS).try_for_each(|path| probe.create_all(&lock_path(path)))?;
+    let networks = (0..PROCESSES).map(|_| Network::start(&servers));
+    let networks: Vec<_> = networks.collect::<Result<_, _>>()?;
+    let (hub, gone) = Hub::open(folder)?;
+    let launch = Launch {
+        seed,
+        folder: folder.to_owned(),
+        connect: networks.iter().map(Network::connect_string).collect(),
+    };
+    let (crew, all_gone) = Crew::start(launch, &hub, gone)?;
+    let started = hub.wait(STARTED_WITHIN, |state| state.is_at_rest().then_some(()));
+    started.ok_or("the clients did not start")?;
+    let field = Field {
+        servers,
+        networks,
+        hub,
+        crew,
+        rng: seed::rng(seed, &[NEMESIS]),
+    };
+    Ok((field, all_gone))
+}
+
+struct Run {
+    field: Field,
+    judge: Judge,
+    rows: Vec<Row>,
+    violations: Vec<String>,
+    /// Calls that did not come back after a phase.
+    hung: usize,
+}
+
+impl Run {
+    fn round(&mut self, phases: &[&'static Phase], share: usize, seed: u64, round: u64) {
+        for (number, phase) in (round * phases.len() as u64 + 1..).zip(phases) {
+            self.field.rng = seed::rng(seed, &[NEMESIS, number]);
+            self.phase(phase, number as u32, share);
+            if self.hung > 0 {
+                break;
+            }
+        }
+    }
+
+    fn phase(&mut self, phase: &'static Phase, number: u32, share: usize) {
+        let begun = Instant::now();
+        let progress = show_progress(&self.field.hub, phase.name);
+        let deaths = phase.rules.allow_deaths();
+        let turn = Answer::Turn {
+            phase: number,
+            deaths,
+        };
+        self.field.hub.begin(turn);
+        let script = (phase.script)(&mut self.field);
+        self.field.restore_networks();
+        let mut wrongs: Vec<_> = script
+            .err()
+            .map(|error| error.to_string())
+            .into_iter()
+            .collect();
+        wrongs.extend(self.await_share(share));
+        wrongs.extend(self.drain(number));
+        drop(progress);
+        let mut evidence = self.field.hub.state().take_evidence();
+        evidence.wrongs.extend(wrongs);
+        let found = self.judge.judge(phase, &evidence);
+        let took = begun.elapsed();
+        self.violations.extend(found.violations.iter().cloned());
+        let row = Row { phase, took, found };
+        println!("{}", row.line());
+        self.rows.push(row);
+    }
+
+    /// What is wrong if the acquisitions do not come.
+    fn await_share(&self, share: usize) -> Option<String> {
+        let mut count = 0;
+        while count < share {
+            let more = self.field.hub.wait(PROGRESS_WITHIN, |state| {
+                let now = state.evidence.holds.len();
+                (now > count).then_some(now)
+            });
+            let Some(more) = more else {
+                return Some(format!(
+                    "no progress: nobody got a lock for {PROGRESS_WITHIN:?} ({count} of {share})"
+                ));
+            };
+            count = more;
+        }
+        None
+    }
+
+    /// Ends the phase for all workers; what they are at if they do not come back.
+    fn drain(&mut self, phase: u32) -> Vec<String> {
+        self.field.hub.end();
+        self.field.crew.tell_all(&Command::Drain { phase });
+        let at_rest = self
+            .field
+            .hub
+            .wait(DRAINED_WITHIN, |state| state.is_at_rest().then_some(()));
+        if at_rest.is_some() {
+            return Vec::new();
+        }
+        let busy = self.field.hub.state().busy();
+        self.hung += busy.len();
+        let text = |who: &String| format!("hung {DRAINED_WITHIN:?} after all faults: {who}");
+        busy.iter().map(text).collect()
+    }
+
+    /// Sends everybody home. The contenders' nodes that are left.
+    fn close(&mut self, all_gone: &Receiver<()>) -> Outcome<usize> {
+        self.field.hub.finish();
+        let late = self.field.crew.dismiss(all_gone, FINISHED_WITHIN);
+        if late > 0 {
+            let text = format!("{late} processes did not end within {FINISHED_WITHIN:?}");
+            self.violations.push(text);
+        }
+        self.violations
+            .extend(self.field.hub.state().take_evidence().wrongs);
+        let orphans = self.orphans()?;
+        let found = orphans.iter().map(|node| format!("orphan: {node}"));
+        self.violations.extend(found);
+        Ok(orphans.len())
+    }
+
+    fn orphans(&self) -> Outcome<Vec<String>> {
+        let probe = self.field.probe()?;
+        let begun = Instant::now();
+        loop {
+            let mut left = Vec::new();
+            for path in (0..PATHS).map(lock_path) {
+                let names = probe.children(&path)?.into_iter();
+                left.extend(names.map(|name| format!("{path}/{name}")));
+            }
+            if left.is_empty() || begun.elapsed() > CLEAN_WITHIN {
+                return Ok(left);
+            }
+            thread::sleep(CLEAN_WITHIN / 100);
+        }
+    }
+
+    fn report(&self, end: &End) -> Outcome<bool> {
+        println!("\n{HEADING}");
+        self.rows.iter().for_each(|row| println!("{}", row.line()));
+        for violation in &self.violations {
+            println!("violation: {violation}");
+        }
+        let summary = Summary::of(&self.rows, end);
+        println!("{}", serde_json::to_string(&summary)?);
+        Ok(self.violations.is_empty())
+    }
+}
+
+/// Until the result is dropped.
+fn show_progress(hub: &Arc<Hub>, phase: &'static str) -> Sender<()> {
+    let (stop, stopped) = bounded(0);
+    let hub = Arc::clone(hub);
+    let begun = Instant::now();
+    thread::spawn(move || {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SHOW_EVERY) {
+            let acquired = hub.state().evidence.holds.len();
+            let seconds = begun.elapsed().as_secs();
+            eprintln!("{phase}: {acquired} acquisitions, {seconds} s");
+        }
+    });
+    stop
+}

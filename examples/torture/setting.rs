@@ -1,0 +1,32 @@
+//! The sizes of the run that processes share.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The servers' `tickTime`.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+/// The session timeout, five ticks.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(2500);
+/// How long `try_lock`, `unlock` and `fencing_token` may wait for an answer.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 3);
+
+pub(crate) const PROCESSES: usize = 4;
+pub(crate) const THREADS: usize = 8;
+
+/// The first is the hot one.
+pub(crate) const PATHS: usize = 7;
+/// The last ones are held for long now and then.
+pub(crate) const SLOW_PATHS: usize = 3;
+
+/// The directory of a lock.
+pub(crate) fn lock_path(path: usize) -> String {
+    format!("/torture/{path}")
+}
+
+pub(crate) fn witness_file(folder: &Path, path: usize) -> PathBuf {
+    folder.join(format!("witness-{path}"))
+}
+
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    folder.join("socket")
+}
