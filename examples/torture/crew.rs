@@ -113,6 +113,8 @@ impl Crew {
         for (process, life) in gone {
             let mut member = self.member(process);
             let status = member.child.wait();
+            // One of them may have said that it is the process's end.
+            self.hub.hear_out(process, life);
             let mut state = self.hub.state();
             let expected = match status {
                 Ok(status) if state.finishing => status.success(),

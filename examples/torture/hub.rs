@@ -102,6 +102,16 @@ impl Hub {
         found
     }
 
+    /// Returns when everything that the workers of a process that is gone have said was heard.
+    pub(crate) fn hear_out(&self, process: usize, life: u32) {
+        let speaks = |state: &mut State| {
+            let mut workers = state.workers.iter();
+            workers.any(|id| (id.process, id.life) == (process, life))
+        };
+        let state = self.changed.wait_while(self.state(), speaks);
+        drop(state.unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Lets the workers into a phase.
     pub(crate) fn begin(&self, turn: Answer) {
         let mut state = self.state();
