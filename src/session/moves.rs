@@ -18,7 +18,7 @@ use super::Session;
 use super::call::Failure;
 use super::connection::Connection;
 use super::garbage;
-use super::seat::{Confirmed, Ending, Seat, Whereabouts};
+use super::seat::{Confirmed, Ending, Move, Seat, Whereabouts};
 use super::wire::{Make, Wire};
 use crate::clock::Moment;
 use crate::error::LossReason;
@@ -105,20 +105,29 @@ impl Session {
         let Some(begun) = seat.begin_move(on, &self.garbage) else {
             return Ok(Moved::Stays);
         };
+        let moved = self.carry_out(&begun, seat, wire)?;
+        // Last, since a hold is pressed for time. A failure is a retry later.
+        for id in &begun.left_behind {
+            let _ = self.garbage.delete(wire, id);
+        }
+        Ok(moved)
+    }
+
+    fn carry_out(&self, begun: &Move, seat: &Seat, wire: &Wire<'_>) -> Result<Moved, Failure> {
         // Never with the directory: where that is missing the old node is gone, too.
         match self.create(seat, wire, &begun.id, &begun.name, Make::Successor) {
             Ok(()) => {}
             Err(Failure::Cancelled) => return Ok(Moved::Stays),
-            Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from)),
+            Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
         }
         let old = seat.claim().directory.child(&begun.from);
         let czxid = match wire.data(&old, false) {
             Ok((_, stat)) => stat.czxid,
-            Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from)),
+            Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
         };
-        match seat.confirm(&begun, czxid, Moment::now(), &self.garbage) {
+        match seat.confirm(begun, czxid, Moment::now(), &self.garbage) {
             Confirmed::Moved(left_behind) => {
                 self.counters.seats_moved.fetch_add(1, Ordering::Relaxed);
                 debug!(target: "zoolock::session", "{old} has moved to {}", begun.name);

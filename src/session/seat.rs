@@ -120,6 +120,8 @@ pub(super) struct Move {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) from: String,
+    /// The ids of what an interrupted move has left: garbage now.
+    pub(super) left_behind: Vec<String>,
 }
 
 /// How confirming a move ended.
@@ -287,8 +289,8 @@ impl Seat {
     // ---- moving
 
     /// The seat is about to move to `connection`: a node there enters the seat before its create
-    /// is sent. What an interrupted move has left is garbage. None if nobody wants the seat any
-    /// more, or it has no place that can move there.
+    /// is sent. What an interrupted move has left is garbage, and goes last. None if nobody wants
+    /// the seat any more, or it has no place that can move there.
     pub(super) fn begin_move(
         &self,
         connection: &Arc<Connection>,
@@ -310,8 +312,14 @@ impl Seat {
             name: None,
             connection: Arc::clone(connection),
         };
-        garbage.add(&self.claim.directory, core.next.replace(next).into_iter());
-        Some(Move { id, name, from })
+        let old = core.next.replace(next);
+        let left_behind = garbage.add(&self.claim.directory, old.into_iter());
+        Some(Move {
+            id,
+            name,
+            from,
+            left_behind,
+        })
     }
 
     /// The old node was seen beside the new one, so that at no instant the place was empty: the

@@ -119,6 +119,53 @@ fn a_move_of_a_waiter_that_is_cut_is_completed_on_the_next_connection() {
     }
 }
 
+/// Nothing ends the sessions that were left behind: there is no way back to their handles' server.
+#[test]
+fn nodes_on_sessions_that_live_on_are_deleted_by_the_connection_that_completes_the_move() {
+    for waits in [false, true] {
+        let ways = [(); 3].map(|()| shared_proxy());
+        let hosts = ways.each_ref().map(FaultProxy::connect_string).join(",");
+        ways[1..].iter().for_each(|way| way.refuse(true));
+        let client = client_of(&hosts, Duration::from_secs(60));
+        let path = fresh_path("live-on");
+        let rivals = crate::util::client();
+        let (lock, rival) = (lock_of(&client, &path), lock_of(&rivals, &path));
+        let mut line = Line::at(&path);
+        if waits {
+            rival.lock().unwrap();
+            line.join(&client);
+        } else {
+            lock.lock().unwrap();
+            line.join(&rivals);
+        }
+        let before = places(&path);
+        let caught = ways[1].on(Op::Create).path_contains(&path).hold_answer();
+        ways[1].refuse(false);
+        ways[0].refuse(true);
+        ways[0].cut();
+        assert!(caught.wait(SOON), "{:#?}", ways[1].log());
+        assert_eq!(children(&path).len(), 3);
+        ways[1].refuse(true);
+        ways[2].refuse(false);
+        ways[1].cut();
+        await_moved(&client, 1);
+        // The garbage list alone would come back to them after 20 s.
+        let prompt = Duration::from_secs(10);
+        let took = wait_until("one node each is left", prompt, || places(&path) == before);
+        println!(
+            "waits: {waits}, {before:?} after {took:?}, {:?}",
+            client.stats()
+        );
+        assert!(!line.is_let_in());
+        match waits {
+            true => rival.unlock().unwrap(),
+            false => lock.unlock().unwrap(),
+        }
+        line.comes_in_order();
+        await_nodes(&path, 0);
+    }
+}
+
 fn lost_at(hold: &Hold) {
     let lost = hold.lost().recv_timeout(SOON);
     assert!(lost.is_err_and(|error| error.is_disconnected()), "{hold:?}");
