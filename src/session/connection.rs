@@ -23,7 +23,7 @@ use super::vitals::{Pulse, Verdict, Vitals};
 use super::wire::Wire;
 use super::workers::{Workers, spawn};
 use crate::clock::Moment;
-use crate::signal::Ended;
+use crate::signal::{Ended, Signal};
 use crate::watch::Watches;
 
 /// The end of the handle.
@@ -43,6 +43,8 @@ pub(crate) struct Connection {
     begun: Moment,
     death: Arc<Death>,
     handle: Mutex<Option<Arc<ZooKeeper>>>,
+    /// Ready when the crate's I/O thread is gone, or just going: its event thread follows it.
+    crate_ended: Ended,
     vitals: Mutex<Vitals>,
     tenancy: Tenancy,
     reaped: Mutex<Option<Reaped>>,
@@ -77,7 +79,10 @@ impl Connection {
         let begun = Moment::now();
         let watches = Arc::new(Watches::default());
         let events = Arc::clone(&watches);
+        let crate_alive = Signal::new();
+        let crate_ended = crate_alive.ended().clone();
         let on_event = move |event: WatchedEvent| {
+            let _dropped_with_this_closure = &crate_alive;
             // A panic here would kill the crate's event thread, then its I/O thread.
             let _ = catch_unwind(AssertUnwindSafe(|| events.dispatch(&event)));
         };
@@ -101,6 +106,7 @@ impl Connection {
             begun,
             death,
             handle: Mutex::new(Some(Arc::new(handle))),
+            crate_ended,
             vitals: Mutex::new(Vitals::new(Lease::new(timeout, begun, begun.monotonic))),
             tenancy: Tenancy::new(),
             reaped: Mutex::new(None),
@@ -244,9 +250,9 @@ impl Connection {
         self.death.let_go();
     }
 
-    /// Has the crate's I/O thread said that it ended?
-    pub(crate) fn is_closed(&self) -> bool {
-        self.death.is_closed()
+    /// Ready when the crate's I/O thread has ended.
+    pub(super) fn crate_ended(&self) -> &Ended {
+        &self.crate_ended
     }
 
     pub(crate) fn mark_reaped(&self, confirmed: bool) {

@@ -49,8 +49,6 @@ pub(super) struct Death {
     died: Signal,
     /// The crate's I/O thread is at work.
     started: Signal,
-    /// The crate's I/O thread has ended.
-    closed: AtomicBool,
     /// The crate's I/O thread may go on; see [`Death::on_state`].
     released: Signal,
     address: SocketAddr,
@@ -64,7 +62,6 @@ impl Death {
             cause: Mutex::new(None),
             died: Signal::new(),
             started: Signal::new(),
-            closed: AtomicBool::new(false),
             released: Signal::new(),
             address,
             timeout,
@@ -98,11 +95,6 @@ impl Death {
         let _ = self.started.ended().recv_timeout(START);
     }
 
-    /// Has the crate's I/O thread said that it ended?
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
-
     /// Lets the crate reconnect, for closing.
     pub(super) fn let_go(&self) {
         self.released.raise();
@@ -119,10 +111,7 @@ impl Death {
             ZkState::Connected => {
                 self.started.raise();
             }
-            ZkState::Closed => {
-                self.closed.store(true, Ordering::SeqCst);
-                self.kill(Cause::Cut);
-            }
+            ZkState::Closed => self.kill(Cause::Cut),
             _ => {
                 self.kill(Cause::Cut);
                 let end = Instant::now() + self.timeout + CRATE_GIVES_UP;
