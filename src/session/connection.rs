@@ -200,14 +200,14 @@ impl Connection {
         vitals.lease().write_due().min(watch)
     }
 
-    /// Looks for an answer that is overdue, and kills the connection if there is one. Returns
-    /// when to look again.
-    pub(crate) fn examine(&self, now: Instant) -> Instant {
+    /// Looks for an answer that is overdue, and kills the connection if there is one. `pressed`
+    /// is what is left of the shortest lease that waits to move here. Returns when to look again.
+    pub(crate) fn examine(&self, now: Instant, pressed: Option<Duration>) -> Instant {
         let held = self.tenancy.held() > 0;
         if self.requests() >= self.most_requests {
             self.kill(Cause::WornOut);
         }
-        let verdict = self.vitals.lock().verdict(now, held);
+        let verdict = self.vitals.lock().verdict(now, held, pressed);
         match verdict {
             Verdict::Alive(again) => again,
             Verdict::Silent(age) => {

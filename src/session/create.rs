@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::call::Failure;
+use super::garbage;
 use super::seat::Seat;
 use super::wire::{Make, Wire, rules_out};
 use crate::node;
@@ -21,15 +22,16 @@ impl Session {
         let path = claim.directory.child(name);
         let made = match wire.create(&path, claim.identity.as_bytes(), make) {
             Ok(made) => made,
-            Err(Failure::Dead) => return Err(Failure::Dead),
-            Err(failure) => {
-                // Otherwise it may be there: it stays with the seat, and is garbage after that.
-                if matches!(failure, Failure::Refused(error) if rules_out(error)) {
+            Err(failure) => match self.was_made(wire, seat, id, failure) {
+                // It stays with the seat, and is garbage after that.
+                None => return Err(failure),
+                Some(Some(made)) => made,
+                Some(None) => {
                     seat.strike(id);
                     self.garbage.never_was(id);
+                    return Err(failure);
                 }
-                return Err(failure);
-            }
+            },
         };
         if !node::carries(&made, id) {
             // Answers have got out of step with requests: nothing here can be believed.
@@ -43,5 +45,21 @@ impl Session {
         self.garbage.created(id, &made);
         let _ = self.garbage.delete(wire, id);
         Err(Failure::Cancelled)
+    }
+
+    /// The node that a create made although it failed, if that can be known: what an error means
+    /// that the crate does not know is for the directory to say.
+    fn was_made(
+        &self,
+        wire: &Wire<'_>,
+        seat: &Seat,
+        id: &str,
+        failure: Failure,
+    ) -> Option<Option<String>> {
+        match failure {
+            Failure::Refused(error) if rules_out(error) => Some(None),
+            Failure::Refused(_) => garbage::find(wire, &seat.claim().directory, id).ok(),
+            _ => None,
+        }
     }
 }

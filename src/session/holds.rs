@@ -47,9 +47,9 @@ impl Session {
     /// Ends every wait and every hold, and takes no new ones.
     pub(super) fn end_all_seats(&self) {
         for seat in self.seats.close() {
-            if let Some((Standing::Held | Standing::Suspended, _)) =
-                seat.end(Ending::Close, Moment::now(), &self.garbage)
-            {
+            let over = seat.end(Ending::Close, Moment::now, &self.garbage);
+            let before = over.map(|over| over.before);
+            if let Some(Standing::Held | Standing::Suspended) = before {
                 self.count_loss(&seat, LossReason::ClientClosed);
             }
         }
@@ -105,16 +105,16 @@ impl Session {
     /// Ends a hold. Waits for the answer to its deletion for a third of the session timeout; what
     /// has no answer by then is deleted in the background. Lost if the hold was lost before.
     pub(crate) fn release(self: &Arc<Self>, seat: &Arc<Seat>) -> Result<()> {
-        let connection = seat.held_on();
-        let Some((before, ids)) = seat.end(Ending::Release, Moment::now(), &self.garbage) else {
+        let Some(over) = seat.end(Ending::Release, Moment::now, &self.garbage) else {
             return Ok(());
         };
+        let ids = over.ids;
         self.seats.remove(seat);
         let lost = |reason| Error::Lost {
             path: seat.path().to_owned(),
             reason,
         };
-        match (before, connection) {
+        match (over.before, over.connection) {
             (Standing::Lost(reason), _) => {
                 // Nodes mean that the timer has not noticed yet.
                 if !ids.is_empty() {
@@ -123,7 +123,7 @@ impl Session {
                 }
                 Err(lost(reason))
             }
-            (Standing::Held, Some(connection)) => match self.delete(&connection, ids) {
+            (Standing::Held, Some(connection)) => match self.delete(&connection, &ids) {
                 Ok(Deleted::Now) => Ok(()),
                 Ok(Deleted::Before) => {
                     self.count_loss(seat, LossReason::NodeDeleted);
@@ -134,7 +134,9 @@ impl Session {
                     Err(self.error(seat.path(), Failure::Refused(error)))
                 }
                 Err(failure) => {
-                    self.garbage.nudge();
+                    if failure == Failure::Dead {
+                        self.delete_later(&ids);
+                    }
                     warn!(
                         target: "zoolock::session",
                         "the node of {} is deleted in the background: {failure:?}", seat.path()
@@ -153,9 +155,9 @@ impl Session {
     fn delete(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
-        ids: Vec<String>,
+        ids: &[String],
     ) -> std::result::Result<Deleted, Failure> {
-        let session = Arc::clone(self);
+        let (session, ids) = (Arc::clone(self), ids.to_vec());
         let until = Until::within(connection.timeout() / 3);
         connection.call(&until, move |wire| {
             let mut deleted = Deleted::Before;
@@ -168,8 +170,8 @@ impl Session {
 
     /// Gives up waiting: the seat's nodes are deleted in the background.
     pub(crate) fn give_up(self: &Arc<Self>, seat: &Arc<Seat>) {
-        if let Some((_, ids)) = seat.end(Ending::Release, Moment::now(), &self.garbage) {
-            self.delete_later(&ids);
+        if let Some(over) = seat.end(Ending::Release, Moment::now, &self.garbage) {
+            self.delete_later(&over.ids);
         }
         self.seats.remove(seat);
     }
@@ -177,10 +179,19 @@ impl Session {
     /// Deletes what is on the garbage list under these ids, in the background. Without a
     /// connection that waits for the next one.
     fn delete_later(self: &Arc<Self>, ids: &[String]) {
-        let Some(connection) = self.live().filter(|_| !ids.is_empty()) else {
+        match self.live() {
+            Some(connection) => self.delete_behind(&connection, ids.to_vec()),
+            // The next one may be there, and the nodes on it, but nobody else can use it yet.
+            None => self.garbage.hurry(ids),
+        }
+    }
+
+    /// Deletes behind all that waits for a worker already.
+    pub(super) fn delete_behind(self: &Arc<Self>, connection: &Arc<Connection>, ids: Vec<String>) {
+        if ids.is_empty() {
             return;
-        };
-        let (session, ids) = (Arc::clone(self), ids.to_vec());
+        }
+        let session = Arc::clone(self);
         connection.run(move |wire| {
             for id in &ids {
                 // A failure is a retry later.
@@ -232,16 +243,26 @@ impl Session {
         let ends = |seat: &Arc<Seat>| {
             Some((
                 Arc::clone(seat),
-                seat.end(Ending::Lapse, now, &self.garbage)?,
+                seat.end(Ending::Lapse, || now, &self.garbage)?,
             ))
         };
         // All are announced before any is written to the log, which may take its time.
         let lost: Vec<_> = seats.iter().filter(over).filter_map(ends).collect();
-        for (seat, (_, ids)) in lost {
-            self.after_loss(&seat, LossReason::LeaseExpired, &ids);
+        for (seat, over) in lost {
+            self.after_loss(&seat, LossReason::LeaseExpired, &over.ids);
         }
         let left = seats.iter().map(|seat| seat.valid_for(now));
         left.filter(|left| !left.is_zero()).min()
+    }
+
+    /// How long the shortest lease still runs of the holds that have yet to move: the next
+    /// connection must be there by then.
+    pub(super) fn pressed(&self, now: Moment) -> Option<Duration> {
+        let seats = self.seats.all();
+        let suspended = seats
+            .iter()
+            .filter(|seat| seat.standing(now) == Standing::Suspended);
+        suspended.map(|seat| seat.valid_for(now)).min()
     }
 
     pub(super) fn after_loss(self: &Arc<Self>, seat: &Seat, reason: LossReason, ids: &[String]) {
@@ -314,8 +335,8 @@ impl Session {
     /// The seat's own node is gone though nobody here deleted it. A hold is lost; a waiter looks
     /// for itself.
     pub(super) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
-        if let Some((_, ids)) = seat.end(Ending::NodeGone(name), Moment::now(), &self.garbage) {
-            self.after_loss(seat, LossReason::NodeDeleted, &ids);
+        if let Some(over) = seat.end(Ending::NodeGone(name), Moment::now, &self.garbage) {
+            self.after_loss(seat, LossReason::NodeDeleted, &over.ids);
         }
         let _ = seat.wake().0.try_send(0);
     }

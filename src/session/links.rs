@@ -1,7 +1,10 @@
 //! How a session's connections come and go.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 use log::{error, info};
@@ -11,7 +14,20 @@ use super::call::{Failure, Until};
 use super::connection::Connection;
 use super::death::Cause;
 use super::{Session, pulse, reaper, workers};
+use crate::clock::Moment;
 use crate::error::{Error, Result};
+
+/// From so many handles on that could not be closed, at most one more a session timeout.
+const MANY: usize = 8;
+/// The pause before a thread that could not be started is tried again.
+const NO_THREAD: Duration = Duration::from_millis(100);
+
+/// The crate's handles that are not closed yet.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Handles {
+    open: usize,
+    last_opened: Option<Instant>,
+}
 
 impl Session {
     /// A new connection takes its place.
@@ -57,25 +73,41 @@ impl Session {
             .fetch_add(connection.requests(), Ordering::Relaxed);
         let events = connection.watches().events();
         counters.events.fetch_add(events, Ordering::Relaxed);
-        let session = Arc::clone(self);
-        let burying = workers::spawn("reaper", move || reaper::run(&session, &connection));
-        if let Err(cause) = burying {
-            error!(target: "zoolock::session", "a handle stays open: {cause}");
+        // Without a thread nothing could be opened either, and dropping a handle here may block.
+        while let Err(cause) = self.start_reaper(&connection) {
+            error!(target: "zoolock::session", "failed to close a handle: {cause}");
+            thread::sleep(NO_THREAD);
         }
     }
 
+    fn start_reaper(self: &Arc<Self>, connection: &Arc<Connection>) -> io::Result<()> {
+        let (session, connection) = (Arc::clone(self), Arc::clone(connection));
+        workers::spawn("reaper", move || reaper::run(&session, &connection))
+    }
+
     pub(super) fn handle_opened(&self) {
-        self.handles.fetch_add(1, Ordering::SeqCst);
+        let mut handles = self.handles.lock();
+        handles.open += 1;
+        handles.last_opened = Some(Instant::now());
     }
 
     pub(super) fn handle_reaped(&self) {
-        self.handles.fetch_sub(1, Ordering::SeqCst);
+        self.handles.lock().open -= 1;
         self.changed.send();
         self.garbage.nudge();
     }
 
     pub(super) fn open_handles(&self) -> usize {
-        self.handles.load(Ordering::SeqCst)
+        self.handles.lock().open
+    }
+
+    /// When the next handle may be opened: they must not pile up where old ones cannot be closed.
+    /// A hold that has to move does not wait for that.
+    pub(super) fn next_handle(&self) -> Option<Instant> {
+        let handles = *self.handles.lock();
+        let many = handles.open >= MANY && self.pressed(Moment::now()).is_none();
+        let last = handles.last_opened.filter(|_| many)?;
+        Some(last + self.timeout())
     }
 
     /// The connection, if there is a live one.

@@ -29,7 +29,7 @@ mod wire;
 mod workers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased, unbounded};
@@ -48,6 +48,7 @@ use crate::error::{Error, Result};
 use crate::signal::{Broadcast, Ended, Signal};
 use events::{Link, LinkState};
 use garbage::Garbage;
+use links::Handles;
 use seats::Seats;
 
 /// What all parts of one client share.
@@ -69,7 +70,7 @@ pub(crate) struct Session {
     garbage: Garbage,
     timer: alarm::Alarm,
     link: Link,
-    handles: AtomicUsize,
+    handles: Mutex<Handles>,
     counters: Counters,
 }
 
@@ -108,7 +109,7 @@ impl Session {
             garbage: Garbage::new(),
             timer: alarm::Alarm::new(),
             link: Link::new(),
-            handles: AtomicUsize::new(0),
+            handles: Mutex::default(),
             counters: Counters::default(),
             timeout: Mutex::new(config.timeout),
             config,

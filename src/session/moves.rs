@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use crossbeam_channel::RecvTimeoutError;
 use log::{debug, info, warn};
 
 use super::Session;
@@ -49,28 +50,38 @@ impl Session {
         }
     }
 
+    /// A server that refuses for now, such as one that has too much to do, is asked again while
+    /// the lease runs.
     fn move_hold(self: &Arc<Self>, seat: &Arc<Seat>, wire: &Wire<'_>, on: &Arc<Connection>) {
-        match self.relocate(seat, wire, on) {
+        let moved = loop {
+            match self.relocate(seat, wire, on) {
+                Err(Failure::Refused(error)) => {
+                    let path = seat.path();
+                    warn!(target: "zoolock::session", "failed to move {path}: {error}");
+                    let over = on.died().recv_timeout(on.timeout() / 32);
+                    if over == Err(RecvTimeoutError::Disconnected) {
+                        return;
+                    }
+                }
+                moved => break moved,
+            }
+        };
+        match moved {
             Ok(Moved::Here) => {
                 info!(target: "zoolock::session", "{} is held on", seat.path());
                 self.timer.set(Instant::now() + self.tick());
                 on.pulse.ring();
             }
             Ok(Moved::Gone(name)) => {
-                if let Some((_, ids)) =
-                    seat.end(Ending::NotConfirmed(&name), Moment::now(), &self.garbage)
-                {
-                    self.after_loss(seat, LossReason::NotConfirmed, &ids);
+                let ending = Ending::NotConfirmed(&name);
+                if let Some(over) = seat.end(ending, Moment::now, &self.garbage) {
+                    self.after_loss(seat, LossReason::NotConfirmed, &over.ids);
                 }
             }
             Ok(Moved::Late) => {
                 self.lapse(Moment::now());
             }
-            Ok(Moved::Stays) | Err(Failure::Dead) => {}
-            Err(failure) => {
-                let path = seat.path();
-                warn!(target: "zoolock::session", "failed to move {path}: {failure:?}");
-            }
+            Ok(Moved::Stays) | Err(_) => {}
         }
     }
 
@@ -105,15 +116,18 @@ impl Session {
         let Some(begun) = seat.begin_move(on, &self.garbage) else {
             return Ok(Moved::Stays);
         };
-        let moved = self.carry_out(&begun, seat, wire)?;
-        // Last, since a hold is pressed for time. A failure is a retry later.
-        for id in &begun.left_behind {
-            let _ = self.garbage.delete(wire, id);
-        }
+        let moved = self.carry_out(&begun, seat, wire, on)?;
+        self.delete_behind(on, begun.left_behind);
         Ok(moved)
     }
 
-    fn carry_out(&self, begun: &Move, seat: &Seat, wire: &Wire<'_>) -> Result<Moved, Failure> {
+    fn carry_out(
+        self: &Arc<Self>,
+        begun: &Move,
+        seat: &Seat,
+        wire: &Wire<'_>,
+        on: &Arc<Connection>,
+    ) -> Result<Moved, Failure> {
         // Never with the directory: where that is missing the old node is gone, too.
         match self.create(seat, wire, &begun.id, &begun.name, Make::Successor) {
             Ok(()) => {}
@@ -127,14 +141,12 @@ impl Session {
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
         };
-        match seat.confirm(begun, czxid, Moment::now(), &self.garbage) {
+        match seat.confirm(begun, czxid, Moment::now, &self.garbage) {
             Confirmed::Moved(left_behind) => {
                 self.counters.seats_moved.fetch_add(1, Ordering::Relaxed);
                 debug!(target: "zoolock::session", "{old} has moved to {}", begun.name);
-                for id in left_behind {
-                    // A failure is a retry later.
-                    let _ = self.garbage.delete(wire, &id);
-                }
+                // Other holds may have yet to move, and their leases run out.
+                self.delete_behind(on, left_behind);
                 Ok(Moved::Here)
             }
             Confirmed::Late => Ok(Moved::Late),

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, after, bounded, select_biased, unbounded};
+use crossbeam_channel::{Receiver, Sender, after, at, bounded, select_biased, unbounded};
 use log::{debug, info};
 
 use super::Session;
@@ -15,6 +15,7 @@ use super::connection::Connection;
 use super::death::Cause;
 use super::handshake::{self, NO_ANSWER};
 use super::workers::spawn;
+use crate::clock::Moment;
 use crate::hosts::Host;
 
 /// The bounds of the pause between rounds; it is drawn from the whole range below ("full
@@ -23,8 +24,6 @@ use crate::hosts::Host;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// How long a refusal of credentials may come behind the news that the connection is dead.
 const REFUSAL: Duration = Duration::from_millis(100);
-/// From so many handles on that could not be closed, at most one more a session timeout.
-const MANY: usize = 8;
 
 /// Opens connections, one after the other.
 #[derive(Debug)]
@@ -108,14 +107,17 @@ impl Opener {
             let jittered = random_below(most.as_nanos()) as u64;
             pause = PAUSE.0 + Duration::from_nanos(jittered);
         }
-        if session.open_handles() >= MANY {
-            let next = self.last_opened + session.timeout();
-            pause = pause.max(next.saturating_duration_since(Instant::now()));
-        }
-        if pause > Duration::ZERO {
+        let end = Instant::now() + pause;
+        loop {
+            let changed = session.changed.listen();
+            let end = session.next_handle().map_or(end, |next| next.max(end));
+            if end <= Instant::now() {
+                return;
+            }
             select_biased! {
-                recv(session.closed()) -> _ => {}
-                recv(after(pause)) -> _ => {}
+                recv(session.closed()) -> _ => return,
+                recv(changed) -> _ => {}
+                recv(at(end)) -> _ => {}
             }
         }
     }
@@ -124,8 +126,12 @@ impl Opener {
     fn round(&mut self, session: &Arc<Session>) -> Result<Arc<Connection>, String> {
         let hosts = &session.config.hosts.hosts;
         let (sender, reports) = unbounded();
-        // A hold may be waiting for the next connection, so no try may take long.
         let limit = session.timeout().min(session.config.connect_timeout) / 3;
+        // If one fails, a hold that has to move wants time for another.
+        let pressed = session.pressed(Moment::now());
+        let limit = pressed.map_or(limit, |left| {
+            (left / 2).max(session.timeout() / 20).min(limit)
+        });
         let mut round = Round {
             session,
             limit,

@@ -137,6 +137,17 @@ pub(super) enum Confirmed {
     NoLease,
 }
 
+/// What a seat leaves when it ends.
+#[derive(Debug)]
+pub(super) struct Over {
+    /// How it stood before.
+    pub(super) before: Standing,
+    /// The connection of its place.
+    pub(super) connection: Option<Arc<Connection>>,
+    /// The ids of its nodes, which are garbage now.
+    pub(super) ids: Vec<String>,
+}
+
 /// What is known of a hold, by the clocks and without any I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -330,10 +341,12 @@ impl Seat {
         &self,
         begun: &Move,
         czxid: i64,
-        now: Moment,
+        clock: impl FnOnce() -> Moment,
         garbage: &Garbage,
     ) -> Confirmed {
         let mut core = self.core.lock();
+        // Not before the mutex: somebody else may have seen the lease's end by then.
+        let now = clock();
         let Some(next) = core.next.as_ref().filter(|next| next.id == begun.id) else {
             return Confirmed::GivenUp;
         };
@@ -418,18 +431,17 @@ impl Seat {
     }
 
     /// Ends the hold or the waiting. The nodes go to the garbage list, under the seat's mutex, so
-    /// that a create's late answer finds either the seat or the garbage entry. Returns how the
-    /// seat stood before, and the ids of its nodes.
+    /// that a create's late answer finds either the seat or the garbage entry. None if it is over.
     ///
     /// A lost seat stays lost.
     pub(super) fn end(
         &self,
         how: Ending<'_>,
-        now: Moment,
+        clock: impl FnOnce() -> Moment,
         garbage: &Garbage,
-    ) -> Option<(Standing, Vec<String>)> {
+    ) -> Option<Over> {
         let mut core = self.core.lock();
-        let before = core.standing(now);
+        let before = core.standing(clock());
         if !how.applies(&core, before) {
             return None;
         }
@@ -448,12 +460,18 @@ impl Seat {
             },
         };
         core.state = next;
+        let place = core.place.as_ref();
+        let connection = place.map(|place| Arc::clone(place.connection()));
         let ids = garbage.add(&self.claim.directory, core.take_nodes());
         let watched = core.watched.take();
         drop(core);
         drop(watched);
         self.ended.raise();
-        Some((before, ids))
+        Some(Over {
+            before,
+            connection,
+            ids,
+        })
     }
 
     // ---- the watch over the own node

@@ -518,7 +518,7 @@ impl Run {
         if held {
             self.timer_wakes = self.now + self.tick();
         }
-        match self.vitals.verdict(self.moment().monotonic, held) {
+        match self.vitals.verdict(self.moment().monotonic, held, None) {
             Verdict::Alive(until) => {
                 let until = until - self.start.monotonic;
                 assert!(until > self.now, "the timer would spin at {:?}", self.now);

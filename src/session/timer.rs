@@ -25,7 +25,10 @@ pub(super) fn run(session: &Arc<Session>) {
         match session.live() {
             // Answers that came while the process stood still get a tick to be read.
             Some(_) if excused => next = next.min(now + session.tick()),
-            Some(connection) => next = next.min(connection.examine(now)),
+            Some(connection) => {
+                let pressed = session.pressed(Moment::now());
+                next = next.min(connection.examine(now, pressed));
+            }
             None => {
                 if let Some(end) = session.lose_link(Moment::now()) {
                     next = next.min(now + end);

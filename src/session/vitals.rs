@@ -107,9 +107,15 @@ impl Vitals {
     /// timeout, since a slow disk must not make every client reconnect at once. While something
     /// is held, for a third; for a quarter once the lease wants certifying for that long; and for
     /// a fifth once the lease has no more than that left, which is needed to reconnect.
-    pub(crate) fn verdict(&self, now: Instant, held: bool) -> Verdict {
+    ///
+    /// While a hold of an earlier connection waits to move here, with `pressed` left of its lease:
+    /// for as long as is then left for another connection, if that is of any use.
+    pub(crate) fn verdict(&self, now: Instant, held: bool, pressed: Option<Duration>) -> Verdict {
         let timeout = self.lease.timeout();
-        let limit = if held { timeout / 3 } else { timeout / 3 * 2 };
+        let limit = match held || pressed.is_some() {
+            true => timeout / 3,
+            false => timeout / 3 * 2,
+        };
         let Some(oldest) = self.in_flight.values().next() else {
             return Verdict::Alive(now + limit.min(self.lease.step()));
         };
@@ -123,6 +129,10 @@ impl Vitals {
             end = end
                 .min(uncertified.max(sent + step))
                 .min(scarce.max(sent + fifth));
+        }
+        if let Some(left) = pressed.filter(|&left| left >= timeout / 20) {
+            let age = now.saturating_duration_since(sent);
+            end = end.min(now + left.saturating_sub(age) / 2);
         }
         if now >= end {
             Verdict::Silent(now.saturating_duration_since(sent))
@@ -188,7 +198,7 @@ mod tests {
         }
 
         fn verdict(&self, at: Duration, held: bool) -> Verdict {
-            self.vitals.verdict(self.at(at).monotonic, held)
+            self.vitals.verdict(self.at(at).monotonic, held, None)
         }
 
         fn alive(&self, until: Duration) -> Verdict {
@@ -383,6 +393,23 @@ mod tests {
             "unheld"
         );
         assert_eq!(story.verdict(now, true), Verdict::Silent(age), "held");
+    }
+
+    #[test]
+    fn a_hold_that_waits_to_move_here_leaves_as_long_for_another_connection() {
+        let mut story = Story::new();
+        story.send(ms(20), true);
+        let at = |age: u64, left: u64| {
+            let now = story.at(ms(20) + ms(age)).monotonic;
+            story.vitals.verdict(now, false, Some(ms(left)))
+        };
+        // The lease of the other one ends 4 s after the request was sent.
+        assert_eq!(at(0, 4000), story.alive(ms(2020)));
+        assert_eq!(at(1000, 3000), story.alive(ms(2020)));
+        assert_eq!(at(2000, 2000), Verdict::Silent(ms(2000)));
+        assert_eq!(at(10, 20_000), story.alive(ms(20) + T / 3), "never longer");
+        let useless = (T / 20).as_millis() as u64 - 1;
+        assert_eq!(at(3000, useless), story.alive(ms(20) + T / 3));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod garbled;
 mod interrupted;
 mod joining;
 mod places;
+mod pressed;
 mod processes;
 mod relay;
 mod restarts;
