@@ -146,22 +146,28 @@ impl Ensemble {
     }
 
     /// Stops the running members one after another, the followers first and the leader last, and
-    /// starts each again and waits until it is back in the quorum before the next. Another leads
-    /// afterwards, unless there is only one.
+    /// starts each again and waits until it is back in the quorum before the next. The leader is
+    /// not started before the others have another one, if they are enough to have one.
     ///
     /// # Errors
     ///
-    /// Those of [`leader`](Self::leader), [`Server::restart`] and
+    /// Those of [`leader`](Self::leader), [`Server::stop`], [`Server::start_again`] and
     /// [`wait_ready`](Self::wait_ready).
     pub fn rolling_restart(&self) -> io::Result<()> {
         let leader = self.leader()?;
         let followers = (0..self.len()).filter(|&index| index != leader);
         for index in followers.chain([leader]) {
             let member = &self.members[index];
-            if member.process_id().is_some() {
-                member.restart()?;
-                self.wait_ready()?;
+            if member.process_id().is_none() {
+                continue;
             }
+            member.stop()?;
+            let running = self.members.iter().filter(|m| m.process_id().is_some());
+            if index == leader && running.count() * 2 > self.len() {
+                self.leader()?;
+            }
+            member.start_again()?;
+            self.wait_ready()?;
         }
         Ok(())
     }
