@@ -10,14 +10,13 @@ use crossbeam_channel::Receiver;
 use crate::acl::{Acl, Permissions};
 use crate::error::{Error, Result};
 use crate::hosts::HostList;
+use crate::options::check_identity;
 use crate::session::{ClientState, Config, ConnectionEvent, MOST_REQUESTS, Secret, Session, Stats};
 
 /// What a client asks for unless told otherwise.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most that the protocol can carry: milliseconds in 31 bits.
 const MOST_MILLIS: u128 = i32::MAX as u128;
-/// A request of 1 MB makes a server drop the connection (`jute.maxbuffer`).
-const MOST_IDENTITY: usize = 16 * 1024;
 
 /// A client of a ZooKeeper ensemble: the source of locks. A cheap clone of one shared connection
 /// that reconnects by itself.
@@ -233,11 +232,10 @@ impl ClientBuilder {
         check_timeout("connect timeout", connect_timeout)?;
         check_acl(&self.acl, &self.auth)?;
         let identity = match self.identity {
-            Some(who) if who.len() > MOST_IDENTITY => {
-                let reason = format!("it is longer than {MOST_IDENTITY} bytes");
-                return Err(invalid("identity", reason));
+            Some(who) => {
+                check_identity(&who)?;
+                Identity::Given(Arc::from(who))
             }
-            Some(who) => Identity::Given(Arc::from(who)),
             None => Identity::Process(format!("{}/{}", host(), process::id())),
         };
         let session = Session::start(Config {

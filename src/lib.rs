@@ -226,6 +226,8 @@
 mod acl;
 mod client;
 mod clock;
+mod downgrade;
+mod ephemeral;
 mod error;
 mod exclusive;
 mod guard;
@@ -235,11 +237,16 @@ mod local;
 mod lock;
 mod locker;
 mod node;
+mod options;
 mod path;
 mod queue;
+mod readers;
 mod reentrant;
+mod rwlock;
 mod session;
 mod signal;
+mod single;
+mod site;
 mod two_level;
 mod watch;
 
@@ -248,12 +255,15 @@ pub use crossbeam_channel;
 
 pub use acl::{Acl, Permissions};
 pub use client::{Client, ClientBuilder};
+pub use ephemeral::EphemeralLock;
 pub use error::{Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
 pub use hold::{Hold, HoldState};
 pub use lock::DistributedLock;
 pub use locker::{Lock, Locker};
+pub use options::LockOptions;
 pub use reentrant::DistributedReentrantLock;
+pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use session::{ClientState, ConnectionEvent, Stats};
 
 /// Has the examples of the README compiled.

@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::exclusive::exclusive_methods;
 use crate::guard::Guard;
 use crate::local::Ownership;
+use crate::node::Kind;
+use crate::options::LockOptions;
+use crate::site::Site;
 use crate::two_level::TwoLevel;
 
 /// A fair exclusive lock that any thread may unlock.
@@ -61,7 +64,21 @@ impl DistributedLock {
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
     pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedLock> {
-        let inner = TwoLevel::new(client, &path.into(), Ownership::AnyThread)?;
+        DistributedLock::with(client, path, LockOptions::new())
+    }
+
+    /// [`new`](Self::new), with other settings.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath),
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long.
+    pub fn with(
+        client: &Client,
+        path: impl Into<String>,
+        options: LockOptions,
+    ) -> Result<DistributedLock> {
+        let site = Site::new(client, &path.into(), options)?;
+        let inner = TwoLevel::at(site, Kind::Exclusive, Ownership::AnyThread);
         Ok(DistributedLock { inner })
     }
 }

@@ -27,6 +27,10 @@ pub(crate) enum Kind {
     Exclusive,
     Read,
     Write,
+    /// One of the permits of a semaphore: they are counted, and have no order.
+    Permit,
+    /// The lock is the node itself: it has no sequence, and there is no queue.
+    Single,
 }
 
 impl Kind {
@@ -36,11 +40,13 @@ impl Kind {
             Kind::Exclusive => "lock-",
             Kind::Read => "__READ__",
             Kind::Write => "__WRIT__",
+            Kind::Permit => "lease-",
+            Kind::Single => "",
         }
     }
 
     /// Whether this contender must let a lower `other` go first.
-    fn waits_for(self, other: Kind) -> bool {
+    pub(crate) fn waits_for(self, other: Kind) -> bool {
         self != Kind::Read || other != Kind::Read
     }
 }
@@ -159,12 +165,24 @@ pub(crate) fn new_name_prefix(id: &str, kind: Kind) -> String {
 }
 
 /// The name under which the place of `name`, one of ours, moves to another session: with a new
-/// `id` and the same sequence. None if the sequence alone does not tell the place.
-pub(crate) fn moved_name(name: &str, id: &str) -> Option<String> {
+/// `id` and the same sequence. None if the sequence alone does not tell the place; that of a permit
+/// does not matter.
+pub(crate) fn moved_name(kind: Kind, name: &str, id: &str) -> Option<String> {
     debug_assert_eq!(id.len(), ID_LEN, "{id:?}");
     let after_id = name.get(PREFIX.len() + ID_LEN..)?;
-    let normal = sequence(name).is_some_and(is_normal);
-    (normal && name.starts_with(PREFIX)).then(|| format!("{PREFIX}{id}{after_id}"))
+    let moves = match kind {
+        Kind::Single => false,
+        Kind::Permit => true,
+        Kind::Exclusive | Kind::Read | Kind::Write => sequence(name).is_some_and(is_normal),
+    };
+    (moves && name.starts_with(PREFIX)).then(|| format!("{PREFIX}{id}{after_id}"))
+}
+
+/// The name of a read that its thread takes under its own write `name`: with the same sequence, so
+/// that no queued writer comes between. None if the sequence alone does not tell the place.
+pub(crate) fn read_under(name: &str, id: &str) -> Option<String> {
+    let sequence = sequence(name).filter(|&sequence| is_normal(sequence))?;
+    Some(format!("{}{sequence:010}", new_name_prefix(id, Kind::Read)))
 }
 
 /// Whether this is the name of the create that carried `id`.

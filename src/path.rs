@@ -43,6 +43,18 @@ impl LockPath {
         &self.0
     }
 
+    /// The directory that this is in, and its name there.
+    pub(crate) fn split(&self) -> (LockPath, &str) {
+        // A checked path has a slash; the root is the empty string, as children need it.
+        let (parent, name) = self.0.rsplit_once('/').unwrap_or_default();
+        (LockPath(parent.into()), name)
+    }
+
+    /// A directory of the lock's own below its path; `name` is one legal part.
+    pub(crate) fn below(&self, name: &str) -> LockPath {
+        LockPath(self.child(name).into())
+    }
+
     /// The path of a node in this directory. `name` is one part, or several that the caller knows
     /// to be legal.
     pub(crate) fn child(&self, name: &str) -> String {

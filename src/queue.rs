@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::select_biased;
 use log::debug;
 
 use crate::error::{Error, Result};
@@ -23,21 +22,35 @@ enum Step {
 }
 
 /// Gives the seat up unless it was granted: also when a caller unwinds.
-struct Waiter<'a> {
+pub(crate) struct Waiter<'a> {
     session: &'a Arc<Session>,
-    seat: Option<Arc<Seat>>,
+    seat: Arc<Seat>,
+    granted: bool,
 }
 
-impl Waiter<'_> {
-    fn granted(mut self) -> Option<Arc<Seat>> {
-        self.seat.take()
+impl<'a> Waiter<'a> {
+    pub(crate) fn new(session: &'a Arc<Session>, claim: Claim) -> Result<Waiter<'a>> {
+        Ok(Waiter {
+            session,
+            seat: session.seat(claim)?,
+            granted: false,
+        })
+    }
+
+    pub(crate) fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+
+    pub(crate) fn granted(mut self) -> Arc<Seat> {
+        self.granted = true;
+        Arc::clone(&self.seat)
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        if let Some(seat) = self.seat.take() {
-            self.session.give_up(&seat);
+        if !self.granted {
+            self.session.give_up(&self.seat);
         }
     }
 }
@@ -48,28 +61,21 @@ pub(crate) fn acquire(
     claim: Claim,
     until: &Until,
 ) -> Result<Option<Arc<Seat>>> {
-    let path = claim.directory.clone();
-    let seat = session.seat(claim)?;
-    let waiter = Waiter {
-        session,
-        seat: Some(Arc::clone(&seat)),
-    };
+    let waiter = Waiter::new(session, claim)?;
+    let path = waiter.seat().path().to_owned();
     loop {
         let queue = Queue {
             session,
-            seat: &seat,
-            connection: &session.await_live(path.as_str(), until)?,
+            seat: waiter.seat(),
+            connection: &session.await_live(&path, until)?,
             until,
         };
         match queue.wait() {
-            Ok(Outcome::Held) => return Ok(waiter.granted()),
+            Ok(Outcome::Held) => return Ok(Some(waiter.granted())),
             Ok(Outcome::Busy) => return Ok(None),
-            Ok(Outcome::Deadlock) => {
-                let path = path.as_str().to_owned();
-                return Err(Error::WouldDeadlock { path });
-            }
+            Ok(Outcome::Deadlock) => return Err(Error::WouldDeadlock { path }),
             Err(Failure::Dead) => debug!(target: "zoolock::queue", "{path}: connection lost"),
-            Err(failure) => return Err(session.error(path.as_str(), failure)),
+            Err(failure) => return Err(session.error(&path, failure)),
         }
     }
 }
@@ -77,30 +83,20 @@ pub(crate) fn acquire(
 /// Looks, and queues only if nobody is ahead. Waits for answers only, for a third of the session
 /// timeout.
 pub(crate) fn try_acquire(session: &Arc<Session>, claim: Claim) -> Result<Option<Arc<Seat>>> {
-    let path = claim.directory.clone();
-    let disconnected = || Error::Disconnected {
-        path: path.as_str().to_owned(),
-    };
-    if session.is_closed() {
-        return Err(Error::Closed);
-    }
-    let connection = session.live().ok_or_else(disconnected)?;
+    let path = claim.lock.as_str().to_owned();
+    let connection = session.require_live(&path)?;
     let until = Until::within(connection.timeout() / 3);
-    let seat = session.seat(claim)?;
-    let waiter = Waiter {
-        session,
-        seat: Some(Arc::clone(&seat)),
-    };
+    let waiter = Waiter::new(session, claim)?;
     let queue = Queue {
         session,
-        seat: &seat,
+        seat: waiter.seat(),
         connection: &connection,
         until: &until,
     };
     match queue.attempt() {
-        Ok(true) => Ok(waiter.granted()),
+        Ok(true) => Ok(Some(waiter.granted())),
         Ok(false) => Ok(None),
-        Err(failure) => Err(session.error(path.as_str(), failure)),
+        Err(failure) => Err(session.error(&path, failure)),
     }
 }
 
@@ -159,7 +155,7 @@ impl Queue<'_> {
                     if self.session.holds_here(self.seat.claim()) {
                         return Ok(Outcome::Deadlock);
                     }
-                    if !self.wait_for_change()? {
+                    if !self.seat.await_change(self.connection, self.until)? {
                         return Ok(Outcome::Busy);
                     }
                     drop(listening);
@@ -202,7 +198,7 @@ impl Queue<'_> {
     fn enter_last(&self) -> Result<Step, Failure> {
         let (job, on) = (self.job(), Arc::clone(self.connection));
         let left_behind = self.seat.start_over(self.session.garbage());
-        self.forget_signals();
+        self.seat.forget_signals();
         self.connection.call(self.until, move |wire| {
             // What is left on an earlier connection would stand before the new node.
             for id in left_behind {
@@ -215,7 +211,7 @@ impl Queue<'_> {
     }
 
     fn look(&self) -> Result<Step, Failure> {
-        self.forget_signals();
+        self.seat.forget_signals();
         let job = self.job();
         self.connection
             .call(self.until, move |wire| job.look(wire, true))
@@ -224,23 +220,6 @@ impl Queue<'_> {
     fn grant(&self, name: &str) -> Result<Grant, Failure> {
         let (seat, connection) = (self.seat, self.connection);
         self.session.grant(seat, connection, name, self.until)
-    }
-
-    /// Before a look: what was signalled until now it will see. On the waiter's own thread, since
-    /// a job left over on a dead connection would take the signals of the next one.
-    fn forget_signals(&self) {
-        while self.seat.wake().1.try_recv().is_ok() {}
-    }
-
-    /// Waits until the place in the queue may have changed. False at the deadline.
-    fn wait_for_change(&self) -> Result<bool, Failure> {
-        let expiry = self.until.expiry();
-        select_biased! {
-            recv(self.connection.died()) -> _ => Err(Failure::Dead),
-            recv(self.seat.wake().1) -> _ => Ok(true),
-            recv(self.until.cancelled) -> _ => Err(Failure::Cancelled),
-            recv(expiry) -> _ => Ok(false),
-        }
     }
 
     fn job(&self) -> Job {
@@ -271,7 +250,9 @@ impl Job {
         loop {
             match self.create(wire, on) {
                 Ok(()) => return self.look(wire, watch),
-                Err(failure) if failure.is_no_node() => wire.make_directories(self.seat.path())?,
+                Err(failure) if failure.is_no_node() => {
+                    wire.make_directories(self.seat.claim().directory.as_str())?
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -345,7 +326,7 @@ impl Job {
     }
 
     fn children(&self, wire: &Wire<'_>) -> Result<Vec<Child>, Failure> {
-        let names = wire.children(self.seat.path())?;
+        let names = wire.children(self.seat.claim().directory.as_str())?;
         let child = |name| Child { name, czxid: None };
         Ok(names.into_iter().map(child).collect())
     }

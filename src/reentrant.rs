@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::exclusive::exclusive_methods;
 use crate::guard::ReentrantGuard;
 use crate::local::Ownership;
+use crate::node::Kind;
+use crate::options::LockOptions;
+use crate::site::Site;
 use crate::two_level::TwoLevel;
 
 /// A fair exclusive lock that its owner, a thread, may enter again.
@@ -63,7 +66,21 @@ impl DistributedReentrantLock {
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
     pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedReentrantLock> {
-        let inner = TwoLevel::new(client, &path.into(), Ownership::ThisThread)?;
+        DistributedReentrantLock::with(client, path, LockOptions::new())
+    }
+
+    /// [`new`](Self::new), with other settings.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath),
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long.
+    pub fn with(
+        client: &Client,
+        path: impl Into<String>,
+        options: LockOptions,
+    ) -> Result<DistributedReentrantLock> {
+        let site = Site::new(client, &path.into(), options)?;
+        let inner = TwoLevel::at(site, Kind::Exclusive, Ownership::ThisThread);
         Ok(DistributedReentrantLock { inner })
     }
 

@@ -2,12 +2,10 @@
 //! in reverse order.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 use log::warn;
 
-use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Releases};
@@ -15,8 +13,9 @@ use crate::hold::Hold;
 use crate::local::{Entry, Exit, Local, Ownership, Refused, Stopped};
 use crate::node::Kind;
 use crate::path::LockPath;
-use crate::queue;
-use crate::session::{Claim, Seat, Standing, Until};
+use crate::session::{Claim, Seat, Session, Standing, Until};
+use crate::site::Site;
+use crate::{queue, single};
 
 /// How long a call may wait.
 #[derive(Debug, Clone, Copy)]
@@ -27,37 +26,66 @@ pub(crate) enum Patience {
     Until(Option<Instant>),
 }
 
+impl Patience {
+    /// A deadline that has passed leaves no time to wait in.
+    pub(crate) fn now(self) -> Patience {
+        match self {
+            Patience::Until(Some(end)) if end <= Instant::now() => Patience::Try,
+            patience => patience,
+        }
+    }
+}
+
 /// One lock object.
 #[derive(Debug)]
 pub(crate) struct TwoLevel {
     local: Local<Arc<Seat>>,
-    path: LockPath,
+    site: Site,
+    /// Where its nodes are.
+    directory: LockPath,
+    kind: Kind,
     ownership: Ownership,
-    client: Client,
 }
 
 impl TwoLevel {
-    pub(crate) fn new(client: &Client, path: &str, ownership: Ownership) -> Result<Arc<TwoLevel>> {
-        Ok(Arc::new(TwoLevel {
+    /// One whose nodes are in `directory`.
+    pub(crate) fn new(
+        site: Site,
+        directory: LockPath,
+        kind: Kind,
+        ownership: Ownership,
+    ) -> Arc<TwoLevel> {
+        Arc::new(TwoLevel {
             local: Local::new(ownership),
-            path: LockPath::parse(path)?,
+            site,
+            directory,
+            kind,
             ownership,
-            client: client.clone(),
-        }))
+        })
+    }
+
+    /// One whose directory is the lock's path.
+    pub(crate) fn at(site: Site, kind: Kind, ownership: Ownership) -> Arc<TwoLevel> {
+        let directory = site.path.clone();
+        TwoLevel::new(site, directory, kind, ownership)
     }
 
     pub(crate) fn path(&self) -> &str {
-        self.path.as_str()
+        self.site.path.as_str()
+    }
+
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
     }
 
     /// Takes both levels. None if somebody else holds the lock.
     pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Seat>>> {
-        match patience {
-            Patience::Until(Some(end)) if end <= Instant::now() => self.acquire(Patience::Try),
+        match patience.now() {
             Patience::Try => match self.local.try_enter() {
-                Some(entry) => {
-                    self.second_level(entry, |claim| queue::try_acquire(self.session(), claim))
-                }
+                Some(entry) => self.second_level(entry, |claim| match self.kind {
+                    Kind::Single => single::try_acquire(self.session(), claim),
+                    _ => queue::try_acquire(self.session(), claim),
+                }),
                 None => self.busy(),
             },
             Patience::Until(deadline) => {
@@ -75,8 +103,10 @@ impl TwoLevel {
                     None => self.local.enter(&until, self.session().closed()),
                 };
                 match entry {
-                    Ok(entry) => self
-                        .second_level(entry, |claim| queue::acquire(self.session(), claim, &until)),
+                    Ok(entry) => self.second_level(entry, |claim| match self.kind {
+                        Kind::Single => single::acquire(self.session(), claim, &until),
+                        _ => queue::acquire(self.session(), claim, &until),
+                    }),
                     Err(Stopped::Deadline) => self.busy(),
                     Err(Stopped::Cancelled) => Err(Error::Cancelled {
                         path: self.path().to_owned(),
@@ -90,7 +120,7 @@ impl TwoLevel {
     /// Another thread of this process is ahead. That says nothing while it waits for a
     /// connection itself.
     fn busy(&self) -> Result<Option<Arc<Seat>>> {
-        self.client.check_open()?;
+        self.site.client.check_open()?;
         if self.local.is_held() || self.session().live().is_some() {
             return Ok(None);
         }
@@ -131,9 +161,8 @@ impl TwoLevel {
                 released
             }
             Err(Refused::NotHeld) => {
-                self.client.check_open()?;
-                let path = self.path().to_owned();
-                Err(Error::NotHeld { path })
+                self.site.client.check_open()?;
+                Err(self.site.not_held())
             }
             Err(Refused::NotOwner(owner)) => {
                 let path = self.path().to_owned();
@@ -143,7 +172,7 @@ impl TwoLevel {
     }
 
     /// A lost hold is an error to everyone who comes back to it.
-    fn check(&self, seat: &Seat) -> Result<()> {
+    pub(crate) fn check(&self, seat: &Seat) -> Result<()> {
         match seat.standing(Moment::now()) {
             Standing::Lost(reason) => Err(Error::Lost {
                 path: self.path().to_owned(),
@@ -160,7 +189,12 @@ impl TwoLevel {
 
     /// Of the calling thread, or of the object where any thread may unlock.
     pub(crate) fn hold(&self) -> Option<Hold> {
-        self.local.hold().map(|seat| self.view(seat))
+        self.seat().map(|seat| self.view(seat))
+    }
+
+    /// What [`TwoLevel::hold`] is a view of.
+    pub(crate) fn seat(&self) -> Option<Arc<Seat>> {
+        self.local.hold()
     }
 
     pub(crate) fn depth(&self) -> u32 {
@@ -176,17 +210,11 @@ impl TwoLevel {
     }
 
     fn claim(&self) -> Claim {
-        let owned = self.ownership == Ownership::ThisThread;
-        Claim {
-            directory: self.path.clone(),
-            kind: Kind::Exclusive,
-            owner: owned.then(|| thread::current().id()),
-            identity: self.client.identity(),
-        }
+        self.site.claim(&self.directory, self.kind, self.ownership)
     }
 
-    fn session(&self) -> &Arc<crate::session::Session> {
-        self.client.session()
+    fn session(&self) -> &Arc<Session> {
+        self.site.session()
     }
 }
 
@@ -205,7 +233,7 @@ impl Drop for TwoLevel {
             target: "zoolock",
             "the last handle of lock {} was dropped while it was held: releasing it", self.path()
         );
-        if let Err(error) = self.client.session().release(&seat) {
+        if let Err(error) = self.session().release(&seat) {
             warn!(target: "zoolock", "dropped a lock: {error}");
         }
     }

@@ -603,6 +603,6 @@ fn a_place_moves_under_a_new_id_with_the_same_sequence() {
         (format!("{LOW}-lock-0000000007"), None),
         (String::new(), None),
     ] {
-        assert_eq!(moved_name(&name, HIGH), moved, "{name}");
+        assert_eq!(moved_name(Kind::Exclusive, &name, HIGH), moved, "{name}");
     }
 }

@@ -7,16 +7,15 @@ use zoolock_test_support::{connect_string, fresh_path};
 
 use super::*;
 use crate::client::Client;
+use crate::local::Ownership;
 use crate::node::Kind;
-use crate::path::LockPath;
+use crate::options::LockOptions;
+use crate::site::Site;
 
 fn seat(client: &Client) -> Arc<Seat> {
-    let seat = client.session().seat(Claim {
-        directory: LockPath::parse(&fresh_path("job")).expect("a path"),
-        kind: Kind::Exclusive,
-        owner: None,
-        identity: client.identity(),
-    });
+    let site = Site::new(&client, &fresh_path("job"), LockOptions::new()).expect("a path");
+    let claim = site.claim(&site.path, Kind::Exclusive, Ownership::AnyThread);
+    let seat = client.session().seat(claim);
     seat.expect("a seat")
 }
 

@@ -24,6 +24,10 @@ impl Failure {
     pub(crate) fn is_no_node(self) -> bool {
         self == Failure::Refused(ZkError::NoNode)
     }
+
+    pub(crate) fn is_node_exists(self) -> bool {
+        self == Failure::Refused(ZkError::NodeExists)
+    }
 }
 
 /// How long a call may wait.

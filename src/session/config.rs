@@ -22,6 +22,8 @@ pub(crate) struct Config {
 /// The crate numbers its requests with 32 bits and takes -1 for a watch event: after 2^32 of them
 /// every answer goes to the wrong caller. Half of that leaves time to spare.
 pub(crate) const MOST_REQUESTS: u64 = (1 << 31) - (1 << 20);
+/// And so many if that would end a hold that cannot move.
+pub(super) const REQUESTS_HARD: u64 = (1 << 32) - (1 << 20);
 
 /// Bytes that are never printed.
 #[derive(Clone)]

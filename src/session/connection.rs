@@ -13,9 +13,9 @@ use log::warn;
 use parking_lot::Mutex;
 use zookeeper::{Acl, WatchedEvent, ZooKeeper};
 
-use super::Config;
 use super::alarm::Alarm;
 use super::call::{Failure, Until};
+use super::config::{Config, REQUESTS_HARD};
 use super::death::{Cause, Death};
 use super::lease::{Lease, Proof};
 use super::tenancy::Tenancy;
@@ -204,7 +204,9 @@ impl Connection {
     /// is what is left of the shortest lease that waits to move here. Returns when to look again.
     pub(crate) fn examine(&self, now: Instant, pressed: Option<Duration>) -> Instant {
         let held = self.tenancy.held() > 0;
-        if self.requests() >= self.most_requests {
+        let requests = self.requests();
+        let patient = self.tenancy.is_pinned() && requests < REQUESTS_HARD;
+        if requests >= self.most_requests && !patient {
             self.kill(Cause::WornOut);
         }
         let verdict = self.vitals.lock().verdict(now, held, pressed);
@@ -339,9 +341,11 @@ mod tests {
     use super::*;
     use crate::client::Client;
     use crate::error::LossReason;
+    use crate::local::Ownership;
     use crate::node::Kind;
-    use crate::path::LockPath;
-    use crate::session::{Claim, Standing};
+    use crate::options::LockOptions;
+    use crate::session::Standing;
+    use crate::site::Site;
 
     /// The lease of a connection that was silent for two session timeouts and is renewed now.
     fn renewed(timeout: Duration) -> Lease {
@@ -361,12 +365,9 @@ mod tests {
         let client = Client::connect(&hosts, Duration::from_secs(10)).expect("connect");
         let session = client.session();
         let connection = session.live().expect("a connection");
-        let seat = session.seat(Claim {
-            directory: LockPath::parse("/term").expect("a path"),
-            kind: Kind::Exclusive,
-            owner: None,
-            identity: client.identity(),
-        });
+        let site = Site::new(&client, "/term", LockOptions::new()).expect("a path");
+        let claim = site.claim(&site.path, Kind::Exclusive, Ownership::AnyThread);
+        let seat = session.seat(claim);
         let seat = seat.expect("a seat");
         let id = seat.enter(&connection).expect("an id");
         assert!(seat.entered(&id, "node"), "its place");

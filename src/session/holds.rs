@@ -13,8 +13,10 @@ use super::connection::Connection;
 use super::death::Cause;
 use super::garbage::{Deleted, Garbage};
 use super::seat::{Claim, Ending, NotGranted, Seat, Standing};
+use super::single_node::delete_single;
 use crate::clock::Moment;
 use crate::error::{Error, LossReason, Result};
+use crate::node::Kind;
 
 /// What became of granting a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +57,14 @@ impl Session {
         }
     }
 
-    /// Does the claim's owner hold a seat in the same directory already? Then it would wait for
-    /// itself.
+    /// Does the claim's owner hold a seat in the same directory already that it would have to wait
+    /// for? Then it would wait for itself.
     pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
         let same = |seat: &Arc<Seat>| {
-            seat.claim().owner == claim.owner && seat.claim().directory == claim.directory
+            let held = seat.claim();
+            held.owner == claim.owner
+                && held.directory == claim.directory
+                && claim.kind.waits_for(held.kind)
         };
         let held = |seat: &Arc<Seat>| {
             matches!(
@@ -123,7 +128,7 @@ impl Session {
                 }
                 Err(lost(reason))
             }
-            (Standing::Held, Some(connection)) => match self.delete(&connection, &ids) {
+            (Standing::Held, Some(connection)) => match self.delete(seat, &connection, &ids) {
                 Ok(Deleted::Now) => Ok(()),
                 Ok(Deleted::Before) => {
                     self.count_loss(seat, LossReason::NodeDeleted);
@@ -154,12 +159,16 @@ impl Session {
 
     fn delete(
         self: &Arc<Self>,
+        seat: &Arc<Seat>,
         connection: &Arc<Connection>,
         ids: &[String],
     ) -> std::result::Result<Deleted, Failure> {
-        let (session, ids) = (Arc::clone(self), ids.to_vec());
+        let (session, seat, ids) = (Arc::clone(self), Arc::clone(seat), ids.to_vec());
         let until = Until::within(connection.timeout() / 3);
         connection.call(&until, move |wire| {
+            if seat.claim().kind == Kind::Single {
+                return delete_single(&seat, wire);
+            }
             let mut deleted = Deleted::Before;
             for id in &ids {
                 deleted = session.garbage.delete(wire, id)?;
@@ -170,10 +179,20 @@ impl Session {
 
     /// Gives up waiting: the seat's nodes are deleted in the background.
     pub(crate) fn give_up(self: &Arc<Self>, seat: &Arc<Seat>) {
-        if let Some(over) = seat.end(Ending::Release, Moment::now, &self.garbage) {
-            self.delete_later(&over.ids);
-        }
         self.seats.remove(seat);
+        let Some(over) = seat.end(Ending::Release, Moment::now, &self.garbage) else {
+            return;
+        };
+        self.delete_later(&over.ids);
+        // Of a create that was answered. One under way is deleted by whoever has the answer.
+        let own = over.connection.filter(|_| over.named);
+        if let Some(connection) = own.filter(|_| seat.claim().kind == Kind::Single) {
+            let seat = Arc::clone(seat);
+            connection.run(move |wire| {
+                // What fails goes with the session.
+                let _ = delete_single(&seat, wire);
+            });
+        }
     }
 
     /// Deletes what is on the garbage list under these ids, in the background. Without a
@@ -187,7 +206,7 @@ impl Session {
     }
 
     /// Deletes behind all that waits for a worker already.
-    pub(super) fn delete_behind(self: &Arc<Self>, connection: &Arc<Connection>, ids: Vec<String>) {
+    pub(crate) fn delete_behind(self: &Arc<Self>, connection: &Arc<Connection>, ids: Vec<String>) {
         if ids.is_empty() {
             return;
         }
@@ -259,9 +278,9 @@ impl Session {
     /// connection must be there by then.
     pub(super) fn pressed(&self, now: Moment) -> Option<Duration> {
         let seats = self.seats.all();
-        let suspended = seats
-            .iter()
-            .filter(|seat| seat.standing(now) == Standing::Suspended);
+        let suspended = seats.iter().filter(|seat| {
+            seat.claim().kind != Kind::Single && seat.standing(now) == Standing::Suspended
+        });
         suspended.map(|seat| seat.valid_for(now)).min()
     }
 
@@ -334,7 +353,7 @@ impl Session {
 
     /// The seat's own node is gone though nobody here deleted it. A hold is lost; a waiter looks
     /// for itself.
-    pub(super) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
+    pub(crate) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
         if let Some(over) = seat.end(Ending::NodeGone(name), Moment::now, &self.garbage) {
             self.after_loss(seat, LossReason::NodeDeleted, &over.ids);
         }

@@ -116,6 +116,16 @@ impl Session {
         current.filter(|connection| !connection.is_dead())
     }
 
+    /// The connection if there is a live one, for calls that do not wait for one.
+    pub(crate) fn require_live(&self, path: &str) -> Result<Arc<Connection>> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let path = || path.to_owned();
+        self.live()
+            .ok_or_else(|| Error::Disconnected { path: path() })
+    }
+
     /// Waits for a live connection. Without one at the deadline, or at once if it is over:
     /// Disconnected.
     pub(crate) fn await_live(&self, path: &str, until: &Until) -> Result<Arc<Connection>> {

@@ -21,6 +21,7 @@ mod seat;
 mod seats;
 #[cfg(test)]
 mod simulation;
+mod single_node;
 mod supervisor;
 mod tenancy;
 mod timer;
@@ -41,6 +42,7 @@ pub(crate) use connection::Connection;
 pub use events::{ClientState, ConnectionEvent, Stats};
 pub(crate) use holds::Grant;
 pub(crate) use seat::{Claim, Seat, Standing};
+pub(crate) use single_node::create_single;
 pub(crate) use wire::{Make, Wire};
 
 use crate::clock::Moment;

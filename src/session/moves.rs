@@ -129,7 +129,7 @@ impl Session {
         on: &Arc<Connection>,
     ) -> Result<Moved, Failure> {
         // Never with the directory: where that is missing the old node is gone, too.
-        match self.create(seat, wire, &begun.id, &begun.name, Make::Successor) {
+        match self.create(seat, wire, &begun.id, &begun.name, Make::Named) {
             Ok(()) => {}
             Err(Failure::Cancelled) => return Ok(Moved::Stays),
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use parking_lot::Mutex;
 
+use super::call::{Failure, Until};
 use super::connection::Connection;
 use super::garbage::{Garbage, Node};
 use super::tenancy::Berth;
@@ -21,12 +22,16 @@ use crate::watch::Listening;
 /// What a seat is for; the same for its whole life.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
+    /// What it is part of, as users know it.
+    pub(crate) lock: LockPath,
     pub(crate) directory: LockPath,
     pub(crate) kind: Kind,
     /// The thread that will own the hold, where a thread owns it.
     pub(crate) owner: Option<ThreadId>,
     /// What the node says of its maker.
     pub(crate) identity: Arc<str>,
+    /// A release that leaves the directory empty removes it.
+    pub(crate) tidy: bool,
 }
 
 /// A place in a queue.
@@ -58,6 +63,8 @@ struct Core {
     /// The name of the node that was granted, kept after the end.
     name: String,
     token: Option<u64>,
+    /// How many holds there are beside the first: a read may share the seat of its own write.
+    shares: u32,
     /// Since when the seat has its place, and whether that is watched.
     since: Instant,
     watched: Option<Listening>,
@@ -144,6 +151,8 @@ pub(super) struct Over {
     pub(super) before: Standing,
     /// The connection of its place.
     pub(super) connection: Option<Arc<Connection>>,
+    /// The create of its place was answered.
+    pub(super) named: bool,
     /// The ids of its nodes, which are garbage now.
     pub(super) ids: Vec<String>,
 }
@@ -179,6 +188,7 @@ impl Seat {
                 next: None,
                 name: String::new(),
                 token: None,
+                shares: 0,
                 since: Instant::now(),
                 watched: None,
             }),
@@ -196,7 +206,7 @@ impl Seat {
     }
 
     pub(crate) fn path(&self) -> &str {
-        self.claim.directory.as_str()
+        self.claim.lock.as_str()
     }
 
     pub(crate) fn ended(&self) -> &Ended {
@@ -206,6 +216,27 @@ impl Seat {
     /// The waiter's channel: whoever has the sender wakes it.
     pub(crate) fn wake(&self) -> &(Sender<u64>, Receiver<u64>) {
         &self.wake
+    }
+
+    /// Before a look: what was signalled until now it will see. On the waiter's own thread, since
+    /// a job left over on a dead connection would take the signals of the next one.
+    pub(crate) fn forget_signals(&self) {
+        while self.wake.1.try_recv().is_ok() {}
+    }
+
+    /// Waits until what was looked at may have changed. False at the deadline.
+    pub(crate) fn await_change(
+        &self,
+        connection: &Connection,
+        until: &Until,
+    ) -> Result<bool, Failure> {
+        let expiry = until.expiry();
+        select_biased! {
+            recv(connection.died()) -> _ => Err(Failure::Dead),
+            recv(self.wake.1) -> _ => Ok(true),
+            recv(until.cancelled) -> _ => Err(Failure::Cancelled),
+            recv(expiry) -> _ => Ok(false),
+        }
     }
 
     // ---- the place in the queue
@@ -222,7 +253,7 @@ impl Seat {
         core.place = Some(Place {
             id: id.clone(),
             name: None,
-            berth: Berth::new(connection),
+            berth: Berth::new(connection, self.claim.kind == Kind::Single),
         });
         Some(id)
     }
@@ -264,10 +295,21 @@ impl Seat {
             return Vec::new();
         }
         let watched = core.forget_place();
-        let ids = garbage.add(&self.claim.directory, core.take_nodes());
+        let ids = self.discard(core.take_nodes(), garbage);
         drop(core);
         drop(watched);
         ids
+    }
+
+    /// These nodes are garbage from now on. Returns their ids.
+    ///
+    /// A lock that is a single node has none: its name does not say who made it, so only the
+    /// connection that made it may delete it, and what that cannot delete goes with its session.
+    fn discard(&self, nodes: impl Iterator<Item = Node>, garbage: &Garbage) -> Vec<String> {
+        match self.claim.kind {
+            Kind::Single => Vec::new(),
+            _ => garbage.add(&self.claim.directory, nodes),
+        }
     }
 
     /// The name of the node that the seat stands or falls with, and its connection.
@@ -314,7 +356,7 @@ impl Seat {
             .filter(|place| !place.is_on(connection))?;
         let from = place.name.clone()?;
         let id = new_id();
-        let name = node::moved_name(&from, &id)?;
+        let name = node::moved_name(self.claim.kind, &from, &id)?;
         if connection.is_dead() {
             return None;
         }
@@ -324,7 +366,7 @@ impl Seat {
             connection: Arc::clone(connection),
         };
         let old = core.next.replace(next);
-        let left_behind = garbage.add(&self.claim.directory, old.into_iter());
+        let left_behind = self.discard(old.into_iter(), garbage);
         Some(Move {
             id,
             name,
@@ -351,7 +393,7 @@ impl Seat {
             return Confirmed::GivenUp;
         };
         // First, so that the reaper sees a tenant unless it has begun to close by now.
-        let mut berth = Berth::new(&next.connection);
+        let mut berth = Berth::new(&next.connection, false);
         if berth.connection().is_dead() {
             return Confirmed::NoLease;
         }
@@ -379,7 +421,7 @@ impl Seat {
         }
         core.state = state;
         core.token.get_or_insert(czxid.unsigned_abs());
-        let ids = garbage.add(&self.claim.directory, old.into_iter());
+        let ids = self.discard(old.into_iter(), garbage);
         drop(core);
         drop(watched);
         Confirmed::Moved(ids)
@@ -408,6 +450,11 @@ impl Seat {
         Ok(())
     }
 
+    /// One more hold shares the seat: it takes one more release.
+    pub(crate) fn share(&self) {
+        self.core.lock().shares += 1;
+    }
+
     /// Reads the clocks: a lease that has run out is a loss, whoever has noticed.
     pub(crate) fn standing(&self, now: Moment) -> Standing {
         self.core.lock().standing(now)
@@ -431,7 +478,8 @@ impl Seat {
     }
 
     /// Ends the hold or the waiting. The nodes go to the garbage list, under the seat's mutex, so
-    /// that a create's late answer finds either the seat or the garbage entry. None if it is over.
+    /// that a create's late answer finds either the seat or the garbage entry. None if there is
+    /// nothing to end, or others share the hold.
     ///
     /// A lost seat stays lost.
     pub(super) fn end(
@@ -443,6 +491,11 @@ impl Seat {
         let mut core = self.core.lock();
         let before = core.standing(clock());
         if !how.applies(&core, before) {
+            return None;
+        }
+        let held = matches!(before, Standing::Held | Standing::Suspended);
+        if matches!(how, Ending::Release) && held && core.shares > 0 {
+            core.shares -= 1;
             return None;
         }
         let next = match how {
@@ -462,7 +515,8 @@ impl Seat {
         core.state = next;
         let place = core.place.as_ref();
         let connection = place.map(|place| Arc::clone(place.connection()));
-        let ids = garbage.add(&self.claim.directory, core.take_nodes());
+        let named = place.is_some_and(|place| place.name.is_some());
+        let ids = self.discard(core.take_nodes(), garbage);
         let watched = core.watched.take();
         drop(core);
         drop(watched);
@@ -470,6 +524,7 @@ impl Seat {
         Some(Over {
             before,
             connection,
+            named,
             ids,
         })
     }
@@ -503,6 +558,11 @@ impl Seat {
 
     pub(crate) fn token(&self) -> Option<u64> {
         self.core.lock().token
+    }
+
+    /// The token of another hold that this one stands under.
+    pub(crate) fn share_token(&self, token: u64) {
+        self.core.lock().token.get_or_insert(token);
     }
 
     /// Keeps the first token that becomes known.

@@ -21,6 +21,8 @@ pub(super) struct Tenancy {
 struct Counts {
     waiting: usize,
     held: usize,
+    /// Of those, the holds that cannot move.
+    pinned: usize,
     /// The handle is about to be closed: nothing can be held here any more.
     closing: bool,
 }
@@ -30,6 +32,7 @@ struct Counts {
 pub(super) struct Berth {
     connection: Arc<Connection>,
     held: bool,
+    pinned: bool,
 }
 
 impl Tenancy {
@@ -42,6 +45,11 @@ impl Tenancy {
 
     pub(super) fn held(&self) -> usize {
         self.counts.lock().held
+    }
+
+    /// Is anything held here that ends with the connection?
+    pub(super) fn is_pinned(&self) -> bool {
+        self.counts.lock().pinned > 0
     }
 
     /// Raised once a dead connection has no tenant any more. May be raised late, so whoever waits
@@ -61,12 +69,13 @@ impl Tenancy {
 }
 
 impl Berth {
-    /// For a seat that waits.
-    pub(super) fn new(connection: &Arc<Connection>) -> Berth {
+    /// For a seat that waits; `pinned` if it cannot move.
+    pub(super) fn new(connection: &Arc<Connection>, pinned: bool) -> Berth {
         connection.tenancy().counts.lock().waiting += 1;
         Berth {
             connection: Arc::clone(connection),
             held: false,
+            pinned,
         }
     }
 
@@ -82,6 +91,7 @@ impl Berth {
         if welcome && !self.held {
             counts.waiting -= 1;
             counts.held += 1;
+            counts.pinned += usize::from(self.pinned);
             self.held = true;
         }
         welcome
@@ -93,7 +103,10 @@ impl Drop for Berth {
         let tenancy = self.connection.tenancy();
         let mut counts = tenancy.counts.lock();
         match self.held {
-            true => counts.held -= 1,
+            true => {
+                counts.held -= 1;
+                counts.pinned -= usize::from(self.pinned);
+            }
             false => counts.waiting -= 1,
         }
         let empty = counts.held == 0 && counts.waiting == 0;

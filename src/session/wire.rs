@@ -20,8 +20,8 @@ pub(crate) enum Make {
     Directory,
     /// Goes with its session; the server appends the sequence.
     Contender,
-    /// Goes with its session; has the sequence of the node whose place it takes over.
-    Successor,
+    /// Goes with its session; its name is complete.
+    Named,
 }
 
 /// The way to the servers, on a thread that may block.
@@ -88,7 +88,7 @@ impl<'a> Wire<'a> {
         let mode = match make {
             Make::Directory => CreateMode::Persistent,
             Make::Contender => CreateMode::EphemeralSequential,
-            Make::Successor => CreateMode::Ephemeral,
+            Make::Named => CreateMode::Ephemeral,
         };
         self.write("create", full, |zk| zk.create(full, data, acl, mode))
     }

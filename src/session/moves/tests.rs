@@ -7,9 +7,11 @@ use zoolock_test_support::{connect_string, fresh_path};
 
 use super::*;
 use crate::client::Client;
+use crate::local::Ownership;
 use crate::node::{Kind, new_name_prefix};
-use crate::path::LockPath;
-use crate::session::{Claim, Standing};
+use crate::options::LockOptions;
+use crate::session::Standing;
+use crate::site::Site;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const EXPIRED: Standing = Standing::Lost(LossReason::LeaseExpired);
@@ -31,12 +33,9 @@ impl Holder {
     /// Without a node on the server: what is tested does not ask it.
     fn new() -> Holder {
         let (client, connection) = client();
-        let seat = client.session().seat(Claim {
-            directory: LockPath::parse(&fresh_path("clocks")).expect("a path"),
-            kind: Kind::Exclusive,
-            owner: None,
-            identity: client.identity(),
-        });
+        let site = Site::new(&client, &fresh_path("clocks"), LockOptions::new()).expect("a path");
+        let claim = site.claim(&site.path, Kind::Exclusive, Ownership::AnyThread);
+        let seat = client.session().seat(claim);
         let seat = seat.expect("a seat");
         let id = seat.enter(&connection).expect("an id");
         let name = new_name_prefix(&id, Kind::Exclusive) + "0000000007";

@@ -1,0 +1,163 @@
+//! A read that a thread takes under its own write: granted at once, in the write's place in the
+//! queue, so that no writer that waits comes between when the write is released.
+//!
+//! The rule is that of a move: the read's node is made first and the write's is looked for
+//! afterwards, on the same connection. Both were there together if it is seen, so at no instant was
+//! the place empty.
+
+use std::sync::Arc;
+
+use crate::clock::Moment;
+use crate::error::{Error, Result};
+use crate::node;
+use crate::queue::Waiter;
+use crate::session::{
+    Claim, Connection, Failure, Grant, Make, Seat, Session, Standing, Until, Wire,
+};
+
+/// What became of one attempt.
+enum Step {
+    /// The node is there, under this name.
+    Made(String),
+    /// The write's sequence does not tell its place: the read shares the write's seat.
+    Shares,
+    /// The write is over.
+    WriteOver,
+}
+
+/// Takes a read under `write`, which the calling thread holds. Waits for answers and for a
+/// connection only, since nobody can be ahead.
+pub(crate) fn downgrade(
+    session: &Arc<Session>,
+    claim: Claim,
+    write: &Arc<Seat>,
+    until: &Until,
+) -> Result<Arc<Seat>> {
+    let waiter = Waiter::new(session, claim)?;
+    let path = waiter.seat().path().to_owned();
+    loop {
+        let under = Under {
+            session,
+            seat: waiter.seat(),
+            write,
+            connection: &session.await_live(&path, until)?,
+            until,
+        };
+        match under.attempt() {
+            Ok(Some(Step::Made(_))) => return Ok(waiter.granted()),
+            Ok(Some(Step::Shares)) => {
+                write.share();
+                return Ok(Arc::clone(write));
+            }
+            Ok(Some(Step::WriteOver)) => return Err(over(write, path)),
+            Ok(None) | Err(Failure::Dead) => {}
+            Err(failure) => return Err(session.error(&path, failure)),
+        }
+    }
+}
+
+fn over(write: &Seat, path: String) -> Error {
+    match write.standing(Moment::now()) {
+        Standing::Lost(reason) => Error::Lost { path, reason },
+        _ => Error::NotHeld { path },
+    }
+}
+
+struct Under<'a> {
+    session: &'a Arc<Session>,
+    seat: &'a Arc<Seat>,
+    write: &'a Arc<Seat>,
+    connection: &'a Arc<Connection>,
+    until: &'a Until,
+}
+
+impl Under<'_> {
+    /// None if the read's node was deleted by somebody.
+    fn attempt(&self) -> std::result::Result<Option<Step>, Failure> {
+        let left_behind = self.seat.start_over(self.session.garbage());
+        self.session.delete_behind(self.connection, left_behind);
+        let job = Job {
+            session: Arc::clone(self.session),
+            seat: Arc::clone(self.seat),
+            write: Arc::clone(self.write),
+            on: Arc::clone(self.connection),
+        };
+        let step = self
+            .connection
+            .call(self.until, move |wire| job.make(wire))?;
+        let Step::Made(name) = &step else {
+            return Ok(Some(step));
+        };
+        let granted = self
+            .session
+            .grant(self.seat, self.connection, name, self.until)?;
+        Ok((granted == Grant::Held).then_some(step))
+    }
+}
+
+/// The part that runs on a worker thread.
+struct Job {
+    session: Arc<Session>,
+    seat: Arc<Seat>,
+    write: Arc<Seat>,
+    on: Arc<Connection>,
+}
+
+impl Job {
+    fn make(&self, wire: &Wire<'_>) -> std::result::Result<Step, Failure> {
+        let Some((write, _)) = self.write.own() else {
+            return Ok(Step::WriteOver);
+        };
+        let Some(id) = self.seat.enter(&self.on) else {
+            return Err(match self.on.is_dead() {
+                true => Failure::Dead,
+                false => Failure::Cancelled,
+            });
+        };
+        let Some(name) = node::read_under(&write, &id) else {
+            self.seat.strike(&id);
+            return Ok(Step::Shares);
+        };
+        match self
+            .session
+            .create(&self.seat, wire, &id, &name, Make::Named)
+        {
+            Ok(()) => {}
+            // Without the directory there is no write either.
+            Err(failure) if failure.is_no_node() => {
+                self.session.node_gone(&self.write, &write);
+                return Ok(Step::WriteOver);
+            }
+            Err(failure) => return Err(failure),
+        }
+        match self.see_write(wire, write)? {
+            true => Ok(Step::Made(name)),
+            false => Ok(Step::WriteOver),
+        }
+    }
+
+    /// Is the write's node there? It may be moving to this connection meanwhile: then it is the
+    /// new one that counts.
+    fn see_write(&self, wire: &Wire<'_>, mut name: String) -> std::result::Result<bool, Failure> {
+        loop {
+            let path = self.write.claim().directory.child(&name);
+            match wire.data(&path, false) {
+                Ok((_, stat)) => {
+                    // A seat that has moved knows its token.
+                    let token = self.write.learn_token(stat.czxid);
+                    self.seat.share_token(token);
+                    return Ok(true);
+                }
+                Err(failure) if failure.is_no_node() => {}
+                Err(failure) => return Err(failure),
+            }
+            match self.write.own() {
+                Some((now, _)) if now != name => name = now,
+                _ => {
+                    self.session.node_gone(&self.write, &name);
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The lock that is a single znode.
+
+use std::sync::Arc;
+
+use crate::client::Client;
+use crate::error::Result;
+use crate::exclusive::exclusive_methods;
+use crate::guard::Guard;
+use crate::local::Ownership;
+use crate::node::Kind;
+use crate::options::LockOptions;
+use crate::site::Site;
+use crate::two_level::TwoLevel;
+
+/// The simplest lock: a single ephemeral node, at the lock's path. Who makes it holds the lock.
+///
+/// It takes two requests to lock and unlock, one less than [`DistributedLock`], and pays for that:
+///
+/// - There is no queue. A release wakes all who wait, each tries to make the node, and whoever comes
+///   first has it. With few contenders that is quick; the work of a release grows with their
+///   number. From about eight waiting processes on, prefer [`DistributedLock`].
+/// - A hold cannot move to another session: it ends with its connection.
+///
+/// An object has one hold at most, and it is the object's, as with [`DistributedLock`]: any thread
+/// may unlock it, and threads that share the object take turns in the order of their calls.
+///
+/// The node's data are an id, new for every hold, and the maker's identity. The lock's parent
+/// directories are made when they are missing, as persistent nodes.
+/// [`LockOptions::remove_empty_directory`] has no effect.
+///
+/// # Fairness
+/// None among clients. Among the threads that share the object, first come, first served.
+///
+/// # When the session dies
+/// A hold whose connection broke is [suspended](crate::HoldState::Suspended) until the end of its
+/// lease, and then lost; see [`Hold`](crate::Hold). A call that waits goes on when the client has
+/// connected again. A node that an earlier connection of the same client has left, because an
+/// answer was lost, is waited for like anybody's: it goes when that session is closed.
+///
+/// # Errors beside the common ones
+/// [`Error::InvalidPath`](crate::Error::InvalidPath) if there is a persistent node at the path,
+/// such as the directory of another lock: nobody would ever release it.
+///
+/// # Example
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolock::{Client, EphemeralLock};
+///
+/// # fn main() -> zoolock::Result<()> {
+/// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
+/// let leader = EphemeralLock::new(&client, "/scheduler/leader")?;
+/// if let Some(_guard) = leader.try_acquire()? {
+///     println!("this process is the one that runs the jobs");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`DistributedLock`]: crate::DistributedLock
+#[derive(Debug, Clone)]
+pub struct EphemeralLock {
+    inner: Arc<TwoLevel>,
+}
+
+impl EphemeralLock {
+    /// A lock at `path`, an absolute path below the client's chroot. No I/O.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
+    pub fn new(client: &Client, path: impl Into<String>) -> Result<EphemeralLock> {
+        EphemeralLock::with(client, path, LockOptions::new())
+    }
+
+    /// [`new`](Self::new), with other settings.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`](crate::Error::InvalidPath),
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long.
+    pub fn with(
+        client: &Client,
+        path: impl Into<String>,
+        options: LockOptions,
+    ) -> Result<EphemeralLock> {
+        let site = Site::new(client, &path.into(), options)?;
+        let (directory, _) = site.path.split();
+        let inner = TwoLevel::new(site, directory, Kind::Single, Ownership::AnyThread);
+        Ok(EphemeralLock { inner })
+    }
+}
+
+exclusive_methods!(EphemeralLock, Guard);

@@ -1,0 +1,61 @@
+//! A lock that is a single node, made and deleted. Its name does not say who made it, so both
+//! happen on one connection, whose session owns the node, and nothing is left to the garbage list:
+//! what cannot be deleted there goes with the session.
+
+use std::sync::Arc;
+
+use super::call::Failure;
+use super::connection::Connection;
+use super::garbage::Deleted;
+use super::seat::Seat;
+use super::wire::{Make, Wire, rules_out};
+
+/// Makes the node. Afterwards it is the seat's, or there is none of this call's.
+pub(crate) fn create_single(
+    seat: &Seat,
+    wire: &Wire<'_>,
+    on: &Arc<Connection>,
+) -> Result<(), Failure> {
+    let Some(id) = seat.enter(on) else {
+        return Err(match on.is_dead() {
+            true => Failure::Dead,
+            false => Failure::Cancelled,
+        });
+    };
+    let claim = seat.claim();
+    let data = format!("{id} {}", claim.identity);
+    match wire.create(claim.lock.as_str(), data.as_bytes(), Make::Named) {
+        Ok(_) => {}
+        Err(Failure::Refused(error)) if !rules_out(error) && was_made(seat, wire, &id)? => {}
+        Err(Failure::Dead) => return Err(Failure::Dead),
+        Err(failure) => {
+            seat.strike(&id);
+            return Err(failure);
+        }
+    }
+    let (_, name) = claim.lock.split();
+    if seat.entered(&id, name) {
+        return Ok(());
+    }
+    // Nobody wants it any more.
+    delete_single(seat, wire)?;
+    Err(Failure::Cancelled)
+}
+
+/// Was the node made by the create that carried `id`? For a refusal that the crate does not know.
+fn was_made(seat: &Seat, wire: &Wire<'_>, id: &str) -> Result<bool, Failure> {
+    match wire.data(seat.claim().lock.as_str(), false) {
+        Ok((data, _)) => Ok(data.starts_with(id.as_bytes())),
+        Err(failure) if failure.is_no_node() => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Deletes the node. Only for the connection that made it.
+pub(super) fn delete_single(seat: &Seat, wire: &Wire<'_>) -> Result<Deleted, Failure> {
+    match wire.delete(seat.claim().lock.as_str()) {
+        Ok(()) => Ok(Deleted::Now),
+        Err(failure) if failure.is_no_node() => Ok(Deleted::Before),
+        Err(failure) => Err(failure),
+    }
+}
