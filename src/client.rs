@@ -8,10 +8,14 @@ use std::{process, thread};
 use crossbeam_channel::Receiver;
 
 use crate::acl::{Acl, Permissions};
+use crate::contenders::{Contender, Kind, contenders};
 use crate::error::{Error, Result};
 use crate::hosts::HostList;
 use crate::options::check_identity;
-use crate::session::{ClientState, Config, ConnectionEvent, MOST_REQUESTS, Secret, Session, Stats};
+use crate::path::LockPath;
+use crate::session::{
+    ClientState, Config, ConnectionEvent, MOST_REQUESTS, Secret, Session, Stats, Until,
+};
 
 /// What a client asks for unless told otherwise.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -116,6 +120,57 @@ impl Client {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.session().stats()
+    }
+
+    /// Who holds the lock at `path`, of whatever type and whoever made its nodes, and who waits for
+    /// it, in order. Empty if there is nothing. One list and one read a contender; blocks for at
+    /// most a session timeout.
+    ///
+    /// What it says may be out of date when it arrives: for people and for
+    /// [`revoke`](Client::revoke), not for deciding who may do what.
+    ///
+    /// ```no_run
+    /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+    /// for contender in client.contenders("/locks/nightly-report")? {
+    ///     let who = contender.identity.as_deref().unwrap_or("somebody");
+    ///     println!("{who} {}", if contender.holds { "holds it" } else { "waits" });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
+    /// [`Error::Closed`], [`Error::Denied`].
+    pub fn contenders(&self, path: &str) -> Result<Vec<Contender>> {
+        contenders(self.session(), &LockPath::parse(path)?)
+    }
+
+    /// Asks a holder to let go, by writing `__REVOKE__` to its node, as Curator does. It is up to
+    /// the holder whether it listens, with [`Hold::revocation`](crate::Hold::revocation) or
+    /// Curator's `makeRevocable`. Blocks for at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] if the node is gone: it was released, or has moved to another session,
+    /// which [`contenders`](Client::contenders) then shows. [`Error::InvalidArgument`] for a node
+    /// that is not a contender's. [`Error::Disconnected`] without a connection or an answer,
+    /// [`Error::Closed`], [`Error::Denied`].
+    pub fn revoke(&self, contender: &Contender) -> Result<()> {
+        if contender.kind == Kind::Foreign {
+            let reason = format!("{:?} is not the node of a lock", contender.node);
+            return Err(invalid("contender", reason));
+        }
+        let (session, path) = (self.session(), contender.path.as_str());
+        let connection = session.require_live(path)?;
+        let until = Until::within(connection.timeout() / 3);
+        let node = contender.znode();
+        let asked = connection.call(&until, move |wire| wire.revoke(&node));
+        asked.map_err(|failure| match failure.is_no_node() {
+            true => Error::NotHeld {
+                path: path.to_owned(),
+            },
+            false => session.error(path, failure),
+        })
     }
 
     /// Ends the session: every lock still held is lost with

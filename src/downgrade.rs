@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::clock::Moment;
+use crate::data::Origin;
 use crate::error::{Error, Result};
 use crate::node;
 use crate::queue::Waiter;
@@ -118,6 +119,10 @@ impl Job {
             self.seat.strike(&id);
             return Ok(Step::Shares);
         };
+        // The new node will say it.
+        if let Some(origin) = self.write.origin() {
+            self.seat.share_origin(origin);
+        }
         match self
             .session
             .create(&self.seat, wire, &id, &name, Make::Named)
@@ -143,9 +148,8 @@ impl Job {
             let path = self.write.claim().directory.child(&name);
             match wire.data(&path, false) {
                 Ok((_, stat)) => {
-                    // A seat that has moved knows its token.
-                    let token = self.write.learn_token(stat.czxid);
-                    self.seat.share_token(token);
+                    let origin = self.write.learn_origin(&name, Origin::from(&stat));
+                    self.seat.share_origin(origin);
                     return Ok(true);
                 }
                 Err(failure) if failure.is_no_node() => {}

@@ -73,8 +73,8 @@ pub enum Error {
         /// The thread that owns it.
         owner: ThreadId,
     },
-    /// The calling thread holds this lock through another object of the same client, so the call
-    /// would wait for itself.
+    /// The calling thread holds this lock already, through another object of the same client or as
+    /// a reader, so the call would wait for itself.
     WouldDeadlock {
         /// The lock's path.
         path: String,
@@ -97,6 +97,14 @@ pub enum Error {
         what: &'static str,
         /// The most there may be.
         max: usize,
+    },
+    /// Of several locks that were to be released together, some failed. All were visited: those
+    /// that no failure names are released.
+    Release {
+        /// What failed, in the order in which it happened. After a call that could not take all
+        /// of its locks, the first is why, if that was a failure, and the others are of giving
+        /// back what it had taken.
+        failures: Vec<Error>,
     },
     /// The server answered with an error that has no meaning of its own here.
     ZooKeeper {
@@ -125,28 +133,41 @@ pub enum LossReason {
 
 impl Error {
     /// Is it worth calling again? True for [`Error::Disconnected`] and [`Error::Timeout`], which
-    /// pass when the connection is back.
+    /// pass when the connection is back, and for [`Error::Release`] if the first failure is one of
+    /// these: it is what ended the call.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Disconnected { .. } | Error::Timeout { .. })
+        match self {
+            Error::Disconnected { .. } | Error::Timeout { .. } => true,
+            Error::Release { failures } => failures.first().is_some_and(Error::is_retryable),
+            _ => false,
+        }
     }
 
-    /// Was a hold lost?
+    /// Was a hold lost? With [`Error::Release`], was one of them?
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        matches!(self, Error::Lost { .. })
+        self.any(|error| matches!(error, Error::Lost { .. }))
     }
 
-    /// Is the client closed?
+    /// Is the client closed? With [`Error::Release`], is that of one of the locks?
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self, Error::Closed)
+        self.any(|error| matches!(error, Error::Closed))
     }
 
     /// Was the call ended by `cancel_waiters()`?
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self, Error::Cancelled { .. })
+        self.any(|error| matches!(error, Error::Cancelled { .. }))
+    }
+
+    /// This error, or one of those that it is made of.
+    fn any(&self, is_it: fn(&Error) -> bool) -> bool {
+        match self {
+            Error::Release { failures } => failures.iter().any(|error| error.any(is_it)),
+            error => is_it(error),
+        }
     }
 }
 
@@ -190,12 +211,19 @@ impl fmt::Display for Error {
             }
             Error::WouldDeadlock { path } => write!(
                 f,
-                "this thread holds lock {path:?} through another object and would wait for itself"
+                "this thread holds lock {path:?} already, in another way, and would wait for itself"
             ),
             Error::Cancelled { path } => write!(f, "waiting for lock {path:?} was cancelled"),
             Error::Closed => f.write_str("the client is closed"),
             Error::Denied { path } => write!(f, "permission denied at {path:?}"),
             Error::Limit { what, max } => write!(f, "too much: {what} is limited to {max}"),
+            Error::Release { failures } => {
+                f.write_str("failed on some of several locks")?;
+                for (index, failure) in failures.iter().enumerate() {
+                    write!(f, "{}{failure}", if index == 0 { ": " } else { "; " })?;
+                }
+                Ok(())
+            }
             Error::ZooKeeper { path, cause } => write!(f, "request at {path:?} failed: {cause}"),
         }
     }
@@ -205,7 +233,36 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Error::ZooKeeper { cause, .. } => Some(&**cause),
+            Error::Release { failures } => failures.first().map(|first| first as _),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_failures_tell_what_each_of_them_tells() {
+        let path = |path: &str| path.to_owned();
+        let disconnected = Error::Disconnected { path: path("/b") };
+        let lost = Error::Lost {
+            path: path("/a"),
+            reason: LossReason::LeaseExpired,
+        };
+        let failures = vec![disconnected.clone(), lost.clone()];
+        let both = Error::Release { failures };
+        println!("{both}");
+        let expected = format!("failed on some of several locks: {disconnected}; {lost}");
+        assert_eq!(both.to_string(), expected);
+        let source = both.source().map(ToString::to_string);
+        assert_eq!(source, Some(disconnected.to_string()));
+        assert!(both.is_retryable() && both.is_lost());
+        assert!(!both.is_closed() && !both.is_cancelled());
+
+        let failures = vec![lost, disconnected, Error::Closed];
+        let unlocking = Error::Release { failures };
+        assert!(!unlocking.is_retryable() && unlocking.is_lost() && unlocking.is_closed());
     }
 }

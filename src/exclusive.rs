@@ -1,8 +1,9 @@
-//! The methods that every exclusive lock type has, written once: the types differ in who owns the
-//! hold, which is a setting of [`TwoLevel`](crate::two_level::TwoLevel).
+//! The methods that every lock with one hold has, written once: the types differ in what a hold is
+//! and who owns it, which is for their [`TwoLevel`](crate::two_level::TwoLevel) or
+//! [`Readers`](crate::readers::Readers).
 
-/// Implements them, and [`Lock`](crate::Lock), for a type whose `.inner` is an `Arc<TwoLevel>`.
-/// `$guard` is what its `acquire` returns.
+/// Implements them, and [`Lock`](crate::Lock), for a type whose `.inner` is an `Arc` of one of
+/// these. `$guard` is what its `acquire` returns.
 macro_rules! exclusive_methods {
     ($lock:ident, $guard:ty) => {
         impl $lock {
@@ -126,6 +127,17 @@ macro_rules! exclusive_methods {
                 self.inner.hold()
             }
 
+            /// Who holds the lock, and who waits for it, in order; as
+            /// [`Client::contenders`](crate::Client::contenders).
+            ///
+            /// # Errors
+            /// [`Disconnected`](crate::Error::Disconnected) without a connection or an answer
+            /// within a session timeout, [`Closed`](crate::Error::Closed),
+            /// [`Denied`](crate::Error::Denied).
+            pub fn contenders(&self) -> $crate::Result<Vec<$crate::Contender>> {
+                self.inner.site().contenders()
+            }
+
             /// Wakes the threads that wait on this object or a clone of it: their calls return
             /// [`Cancelled`](crate::Error::Cancelled), and their nodes are deleted. Calls that
             /// come later are not affected.
@@ -144,6 +156,10 @@ macro_rules! exclusive_methods {
         impl $crate::Lock for $lock {
             fn path(&self) -> &str {
                 $lock::path(self)
+            }
+
+            fn id(&self) -> $crate::LockId {
+                $crate::LockId::of(self.inner.site(), &*self.inner)
             }
 
             fn lock(&self) -> $crate::Result<()> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use crate::clock::Moment;
+use crate::data::Origin;
 use crate::error::{Error, LossReason, Result};
 use crate::session::{Seat, Session, Standing, Until};
 
@@ -109,30 +110,72 @@ impl Hold {
     /// [`Error::Lost`] or [`Error::NotHeld`] when the hold is over before the token was known,
     /// [`Error::Disconnected`] without an answer.
     pub fn fencing_token(&self) -> Result<u64> {
-        if let Some(token) = self.seat.token() {
-            return Ok(token);
+        loop {
+            if let Some(origin) = self.seat.origin() {
+                return Ok(origin.token);
+            }
+            self.check()?;
+            let Some((name, connection)) = self.seat.own() else {
+                let path = self.path().to_owned();
+                return Err(Error::NotHeld { path });
+            };
+            let node = self.seat.claim().directory.child(&name);
+            let until = Until::within(connection.timeout() / 3);
+            match connection.call(&until, move |wire| wire.data(&node, false)) {
+                Ok((_, stat)) => {
+                    return Ok(self.seat.learn_origin(&name, Origin::from(&stat)).token);
+                }
+                // Moved meanwhile, and knows it by now.
+                Err(failure) if failure.is_no_node() && self.seat.origin().is_some() => {}
+                Err(failure) if failure.is_no_node() => {
+                    let (path, reason) = (self.path().to_owned(), LossReason::NodeDeleted);
+                    return Err(Error::Lost { path, reason });
+                }
+                Err(failure) => return Err(self.session.error(self.path(), failure)),
+            }
         }
+    }
+
+    /// A channel that gets a message when somebody has asked for the lock, with
+    /// [`Client::revoke`](crate::Client::revoke), Curator's `Revoker`, or by writing `__REVOKE__`
+    /// to the hold's node. It is up to the holder to unlock. The channel is disconnected when the
+    /// hold ends.
+    ///
+    /// Does not block: the node is watched from now on, at the cost of one request, and over moves
+    /// to other sessions. Without a connection it is watched from the next one on.
+    ///
+    /// ```
+    /// use zoolock::crossbeam_channel::select;
+    ///
+    /// fn hold_until_asked(guard: zoolock::Guard) -> zoolock::Result<()> {
+    ///     let asked = guard.revocation()?;
+    ///     select! {
+    ///         recv(asked) -> _ => {}
+    ///         recv(guard.lost()) -> _ => {}
+    ///     }
+    ///     guard.release()
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Lost`] or [`Error::NotHeld`] when the hold is over.
+    pub fn revocation(&self) -> Result<Receiver<()>> {
+        self.check()?;
+        let asked = self.seat.revocation();
+        self.session.watch_now(&self.seat);
+        Ok(asked)
+    }
+
+    /// An error if the hold is over.
+    fn check(&self) -> Result<()> {
         let path = || self.path().to_owned();
         match self.state() {
-            HoldState::Held | HoldState::Suspended => {}
-            HoldState::Lost(reason) => {
-                let path = path();
-                return Err(Error::Lost { path, reason });
-            }
-            HoldState::Released => return Err(Error::NotHeld { path: path() }),
-        }
-        let Some((name, connection)) = self.seat.own() else {
-            return Err(Error::NotHeld { path: path() });
-        };
-        let node = self.seat.claim().directory.child(&name);
-        let until = Until::within(connection.timeout() / 3);
-        match connection.call(&until, move |wire| wire.data(&node, false)) {
-            Ok((_, stat)) => Ok(self.seat.learn_token(stat.czxid)),
-            Err(failure) if failure.is_no_node() => Err(Error::Lost {
+            HoldState::Held | HoldState::Suspended => Ok(()),
+            HoldState::Lost(reason) => Err(Error::Lost {
                 path: path(),
-                reason: LossReason::NodeDeleted,
+                reason,
             }),
-            Err(failure) => Err(self.session.error(self.path(), failure)),
+            HoldState::Released => Err(Error::NotHeld { path: path() }),
         }
     }
 

@@ -55,6 +55,17 @@ impl HostList {
             chroot: chroot.to_owned(),
         })
     }
+
+    /// The servers in a form that is the same however they were written: in a fixed order, with
+    /// their ports, in lower case. Names are not resolved.
+    pub(crate) fn servers(&self) -> String {
+        let mut servers: Vec<String> = self.hosts.iter().map(Host::to_string).collect();
+        for server in &mut servers {
+            server.make_ascii_lowercase();
+        }
+        servers.sort_unstable();
+        servers.join(",")
+    }
 }
 
 impl fmt::Display for HostList {
@@ -213,6 +224,32 @@ mod tests {
         ] {
             let seen = HostList::parse(connect).map(|list| list.to_string());
             assert_eq!(seen.as_deref(), Ok(printed), "{connect:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_servers_are_the_same_however_they_are_written() {
+        let servers = |connect| HostList::parse(connect).map(|list| list.servers());
+        for (connect, expected) in [
+            ("a", "a:2181"),
+            ("b,a", "a:2181,b:2181"),
+            (" B:2181 , a,b/x/y", "a:2181,b:2181"),
+            ("a:2182,a:2181", "a:2181,a:2182"),
+            (
+                "::1,10.0.0.1,[0:0:0::1]:2182",
+                "10.0.0.1:2181,[::1]:2181,[::1]:2182",
+            ),
+            ("[2001:DB8::1]", "[2001:db8::1]:2181"),
+        ] {
+            assert_eq!(servers(connect).as_deref(), Ok(expected), "{connect:?}");
+        }
+        for (one, other) in [
+            ("a", "b"),
+            ("a:1", "a:2"),
+            ("a", "a,b"),
+            ("127.0.0.1", "localhost"),
+        ] {
+            assert_ne!(servers(one), servers(other));
         }
     }
 

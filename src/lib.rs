@@ -226,6 +226,8 @@
 mod acl;
 mod client;
 mod clock;
+mod contenders;
+mod data;
 mod downgrade;
 mod ephemeral;
 mod error;
@@ -233,9 +235,11 @@ mod exclusive;
 mod guard;
 mod hold;
 mod hosts;
+mod leases;
 mod local;
 mod lock;
 mod locker;
+mod multi;
 mod node;
 mod options;
 mod path;
@@ -243,6 +247,7 @@ mod queue;
 mod readers;
 mod reentrant;
 mod rwlock;
+mod semaphore;
 mod session;
 mod signal;
 mod single;
@@ -255,15 +260,18 @@ pub use crossbeam_channel;
 
 pub use acl::{Acl, Permissions};
 pub use client::{Client, ClientBuilder};
+pub use contenders::{Contender, Kind};
 pub use ephemeral::EphemeralLock;
 pub use error::{Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
 pub use hold::{Hold, HoldState};
 pub use lock::DistributedLock;
-pub use locker::{Lock, Locker};
+pub use locker::{Lock, LockId, Locker};
+pub use multi::MultiLock;
 pub use options::LockOptions;
 pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
+pub use semaphore::{DistributedSemaphore, Permits};
 pub use session::{ClientState, ConnectionEvent, Stats};
 
 /// Has the examples of the README compiled.

@@ -1,4 +1,5 @@
-//! What every lock of the crate can do, whatever it is, and a guard over any of them.
+//! What every lock of the crate can do, whatever it is; which lock it is; and a guard over any of
+//! them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use log::warn;
 
 use crate::error::Result;
 use crate::hold::Hold;
+use crate::site::Site;
 
 /// A lock of any type, for code that works with all of them. Object safe.
 ///
@@ -25,6 +27,15 @@ use crate::hold::Hold;
 pub trait Lock: Debug + Send + Sync {
     /// The lock's path.
     fn path(&self) -> &str;
+
+    /// Which lock this is: where it lives, and which object it is. No I/O.
+    ///
+    /// By default it is told by its path alone, which will do for a lock that is all one's own. A
+    /// lock that wraps another one should hand on that one's id, as it does with its path: a
+    /// [`MultiLock`](crate::MultiLock) has its order from it, and what is there twice.
+    fn id(&self) -> LockId {
+        LockId::new(self.path())
+    }
 
     /// Locks, waiting for as long as it takes.
     ///
@@ -75,6 +86,9 @@ macro_rules! lock_through_pointer {
             fn path(&self) -> &str {
                 (**self).path()
             }
+            fn id(&self) -> LockId {
+                (**self).id()
+            }
             fn lock(&self) -> Result<()> {
                 (**self).lock()
             }
@@ -101,6 +115,101 @@ macro_rules! lock_through_pointer {
 }
 
 lock_through_pointer!(&L, Box<L>, Arc<L>);
+
+/// Which lock a [`Lock`] is: the place where it lives, and which object it is there.
+///
+/// Ids sort by place: first by the servers, which are the same in whatever order and with or
+/// without the default port they were given, then by the path below the root of ZooKeeper, the
+/// client's chroot included. Programs that take locks in this order do not wait for each other in
+/// a circle.
+///
+/// The clones of a lock of this crate have equal ids. Two objects on one path do not, and neither
+/// do the locks of another server list that leads to the same servers under other names. An id
+/// means nothing any more when its lock is gone.
+///
+/// ```no_run
+/// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+/// use zoolock::{DistributedLock, Lock};
+///
+/// let lock = DistributedLock::new(client, "/locks/a")?;
+/// assert_eq!(lock.clone().id(), lock.id());
+/// assert_ne!(DistributedLock::new(client, "/locks/a")?.id(), lock.id());
+/// assert!(DistributedLock::new(client, "/locks/b")?.id() > lock.id());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockId {
+    // The order of the fields is the order of the locks.
+    place: Place,
+    object: Object,
+}
+
+/// What two contenders have in common that can exclude each other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Place {
+    /// In their normal form; empty where they are not known.
+    servers: String,
+    /// From the root.
+    path: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Object {
+    /// Any of those at the place.
+    Unknown,
+    /// The one whose clones share what is at this address.
+    At(usize),
+    /// Several locks as one.
+    Several,
+}
+
+impl LockId {
+    /// The id of a lock of one's own that is told by its path alone: what [`Lock::id`] returns by
+    /// default. It is not that of a lock of this crate at the same path.
+    pub fn new(path: impl Into<String>) -> LockId {
+        let servers = String::new();
+        LockId::at(servers, path.into(), Object::Unknown)
+    }
+
+    /// Of a lock of this crate. `object` is what its clones share with each other, and with nobody
+    /// else.
+    pub(crate) fn of<T>(site: &Site, object: &T) -> LockId {
+        let hosts = site.session().hosts();
+        let path = format!("{}{}", hosts.chroot, site.path);
+        let address = std::ptr::from_ref(object).addr();
+        LockId::at(hosts.servers(), path, Object::At(address))
+    }
+
+    /// Of several locks as one; `path` names them all.
+    pub(crate) fn several(path: &str) -> LockId {
+        LockId::at(String::new(), path.to_owned(), Object::Several)
+    }
+
+    fn at(servers: String, path: String, object: Object) -> LockId {
+        let place = Place { servers, path };
+        LockId { place, object }
+    }
+
+    /// The lock's path from the root.
+    pub(crate) fn full_path(&self) -> &str {
+        &self.place.path
+    }
+
+    pub(crate) fn is_several(&self) -> bool {
+        self.object == Object::Several
+    }
+
+    /// Would two holds of these exclude each other?
+    pub(crate) fn is_at_place_of(&self, other: &LockId) -> bool {
+        self.place == other.place
+    }
+
+    /// Are these certainly one object? Equal ids are not enough where the object is not known.
+    pub(crate) fn is_clone_of(&self, other: &LockId) -> bool {
+        matches!(self.object, Object::At(_)) && self == other
+    }
+}
 
 /// Any lock, locked; unlocked when this is dropped. A drop that fails writes to the log.
 #[derive(Debug)]

@@ -203,6 +203,14 @@ pub(crate) fn kind_of(name: &str) -> Option<Kind> {
     contender(name).map(|(kind, _)| kind)
 }
 
+/// The number that a server has put behind any name.
+pub(crate) fn number(name: &str) -> Option<i32> {
+    [11, 10].into_iter().find_map(|length| {
+        let (_, tail) = name.split_at_checked(name.len().checked_sub(length)?)?;
+        parse_sequence(tail)
+    })
+}
+
 /// Whether the number alone tells the place. The server gives each of these once, in rising order.
 pub(crate) fn is_normal(sequence: i32) -> bool {
     (0..i32::MAX).contains(&sequence)

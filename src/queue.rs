@@ -251,7 +251,7 @@ impl Job {
             match self.create(wire, on) {
                 Ok(()) => return self.look(wire, watch),
                 Err(failure) if failure.is_no_node() => {
-                    wire.make_directories(self.seat.claim().directory.as_str())?
+                    self.session.make_directories(wire, self.seat.claim())?;
                 }
                 Err(failure) => return Err(failure),
             }
@@ -326,7 +326,7 @@ impl Job {
     }
 
     fn children(&self, wire: &Wire<'_>) -> Result<Vec<Child>, Failure> {
-        let names = wire.children(self.seat.claim().directory.as_str())?;
+        let names = wire.children(self.seat.claim().directory.as_str(), false)?;
         let child = |name| Child { name, czxid: None };
         Ok(names.into_iter().map(child).collect())
     }

@@ -128,9 +128,13 @@ impl Place<'_> {
         // What an earlier connection may have made goes with its session.
         self.seat.start_over(self.session.garbage());
         self.seat.forget_signals();
-        let (seat, on) = (Arc::clone(self.seat), Arc::clone(self.connection));
+        let job = Job {
+            session: Arc::clone(self.session),
+            seat: Arc::clone(self.seat),
+            on: Arc::clone(self.connection),
+        };
         self.connection
-            .call(self.until, move |wire| Job { seat, on }.run(wire, watch))
+            .call(self.until, move |wire| job.run(wire, watch))
     }
 
     fn is_granted(&self) -> std::result::Result<bool, Failure> {
@@ -144,6 +148,7 @@ impl Place<'_> {
 
 /// The part that runs on a worker thread.
 struct Job {
+    session: Arc<Session>,
     seat: Arc<Seat>,
     on: Arc<Connection>,
 }
@@ -156,7 +161,7 @@ impl Job {
                 Ok(()) => return Ok(Step::Made),
                 Err(failure) if failure.is_node_exists() => {}
                 Err(failure) if failure.is_no_node() => {
-                    wire.make_directories(claim.directory.as_str())?;
+                    self.session.make_directories(wire, claim)?;
                     continue;
                 }
                 Err(failure) => return Err(failure),

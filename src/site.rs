@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::client::Client;
+use crate::contenders::{Contender, contenders};
 use crate::error::{Error, Result};
 use crate::local::Ownership;
 use crate::node::Kind;
@@ -35,6 +36,7 @@ impl Site {
     /// The calling thread's claim to a place in `directory`, which is the lock's path or below it.
     pub(crate) fn claim(&self, directory: &LockPath, kind: Kind, ownership: Ownership) -> Claim {
         let identity = self.options.identity.clone();
+        let tidy = self.options.remove_empty_directory && kind != Kind::Single;
         Claim {
             lock: self.path.clone(),
             directory: directory.clone(),
@@ -44,8 +46,12 @@ impl Site {
                 Ownership::ThisThread => Some(thread::current().id()),
             },
             identity: identity.unwrap_or_else(|| self.client.identity()),
-            tidy: self.options.remove_empty_directory,
+            tidy: tidy.then(|| directory.clone()).into_iter().collect(),
         }
+    }
+
+    pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
+        contenders(self.session(), &self.path)
     }
 
     pub(crate) fn named(&self) -> String {

@@ -14,6 +14,7 @@ use crate::local::{Entry, Exit, Local, Ownership, Refused, Stopped};
 use crate::node::Kind;
 use crate::path::LockPath;
 use crate::session::{Claim, Seat, Session, Standing, Until};
+use crate::signal::Ended;
 use crate::site::Site;
 use crate::{queue, single};
 
@@ -203,6 +204,11 @@ impl TwoLevel {
 
     pub(crate) fn cancel_waiters(&self) {
         self.local.cancel_waiters();
+    }
+
+    /// Ready at the next [`TwoLevel::cancel_waiters`].
+    pub(crate) fn cancelled(&self) -> Ended {
+        self.local.cancelled()
     }
 
     fn view(&self, seat: Arc<Seat>) -> Hold {

@@ -20,7 +20,7 @@ impl Session {
     ) -> Result<(), Failure> {
         let claim = seat.claim();
         let path = claim.directory.child(name);
-        let made = match wire.create(&path, claim.identity.as_bytes(), make) {
+        let made = match wire.create(&path, &seat.data(), make) {
             Ok(made) => made,
             Err(failure) => match self.was_made(wire, seat, id, failure) {
                 // It stays with the seat, and is garbage after that.

@@ -167,6 +167,15 @@ impl Garbage {
         }
     }
 
+    /// Tries to delete the nodes of one seat. What became of the last, which is its place.
+    pub(super) fn delete_all(&self, wire: &Wire<'_>, ids: &[String]) -> Result<Deleted, Failure> {
+        let mut deleted = Deleted::Before;
+        for id in ids {
+            deleted = self.delete(wire, id)?;
+        }
+        Ok(deleted)
+    }
+
     /// Tries to delete the node that carries `id`, looking for its name if that is not known.
     pub(crate) fn delete(&self, wire: &Wire<'_>, id: &str) -> Result<Deleted, Failure> {
         let Some((directory, name)) = self.place(id) else {
@@ -238,7 +247,7 @@ pub(super) fn find(
     directory: &LockPath,
     id: &str,
 ) -> Result<Option<String>, Failure> {
-    match wire.children(directory.as_str()) {
+    match wire.children(directory.as_str(), false) {
         Ok(children) => Ok(children.into_iter().find(|name| node::carries(name, id))),
         Err(Failure::Refused(ZkError::NoNode)) => Ok(None),
         Err(failure) => Err(failure),

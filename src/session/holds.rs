@@ -5,17 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
-use log::{debug, error, warn};
+use log::{debug, error};
 
 use super::Session;
 use super::call::{Failure, Until};
 use super::connection::Connection;
 use super::death::Cause;
-use super::garbage::{Deleted, Garbage};
 use super::seat::{Claim, Ending, NotGranted, Seat, Standing};
-use super::single_node::delete_single;
 use crate::clock::Moment;
-use crate::error::{Error, LossReason, Result};
+use crate::data::{Origin, REVOKE};
+use crate::error::{LossReason, Result};
 use crate::node::Kind;
 
 /// What became of granting a seat.
@@ -27,23 +26,15 @@ pub(crate) enum Grant {
     NodeGone,
 }
 
-/// A sweep of the garbage list, over when this is dropped: also when the job never ran.
-struct Sweep {
-    session: Arc<Session>,
-    connection: Arc<Connection>,
-}
-
-impl Drop for Sweep {
-    fn drop(&mut self) {
-        self.connection.swept();
-        self.session.garbage.nudge();
-    }
-}
-
 impl Session {
     /// A new waiting seat, registered.
     pub(crate) fn seat(&self, claim: Claim) -> Result<Arc<Seat>> {
         self.seats.add(claim)
+    }
+
+    /// So many that end together.
+    pub(crate) fn seats(&self, claim: &Claim, count: usize) -> Result<Vec<Arc<Seat>>> {
+        self.seats.add_group(claim, count)
     }
 
     /// Ends every wait and every hold, and takes no new ones.
@@ -106,151 +97,6 @@ impl Session {
         debug!(target: "zoolock::queue", "{} holds {}", name, seat.path());
         Ok(Grant::Held)
     }
-
-    /// Ends a hold. Waits for the answer to its deletion for a third of the session timeout; what
-    /// has no answer by then is deleted in the background. Lost if the hold was lost before.
-    pub(crate) fn release(self: &Arc<Self>, seat: &Arc<Seat>) -> Result<()> {
-        let Some(over) = seat.end(Ending::Release, Moment::now, &self.garbage) else {
-            return Ok(());
-        };
-        let ids = over.ids;
-        self.seats.remove(seat);
-        let lost = |reason| Error::Lost {
-            path: seat.path().to_owned(),
-            reason,
-        };
-        match (over.before, over.connection) {
-            (Standing::Lost(reason), _) => {
-                // Nodes mean that the timer has not noticed yet.
-                if !ids.is_empty() {
-                    self.count_loss(seat, reason);
-                    self.delete_later(&ids);
-                }
-                Err(lost(reason))
-            }
-            (Standing::Held, Some(connection)) => match self.delete(seat, &connection, &ids) {
-                Ok(Deleted::Now) => Ok(()),
-                Ok(Deleted::Before) => {
-                    self.count_loss(seat, LossReason::NodeDeleted);
-                    Err(lost(LossReason::NodeDeleted))
-                }
-                Err(Failure::Refused(error)) => {
-                    self.garbage.nudge();
-                    Err(self.error(seat.path(), Failure::Refused(error)))
-                }
-                Err(failure) => {
-                    if failure == Failure::Dead {
-                        self.delete_later(&ids);
-                    }
-                    warn!(
-                        target: "zoolock::session",
-                        "the node of {} is deleted in the background: {failure:?}", seat.path()
-                    );
-                    Ok(())
-                }
-            },
-            // Its own connection is dead; there may be another.
-            _ => {
-                self.delete_later(&ids);
-                Ok(())
-            }
-        }
-    }
-
-    fn delete(
-        self: &Arc<Self>,
-        seat: &Arc<Seat>,
-        connection: &Arc<Connection>,
-        ids: &[String],
-    ) -> std::result::Result<Deleted, Failure> {
-        let (session, seat, ids) = (Arc::clone(self), Arc::clone(seat), ids.to_vec());
-        let until = Until::within(connection.timeout() / 3);
-        connection.call(&until, move |wire| {
-            if seat.claim().kind == Kind::Single {
-                return delete_single(&seat, wire);
-            }
-            let mut deleted = Deleted::Before;
-            for id in &ids {
-                deleted = session.garbage.delete(wire, id)?;
-            }
-            Ok(deleted)
-        })
-    }
-
-    /// Gives up waiting: the seat's nodes are deleted in the background.
-    pub(crate) fn give_up(self: &Arc<Self>, seat: &Arc<Seat>) {
-        self.seats.remove(seat);
-        let Some(over) = seat.end(Ending::Release, Moment::now, &self.garbage) else {
-            return;
-        };
-        self.delete_later(&over.ids);
-        // Of a create that was answered. One under way is deleted by whoever has the answer.
-        let own = over.connection.filter(|_| over.named);
-        if let Some(connection) = own.filter(|_| seat.claim().kind == Kind::Single) {
-            let seat = Arc::clone(seat);
-            connection.run(move |wire| {
-                // What fails goes with the session.
-                let _ = delete_single(&seat, wire);
-            });
-        }
-    }
-
-    /// Deletes what is on the garbage list under these ids, in the background. Without a
-    /// connection that waits for the next one.
-    fn delete_later(self: &Arc<Self>, ids: &[String]) {
-        match self.live() {
-            Some(connection) => self.delete_behind(&connection, ids.to_vec()),
-            // The next one may be there, and the nodes on it, but nobody else can use it yet.
-            None => self.garbage.hurry(ids),
-        }
-    }
-
-    /// Deletes behind all that waits for a worker already.
-    pub(crate) fn delete_behind(self: &Arc<Self>, connection: &Arc<Connection>, ids: Vec<String>) {
-        if ids.is_empty() {
-            return;
-        }
-        let session = Arc::clone(self);
-        connection.run(move |wire| {
-            for id in &ids {
-                // A failure is a retry later.
-                let _ = session.garbage.delete(wire, id);
-            }
-            session.garbage.nudge();
-        });
-    }
-
-    /// Works off the garbage list on a worker, unless one is at it on this connection. One that
-    /// is stuck on a dead connection does not count.
-    pub(super) fn sweep(self: &Arc<Self>, connection: &Arc<Connection>) {
-        if self.garbage.len() > 0 && connection.start_sweep() {
-            let sweep = Sweep {
-                session: Arc::clone(self),
-                connection: Arc::clone(connection),
-            };
-            connection.run(move |wire| sweep.session.garbage.work_off(wire));
-        }
-    }
-
-    /// Before the connection is closed: deletes what is left on earlier ones. What is on this one
-    /// goes with it.
-    pub(super) fn last_sweep(self: &Arc<Self>, connection: &Arc<Connection>) {
-        self.garbage.expedite(connection);
-        if self.garbage.is_over() {
-            return;
-        }
-        let session = Arc::clone(self);
-        let until = Until::within(connection.timeout() / 3);
-        // What is not answered in time is left to the end of its session.
-        let _ = connection.call(&until, move |wire| {
-            session.garbage.work_off(wire);
-            Ok(())
-        });
-    }
-
-    pub(crate) fn garbage(&self) -> &Garbage {
-        &self.garbage
-    }
 }
 
 impl Session {
@@ -290,7 +136,7 @@ impl Session {
         self.delete_later(ids);
     }
 
-    fn count_loss(&self, seat: &Seat, reason: LossReason) {
+    pub(super) fn count_loss(&self, seat: &Seat, reason: LossReason) {
         self.counters.seats_lost.fetch_add(1, Ordering::Relaxed);
         error!(target: "zoolock", "lock {} was lost: {reason}", seat.path());
     }
@@ -332,6 +178,15 @@ impl Session {
         }
     }
 
+    /// Has the own node of a hold watched from now on, if it is not yet.
+    pub(crate) fn watch_now(self: &Arc<Self>, seat: &Arc<Seat>) {
+        if let Some((_, connection)) = seat.own() {
+            if seat.watch_due(&connection).is_some() {
+                self.watch(seat, &connection);
+            }
+        }
+    }
+
     /// Looks whether the own node is there, and watches it from now on.
     fn watch(self: &Arc<Self>, seat: &Arc<Seat>, connection: &Arc<Connection>) {
         let Some((name, on)) = seat.own() else { return };
@@ -344,10 +199,15 @@ impl Session {
         let listening = connection.watches().listen(full, events, seat.number());
         seat.watched(&name, connection, listening);
         let (session, seat) = (Arc::clone(self), Arc::clone(seat));
-        connection.run(move |wire| {
-            if wire.data(&path, true).is_err_and(Failure::is_no_node) {
-                session.node_gone(&seat, &name);
+        connection.run(move |wire| match wire.data(&path, true) {
+            Ok((data, stat)) => {
+                seat.learn_origin(&name, Origin::from(&stat));
+                if data == REVOKE {
+                    seat.revoke();
+                }
             }
+            Err(failure) if failure.is_no_node() => session.node_gone(&seat, &name),
+            Err(_) => {}
         });
     }
 

@@ -7,6 +7,7 @@ mod config;
 mod connection;
 mod create;
 mod death;
+mod directories;
 mod events;
 mod garbage;
 mod handshake;
@@ -17,18 +18,21 @@ mod moves;
 mod opening;
 mod pulse;
 mod reaper;
+mod releasing;
 mod seat;
 mod seats;
 #[cfg(test)]
 mod simulation;
 mod single_node;
 mod supervisor;
+mod survey;
 mod tenancy;
 mod timer;
 mod vitals;
 mod wire;
 mod workers;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,10 +47,12 @@ pub use events::{ClientState, ConnectionEvent, Stats};
 pub(crate) use holds::Grant;
 pub(crate) use seat::{Claim, Seat, Standing};
 pub(crate) use single_node::create_single;
+pub(crate) use survey::{Znode, look, survey};
 pub(crate) use wire::{Make, Wire};
 
 use crate::clock::Moment;
 use crate::error::{Error, Result};
+use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended, Signal};
 use events::{Link, LinkState};
 use garbage::Garbage;
@@ -74,6 +80,8 @@ pub(crate) struct Session {
     link: Link,
     handles: Mutex<Handles>,
     counters: Counters,
+    /// The directories that this client has made and is to remove.
+    made: Mutex<HashSet<LockPath>>,
 }
 
 #[derive(Debug, Default)]
@@ -113,6 +121,7 @@ impl Session {
             link: Link::new(),
             handles: Mutex::default(),
             counters: Counters::default(),
+            made: Mutex::default(),
             timeout: Mutex::new(config.timeout),
             config,
         });
@@ -184,6 +193,11 @@ impl Session {
             LinkState::Lost => ClientState::Lost,
             _ => ClientState::Suspended,
         }
+    }
+
+    /// The servers, and the chroot that every path is below.
+    pub(crate) fn hosts(&self) -> &crate::hosts::HostList {
+        &self.config.hosts
     }
 
     pub(crate) fn subscribe(&self) -> Receiver<ConnectionEvent> {

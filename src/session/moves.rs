@@ -22,6 +22,7 @@ use super::garbage;
 use super::seat::{Confirmed, Ending, Move, Seat, Whereabouts};
 use super::wire::{Make, Wire};
 use crate::clock::Moment;
+use crate::data::{Origin, REVOKE};
 use crate::error::LossReason;
 
 /// What became of moving a seat.
@@ -69,6 +70,8 @@ impl Session {
         match moved {
             Ok(Moved::Here) => {
                 info!(target: "zoolock::session", "{} is held on", seat.path());
+                // For who goes on where its hold is.
+                let _ = seat.wake().0.try_send(0);
                 self.timer.set(Instant::now() + self.tick());
                 on.pulse.ring();
             }
@@ -107,6 +110,14 @@ impl Session {
         Ok(self.relocate(seat, wire, on)? == Moved::Here)
     }
 
+    /// A waiting seat gives up a place that is not on this connection: where places have no order,
+    /// a new one is as good.
+    pub(crate) fn leave_behind(self: &Arc<Self>, seat: &Seat, on: &Arc<Connection>) {
+        if let Whereabouts::Elsewhere | Whereabouts::Unanswered(_) = seat.whereabouts(on) {
+            self.delete_behind(on, seat.start_over(&self.garbage));
+        }
+    }
+
     fn relocate(
         self: &Arc<Self>,
         seat: &Seat,
@@ -128,6 +139,15 @@ impl Session {
         wire: &Wire<'_>,
         on: &Arc<Connection>,
     ) -> Result<Moved, Failure> {
+        let old = seat.claim().directory.child(&begun.from);
+        if seat.origin().is_none() {
+            // The new node will say it.
+            match wire.data(&old, false) {
+                Ok((_, stat)) => seat.learn_origin(&begun.from, Origin::from(&stat)),
+                Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
+                Err(failure) => return Err(failure),
+            };
+        }
         // Never with the directory: where that is missing the old node is gone, too.
         match self.create(seat, wire, &begun.id, &begun.name, Make::Named) {
             Ok(()) => {}
@@ -135,13 +155,13 @@ impl Session {
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
         }
-        let old = seat.claim().directory.child(&begun.from);
-        let czxid = match wire.data(&old, false) {
-            Ok((_, stat)) => stat.czxid,
+        match wire.data(&old, false) {
+            Ok((data, _)) if data == REVOKE => seat.revoke(),
+            Ok(_) => {}
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
-        };
-        match seat.confirm(begun, czxid, Moment::now, &self.garbage) {
+        }
+        match seat.confirm(begun, Moment::now, &self.garbage) {
             Confirmed::Moved(left_behind) => {
                 self.counters.seats_moved.fetch_add(1, Ordering::Relaxed);
                 debug!(target: "zoolock::session", "{old} has moved to {}", begun.name);

@@ -13,7 +13,8 @@ use super::connection::Connection;
 use super::garbage::{Garbage, Node};
 use super::tenancy::Berth;
 use crate::clock::Moment;
-use crate::error::LossReason;
+use crate::data::{self, Origin};
+use crate::error::{Error, LossReason};
 use crate::node::{self, Kind};
 use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
@@ -30,8 +31,8 @@ pub(crate) struct Claim {
     pub(crate) owner: Option<ThreadId>,
     /// What the node says of its maker.
     pub(crate) identity: Arc<str>,
-    /// A release that leaves the directory empty removes it.
-    pub(crate) tidy: bool,
+    /// The directories that a release removes if it leaves them empty, innermost first.
+    pub(crate) tidy: Vec<LockPath>,
 }
 
 /// A place in a queue.
@@ -40,8 +41,9 @@ pub(crate) struct Seat {
     number: u64,
     claim: Claim,
     core: Mutex<Core>,
-    /// Raised when the hold ends, by release or by loss.
-    ended: Signal,
+    /// Raised when the hold ends, by release or by loss. Permits that were taken together end
+    /// together.
+    ended: Arc<Signal>,
     /// Signalled by the watcher thread when the place in the queue may have changed.
     wake: (Sender<u64>, Receiver<u64>),
 }
@@ -62,7 +64,9 @@ struct Core {
     next: Option<Node>,
     /// The name of the node that was granted, kept after the end.
     name: String,
-    token: Option<u64>,
+    /// None until it was read.
+    origin: Option<Origin>,
+    revocation: Revocation,
     /// How many holds there are beside the first: a read may share the seat of its own write.
     shares: u32,
     /// Since when the seat has its place, and whether that is watched.
@@ -106,6 +110,13 @@ enum State {
     },
     Lost(LossReason),
     Released,
+}
+
+/// Being asked to let go.
+#[derive(Debug, Default)]
+struct Revocation {
+    asked: bool,
+    listeners: Vec<Sender<()>>,
 }
 
 /// Where a waiting seat is.
@@ -157,6 +168,13 @@ pub(super) struct Over {
     pub(super) ids: Vec<String>,
 }
 
+impl Over {
+    pub(super) fn is_on(&self, connection: &Arc<Connection>) -> bool {
+        let own = self.connection.as_ref();
+        own.is_some_and(|own| Arc::ptr_eq(own, connection))
+    }
+}
+
 /// What is known of a hold, by the clocks and without any I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -178,7 +196,7 @@ pub(crate) enum NotGranted {
 }
 
 impl Seat {
-    pub(super) fn new(number: u64, claim: Claim) -> Seat {
+    pub(super) fn new(number: u64, claim: Claim, ended: Arc<Signal>) -> Seat {
         Seat {
             number,
             claim,
@@ -187,12 +205,13 @@ impl Seat {
                 place: None,
                 next: None,
                 name: String::new(),
-                token: None,
+                origin: None,
+                revocation: Revocation::default(),
                 shares: 0,
                 since: Instant::now(),
                 watched: None,
             }),
-            ended: Signal::new(),
+            ended,
             wake: bounded(1),
         }
     }
@@ -211,6 +230,12 @@ impl Seat {
 
     pub(crate) fn ended(&self) -> &Ended {
         self.ended.ended()
+    }
+
+    /// What to say of its loss.
+    pub(crate) fn lost(&self, reason: LossReason) -> Error {
+        let path = self.path().to_owned();
+        Error::Lost { path, reason }
     }
 
     /// The waiter's channel: whoever has the sender wakes it.
@@ -377,12 +402,9 @@ impl Seat {
 
     /// The old node was seen beside the new one, so that at no instant the place was empty: the
     /// new one is the place from now on, unless a hold's lease has run out by now.
-    ///
-    /// `czxid` is that of the old node: the token, unless the seat has moved before.
     pub(super) fn confirm(
         &self,
         begun: &Move,
-        czxid: i64,
         clock: impl FnOnce() -> Moment,
         garbage: &Garbage,
     ) -> Confirmed {
@@ -420,7 +442,6 @@ impl Seat {
             core.name.clone_from(&begun.name);
         }
         core.state = state;
-        core.token.get_or_insert(czxid.unsigned_abs());
         let ids = self.discard(old.into_iter(), garbage);
         drop(core);
         drop(watched);
@@ -518,8 +539,9 @@ impl Seat {
         let named = place.is_some_and(|place| place.name.is_some());
         let ids = self.discard(core.take_nodes(), garbage);
         let watched = core.watched.take();
+        let asked = std::mem::take(&mut core.revocation);
         drop(core);
-        drop(watched);
+        drop((watched, asked));
         self.ended.raise();
         Some(Over {
             before,
@@ -536,7 +558,11 @@ impl Seat {
         let core = self.core.lock();
         let place = core.place.as_ref()?;
         let wanted = core.watched.is_none() && place.name.is_some() && place.is_on(connection);
-        wanted.then(|| core.since + connection.timeout() / 4)
+        let now = !core.revocation.listeners.is_empty();
+        wanted.then(|| match now {
+            true => core.since,
+            false => core.since + connection.timeout() / 4,
+        })
     }
 
     /// The node `name` on `connection` is being watched, if it still is the seat's.
@@ -554,21 +580,60 @@ impl Seat {
         drop(old);
     }
 
-    // ---- the fencing token
+    // ---- what its node says
 
-    pub(crate) fn token(&self) -> Option<u64> {
-        self.core.lock().token
+    /// The fencing token, and since when the seat waits or holds. None until it was read.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        self.core.lock().origin
     }
 
-    /// The token of another hold that this one stands under.
-    pub(crate) fn share_token(&self, token: u64) {
-        self.core.lock().token.get_or_insert(token);
+    /// `origin` was read from the node `name`. Of a seat that has moved the first node's counts.
+    pub(crate) fn learn_origin(&self, name: &str, origin: Origin) -> Origin {
+        let mut core = self.core.lock();
+        let place = core.place.as_ref();
+        if core.origin.is_none() && place.is_some_and(|p| p.name.as_deref() == Some(name)) {
+            core.origin = Some(origin);
+        }
+        core.origin.unwrap_or(origin)
     }
 
-    /// Keeps the first token that becomes known.
-    pub(crate) fn learn_token(&self, czxid: i64) -> u64 {
-        // A czxid is an epoch and a counter, never negative.
-        *self.core.lock().token.get_or_insert(czxid.unsigned_abs())
+    /// The origin of another hold that this one stands under.
+    pub(crate) fn share_origin(&self, origin: Origin) {
+        self.core.lock().origin.get_or_insert(origin);
+    }
+
+    /// What a node made for the seat now should say.
+    pub(super) fn data(&self) -> Vec<u8> {
+        data::encode(&self.claim.identity, self.origin())
+    }
+
+    // ---- revocation
+
+    /// Somebody has asked the holder to let go.
+    pub(super) fn revoke(&self) {
+        let mut core = self.core.lock();
+        core.revocation.asked = true;
+        let listeners = core.revocation.listeners.clone();
+        drop(core);
+        for listener in listeners {
+            // Full: it was told before.
+            let _ = listener.try_send(());
+        }
+    }
+
+    /// A channel with a message once the holder was asked to let go; disconnected when the seat
+    /// ends.
+    pub(crate) fn revocation(&self) -> Receiver<()> {
+        let (sender, receiver) = bounded(1);
+        let mut core = self.core.lock();
+        if core.revocation.asked {
+            let _ = sender.try_send(());
+        }
+        if matches!(core.state, State::Waiting | State::Held { .. }) {
+            core.revocation.listeners.push(sender);
+        }
+        drop(core);
+        receiver
     }
 }
 
@@ -602,7 +667,8 @@ impl Core {
     /// The next place is another one: nothing that is known of the old one is true of it. Returns
     /// what must be dropped without the mutex.
     fn forget_place(&mut self) -> Option<Listening> {
-        self.token = None;
+        self.origin = None;
+        self.revocation.asked = false;
         self.watched.take()
     }
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::seat::{Claim, Seat};
 use crate::error::{Error, Result};
+use crate::signal::Signal;
 
 /// The most bytes of node paths a client may have. A session that owns 38,000 nodes, closed, makes
 /// one transaction so large that a standalone server cannot restart (ZOOKEEPER-4306).
@@ -30,22 +31,17 @@ struct Registry {
 impl Seats {
     pub(super) fn add(&self, claim: Claim) -> Result<Arc<Seat>> {
         let mut registry = self.0.lock();
-        if registry.closed {
-            return Err(Error::Closed);
-        }
-        let bytes = path_bytes(&claim);
-        if registry.path_bytes + bytes > MOST_PATH_BYTES {
-            return Err(Error::Limit {
-                what: "bytes of node paths of one client",
-                max: MOST_PATH_BYTES,
-            });
-        }
-        registry.path_bytes += bytes;
-        registry.next += 1;
-        let number = registry.next;
-        let seat = Arc::new(Seat::new(number, claim));
-        registry.by_number.insert(number, Arc::clone(&seat));
-        Ok(seat)
+        registry.make_room(&claim, 1)?;
+        Ok(registry.add(claim, Arc::new(Signal::new())))
+    }
+
+    /// So many that end together.
+    pub(super) fn add_group(&self, claim: &Claim, count: usize) -> Result<Vec<Arc<Seat>>> {
+        let mut registry = self.0.lock();
+        registry.make_room(claim, count)?;
+        let ended = Arc::new(Signal::new());
+        let seats = (0..count).map(|_| registry.add(claim.clone(), Arc::clone(&ended)));
+        Ok(seats.collect())
     }
 
     pub(super) fn remove(&self, seat: &Seat) {
@@ -75,6 +71,30 @@ impl Seats {
         std::mem::take(&mut registry.by_number)
             .into_values()
             .collect()
+    }
+}
+
+impl Registry {
+    fn make_room(&mut self, claim: &Claim, count: usize) -> Result<()> {
+        if self.closed {
+            return Err(Error::Closed);
+        }
+        let bytes = path_bytes(claim).saturating_mul(count);
+        if self.path_bytes.saturating_add(bytes) > MOST_PATH_BYTES {
+            return Err(Error::Limit {
+                what: "bytes of node paths of one client",
+                max: MOST_PATH_BYTES,
+            });
+        }
+        self.path_bytes += bytes;
+        Ok(())
+    }
+
+    fn add(&mut self, claim: Claim, ended: Arc<Signal>) -> Arc<Seat> {
+        self.next += 1;
+        let seat = Arc::new(Seat::new(self.next, claim, ended));
+        self.by_number.insert(self.next, Arc::clone(&seat));
+        seat
     }
 }
 

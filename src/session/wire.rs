@@ -8,6 +8,7 @@ use super::call::Failure;
 use super::connection::Connection;
 use super::death::Cause;
 use super::lease::Proof;
+use crate::data::{Origin, REVOKE};
 
 /// A version that no node has: a write that asks for it goes through the leader, changes nothing
 /// and wakes nobody.
@@ -42,40 +43,15 @@ impl<'a> Wire<'a> {
         Ok(made.split_off(name))
     }
 
-    /// Makes a directory and what is missing above it, the chroot included. Others may make and
-    /// delete the same ones meanwhile: afterwards it may still be missing.
-    pub(crate) fn make_directories(&self, directory: &str) -> Result<(), Failure> {
-        let full = self.full(directory);
-        let inner = full.match_indices('/').skip(1).map(|(end, _)| end);
-        let ends: Vec<usize> = inner.chain([full.len()]).collect();
-        // Up until something is there, so that no permission is needed where nothing is made ..
-        let mut missing = Vec::new();
-        for end in ends.into_iter().rev() {
-            match self.make_directory(&full[..end]) {
-                Err(failure) if failure.is_no_node() => missing.push(end),
-                made => {
-                    made?;
-                    break;
-                }
-            }
-        }
-        // .. and down again.
-        for end in missing.into_iter().rev() {
-            match self.make_directory(&full[..end]) {
-                Err(failure) if failure.is_no_node() => return Ok(()),
-                made => made?,
-            }
-        }
-        Ok(())
-    }
-
-    fn make_directory(&self, full: &str) -> Result<(), Failure> {
+    /// Makes a directory if it is missing; `full` has the chroot. False if it was there.
+    pub(super) fn make_directory(&self, full: &str) -> Result<bool, Failure> {
         match self.create_at(full, &[], Make::Directory) {
-            Ok(_) | Err(Failure::Refused(ZkError::NodeExists)) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(Failure::Refused(ZkError::NodeExists)) => Ok(false),
             // The server looks for the permission first, for the node second.
             Err(Failure::Refused(ZkError::NoAuth)) => {
                 match self.read("exists", full, |zk| zk.exists(full, false))? {
-                    Some(_) => Ok(()),
+                    Some(_) => Ok(false),
                     None => Err(Failure::Refused(ZkError::NoAuth)),
                 }
             }
@@ -98,15 +74,29 @@ impl<'a> Wire<'a> {
         self.write("delete", &path, |zk| zk.delete(&path, None))
     }
 
-    pub(crate) fn children(&self, path: &str) -> Result<Vec<String>, Failure> {
+    pub(crate) fn children(&self, path: &str, watch: bool) -> Result<Vec<String>, Failure> {
         let path = self.full(path);
-        self.read("getChildren", &path, |zk| zk.get_children(&path, false))
+        self.read("getChildren", &path, |zk| zk.get_children(&path, watch))
     }
 
     /// Never `exists` for a watch: on a node that is gone it leaves the watch behind.
     pub(crate) fn data(&self, path: &str, watch: bool) -> Result<(Vec<u8>, Stat), Failure> {
         let path = self.full(path);
         self.read("getData", &path, |zk| zk.get_data(&path, watch))
+    }
+
+    /// Asks whoever made the node to let go of what it stands for.
+    pub(crate) fn revoke(&self, path: &str) -> Result<(), Failure> {
+        let path = self.full(path);
+        let write = |zk: &ZooKeeper| zk.set_data(&path, REVOKE.to_vec(), None);
+        self.write("setData", &path, write).map(drop)
+    }
+
+    /// Has the node the ACL that this client gives its own?
+    pub(super) fn is_ours(&self, path: &str) -> Result<bool, Failure> {
+        let full = self.full(path);
+        let (acl, _) = self.read("getACL", &full, |zk| zk.get_acl(&full))?;
+        Ok(acl == self.connection.acl())
     }
 
     /// A read that every client may make.
@@ -185,6 +175,16 @@ impl<'a> Wire<'a> {
             return Err(Failure::Dead);
         }
         result.map_err(Failure::Refused)
+    }
+}
+
+impl From<&Stat> for Origin {
+    fn from(stat: &Stat) -> Origin {
+        Origin {
+            // An epoch and a counter, never negative; nor are times after 1970.
+            token: stat.czxid.unsigned_abs(),
+            since: stat.ctime.unsigned_abs(),
+        }
     }
 }
 

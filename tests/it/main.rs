@@ -10,6 +10,7 @@ mod faults;
 mod holding;
 mod lock;
 mod moving;
+mod multi;
 mod programs;
 mod reentrant;
 mod releasing;

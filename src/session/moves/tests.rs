@@ -106,7 +106,7 @@ fn a_move_that_is_confirmed_after_the_leases_end_is_a_loss_whatever_was_seen() {
         let (session, seat) = (holder.client.session(), &holder.seat);
         let begun = seat.begin_move(&target, session.garbage()).expect("begun");
         assert!(seat.entered(&begun.id, &begun.name));
-        let confirmed = seat.confirm(&begun, 7, || after_suspension(slept), session.garbage());
+        let confirmed = seat.confirm(&begun, || after_suspension(slept), session.garbage());
         println!("slept {slept:?}: {confirmed:?}");
         assert_eq!(matches!(confirmed, Confirmed::Late), late);
         let on_target = seat.held_on().is_some_and(|on| Arc::ptr_eq(&on, &target));
@@ -124,14 +124,14 @@ fn a_move_to_a_connection_that_is_dead_by_then_is_none() {
     let begun = seat.begin_move(&target, session.garbage()).expect("begun");
     assert!(seat.entered(&begun.id, &begun.name));
     target.mixed_up();
-    let confirmed = seat.confirm(&begun, 7, Moment::now, session.garbage());
+    let confirmed = seat.confirm(&begun, Moment::now, session.garbage());
     assert!(matches!(confirmed, Confirmed::NoLease), "{confirmed:?}");
     assert_eq!(seat.standing(Moment::now()), Standing::Held, "where it was");
     assert!(
         seat.begin_move(&target, session.garbage()).is_none(),
         "nor begun there"
     );
-    let again = seat.confirm(&begun, 7, Moment::now, session.garbage());
+    let again = seat.confirm(&begun, Moment::now, session.garbage());
     assert!(matches!(again, Confirmed::NoLease), "{again:?}");
 }
 
@@ -144,9 +144,9 @@ fn a_move_that_another_one_has_replaced_confirms_nothing() {
         .begin_move(&second, session.garbage())
         .expect("begun again");
     assert_eq!(session.garbage().len(), 1, "the interrupted move's node");
-    let late = seat.confirm(&interrupted, 7, Moment::now, session.garbage());
+    let late = seat.confirm(&interrupted, Moment::now, session.garbage());
     assert!(matches!(late, Confirmed::GivenUp), "{late:?}");
-    let confirmed = seat.confirm(&begun, 7, Moment::now, session.garbage());
+    let confirmed = seat.confirm(&begun, Moment::now, session.garbage());
     assert!(matches!(confirmed, Confirmed::Moved(_)), "{confirmed:?}");
 }
 
@@ -167,7 +167,7 @@ fn a_seat_that_was_released_meanwhile_does_not_move() {
         !seat.entered(&begun.id, &begun.name),
         "whoever has the answer deletes it"
     );
-    let confirmed = seat.confirm(&begun, 7, || now, session.garbage());
+    let confirmed = seat.confirm(&begun, || now, session.garbage());
     assert!(matches!(confirmed, Confirmed::GivenUp), "{confirmed:?}");
     assert!(seat.begin_move(&target, session.garbage()).is_none());
 }

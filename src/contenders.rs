@@ -1,0 +1,197 @@
+//! Who holds a lock and who waits for it, for people and programs that look from outside.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::data::{self, Origin};
+use crate::error::Result;
+use crate::node;
+use crate::path::LockPath;
+use crate::semaphore::{LEASES, LOCKS};
+use crate::session::{Connection, Failure, Session, Until, Znode, look, survey};
+
+/// What a contender asks for.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// To be alone.
+    Exclusive,
+    /// To read beside others.
+    Read,
+    /// To write, and to be alone.
+    Write,
+    /// A permit of a semaphore.
+    Permit,
+    /// Nothing that a lock knows: a node that somebody else has put there. It blocks nobody.
+    Foreign,
+}
+
+/// One node in a lock's directory: somebody who holds the lock, or waits for it.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contender {
+    /// The lock's path.
+    pub path: String,
+    /// The node's name below it; empty for an [`EphemeralLock`](crate::EphemeralLock), whose path
+    /// is the node. It changes when the contender moves to another session.
+    pub node: String,
+    /// The number that the order goes by; none for nodes that have none.
+    pub sequence: Option<i64>,
+    /// What it asks for.
+    pub kind: Kind,
+    /// Does it hold the lock? Else it waits.
+    pub holds: bool,
+    /// What it says of itself; none if the node's data are something else.
+    pub identity: Option<String>,
+    /// The id of its session, as ZooKeeper's logs and four-letter words have it in hexadecimal. 0
+    /// for a node that is not ephemeral.
+    pub session: i64,
+    /// Since when it is there, by the server's clock; before it moved, if it did.
+    pub since: SystemTime,
+    /// What [`Hold::fencing_token`](crate::Hold::fencing_token) is if it holds or will.
+    pub token: u64,
+}
+
+impl Contender {
+    /// The path of the node.
+    pub(crate) fn znode(&self) -> String {
+        match self.node.as_str() {
+            "" => self.path.clone(),
+            node => format!("{}/{node}", self.path),
+        }
+    }
+}
+
+/// Who holds the lock at `path` and who waits for it, in the order in which they are served.
+pub(crate) fn contenders(session: &Arc<Session>, path: &LockPath) -> Result<Vec<Contender>> {
+    let until = Until::within(session.timeout());
+    let connection = session.await_live(path.as_str(), &until)?;
+    read(&connection, path, &until).map_err(|failure| session.error(path.as_str(), failure))
+}
+
+fn read(
+    connection: &Arc<Connection>,
+    path: &LockPath,
+    until: &Until,
+) -> std::result::Result<Vec<Contender>, Failure> {
+    let nodes = survey(connection, path, until)?;
+    if nodes.is_empty() {
+        let own = look(connection, path, until)?;
+        let own = own.filter(|node| node.session != 0);
+        return Ok(own.into_iter().map(|node| single(path, node)).collect());
+    }
+    if !nodes
+        .iter()
+        .all(|node| [LOCKS, LEASES].contains(&&*node.name))
+    {
+        return Ok(queue(path, nodes));
+    }
+    let turns = survey(connection, &path.below(LOCKS), until)?;
+    let leases = survey(connection, &path.below(LEASES), until)?;
+    Ok(semaphore(path, turns, leases))
+}
+
+/// Of a lock with a queue.
+fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
+    let mut nodes: Vec<_> = nodes.into_iter().map(|node| (order(&node), node)).collect();
+    nodes.sort_unstable_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+    // The kinds of all that are before the place, and of those in it.
+    let (mut ahead, mut beside): (Vec<node::Kind>, Vec<node::Kind>) = Default::default();
+    let mut last = None;
+    let mut contenders = Vec::with_capacity(nodes.len());
+    for (order, node) in nodes {
+        // Equal sequences are one place: they do not wait for each other.
+        if last.replace(order) != Some(order) {
+            ahead.append(&mut beside);
+        }
+        let kind = node::kind_of(&node.name);
+        let holds = kind.is_some_and(|kind| !ahead.iter().any(|&other| kind.waits_for(other)));
+        let new = |kind: &node::Kind| !ahead.contains(kind) && !beside.contains(kind);
+        beside.extend(kind.filter(new));
+        contenders.push(contender(path, None, public(kind), holds, node));
+    }
+    contenders
+}
+
+/// Normal sequences first, by number, then the others as they were made, then what is foreign.
+fn order(node: &Znode) -> (u8, u64) {
+    match node::sequence(&node.name) {
+        Some(sequence) if node::is_normal(sequence) => (0, sequence.unsigned_abs().into()),
+        Some(_) => (1, node.origin.token),
+        None => (2, 0),
+    }
+}
+
+/// Of a semaphore: who has permits, and behind them who waits for the turn to get some.
+fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Contender> {
+    let turns = queue(&path.below(LOCKS), turns);
+    // Whoever has the turn is not granted what it has made since, or would have given it back.
+    let acquiring = turns.iter().find(|turn| turn.holds);
+    let waits = |lease: &Contender| {
+        acquiring.is_some_and(|turn| lease.session == turn.session && lease.token > turn.token)
+    };
+    let leases = leases.into_iter();
+    let leases = leases.map(|lease| contender(path, Some(LEASES), Kind::Permit, true, lease));
+    let mut leases: Vec<_> = leases.collect();
+    for lease in &mut leases {
+        lease.holds = !waits(lease);
+    }
+    leases.sort_unstable_by_key(|lease| (!lease.holds, lease.token));
+    let waiting = turns.iter().map(|turn| Contender {
+        path: path.as_str().to_owned(),
+        node: format!("{LOCKS}/{}", turn.node),
+        kind: match turn.kind {
+            Kind::Foreign => Kind::Foreign,
+            _ => Kind::Permit,
+        },
+        holds: false,
+        ..turn.clone()
+    });
+    leases.into_iter().chain(waiting).collect()
+}
+
+/// Of a lock that is a single node.
+fn single(path: &LockPath, node: Znode) -> Contender {
+    let mut own = contender(path, None, Kind::Exclusive, true, node);
+    // An id stands before it.
+    own.identity = own.identity.and_then(|text| {
+        let (_, identity) = text.split_once(' ')?;
+        Some(identity.to_owned())
+    });
+    own
+}
+
+fn public(kind: Option<node::Kind>) -> Kind {
+    match kind {
+        Some(node::Kind::Exclusive | node::Kind::Single) => Kind::Exclusive,
+        Some(node::Kind::Read) => Kind::Read,
+        Some(node::Kind::Write) => Kind::Write,
+        Some(node::Kind::Permit) => Kind::Permit,
+        None => Kind::Foreign,
+    }
+}
+
+fn contender(
+    path: &LockPath,
+    below: Option<&str>,
+    kind: Kind,
+    holds: bool,
+    node: Znode,
+) -> Contender {
+    let (identity, moved) = data::decode(&node.data);
+    let Origin { token, since } = moved.unwrap_or(node.origin);
+    Contender {
+        path: path.as_str().to_owned(),
+        sequence: node::number(&node.name).map(i64::from),
+        node: match below {
+            Some(directory) => format!("{directory}/{}", node.name),
+            None => node.name,
+        },
+        kind,
+        holds,
+        identity,
+        session: node.session,
+        since: SystemTime::UNIX_EPOCH + Duration::from_millis(since),
+        token,
+    }
+}

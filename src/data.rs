@@ -1,0 +1,90 @@
+//! What the data of a node say: who made it and, of one that has moved to another session, where
+//! it began. For people, for other clients' questions, and as the letter box of a revocation; no
+//! lock depends on it.
+
+/// What to write to a node to ask its holder to let go. Curator's.
+pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
+
+/// Begins the line of a node that has moved.
+const ORIGIN: &str = "\n_zoolock ";
+
+/// Where a seat began: with the node that it first had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The transaction that made the node.
+    pub(crate) token: u64,
+    /// When, in milliseconds of the server's clock since 1970.
+    pub(crate) since: u64,
+}
+
+/// What a node's maker writes.
+pub(crate) fn encode(identity: &str, origin: Option<Origin>) -> Vec<u8> {
+    let mut data = identity.as_bytes().to_vec();
+    if let Some(Origin { token, since }) = origin {
+        data.extend(format!("{ORIGIN}token={token} since={since}").bytes());
+    }
+    data
+}
+
+/// Who made a node, and where it began if it has moved; nothing if it was not written by a lock.
+pub(crate) fn decode(data: &[u8]) -> (Option<String>, Option<Origin>) {
+    let Ok(text) = str::from_utf8(data) else {
+        return (None, None);
+    };
+    if data == REVOKE {
+        return (None, None);
+    }
+    let moved = text.rsplit_once(ORIGIN);
+    let moved = moved.and_then(|(identity, origin)| Some((identity, parse(origin)?)));
+    match moved {
+        Some((identity, origin)) => (Some(identity.to_owned()), Some(origin)),
+        None => (Some(text.to_owned()), None),
+    }
+}
+
+fn parse(origin: &str) -> Option<Origin> {
+    let (token, since) = origin.split_once(' ')?;
+    Some(Origin {
+        token: token.strip_prefix("token=")?.parse().ok()?,
+        since: since.strip_prefix("since=")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOME: Origin = Origin {
+        token: 4_294_967_314,
+        since: 1_700_000_000_000,
+    };
+
+    #[test]
+    fn what_was_written_is_read() {
+        for identity in [
+            "host/7/main",
+            "",
+            "two\nlines",
+            "\n_zoolock token=1 since=x",
+        ] {
+            for origin in [None, Some(SOME)] {
+                let read = decode(&encode(identity, origin));
+                assert_eq!(read, (Some(identity.to_owned()), origin), "{identity:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_write_is_no_origin() {
+        for data in [&b"\xff\xfe"[..], REVOKE] {
+            assert_eq!(decode(data), (None, None), "{data:?}");
+        }
+        for text in [
+            "192.168.0.1",
+            "_zoolock token=1 since=2",
+            "a\n_zoolock token=-1 since=2",
+        ] {
+            assert_eq!(decode(text.as_bytes()), (Some(text.to_owned()), None));
+        }
+    }
+}

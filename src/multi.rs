@@ -1,0 +1,359 @@
+//! Several locks as one, taken in an order that all programs share. It knows them as [`Lock`]s
+//! only.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use log::warn;
+
+use crate::error::{Error, Result};
+use crate::hold::Hold;
+use crate::locker::{Lock, LockId, Locker};
+
+/// Several locks that are held together or not at all.
+///
+/// The members may be of any type and of several clients. They are taken one after the other, and
+/// released in reverse. A member that is not to be had, because it is busy or because it failed,
+/// has those taken before it released again.
+///
+/// It holds nothing itself: it is held while all its members are, whoever locked them. So their
+/// rules are its own. One of [`DistributedReentrantLock`](crate::DistributedReentrantLock)s belongs
+/// to a thread, which may lock it again; one with a [`DistributedLock`](crate::DistributedLock)
+/// among them may be locked once, and waits for itself when it is locked again. A clone is the
+/// same lock.
+///
+/// # Order and fairness
+/// The members are taken in the order of their [`LockId`]s, whatever order they were given in: by
+/// server list, then by path with the client's chroot before it. So two programs that want the
+/// same locks never each have what the other waits for, provided that they take them through
+/// `MultiLock`s, or in this order, and that all programs name an ensemble by the same servers.
+/// Names and addresses of one server are different servers here.
+///
+/// Each member is as fair as its type. The whole is not: it queues for one member at a time, and
+/// keeps those it has from others meanwhile.
+///
+/// # Deadlines
+/// One deadline covers all members. When an earlier member has used it up, a later one is still
+/// asked, as by `try_lock`: that it is busy has to be seen. Giving back what had been taken comes
+/// after the deadline. It waits for answers like every unlock: usually for milliseconds, for a
+/// third of the session timeout if the network has just fallen silent.
+///
+/// # When the session dies
+/// Each hold ends for itself, see [`Hold`]: [`is_held`](MultiLock::is_held) is false as soon as one
+/// of them is lost, and [`unlock`](MultiLock::unlock) says which were. A hold that is lost while a
+/// later member is being waited for is noticed when that one is there: the call releases the
+/// others and fails with [`Error::Lost`].
+///
+/// # Errors
+/// Those of the members. If giving back what had been taken fails, too, [`Error::Release`] has
+/// both, the reason first; a failed unlock is always an [`Error::Release`].
+///
+/// # Example
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolock::{Client, DistributedLock, MultiLock};
+///
+/// # fn main() -> zoolock::Result<()> {
+/// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
+/// let from = DistributedLock::new(&client, "/accounts/17")?;
+/// let to = DistributedLock::new(&client, "/accounts/4")?;
+/// let both = MultiLock::new([from.clone().into(), to.into()])?;
+/// match both.try_acquire_for(Duration::from_secs(5))? {
+///     Some(locked) => {
+///         assert!(from.is_held());
+///         for hold in both.holds() {
+///             println!("writing {} with token {}", hold.path(), hold.fencing_token()?);
+///         }
+///         locked.release()?;
+///     }
+///     None => println!("somebody else is at one of them"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct MultiLock {
+    /// In the order of their ids; never empty.
+    locks: Arc<[Box<dyn Lock>]>,
+    path: Arc<str>,
+}
+
+impl MultiLock {
+    /// One of these locks, in any order. An object that is there more than once, as itself or as a
+    /// clone, is taken once. No I/O.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there is none; if two different objects are at one path,
+    /// since they exclude each other, the two handles of a read-write lock included; and if one is
+    /// a `MultiLock` itself, whose members could not be taken in order: give its members instead.
+    pub fn new(locks: impl IntoIterator<Item = Box<dyn Lock>>) -> Result<MultiLock> {
+        let with_id = |lock: Box<dyn Lock>| (lock.id(), lock);
+        let mut locks: Vec<_> = locks.into_iter().map(with_id).collect();
+        locks.sort_by(|(a, _), (b, _)| a.cmp(b));
+        // Clones have equal ids, so they are neighbours now, and so are those at one place.
+        locks.dedup_by(|(b, _), (a, _)| b.is_clone_of(a));
+        check(&locks)?;
+        let locks: Arc<[_]> = locks.into_iter().map(|(_, lock)| lock).collect();
+        let paths: Vec<_> = locks.iter().map(|lock| lock.path()).collect();
+        let path = Arc::from(paths.join(", "));
+        Ok(MultiLock { locks, path })
+    }
+
+    /// The members' paths in the order in which they are taken, with `", "` between them: for
+    /// people, not for ZooKeeper.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The members in the order in which they are taken, each object once.
+    #[must_use]
+    pub fn locks(&self) -> &[Box<dyn Lock>] {
+        &self.locks
+    }
+
+    /// Locks all members, waiting for as long as it takes.
+    ///
+    /// # Errors
+    /// Those of the members' `lock`; [`Lost`](Error::Lost) if a member was lost before the last
+    /// one was taken; [`Release`](Error::Release), see the type. None is held then.
+    pub fn lock(&self) -> Result<()> {
+        self.take(|lock| lock.lock().map(|()| true)).map(drop)
+    }
+
+    /// Locks all members if nobody else holds one of them. Waits for the servers' answers only,
+    /// for each member at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock); and [`Disconnected`](Error::Disconnected) if it is not known
+    /// whether a member is free.
+    pub fn try_lock(&self) -> Result<bool> {
+        self.take(|lock| lock.try_lock())
+    }
+
+    /// Locks all members, waiting for `timeout` at most for all of them together. A timeout that
+    /// the clock cannot hold is none; zero is [`try_lock`](Self::try_lock).
+    ///
+    /// # Errors
+    /// As [`try_lock_until`](Self::try_lock_until).
+    pub fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
+        Lock::try_lock_for(self, timeout)
+    }
+
+    /// Locks all members, waiting until `deadline` at most. False if somebody else was ahead at
+    /// one of them until then; the others are released again.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock); and [`Disconnected`](Error::Disconnected) if it is not known by
+    /// then whether a member is free.
+    pub fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
+        self.take(|lock| lock.try_lock_until(deadline))
+    }
+
+    /// Unlocks every member once, in reverse order, also when some of them fail. Waits for each as
+    /// its own `unlock` does.
+    ///
+    /// # Errors
+    /// [`Release`](Error::Release) with the failures of all members, in this order: those that
+    /// were lost, or are not held, or not by this thread. The others are released.
+    pub fn unlock(&self) -> Result<()> {
+        match release(&self.locks) {
+            failures if failures.is_empty() => Ok(()),
+            failures => Err(Error::Release { failures }),
+        }
+    }
+
+    /// Locks all members until the returned guard is dropped; waits like [`lock`](Self::lock).
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    pub fn acquire(&self) -> Result<Locker<'_, MultiLock>> {
+        Locker::acquire(self)
+    }
+
+    /// Like [`try_lock`](Self::try_lock), with a guard.
+    ///
+    /// # Errors
+    /// As [`try_lock`](Self::try_lock).
+    pub fn try_acquire(&self) -> Result<Option<Locker<'_, MultiLock>>> {
+        Locker::try_acquire(self)
+    }
+
+    /// Like [`try_lock_for`](Self::try_lock_for), with a guard.
+    ///
+    /// # Errors
+    /// As [`try_lock_for`](Self::try_lock_for).
+    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_, MultiLock>>> {
+        Locker::try_acquire_for(self, timeout)
+    }
+
+    /// Are all members held, by the calling thread where a thread owns them? Reads the clocks; no
+    /// I/O, never blocks.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.locks.iter().all(|lock| lock.is_held())
+    }
+
+    /// The members' holds, in the order in which they were taken; also when only some are held. A
+    /// lost hold is still there, until the unlock that reports it.
+    #[must_use]
+    pub fn holds(&self) -> Vec<Hold> {
+        self.locks.iter().flat_map(|lock| lock.holds()).collect()
+    }
+
+    /// Takes all members by `one`, or none; false if one is busy.
+    fn take(&self, one: impl Fn(&dyn Lock) -> Result<bool>) -> Result<bool> {
+        let mut taken = Taken(&[]);
+        for (index, lock) in self.locks.iter().enumerate() {
+            match one(&**lock) {
+                Ok(true) => taken.0 = &self.locks[..=index],
+                Ok(false) => {
+                    return match taken.give_back() {
+                        failures if failures.is_empty() => Ok(false),
+                        failures => Err(Error::Release { failures }),
+                    };
+                }
+                Err(reason) => return Err(failure(reason, taken.give_back())),
+            }
+        }
+        // An earlier member may have been lost while a later one was waited for.
+        let Some(gone) = self.locks.iter().find(|lock| !lock.is_held()) else {
+            taken.keep();
+            return Ok(true);
+        };
+        let mut losses = taken.give_back().into_iter();
+        // A lock that is not held and does not say so when it is unlocked is not one of this crate.
+        let path = || gone.path().to_owned();
+        let first = losses.next();
+        let first = first.unwrap_or_else(|| Error::NotHeld { path: path() });
+        Err(failure(first, losses.collect()))
+    }
+}
+
+/// `locks` are sorted, with clones taken out.
+fn check(locks: &[(LockId, Box<dyn Lock>)]) -> Result<()> {
+    let refuse = |reason| {
+        let what = "list of locks";
+        Err(Error::InvalidArgument { what, reason })
+    };
+    if locks.is_empty() {
+        return refuse("it is empty".to_owned());
+    }
+    if let Some((_, nested)) = locks.iter().find(|(id, _)| id.is_several()) {
+        let path = nested.path();
+        return refuse(format!(
+            "a MultiLock (of {path:?}) is among them: give its members instead"
+        ));
+    }
+    let mut neighbours = locks.iter().zip(&locks[1..]);
+    match neighbours.find(|((a, _), (b, _))| a.is_at_place_of(b)) {
+        Some(((id, _), _)) => refuse(format!(
+            "two objects are at path {:?}, and the second would wait for the first",
+            id.full_path()
+        )),
+        None => Ok(()),
+    }
+}
+
+fn failure(reason: Error, others: Vec<Error>) -> Error {
+    if others.is_empty() {
+        return reason;
+    }
+    let mut failures = vec![reason];
+    failures.extend(others);
+    Error::Release { failures }
+}
+
+/// The members that a call has taken so far. Dropped, which a panic does, they are released.
+struct Taken<'m>(&'m [Box<dyn Lock>]);
+
+impl Taken<'_> {
+    fn keep(mut self) {
+        self.0 = &[];
+    }
+
+    fn give_back(mut self) -> Vec<Error> {
+        release(std::mem::take(&mut self.0))
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        // A second panic would end the process, and has been reported by its hook.
+        let (failures, _) = release_each(self.0);
+        log_all(&failures);
+    }
+}
+
+/// Releases all in reverse order. A panic of one of them goes on after the last.
+fn release(locks: &[Box<dyn Lock>]) -> Vec<Error> {
+    let (failures, panic) = release_each(locks);
+    if let Some(panic) = panic {
+        log_all(&failures);
+        resume_unwind(panic);
+    }
+    failures
+}
+
+/// The failures, and the first panic.
+fn release_each(locks: &[Box<dyn Lock>]) -> (Vec<Error>, Option<Box<dyn Any + Send>>) {
+    let (mut failures, mut panic) = (Vec::new(), None);
+    for lock in locks.iter().rev() {
+        // What a panic may have left half done is the lock's own, and nothing here reads it.
+        match catch_unwind(AssertUnwindSafe(|| lock.unlock())) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => failures.push(error),
+            Err(payload) => panic = panic.or(Some(payload)),
+        }
+    }
+    (failures, panic)
+}
+
+/// Where a panic leaves nobody to return them to.
+fn log_all(failures: &[Error]) {
+    for error in failures {
+        warn!(target: "zoolock", "released several locks in a panic: {error}");
+    }
+}
+
+impl Lock for MultiLock {
+    fn path(&self) -> &str {
+        MultiLock::path(self)
+    }
+
+    fn id(&self) -> LockId {
+        LockId::several(&self.path)
+    }
+
+    fn lock(&self) -> Result<()> {
+        MultiLock::lock(self)
+    }
+
+    fn try_lock(&self) -> Result<bool> {
+        MultiLock::try_lock(self)
+    }
+
+    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
+        MultiLock::try_lock_until(self, deadline)
+    }
+
+    fn unlock(&self) -> Result<()> {
+        MultiLock::unlock(self)
+    }
+
+    fn is_held(&self) -> bool {
+        MultiLock::is_held(self)
+    }
+
+    fn holds(&self) -> Vec<Hold> {
+        MultiLock::holds(self)
+    }
+}
+
+impl From<MultiLock> for Box<dyn Lock> {
+    fn from(lock: MultiLock) -> Box<dyn Lock> {
+        Box::new(lock)
+    }
+}
