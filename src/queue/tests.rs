@@ -13,7 +13,7 @@ use crate::options::LockOptions;
 use crate::site::Site;
 
 fn seat(client: &Client) -> Arc<Seat> {
-    let site = Site::new(&client, &fresh_path("job"), LockOptions::new()).expect("a path");
+    let site = Site::new(client, &fresh_path("job"), LockOptions::new()).expect("a path");
     let claim = site.claim(&site.path, Kind::Exclusive, Ownership::AnyThread);
     let seat = client.session().seat(claim);
     seat.expect("a seat")

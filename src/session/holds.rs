@@ -180,10 +180,9 @@ impl Session {
 
     /// Has the own node of a hold watched from now on, if it is not yet.
     pub(crate) fn watch_now(self: &Arc<Self>, seat: &Arc<Seat>) {
-        if let Some((_, connection)) = seat.own() {
-            if seat.watch_due(&connection).is_some() {
-                self.watch(seat, &connection);
-            }
+        let on = seat.own().map(|(_, connection)| connection);
+        if let Some(connection) = on.filter(|on| seat.watch_due(on).is_some()) {
+            self.watch(seat, &connection);
         }
     }
 
