@@ -124,6 +124,9 @@ impl Session {
         wire: &Wire<'_>,
         on: &Arc<Connection>,
     ) -> Result<Moved, Failure> {
+        if let Some(gone) = learn_origin(seat, wire)? {
+            return Ok(Moved::Gone(gone));
+        }
         let Some(begun) = seat.begin_move(on, &self.garbage) else {
             return Ok(Moved::Stays);
         };
@@ -140,14 +143,6 @@ impl Session {
         on: &Arc<Connection>,
     ) -> Result<Moved, Failure> {
         let old = seat.claim().directory.child(&begun.from);
-        if seat.origin().is_none() {
-            // The new node will say it.
-            match wire.data(&old, false) {
-                Ok((_, stat)) => seat.learn_origin(&begun.from, Origin::from(&stat)),
-                Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
-                Err(failure) => return Err(failure),
-            };
-        }
         // Never with the directory: where that is missing the old node is gone, too.
         match self.create(seat, wire, &begun.id, &begun.name, Make::Named) {
             Ok(()) => {}
@@ -173,6 +168,22 @@ impl Session {
             Confirmed::GivenUp => Ok(Moved::Stays),
             Confirmed::NoLease => Err(Failure::Dead),
         }
+    }
+}
+
+/// Reads where the seat began, which the node that it moves to will say, unless that is known.
+/// Returns the name of its node if that is gone.
+fn learn_origin(seat: &Seat, wire: &Wire<'_>) -> Result<Option<String>, Failure> {
+    let Some((name, _)) = seat.own().filter(|_| seat.origin().is_none()) else {
+        return Ok(None);
+    };
+    match wire.data(&seat.claim().directory.child(&name), false) {
+        Ok((_, stat)) => {
+            seat.learn_origin(&name, Origin::from(&stat));
+            Ok(None)
+        }
+        Err(failure) if failure.is_no_node() => Ok(Some(name)),
+        Err(failure) => Err(failure),
     }
 }
 

@@ -22,10 +22,15 @@ const STEPS: [(Op, bool); 4] = [
     (Op::GetData, true),
 ];
 
-/// Holds a step of the next move of the seat whose node is `node`, or its answer.
+/// Of a move that begins with a look at what it does not know yet: the second look.
+const LOOK_AGAIN: u64 = 2;
+
+/// Holds a step of the next move of the seat whose node is `node`, or its answer: the `nth` of its
+/// kind.
 fn hold_step(
     proxy: &FaultProxy,
     (op, answer): (Op, bool),
+    nth: u64,
     path: &str,
     node: &str,
 ) -> zoolock_test_support::Hold {
@@ -33,7 +38,7 @@ fn hold_step(
         Op::Create => path,
         _ => node,
     };
-    let rule = proxy.on(op).path_contains(part);
+    let rule = proxy.on(op).path_contains(part).nth(nth);
     match answer {
         true => rule.hold_answer(),
         false => rule.hold_request(),
@@ -57,7 +62,7 @@ fn a_move_of_a_hold_that_is_cut_is_completed_on_the_next_connection() {
         // Kept until the connections they are about are gone.
         let mut interrupted = Vec::new();
         for _ in 0..2 {
-            let held = hold_step(&proxy, step, &path, &first);
+            let held = hold_step(&proxy, step, 1, &path, &first);
             proxy.cut();
             assert!(held.wait(SOON), "{step:?}: {:#?}", proxy.log());
             assert_eq!(
@@ -83,7 +88,12 @@ fn a_move_of_a_hold_that_is_cut_is_completed_on_the_next_connection() {
 
 #[test]
 fn a_move_of_a_waiter_that_is_cut_is_completed_on_the_next_connection() {
-    for step in STEPS {
+    let steps = STEPS.map(|step| match step.0 {
+        Op::GetData => (step, LOOK_AGAIN),
+        _ => (step, 1),
+    });
+    let first_looks = [false, true].map(|answer| ((Op::GetData, answer), 1));
+    for (step, mut nth) in steps.into_iter().chain(first_looks) {
         let proxy = shared_proxy();
         let cut = client_of(&proxy.connect_string(), SESSION);
         let others = client();
@@ -99,9 +109,11 @@ fn a_move_of_a_waiter_that_is_cut_is_completed_on_the_next_connection() {
         let node = node.min_by_key(|node| place(node).to_owned()).unwrap();
         let mut interrupted = Vec::new();
         for _ in 0..2 {
-            let held = hold_step(&proxy, step, &path, &node);
+            let held = hold_step(&proxy, step, nth, &path, &node);
             proxy.cut();
             assert!(held.wait(SOON), "{step:?}: {:#?}", proxy.log());
+            // What it has learnt it knows.
+            nth = 1;
             assert!(children(&path).contains(&node), "its old node is there");
             interrupted.push(held);
         }
@@ -109,7 +121,7 @@ fn a_move_of_a_waiter_that_is_cut_is_completed_on_the_next_connection() {
         let took = await_moved(&cut, 1);
         wait_until("one node each is there", SOON, || places(&path) == before);
         println!(
-            "{step:?}: {before:?} again {took:?} after cut {}",
+            "{step:?}, {nth}: {before:?} again {took:?} after cut {}",
             interrupted.len() + 1
         );
         held.unlock().unwrap();
@@ -180,6 +192,8 @@ fn a_hold_whose_old_node_is_deleted(before_the_move: bool) {
     lock.lock().unwrap();
     let hold = hold_of(&lock);
     let node = hold.node();
+    // Else the move begins by asking for it.
+    hold.fencing_token().unwrap();
     let created = proxy.on(Op::Create).path_contains(&path).hold_answer();
     proxy.refuse(before_the_move);
     proxy.cut();
@@ -229,6 +243,28 @@ fn a_hold_whose_old_node_is_deleted(before_the_move: bool) {
 #[test]
 fn a_hold_whose_node_was_deleted_before_its_move_is_lost() {
     a_hold_whose_old_node_is_deleted(true);
+}
+
+#[test]
+fn a_hold_whose_node_was_deleted_before_anybody_knew_its_token_is_lost() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    let path = fresh_path("token-unknown");
+    let lock = lock_of(&client, &path);
+    lock.lock().unwrap();
+    let hold = hold_of(&lock);
+    proxy.refuse(true);
+    proxy.cut();
+    let node = format!("{path}/{}", hold.node());
+    shared_probe().unwrap().delete(&node).unwrap();
+    proxy.refuse(false);
+    lost_at(&hold);
+    println!("{hold:?}, {:?}", client.stats());
+    assert_eq!(hold.state(), NOT_CONFIRMED);
+    assert!(lock.unlock().is_err_and(|error| error.is_lost()));
+    await_no_garbage(&client);
+    lock.lock().unwrap();
+    has_one_node_until_unlocked(&lock);
 }
 
 #[test]
@@ -319,7 +355,8 @@ impl Caught {
         };
         let (ahead, nodes) = (hold_of(&held).node(), await_nodes(&path, 2));
         let node = nodes.into_iter().find(|node| *node != ahead).unwrap();
-        let answer = hold_step(&proxy, (step, true), &path, &node);
+        let nth = if step == Op::GetData { LOOK_AGAIN } else { 1 };
+        let answer = hold_step(&proxy, (step, true), nth, &path, &node);
         proxy.cut();
         assert!(answer.wait(SOON), "{:#?}", proxy.log());
         // What its old session had may be gone by now; the new node is there.

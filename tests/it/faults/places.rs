@@ -146,8 +146,10 @@ fn a_grant_that_arrives_as_the_connection_dies_is_checked_on_the_next() {
     let (proxy, waiting, line, list) = turn_on_its_way(&path);
     let old = await_nodes(&path, 1);
     assert!(!line.is_let_in());
-    // The move is held, too: nothing is granted before it is done.
-    let confirm = proxy.on(Op::GetData).path_contains(&old[0]).hold_answer();
+    // The move is held, too: nothing is granted before it is done. Its first look is for what the
+    // new node will say, its second confirms it.
+    let confirm = proxy.on(Op::GetData).path_contains(&old[0]).nth(2);
+    let confirm = confirm.hold_answer();
     proxy.cut();
     assert!(confirm.wait(SOON), "{:#?}", proxy.log());
     list.release();
