@@ -1,6 +1,9 @@
 //! A seat: a place in a lock's queue, from the first node that is sent for it to the end of its
 //! hold. It knows its nodes and its state, nothing of how they come about.
 
+mod moving;
+mod own_node;
+
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -13,12 +16,14 @@ use super::connection::Connection;
 use super::garbage::{Garbage, Node};
 use super::tenancy::Berth;
 use crate::clock::Moment;
-use crate::data::{self, Origin};
+use crate::data::Origin;
 use crate::error::{Error, LossReason};
-use crate::node::{self, Kind};
+use crate::node::Kind;
 use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
 use crate::watch::Listening;
+pub(super) use moving::{Confirmed, Move, Whereabouts};
+use own_node::Revocation;
 
 /// What a seat is for; the same for its whole life.
 #[derive(Debug, Clone)]
@@ -110,49 +115,6 @@ enum State {
     },
     Lost(LossReason),
     Released,
-}
-
-/// Being asked to let go.
-#[derive(Debug, Default)]
-struct Revocation {
-    asked: bool,
-    listeners: Vec<Sender<()>>,
-}
-
-/// Where a waiting seat is.
-#[derive(Debug)]
-pub(super) enum Whereabouts {
-    /// It has no node.
-    Nowhere,
-    /// On this connection, under this name.
-    Here,
-    /// A create that was sent on another connection, and never answered.
-    Unanswered(String),
-    /// On another connection, under this name.
-    Elsewhere,
-}
-
-/// A move that has begun: create `name` first, then look whether `from` is there.
-#[derive(Debug)]
-pub(super) struct Move {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) from: String,
-    /// The ids of what an interrupted move has left: garbage now.
-    pub(super) left_behind: Vec<String>,
-}
-
-/// How confirming a move ended.
-#[derive(Debug)]
-pub(super) enum Confirmed {
-    /// The seat is on the new session. The ids of its old node, which is garbage now.
-    Moved(Vec<String>),
-    /// Its lease has run out meanwhile.
-    Late,
-    /// Nobody wants it any more.
-    GivenUp,
-    /// The new connection is dead, or has no lease to hold on.
-    NoLease,
 }
 
 /// What a seat leaves when it ends.
@@ -349,103 +311,9 @@ impl Seat {
         self.core.lock().place.is_some()
     }
 
-    /// Where the place is, seen from `connection`.
-    pub(super) fn whereabouts(&self, connection: &Arc<Connection>) -> Whereabouts {
-        match &self.core.lock().place {
-            None => Whereabouts::Nowhere,
-            Some(place) if place.name.is_none() => Whereabouts::Unanswered(place.id.clone()),
-            Some(place) if place.is_on(connection) => Whereabouts::Here,
-            Some(_) => Whereabouts::Elsewhere,
-        }
-    }
-
     /// The name of the node that was granted, also after the end of the hold.
     pub(crate) fn node(&self) -> String {
         self.core.lock().name.clone()
-    }
-
-    // ---- moving
-
-    /// The seat is about to move to `connection`: a node there enters the seat before its create
-    /// is sent. What an interrupted move has left is garbage, and goes last. None if nobody wants
-    /// the seat any more, or it has no place that can move there.
-    pub(super) fn begin_move(
-        &self,
-        connection: &Arc<Connection>,
-        garbage: &Garbage,
-    ) -> Option<Move> {
-        let mut core = self.core.lock();
-        let place = core
-            .place
-            .as_ref()
-            .filter(|place| !place.is_on(connection))?;
-        let from = place.name.clone()?;
-        let id = new_id();
-        let name = node::moved_name(self.claim.kind, &from, &id)?;
-        if connection.is_dead() {
-            return None;
-        }
-        let next = Node {
-            id: id.clone(),
-            name: None,
-            connection: Arc::clone(connection),
-        };
-        let old = core.next.replace(next);
-        let left_behind = self.discard(old.into_iter(), garbage);
-        Some(Move {
-            id,
-            name,
-            from,
-            left_behind,
-        })
-    }
-
-    /// The old node was seen beside the new one, so that at no instant the place was empty: the
-    /// new one is the place from now on, unless a hold's lease has run out by now.
-    pub(super) fn confirm(
-        &self,
-        begun: &Move,
-        clock: impl FnOnce() -> Moment,
-        garbage: &Garbage,
-    ) -> Confirmed {
-        let mut core = self.core.lock();
-        // Not before the mutex: somebody else may have seen the lease's end by then.
-        let now = clock();
-        let Some(next) = core.next.as_ref().filter(|next| next.id == begun.id) else {
-            return Confirmed::GivenUp;
-        };
-        // First, so that the reaper sees a tenant unless it has begun to close by now.
-        let mut berth = Berth::new(&next.connection, false);
-        if berth.connection().is_dead() {
-            return Confirmed::NoLease;
-        }
-        let state = match core.standing(now) {
-            Standing::Waiting => State::Waiting,
-            Standing::Held | Standing::Suspended => {
-                let (term, left) = berth.connection().lease(now);
-                if left.is_zero() || !berth.hold() {
-                    return Confirmed::NoLease;
-                }
-                State::Held { term }
-            }
-            Standing::Lost(_) | Standing::Released => return Confirmed::Late,
-        };
-        core.next = None;
-        let place = Place {
-            id: begun.id.clone(),
-            name: Some(begun.name.clone()),
-            berth,
-        };
-        let old = core.place.replace(place).map(Place::into_node);
-        let watched = core.watched.take();
-        if matches!(state, State::Held { .. }) {
-            core.name.clone_from(&begun.name);
-        }
-        core.state = state;
-        let ids = self.discard(old.into_iter(), garbage);
-        drop(core);
-        drop(watched);
-        Confirmed::Moved(ids)
     }
 
     // ---- states
@@ -549,91 +417,6 @@ impl Seat {
             named,
             ids,
         })
-    }
-
-    // ---- the watch over the own node
-
-    /// When the own node should be watched on `connection`: none if it is, or has none.
-    pub(super) fn watch_due(&self, connection: &Arc<Connection>) -> Option<Instant> {
-        let core = self.core.lock();
-        let place = core.place.as_ref()?;
-        let wanted = core.watched.is_none() && place.name.is_some() && place.is_on(connection);
-        let now = !core.revocation.listeners.is_empty();
-        wanted.then(|| match now {
-            true => core.since,
-            false => core.since + connection.timeout() / 4,
-        })
-    }
-
-    /// The node `name` on `connection` is being watched, if it still is the seat's.
-    pub(super) fn watched(&self, name: &str, connection: &Arc<Connection>, listening: Listening) {
-        let mut core = self.core.lock();
-        let own = core
-            .place
-            .as_ref()
-            .is_some_and(|place| place.name.as_deref() == Some(name) && place.is_on(connection));
-        let old = match own {
-            true => core.watched.replace(listening),
-            false => Some(listening),
-        };
-        drop(core);
-        drop(old);
-    }
-
-    // ---- what its node says
-
-    /// The fencing token, and since when the seat waits or holds. None until it was read.
-    pub(crate) fn origin(&self) -> Option<Origin> {
-        self.core.lock().origin
-    }
-
-    /// `origin` was read from the node `name`. Of a seat that has moved the first node's counts.
-    pub(crate) fn learn_origin(&self, name: &str, origin: Origin) -> Origin {
-        let mut core = self.core.lock();
-        let place = core.place.as_ref();
-        if core.origin.is_none() && place.is_some_and(|p| p.name.as_deref() == Some(name)) {
-            core.origin = Some(origin);
-        }
-        core.origin.unwrap_or(origin)
-    }
-
-    /// The origin of another hold that this one stands under.
-    pub(crate) fn share_origin(&self, origin: Origin) {
-        self.core.lock().origin.get_or_insert(origin);
-    }
-
-    /// What a node made for the seat now should say.
-    pub(super) fn data(&self) -> Vec<u8> {
-        data::encode(&self.claim.identity, self.origin())
-    }
-
-    // ---- revocation
-
-    /// Somebody has asked the holder to let go.
-    pub(super) fn revoke(&self) {
-        let mut core = self.core.lock();
-        core.revocation.asked = true;
-        let listeners = core.revocation.listeners.clone();
-        drop(core);
-        for listener in listeners {
-            // Full: it was told before.
-            let _ = listener.try_send(());
-        }
-    }
-
-    /// A channel with a message once the holder was asked to let go; disconnected when the seat
-    /// ends.
-    pub(crate) fn revocation(&self) -> Receiver<()> {
-        let (sender, receiver) = bounded(1);
-        let mut core = self.core.lock();
-        if core.revocation.asked {
-            let _ = sender.try_send(());
-        }
-        if matches!(core.state, State::Waiting | State::Held { .. }) {
-            core.revocation.listeners.push(sender);
-        }
-        drop(core);
-        receiver
     }
 }
 
