@@ -65,6 +65,59 @@
 //! # }
 //! ```
 //!
+//! # Readers and writers
+//!
+//! A [`DistributedRwLock`] has a reading and a writing side, each a lock of its own. Readers share,
+//! a writer is alone, and both come in the order of their calls. A thread that writes may read as
+//! well and go on reading when it unlocks the write.
+//!
+//! ```no_run
+//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+//! use zoolock::DistributedRwLock;
+//!
+//! let config = DistributedRwLock::new(client, "/locks/config")?;
+//! let reading = config.read_lock().acquire()?; // beside other readers
+//! reading.release()?;
+//! let writing = config.write_lock().acquire()?; // alone
+//! # drop(writing);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Semaphores
+//!
+//! A [`DistributedSemaphore`] lets in as many as its limit says. [`Permits`] are taken any number at
+//! once, all or nothing.
+//!
+//! ```no_run
+//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+//! use zoolock::DistributedSemaphore;
+//!
+//! let licenses = DistributedSemaphore::new(client, "/licenses/solver", 20)?;
+//! let permits = licenses.acquire(2)?;
+//! permits.release()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Several locks
+//!
+//! A [`MultiLock`] takes any of these together, in an order that keeps programs from waiting for
+//! each other in a circle.
+//!
+//! ```no_run
+//! # fn f(a: zoolock::DistributedLock, b: zoolock::DistributedLock) -> zoolock::Result<()> {
+//! use zoolock::MultiLock;
+//!
+//! let both = MultiLock::new([a.into(), b.into()])?;
+//! let locked = both.acquire()?;
+//! locked.release()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An [`EphemeralLock`] is the simplest lock there is, a single node, for few contenders.
+//!
 //! # Guards
 //!
 //! `acquire` and its variants return a [`Guard`] that releases the lock when it is dropped. It is
@@ -149,6 +202,11 @@
 //! # }
 //! ```
 //!
+//! # Looking from outside
+//!
+//! [`Client::contenders`] lists who holds a lock and who waits for it; [`Client::revoke`] asks a
+//! holder to let go, which hears of it through [`Hold::revocation`].
+//!
 //! # Errors
 //!
 //! All calls return [`Error`]. Being second is not one. [`Error::is_retryable`] is true where the
@@ -209,7 +267,8 @@
 //! # Limits
 //!
 //! - No TLS and no SASL. Credentials are those of [`ClientBuilder::auth`], such as `digest`.
-//! - The directory of a lock, its path, is made as a persistent node and stays.
+//! - The directory of a lock, its path, is made as a persistent node and stays, unless
+//!   [`LockOptions::remove_empty_directory`] is set.
 //! - All servers of an ensemble must agree on `tickTime`, `minSessionTimeout` and
 //!   `maxSessionTimeout`, and a session must not be shorter than two ticks.
 //! - The clocks of different machines are never compared. Both clocks of this one are, so that a
