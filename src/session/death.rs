@@ -34,6 +34,8 @@ pub(crate) enum Cause {
     NoThread,
     /// Its request numbers are used up.
     WornOut,
+    /// What ends with its session alone was lost on it.
+    HoldLost,
     /// Another connection was there first, or the client was closed.
     NotWanted,
 }

@@ -11,7 +11,7 @@ use super::Session;
 use super::call::{Failure, Until};
 use super::connection::Connection;
 use super::death::Cause;
-use super::seat::{Claim, Ending, NotGranted, Seat, Standing};
+use super::seat::{Claim, Ending, NotGranted, Over, Seat, Standing};
 use crate::clock::Moment;
 use crate::data::{Origin, REVOKE};
 use crate::error::{LossReason, Result};
@@ -114,7 +114,7 @@ impl Session {
         // All are announced before any is written to the log, which may take its time.
         let lost: Vec<_> = seats.iter().filter(over).filter_map(ends).collect();
         for (seat, over) in lost {
-            self.after_loss(&seat, LossReason::LeaseExpired, &over.ids);
+            self.after_loss(&seat, LossReason::LeaseExpired, &over);
         }
         let left = seats.iter().map(|seat| seat.valid_for(now));
         left.filter(|left| !left.is_zero()).min()
@@ -130,10 +130,15 @@ impl Session {
         suspended.map(|seat| seat.valid_for(now)).min()
     }
 
-    pub(super) fn after_loss(self: &Arc<Self>, seat: &Seat, reason: LossReason, ids: &[String]) {
+    pub(super) fn after_loss(self: &Arc<Self>, seat: &Seat, reason: LossReason, over: &Over) {
         self.seats.remove(seat);
         self.count_loss(seat, reason);
-        self.delete_later(ids);
+        self.delete_later(&over.ids);
+        // A single node goes with its session alone, so that must not live on.
+        let left = seat.claim().kind == Kind::Single && reason != LossReason::NodeDeleted;
+        if let Some(connection) = over.connection.as_ref().filter(|_| left) {
+            connection.kill(Cause::HoldLost);
+        }
     }
 
     pub(super) fn count_loss(&self, seat: &Seat, reason: LossReason) {
@@ -214,7 +219,7 @@ impl Session {
     /// for itself.
     pub(crate) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
         if let Some(over) = seat.end(Ending::NodeGone(name), Moment::now, &self.garbage) {
-            self.after_loss(seat, LossReason::NodeDeleted, &over.ids);
+            self.after_loss(seat, LossReason::NodeDeleted, &over);
         }
         let _ = seat.wake().0.try_send(0);
     }

@@ -78,7 +78,7 @@ impl Session {
             Ok(Moved::Gone(name)) => {
                 let ending = Ending::NotConfirmed(&name);
                 if let Some(over) = seat.end(ending, Moment::now, &self.garbage) {
-                    self.after_loss(seat, LossReason::NotConfirmed, &over.ids);
+                    self.after_loss(seat, LossReason::NotConfirmed, &over);
                 }
             }
             Ok(Moved::Late) => {

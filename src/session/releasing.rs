@@ -46,10 +46,9 @@ impl Session {
             self.seats.remove(seat);
             match over.before {
                 Standing::Lost(reason) => {
-                    // Nodes mean that the timer has not noticed yet.
-                    if !over.ids.is_empty() {
-                        self.count_loss(seat, reason);
-                        self.delete_later(&over.ids);
+                    // A place means that the timer has not noticed yet.
+                    if over.connection.is_some() {
+                        self.after_loss(seat, reason, &over);
                     }
                     outcome = outcome.and(Err(seat.lost(reason)));
                 }

@@ -59,3 +59,40 @@ pub(super) fn delete_single(seat: &Seat, wire: &Wire<'_>) -> Result<Deleted, Fai
         Err(failure) => Err(failure),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
+
+    use crate::client::Client;
+    use crate::clock::Moment;
+    use crate::ephemeral::EphemeralLock;
+
+    /// The lease may run out although the server answers, so that the session would live on.
+    #[test]
+    fn a_hold_that_is_lost_on_a_live_connection_leaves_no_node() {
+        let hosts = connect_string();
+        let client = Client::connect(&hosts, Duration::from_secs(10)).expect("connect");
+        let path = fresh_path("lapsed");
+        let lock = EphemeralLock::new(&client, &path).expect("a path");
+        lock.lock().expect("held");
+        let session = client.session();
+        let connection = session.live().expect("a connection");
+        let now = Moment::now();
+        let later = Duration::from_secs(3600);
+        session.lapse(Moment {
+            monotonic: now.monotonic + later,
+            system: now.system + later,
+        });
+        assert!(connection.is_dead(), "{connection:?}");
+        let probe = shared_probe().expect("a probe");
+        let there = || probe.stat(&path).expect("an answer").is_some();
+        let took = wait_until("the node is gone", later / 180, || !there());
+        println!("gone after {took:?}: {:?}", client.stats());
+        assert!(lock.unlock().is_err_and(|error| error.is_lost()), "told");
+        lock.lock().expect("held again");
+        lock.unlock().expect("unlocked");
+    }
+}
