@@ -126,6 +126,9 @@ impl Client {
     /// it, in order. Empty if there is nothing. One list and one read a contender; blocks for at
     /// most a session timeout.
     ///
+    /// A node that was asked to let go has lost what it said of itself, and of when it began if it
+    /// has moved. A node that may not be read makes the whole answer [`Error::Denied`].
+    ///
     /// What it says may be out of date when it arrives: for people and for
     /// [`revoke`](Client::revoke), not for deciding who may do what.
     ///
@@ -366,6 +369,7 @@ fn host() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ephemeral::EphemeralLock;
     use crate::lock::DistributedLock;
     use crate::locker::Lock;
     use zoolock_test_support::{connect_string, fresh_path, wait_until};
@@ -399,6 +403,58 @@ mod tests {
         assert!(!waiter.is_finished(), "entered a held lock");
         held.unlock().expect("unlocked");
         waiter.join().expect("no panic").expect("granted");
+        assert_eq!(client.stats().seats_lost, 0);
+    }
+
+    #[test]
+    fn a_worn_out_connection_is_kept_for_a_hold_that_cannot_move_and_replaced_after_it() {
+        const MOST: u64 = 300;
+        let connect = |most| {
+            let mut builder = Client::builder(&connect_string());
+            builder.most_requests = most;
+            builder.connect().expect("connect")
+        };
+        let (client, others) = (connect(MOST), connect(u64::MAX));
+        let held = EphemeralLock::new(&client, fresh_path("pinned")).expect("a path");
+        held.lock().expect("held");
+        let hold = held.hold().expect("held");
+        // A wait pins nothing: it goes on on the next connection.
+        let path = fresh_path("not-pinned");
+        let ahead = EphemeralLock::new(&others, &path).expect("a path");
+        ahead.lock().expect("held");
+        let waiting = EphemeralLock::new(&client, &path).expect("a path");
+        let waiter = std::thread::spawn(move || waiting.lock().map(|()| waiting));
+        let busy = DistributedLock::new(&client, fresh_path("busy")).expect("a path");
+        let cycle = || {
+            busy.lock().expect("locked");
+            busy.unlock().expect("unlocked");
+        };
+        (0..2 * MOST).for_each(|_| cycle());
+        let seen = client.stats();
+        assert!(seen.requests > 6 * MOST, "{seen:?}");
+        // As often as the connection is looked at, and more.
+        wait_until("nothing has come of it", SOON, || {
+            cycle();
+            assert_eq!(hold.state(), crate::HoldState::Held);
+            client.stats().requests > seen.requests + 300
+        });
+        println!("while it is held: {:?}", client.stats());
+        assert_eq!(client.stats().connections, 1, "{:?}", client.stats());
+
+        held.unlock().expect("unlocked");
+        let took = wait_until("the replacement", SOON, || {
+            cycle();
+            client.stats().connections > 1
+        });
+        wait_until("the next ones, too", SOON, || {
+            cycle();
+            client.stats().connections > 3
+        });
+        println!("replaced {took:?} after the unlock: {:?}", client.stats());
+        assert!(!waiter.is_finished(), "entered a held lock");
+        ahead.unlock().expect("unlocked");
+        let waiting = waiter.join().expect("no panic").expect("granted");
+        waiting.unlock().expect("unlocked");
         assert_eq!(client.stats().seats_lost, 0);
     }
 }

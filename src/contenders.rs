@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use uuid::Uuid;
+
 use crate::data::{self, Origin};
 use crate::error::Result;
 use crate::node;
@@ -80,15 +82,18 @@ fn read(
         let own = own.filter(|node| node.session != 0);
         return Ok(own.into_iter().map(|node| single(path, node)).collect());
     }
-    if !nodes
-        .iter()
-        .all(|node| [LOCKS, LEASES].contains(&&*node.name))
-    {
+    let is_part = |node: &Znode| node.session == 0 && [LOCKS, LEASES].contains(&&*node.name);
+    let contends = |node: &Znode| node::kind_of(&node.name).is_some();
+    if !nodes.iter().any(is_part) || nodes.iter().any(contends) {
         return Ok(queue(path, nodes));
     }
     let turns = survey(connection, &path.below(LOCKS), until)?;
     let leases = survey(connection, &path.below(LEASES), until)?;
-    Ok(semaphore(path, turns, leases))
+    let strangers = nodes.into_iter().filter(|node| !is_part(node)).collect();
+    let mut contenders = semaphore(path, turns, leases);
+    contenders.extend(queue(path, strangers));
+    contenders.sort_by_key(|contender| contender.kind == Kind::Foreign);
+    Ok(contenders)
 }
 
 /// Of a lock with a queue.
@@ -153,10 +158,10 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
 /// Of a lock that is a single node.
 fn single(path: &LockPath, node: Znode) -> Contender {
     let mut own = contender(path, None, Kind::Exclusive, true, node);
-    // An id stands before it.
-    own.identity = own.identity.and_then(|text| {
-        let (_, identity) = text.split_once(' ')?;
-        Some(identity.to_owned())
+    // Of ours an id stands before it.
+    own.identity = own.identity.map(|text| match text.split_once(' ') {
+        Some((id, identity)) if Uuid::try_parse(id).is_ok() => identity.to_owned(),
+        _ => text,
     });
     own
 }
@@ -182,7 +187,7 @@ fn contender(
     let Origin { token, since } = moved.unwrap_or(node.origin);
     Contender {
         path: path.as_str().to_owned(),
-        sequence: node::number(&node.name).map(i64::from),
+        sequence: sequence(&node.name).map(i64::from),
         node: match below {
             Some(directory) => format!("{directory}/{}", node.name),
             None => node.name,
@@ -191,7 +196,20 @@ fn contender(
         holds,
         identity,
         session: node.session,
-        since: SystemTime::UNIX_EPOCH + Duration::from_millis(since),
+        // Anybody may have written it, and not every platform's clock goes so far.
+        since: SystemTime::UNIX_EPOCH
+            .checked_add(Duration::from_millis(since))
+            .unwrap_or(SystemTime::UNIX_EPOCH),
         token,
     }
 }
+
+/// The number behind the marker: a dash that ends the marker is no sign.
+fn sequence(name: &str) -> Option<i32> {
+    let lease = name.rsplit_once(node::Kind::Permit.marker());
+    let unmarked = lease.map_or(name, |(_, number)| number);
+    node::sequence(name).or_else(|| node::number(unmarked))
+}
+
+#[cfg(test)]
+mod tests;

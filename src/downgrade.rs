@@ -109,6 +109,12 @@ impl Job {
         let Some((write, _)) = self.write.own() else {
             return Ok(Step::WriteOver);
         };
+        // The read's node says where the write began, as that is the read's token, too.
+        match self.write.origin() {
+            Some(origin) => self.seat.share_origin(origin),
+            None if self.see_write(wire, write.clone())? => {}
+            None => return Ok(Step::WriteOver),
+        }
         let Some(id) = self.seat.enter(&self.on) else {
             return Err(match self.on.is_dead() {
                 true => Failure::Dead,
@@ -119,10 +125,6 @@ impl Job {
             self.seat.strike(&id);
             return Ok(Step::Shares);
         };
-        // The new node will say it.
-        if let Some(origin) = self.write.origin() {
-            self.seat.share_origin(origin);
-        }
         match self
             .session
             .create(&self.seat, wire, &id, &name, Make::Named)

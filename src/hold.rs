@@ -141,6 +141,9 @@ impl Hold {
     /// to the hold's node. It is up to the holder to unlock. The channel is disconnected when the
     /// hold ends.
     ///
+    /// A message for each request, but no more than one that is not read yet. Each call makes a
+    /// channel that is kept until the hold ends: call once, and keep it.
+    ///
     /// Does not block: the node is watched from now on, at the cost of one request, and over moves
     /// to other sessions. Without a connection it is watched from the next one on.
     ///

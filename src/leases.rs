@@ -182,12 +182,19 @@ impl Attempt<'_> {
         for seat in self.seats.iter() {
             self.session.leave_behind(seat, self.connection);
         }
+        let mut seen_too_many = false;
         loop {
             let changed = self.limit.changed.listen();
             self.seats.iter().for_each(|seat| seat.forget_signals());
             let (job, limit) = (self.job(), self.limit.get() as usize);
             let look = move |wire: &Wire<'_>| job.look(wire, limit, true);
-            let listening = match self.connection.call(self.until, look)? {
+            let step = match self.connection.call(self.until, look) {
+                Err(Failure::Deadline) if seen_too_many && !self.connection.is_dead() => {
+                    return Ok(Outcome::Busy);
+                }
+                step => step?,
+            };
+            let listening = match step {
                 Step::Enough if self.grant()? => {
                     return Ok(Outcome::Granted(Arc::clone(self.seats)));
                 }
@@ -195,6 +202,7 @@ impl Attempt<'_> {
                 Step::Over => return Ok(Outcome::Again),
                 Step::TooMany(listening) => listening,
             };
+            seen_too_many = true;
             match self.await_change(turn, &changed)? {
                 Change::Look => drop(listening),
                 Change::Deadline => return Ok(Outcome::Busy),
@@ -341,13 +349,15 @@ impl Job {
     }
 
     /// Forgets own nodes that somebody has deleted. True if there were any. One that is granted
-    /// already may have moved since the list was made, and is watched over elsewhere.
+    /// already may have moved since the list was made, and is watched over elsewhere. Nor does the
+    /// list say anything of one that was made on a later connection.
     fn strike_missing(&self, nodes: &HashSet<String>) -> bool {
         let mut missing = false;
         for seat in self.seats.iter() {
-            let own = seat.own().filter(|(name, _)| !nodes.contains(name));
+            let own = seat.own().filter(|(_, on)| Arc::ptr_eq(on, &self.on));
+            let gone = own.filter(|(name, _)| !nodes.contains(name));
             let waits = seat.standing(Moment::now()) == Standing::Waiting;
-            if let Some((name, _)) = own.filter(|_| waits) {
+            if let Some((name, _)) = gone.filter(|_| waits) {
                 missing = true;
                 seat.strike(&name);
             }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::data;
 use crate::error::{Error, Result};
 
 /// A request of 1 MB makes a server drop the connection (`jute.maxbuffer`).
@@ -43,10 +44,12 @@ impl LockOptions {
     /// Removes the lock's directory when a release leaves it empty: for locks with ever new paths,
     /// whose directories would pile up. Default: false.
     ///
-    /// It costs one request a release, and two if the directory was made by another client: then
-    /// it is removed only if its ACL is the one that this client gives its own. Others who are
-    /// about to queue make it again. The numbers of its nodes begin anew then; tokens go on rising.
-    /// A release that is left to the background removes nothing.
+    /// It costs two requests a release. A directory is removed only if its ACL is the one that
+    /// this client gives its own; with an ACL of scheme `auth`, such as
+    /// [`Acl::creator`](crate::Acl::creator), which the server turns into something else, only if
+    /// this client has made it. Others who are about to queue make it again. The numbers of its
+    /// nodes begin anew then; tokens go on rising. A release that is left to the background removes
+    /// nothing.
     pub fn remove_empty_directory(mut self, remove: bool) -> LockOptions {
         self.remove_empty_directory = remove;
         self
@@ -60,11 +63,13 @@ impl LockOptions {
 
 /// An identity that a node can carry.
 pub(crate) fn check_identity(identity: &str) -> Result<()> {
-    if identity.len() <= MOST_IDENTITY {
+    let reason = if identity.len() > MOST_IDENTITY {
+        format!("it is longer than {MOST_IDENTITY} bytes")
+    } else if data::decode(identity.as_bytes()) != (Some(identity.to_owned()), None) {
+        "it would be read as a request to let go, or as the origin of a lock that moved".to_owned()
+    } else {
         return Ok(());
-    }
-    Err(Error::InvalidArgument {
-        what: "identity",
-        reason: format!("it is longer than {MOST_IDENTITY} bytes"),
-    })
+    };
+    let what = "identity";
+    Err(Error::InvalidArgument { what, reason })
 }

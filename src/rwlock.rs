@@ -111,8 +111,8 @@ impl DistributedRwLock {
 
     /// The writing side. No I/O.
     pub fn write_lock(&self) -> WriteLock {
-        let inner = Arc::clone(&self.write);
-        WriteLock { inner }
+        let (inner, _read) = (Arc::clone(&self.write), Arc::clone(&self.read));
+        WriteLock { inner, _read }
     }
 }
 
@@ -141,6 +141,8 @@ pub struct ReadLock {
 #[must_use = "does nothing until lock() or acquire()"]
 pub struct WriteLock {
     inner: Arc<TwoLevel>,
+    /// The rest of the object: a read lasts for as long as a handle to either side.
+    _read: Arc<Readers>,
 }
 
 impl ReadLock {

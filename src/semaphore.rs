@@ -270,12 +270,16 @@ impl Semaphore {
             let Some(turn) = self.turn.acquire(Patience::Until(deadline))? else {
                 return Ok(None);
             };
-            let turn = Turn {
+            let mut turn = Turn {
                 lock: &self.turn,
                 seat: turn,
+                used: false,
             };
             match self.wanted(count)?.wait(&turn.seat, &until)? {
-                Outcome::Granted(seats) => return Ok(Some(seats)),
+                Outcome::Granted(seats) => {
+                    turn.used = true;
+                    return Ok(Some(seats));
+                }
                 Outcome::Busy => return Ok(None),
                 Outcome::Again => {}
             }
@@ -316,10 +320,15 @@ impl Semaphore {
 struct Turn<'a> {
     lock: &'a TwoLevel,
     seat: Arc<Seat>,
+    used: bool,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        if !self.used {
+            // At the end of a caller's patience, who must not wait for one more answer.
+            self.lock.site().session().give_up(&self.seat);
+        }
         let _ = self.lock.release(Some(&self.seat));
     }
 }

@@ -44,7 +44,14 @@ impl Config {
                 .fold(Permission::NONE, |all, one| all | bit(one));
             zookeeper::Acl::new(permission, scheme, id)
         };
-        acl.entries.iter().map(entry).collect()
+        // A server keeps one of equal entries; what it says of a node is compared with this.
+        let mut entries: Vec<zookeeper::Acl> = Vec::new();
+        for entry in acl.entries.iter().map(entry) {
+            if !entries.contains(&entry) {
+                entries.push(entry);
+            }
+        }
+        entries
     }
 }
 

@@ -41,11 +41,12 @@ impl Session {
     /// The server may change the ACL that a node is made with (`auth` becomes the credentials), so
     /// what this client has made is remembered, where that matters.
     fn remember(&self, claim: &Claim, wire: &Wire<'_>, full: &str, made: bool) {
+        let auth = self.config.acl.iter().any(|entry| entry.scheme == "auth");
         let wanted = claim
             .tidy
             .iter()
             .find(|directory| wire.full(directory.as_str()) == full);
-        if let Some(directory) = wanted.filter(|_| made) {
+        if let Some(directory) = wanted.filter(|_| made && auth) {
             self.made.lock().insert(directory.clone());
         }
     }
@@ -67,21 +68,31 @@ impl Session {
 
     /// False if it is not empty, or somebody else's.
     fn remove(&self, wire: &Wire<'_>, directory: &LockPath) -> Result<bool, Failure> {
-        let made = self.made.lock().contains(directory);
-        let gone = |failure: &Failure| failure.is_no_node();
-        if !made {
-            match wire.is_ours(directory.as_str()) {
-                Ok(true) => {}
-                Err(failure) if gone(&failure) => return Ok(true),
-                other => return other,
-            }
+        // Before the request: whoever makes it again behind that remembers it anew.
+        let made = self.made.lock().remove(directory);
+        let removed = remove_if_ours(wire, directory, made);
+        if made && removed != Ok(true) {
+            self.made.lock().insert(directory.clone());
         }
-        match wire.delete(directory.as_str()) {
-            Err(Failure::Refused(ZkError::NotEmpty)) => return Ok(false),
-            Err(failure) if !gone(&failure) => return Err(failure),
-            _ => {}
-        }
-        self.made.lock().remove(directory);
-        Ok(true)
+        removed
+    }
+}
+
+fn remove_if_ours(wire: &Wire<'_>, directory: &LockPath, made: bool) -> Result<bool, Failure> {
+    let ours = match made {
+        true => Ok(true),
+        false => wire.is_ours(directory.as_str()),
+    };
+    let removed = match ours {
+        Ok(true) => wire.delete(directory.as_str(), None),
+        other => other
+            .map(drop)
+            .and(Err(Failure::Refused(ZkError::NotEmpty))),
+    };
+    match removed {
+        Ok(()) => Ok(true),
+        Err(failure) if failure.is_no_node() => Ok(true),
+        Err(Failure::Refused(ZkError::NotEmpty)) => Ok(false),
+        Err(failure) => Err(failure),
     }
 }

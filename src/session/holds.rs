@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::death::Cause;
 use super::seat::{Claim, Ending, NotGranted, Over, Seat, Standing};
 use crate::clock::Moment;
-use crate::data::{Origin, REVOKE};
+use crate::data::Origin;
 use crate::error::{LossReason, Result};
 use crate::node::Kind;
 
@@ -206,9 +206,7 @@ impl Session {
         connection.run(move |wire| match wire.data(&path, true) {
             Ok((data, stat)) => {
                 seat.learn_origin(&name, Origin::from(&stat));
-                if data == REVOKE {
-                    seat.revoke();
-                }
+                seat.read(&data, stat.mzxid);
             }
             Err(failure) if failure.is_no_node() => session.node_gone(&seat, &name),
             Err(_) => {}

@@ -22,7 +22,7 @@ use super::garbage;
 use super::seat::{Confirmed, Ending, Move, Seat, Whereabouts};
 use super::wire::{Make, Wire};
 use crate::clock::Moment;
-use crate::data::{Origin, REVOKE};
+use crate::data::Origin;
 use crate::error::LossReason;
 
 /// What became of moving a seat.
@@ -92,7 +92,7 @@ impl Session {
     /// if it has none any more and must queue anew.
     pub(crate) fn settle(
         self: &Arc<Self>,
-        seat: &Seat,
+        seat: &Arc<Seat>,
         wire: &Wire<'_>,
         on: &Arc<Connection>,
     ) -> Result<bool, Failure> {
@@ -120,7 +120,7 @@ impl Session {
 
     fn relocate(
         self: &Arc<Self>,
-        seat: &Seat,
+        seat: &Arc<Seat>,
         wire: &Wire<'_>,
         on: &Arc<Connection>,
     ) -> Result<Moved, Failure> {
@@ -138,7 +138,7 @@ impl Session {
     fn carry_out(
         self: &Arc<Self>,
         begun: &Move,
-        seat: &Seat,
+        seat: &Arc<Seat>,
         wire: &Wire<'_>,
         on: &Arc<Connection>,
     ) -> Result<Moved, Failure> {
@@ -150,23 +150,43 @@ impl Session {
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
         }
-        match wire.data(&old, false) {
-            Ok((data, _)) if data == REVOKE => seat.revoke(),
-            Ok(_) => {}
+        let seen = match wire.data(&old, false) {
+            Ok((data, stat)) => {
+                seat.read(&data, stat.mzxid);
+                stat.version
+            }
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
-        }
+        };
         match seat.confirm(begun, Moment::now, &self.garbage) {
             Confirmed::Moved(left_behind) => {
                 self.counters.seats_moved.fetch_add(1, Ordering::Relaxed);
                 debug!(target: "zoolock::session", "{old} has moved to {}", begun.name);
                 // Other holds may have yet to move, and their leases run out.
-                self.delete_behind(on, left_behind);
+                let (session, seat) = (Arc::clone(self), Arc::clone(seat));
+                on.run(move |wire| session.leave(&seat, wire, &left_behind, &old, seen));
                 Ok(Moved::Here)
             }
             Confirmed::Late => Ok(Moved::Late),
             Confirmed::GivenUp => Ok(Moved::Stays),
             Confirmed::NoLease => Err(Failure::Dead),
+        }
+    }
+}
+
+impl Session {
+    /// Deletes the node that a seat has left. Whoever has asked its holder to let go since it was
+    /// looked at was told that this was done.
+    fn leave(&self, seat: &Seat, wire: &Wire<'_>, ids: &[String], old: &str, seen: i32) {
+        for id in ids {
+            // A failure is a retry later.
+            let deleted = self.garbage.delete_seen(wire, id, Some(seen));
+            if deleted.is_err_and(Failure::is_bad_version) {
+                if let Ok((data, stat)) = wire.data(old, false) {
+                    seat.read(&data, stat.mzxid);
+                }
+                let _ = self.garbage.delete(wire, id);
+            }
         }
     }
 }

@@ -451,7 +451,7 @@ impl Core {
     /// what must be dropped without the mutex.
     fn forget_place(&mut self) -> Option<Listening> {
         self.origin = None;
-        self.revocation.asked = false;
+        self.revocation.asked = None;
         self.watched.take()
     }
 }

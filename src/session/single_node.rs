@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::call::Failure;
 use super::connection::Connection;
+use super::death::Cause;
 use super::garbage::Deleted;
 use super::seat::Seat;
 use super::wire::{Make, Wire, rules_out};
@@ -26,7 +27,18 @@ pub(crate) fn create_single(
     let data = format!("{id} {}", claim.identity);
     match wire.create(claim.lock.as_str(), data.as_bytes(), Make::Named) {
         Ok(_) => {}
-        Err(Failure::Refused(error)) if !rules_out(error) && was_made(seat, wire, &id)? => {}
+        Err(Failure::Refused(error)) if !rules_out(error) => match was_made(seat, wire, &id) {
+            Ok(true) => {}
+            Ok(false) => {
+                seat.strike(&id);
+                return Err(Failure::Refused(error));
+            }
+            Err(_) => {
+                // There may be a node, which nobody would ever delete while the session lives.
+                wire.connection().kill(Cause::Failed(error));
+                return Err(Failure::Dead);
+            }
+        },
         Err(Failure::Dead) => return Err(Failure::Dead),
         Err(failure) => {
             seat.strike(&id);
@@ -53,7 +65,7 @@ fn was_made(seat: &Seat, wire: &Wire<'_>, id: &str) -> Result<bool, Failure> {
 
 /// Deletes the node. Only for the connection that made it.
 pub(super) fn delete_single(seat: &Seat, wire: &Wire<'_>) -> Result<Deleted, Failure> {
-    match wire.delete(seat.claim().lock.as_str()) {
+    match wire.delete(seat.claim().lock.as_str(), None) {
         Ok(()) => Ok(Deleted::Now),
         Err(failure) if failure.is_no_node() => Ok(Deleted::Before),
         Err(failure) => Err(failure),

@@ -39,11 +39,17 @@ pub(crate) fn survey(
         }
     })?;
     let (sender, answers) = unbounded();
+    // The jobs end when this is dropped.
+    let waiting = Arc::new(());
     let share = names.len().div_ceil(AT_ONCE).max(1);
     for names in names.chunks(share) {
         let (names, directory, sender) = (names.to_vec(), directory.clone(), sender.clone());
+        let waiting = Arc::downgrade(&waiting);
         connection.run(move |wire| {
             let nodes = names.iter().map(|name| {
+                if waiting.strong_count() == 0 {
+                    return Err(Failure::Cancelled);
+                }
                 let node = read(wire, &directory.child(name))?;
                 Ok(node.map(|node| Znode {
                     name: name.clone(),

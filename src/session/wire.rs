@@ -69,9 +69,10 @@ impl<'a> Wire<'a> {
         self.write("create", full, |zk| zk.create(full, data, acl, mode))
     }
 
-    pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
+    /// With a version, only if the node's data are still those.
+    pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Failure> {
         let path = self.full(path);
-        self.write("delete", &path, |zk| zk.delete(&path, None))
+        self.write("delete", &path, |zk| zk.delete(&path, version))
     }
 
     pub(crate) fn children(&self, path: &str, watch: bool) -> Result<Vec<String>, Failure> {

@@ -47,8 +47,8 @@ pub(crate) mod core {
 
     use zoolock::crossbeam_channel::unbounded;
     use zoolock::{
-        AnyThread, Client, DistributedLock, DistributedReentrantLock, Error, Guard, Hold,
-        HoldState, Lock, LossReason, Result, ThisThread,
+        AnyThread, Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Error,
+        Guard, Hold, HoldState, Lock, LossReason, ReadLock, Result, ThisThread, WriteLock,
     };
     use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
@@ -64,12 +64,12 @@ pub(crate) mod core {
     }
 
     macro_rules! exclusive {
-        ($lock:ty, $owner:ty) => {
+        ($lock:ty, $owner:ty, $at:expr) => {
             impl Exclusive for $lock {
                 type Guard = Guard<$owner>;
 
                 fn at(client: &Client, path: &str) -> Self {
-                    <$lock>::new(client, path).expect("a good path")
+                    $at(client, path).expect("a good path")
                 }
 
                 fn acquire(&self) -> Result<Self::Guard> {
@@ -87,8 +87,19 @@ pub(crate) mod core {
         };
     }
 
-    exclusive!(DistributedLock, AnyThread);
-    exclusive!(DistributedReentrantLock, ThisThread);
+    exclusive!(DistributedLock, AnyThread, DistributedLock::new);
+    exclusive!(
+        DistributedReentrantLock,
+        ThisThread,
+        DistributedReentrantLock::new
+    );
+    exclusive!(WriteLock, ThisThread, |client, path: &str| {
+        DistributedRwLock::new(client, path).map(|lock| lock.write_lock())
+    });
+    // Exclusive to writers only: for what one of them does alone.
+    exclusive!(ReadLock, ThisThread, |client, path: &str| {
+        DistributedRwLock::new(client, path).map(|lock| lock.read_lock())
+    });
 
     /// The one hold of a lock that is held.
     pub(crate) fn hold_of(lock: &impl Lock) -> Hold {

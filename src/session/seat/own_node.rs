@@ -7,14 +7,15 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::{Seat, State};
-use crate::data::{self, Origin};
+use crate::data::{self, Origin, REVOKE};
 use crate::session::connection::Connection;
 use crate::watch::Listening;
 
 /// Being asked to let go.
 #[derive(Debug, Default)]
 pub(super) struct Revocation {
-    pub(super) asked: bool,
+    /// The transaction of the last request.
+    pub(super) asked: Option<i64>,
     listeners: Vec<Sender<()>>,
 }
 
@@ -82,14 +83,21 @@ impl Seat {
 
     // ---- revocation
 
-    /// Somebody has asked the holder to let go.
-    pub(in crate::session) fn revoke(&self) {
+    /// The data of an own node were read, which transaction `mzxid` has written: somebody may have
+    /// asked the holder to let go.
+    pub(in crate::session) fn read(&self, data: &[u8], mzxid: i64) {
+        if data != REVOKE {
+            return;
+        }
         let mut core = self.core.lock();
-        core.revocation.asked = true;
+        // Read once more, as when the seat moves, it is the same request.
+        if core.revocation.asked.replace(mzxid) == Some(mzxid) {
+            return;
+        }
         let listeners = core.revocation.listeners.clone();
         drop(core);
         for listener in listeners {
-            // Full: it was told before.
+            // Full: it has not listened since the last one.
             let _ = listener.try_send(());
         }
     }
@@ -99,7 +107,7 @@ impl Seat {
     pub(crate) fn revocation(&self) -> Receiver<()> {
         let (sender, receiver) = bounded(1);
         let mut core = self.core.lock();
-        if core.revocation.asked {
+        if core.revocation.asked.is_some() {
             let _ = sender.try_send(());
         }
         if matches!(core.state, State::Waiting | State::Held { .. }) {

@@ -1,0 +1,289 @@
+use super::*;
+use crate::node::{Child, Own, Standing, decide};
+
+const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+
+fn path() -> LockPath {
+    LockPath::parse("/locks/a").expect("a path")
+}
+
+/// A node that was made in the transaction `token`.
+fn made(name: &str, token: u64, session: i64, data: &str) -> Znode {
+    Znode {
+        name: name.to_owned(),
+        data: data.as_bytes().to_vec(),
+        origin: Origin {
+            token,
+            since: 1_000 + token,
+        },
+        session,
+    }
+}
+
+/// In the order of their making.
+fn nodes(names: &[String]) -> Vec<Znode> {
+    let numbered = names.iter().zip(1..);
+    numbered
+        .map(|(name, token)| made(name, token, 7, "who"))
+        .collect()
+}
+
+fn names(contenders: &[Contender]) -> Vec<&str> {
+    contenders.iter().map(|c| c.node.as_str()).collect()
+}
+
+fn holders(contenders: &[Contender]) -> Vec<&str> {
+    let holders = contenders.iter().filter(|c| c.holds);
+    holders.map(|c| c.node.as_str()).collect()
+}
+
+fn lock(sequence: &str) -> String {
+    format!("_c_{UUID}-lock-{sequence}")
+}
+
+#[test]
+fn normal_sequences_go_by_number_and_never_by_name() {
+    let given = [
+        format!("_c_{UUID}-lock-0000000010"),
+        "zzz__lock__0000000002".to_owned(),
+        "lock-0000000003".to_owned(),
+        format!("_c_{UUID}-__WRIT__0000000001"),
+    ];
+    let seen = queue(&path(), nodes(&given));
+    println!("{:?}", names(&seen));
+    let expected = [&given[3], &given[1], &given[2], &given[0]];
+    assert_eq!(names(&seen), expected);
+    assert_eq!(holders(&seen), [&given[3]]);
+}
+
+#[test]
+fn abnormal_sequences_come_last_in_the_order_of_their_making() {
+    let given = [
+        "-2147483648",
+        "2147483647",
+        "-000000001",
+        "2147483647",
+        "2147483646",
+    ];
+    let mut given: Vec<String> = given.iter().map(|sequence| lock(sequence)).collect();
+    // Two with one sequence have different ids.
+    given[3] = given[3].replace("_c_0", "_c_f");
+    given.push("stranger".to_owned());
+    let seen = queue(&path(), nodes(&given));
+    println!("{:?}", names(&seen));
+    let expected = [4, 0, 1, 2, 3, 5].map(|index: usize| given[index].as_str());
+    assert_eq!(names(&seen), expected);
+    assert_eq!(holders(&seen), [&given[4]]);
+    let sequences: Vec<_> = seen.iter().map(|c| c.sequence).collect();
+    let expected = [
+        2_147_483_646,
+        i64::from(i32::MIN),
+        2_147_483_647,
+        -1,
+        2_147_483_647,
+    ];
+    assert_eq!(sequences[..5], expected.map(Some));
+    assert_eq!(sequences[5], None);
+    let alone = queue(&path(), nodes(&given[..4]));
+    assert_eq!(holders(&alone), [&given[0]]);
+}
+
+#[test]
+fn the_sequence_is_the_one_behind_the_marker() {
+    for (sequence, number) in [
+        ("0000000000", 0),
+        ("0000000042", 42),
+        ("0999999999", 999_999_999),
+        ("1000000000", 1_000_000_000),
+        ("1234567890", 1_234_567_890),
+        ("2147483646", 2_147_483_646),
+        ("2147483647", 2_147_483_647),
+        ("-1234567890", -1_234_567_890),
+        ("-2147483648", i64::from(i32::MIN)),
+        ("-000000001", -1),
+    ] {
+        for marker in ["lock-", "__READ__", "__WRIT__", "__lock__"] {
+            let name = format!("_c_{UUID}-{marker}{sequence}");
+            let seen = queue(&path(), nodes(std::slice::from_ref(&name)));
+            assert_eq!(seen[0].sequence, Some(number), "{name}");
+        }
+        let name = format!("_c_{UUID}-lease-{sequence}");
+        let seen = semaphore(&path(), Vec::new(), nodes(&[name]));
+        assert_eq!(seen[0].sequence, Some(number), "{}", seen[0].node);
+    }
+}
+
+#[test]
+fn strangers_come_last_whatever_they_end_in() {
+    let given = [
+        "-lock-".to_owned(),
+        "0000000000".to_owned(),
+        lock("0000000009"),
+        format!("_c_{UUID}-lease-0000000000"),
+        "a".to_owned(),
+        "lock-99999999999".to_owned(),
+        "lock--000000000".to_owned(),
+        "\u{fc}".repeat(11),
+    ];
+    let seen = queue(&path(), nodes(&given));
+    println!("{:?}", names(&seen));
+    assert_eq!(seen[0].node, given[2]);
+    assert_eq!(holders(&seen), [&given[2]]);
+    assert!(seen[1..].iter().all(|c| c.kind == Kind::Foreign));
+    assert_eq!(seen.len(), given.len());
+}
+
+#[test]
+fn a_node_called_like_the_marker_alone_and_an_empty_directory_are_fine() {
+    assert_eq!(queue(&path(), Vec::new()), []);
+    assert_eq!(semaphore(&path(), Vec::new(), Vec::new()), []);
+    let seen = queue(&path(), nodes(&["".to_owned(), "0".to_owned()]));
+    assert!(seen.iter().all(|c| c.sequence.is_none() && !c.holds));
+}
+
+/// Whoever is shown to hold is who the queue would let in, in any directory.
+#[test]
+fn holds_is_what_the_queue_decides() {
+    const ROUNDS: usize = 3_000;
+    let markers = ["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__"];
+    let sequences = [
+        "0000000000",
+        "0000000001",
+        "0000000001",
+        "0000000002",
+        "1234567890",
+        "2147483646",
+        "2147483647",
+        "2147483647",
+        "-2147483648",
+        "-000000001",
+        "junk",
+    ];
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut holding = 0;
+    for round in 0..ROUNDS {
+        let count = random.usize(0..7);
+        let name = |number: usize| {
+            let marker = markers[random.usize(..markers.len())];
+            let sequence = sequences[random.usize(..sequences.len())];
+            format!("{number}{UUID}-{marker}{sequence}")
+        };
+        let given: Vec<String> = (0..count).map(name).collect();
+        let mut given = nodes(&given);
+        random.shuffle(&mut given);
+        let children: Vec<Child> = given
+            .iter()
+            .map(|node| Child {
+                name: node.name.clone(),
+                czxid: Some(node.origin.token.cast_signed()),
+            })
+            .collect();
+        let seen = queue(&path(), given);
+        for contender in &seen {
+            let own = Own {
+                current: &contender.node,
+                others: &[],
+            };
+            let kind = node::kind_of(&contender.node);
+            let granted =
+                kind.is_some_and(|kind| decide(kind, &children, &own) == Standing::Granted);
+            assert_eq!(
+                contender.holds,
+                granted,
+                "round {round}: {contender:?} of {:?}",
+                names(&seen)
+            );
+            holding += usize::from(granted);
+        }
+    }
+    println!("{holding} holders in {ROUNDS} directories");
+    assert!(holding > ROUNDS / 2);
+}
+
+#[test]
+fn what_a_moved_node_says_of_its_beginning_counts_but_not_for_the_order() {
+    let stuck =
+        |id: char, token, data: &str| made(&format!("{id}-lock-2147483647"), token, 7, data);
+    let given = vec![
+        stuck('a', 20, "a"),
+        stuck('b', 10, "b\n_zoolock token=30 since=5"),
+    ];
+    let seen = queue(&path(), given);
+    println!("{seen:?}");
+    let nodes = ["b-lock-2147483647", "a-lock-2147483647"];
+    assert_eq!(names(&seen), nodes);
+    assert_eq!(
+        (seen[0].token, seen[0].identity.as_deref()),
+        (30, Some("b"))
+    );
+    let since = SystemTime::UNIX_EPOCH + Duration::from_millis(5);
+    assert_eq!(seen[0].since, since);
+    assert_eq!(holders(&seen), [nodes[0]]);
+}
+
+#[test]
+fn who_has_the_turn_does_not_hold_the_permits_it_has_made_since() {
+    let lease =
+        |number: u64, session| made(&format!("{number}-lease-0000000000"), number, session, "");
+    let turns = vec![
+        made(&lock("0000000004"), 40, 1, ""),
+        made(&lock("0000000005"), 41, 2, ""),
+    ];
+    let leases = vec![lease(50, 1), lease(30, 1), lease(45, 2), lease(51, 1)];
+    let seen = semaphore(&path(), turns, leases);
+    println!("{seen:#?}");
+    let shown: Vec<_> = seen.iter().map(|c| (c.token, c.holds)).collect();
+    let expected = [
+        (30, true),
+        (45, true),
+        (50, false),
+        (51, false),
+        (40, false),
+        (41, false),
+    ];
+    assert_eq!(shown, expected);
+    assert!(
+        seen.iter()
+            .all(|c| c.kind == Kind::Permit && c.path == "/locks/a")
+    );
+    assert_eq!(seen[4].node, format!("locks/{}", lock("0000000004")));
+    assert_eq!(
+        seen[4].znode(),
+        format!("/locks/a/locks/{}", lock("0000000004"))
+    );
+}
+
+#[test]
+fn a_stranger_among_the_turns_holds_up_nobody() {
+    let turns = vec![made("notes", 1, 0, ""), made(&lock("0000000001"), 2, 1, "")];
+    let seen = semaphore(&path(), turns, Vec::new());
+    println!("{seen:#?}");
+    assert_eq!((seen[0].kind, seen[0].token), (Kind::Permit, 2));
+    assert_eq!(
+        (seen[1].kind, &*seen[1].node),
+        (Kind::Foreign, "locks/notes")
+    );
+}
+
+#[test]
+fn times_past_the_end_of_the_clock_are_no_panic() {
+    let data = format!("a\n_zoolock token=1 since={}", u64::MAX);
+    let given = vec![made(&lock("0000000001"), 2, 1, &data)];
+    println!("{:?}", queue(&path(), given));
+}
+
+#[test]
+fn an_id_before_the_identity_of_a_single_node_is_left_out_and_nothing_else() {
+    for (data, identity) in [
+        (format!("{UUID} two words"), Some("two words")),
+        (format!("{UUID} "), Some("")),
+        ("two words".to_owned(), Some("two words")),
+        ("word".to_owned(), Some("word")),
+        (String::new(), Some("")),
+        ("__REVOKE__".to_owned(), None),
+    ] {
+        let seen = single(&path(), made("", 1, 7, &data));
+        assert_eq!(seen.identity.as_deref(), identity, "{data:?}");
+        assert_eq!(seen.znode(), "/locks/a");
+    }
+}

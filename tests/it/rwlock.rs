@@ -1,0 +1,194 @@
+//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival.
+
+mod abnormal;
+mod downgrade;
+mod ending;
+mod interrupted;
+mod load;
+mod moving;
+mod nesting;
+mod order;
+mod read;
+mod waking;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use zoolock::crossbeam_channel::{Sender, bounded};
+use zoolock::{Client, DistributedRwLock, Error, Hold, Lock, LossReason};
+use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
+
+use crate::util::{SOON, Task, children, client_of, shared_proxy};
+
+fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
+    DistributedRwLock::new(client, path).unwrap()
+}
+
+/// The digits of a node's name that say its place.
+fn place(node: &str) -> &str {
+    &node[node.len() - 10..]
+}
+
+/// The places that are taken, in order; a place of two nodes counts twice.
+fn places(path: &str) -> Vec<String> {
+    let nodes = children(path);
+    let mut places: Vec<_> = nodes.iter().map(|node| place(node).to_owned()).collect();
+    places.sort();
+    places
+}
+
+/// What an operator may do.
+fn delete_node(hold: &Hold) {
+    let node = format!("{}/{}", hold.path(), hold.node());
+    shared_probe().unwrap().delete(&node).unwrap();
+}
+
+/// Waits until the hold is over.
+fn await_lost(hold: &Hold) {
+    let lost = hold.lost().recv_timeout(SOON);
+    assert!(lost.is_err_and(|error| error.is_disconnected()), "{hold:?}");
+}
+
+#[track_caller]
+fn assert_lost<T: std::fmt::Debug>(result: &zoolock::Result<T>, path: &str, why: LossReason) {
+    let lost =
+        matches!(result, Err(Error::Lost { path: at, reason }) if at == path && *reason == why);
+    assert!(lost, "not lost because {why}: {result:?}");
+}
+
+#[track_caller]
+fn assert_not_held<T: std::fmt::Debug>(result: &zoolock::Result<T>) {
+    assert!(matches!(result, Err(Error::NotHeld { .. })), "{result:?}");
+}
+
+fn would_deadlock<T>(result: &zoolock::Result<T>, path: &str) -> bool {
+    matches!(result, Err(Error::WouldDeadlock { path: at }) if at == path)
+}
+
+/// A thread that locks, stays inside until it is told to leave, and unlocks.
+struct Visitor {
+    inside: Arc<AtomicBool>,
+    leave: Sender<()>,
+    visit: Task<zoolock::Result<()>>,
+}
+
+impl Visitor {
+    fn start(lock: impl Into<Box<dyn Lock>>) -> Visitor {
+        let lock: Box<dyn Lock> = lock.into();
+        let inside = Arc::new(AtomicBool::new(false));
+        let (leave, told) = bounded(1);
+        let is_in = Arc::clone(&inside);
+        let visit = Task::spawn(move || {
+            lock.lock()?;
+            is_in.store(true, Ordering::SeqCst);
+            let _ = told.recv();
+            is_in.store(false, Ordering::SeqCst);
+            lock.unlock()
+        });
+        Visitor {
+            inside,
+            leave,
+            visit,
+        }
+    }
+
+    fn is_in(&self) -> bool {
+        self.inside.load(Ordering::SeqCst)
+    }
+
+    #[track_caller]
+    fn comes_in(&self) {
+        wait_until("the visitor is inside", SOON, || {
+            assert!(
+                !self.visit.is_done(),
+                "{:?}",
+                self.visit.result("a visitor")
+            );
+            self.is_in()
+        });
+    }
+
+    /// Was inside, and has unlocked when this returns.
+    fn leaves(self) {
+        assert!(self.is_in(), "it leaves without having come in");
+        self.leave.send(()).unwrap();
+        self.visit.result("a visitor").unwrap();
+    }
+
+    /// What a visitor that is not let in is told in the end.
+    fn result(self) -> zoolock::Result<()> {
+        self.visit.result("a visitor that was not let in")
+    }
+}
+
+/// One lock, and clients of which one proxy sees every request. They have sessions so long that
+/// they send nothing but what the lock needs.
+struct Stage {
+    path: String,
+    proxy: FaultProxy,
+    clients: Vec<Client>,
+}
+
+impl Stage {
+    fn new(name: &str, clients: usize) -> Stage {
+        let proxy = shared_proxy();
+        let hosts = proxy.connect_string();
+        Stage {
+            path: fresh_path(name),
+            clients: (0..clients)
+                .map(|_| client_of(&hosts, Duration::from_secs(60)))
+                .collect(),
+            proxy,
+        }
+    }
+
+    /// A new object.
+    fn lock(&self, client: usize) -> DistributedRwLock {
+        rw_of(&self.clients[client], &self.path)
+    }
+
+    fn lists(&self) -> u64 {
+        self.proxy.requests(Op::GetChildren) + self.proxy.requests(Op::GetChildren2)
+    }
+
+    fn nodes(&self) -> usize {
+        children(&self.path).len()
+    }
+
+    fn enters(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
+        let visitor = Visitor::start(lock);
+        visitor.comes_in();
+        visitor
+    }
+
+    /// A visitor that is not let in; returns when it watches the one ahead.
+    #[track_caller]
+    fn queues(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
+        let (nodes, watches) = (self.nodes(), self.proxy.requests(Op::GetData));
+        let visitor = Visitor::start(lock);
+        wait_until("it is queued", SOON, || self.nodes() > nodes);
+        self.watches_after(watches);
+        assert!(!visitor.is_in(), "let in: {:?}", children(&self.path));
+        visitor
+    }
+
+    /// Waits until somebody has set a watch since this many were.
+    fn watches_after(&self, watches: u64) {
+        wait_until("it watches the one ahead", SOON, || {
+            self.proxy.requests(Op::GetData) > watches
+        });
+    }
+
+    #[track_caller]
+    fn is_empty(&self) {
+        wait_until("nothing is left", SOON, || self.nodes() == 0);
+        for client in &self.clients {
+            wait_until("no seat and no garbage is left", SOON, || {
+                let stats = client.stats();
+                stats.seats == 0 && stats.garbage == 0
+            });
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! `DistributedSemaphore`: the core that every lock type is tested for, and what the other files of
+//! this subject share.
+
+mod contenders;
+mod costs;
+mod deadlines;
+mod faults;
+mod limits;
+mod losses;
+mod quantities;
+mod threads;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::crossbeam_channel::unbounded;
+use zoolock::{Client, DistributedSemaphore, Error, Hold, HoldState, LossReason, Permits, Result};
+use zoolock_test_support::{FaultProxy, fresh_path, shared_probe, wait_until};
+
+use crate::lock::core::{await_nodes, places};
+use crate::util::{SOON, Task, Witness, children, client, client_of, shared_proxy};
+
+const LEASES: &str = "leases";
+const LOCKS: &str = "locks";
+
+fn semaphore(client: &Client, path: &str, limit: u32) -> DistributedSemaphore {
+    DistributedSemaphore::new(client, path, limit).expect("a good path and limit")
+}
+
+fn leases_of(path: &str) -> String {
+    format!("{path}/{LEASES}")
+}
+
+fn locks_of(path: &str) -> String {
+    format!("{path}/{LOCKS}")
+}
+
+/// The nodes of permits, also of those that are only wanted.
+fn leases(path: &str) -> Vec<String> {
+    children(&leases_of(path))
+}
+
+/// The nodes of those that wait, or are just being granted.
+fn turns(path: &str) -> Vec<String> {
+    children(&locks_of(path))
+}
+
+fn await_leases(path: &str, count: usize) -> Vec<String> {
+    await_nodes(&leases_of(path), count)
+}
+
+fn await_turns(path: &str, count: usize) -> Vec<String> {
+    await_nodes(&locks_of(path), count)
+}
+
+/// The names of the nodes that the permits have now, sorted.
+fn nodes(permits: &Permits) -> Vec<String> {
+    let mut nodes: Vec<_> = permits.holds().iter().map(Hold::node).collect();
+    nodes.sort();
+    nodes
+}
+
+fn delete(path: &str) {
+    shared_probe().unwrap().delete(path).unwrap();
+}
+
+/// A call that waits on a thread of its own.
+fn acquiring(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Permits>> {
+    let semaphore = semaphore.clone();
+    Task::spawn(move || semaphore.acquire(count))
+}
+
+/// A call that has the turn and has shown what it wants.
+fn waiting_with_the_turn(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Permits>> {
+    let (path, before) = (semaphore.path().to_owned(), leases(semaphore.path()).len());
+    assert_eq!(turns(&path), [""; 0], "nobody has the turn");
+    let waiter = acquiring(semaphore, count);
+    await_turns(&path, 1);
+    await_leases(&path, before + count as usize);
+    assert!(!waiter.is_done(), "it must wait");
+    waiter
+}
+
+/// All permits are back and nothing is left of those who wanted some.
+#[track_caller]
+fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
+    let path = semaphore.path();
+    let took = wait_until("nothing is left on the server", SOON, || {
+        leases(path).is_empty() && turns(path).is_empty()
+    });
+    // There may be no connection for a moment.
+    let mut free = Ok(0);
+    wait_until("it is connected", SOON, || {
+        free = semaphore.available();
+        !matches!(free, Err(Error::Disconnected { .. }))
+    });
+    assert_eq!(free.unwrap(), semaphore.limit());
+    for client in clients {
+        let what = format!("nothing is left in {:?}", client.stats());
+        wait_until(&what, SOON * 2, || {
+            let stats = client.stats();
+            stats.seats == 0 && stats.garbage == 0
+        });
+    }
+    println!("{path}: free again after {took:?}");
+}
+
+fn is_lost(error: &Error, path: &str, why: LossReason) -> bool {
+    matches!(error, Error::Lost { path: at, reason } if at == path && *reason == why)
+}
+
+/// Counts permits that are out, without the help of any semaphore.
+#[derive(Debug, Default)]
+struct Meter {
+    out: AtomicU32,
+    most: AtomicU32,
+    grants: AtomicU32,
+}
+
+impl Meter {
+    /// Works with the permits, and gives them back.
+    fn use_up(&self, permits: Permits, work: impl FnOnce(&Permits)) {
+        let count = permits.count() as u32;
+        let out = self.out.fetch_add(count, Ordering::SeqCst) + count;
+        self.most.fetch_max(out, Ordering::SeqCst);
+        self.grants.fetch_add(1, Ordering::SeqCst);
+        work(&permits);
+        self.out.fetch_sub(count, Ordering::SeqCst);
+        permits.release().unwrap();
+    }
+
+    fn most(&self) -> u32 {
+        self.most.load(Ordering::SeqCst)
+    }
+
+    fn grants(&self) -> u32 {
+        self.grants.load(Ordering::SeqCst)
+    }
+
+    #[track_caller]
+    fn never_saw_more_than(&self, limit: u32) {
+        println!("limit {limit}: {self:?}");
+        assert!(self.most() <= limit, "{self:?}");
+        assert_eq!(self.out.load(Ordering::SeqCst), 0, "{self:?}");
+    }
+}
+
+#[test]
+fn smoke() {
+    let client = client();
+    let path = fresh_path("sem-smoke");
+    let semaphore = semaphore(&client, &path, 5);
+    assert_eq!((semaphore.path(), semaphore.limit()), (&*path, 5));
+    assert_eq!(semaphore.available().unwrap(), 5, "before there is a node");
+
+    let permits = semaphore.acquire(2).unwrap();
+    println!("{permits:?}; on the server: {:?}", leases(&path));
+    assert_eq!((permits.count(), permits.path()), (2, &*path));
+    assert!(permits.is_held());
+    assert_eq!(permits.state(), HoldState::Held);
+    assert!(!permits.valid_for().is_zero() && permits.valid_for() <= client.session_timeout());
+    assert_eq!(leases(&path), nodes(&permits));
+    assert_eq!(turns(&path), [""; 0], "the turn was given back");
+    let names = nodes(&permits);
+    assert!(
+        names.iter().all(|name| name.contains("-lease-")),
+        "{names:?}"
+    );
+    let holds = permits.holds();
+    let probe = shared_probe().unwrap();
+    for hold in &holds {
+        let node = format!("{path}/{LEASES}/{}", hold.node());
+        let stat = probe.stat(&node).unwrap().expect("its node");
+        assert_eq!(hold.fencing_token().unwrap(), stat.czxid as u64);
+        assert_ne!(stat.ephemeral_owner, 0);
+    }
+    assert_eq!(semaphore.available().unwrap(), 3);
+
+    let rest = semaphore.try_acquire(3).unwrap().expect("three are free");
+    assert_eq!(semaphore.available().unwrap(), 0);
+    assert!(semaphore.try_acquire(1).unwrap().is_none());
+    assert!(rest.lost().try_recv().is_err_and(|e| e.is_empty()));
+    let lost = rest.lost().clone();
+    rest.release().unwrap();
+    assert!(lost.try_recv().is_err_and(|e| e.is_disconnected()));
+    drop(permits);
+    for hold in &holds {
+        assert_eq!(hold.state(), HoldState::Released);
+    }
+    assert_eq!(leases(&path), [""; 0]);
+
+    let for_long = semaphore.try_acquire_for(5, SOON).unwrap();
+    drop(for_long.expect("all are free"));
+    let for_ever = semaphore.try_acquire_for(5, Duration::MAX).unwrap();
+    drop(for_ever.expect("all are free"));
+    let until = semaphore.try_acquire_until(1, Instant::now() + SOON);
+    drop(until.unwrap().expect("all are free"));
+    is_free(&semaphore, &[&client]);
+    client.close().unwrap();
+}
+
+#[test]
+fn excludes() {
+    const ENTRIES: u32 = 15;
+    let clients = [client(), client()];
+    let path = fresh_path("sem-excludes");
+    let both = clients.each_ref().map(|client| semaphore(client, &path, 1));
+    let permits = both[0].acquire(1).unwrap();
+    assert!(both[1].try_acquire(1).unwrap().is_none());
+    permits.release().unwrap();
+    let witness = Arc::new(Witness::default());
+    let visitors: Vec<_> = both
+        .iter()
+        .flat_map(|semaphore| [semaphore, semaphore])
+        .map(|semaphore| {
+            let (semaphore, witness) = (semaphore.clone(), Arc::clone(&witness));
+            Task::spawn(move || {
+                for _ in 0..ENTRIES {
+                    let permits = semaphore.acquire(1).unwrap();
+                    witness.visit(|| thread::sleep(Duration::from_millis(1)));
+                    permits.release().unwrap();
+                }
+            })
+        })
+        .collect();
+    for visitor in visitors {
+        visitor.result("two clients of two threads each");
+    }
+    println!("{witness:?}");
+    witness.saw(4 * ENTRIES);
+    is_free(&both[0], &[&clients[0], &clients[1]]);
+}
+
+/// Any two of them together are more than the limit.
+#[test]
+fn fifo() {
+    const COUNTS: [u32; 6] = [2, 3, 2, 2, 3, 2];
+    let clients = [client(), client()];
+    let path = fresh_path("sem-fifo");
+    let held = semaphore(&clients[0], &path, 3).acquire(3).unwrap();
+    let (sender, entered) = unbounded();
+    let waiters: Vec<_> = COUNTS
+        .into_iter()
+        .enumerate()
+        .map(|(number, count)| {
+            let (own, sender) = (semaphore(&clients[number % 2], &path, 3), sender.clone());
+            let waiter = Task::spawn(move || {
+                let permits = own.acquire(count).unwrap();
+                sender.send(number).unwrap();
+                permits.release().unwrap();
+            });
+            await_turns(&path, number + 1);
+            waiter
+        })
+        .collect();
+    assert!(entered.is_empty(), "{:?}", entered.try_iter());
+    held.release().unwrap();
+    for waiter in waiters {
+        waiter.result("a waiter");
+    }
+    let order: Vec<usize> = entered.try_iter().collect();
+    println!("entered in the order {order:?}");
+    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    is_free(
+        &semaphore(&clients[0], &path, 3),
+        &[&clients[0], &clients[1]],
+    );
+}
+
+#[test]
+fn times_out() {
+    const TIMEOUT: Duration = Duration::from_millis(300);
+    let clients = [client(), client()];
+    let path = fresh_path("sem-times_out");
+    let own = clients.each_ref().map(|client| semaphore(client, &path, 3));
+    let held = own[0].acquire(2).unwrap();
+    for timeout in [TIMEOUT, Duration::ZERO] {
+        let begun = Instant::now();
+        let seen = own[1].try_acquire_for(2, timeout).unwrap();
+        let took = begun.elapsed();
+        println!("try_acquire_for({timeout:?}): {seen:?} after {took:?}");
+        assert!(seen.is_none() && took >= timeout && took < SOON);
+    }
+    let begun = Instant::now();
+    let seen = own[1].try_acquire_until(2, begun + TIMEOUT).unwrap();
+    assert!(seen.is_none() && begun.elapsed() >= TIMEOUT, "{seen:?}");
+    assert!(own[1].try_acquire(2).unwrap().is_none());
+    assert_eq!(await_leases(&path, 2), nodes(&held), "nothing else is left");
+    await_turns(&path, 0);
+    // The third one was free all the time.
+    let third = own[1].try_acquire_for(1, SOON).unwrap().expect("one");
+    third.release().unwrap();
+    // Behind somebody who has the turn.
+    let ahead = waiting_with_the_turn(&own[0], 2);
+    let begun = Instant::now();
+    let seen = own[1].try_acquire_for(1, TIMEOUT).unwrap();
+    println!("behind another: {seen:?} after {:?}", begun.elapsed());
+    assert!(seen.is_none() && begun.elapsed() >= TIMEOUT);
+    assert_eq!(await_turns(&path, 1).len(), 1, "of the one ahead");
+    held.release().unwrap();
+    drop(ahead.result("the one ahead").unwrap());
+    is_free(&own[0], &[&clients[0], &clients[1]]);
+}
+
+#[test]
+fn cleans_up() {
+    let client = client();
+    let path = fresh_path("sem-cleans_up");
+    let own = semaphore(&client, &path, 2);
+    let permits = own.acquire(2).unwrap();
+    assert_eq!(leases(&path), nodes(&permits));
+    permits.release().unwrap();
+    assert_eq!((leases(&path).len(), turns(&path).len()), (0, 0), "release");
+    drop(own.acquire(2).unwrap());
+    assert_eq!((leases(&path).len(), turns(&path).len()), (0, 0), "drop");
+    drop(own.try_acquire(2).unwrap());
+    assert_eq!((leases(&path).len(), turns(&path).len()), (0, 0), "try");
+
+    let held = own.acquire(1).unwrap();
+    let timeout = Duration::from_millis(200);
+    assert!(own.try_acquire_for(2, timeout).unwrap().is_none());
+    assert_eq!(await_leases(&path, 1), nodes(&held), "after a timeout");
+    await_turns(&path, 0);
+    let waiter = waiting_with_the_turn(&own, 2);
+    own.cancel_waiters();
+    let cancelled = waiter.result("a cancelled waiter");
+    println!("cancelled: {cancelled:?}");
+    assert!(matches!(&cancelled, Err(Error::Cancelled { path: at }) if *at == path));
+    assert_eq!(await_leases(&path, 1), nodes(&held), "after a cancel");
+    await_turns(&path, 0);
+    drop(held);
+    is_free(&own, &[&client]);
+}
+
+#[test]
+fn survives_cut() {
+    let proxy = shared_proxy();
+    let cut = client_of(&proxy.connect_string(), Duration::from_secs(6));
+    let path = fresh_path("sem-survives_cut");
+    let own = semaphore(&cut, &path, 3);
+    own.acquire(2).unwrap().release().unwrap();
+    proxy.cut();
+    own.acquire(2).unwrap().release().unwrap();
+    println!("cut while idle: {:?}", cut.stats());
+
+    let rivals = client();
+    let held = semaphore(&rivals, &path, 3).acquire(2).unwrap();
+    let first = waiting_with_the_turn(&own, 2);
+    let second = acquiring(&semaphore(&cut, &path, 3), 3);
+    let before = await_turns(&path, 2);
+    proxy.cut();
+    wait_until("both turns have moved", SOON, || {
+        let now = turns(&path);
+        now.len() == 2 && now.iter().all(|node| !before.contains(node))
+    });
+    assert_eq!(places(&turns(&path)), places(&before));
+    await_leases(&path, 4);
+    assert!(!first.is_done() && !second.is_done(), "too many are out");
+    held.release().unwrap();
+    let first = first.result("the first waiter").unwrap();
+    println!("cut while waiting: {first:?}, {:?}", cut.stats());
+    assert!(!second.is_done(), "one is left, three are wanted");
+    first.release().unwrap();
+    second
+        .result("the second waiter")
+        .unwrap()
+        .release()
+        .unwrap();
+    is_free(&own, &[&cut, &rivals]);
+}
+
+#[test]
+fn survives_cut_while_held() {
+    let proxy = shared_proxy();
+    let cut = client_of(&proxy.connect_string(), Duration::from_secs(3));
+    let path = fresh_path("sem-survives_cut");
+    let own = semaphore(&cut, &path, 3);
+    let permits = own.acquire(3).unwrap();
+    let holds = permits.holds();
+    let tokens = || -> Vec<u64> { holds.iter().map(|h| h.fencing_token().unwrap()).collect() };
+    let (before, known) = (nodes(&permits), tokens());
+    proxy.cut();
+    wait_until("moved", SOON, || cut.stats().seats_moved == 3);
+    assert_eq!(permits.state(), HoldState::Held);
+    let after = await_leases(&path, 3);
+    println!("{before:?} became {after:?}; {:?}", cut.stats());
+    assert_eq!((nodes(&permits), tokens()), (after.clone(), known));
+    assert_eq!(places(&after), places(&before));
+
+    proxy.refuse(true);
+    FaultProxy::cut(&proxy);
+    wait_until("suspended", SOON, || {
+        permits.state() == HoldState::Suspended
+    });
+    assert!(permits.is_held());
+    let begun = Instant::now();
+    let released = permits.release();
+    println!(
+        "release while suspended: {released:?}, {:?}",
+        begun.elapsed()
+    );
+    released.unwrap();
+    assert_eq!(holds[0].state(), HoldState::Released);
+    proxy.refuse(false);
+    await_leases(&path, 0);
+
+    let permits = own.acquire(3).unwrap();
+    proxy.refuse(true);
+    proxy.cut();
+    let took = wait_until("lost", SOON, || !permits.is_held());
+    assert_eq!(permits.state(), HoldState::Lost(LossReason::LeaseExpired));
+    let heard = permits.lost().recv_timeout(SOON);
+    assert!(heard.is_err_and(|error| error.is_disconnected()));
+    let released = permits.release().expect_err("they were lost");
+    println!("lost {took:?} after the cut; release: {released:?}");
+    assert!(is_lost(&released, &path, LossReason::LeaseExpired));
+    proxy.refuse(false);
+    let again = own
+        .try_acquire_for(3, SOON)
+        .unwrap()
+        .expect("all came back");
+    again.release().unwrap();
+    is_free(&own, &[&cut]);
+}
