@@ -151,7 +151,8 @@ impl Client {
 
     /// Asks a holder to let go, by writing `__REVOKE__` to its node, as Curator does. It is up to
     /// the holder whether it listens, with [`Hold::revocation`](crate::Hold::revocation) or
-    /// Curator's `makeRevocable`. Blocks for at most a third of the session timeout.
+    /// Curator's `makeRevocable`. A request that comes in the very moment in which the hold moves to
+    /// another session may be lost: ask again. Blocks for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::NotHeld`] if the node is gone: it was released, or has moved to another session,

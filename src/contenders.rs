@@ -132,15 +132,25 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     let turns = queue(&path.below(LOCKS), turns);
     // Whoever has the turn is not granted what it has made since, or would have given it back.
     let acquiring = turns.iter().find(|turn| turn.holds);
-    let waits = |lease: &Contender| {
-        acquiring.is_some_and(|turn| lease.session == turn.session && lease.token > turn.token)
+    let waits = |lease: &Contender, made_in: Option<i32>| {
+        acquiring.is_some_and(|turn| {
+            let same = match made_in {
+                Some(made_in) => turn.sequence == Some(made_in.into()),
+                // Of others it can only be guessed.
+                None => lease.token > turn.token,
+            };
+            same && lease.session == turn.session
+        })
     };
-    let leases = leases.into_iter();
-    let leases = leases.map(|lease| contender(path, Some(LEASES), Kind::Permit, true, lease));
+    let leases = leases.into_iter().map(|lease| {
+        let mut lease = contender(path, Some(LEASES), Kind::Permit, true, lease);
+        let identity = lease.identity.take();
+        let said = identity.as_deref().map(data::split_turn);
+        lease.holds = !waits(&lease, said.and_then(|(_, turn)| turn));
+        lease.identity = said.map(|(identity, _)| identity.to_owned());
+        lease
+    });
     let mut leases: Vec<_> = leases.collect();
-    for lease in &mut leases {
-        lease.holds = !waits(lease);
-    }
     leases.sort_unstable_by_key(|lease| (!lease.holds, lease.token));
     let waiting = turns.iter().map(|turn| Contender {
         path: path.as_str().to_owned(),

@@ -7,6 +7,8 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// Begins the line of a node that has moved.
 const ORIGIN: &str = "\n_zoolock ";
+/// Begins the line of a permit: it is granted when whoever made it gives back this turn.
+const TURN: &str = "\n_zoolock turn=";
 
 /// Where a seat began: with the node that it first had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,20 @@ pub(crate) fn decode(data: &[u8]) -> (Option<String>, Option<Origin>) {
     match moved {
         Some((identity, origin)) => (Some(identity.to_owned()), Some(origin)),
         None => (Some(text.to_owned()), None),
+    }
+}
+
+/// The identity of a permit that was made in the turn with this sequence.
+pub(crate) fn with_turn(identity: &str, turn: i32) -> String {
+    format!("{identity}{TURN}{turn}")
+}
+
+/// An identity without the turn, and the turn if there was one.
+pub(crate) fn split_turn(identity: &str) -> (&str, Option<i32>) {
+    let parts = identity.rsplit_once(TURN);
+    match parts.and_then(|(identity, turn)| Some((identity, turn.parse().ok()?))) {
+        Some((identity, turn)) => (identity, Some(turn)),
+        None => (identity, None),
     }
 }
 

@@ -122,6 +122,9 @@ impl Hold {
             let node = self.seat.claim().directory.child(&name);
             let until = Until::within(connection.timeout() / 3);
             match connection.call(&until, move |wire| wire.data(&node, false)) {
+                Ok((data, stat)) if !self.seat.is_own(&data, &stat) => {
+                    self.session.node_gone(&self.seat, &name);
+                }
                 Ok((_, stat)) => {
                     return Ok(self.seat.learn_origin(&name, Origin::from(&stat)).token);
                 }

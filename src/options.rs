@@ -65,7 +65,9 @@ impl LockOptions {
 pub(crate) fn check_identity(identity: &str) -> Result<()> {
     let reason = if identity.len() > MOST_IDENTITY {
         format!("it is longer than {MOST_IDENTITY} bytes")
-    } else if data::decode(identity.as_bytes()) != (Some(identity.to_owned()), None) {
+    } else if data::decode(identity.as_bytes()) != (Some(identity.to_owned()), None)
+        || data::split_turn(identity).1.is_some()
+    {
         "it would be read as a request to let go, or as the origin of a lock that moved".to_owned()
     } else {
         return Ok(());

@@ -10,14 +10,15 @@ use log::warn;
 
 use crate::client::Client;
 use crate::contenders::Contender;
+use crate::data;
 use crate::error::{Error, Result};
 use crate::hold::{Hold, HoldState};
 use crate::leases::{Limit, Outcome, Wanted};
 use crate::local::Ownership;
-use crate::node::Kind;
+use crate::node::{self, Kind};
 use crate::options::LockOptions;
 use crate::path::LockPath;
-use crate::session::{Claim, Seat, Until};
+use crate::session::{Seat, Until};
 use crate::site::Site;
 use crate::two_level::{Patience, TwoLevel};
 
@@ -110,15 +111,8 @@ impl DistributedSemaphore {
     ) -> Result<DistributedSemaphore> {
         check_limit(limit)?;
         let site = Site::new(client, &path.into(), options)?;
-        let untidy = Site {
-            options: LockOptions {
-                remove_empty_directory: false,
-                ..site.options.clone()
-            },
-            ..site.clone()
-        };
         let turns = site.path.below(LOCKS);
-        let turn = TwoLevel::new(untidy, turns, Kind::Exclusive, Ownership::AnyThread);
+        let turn = TwoLevel::new(site.clone(), turns, Kind::Exclusive, Ownership::AnyThread);
         let inner = Arc::new(Semaphore {
             leases: site.path.below(LEASES),
             site,
@@ -254,7 +248,7 @@ impl Semaphore {
     }
 
     fn attempt(&self, count: u32) -> Result<Option<Arc<Vec<Arc<Seat>>>>> {
-        match self.wanted(count)?.attempt(self.site.path.as_str())? {
+        match self.wanted(count, None)?.attempt(self.site.path.as_str())? {
             Outcome::Granted(seats) => Ok(Some(seats)),
             Outcome::Busy | Outcome::Again => Ok(None),
         }
@@ -275,7 +269,10 @@ impl Semaphore {
                 seat: turn,
                 used: false,
             };
-            match self.wanted(count)?.wait(&turn.seat, &until)? {
+            match self
+                .wanted(count, Some(&turn.seat))?
+                .wait(&turn.seat, &until)?
+            {
                 Outcome::Granted(seats) => {
                     turn.used = true;
                     return Ok(Some(seats));
@@ -286,18 +283,14 @@ impl Semaphore {
         }
     }
 
-    fn wanted(&self, count: u32) -> Result<Wanted<'_>> {
-        let mut claim = self.claim();
-        if self.site.options.remove_empty_directory {
-            claim.tidy.push(self.site.path.below(LOCKS));
-            claim.tidy.push(self.site.path.clone());
+    /// Permits that are made in this turn, if in any.
+    fn wanted(&self, count: u32, turn: Option<&Seat>) -> Result<Wanted<'_>> {
+        let (site, ownership) = (&self.site, Ownership::AnyThread);
+        let mut claim = site.claim(&self.leases, Kind::Permit, ownership);
+        if let Some(turn) = turn.and_then(|turn| node::sequence(&turn.node())) {
+            claim.identity = data::with_turn(&claim.identity, turn).into();
         }
-        Wanted::new(self.site.session(), &claim, count, &self.limit)
-    }
-
-    fn claim(&self) -> Claim {
-        self.site
-            .claim(&self.leases, Kind::Permit, Ownership::AnyThread)
+        Wanted::new(site.session(), &claim, count, &self.limit)
     }
 
     fn count(&self) -> Result<usize> {
@@ -340,8 +333,8 @@ impl Drop for Turn<'_> {
 /// A drop that finds the permits lost writes that to the log; call [`release`](Permits::release)
 /// to hear of it.
 ///
-/// Permits that were taken together stand and fall together: if the node of one is lost all are,
-/// and the release gives the others back.
+/// Permits that were taken together stand and fall together: if one is lost they are, and the
+/// release gives the others back.
 #[must_use = "if unused the permits are released at once"]
 pub struct Permits {
     holds: Vec<Hold>,
@@ -355,7 +348,7 @@ impl Permits {
         let view = |seat: &Arc<Seat>| Hold::new(Arc::clone(seat), Arc::clone(session));
         let holds: Vec<Hold> = seats.iter().map(view).collect();
         // All have the same one, and there is no request for none.
-        let lost = holds.first().map(|hold| hold.lost().clone());
+        let lost = seats.first().map(|seat| seat.any_ended().clone());
         Permits {
             holds,
             lost: lost.unwrap_or_else(never),
@@ -408,7 +401,8 @@ impl Permits {
         &self.lost
     }
 
-    /// Each of them, for other threads: token, node, revocation. Tokens of permits are in no order.
+    /// Each of them, for other threads: token, node, revocation. A hold says how it stands itself;
+    /// for all of them ask here. Tokens of permits are in no order.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
         self.holds.clone()

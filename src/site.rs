@@ -10,6 +10,7 @@ use crate::local::Ownership;
 use crate::node::Kind;
 use crate::options::LockOptions;
 use crate::path::LockPath;
+use crate::semaphore::LOCKS;
 use crate::session::{Claim, Session};
 
 /// A lock's path, the client that uses it, and how.
@@ -36,7 +37,19 @@ impl Site {
     /// The calling thread's claim to a place in `directory`, which is the lock's path or below it.
     pub(crate) fn claim(&self, directory: &LockPath, kind: Kind, ownership: Ownership) -> Claim {
         let identity = self.options.identity.clone();
-        let tidy = self.options.remove_empty_directory && kind != Kind::Single;
+        let directories = || [directory, &self.path].map(LockPath::clone);
+        let (remember, tidy) = match kind {
+            _ if !self.options.remove_empty_directory => (Vec::new(), Vec::new()),
+            Kind::Single => (Vec::new(), Vec::new()),
+            // A semaphore's: what is left of the others goes with the last permit.
+            Kind::Permit => {
+                let [leases, path] = directories();
+                let tidy = vec![leases, self.path.below(LOCKS), path];
+                (directories().to_vec(), tidy)
+            }
+            _ if *directory != self.path => (directories().to_vec(), Vec::new()),
+            _ => (vec![directory.clone()], vec![directory.clone()]),
+        };
         Claim {
             lock: self.path.clone(),
             directory: directory.clone(),
@@ -46,7 +59,8 @@ impl Site {
                 Ownership::ThisThread => Some(thread::current().id()),
             },
             identity: identity.unwrap_or_else(|| self.client.identity()),
-            tidy: tidy.then(|| directory.clone()).into_iter().collect(),
+            tidy,
+            remember,
         }
     }
 

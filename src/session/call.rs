@@ -25,10 +25,6 @@ impl Failure {
         self == Failure::Refused(ZkError::NoNode)
     }
 
-    pub(crate) fn is_bad_version(self) -> bool {
-        self == Failure::Refused(ZkError::BadVersion)
-    }
-
     pub(crate) fn is_node_exists(self) -> bool {
         self == Failure::Refused(ZkError::NodeExists)
     }

@@ -43,7 +43,7 @@ impl Session {
     fn remember(&self, claim: &Claim, wire: &Wire<'_>, full: &str, made: bool) {
         let auth = self.config.acl.iter().any(|entry| entry.scheme == "auth");
         let wanted = claim
-            .tidy
+            .remember
             .iter()
             .find(|directory| wire.full(directory.as_str()) == full);
         if let Some(directory) = wanted.filter(|_| made && auth) {
@@ -84,7 +84,7 @@ fn remove_if_ours(wire: &Wire<'_>, directory: &LockPath, made: bool) -> Result<b
         false => wire.is_ours(directory.as_str()),
     };
     let removed = match ours {
-        Ok(true) => wire.delete(directory.as_str(), None),
+        Ok(true) => wire.delete(directory.as_str()),
         other => other
             .map(drop)
             .and(Err(Failure::Refused(ZkError::NotEmpty))),

@@ -178,17 +178,6 @@ impl Garbage {
 
     /// Tries to delete the node that carries `id`, looking for its name if that is not known.
     pub(crate) fn delete(&self, wire: &Wire<'_>, id: &str) -> Result<Deleted, Failure> {
-        self.delete_seen(wire, id, None)
-    }
-
-    /// The same; with a version, only if the node's data are those that were seen. BadVersion if
-    /// they are not.
-    pub(super) fn delete_seen(
-        &self,
-        wire: &Wire<'_>,
-        id: &str,
-        version: Option<i32>,
-    ) -> Result<Deleted, Failure> {
         let Some((directory, name)) = self.place(id) else {
             return Ok(Deleted::Before);
         };
@@ -204,10 +193,9 @@ impl Garbage {
             return Ok(Deleted::Before);
         };
         let path = directory.child(&name);
-        let deleted = match wire.delete(&path, version) {
+        let deleted = match wire.delete(&path) {
             Ok(()) => Deleted::Now,
             Err(Failure::Refused(ZkError::NoNode)) => Deleted::Before,
-            Err(changed @ Failure::Refused(ZkError::BadVersion)) => return Err(changed),
             Err(failure) => return self.failed(id, failure),
         };
         self.entries.lock().remove(id);

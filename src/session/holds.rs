@@ -32,7 +32,7 @@ impl Session {
         self.seats.add(claim)
     }
 
-    /// So many that end together.
+    /// So many that are taken together.
     pub(crate) fn seats(&self, claim: &Claim, count: usize) -> Result<Vec<Arc<Seat>>> {
         self.seats.add_group(claim, count)
     }
@@ -204,6 +204,7 @@ impl Session {
         seat.watched(&name, connection, listening);
         let (session, seat) = (Arc::clone(self), Arc::clone(seat));
         connection.run(move |wire| match wire.data(&path, true) {
+            Ok((data, stat)) if !seat.is_own(&data, &stat) => session.node_gone(&seat, &name),
             Ok((data, stat)) => {
                 seat.learn_origin(&name, Origin::from(&stat));
                 seat.read(&data, stat.mzxid);

@@ -150,43 +150,22 @@ impl Session {
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
         }
-        let seen = match wire.data(&old, false) {
-            Ok((data, stat)) => {
-                seat.read(&data, stat.mzxid);
-                stat.version
-            }
+        match wire.data(&old, false) {
+            Ok((data, stat)) => seat.read(&data, stat.mzxid),
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
-        };
+        }
         match seat.confirm(begun, Moment::now, &self.garbage) {
             Confirmed::Moved(left_behind) => {
                 self.counters.seats_moved.fetch_add(1, Ordering::Relaxed);
                 debug!(target: "zoolock::session", "{old} has moved to {}", begun.name);
                 // Other holds may have yet to move, and their leases run out.
-                let (session, seat) = (Arc::clone(self), Arc::clone(seat));
-                on.run(move |wire| session.leave(&seat, wire, &left_behind, &old, seen));
+                self.delete_behind(on, left_behind);
                 Ok(Moved::Here)
             }
             Confirmed::Late => Ok(Moved::Late),
             Confirmed::GivenUp => Ok(Moved::Stays),
             Confirmed::NoLease => Err(Failure::Dead),
-        }
-    }
-}
-
-impl Session {
-    /// Deletes the node that a seat has left. Whoever has asked its holder to let go since it was
-    /// looked at was told that this was done.
-    fn leave(&self, seat: &Seat, wire: &Wire<'_>, ids: &[String], old: &str, seen: i32) {
-        for id in ids {
-            // A failure is a retry later.
-            let deleted = self.garbage.delete_seen(wire, id, Some(seen));
-            if deleted.is_err_and(Failure::is_bad_version) {
-                if let Ok((data, stat)) = wire.data(old, false) {
-                    seat.read(&data, stat.mzxid);
-                }
-                let _ = self.garbage.delete(wire, id);
-            }
         }
     }
 }

@@ -8,6 +8,7 @@ use log::warn;
 use super::Session;
 use super::call::{Failure, Until};
 use super::connection::Connection;
+use super::death::Cause;
 use super::garbage::{Deleted, Garbage};
 use super::seat::{Ending, Over, Seat, Standing};
 use super::single_node::delete_single;
@@ -108,6 +109,11 @@ impl Session {
             }
             Err(Failure::Refused(error)) => {
                 self.garbage.nudge();
+                // A single node that may not be deleted goes with its session alone.
+                let single = seat.claim().kind == Kind::Single;
+                if let Some(on) = over.connection.as_ref().filter(|_| single) {
+                    on.kill(Cause::Failed(error));
+                }
                 Err(self.error(seat.path(), Failure::Refused(error)))
             }
             Err(failure) => {

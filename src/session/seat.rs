@@ -38,6 +38,8 @@ pub(crate) struct Claim {
     pub(crate) identity: Arc<str>,
     /// The directories that a release removes if it leaves them empty, innermost first.
     pub(crate) tidy: Vec<LockPath>,
+    /// Of the directories that its create may make, those that some release removes.
+    pub(crate) remember: Vec<LockPath>,
 }
 
 /// A place in a queue.
@@ -46,9 +48,10 @@ pub(crate) struct Seat {
     number: u64,
     claim: Claim,
     core: Mutex<Core>,
-    /// Raised when the hold ends, by release or by loss. Permits that were taken together end
-    /// together.
-    ended: Arc<Signal>,
+    /// Raised when the hold ends, by release or by loss.
+    ended: Signal,
+    /// The same of any of those that were taken together.
+    any_ended: Option<Arc<Signal>>,
     /// Signalled by the watcher thread when the place in the queue may have changed.
     wake: (Sender<u64>, Receiver<u64>),
 }
@@ -158,7 +161,7 @@ pub(crate) enum NotGranted {
 }
 
 impl Seat {
-    pub(super) fn new(number: u64, claim: Claim, ended: Arc<Signal>) -> Seat {
+    pub(super) fn new(number: u64, claim: Claim, any_ended: Option<Arc<Signal>>) -> Seat {
         Seat {
             number,
             claim,
@@ -173,7 +176,8 @@ impl Seat {
                 since: Instant::now(),
                 watched: None,
             }),
-            ended,
+            ended: Signal::new(),
+            any_ended,
             wake: bounded(1),
         }
     }
@@ -192,6 +196,11 @@ impl Seat {
 
     pub(crate) fn ended(&self) -> &Ended {
         self.ended.ended()
+    }
+
+    /// Of all that were taken together, the first end; its own if it was taken alone.
+    pub(crate) fn any_ended(&self) -> &Ended {
+        self.any_ended.as_deref().unwrap_or(&self.ended).ended()
     }
 
     /// What to say of its loss.
@@ -411,6 +420,9 @@ impl Seat {
         drop(core);
         drop((watched, asked));
         self.ended.raise();
+        if let Some(any) = &self.any_ended {
+            any.raise();
+        }
         Some(Over {
             before,
             connection,

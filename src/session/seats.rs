@@ -32,15 +32,15 @@ impl Seats {
     pub(super) fn add(&self, claim: Claim) -> Result<Arc<Seat>> {
         let mut registry = self.0.lock();
         registry.make_room(&claim, 1)?;
-        Ok(registry.add(claim, Arc::new(Signal::new())))
+        Ok(registry.add(claim, None))
     }
 
-    /// So many that end together.
+    /// So many that are taken together.
     pub(super) fn add_group(&self, claim: &Claim, count: usize) -> Result<Vec<Arc<Seat>>> {
         let mut registry = self.0.lock();
         registry.make_room(claim, count)?;
-        let ended = Arc::new(Signal::new());
-        let seats = (0..count).map(|_| registry.add(claim.clone(), Arc::clone(&ended)));
+        let any_ended = Arc::new(Signal::new());
+        let seats = (0..count).map(|_| registry.add(claim.clone(), Some(Arc::clone(&any_ended))));
         Ok(seats.collect())
     }
 
@@ -90,9 +90,9 @@ impl Registry {
         Ok(())
     }
 
-    fn add(&mut self, claim: Claim, ended: Arc<Signal>) -> Arc<Seat> {
+    fn add(&mut self, claim: Claim, any_ended: Option<Arc<Signal>>) -> Arc<Seat> {
         self.next += 1;
-        let seat = Arc::new(Seat::new(self.next, claim, ended));
+        let seat = Arc::new(Seat::new(self.next, claim, any_ended));
         self.by_number.insert(self.next, Arc::clone(&seat));
         seat
     }

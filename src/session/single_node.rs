@@ -65,7 +65,7 @@ fn was_made(seat: &Seat, wire: &Wire<'_>, id: &str) -> Result<bool, Failure> {
 
 /// Deletes the node. Only for the connection that made it.
 pub(super) fn delete_single(seat: &Seat, wire: &Wire<'_>) -> Result<Deleted, Failure> {
-    match wire.delete(seat.claim().lock.as_str(), None) {
+    match wire.delete(seat.claim().lock.as_str()) {
         Ok(()) => Ok(Deleted::Now),
         Err(failure) if failure.is_no_node() => Ok(Deleted::Before),
         Err(failure) => Err(failure),

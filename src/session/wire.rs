@@ -38,7 +38,13 @@ impl<'a> Wire<'a> {
 
     /// Creates a node and returns its name as the server made it.
     pub(crate) fn create(&self, path: &str, data: &[u8], make: Make) -> Result<String, Failure> {
-        let mut made = self.create_at(&self.full(path), data, make)?;
+        let full = self.full(path);
+        let mut made = self.create_at(&full, data, make)?;
+        if make != Make::Contender && made != full {
+            // Answers have got out of step with requests: nothing here can be believed.
+            self.connection.mixed_up();
+            return Err(Failure::Dead);
+        }
         let name = made.rfind('/').map_or(0, |slash| slash + 1);
         Ok(made.split_off(name))
     }
@@ -69,10 +75,9 @@ impl<'a> Wire<'a> {
         self.write("create", full, |zk| zk.create(full, data, acl, mode))
     }
 
-    /// With a version, only if the node's data are still those.
-    pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Result<(), Failure> {
+    pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
         let path = self.full(path);
-        self.write("delete", &path, |zk| zk.delete(&path, version))
+        self.write("delete", &path, |zk| zk.delete(&path, None))
     }
 
     pub(crate) fn children(&self, path: &str, watch: bool) -> Result<Vec<String>, Failure> {

