@@ -6,6 +6,7 @@ mod bad_input;
 mod client;
 mod contenders;
 mod creating;
+mod curator;
 mod directories;
 mod ensemble;
 mod ephemeral;
