@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::kinds::Kind;
+
 /// Tortures the locks of zoolock and counts what must not happen.
 #[derive(Debug, Parser)]
 #[command(name = "torture")]
@@ -36,6 +38,9 @@ pub(crate) struct Plan {
     /// Only the phases whose names contain this
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
+    /// Only these kinds of locks, with commas between them; all if it is not given
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    pub(crate) kinds: Vec<Kind>,
 }
 
 impl Plan {
@@ -66,6 +71,8 @@ pub(crate) struct Job {
     pub(crate) connect: String,
     #[arg(long)]
     pub(crate) folder: PathBuf,
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) kinds: Vec<Kind>,
 }
 
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {

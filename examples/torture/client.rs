@@ -17,10 +17,12 @@ use crate::Outcome;
 use crate::cli::Job;
 use crate::clock::{after, now};
 use crate::gate::Gate;
+use crate::kinds::Kinds;
+use crate::locks::Locks;
 use crate::message::{Command, Counts, Said, ThreadId, receive};
-use crate::ops::Locks;
-use crate::setting::{PATHS, THREADS, TIMEOUT, socket};
-use crate::worker::{Mouth, Shared, Worker};
+use crate::mouth::Mouth;
+use crate::setting::{THREADS, TIMEOUT, socket};
+use crate::worker::{Shared, Worker};
 
 const BEAT: Duration = Duration::from_millis(500);
 
@@ -29,9 +31,9 @@ pub(crate) fn run(job: &Job) -> Outcome<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let (naps, wanted) = bounded(1);
     let client = connect(job);
-    let locks = (0..PATHS).map(|path| Locks::new(&client, path));
     let shared = &*Box::leak(Box::new(Shared {
-        locks: locks.collect::<zoolock::Result<_>>()?,
+        locks: Locks::all(&client)?,
+        kinds: Kinds::new(&job.kinds),
         gate: Gate::new(),
         armed: AtomicBool::new(false),
         calls: (0..THREADS).map(|_| Mutex::new(None)).collect(),

@@ -14,6 +14,7 @@ use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::clock::now;
 use crate::hub::Hub;
+use crate::kinds::Kinds;
 use crate::message::{Command, Life, send};
 
 /// How the copies are started.
@@ -21,6 +22,7 @@ use crate::message::{Command, Life, send};
 pub(crate) struct Launch {
     pub(crate) seed: u64,
     pub(crate) folder: PathBuf,
+    pub(crate) kinds: Kinds,
     /// One connect string per process.
     pub(crate) connect: Vec<String>,
 }
@@ -157,6 +159,7 @@ impl Launch {
         program.args(["--seed", &self.seed.to_string()]);
         program.args(["--connect", &self.connect[process]]);
         program.arg("--folder").arg(&self.folder);
+        program.args(["--kinds", &self.kinds.names()]);
         // An interrupt from the terminal is the parent's, which ends the others with itself.
         program.process_group(0);
         program.stdin(Stdio::piped());

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use crate::clock::{Nanos, now};
+use crate::kinds::Kind;
 use crate::message::{Call, Grant, HoldId, Life, ThreadId, Unlocked};
+use crate::places;
 
 /// A write that reached the register.
 #[derive(Debug, Clone, Copy)]
@@ -26,10 +28,21 @@ pub(crate) struct Loss {
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) grant: Grant,
-    /// When its unlock began, and what it said.
-    pub(crate) unlocked: Option<(Nanos, Unlocked)>,
+    /// When its unlock began.
+    pub(crate) left: Option<Nanos>,
+    /// What the unlock said.
+    pub(crate) unlocked: Option<Unlocked>,
     pub(crate) loss: Option<Loss>,
-    pub(crate) first_write: Option<Write>,
+}
+
+/// One look at the queue of those who wait for permits.
+#[derive(Debug)]
+pub(crate) struct Glimpse {
+    pub(crate) path: usize,
+    pub(crate) asked: Nanos,
+    pub(crate) answered: Nanos,
+    /// The numbers in it; never none.
+    pub(crate) queued: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -37,11 +50,17 @@ pub(crate) struct Evidence {
     begun: Nanos,
     /// In the order in which they were reported.
     pub(crate) holds: Vec<Record>,
+    /// Those among them that came with a call of their own.
+    pub(crate) acquisitions: usize,
     index: HashMap<HoldId, usize>,
     early_losses: HashMap<HoldId, Loss>,
     /// In the order in which the register took them.
     pub(crate) writes: Vec<Write>,
     pub(crate) calls: Vec<(ThreadId, Call)>,
+    /// Calls that a loss ended before they had all that they wanted.
+    pub(crate) lost_while_waiting: Vec<(ThreadId, Kind)>,
+    /// In the order of time.
+    pub(crate) glimpses: Vec<Glimpse>,
     /// How much too late the sleepers woke, in nanoseconds.
     pub(crate) naps: Vec<u64>,
     /// When processes died, by number and life.
@@ -50,6 +69,8 @@ pub(crate) struct Evidence {
     pub(crate) wrongs: Vec<String>,
     /// Calls that did not return, one text each.
     pub(crate) hung: Vec<String>,
+    /// Some writes must come too late.
+    pub(crate) stages_late_writes: bool,
     /// Holders that were stopped before a write until somebody else had written, and when.
     pub(crate) overtaken: Vec<(HoldId, Nanos)>,
 }
@@ -71,11 +92,12 @@ impl Evidence {
 
     pub(crate) fn granted(&mut self, grant: Grant) {
         self.index.insert(grant.hold, self.holds.len());
+        self.acquisitions += usize::from(grant.member == 0);
         self.holds.push(Record {
             loss: self.early_losses.remove(&grant.hold),
             grant,
+            left: None,
             unlocked: None,
-            first_write: None,
         });
     }
 
@@ -87,17 +109,20 @@ impl Evidence {
         }
     }
 
-    pub(crate) fn unlocked(&mut self, hold: HoldId, at: Nanos, unlocked: Unlocked) {
+    pub(crate) fn left(&mut self, hold: HoldId, at: Nanos) {
         if let Some(record) = self.record(hold) {
-            record.unlocked = Some((at, unlocked));
+            record.left = Some(at);
+        }
+    }
+
+    pub(crate) fn unlocked(&mut self, hold: HoldId, unlocked: Unlocked) {
+        if let Some(record) = self.record(hold) {
+            record.unlocked = Some(unlocked);
         }
     }
 
     pub(crate) fn wrote(&mut self, write: Write) {
         self.writes.push(write);
-        if let Some(record) = self.record(write.hold) {
-            record.first_write.get_or_insert(write);
-        }
     }
 
     pub(crate) fn hold(&self, hold: HoldId) -> Option<&Record> {
@@ -128,7 +153,7 @@ impl Evidence {
     pub(crate) fn open_holds(&self) -> impl Iterator<Item = &Record> {
         let died = |by: ThreadId| self.deaths.contains_key(&(by.process, by.life));
         self.holds.iter().filter(move |record| {
-            record.unlocked.is_none() && record.loss.is_none() && !died(record.grant.hold.by)
+            record.left.is_none() && record.loss.is_none() && !died(record.grant.hold.by)
         })
     }
 }
@@ -140,23 +165,26 @@ impl Record {
 
     /// The loss, if it came before the unlock.
     pub(crate) fn loss_while_held(&self) -> Option<&Loss> {
-        let unlocked = self.unlocked.map(|(at, _)| at);
-        let in_time = |loss: &&Loss| unlocked.is_none_or(|at| loss.at <= at);
+        let in_time = |loss: &&Loss| self.left.is_none_or(|left| loss.at <= left);
         self.loss.as_ref().filter(in_time)
+    }
+
+    /// How much of its place it takes.
+    pub(crate) fn weight(&self) -> u32 {
+        places::at(self.grant.path).weight(self.grant.share)
     }
 
     /// The place in the queue: what the servers put at the end of the node's name.
     pub(crate) fn sequence(&self) -> Option<u32> {
-        let node = &self.grant.node;
+        let node = self.grant.nodes.first()?;
         node.get(node.len().checked_sub(10)?..)?.parse().ok()
     }
 
     /// When the hold was over, as far as its owner could know.
     pub(crate) fn end(&self, deaths: &HashMap<Life, Nanos>) -> Option<Nanos> {
         let by = self.grant.hold.by;
-        let unlocked = self.unlocked.map(|(at, _)| at);
         let lost = self.loss.as_ref().map(|loss| loss.at);
         let died = deaths.get(&(by.process, by.life)).copied();
-        [unlocked, lost, died].into_iter().flatten().min()
+        [self.left, lost, died].into_iter().flatten().min()
     }
 }

@@ -12,8 +12,9 @@ use zoolock_test_support::{FaultProxy, Probe};
 use crate::crew::Crew;
 use crate::evidence::Record;
 use crate::hub::Hub;
+use crate::kinds::Kinds;
+use crate::places::{self, Traffic};
 use crate::servers::Servers;
-use crate::setting::{PATHS, SLOW_PATHS};
 
 /// The way of one client process to the servers: a proxy for each.
 #[derive(Debug)]
@@ -50,12 +51,19 @@ pub(crate) struct Field {
     pub(crate) networks: Vec<Network>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) crew: Arc<Crew>,
+    pub(crate) kinds: Kinds,
     pub(crate) rng: Rng,
 }
 
 impl Field {
     pub(crate) fn some_server(&mut self) -> usize {
         self.rng.usize(0..self.servers.len())
+    }
+
+    /// One that is in use.
+    pub(crate) fn some_path(&mut self) -> usize {
+        let used = places::used(&self.kinds);
+        self.rng.choice(used).unwrap_or_default()
     }
 
     pub(crate) fn some_process(&mut self) -> usize {
@@ -69,7 +77,7 @@ impl Field {
 
     /// Of a process that holds a lock for long, or else of any.
     pub(crate) fn network_of_some_holder(&mut self) -> &Network {
-        let slow = |record: &&Record| record.grant.path >= PATHS - SLOW_PATHS;
+        let slow = |record: &&Record| places::at(record.grant.path).traffic == Traffic::Slow;
         let state = self.hub.state();
         let open = state.evidence.open_holds().filter(slow);
         let holders: Vec<_> = open.map(|record| record.grant.hold.by.process).collect();

@@ -15,8 +15,9 @@ use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 use crate::clock::{Nanos, difference, now};
 use crate::evidence::{Evidence, Loss, Write};
 use crate::message::{Answer, Counts, HoldId, InFlight, Life, Said, ThreadId, receive, send};
+use crate::places::lock_path;
 use crate::register::Register;
-use crate::setting::{PROCESSES, THREADS, lock_path, socket};
+use crate::setting::{PROCESSES, THREADS, socket};
 
 /// A call that is so much later than its deadline is not only late.
 const HUNG_AFTER: Duration = Duration::from_secs(5);
@@ -190,7 +191,11 @@ impl State {
             Said::Checked { hold } => self.checked = Some((hold, to.try_clone().ok()?)),
             Said::Write { hold, token } => return self.write(hold, token),
             Said::Lost { hold, at, reason } => self.evidence.lost(hold, Loss { at, reason }),
-            Said::Ended { hold, at, unlocked } => self.evidence.unlocked(hold, at, unlocked),
+            Said::Leaving { hold, at } => self.evidence.left(hold, at),
+            Said::Ended { hold, unlocked } => self.evidence.unlocked(hold, unlocked),
+            Said::LostWhileWaiting { kind } => {
+                self.evidence.lost_while_waiting.push((by, kind));
+            }
             Said::Dying { at } => self.evidence.died(by.process, by.life, at),
             Said::Wrong(text) => self.evidence.wrongs.push(text),
             Said::Worker(_) | Said::Process { .. } | Said::Beat { .. } | Said::Slept { .. } => {}

@@ -4,13 +4,18 @@
 //! ```text
 //! cargo run --release --example torture -- --acquisitions 5000 --seed 1
 //! cargo run --release --example torture -- --acquisitions 20000 --ensemble --minutes 30
+//! cargo run --release --example torture -- --kinds read-write,semaphore --only cut
 //! ```
 //!
+//! All [`kinds`] of locks take part, each at [`places`] of its own; `--kinds` picks some of them.
+//!
 //! The parent ([`run`]) walks through [`phases`] of [`faults`] on a [`field`]. It starts a [`crew`]
-//! of copies of this program, [`client`]s, whose [`worker`]s do what the table in [`ops`] says.
-//! Each holder takes a [`witness`], a file lock, and writes to a [`register`] that refuses lower
-//! fencing tokens. What they tell the [`hub`] is the [`evidence`] for the [`verdict`] on each
-//! phase, and the [`report`] sums up. The exit code is not zero if anything is wrong.
+//! of copies of this program, [`client`]s, whose [`worker`]s do what the tables in [`ops`] say, and
+//! [`stay`] with what they get for a while. Each holder takes a [`witness`], file locks that a
+//! [`guardian`] lets go of at a loss, and writes to a [`register`] that refuses lower fencing
+//! tokens. What they tell the [`hub`], and what an [`usher`] sees in the queues, is the [`evidence`]
+//! for the [`verdict`] on each phase; the [`report`] and its [`tables`] sum up. The exit code is not
+//! zero if anything is wrong.
 //!
 //! The seed gives the choices of every thread and of the nemesis; the times are the machine's.
 
@@ -22,17 +27,29 @@ mod evidence;
 mod faults;
 mod field;
 mod gate;
+mod guardian;
+mod held;
 mod hub;
+mod kinds;
+mod leave;
+mod locks;
 mod message;
+mod mouth;
 mod ops;
+mod orphans;
 mod phases;
+mod places;
 mod register;
 mod report;
 mod run;
 mod seed;
 mod servers;
 mod setting;
+mod stay;
+mod tables;
+mod usher;
 mod verdict;
+mod view;
 mod witness;
 mod worker;
 

@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
+use crate::kinds::Kind;
+use crate::places::Share;
 
 /// One thread of one life of one client process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,15 +52,29 @@ pub(crate) struct InFlight {
     pub(crate) deadline: Option<Nanos>,
 }
 
-/// A lock was granted.
+/// A lock was granted. Of a `MultiLock` each member is told as a hold of its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) hold: HoldId,
+    /// The write of the same thread that this is a read under.
+    pub(crate) under: Option<HoldId>,
+    pub(crate) kind: Kind,
     pub(crate) path: usize,
+    pub(crate) share: Share,
+    /// 0, and more for the further members of a `MultiLock`.
+    pub(crate) member: usize,
     pub(crate) op: String,
-    pub(crate) node: String,
+    /// The call waited for its turn, for as long as it took.
+    pub(crate) waited: bool,
+    /// The names of its nodes: one, or one for each permit.
+    pub(crate) nodes: Vec<String>,
     pub(crate) token: Option<u64>,
+    /// When the call was made.
+    pub(crate) started: Nanos,
+    /// When it had returned.
     pub(crate) at: Nanos,
+    /// `is_held()` was true after that.
+    pub(crate) sound: bool,
     /// The witness could be had.
     pub(crate) alone: bool,
 }
@@ -111,11 +127,20 @@ pub(crate) enum Said {
         at: Nanos,
         reason: String,
     },
-    /// The unlock was begun at that time and is over.
-    Ended {
+    /// The witness is free again and the unlock begins. The process may not live to its end.
+    Leaving {
         hold: HoldId,
         at: Nanos,
+    },
+    /// The unlock is over.
+    Ended {
+        hold: HoldId,
         unlocked: Unlocked,
+    },
+    /// A call for several locks came back without any, since one was lost before the last was
+    /// there.
+    LostWhileWaiting {
+        kind: Kind,
     },
     /// The process kills itself.
     Dying {

@@ -3,12 +3,35 @@
 use crate::Outcome;
 use crate::faults::{client, network, server, tree};
 use crate::field::Field;
+use crate::kinds::Kind;
 
 /// One phase.
 pub(crate) struct Phase {
     pub(crate) name: &'static str,
     pub(crate) script: fn(&mut Field) -> Outcome<()>,
     pub(crate) rules: Rules,
+    pub(crate) breaks: Breaks,
+}
+
+/// What happens to the connections of clients that run: which losses are nobody's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Breaks {
+    /// Nothing that would cost a hold.
+    None,
+    /// They break, or seem to, and come back long before a lease ends: who can move loses nothing.
+    Short,
+    /// They may be gone for longer than a lease, or nodes vanish.
+    Long,
+}
+
+impl Breaks {
+    pub(crate) fn excuse(self, kind: Kind) -> bool {
+        match self {
+            Breaks::None => false,
+            Breaks::Short => !kind.moves(),
+            Breaks::Long => true,
+        }
+    }
 }
 
 /// What is different in some phases.
@@ -45,30 +68,36 @@ use Rules::{ClientStops, Ensemble, NodesVanish, Usual};
 
 #[rustfmt::skip]
 const PHASES: &[Phase] = &[
-    phase("quiet",                Usual,       |field| { field.pass(3000, 3000); Ok(()) }),
-    phase("server kill",          Usual,       server::kill),
-    phase("server restart",       Usual,       server::restart),
-    phase("server pause",         Usual,       server::pause),
-    phase("cut storm",            Usual,       network::cut_storm),
-    phase("black hole",           Usual,       network::black_hole),
-    phase("lost answers",         Usual,       network::lost_answers),
-    phase("delays",               Usual,       network::delays),
-    phase("junk children",        Usual,       tree::junk),
-    phase("client kill",          Usual,       client::kill),
-    phase("client stop",          ClientStops, client::stop),
-    phase("deleted nodes",        NodesVanish, tree::delete_held),
-    phase("expired sessions",     NodesVanish, network::expire),
-    phase("leader kill",          Ensemble,    server::kill_leader),
-    phase("member pause",         Ensemble,    server::pause_member),
-    phase("rolling restart",      Ensemble,    server::rolling_restart),
-    phase("follower cut off",     Ensemble,    server::cut_off_follower),
+    phase("quiet",                Usual,       Breaks::None,  |field| { field.pass(3000, 3000); Ok(()) }),
+    phase("server kill",          Usual,       Breaks::Long,  server::kill),
+    phase("server restart",       Usual,       Breaks::Long,  server::restart),
+    phase("server pause",         Usual,       Breaks::Long,  server::pause),
+    phase("cut storm",            Usual,       Breaks::Short, network::cut_storm),
+    phase("black hole",           Usual,       Breaks::Long,  network::black_hole),
+    phase("lost answers",         Usual,       Breaks::Long,  network::lost_answers),
+    phase("delays",               Usual,       Breaks::Short, network::delays),
+    phase("junk children",        Usual,       Breaks::None,  tree::junk),
+    phase("client kill",          Usual,       Breaks::None,  client::kill),
+    phase("client stop",          ClientStops, Breaks::Long,  client::stop),
+    phase("deleted nodes",        NodesVanish, Breaks::Long,  tree::delete_held),
+    phase("expired sessions",     NodesVanish, Breaks::Long,  network::expire),
+    phase("leader kill",          Ensemble,    Breaks::Long,  server::kill_leader),
+    phase("member pause",         Ensemble,    Breaks::Long,  server::pause_member),
+    phase("rolling restart",      Ensemble,    Breaks::Long,  server::rolling_restart),
+    phase("follower cut off",     Ensemble,    Breaks::Long,  server::cut_off_follower),
 ];
 
-const fn phase(name: &'static str, rules: Rules, script: fn(&mut Field) -> Outcome<()>) -> Phase {
+const fn phase(
+    name: &'static str,
+    rules: Rules,
+    breaks: Breaks,
+    script: fn(&mut Field) -> Outcome<()>,
+) -> Phase {
     Phase {
         name,
         script,
         rules,
+        breaks,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the locks protect: a value per path that refuses writes with a lower token than the
 //! highest it has seen. It lives in the parent and knows nothing of zoolock.
 
-use crate::setting::PATHS;
+use crate::places::PATHS;
 
 #[derive(Debug)]
 pub(crate) struct Register {

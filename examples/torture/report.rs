@@ -1,4 +1,4 @@
-//! The lines on the way and the figures at the end.
+//! The figures at the end, as one line of JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,16 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::clock::millis;
+use crate::kinds::Kind;
 use crate::message::Counts;
-use crate::phases::Phase;
-use crate::verdict::Findings;
-
-/// The findings of one phase.
-pub(crate) struct Row {
-    pub(crate) phase: &'static Phase,
-    pub(crate) took: Duration,
-    pub(crate) found: Findings,
-}
+use crate::tables::{Row, kinds, largest};
+use crate::verdict::{Findings, Tally};
 
 /// What the run amounts to, as one line of JSON.
 #[derive(Debug, Serialize)]
@@ -42,6 +36,18 @@ pub(crate) struct Summary {
     seats_moved: u64,
     seats_lost: u64,
     violations: usize,
+    kinds: BTreeMap<Kind, Figures>,
+}
+
+/// Of one kind.
+#[derive(Debug, Serialize)]
+struct Figures {
+    acquisitions: usize,
+    overlaps: usize,
+    overlaps_expected: usize,
+    losses: usize,
+    loss_margin_ms_min: Option<f64>,
+    most_at_once: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -49,6 +55,7 @@ struct Overshoot {
     calls: usize,
     p999: f64,
     max: f64,
+    max_of: Option<String>,
     sleeper_p999: f64,
     sleeper_max: f64,
 }
@@ -70,36 +77,6 @@ pub(crate) struct End {
     pub(crate) violations: usize,
 }
 
-pub(crate) const HEADING: &str = "phase              seconds  acquired  overlaps (expected)  losses  \
-                                  margin ms  refused  late  killed  overshoot ms  wrong";
-
-impl Row {
-    /// A line of the table.
-    pub(crate) fn line(&self) -> String {
-        let found = &self.found;
-        format!(
-            "{:<18} {:>7.1} {:>9} {:>9} {:>10} {:>7} {:>10} {:>8} {:>5} {:>7} {:>13.1} {:>6}",
-            self.phase.name,
-            self.took.as_secs_f64(),
-            found.acquisitions,
-            found.overlaps,
-            format!("({})", found.overlaps_expected),
-            found.losses,
-            self.margin()
-                .map_or("-".to_owned(), |least| format!("{least:.1}")),
-            found.stale_refused,
-            found.late_writes,
-            found.deaths,
-            largest(&found.overshoots),
-            found.violations.len(),
-        )
-    }
-
-    fn margin(&self) -> Option<f64> {
-        self.found.margins.iter().min().map(|&least| millis(least))
-    }
-}
-
 impl Summary {
     pub(crate) fn of(rows: &[Row], end: &End) -> Summary {
         let sum = |figure: fn(&Findings) -> usize| rows.iter().map(|row| figure(&row.found)).sum();
@@ -110,6 +87,10 @@ impl Summary {
             values
         };
         let (overshoots, slept) = (all(|found| &found.overshoots), all(|found| &found.slept));
+        let latest = rows
+            .iter()
+            .filter_map(|row| row.found.latest.as_ref())
+            .max();
         Summary {
             seed: end.seed,
             ensemble: end.ensemble,
@@ -130,6 +111,7 @@ impl Summary {
                 calls: overshoots.len(),
                 p999: p999(&overshoots),
                 max: largest(&overshoots),
+                max_of: latest.map(|(_, op)| op.clone()),
                 sleeper_p999: p999(&slept),
                 sleeper_max: largest(&slept),
             },
@@ -141,6 +123,23 @@ impl Summary {
             seats_moved: end.counts.seats_moved,
             seats_lost: end.counts.seats_lost,
             violations: end.violations,
+            kinds: kinds(rows)
+                .into_iter()
+                .map(|(kind, tally)| (kind, Figures::of(&tally)))
+                .collect(),
+        }
+    }
+}
+
+impl Figures {
+    fn of(tally: &Tally) -> Figures {
+        Figures {
+            acquisitions: tally.acquisitions,
+            overlaps: tally.overlaps,
+            overlaps_expected: tally.overlaps_expected,
+            losses: tally.losses,
+            loss_margin_ms_min: tally.margin.map(millis),
+            most_at_once: tally.most,
         }
     }
 }
@@ -164,8 +163,4 @@ fn margins(rows: &[Row]) -> Margins {
 fn p999(sorted: &[i64]) -> f64 {
     let index = (sorted.len() * 999).div_ceil(1000).saturating_sub(1);
     sorted.get(index).map_or(0.0, |&value| millis(value))
-}
-
-fn largest(values: &[i64]) -> f64 {
-    values.iter().max().map_or(0.0, |&value| millis(value))
 }

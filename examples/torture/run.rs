@@ -1,6 +1,5 @@
 //! The run, from the parent's side: starts everything, walks through the phases, and sums up.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -13,13 +12,19 @@ use crate::cli::Plan;
 use crate::crew::{Crew, Launch};
 use crate::field::{Field, Network};
 use crate::hub::Hub;
+use crate::kinds::Kinds;
 use crate::message::{Answer, Command};
+use crate::orphans;
 use crate::phases::{Phase, phases};
-use crate::report::{End, HEADING, Row, Summary};
+use crate::places::PATHS;
+use crate::report::{End, Summary};
 use crate::seed;
 use crate::servers::Servers;
-use crate::setting::{PATHS, PROCESSES, TIMEOUT, lock_path, witness_file};
+use crate::setting::{PROCESSES, TIMEOUT};
+use crate::tables::{HEADING, KINDS_HEADING, Row, kind_line, kinds};
+use crate::usher;
 use crate::verdict::Judge;
+use crate::witness::Witness;
 
 /// The nemesis among those who make choices; the others are numbered from 0.
 const NEMESIS: u64 = u64::MAX;
@@ -52,6 +57,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
         hung: 0,
     };
     println!("{HEADING}");
+    let usher = usher::start(&run.field);
     let share = plan.acquisitions.div_ceil(phases.len() as u64) as usize;
     for round in 0.. {
         // The first round makes all the acquisitions that are asked for.
@@ -61,6 +67,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
             break;
         }
     }
+    drop(usher);
     let orphans = run.close(&all_gone)?;
     let end = End {
         seed,
@@ -76,17 +83,18 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
 
 fn open(plan: &Plan, seed: u64, folder: &Path) -> Outcome<(Field, Receiver<()>)> {
     for path in 0..PATHS {
-        File::create(witness_file(folder, path))?;
+        Witness::prepare(folder, path)?;
     }
     let servers = Servers::start(plan.ensemble)?;
-    let probe = servers.probe()?;
-    (0..PATHS).try_for_each(|path| probe.create_all(&lock_path(path)))?;
+    orphans::prepare(&servers.probe()?)?;
+    let kinds = Kinds::new(&plan.kinds);
     let networks = (0..PROCESSES).map(|_| Network::start(&servers));
     let networks: Vec<_> = networks.collect::<Result<_, _>>()?;
     let (hub, gone) = Hub::open(folder)?;
     let launch = Launch {
         seed,
         folder: folder.to_owned(),
+        kinds: kinds.clone(),
         connect: networks.iter().map(Network::connect_string).collect(),
     };
     let (crew, all_gone) = Crew::start(launch, &hub, gone)?;
@@ -97,6 +105,7 @@ fn open(plan: &Plan, seed: u64, folder: &Path) -> Outcome<(Field, Receiver<()>)>
         networks,
         hub,
         crew,
+        kinds,
         rng: seed::rng(seed, &[NEMESIS]),
     };
     Ok((field, all_gone))
@@ -156,7 +165,7 @@ impl Run {
         let mut count = 0;
         while count < share {
             let more = self.field.hub.wait(PROGRESS_WITHIN, |state| {
-                let now = state.evidence.holds.len();
+                let now = state.evidence.acquisitions;
                 (now > count).then_some(now)
             });
             let Some(more) = more else {
@@ -186,7 +195,7 @@ impl Run {
         busy.iter().map(text).collect()
     }
 
-    /// Sends everybody home. The contenders' nodes that are left.
+    /// Sends everybody home. How many nodes are left.
     fn close(&mut self, all_gone: &Receiver<()>) -> Outcome<usize> {
         self.field.hub.finish();
         let late = self.field.crew.dismiss(all_gone, FINISHED_WITHIN);
@@ -196,31 +205,19 @@ impl Run {
         }
         self.violations
             .extend(self.field.hub.state().take_evidence().wrongs);
-        let orphans = self.orphans()?;
+        let orphans = orphans::find(&self.field.probe()?, CLEAN_WITHIN)?;
         let found = orphans.iter().map(|node| format!("orphan: {node}"));
         self.violations.extend(found);
         Ok(orphans.len())
     }
 
-    fn orphans(&self) -> Outcome<Vec<String>> {
-        let probe = self.field.probe()?;
-        let begun = Instant::now();
-        loop {
-            let mut left = Vec::new();
-            for path in (0..PATHS).map(lock_path) {
-                let names = probe.children(&path)?.into_iter();
-                left.extend(names.map(|name| format!("{path}/{name}")));
-            }
-            if left.is_empty() || begun.elapsed() > CLEAN_WITHIN {
-                return Ok(left);
-            }
-            thread::sleep(CLEAN_WITHIN / 100);
-        }
-    }
-
     fn report(&self, end: &End) -> Outcome<bool> {
         println!("\n{HEADING}");
         self.rows.iter().for_each(|row| println!("{}", row.line()));
+        println!("\n{KINDS_HEADING}");
+        for (kind, tally) in kinds(&self.rows) {
+            println!("{}", kind_line(kind, &tally));
+        }
         for violation in &self.violations {
             println!("violation: {violation}");
         }
@@ -237,7 +234,7 @@ fn show_progress(hub: &Arc<Hub>, phase: &'static str) -> Sender<()> {
     let begun = Instant::now();
     thread::spawn(move || {
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SHOW_EVERY) {
-            let acquired = hub.state().evidence.holds.len();
+            let acquired = hub.state().evidence.acquisitions;
             let seconds = begun.elapsed().as_secs();
             eprintln!("{phase}: {acquired} acquisitions, {seconds} s");
         }

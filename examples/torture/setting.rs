@@ -13,20 +13,6 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_nanos(TIMEOUT.as_nanos
 pub(crate) const PROCESSES: usize = 4;
 pub(crate) const THREADS: usize = 8;
 
-/// The first is the hot one.
-pub(crate) const PATHS: usize = 7;
-/// The last ones are held for long now and then.
-pub(crate) const SLOW_PATHS: usize = 3;
-
-/// The directory of a lock.
-pub(crate) fn lock_path(path: usize) -> String {
-    format!("/torture/{path}")
-}
-
-pub(crate) fn witness_file(folder: &Path, path: usize) -> PathBuf {
-    folder.join(format!("witness-{path}"))
-}
-
 pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join("socket")
 }

@@ -1,94 +1,100 @@
-//! The witness of a hold: an advisory lock of the operating system, which knows nothing of
-//! ZooKeeper and takes the lock back by itself from a process that is killed.
+//! The witness of a hold: advisory locks of the operating system on files, which know nothing of
+//! ZooKeeper and are taken back by themselves from a process that is killed.
+//!
+//! Each look opens the files anew: these locks exclude open files, so that threads of one process
+//! conflict like processes.
+//!
+//! - One who must be alone takes all files of the place, of which a lock has one.
+//! - A read-write lock has two. Readers share the first and do not look at the second. A writer that
+//!   goes on as a reader lets go of the first and keeps the second: readers come in, writers do
+//!   not, and there is no instant in between. Turning an exclusive file lock into a shared one
+//!   would make one, in which the file is free.
+//! - A semaphore has a file per permit, and each permit takes the first one that is free. If no more
+//!   are out than there are files, there is one, however their takers meet: whoever passes a file
+//!   leaves its holder behind, so fewer are ahead than there are files left.
 
 use std::fs::{File, TryLockError};
 use std::io;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use zoolock::{Hold, HoldState};
+use crate::places::{self, Share};
 
-use crate::clock::now;
-use crate::message::{HoldId, Said};
-use crate::setting::witness_file;
-use crate::worker::Mouth;
-
-/// One look at the witness. Each opens the file anew: these locks exclude open files, so that
-/// threads of one process conflict like processes.
 #[derive(Debug)]
-pub(crate) struct Witness(Mutex<Option<File>>);
+pub(crate) struct Witness {
+    files: Mutex<Vec<File>>,
+    complete: bool,
+}
 
 impl Witness {
-    pub(crate) fn take(folder: &Path, path: usize) -> io::Result<Witness> {
-        let file = File::open(witness_file(folder, path))?;
-        let file = match file.try_lock() {
-            Ok(()) => Some(file),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Error(error)) => return Err(error),
-        };
-        Ok(Witness(Mutex::new(file)))
+    /// Makes the files of a place.
+    pub(crate) fn prepare(folder: &Path, path: usize) -> io::Result<()> {
+        let mut numbers = 0..places::at(path).witnesses();
+        numbers.try_for_each(|number| File::create(file(folder, path, number)).map(drop))
     }
 
-    pub(crate) fn is_mine(&self) -> bool {
-        self.file().is_some()
+    pub(crate) fn take(folder: &Path, path: usize, share: Share) -> io::Result<Witness> {
+        let all = places::at(path).witnesses();
+        let (wanted, numbers) = match share {
+            Share::Alone => (all, 0..all),
+            Share::Reading => (1, 0..1),
+            Share::Permits(count) => (count, 0..all),
+        };
+        let mut files = Vec::new();
+        for number in numbers {
+            if files.len() == wanted as usize {
+                break;
+            }
+            files.extend(try_lock(&file(folder, path, number), share)?);
+        }
+        let complete = files.len() == wanted as usize;
+        if !complete && share == Share::Alone {
+            files.clear();
+        }
+        let files = Mutex::new(files);
+        Ok(Witness { files, complete })
+    }
+
+    /// Of the read that a writer has taken as well: what writers alone look at.
+    pub(crate) fn inherit(&self) -> Witness {
+        let heirloom = self.files().pop();
+        Witness {
+            files: Mutex::new(heirloom.into_iter().collect()),
+            // What is missing was reported as the writer's.
+            complete: true,
+        }
+    }
+
+    /// Everything could be had that should have been free.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
     }
 
     /// The last close of an open file frees its lock.
     pub(crate) fn let_go(&self) {
-        self.file().take();
+        drop(mem::take(&mut *self.files()));
     }
 
-    fn file(&self) -> MutexGuard<'_, Option<File>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A thread beside a worker that does nothing but wait for the loss of its hold. It notes the
-/// loss and lets go of the witness when the worker may be busy or blocked.
-#[derive(Debug)]
-pub(crate) struct Guardian {
-    holds: Sender<(HoldId, Hold, Arc<Witness>)>,
-    done: Receiver<()>,
-}
-
-impl Guardian {
-    pub(crate) fn start(mouth: Mouth) -> Guardian {
-        let (holds, incoming) = bounded::<(HoldId, Hold, Arc<Witness>)>(1);
-        let (finished, done) = bounded(1);
-        thread::spawn(move || {
-            for (id, hold, witness) in incoming {
-                watch(id, &hold, &witness, &mouth);
-                let _ = finished.send(());
-            }
-        });
-        Guardian { holds, done }
-    }
-
-    pub(crate) fn watch(&self, id: HoldId, hold: Hold, witness: Arc<Witness>) {
-        let _ = self.holds.send((id, hold, witness));
-    }
-
-    /// Returns when the hold was seen to end.
-    pub(crate) fn wait(&self) {
-        let _ = self.done.recv();
+    fn files(&self) -> MutexGuard<'_, Vec<File>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// `lost()` may be up to 100 ms late, `is_held()` is not. So this wakes at the end of the lease
-/// as well.
-fn watch(id: HoldId, hold: &Hold, witness: &Witness, mouth: &Mouth) {
-    while let Err(RecvTimeoutError::Timeout) = hold.lost().recv_timeout(hold.valid_for()) {
-        if !hold.is_held() {
-            break;
-        }
-    }
-    let at = now();
-    if let HoldState::Lost(reason) = hold.state() {
-        witness.let_go();
-        let reason = reason.to_string();
-        let hold = id;
-        mouth.say(&Said::Lost { hold, at, reason });
+fn file(folder: &Path, path: usize, number: u32) -> PathBuf {
+    let name = places::at(path).name();
+    folder.join(format!("witness-{name}-{number}"))
+}
+
+fn try_lock(path: &Path, share: Share) -> io::Result<Option<File>> {
+    let file = File::open(path)?;
+    let locked = match share {
+        Share::Reading => file.try_lock_shared(),
+        Share::Alone | Share::Permits(_) => file.try_lock(),
+    };
+    match locked {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }

@@ -1,37 +1,37 @@
-//! One thread of a client process: takes locks, writes to the register while it holds them, and
-//! tells the parent everything.
+//! One thread of a client process: takes locks and tells the parent everything. What it does while
+//! it holds them is in [`stay`](crate::stay).
 
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
-use rustix::process::{Signal, getpid, kill_process};
-use zoolock::crossbeam_channel::{Sender, after as alarm, select};
-use zoolock::{Error, Hold};
+use zoolock::Error;
+use zoolock::crossbeam_channel::Sender;
 
 use crate::Outcome;
 use crate::clock::{Nanos, after, now};
 use crate::gate::{Drained, Gate};
-use crate::message::{Answer, Call, Grant, HoldId, InFlight, Said, ThreadId, Unlocked};
-use crate::message::{receive, send};
-use crate::ops::{Held, Locks, Op, Patience, Stay, long_stay};
+use crate::kinds::{Kind, Kinds};
+use crate::locks::Locks;
+use crate::message::{Answer, Call, HoldId, InFlight, Said, ThreadId, receive};
+use crate::mouth::Mouth;
+use crate::ops::{Op, Patience, Wish};
+use crate::places::lock_path;
 use crate::seed;
-use crate::setting::{ANSWER_WITHIN, lock_path, socket};
-use crate::witness::{Guardian, Witness};
+use crate::setting::socket;
 
 /// Who works for a time and then rests leaves the machine to the others.
 const LONGEST_REST: u64 = 120;
-const MOST_WRITES: u32 = 3;
 
 /// What the threads of a process share.
 pub(crate) struct Shared {
     pub(crate) locks: Vec<Locks>,
+    pub(crate) kinds: Kinds,
     pub(crate) gate: Gate,
     /// The next holder that is about to write has to ask first.
     pub(crate) armed: AtomicBool,
@@ -40,33 +40,23 @@ pub(crate) struct Shared {
     pub(crate) naps: Sender<Duration>,
 }
 
-/// Says things to the parent, from the worker and its guardian. When the parent is gone, so is
-/// the process.
-#[derive(Debug, Clone)]
-pub(crate) struct Mouth(Arc<Mutex<UnixStream>>);
-
-impl Mouth {
-    pub(crate) fn new(stream: UnixStream) -> Mouth {
-        Mouth(Arc::new(Mutex::new(stream)))
-    }
-
-    pub(crate) fn say(&self, what: &Said) {
-        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if send(&mut *stream, what).is_err() {
-            process::exit(1);
-        }
-    }
-}
-
 pub(crate) struct Worker<'a> {
     me: ThreadId,
     seed: u64,
-    folder: &'a Path,
-    shared: &'a Shared,
+    pub(crate) folder: &'a Path,
+    pub(crate) shared: &'a Shared,
     ear: BufReader<UnixStream>,
-    mouth: Mouth,
-    guardian: Guardian,
+    pub(crate) mouth: Mouth,
     holds: u32,
+}
+
+/// One call, and what it is made with.
+pub(crate) struct Turn<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) op: &'static Op,
+    pub(crate) wish: Wish,
+    pub(crate) started: Nanos,
+    pub(crate) drained: &'a Drained,
 }
 
 impl<'a> Worker<'a> {
@@ -86,7 +76,6 @@ impl<'a> Worker<'a> {
             folder,
             shared,
             ear,
-            guardian: Guardian::start(mouth.clone()),
             mouth,
             holds: 0,
         })
@@ -110,139 +99,46 @@ impl<'a> Worker<'a> {
         let parts = [process as u64, u64::from(life), thread as u64, phase.into()];
         let mut rng = seed::rng(self.seed, &parts);
         while let Some(drained) = self.shared.gate.enter(phase) {
-            self.turn(&mut rng, deaths, &drained)?;
+            let kind = self.shared.kinds.pick(&mut rng);
+            let op = Op::pick(kind, &mut rng, deaths);
+            let turn = Turn {
+                kind,
+                op,
+                wish: op.wish(kind, &mut rng),
+                started: now(),
+                drained: &drained,
+            };
+            self.take(&turn, &mut rng)?;
             rest(&mut rng, &drained);
         }
         Ok(())
     }
 
-    fn turn(&mut self, rng: &mut Rng, deaths: bool, drained: &Drained) -> Outcome<()> {
-        let op = Op::pick(rng, deaths);
-        let path = op.pick_path(rng);
-        let time = op.pick_patience(rng);
-        let patience = match op.patience {
-            Patience::Forever => None,
-            Patience::Given => Some(time),
-            Patience::Answer => Some(ANSWER_WITHIN),
-        };
+    fn take(&mut self, turn: &Turn<'_>, rng: &mut Rng) -> Outcome<()> {
+        let Turn { op, wish, .. } = turn;
         if op.patience == Patience::Given {
             // Not heard by a sleeper that is asleep.
-            let _ = self.shared.naps.try_send(time);
+            let _ = self.shared.naps.try_send(wish.time);
         }
-        let locks = &self.shared.locks[path];
-        let got = self.timed(op.name, path, patience, || (op.get)(locks, time));
+        let locks = &self.shared.locks;
+        let got = self.timed(op.name, wish.path, op.bound(wish), || (op.get)(locks, wish));
+        let forever = op.patience == Patience::Forever;
         match got {
-            Ok(Some(held)) => self.hold(op, path, held, rng, drained)?,
-            Ok(None) if op.patience != Patience::Forever => {}
-            Err(Error::Disconnected { .. }) if op.patience != Patience::Forever => {}
-            Ok(None) => self.wrong(op.name, path, "came back without the lock"),
-            Err(error) => self.wrong(op.name, path, &error.to_string()),
-        }
-        Ok(())
-    }
-
-    fn hold(
-        &mut self,
-        op: &Op,
-        path: usize,
-        held: Held<'_>,
-        rng: &mut Rng,
-        drained: &Drained,
-    ) -> Outcome<()> {
-        let at = now();
-        let witness = Arc::new(Witness::take(self.folder, path)?);
-        let alone = witness.is_mine();
-        let hold = held.hold.clone();
-        let id = self.next_id();
-        self.guardian.watch(id, hold.clone(), Arc::clone(&witness));
-        let token = self.timed("fencing_token", path, Some(ANSWER_WITHIN), || {
-            hold.fencing_token()
-        });
-        let token = token.ok();
-        self.mouth.say(&Said::Granted(Grant {
-            hold: id,
-            path,
-            op: op.name.to_owned(),
-            node: hold.node(),
-            token,
-            at,
-            alone,
-        }));
-        if op.stay == Stay::Die {
-            self.die();
-        }
-        let write = |worker: &mut Self| match token {
-            Some(token) => worker.write(id, &hold, token),
-            None => Ok(()),
-        };
-        for _ in 0..rng.u32(1..=MOST_WRITES) {
-            write(self)?;
-        }
-        match op.stay {
-            Stay::Again => self.re_enter(path, &hold),
-            Stay::Long => {
-                stay(&hold, drained, long_stay(rng));
-                write(self)?;
+            Ok(Some(held)) => self.hold(turn, held, rng)?,
+            Ok(None) if !forever => {}
+            Ok(None) => self.wrong(op.name, wish.path, "came back without the lock"),
+            Err(error) if turn.kind == Kind::Multi && is_loss(&error, !forever) => {
+                let kind = turn.kind;
+                self.mouth.say(&Said::LostWhileWaiting { kind });
             }
-            Stay::Short | Stay::Die => {}
+            Err(Error::Disconnected { .. }) if !forever => {}
+            Err(error) => self.wrong(op.name, wish.path, &error.to_string()),
         }
-        witness.let_go();
-        let at = now();
-        let unlocked = self.timed("unlock", path, Some(ANSWER_WITHIN), || held.release());
-        let unlocked = self.judge_unlock(path, unlocked);
-        self.timed("end of lost()", path, Some(ANSWER_WITHIN), || {
-            self.guardian.wait();
-        });
-        let hold = id;
-        self.mouth.say(&Said::Ended { hold, at, unlocked });
         Ok(())
-    }
-
-    /// Looks at the lock and writes. Nothing but the register keeps a stop of the process between
-    /// the two from doing harm.
-    fn write(&mut self, hold: HoldId, view: &Hold, token: u64) -> Outcome<()> {
-        if !view.is_held() {
-            return Ok(());
-        }
-        if self.shared.armed.swap(false, Ordering::SeqCst) {
-            self.ask(&Said::Checked { hold })?;
-        }
-        self.ask(&Said::Write { hold, token })?;
-        Ok(())
-    }
-
-    fn re_enter(&mut self, path: usize, hold: &Hold) {
-        let locks = &self.shared.locks[path];
-        let patience = Some(Duration::ZERO);
-        match self.timed("re-entry", path, patience, || locks.re_enter()) {
-            Ok(2) => {}
-            Ok(count) => self.wrong("re-entry", path, &format!("hold_count() was {count}")),
-            Err(Error::Lost { .. }) if !hold.is_held() => {}
-            Err(error) => self.wrong("re-entry", path, &error.to_string()),
-        }
-    }
-
-    fn judge_unlock(&self, path: usize, unlocked: Option<zoolock::Result<()>>) -> Unlocked {
-        match unlocked {
-            None => Unlocked::Silent,
-            Some(Ok(())) => Unlocked::Fine,
-            Some(Err(Error::Lost { .. })) => Unlocked::Lost,
-            Some(Err(error)) => {
-                self.wrong("unlock", path, &error.to_string());
-                Unlocked::Wrong
-            }
-        }
-    }
-
-    /// As a crash would: nothing is closed, and the servers have to find out.
-    fn die(&self) -> ! {
-        self.mouth.say(&Said::Dying { at: now() });
-        let _ = kill_process(getpid(), Signal::KILL);
-        process::abort()
     }
 
     /// Makes a call that the parent can see while it lasts.
-    fn timed<T>(
+    pub(crate) fn timed<T>(
         &self,
         op: &str,
         path: usize,
@@ -277,18 +173,18 @@ impl<'a> Worker<'a> {
         result
     }
 
-    fn ask(&mut self, question: &Said) -> Outcome<Answer> {
+    pub(crate) fn ask(&mut self, question: &Said) -> Outcome<Answer> {
         self.mouth.say(question);
         Ok(receive(&mut self.ear)?.ok_or("the parent is gone")?)
     }
 
-    fn wrong(&self, op: &str, path: usize, what: &str) {
+    pub(crate) fn wrong(&self, op: &str, path: usize, what: &str) {
         let (me, path) = (self.me, lock_path(path));
         self.mouth
             .say(&Said::Wrong(format!("{me}: {op} at {path}: {what}")));
     }
 
-    fn next_id(&mut self) -> HoldId {
+    pub(crate) fn next_id(&mut self) -> HoldId {
         self.holds += 1;
         HoldId {
             by: self.me,
@@ -297,12 +193,15 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Works with the lock, until it is lost.
-fn stay(hold: &Hold, drained: &Drained, time: Duration) {
-    select! {
-        recv(hold.lost()) -> _ => {}
-        recv(drained) -> _ => {}
-        recv(alarm(time)) -> _ => {}
+/// A member was lost while a later one was waited for, or while those taken were given back again.
+fn is_loss(error: &Error, tried: bool) -> bool {
+    match error {
+        Error::Lost { .. } => true,
+        Error::Release { failures } => failures.iter().all(|failure| match failure {
+            Error::Disconnected { .. } => tried,
+            failure => is_loss(failure, tried),
+        }),
+        _ => false,
     }
 }
 

@@ -33,8 +33,12 @@ pub(crate) fn kill(field: &mut Field) -> Outcome<()> {
 }
 
 /// Stops processes between a holder's look at its lock and its write, until somebody else has
-/// written.
+/// written. If there are no writers, some processes are stopped all the same.
 pub(crate) fn stop(field: &mut Field) -> Outcome<()> {
+    if !field.kinds.write() {
+        return stop_without_writes(field);
+    }
+    field.hub.state().evidence.stages_late_writes = true;
     let mut late = 0;
     for _ in 0..ATTEMPTS {
         if late == LATE_WRITES {
@@ -42,6 +46,18 @@ pub(crate) fn stop(field: &mut Field) -> Outcome<()> {
         }
         let process = field.some_process();
         late += usize::from(stop_one(field, process)?);
+    }
+    Ok(())
+}
+
+fn stop_without_writes(field: &mut Field) -> Outcome<()> {
+    let timeout = TIMEOUT.as_millis() as u64;
+    for _ in 0..KILLS {
+        field.pass(200, 600);
+        let process = field.some_process();
+        field.crew.stop(process)?;
+        field.pass(timeout, timeout * 2);
+        field.crew.resume(process)?;
     }
     Ok(())
 }

@@ -3,9 +3,11 @@
 use std::io;
 use std::time::Duration;
 
+use zoolock_test_support::Probe;
+
 use crate::Outcome;
 use crate::field::Field;
-use crate::setting::{PATHS, lock_path};
+use crate::places;
 
 /// Looks like a contender and is none: no marker, no sequence, or one that no server gives.
 const JUNK: [&str; 8] = [
@@ -18,45 +20,63 @@ const JUNK: [&str; 8] = [
     "lock--000000000",
     "ключ-0000000001",
 ];
-/// Contenders of other libraries, which queue like ours and leave.
-const GUESTS: usize = 15;
+/// Contenders of other libraries, which take a turn, a permit or the node itself, and leave.
+const GUESTS: usize = 20;
 const GUEST: &str = "5f2b6c0e9d1a4a0f8a3a__lock__";
+const GUEST_LEASE: &str = "_c_6ba7b810-9dad-11d1-80b4-00c04fd430c8-lease-";
 
 const DELETIONS: usize = 40;
 const HOLD_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) fn junk(field: &mut Field) -> Outcome<()> {
     let probe = field.probe()?;
-    for path in 0..PATHS {
-        for name in JUNK {
-            let node = format!("{}/{name}", lock_path(path));
-            probe.create(&node, b"", false, false)?;
-        }
+    // Among permits there is no junk: everything in their directory is one.
+    let used = places::used(&field.kinds).into_iter();
+    let queues = used.filter_map(|path| places::at(path).queue());
+    let junk = queues.flat_map(|queue| JUNK.map(|name| format!("{queue}/{name}")));
+    let junk: Vec<_> = junk.collect();
+    for node in &junk {
+        probe.create(node, b"", false, false)?;
     }
     for _ in 0..GUESTS {
-        let path = lock_path(field.rng.usize(0..PATHS));
-        let node = probe.create(&format!("{path}/{GUEST}"), b"", true, true)?;
+        let guest = invite(&probe, field)?;
         field.pass(20, 300);
-        probe.delete(&node)?;
-    }
-    for path in 0..PATHS {
-        for name in JUNK {
-            probe.delete(&format!("{}/{name}", lock_path(path)))?;
+        if let Some(guest) = guest {
+            probe.delete(&guest)?;
         }
+    }
+    for node in &junk {
+        probe.delete(node)?;
     }
     Ok(())
 }
 
-/// What an operator could do, who believes that a holder is dead.
+/// None if somebody has the node.
+fn invite(probe: &Probe, field: &mut Field) -> Outcome<Option<String>> {
+    let place = places::at(field.some_path());
+    let node = match (place.leases(), place.queue()) {
+        (Some(leases), _) if field.rng.bool() => format!("{leases}/{GUEST_LEASE}"),
+        (_, Some(queue)) => format!("{queue}/{GUEST}"),
+        (_, None) => {
+            return match probe.create(&place.node(""), b"", true, false) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+                made => Ok(Some(made?)),
+            };
+        }
+    };
+    Ok(Some(probe.create(&node, b"", true, true)?))
+}
+
+/// What an operator could do, who believes that a holder is dead. Of several permits one goes.
 pub(crate) fn delete_held(field: &mut Field) -> Outcome<()> {
     let probe = field.probe()?;
     for _ in 0..DELETIONS {
         field.pass(50, 200);
-        let path = field.rng.usize(0..PATHS);
+        let path = field.some_path();
         let node = field.hub.wait(HOLD_WITHIN, |state| {
             let mut open = state.evidence.open_holds();
             let grant = &open.find(|record| record.grant.path == path)?.grant;
-            Some(format!("{}/{}", lock_path(path), grant.node))
+            Some(places::at(path).node(grant.nodes.first()?))
         });
         match node.map(|node| probe.delete(&node)) {
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),

@@ -1,0 +1,182 @@
+//! The mix of operations: what a worker may do, and how often. Each kind has a table of its own.
+
+mod ephemeral;
+mod exclusive;
+mod multi;
+mod read_write;
+mod reentrant;
+mod semaphore;
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::held::Got;
+use crate::kinds::Kind;
+use crate::locks::Locks;
+use crate::places::{self, Traffic, Use};
+use crate::setting::{ANSWER_WITHIN, TIMEOUT};
+
+/// When the call has to be back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Forever,
+    /// As long as it was given.
+    Given,
+    /// As long as an answer may take.
+    Answer,
+}
+
+/// What is done with the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stay {
+    /// A few writes.
+    Short,
+    /// Writes, work for a time that is longer than some faults, and more writes.
+    Long,
+    /// The process kills itself.
+    Die,
+}
+
+/// One line of a table.
+pub(crate) struct Op {
+    weight: u32,
+    pub(crate) name: &'static str,
+    pub(crate) patience: Patience,
+    pub(crate) stay: Stay,
+    pub(crate) get: for<'a> fn(&'a [Locks], &Wish) -> Got<'a>,
+}
+
+/// What a call is to be made with; not every op needs all of it.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    /// Where; of several members the first.
+    pub(crate) path: usize,
+    pub(crate) time: Duration,
+    permits: u32,
+    /// In the order of giving, which is not that of the paths, and which of them are reentrant.
+    members: Vec<(usize, bool)>,
+}
+
+use Patience::{Answer, Forever, Given};
+use Stay::{Die, Long, Short};
+
+const fn op(
+    weight: u32,
+    name: &'static str,
+    patience: Patience,
+    stay: Stay,
+    get: for<'a> fn(&'a [Locks], &Wish) -> Got<'a>,
+) -> Op {
+    Op {
+        weight,
+        name,
+        patience,
+        stay,
+        get,
+    }
+}
+
+fn mix(kind: Kind) -> &'static [Op] {
+    match kind {
+        Kind::Exclusive => exclusive::MIX,
+        Kind::Reentrant => reentrant::MIX,
+        Kind::ReadWrite => read_write::MIX,
+        Kind::Semaphore => semaphore::MIX,
+        Kind::Ephemeral => ephemeral::MIX,
+        Kind::Multi => multi::MIX,
+    }
+}
+
+impl Op {
+    pub(crate) fn pick(kind: Kind, rng: &mut Rng, deaths: bool) -> &'static Op {
+        let mix = mix(kind);
+        let sum = mix.iter().map(|op| op.weight).sum();
+        let mut left = rng.u32(0..sum);
+        for op in mix {
+            if left < op.weight && (deaths || op.stay != Die) {
+                return op;
+            }
+            left = left.saturating_sub(op.weight);
+        }
+        &mix[0]
+    }
+
+    /// What the call is made with.
+    pub(crate) fn wish(&self, kind: Kind, rng: &mut Rng) -> Wish {
+        let members = match kind {
+            Kind::Multi => self.pick_members(rng),
+            _ => Vec::new(),
+        };
+        let path = match members.first() {
+            Some(&(first, _)) => first,
+            None => self.pick_path(kind, rng),
+        };
+        let most = if self.stay == Long { 1000 } else { 150 };
+        Wish {
+            path,
+            time: Duration::from_millis(rng.u64(1..=most)),
+            permits: pick_permits(path, rng),
+            members,
+        }
+    }
+
+    /// Long holds have paths of their own, where others look in now and then.
+    fn pick_path(&self, kind: Kind, rng: &mut Rng) -> usize {
+        let forever = self.patience == Forever;
+        let traffic = match rng.u32(0..100) {
+            _ if self.stay == Long => Traffic::Slow,
+            0..40 => Traffic::Hot,
+            40..48 if !forever => Traffic::Slow,
+            _ => Traffic::Usual,
+        };
+        places::pick(rng, kind, traffic)
+    }
+
+    fn pick_members(&self, rng: &mut Rng) -> Vec<(usize, bool)> {
+        let count = rng.usize(2..=3);
+        let mut members: Vec<(usize, bool)> = Vec::new();
+        while members.len() < count {
+            let path = self.pick_path(Kind::Multi, rng);
+            if members.iter().all(|&(member, _)| member != path) {
+                members.push((path, rng.bool()));
+            }
+        }
+        members
+    }
+
+    /// The time in which the call has to be back, if there is any.
+    pub(crate) fn bound(&self, wish: &Wish) -> Option<Duration> {
+        // Each member may be asked once the time is over, and all that were taken given back.
+        let members = wish.members.len() as u32;
+        match self.patience {
+            Forever => None,
+            Given => Some(wish.time + ANSWER_WITHIN * members),
+            Answer => Some(ANSWER_WITHIN * members.saturating_mul(2).max(1)),
+        }
+    }
+}
+
+impl Wish {
+    /// How long giving it back may take.
+    pub(crate) fn release_within(&self) -> Duration {
+        ANSWER_WITHIN * self.members.len().max(1) as u32
+    }
+}
+
+/// Mostly few, now and then all.
+fn pick_permits(path: usize, rng: &mut Rng) -> u32 {
+    let Use::Semaphore(limit) = places::at(path).what else {
+        return 1;
+    };
+    match rng.u32(0..10) {
+        0 => limit,
+        1..4 => rng.u32(1..=limit),
+        _ => rng.u32(1..=2),
+    }
+}
+
+/// How long a [`Stay::Long`] takes.
+pub(crate) fn long_stay(rng: &mut Rng) -> Duration {
+    TIMEOUT.mul_f64(0.2 + rng.f64() * 2.8)
+}

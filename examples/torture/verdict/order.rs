@@ -1,0 +1,103 @@
+//! Did anybody pass another in the queue?
+//!
+//! Where the number in a node's name is the place in the queue, a later number must not be granted
+//! before an earlier one if one of the two has to wait for the other: a reader or writer that
+//! passed an earlier writer, and a writer that passed an earlier reader. Readers among themselves
+//! are in no order.
+//!
+//! Permits do not show the place that they were waited for in. There, nobody may come back with
+//! permits while somebody still waits who was in the queue before the call was made. A single node
+//! has no queue, and `try_acquire` of permits has no place in it.
+
+use super::Findings;
+use super::crowd::Crowd;
+use crate::evidence::{Glimpse, Record};
+use crate::message::HoldId;
+use crate::places::{Share, lock_path};
+
+/// The highest numbers that were granted at a path, over all phases.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    reader: Option<(u32, HoldId)>,
+    writer: Option<(u32, HoldId)>,
+}
+
+impl Order {
+    pub(super) fn check(&mut self, found: &mut Findings, crowd: &Crowd<'_>) {
+        if !crowd.place().grants_by_number() {
+            return;
+        }
+        for member in &crowd.members {
+            self.check_one(found, member.record);
+        }
+    }
+
+    fn check_one(&mut self, found: &mut Findings, record: &Record) {
+        let (grant, hold) = (&record.grant, record.grant.hold);
+        let Some(sequence) = record.sequence() else {
+            let text = format!("{hold}: the names {:?} have no sequence", grant.nodes);
+            found.violations.push(text);
+            return;
+        };
+        // A read under a write is in the write's place.
+        let own = |&(_, before): &(u32, HoldId)| grant.under != Some(before);
+        let writer = self.writer.filter(own);
+        let passed_by = match grant.share {
+            Share::Alone => writer.max(self.reader),
+            Share::Reading | Share::Permits(_) => writer,
+        };
+        // Who had lost it when the call came back may have been followed by others before that.
+        let passed_by = passed_by.filter(|&(last, _)| grant.sound && sequence <= last);
+        if let Some((last, before)) = passed_by {
+            found.inversions += 1;
+            found.violations.push(format!(
+                "order inverted: at {} {hold} ({}) with number {sequence} came after {before} with \
+                 {last}",
+                lock_path(grant.path),
+                grant.op,
+            ));
+        }
+        let highest = match grant.share {
+            Share::Alone => &mut self.writer,
+            Share::Reading | Share::Permits(_) => &mut self.reader,
+        };
+        *highest = (*highest).max(Some((sequence, hold)));
+    }
+}
+
+/// By looks at the queue before the call was made and after it came back.
+pub(super) fn check_queue(found: &mut Findings, crowd: &Crowd<'_>, glimpses: &[Glimpse]) {
+    let mut looks = glimpses
+        .iter()
+        .filter(|look| look.path == crowd.path)
+        .peekable();
+    if looks.peek().is_none() {
+        return;
+    }
+    let looks: Vec<_> = looks.collect();
+    let waited = crowd
+        .members
+        .iter()
+        .filter(|member| member.record.grant.waited);
+    for grant in waited.map(|member| &member.record.grant) {
+        let before = looks.partition_point(|look| look.answered < grant.started);
+        let after = looks.partition_point(|look| look.asked <= grant.at);
+        let (Some(before), Some(after)) = (looks[..before].last(), looks.get(after)) else {
+            continue;
+        };
+        let passed = after
+            .queued
+            .iter()
+            .find(|number| before.queued.contains(number));
+        if let Some(number) = passed {
+            found.inversions += 1;
+            found.violations.push(format!(
+                "order inverted: at {} {} ({}) did not wait for number {number}, which was in the \
+                 queue before its call and after it",
+                lock_path(grant.path),
+                grant.hold,
+                grant.op,
+            ));
+        }
+    }
+}
