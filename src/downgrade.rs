@@ -115,12 +115,7 @@ impl Job {
             None if self.see_write(wire, write.clone())? => {}
             None => return Ok(Step::WriteOver),
         }
-        let Some(id) = self.seat.enter(&self.on) else {
-            return Err(match self.on.is_dead() {
-                true => Failure::Dead,
-                false => Failure::Cancelled,
-            });
-        };
+        let id = self.seat.enter(&self.on)?;
         let Some(name) = node::read_under(&write, &id) else {
             self.seat.strike(&id);
             return Ok(Step::Shares);

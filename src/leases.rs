@@ -12,10 +12,7 @@ use crossbeam_channel::select_biased;
 
 use crate::clock::Moment;
 use crate::error::Result;
-use crate::node;
-use crate::session::{
-    Claim, Connection, Failure, Grant, Make, Seat, Session, Standing, Until, Wire,
-};
+use crate::session::{Claim, Connection, Failure, Grant, Seat, Session, Standing, Until, Wire};
 use crate::signal::{Broadcast, Ended};
 use crate::watch::Listening;
 
@@ -292,7 +289,7 @@ impl Job {
                 if seat.standing(Moment::now()) != Standing::Waiting {
                     return Ok(Step::Over);
                 }
-                self.create(seat, wire)?;
+                self.session.enter(seat, wire, &self.on)?;
             }
             let listening = watch.then(|| self.listen(wire)).flatten();
             let nodes = self.nodes(wire, watch)?;
@@ -303,28 +300,6 @@ impl Job {
                 true => Step::TooMany(listening),
                 false => Step::Enough,
             });
-        }
-    }
-
-    fn create(&self, seat: &Seat, wire: &Wire<'_>) -> std::result::Result<(), Failure> {
-        loop {
-            let Some(id) = seat.enter(&self.on) else {
-                return Err(match self.on.is_dead() {
-                    true => Failure::Dead,
-                    false => Failure::Cancelled,
-                });
-            };
-            let claim = seat.claim();
-            let prefix = node::new_name_prefix(&id, claim.kind);
-            match self
-                .session
-                .create(seat, wire, &id, &prefix, Make::Contender)
-            {
-                Err(failure) if failure.is_no_node() => {
-                    self.session.make_directories(wire, claim)?;
-                }
-                made => return made,
-            }
         }
     }
 
@@ -341,11 +316,8 @@ impl Job {
         let Some(first) = self.seats.first() else {
             return Ok(HashSet::new());
         };
-        match wire.children(first.claim().directory.as_str(), watch) {
-            Ok(names) => Ok(names.into_iter().collect()),
-            Err(failure) if failure.is_no_node() => Ok(HashSet::new()),
-            Err(failure) => Err(failure),
-        }
+        let names = wire.children(first.claim().directory.as_str(), watch)?;
+        Ok(names.into_iter().collect())
     }
 
     /// Forgets own nodes that somebody has deleted. True if there were any. One that is granted

@@ -7,7 +7,7 @@ use log::debug;
 
 use crate::error::{Error, Result};
 use crate::node::{self, Child, Own, Standing};
-use crate::session::{Claim, Connection, Failure, Grant, Make, Seat, Session, Until, Wire};
+use crate::session::{Claim, Connection, Failure, Grant, Seat, Session, Until, Wire};
 use crate::watch::Listening;
 
 /// How a seat's own node stands in its queue.
@@ -238,37 +238,13 @@ struct Job {
 
 impl Job {
     fn is_vacant(&self, wire: &Wire<'_>) -> Result<bool, Failure> {
-        match self.children(wire) {
-            Ok(children) => Ok(node::vacant(self.seat.claim().kind, &children)),
-            Err(failure) if failure.is_no_node() => Ok(true),
-            Err(failure) => Err(failure),
-        }
+        Ok(node::vacant(self.seat.claim().kind, &self.children(wire)?))
     }
 
     /// Creates a node, making the directory if need be, and looks how it stands.
     fn enter(&self, wire: &Wire<'_>, on: &Arc<Connection>, watch: bool) -> Result<Step, Failure> {
-        loop {
-            match self.create(wire, on) {
-                Ok(()) => return self.look(wire, watch),
-                Err(failure) if failure.is_no_node() => {
-                    self.session.make_directories(wire, self.seat.claim())?;
-                }
-                Err(failure) => return Err(failure),
-            }
-        }
-    }
-
-    fn create(&self, wire: &Wire<'_>, on: &Arc<Connection>) -> Result<(), Failure> {
-        let seat = &self.seat;
-        let Some(id) = seat.enter(on) else {
-            return Err(match on.is_dead() {
-                true => Failure::Dead,
-                false => Failure::Cancelled,
-            });
-        };
-        let prefix = node::new_name_prefix(&id, seat.claim().kind);
-        self.session
-            .create(seat, wire, &id, &prefix, Make::Contender)
+        self.session.enter(&self.seat, wire, on)?;
+        self.look(wire, watch)
     }
 
     /// Lists and decides; watches the one ahead. Lists again if that is gone by then.
@@ -298,11 +274,7 @@ impl Job {
 
     /// `NeedsCzxid` if a node vanished while its czxid was wanted.
     fn standing(&self, wire: &Wire<'_>, own: &str) -> Result<Standing, Failure> {
-        let mut children = match self.children(wire) {
-            Ok(children) => children,
-            Err(failure) if failure.is_no_node() => return Ok(Standing::Gone),
-            Err(failure) => return Err(failure),
-        };
+        let mut children = self.children(wire)?;
         let (kind, own) = (
             self.seat.claim().kind,
             Own {

@@ -298,11 +298,7 @@ impl Semaphore {
         let connection = session.require_live(path)?;
         let (until, leases) = (Until::within(connection.timeout() / 3), self.leases.clone());
         let counted = connection.call(&until, move |wire| {
-            match wire.children(leases.as_str(), false) {
-                Ok(nodes) => Ok(nodes.len()),
-                Err(failure) if failure.is_no_node() => Ok(0),
-                Err(failure) => Err(failure),
-            }
+            Ok(wire.children(leases.as_str(), false)?.len())
         });
         counted.map_err(|failure| session.error(path, failure))
     }

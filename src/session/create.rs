@@ -1,13 +1,34 @@
 //! Creating a seat's node: the one place that decides who owns the answer.
 
+use std::sync::Arc;
+
 use super::Session;
 use super::call::Failure;
+use super::connection::Connection;
 use super::garbage;
 use super::seat::Seat;
 use super::wire::{Make, Wire, rules_out};
 use crate::node;
 
 impl Session {
+    /// Makes the seat's first node on `on`, whose wire this is, with a place at the end of its
+    /// directory, and the directory if need be.
+    pub(crate) fn enter(
+        &self,
+        seat: &Seat,
+        wire: &Wire<'_>,
+        on: &Arc<Connection>,
+    ) -> Result<(), Failure> {
+        loop {
+            let (id, claim) = (seat.enter(on)?, seat.claim());
+            let prefix = node::new_name_prefix(&id, claim.kind);
+            match self.create(seat, wire, &id, &prefix, Make::Contender) {
+                Err(failure) if failure.is_no_node() => self.make_directories(wire, claim)?,
+                made => return made,
+            }
+        }
+    }
+
     /// Creates the node that carries `id`, which has entered the seat before. Afterwards it is
     /// the seat's, or does not exist, or is on the garbage list.
     pub(crate) fn create(

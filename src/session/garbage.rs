@@ -247,9 +247,6 @@ pub(super) fn find(
     directory: &LockPath,
     id: &str,
 ) -> Result<Option<String>, Failure> {
-    match wire.children(directory.as_str(), false) {
-        Ok(children) => Ok(children.into_iter().find(|name| node::carries(name, id))),
-        Err(Failure::Refused(ZkError::NoNode)) => Ok(None),
-        Err(failure) => Err(failure),
-    }
+    let children = wire.children(directory.as_str(), false)?;
+    Ok(children.into_iter().find(|name| node::carries(name, id)))
 }

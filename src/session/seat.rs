@@ -237,13 +237,16 @@ impl Seat {
 
     // ---- the place in the queue
 
-    /// A create is about to be sent on `connection`. Returns the id that its name carries, or
-    /// none if nobody wants the seat any more, or the connection is dead: the seat may live on
+    /// A create is about to be sent on `connection`. Returns the id that its name carries; Cancelled
+    /// if nobody wants the seat any more, and Dead if the connection is: the seat may live on
     /// another one by now, and a node of this one would stand in for its own.
-    pub(crate) fn enter(&self, connection: &Arc<Connection>) -> Option<String> {
+    pub(crate) fn enter(&self, connection: &Arc<Connection>) -> Result<String, Failure> {
         let mut core = self.core.lock();
-        if !matches!(core.state, State::Waiting) || core.place.is_some() || connection.is_dead() {
-            return None;
+        if connection.is_dead() {
+            return Err(Failure::Dead);
+        }
+        if !matches!(core.state, State::Waiting) || core.place.is_some() {
+            return Err(Failure::Cancelled);
         }
         let id = new_id();
         core.place = Some(Place {
@@ -251,7 +254,7 @@ impl Seat {
             name: None,
             berth: Berth::new(connection, self.claim.kind == Kind::Single),
         });
-        Some(id)
+        Ok(id)
     }
 
     /// The create that carried `id` was answered. False if the seat was given up meanwhile: then

@@ -17,12 +17,7 @@ pub(crate) fn create_single(
     wire: &Wire<'_>,
     on: &Arc<Connection>,
 ) -> Result<(), Failure> {
-    let Some(id) = seat.enter(on) else {
-        return Err(match on.is_dead() {
-            true => Failure::Dead,
-            false => Failure::Cancelled,
-        });
-    };
+    let id = seat.enter(on)?;
     let claim = seat.claim();
     let data = format!("{id} {}", claim.identity);
     match wire.create(claim.lock.as_str(), data.as_bytes(), Make::Named) {

@@ -32,12 +32,7 @@ pub(crate) fn survey(
     until: &Until,
 ) -> Result<Vec<Znode>, Failure> {
     let listed = directory.clone();
-    let names = connection.call(until, move |wire| {
-        match wire.children(listed.as_str(), false) {
-            Err(failure) if failure.is_no_node() => Ok(Vec::new()),
-            names => names,
-        }
-    })?;
+    let names = connection.call(until, move |wire| wire.children(listed.as_str(), false))?;
     let (sender, answers) = unbounded();
     // The jobs end when this is dropped.
     let waiting = Arc::new(());

@@ -80,9 +80,13 @@ impl<'a> Wire<'a> {
         self.write("delete", &path, |zk| zk.delete(&path, None))
     }
 
+    /// What is in a directory; nothing, and nothing is watched, if there is none.
     pub(crate) fn children(&self, path: &str, watch: bool) -> Result<Vec<String>, Failure> {
         let path = self.full(path);
-        self.read("getChildren", &path, |zk| zk.get_children(&path, watch))
+        match self.read("getChildren", &path, |zk| zk.get_children(&path, watch)) {
+            Err(failure) if failure.is_no_node() => Ok(Vec::new()),
+            names => names,
+        }
     }
 
     /// Never `exists` for a watch: on a node that is gone it leaves the watch behind.
