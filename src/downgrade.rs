@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
+use crate::attempt::{self, Attempt, Outcome};
 use crate::clock::Moment;
 use crate::data::Origin;
 use crate::error::{Error, Result};
 use crate::node;
-use crate::queue::Waiter;
 use crate::session::{
     Claim, Connection, Failure, Grant, Make, Seat, Session, Standing, Until, Wire,
 };
@@ -34,65 +34,38 @@ pub(crate) fn downgrade(
     write: &Arc<Seat>,
     until: &Until,
 ) -> Result<Arc<Seat>> {
-    let waiter = Waiter::new(session, claim)?;
-    let path = waiter.seat().path().to_owned();
-    loop {
-        let under = Under {
-            session,
-            seat: waiter.seat(),
-            write,
-            connection: &session.await_live(&path, until)?,
-            until,
-        };
-        match under.attempt() {
-            Ok(Some(Step::Made(_))) => return Ok(waiter.granted()),
-            Ok(Some(Step::Shares)) => {
-                write.share();
-                return Ok(Arc::clone(write));
-            }
-            Ok(Some(Step::WriteOver)) => return Err(over(write, path)),
-            Ok(None) | Err(Failure::Dead) => {}
-            Err(failure) => return Err(session.error(&path, failure)),
-        }
-    }
+    let read = attempt::wait(session, claim, until, |at| under(at, write))?;
+    read.ok_or_else(|| over(write))
 }
 
-fn over(write: &Seat, path: String) -> Error {
+fn over(write: &Seat) -> Error {
+    let path = write.path().to_owned();
     match write.standing(Moment::now()) {
         Standing::Lost(reason) => Error::Lost { path, reason },
         _ => Error::NotHeld { path },
     }
 }
 
-struct Under<'a> {
-    session: &'a Arc<Session>,
-    seat: &'a Arc<Seat>,
-    write: &'a Arc<Seat>,
-    connection: &'a Arc<Connection>,
-    until: &'a Until,
-}
-
-impl Under<'_> {
-    /// None if the read's node was deleted by somebody.
-    fn attempt(&self) -> std::result::Result<Option<Step>, Failure> {
-        let left_behind = self.seat.start_over(self.session.garbage());
-        self.session.delete_behind(self.connection, left_behind);
+fn under(at: &Attempt<'_>, write: &Arc<Seat>) -> std::result::Result<Outcome, Failure> {
+    loop {
+        let left_behind = at.seat.start_over(at.session.garbage());
+        at.session.delete_behind(at.connection, left_behind);
         let job = Job {
-            session: Arc::clone(self.session),
-            seat: Arc::clone(self.seat),
-            write: Arc::clone(self.write),
-            on: Arc::clone(self.connection),
+            session: Arc::clone(at.session),
+            seat: Arc::clone(at.seat),
+            write: Arc::clone(write),
+            on: Arc::clone(at.connection),
         };
-        let step = self
-            .connection
-            .call(self.until, move |wire| job.make(wire))?;
-        let Step::Made(name) = &step else {
-            return Ok(Some(step));
-        };
-        let granted = self
-            .session
-            .grant(self.seat, self.connection, name, self.until)?;
-        Ok((granted == Grant::Held).then_some(step))
+        match at.connection.call(at.until, move |wire| job.make(wire))? {
+            Step::Made(name) if at.grant(&name)? == Grant::Held => return Ok(Outcome::Held),
+            // Somebody has deleted it.
+            Step::Made(_) => {}
+            Step::Shares => {
+                write.share();
+                return Ok(Outcome::Shared(Arc::clone(write)));
+            }
+            Step::WriteOver => return Ok(Outcome::Refused(over(write))),
+        }
     }
 }
 

@@ -283,6 +283,7 @@
 //! connections and heartbeats, `zoolock::queue` for the steps of waiting.
 
 mod acl;
+mod attempt;
 mod client;
 mod clock;
 mod contenders;

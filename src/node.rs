@@ -60,16 +60,6 @@ pub(crate) struct Child {
     pub(crate) czxid: Option<i64>,
 }
 
-/// The names of one seat.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Own<'a> {
-    /// The node that is the seat's place now.
-    pub(crate) current: &'a str,
-    /// Names that are the same seat's too, such as the old node of one that has moved: no rivals.
-    /// May contain `current`. The nodes of other seats of the same client do not belong here.
-    pub(crate) others: &'a [String],
-}
-
 /// Where a seat stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -85,20 +75,21 @@ pub(crate) enum Standing {
     NeedsCzxid(Vec<String>),
 }
 
-/// Where the seat stands among the children.
+/// Where the seat whose node is `own` stands among the children. Every other one is a rival, also
+/// one of the same client.
 ///
 /// Normal sequences come first, by number. A server from 3.6 on gives 2147483647 to all contenders
 /// once it has got there, older ones go on with negative numbers: these are ordered by czxid, which
 /// only contenders with such a sequence have to know. Whole names are never compared for order:
 /// uuids are random.
-pub(crate) fn decide(kind: Kind, children: &[Child], own: &Own<'_>) -> Standing {
-    let me = children.iter().find(|child| child.name == own.current);
-    let (Some(me), Some(sequence)) = (me, sequence(own.current)) else {
+pub(crate) fn decide(kind: Kind, children: &[Child], own: &str) -> Standing {
+    let me = children.iter().find(|child| child.name == own);
+    let (Some(me), Some(sequence)) = (me, sequence(own)) else {
         return Standing::Gone;
     };
     let rivals = children.iter().filter_map(|child| {
         let (rival, sequence) = contender(&child.name)?;
-        (kind.waits_for(rival) && !own.is(&child.name)).then_some((sequence, child))
+        (kind.waits_for(rival) && child.name != own).then_some((sequence, child))
     });
     if is_normal(sequence) {
         nearest(rivals.filter(|&(rival, _)| is_normal(rival) && rival < sequence))
@@ -148,12 +139,6 @@ fn nearest<'a, K: Ord>(lower: impl Iterator<Item = (K, &'a Child)>) -> Standing 
     {
         Some((_, Reverse(name))) => Standing::Behind(name.clone()),
         None => Standing::Granted,
-    }
-}
-
-impl Own<'_> {
-    fn is(&self, name: &str) -> bool {
-        name == self.current || self.others.iter().any(|other| other == name)
     }
 }
 

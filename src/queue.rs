@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use log::debug;
 
-use crate::error::{Error, Result};
-use crate::node::{self, Child, Own, Standing};
-use crate::session::{Claim, Connection, Failure, Grant, Seat, Session, Until, Wire};
+use crate::attempt::{Attempt, Outcome};
+use crate::error::Error;
+use crate::node::{self, Child, Standing};
+use crate::session::{Connection, Failure, Grant, Seat, Session, Wire};
 use crate::watch::Listening;
 
 /// How a seat's own node stands in its queue.
@@ -21,141 +22,59 @@ enum Step {
     Gone(String),
 }
 
-/// Gives the seat up unless it was granted: also when a caller unwinds.
-pub(crate) struct Waiter<'a> {
-    session: &'a Arc<Session>,
-    seat: Arc<Seat>,
-    granted: bool,
+/// Queues, and waits for its turn.
+pub(crate) fn wait(at: &Attempt<'_>) -> Result<Outcome, Failure> {
+    Queue(at).wait()
 }
 
-impl<'a> Waiter<'a> {
-    pub(crate) fn new(session: &'a Arc<Session>, claim: Claim) -> Result<Waiter<'a>> {
-        Ok(Waiter {
-            session,
-            seat: session.seat(claim)?,
-            granted: false,
-        })
-    }
-
-    pub(crate) fn seat(&self) -> &Arc<Seat> {
-        &self.seat
-    }
-
-    pub(crate) fn granted(mut self) -> Arc<Seat> {
-        self.granted = true;
-        Arc::clone(&self.seat)
-    }
+/// Looks, and queues only if nobody is ahead.
+pub(crate) fn attempt(at: &Attempt<'_>) -> Result<Outcome, Failure> {
+    Queue(at).attempt()
 }
 
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        if !self.granted {
-            self.session.give_up(&self.seat);
-        }
-    }
-}
-
-/// Queues and waits. None if the deadline came while another contender was ahead.
-pub(crate) fn acquire(
-    session: &Arc<Session>,
-    claim: Claim,
-    until: &Until,
-) -> Result<Option<Arc<Seat>>> {
-    let waiter = Waiter::new(session, claim)?;
-    let path = waiter.seat().path().to_owned();
-    loop {
-        let queue = Queue {
-            session,
-            seat: waiter.seat(),
-            connection: &session.await_live(&path, until)?,
-            until,
-        };
-        match queue.wait() {
-            Ok(Outcome::Held) => return Ok(Some(waiter.granted())),
-            Ok(Outcome::Busy) => return Ok(None),
-            Ok(Outcome::Deadlock) => return Err(Error::WouldDeadlock { path }),
-            Err(Failure::Dead) => debug!(target: "zoolock::queue", "{path}: connection lost"),
-            Err(failure) => return Err(session.error(&path, failure)),
-        }
-    }
-}
-
-/// Looks, and queues only if nobody is ahead. Waits for answers only, for a third of the session
-/// timeout.
-pub(crate) fn try_acquire(session: &Arc<Session>, claim: Claim) -> Result<Option<Arc<Seat>>> {
-    let path = claim.lock.as_str().to_owned();
-    let connection = session.require_live(&path)?;
-    let until = Until::within(connection.timeout() / 3);
-    let waiter = Waiter::new(session, claim)?;
-    let queue = Queue {
-        session,
-        seat: waiter.seat(),
-        connection: &connection,
-        until: &until,
-    };
-    match queue.attempt() {
-        Ok(true) => Ok(Some(waiter.granted())),
-        Ok(false) => Ok(None),
-        Err(failure) => Err(session.error(&path, failure)),
-    }
-}
-
-/// How waiting on one connection ended.
-enum Outcome {
-    Held,
-    /// The deadline came, and another contender was ahead.
-    Busy,
-    /// The one ahead is the calling thread's own.
-    Deadlock,
-}
-
-/// One seat's queueing on one connection.
-struct Queue<'a> {
-    session: &'a Arc<Session>,
-    seat: &'a Arc<Seat>,
-    connection: &'a Arc<Connection>,
-    until: &'a Until,
-}
+struct Queue<'a>(&'a Attempt<'a>);
 
 impl Queue<'_> {
-    /// Queues if nobody is ahead. False if somebody is.
-    fn attempt(&self) -> Result<bool, Failure> {
+    fn attempt(&self) -> Result<Outcome, Failure> {
         loop {
-            let (job, on) = (self.job(), Arc::clone(self.connection));
-            let step =
-                self.connection
-                    .call(self.until, move |wire| match job.is_vacant(wire)? {
-                        true => job.enter(wire, &on, false),
-                        false => Ok(Step::Behind(None)),
-                    })?;
+            let step = self.call(|job, wire, on| match job.is_vacant(wire)? {
+                true => job.enter(wire, on, false),
+                false => Ok(Step::Behind(None)),
+            })?;
             match step {
-                Step::Behind(_) => return Ok(false),
-                Step::Gone(name) => self.seat.strike(&name),
-                Step::Granted(name) => match self.grant(&name)? {
-                    Grant::Held => return Ok(true),
-                    Grant::NodeGone => self.seat.strike(&name),
+                Step::Behind(_) => return Ok(Outcome::Busy),
+                Step::Gone(name) => self.0.seat.strike(&name),
+                Step::Granted(name) => match self.0.grant(&name)? {
+                    Grant::Held => return Ok(Outcome::Held),
+                    Grant::NodeGone => self.0.seat.strike(&name),
                 },
             }
         }
     }
 
-    /// Queues and waits.
     fn wait(&self) -> Result<Outcome, Failure> {
+        let Attempt {
+            session,
+            seat,
+            connection,
+            until,
+        } = self.0;
         let mut seen_ahead = false;
         let mut step = self.enter()?;
         loop {
             let looked = match step {
-                Step::Granted(name) => match self.grant(&name)? {
+                Step::Granted(name) => match self.0.grant(&name)? {
                     Grant::Held => return Ok(Outcome::Held),
                     Grant::NodeGone => self.enter_again(&name),
                 },
                 Step::Gone(name) => self.enter_again(&name),
                 Step::Behind(listening) => {
                     seen_ahead = true;
-                    if self.session.holds_here(self.seat.claim()) {
-                        return Ok(Outcome::Deadlock);
+                    if session.holds_here(seat.claim()) {
+                        let path = seat.path().to_owned();
+                        return Ok(Outcome::Refused(Error::WouldDeadlock { path }));
                     }
-                    if !self.seat.await_change(self.connection, self.until)? {
+                    if !seat.await_change(connection, until)? {
                         return Ok(Outcome::Busy);
                     }
                     drop(listening);
@@ -163,7 +82,7 @@ impl Queue<'_> {
                 }
             };
             step = match looked {
-                Err(Failure::Deadline) if seen_ahead && !self.connection.is_dead() => {
+                Err(Failure::Deadline) if seen_ahead && !connection.is_dead() => {
                     return Ok(Outcome::Busy);
                 }
                 looked => looked?,
@@ -173,59 +92,57 @@ impl Queue<'_> {
 
     /// The node is gone: queue again with a new one.
     fn enter_again(&self, name: &str) -> Result<Step, Failure> {
-        let path = self.seat.path();
-        debug!(target: "zoolock::queue", "{path}: {name} was deleted, queueing again");
-        self.seat.strike(name);
+        let seat = self.0.seat;
+        debug!(target: "zoolock::queue", "{}: {name} was deleted, queueing again", seat.path());
+        seat.strike(name);
         self.enter_last()
     }
 
     /// Gets a place: the one on an earlier connection if there is one and it can be moved here,
     /// else a new one at the end.
     fn enter(&self) -> Result<Step, Failure> {
-        if !self.seat.has_place() {
+        if !self.0.seat.has_place() {
             return self.enter_last();
         }
-        let (job, on) = (self.job(), Arc::clone(self.connection));
-        let settled = self.connection.call(self.until, move |wire| {
-            job.session.settle(&job.seat, wire, &on)
-        })?;
-        match settled {
+        match self.call(|job, wire, on| job.session.settle(&job.seat, wire, on))? {
             true => self.look(),
             false => self.enter_last(),
         }
     }
 
     fn enter_last(&self) -> Result<Step, Failure> {
-        let (job, on) = (self.job(), Arc::clone(self.connection));
-        let left_behind = self.seat.start_over(self.session.garbage());
-        self.seat.forget_signals();
-        self.connection.call(self.until, move |wire| {
+        let left_behind = self.0.seat.start_over(self.0.session.garbage());
+        self.0.seat.forget_signals();
+        self.call(move |job, wire, on| {
             // What is left on an earlier connection would stand before the new node.
             for id in left_behind {
                 if let Err(Failure::Dead) = job.session.garbage().delete(wire, &id) {
                     return Err(Failure::Dead);
                 }
             }
-            job.enter(wire, &on, true)
+            job.enter(wire, on, true)
         })
     }
 
     fn look(&self) -> Result<Step, Failure> {
-        self.seat.forget_signals();
-        let job = self.job();
-        self.connection
-            .call(self.until, move |wire| job.look(wire, true))
+        self.0.seat.forget_signals();
+        self.call(|job, wire, _| job.look(wire, true))
     }
 
-    fn grant(&self, name: &str) -> Result<Grant, Failure> {
-        let (seat, connection) = (self.seat, self.connection);
-        self.session.grant(seat, connection, name, self.until)
+    /// Has a worker do what takes several requests.
+    fn call<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Job, &Wire<'_>, &Arc<Connection>) -> Result<R, Failure> + Send + 'static,
+    ) -> Result<R, Failure> {
+        let (job, on) = (self.job(), Arc::clone(self.0.connection));
+        let connection = self.0.connection;
+        connection.call(self.0.until, move |wire| work(&job, wire, &on))
     }
 
     fn job(&self) -> Job {
         Job {
-            session: Arc::clone(self.session),
-            seat: Arc::clone(self.seat),
+            session: Arc::clone(self.0.session),
+            seat: Arc::clone(self.0.seat),
         }
     }
 }
@@ -275,14 +192,8 @@ impl Job {
     /// `NeedsCzxid` if a node vanished while its czxid was wanted.
     fn standing(&self, wire: &Wire<'_>, own: &str) -> Result<Standing, Failure> {
         let mut children = self.children(wire)?;
-        let (kind, own) = (
-            self.seat.claim().kind,
-            Own {
-                current: own,
-                others: &[],
-            },
-        );
-        let standing = node::decide(kind, &children, &own);
+        let kind = self.seat.claim().kind;
+        let standing = node::decide(kind, &children, own);
         let Standing::NeedsCzxid(names) = &standing else {
             return Ok(standing);
         };
@@ -294,7 +205,7 @@ impl Job {
                 Err(failure) => return Err(failure),
             };
         }
-        Ok(node::decide(kind, &children, &own))
+        Ok(node::decide(kind, &children, own))
     }
 
     fn children(&self, wire: &Wire<'_>) -> Result<Vec<Child>, Failure> {

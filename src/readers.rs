@@ -8,6 +8,7 @@ use std::thread::{self, ThreadId};
 use log::warn;
 use parking_lot::Mutex;
 
+use crate::attempt;
 use crate::downgrade::downgrade;
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Releases};
@@ -72,13 +73,13 @@ impl Readers {
 
     fn queue(&self, patience: Patience) -> Result<Option<Arc<Seat>>> {
         match patience.now() {
-            Patience::Try => queue::try_acquire(self.site().session(), self.claim()),
+            Patience::Try => attempt::attempt(self.site().session(), self.claim(), queue::attempt),
             Patience::Until(deadline) => {
                 let until = Until {
                     deadline,
                     cancelled: self.cancel.listen(),
                 };
-                queue::acquire(self.site().session(), self.claim(), &until)
+                attempt::wait(self.site().session(), self.claim(), &until, queue::wait)
             }
         }
     }

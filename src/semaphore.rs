@@ -261,20 +261,21 @@ impl Semaphore {
             cancelled: self.turn.cancelled(),
         };
         loop {
-            let Some(turn) = self.turn.acquire(Patience::Until(deadline))? else {
+            let Some(turn) = self.turn.wait(&until)? else {
                 return Ok(None);
             };
             let mut turn = Turn {
                 lock: &self.turn,
                 seat: turn,
-                used: false,
+                hurried: true,
             };
             match self
                 .wanted(count, Some(&turn.seat))?
                 .wait(&turn.seat, &until)?
             {
                 Outcome::Granted(seats) => {
-                    turn.used = true;
+                    let patience = self.site.session().timeout() / 3;
+                    turn.hurried = deadline.is_some_and(|end| end < Instant::now() + patience);
                     return Ok(Some(seats));
                 }
                 Outcome::Busy => return Ok(None),
@@ -309,13 +310,13 @@ impl Semaphore {
 struct Turn<'a> {
     lock: &'a TwoLevel,
     seat: Arc<Seat>,
-    used: bool,
+    /// Whoever is at the end of its patience must not wait for one more answer.
+    hurried: bool,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if !self.used {
-            // At the end of a caller's patience, who must not wait for one more answer.
+        if self.hurried {
             self.lock.site().session().give_up(&self.seat);
         }
         let _ = self.lock.release(Some(&self.seat));

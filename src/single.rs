@@ -7,11 +7,9 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::queue::Waiter;
-use crate::session::{
-    Claim, Connection, Failure, Grant, Seat, Session, Until, Wire, create_single,
-};
+use crate::attempt::{Attempt, Outcome};
+use crate::error::Error;
+use crate::session::{Connection, Failure, Grant, Seat, Session, Wire, create_single};
 use crate::watch::Listening;
 
 /// What was found in the lock's place.
@@ -24,126 +22,66 @@ enum Step {
     Persistent,
 }
 
-/// Waits until the node could be made. None if the deadline came while there was another one.
-pub(crate) fn acquire(
-    session: &Arc<Session>,
-    claim: Claim,
-    until: &Until,
-) -> Result<Option<Arc<Seat>>> {
-    let waiter = Waiter::new(session, claim)?;
-    let path = waiter.seat().path().to_owned();
+/// Makes the node if there is none.
+pub(crate) fn attempt(at: &Attempt<'_>) -> Result<Outcome, Failure> {
     loop {
-        let place = Place {
-            session,
-            seat: waiter.seat(),
-            connection: &session.await_live(&path, until)?,
-            until,
-        };
-        match place.wait() {
-            Ok(Outcome::Held) => return Ok(Some(waiter.granted())),
-            Ok(Outcome::Busy) => return Ok(None),
-            Ok(Outcome::Persistent) => return Err(persistent(path)),
-            Err(Failure::Dead) => {}
-            Err(failure) => return Err(session.error(&path, failure)),
+        match step(at, false)? {
+            Step::Made if is_granted(at)? => return Ok(Outcome::Held),
+            Step::Made => {}
+            Step::Taken(_) => return Ok(Outcome::Busy),
+            Step::Persistent => return Ok(persistent(at)),
         }
     }
 }
 
-/// Makes the node if there is none. Waits for answers only, for a third of the session timeout.
-pub(crate) fn try_acquire(session: &Arc<Session>, claim: Claim) -> Result<Option<Arc<Seat>>> {
-    let path = claim.lock.as_str().to_owned();
-    let connection = session.require_live(&path)?;
-    let until = Until::within(connection.timeout() / 3);
-    let waiter = Waiter::new(session, claim)?;
-    let place = Place {
-        session,
-        seat: waiter.seat(),
-        connection: &connection,
-        until: &until,
-    };
-    match place.attempt() {
-        Ok(Outcome::Held) => Ok(Some(waiter.granted())),
-        Ok(Outcome::Busy) => Ok(None),
-        Ok(Outcome::Persistent) => Err(persistent(path)),
-        Err(failure) => Err(session.error(&path, failure)),
-    }
-}
-
-fn persistent(path: String) -> Error {
-    let reason = "there is a persistent node, which nobody will release".to_owned();
-    Error::InvalidPath { path, reason }
-}
-
-enum Outcome {
-    Held,
-    Busy,
-    Persistent,
-}
-
-/// One seat's attempts on one connection.
-struct Place<'a> {
-    session: &'a Arc<Session>,
-    seat: &'a Arc<Seat>,
-    connection: &'a Arc<Connection>,
-    until: &'a Until,
-}
-
-impl Place<'_> {
-    fn attempt(&self) -> std::result::Result<Outcome, Failure> {
-        loop {
-            match self.step(false)? {
-                Step::Made if self.is_granted()? => return Ok(Outcome::Held),
-                Step::Made => {}
-                Step::Taken(_) => return Ok(Outcome::Busy),
-                Step::Persistent => return Ok(Outcome::Persistent),
+/// Waits until the node could be made.
+pub(crate) fn wait(at: &Attempt<'_>) -> Result<Outcome, Failure> {
+    let mut seen = false;
+    loop {
+        let step = match step(at, true) {
+            Err(Failure::Deadline) if seen && !at.connection.is_dead() => {
+                return Ok(Outcome::Busy);
             }
-        }
-    }
-
-    fn wait(&self) -> std::result::Result<Outcome, Failure> {
-        let mut seen = false;
-        loop {
-            let step = match self.step(true) {
-                Err(Failure::Deadline) if seen && !self.connection.is_dead() => {
+            step => step?,
+        };
+        match step {
+            Step::Made if is_granted(at)? => return Ok(Outcome::Held),
+            Step::Made => {}
+            Step::Persistent => return Ok(persistent(at)),
+            Step::Taken(listening) => {
+                seen = true;
+                if !at.seat.await_change(at.connection, at.until)? {
                     return Ok(Outcome::Busy);
                 }
-                step => step?,
-            };
-            match step {
-                Step::Made if self.is_granted()? => return Ok(Outcome::Held),
-                Step::Made => {}
-                Step::Persistent => return Ok(Outcome::Persistent),
-                Step::Taken(listening) => {
-                    seen = true;
-                    if !self.seat.await_change(self.connection, self.until)? {
-                        return Ok(Outcome::Busy);
-                    }
-                    drop(listening);
-                }
+                drop(listening);
             }
         }
     }
+}
 
-    fn step(&self, watch: bool) -> std::result::Result<Step, Failure> {
-        // What an earlier connection may have made goes with its session.
-        self.seat.start_over(self.session.garbage());
-        self.seat.forget_signals();
-        let job = Job {
-            session: Arc::clone(self.session),
-            seat: Arc::clone(self.seat),
-            on: Arc::clone(self.connection),
-        };
-        self.connection
-            .call(self.until, move |wire| job.run(wire, watch))
-    }
+fn persistent(at: &Attempt<'_>) -> Outcome {
+    Outcome::Refused(Error::InvalidPath {
+        path: at.seat.path().to_owned(),
+        reason: "there is a persistent node, which nobody will release".to_owned(),
+    })
+}
 
-    fn is_granted(&self) -> std::result::Result<bool, Failure> {
-        let (_, name) = self.seat.claim().lock.split();
-        let granted = self
-            .session
-            .grant(self.seat, self.connection, name, self.until)?;
-        Ok(granted == Grant::Held)
-    }
+fn step(at: &Attempt<'_>, watch: bool) -> Result<Step, Failure> {
+    // What an earlier connection may have made goes with its session.
+    at.seat.start_over(at.session.garbage());
+    at.seat.forget_signals();
+    let job = Job {
+        session: Arc::clone(at.session),
+        seat: Arc::clone(at.seat),
+        on: Arc::clone(at.connection),
+    };
+    at.connection
+        .call(at.until, move |wire| job.run(wire, watch))
+}
+
+fn is_granted(at: &Attempt<'_>) -> Result<bool, Failure> {
+    let (_, name) = at.seat.claim().lock.split();
+    Ok(at.grant(name)? == Grant::Held)
 }
 
 /// The part that runs on a worker thread.
@@ -154,7 +92,7 @@ struct Job {
 }
 
 impl Job {
-    fn run(&self, wire: &Wire<'_>, watch: bool) -> std::result::Result<Step, Failure> {
+    fn run(&self, wire: &Wire<'_>, watch: bool) -> Result<Step, Failure> {
         let claim = self.seat.claim();
         loop {
             match create_single(&self.seat, wire, &self.on) {

@@ -16,7 +16,7 @@ use crate::path::LockPath;
 use crate::session::{Claim, Seat, Session, Standing, Until};
 use crate::signal::Ended;
 use crate::site::Site;
-use crate::{queue, single};
+use crate::{attempt, queue, single};
 
 /// How long a call may wait.
 #[derive(Debug, Clone, Copy)]
@@ -82,39 +82,49 @@ impl TwoLevel {
     /// Takes both levels. None if somebody else holds the lock.
     pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Seat>>> {
         match patience.now() {
-            Patience::Try => match self.local.try_enter() {
-                Some(entry) => self.second_level(entry, |claim| match self.kind {
-                    Kind::Single => single::try_acquire(self.session(), claim),
-                    _ => queue::try_acquire(self.session(), claim),
-                }),
-                None => self.busy(),
-            },
-            Patience::Until(deadline) => {
-                let until = Until {
-                    deadline,
-                    cancelled: self.local.cancelled(),
+            Patience::Try => self.attempt(),
+            Patience::Until(deadline) => self.wait(&Until {
+                deadline,
+                cancelled: self.cancelled(),
+            }),
+        }
+    }
+
+    fn attempt(&self) -> Result<Option<Arc<Seat>>> {
+        match self.local.try_enter() {
+            Some(entry) => self.second_level(entry, |claim| {
+                let way = match self.kind {
+                    Kind::Single => single::attempt,
+                    _ => queue::attempt,
                 };
-                let entry = match self.local.try_enter() {
-                    Some(entry) => Ok(entry),
-                    // Whoever is ahead waits for this thread, or will.
-                    None if self.session().holds_here(&self.claim()) => {
-                        let path = self.path().to_owned();
-                        return Err(Error::WouldDeadlock { path });
-                    }
-                    None => self.local.enter(&until, self.session().closed()),
-                };
-                match entry {
-                    Ok(entry) => self.second_level(entry, |claim| match self.kind {
-                        Kind::Single => single::acquire(self.session(), claim, &until),
-                        _ => queue::acquire(self.session(), claim, &until),
-                    }),
-                    Err(Stopped::Deadline) => self.busy(),
-                    Err(Stopped::Cancelled) => Err(Error::Cancelled {
-                        path: self.path().to_owned(),
-                    }),
-                    Err(Stopped::Closed) => Err(Error::Closed),
-                }
+                attempt::attempt(self.session(), claim, way)
+            }),
+            None => self.busy(),
+        }
+    }
+
+    /// [`acquire`](Self::acquire), cancelled as `until` says.
+    pub(crate) fn wait(&self, until: &Until) -> Result<Option<Arc<Seat>>> {
+        let path = || self.path().to_owned();
+        let entry = match self.local.try_enter() {
+            Some(entry) => Ok(entry),
+            // Whoever is ahead waits for this thread, or will.
+            None if self.session().holds_here(&self.claim()) => {
+                return Err(Error::WouldDeadlock { path: path() });
             }
+            None => self.local.enter(until, self.session().closed()),
+        };
+        match entry {
+            Ok(entry) => self.second_level(entry, |claim| {
+                let way = match self.kind {
+                    Kind::Single => single::wait,
+                    _ => queue::wait,
+                };
+                attempt::wait(self.session(), claim, until, way)
+            }),
+            Err(Stopped::Deadline) => self.busy(),
+            Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
+            Err(Stopped::Closed) => Err(Error::Closed),
         }
     }
 
@@ -132,7 +142,7 @@ impl TwoLevel {
     fn second_level(
         &self,
         entry: Entry<'_, Arc<Seat>>,
-        queue: impl FnOnce(Claim) -> Result<Option<Arc<Seat>>>,
+        way: impl FnOnce(Claim) -> Result<Option<Arc<Seat>>>,
     ) -> Result<Option<Arc<Seat>>> {
         match entry {
             Entry::Again(seat) => {
@@ -142,7 +152,7 @@ impl TwoLevel {
             }
             // A failure drops the turn, which gives the first level back.
             Entry::First(turn) => {
-                let seat = queue(self.claim())?;
+                let seat = way(self.claim())?;
                 if let Some(seat) = &seat {
                     turn.keep(Arc::clone(seat));
                 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::node::{Child, Own, Standing, decide};
+use crate::node::{Child, Standing, decide};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
@@ -180,13 +180,9 @@ fn holds_is_what_the_queue_decides() {
             .collect();
         let seen = queue(&path(), given);
         for contender in &seen {
-            let own = Own {
-                current: &contender.node,
-                others: &[],
-            };
             let kind = node::kind_of(&contender.node);
-            let granted =
-                kind.is_some_and(|kind| decide(kind, &children, &own) == Standing::Granted);
+            let granted = kind
+                .is_some_and(|kind| decide(kind, &children, &contender.node) == Standing::Granted);
             assert_eq!(
                 contender.holds,
                 granted,

@@ -25,13 +25,6 @@ fn with_czxids(nodes: &[(&str, Option<i64>)]) -> Vec<Child> {
         .collect()
 }
 
-fn own(current: &str) -> Own<'_> {
-    Own {
-        current,
-        others: &[],
-    }
-}
-
 fn behind(name: &str) -> Standing {
     Standing::Behind(name.into())
 }
@@ -173,13 +166,13 @@ fn an_exclusive_seat_waits_for_the_nearest_lower_one() {
         ("hello", Standing::Gone),
     ] {
         assert_eq!(
-            decide(Kind::Exclusive, &children(&names), &own(seat)),
+            decide(Kind::Exclusive, &children(&names), seat),
             expected,
             "{seat}"
         );
     }
     assert_eq!(
-        decide(Kind::Exclusive, &[], &own("lock-0000000001")),
+        decide(Kind::Exclusive, &[], "lock-0000000001"),
         Standing::Gone
     );
 }
@@ -200,7 +193,7 @@ fn order_is_by_sequence_never_by_whole_name() {
         (3, behind(&names[1])),
     ] {
         assert_eq!(
-            decide(Kind::Exclusive, &nodes, &own(&names[seat])),
+            decide(Kind::Exclusive, &nodes, &names[seat]),
             expected,
             "{}",
             names[seat]
@@ -235,7 +228,7 @@ fn readers_wait_for_the_nearest_lower_write_and_writers_for_all() {
         ("__WRIT__0000000011", behind("__READ__0000000010")),
     ] {
         let kind = kind_of(seat).unwrap();
-        assert_eq!(decide(kind, &nodes, &own(seat)), expected, "{seat}");
+        assert_eq!(decide(kind, &nodes, seat), expected, "{seat}");
     }
 }
 
@@ -249,42 +242,9 @@ fn readers_ignore_readers_and_higher_writers() {
     ]);
     for seat in ["__READ__0000000001", "__READ__0000000003"] {
         assert_eq!(
-            decide(Kind::Read, &nodes, &own(seat)),
+            decide(Kind::Read, &nodes, seat),
             Standing::Granted,
             "{seat}"
-        );
-    }
-}
-
-#[test]
-fn own_other_nodes_are_no_rivals_but_those_of_others_are() {
-    let old = ["lock-0000000003".to_owned(), "lock-0000000005".to_owned()];
-    let nodes = children(&[
-        "lock-0000000003",
-        "lock-0000000004",
-        "lock-0000000005",
-        "x-lock-0000000005",
-    ]);
-    for (others, expected) in [
-        (&old[..], behind("lock-0000000004")),
-        (&old[..1], behind("lock-0000000004")),
-        (
-            &["lock-0000000004".to_owned()][..],
-            behind("lock-0000000003"),
-        ),
-        (
-            &["lock-0000000003".to_owned(), "lock-0000000004".to_owned()][..],
-            Standing::Granted,
-        ),
-    ] {
-        let seat = Own {
-            current: "x-lock-0000000005",
-            others,
-        };
-        assert_eq!(
-            decide(Kind::Exclusive, &nodes, &seat),
-            expected,
-            "{others:?}"
         );
     }
 }
@@ -304,18 +264,18 @@ fn equal_sequences_do_not_block_each_other_and_are_watched_in_a_fixed_order() {
         let nodes = children(&names);
         for seat in ["a-lock-0000000005", "b-lock-0000000005"] {
             assert_eq!(
-                decide(Kind::Exclusive, &nodes, &own(seat)),
+                decide(Kind::Exclusive, &nodes, seat),
                 Standing::Granted,
                 "{seat}"
             );
         }
         assert_eq!(
-            decide(Kind::Exclusive, &nodes, &own("lock-0000000006")),
+            decide(Kind::Exclusive, &nodes, "lock-0000000006"),
             behind("__READ__0000000005"),
             "{names:?}"
         );
         assert_eq!(
-            decide(Kind::Read, &nodes, &own("__READ__0000000005")),
+            decide(Kind::Read, &nodes, "__READ__0000000005"),
             Standing::Granted,
             "{names:?}"
         );
@@ -337,23 +297,11 @@ fn abnormal_sequences_come_last_and_in_the_order_of_their_czxids() {
         (stuck, behind(other)),
         (wrapped, behind(stuck)),
     ] {
-        assert_eq!(
-            decide(Kind::Exclusive, &nodes, &own(seat)),
-            expected,
-            "{seat}"
-        );
+        assert_eq!(decide(Kind::Exclusive, &nodes, seat), expected, "{seat}");
     }
     assert_eq!(
-        decide(Kind::Exclusive, &nodes[..3], &own(other)),
+        decide(Kind::Exclusive, &nodes[..3], other),
         Standing::Granted
-    );
-    let mine = Own {
-        current: stuck,
-        others: &[other.to_owned()],
-    };
-    assert_eq!(
-        decide(Kind::Exclusive, &nodes, &mine),
-        behind("lock-2147483646")
     );
 }
 
@@ -369,11 +317,7 @@ fn negative_sequences_are_not_ordered_by_number() {
         ("lock--000000001", behind("lock--2147483648")),
         ("lock--000000002", behind("lock--000000001")),
     ] {
-        assert_eq!(
-            decide(Kind::Exclusive, &nodes, &own(seat)),
-            expected,
-            "{seat}"
-        );
+        assert_eq!(decide(Kind::Exclusive, &nodes, seat), expected, "{seat}");
     }
 }
 
@@ -422,7 +366,7 @@ fn asks_for_exactly_the_czxids_that_the_order_hangs_on() {
         (Kind::Exclusive, &[(b, None)], a, Standing::Gone),
     ] {
         assert_eq!(
-            decide(kind, &with_czxids(nodes), &own(seat)),
+            decide(kind, &with_czxids(nodes), seat),
             expected,
             "{kind:?} {seat} in {nodes:?}"
         );
@@ -462,11 +406,11 @@ fn ten_thousand_children_take_one_pass() {
         .collect();
     let nodes = children(&names.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(
-        decide(Kind::Exclusive, &nodes, &own(&names[0])),
+        decide(Kind::Exclusive, &nodes, &names[0]),
         behind(&names[1])
     );
     assert_eq!(
-        decide(Kind::Exclusive, &nodes, &own(&names[9_999])),
+        decide(Kind::Exclusive, &nodes, &names[9_999]),
         Standing::Granted
     );
 }
@@ -519,7 +463,7 @@ fn reaches_a_granted_one(nodes: &[Child], start: &str) -> bool {
     let mut at = start.to_owned();
     for _ in 0..nodes.len() {
         let kind = kind_of(&at).unwrap();
-        match decide(kind, nodes, &own(&at)) {
+        match decide(kind, nodes, &at) {
             Standing::Granted => return true,
             Standing::Behind(next) => at = next,
             other => panic!("{at} is {other:?} in {nodes:?}"),
@@ -563,7 +507,7 @@ fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
         let holders: Vec<&str> = names
             .iter()
             .copied()
-            .filter(|name| decide(kind_of(name).unwrap(), &nodes, &own(name)) == Standing::Granted)
+            .filter(|name| decide(kind_of(name).unwrap(), &nodes, name) == Standing::Granted)
             .collect();
         let readers = holders
             .iter()
@@ -674,7 +618,7 @@ fn a_read_under_a_write_is_granted_beside_it_and_keeps_its_place_after_it() {
     );
     let at = |nodes: &[&str], seat: &str| {
         let nodes = children(nodes);
-        decide(kind_of(seat).unwrap(), &nodes, &own(seat))
+        decide(kind_of(seat).unwrap(), &nodes, seat)
     };
     let both = [reader, writer, &read, &write];
     assert_eq!(at(&both, &write), Standing::Granted);

@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::local::Ownership;
 use crate::node::Kind;
 use crate::options::LockOptions;
+use crate::session::Until;
 use crate::site::Site;
 
 fn seat(client: &Client) -> Arc<Seat> {
@@ -36,12 +37,13 @@ fn it_enters_no_node_on_a_dead_connection() {
     let session = client.session();
     let seat = seat(&client);
     let live = session.await_live(seat.path(), &soon());
-    let queue = Queue {
+    let attempt = Attempt {
         session,
         seat: &seat,
         connection: &live.expect("the next connection"),
         until: &soon(),
     };
+    let queue = Queue(&attempt);
     let Ok(Step::Granted(name)) = queue.enter() else {
         panic!("the only contender was not granted");
     };
@@ -59,12 +61,13 @@ fn it_takes_no_signal() {
     let (client, connection) = client();
     let session = client.session();
     let seat = seat(&client);
-    let queue = Queue {
+    let attempt = Attempt {
         session,
         seat: &seat,
         connection: &connection,
         until: &soon(),
     };
+    let queue = Queue(&attempt);
     assert!(matches!(queue.enter(), Ok(Step::Granted(_))), "granted");
     seat.wake().0.try_send(0).expect("room for a signal");
     let late = queue.job();
