@@ -95,7 +95,7 @@ impl Summary {
             seed: end.seed,
             ensemble: end.ensemble,
             seconds: end.took.as_secs(),
-            phases: rows.len(),
+            phases: rows.iter().map(|row| row.times).sum(),
             acquisitions: sum(|found| found.acquisitions),
             overlaps: sum(|found| found.overlaps),
             overlaps_expected: sum(|found| found.overlaps_expected),

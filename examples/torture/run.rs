@@ -29,6 +29,8 @@ use crate::witness::Witness;
 /// The nemesis among those who make choices; the others are numbered from 0.
 const NEMESIS: u64 = u64::MAX;
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
+/// After so many acquisitions the faults begin again.
+const ROUND: u64 = 40_000;
 /// When all faults are over, somebody gets a lock in this time.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(20);
 /// And in this time every call has returned: sessions of the dead have ended, clients are back, and
@@ -58,12 +60,11 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
     };
     println!("{HEADING}");
     let usher = usher::start(&run.field);
-    let share = plan.acquisitions.div_ceil(phases.len() as u64) as usize;
     for round in 0.. {
-        // The first round makes all the acquisitions that are asked for.
-        let share = if round == 0 { share } else { 0 };
-        run.round(&phases, share, seed, round);
-        if begun.elapsed() >= plan.duration() || run.hung > 0 {
+        let missing = plan.acquisitions.saturating_sub(run.acquisitions());
+        run.round(&phases, missing.min(ROUND), seed, round);
+        let done = run.acquisitions() >= plan.acquisitions && begun.elapsed() >= plan.duration();
+        if done || run.hung > 0 {
             break;
         }
     }
@@ -114,6 +115,7 @@ fn open(plan: &Plan, seed: u64, folder: &Path) -> Outcome<(Field, Receiver<()>)>
 struct Run {
     field: Field,
     judge: Judge,
+    /// One for each phase, over all rounds.
     rows: Vec<Row>,
     violations: Vec<String>,
     /// Calls that did not come back after a phase.
@@ -121,7 +123,14 @@ struct Run {
 }
 
 impl Run {
-    fn round(&mut self, phases: &[&'static Phase], share: usize, seed: u64, round: u64) {
+    fn acquisitions(&self) -> u64 {
+        let acquired = |row: &Row| row.found.acquisitions as u64;
+        self.rows.iter().map(acquired).sum()
+    }
+
+    /// All phases once, with so many acquisitions at least.
+    fn round(&mut self, phases: &[&'static Phase], acquisitions: u64, seed: u64, round: u64) {
+        let share = acquisitions.div_ceil(phases.len() as u64) as usize;
         for (number, phase) in (round * phases.len() as u64 + 1..).zip(phases) {
             self.field.rng = seed::rng(seed, &[NEMESIS, number]);
             self.phase(phase, number as u32, share);
@@ -155,9 +164,16 @@ impl Run {
         let found = self.judge.judge(phase, &evidence);
         let took = begun.elapsed();
         self.violations.extend(found.violations.iter().cloned());
-        let row = Row { phase, took, found };
+        let row = Row::new(phase, took, found);
         println!("{}", row.line());
-        self.rows.push(row);
+        match self
+            .rows
+            .iter_mut()
+            .find(|row| row.phase.name == phase.name)
+        {
+            Some(sum) => sum.add(row),
+            None => self.rows.push(row),
+        }
     }
 
     /// What is wrong if the acquisitions do not come.

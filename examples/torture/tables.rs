@@ -8,9 +8,10 @@ use crate::kinds::Kind;
 use crate::phases::Phase;
 use crate::verdict::{Findings, Tally};
 
-/// The findings of one phase.
+/// The findings of one phase, once or in several rounds.
 pub(crate) struct Row {
     pub(crate) phase: &'static Phase,
+    pub(crate) times: usize,
     pub(crate) took: Duration,
     pub(crate) found: Findings,
 }
@@ -19,6 +20,22 @@ pub(crate) const HEADING: &str = "phase              seconds  acquired  overlaps
                                   margin ms  refused  late  killed  overshoot ms  wrong";
 
 impl Row {
+    pub(crate) fn new(phase: &'static Phase, took: Duration, found: Findings) -> Row {
+        Row {
+            phase,
+            times: 1,
+            took,
+            found,
+        }
+    }
+
+    /// The same phase again.
+    pub(crate) fn add(&mut self, again: Row) {
+        self.times += again.times;
+        self.took += again.took;
+        self.found.add(again.found);
+    }
+
     /// A line of the table.
     pub(crate) fn line(&self) -> String {
         let found = &self.found;

@@ -43,7 +43,8 @@ pub(crate) struct Connection {
     begun: Moment,
     death: Arc<Death>,
     handle: Mutex<Option<Arc<ZooKeeper>>>,
-    /// Ready when the crate's I/O thread is gone, or just going: its event thread follows it.
+    /// Ready when the crate's event thread is gone: it follows the I/O thread, or has come across an
+    /// event that it could not read.
     crate_ended: Ended,
     vitals: Mutex<Vitals>,
     tenancy: Tenancy,
@@ -252,7 +253,7 @@ impl Connection {
         self.death.let_go();
     }
 
-    /// Ready when the crate's I/O thread has ended.
+    /// Ready when the crate's threads have ended, or the one that hands out events.
     pub(super) fn crate_ended(&self) -> &Ended {
         &self.crate_ended
     }

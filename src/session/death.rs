@@ -28,7 +28,7 @@ pub(crate) enum Cause {
     Failed(ZkError),
     /// A request was without an answer for too long.
     Silent(Duration),
-    /// A malformed answer made the crate panic.
+    /// A malformed answer or event made the crate panic.
     Malformed,
     /// No thread could be started.
     NoThread,

@@ -54,6 +54,11 @@ fn serve(session: &Arc<Session>, connection: &Arc<Connection>) {
                 return;
             }
             recv(connection.died()) -> _ => return,
+            // An event that it could not read: whoever waits for the next one would wait in vain.
+            recv(connection.crate_ended()) -> _ => {
+                connection.kill(Cause::Malformed);
+                return;
+            }
             recv(session.seat_events()) -> seat => {
                 if let Ok(seat) = seat {
                     session.review(seat, connection);

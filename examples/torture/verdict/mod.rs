@@ -111,6 +111,29 @@ impl Findings {
         self.kinds.entry(kind).or_default()
     }
 
+    /// Of the same phase in another round.
+    pub(crate) fn add(&mut self, other: Findings) {
+        self.acquisitions += other.acquisitions;
+        self.overlaps += other.overlaps;
+        self.overlaps_expected += other.overlaps_expected;
+        self.stale_accepted += other.stale_accepted;
+        self.stale_refused += other.stale_refused;
+        self.inversions += other.inversions;
+        self.hung += other.hung;
+        self.deaths += other.deaths;
+        self.late_writes += other.late_writes;
+        self.losses += other.losses;
+        self.margins.extend(other.margins);
+        self.witness_lags.extend(other.witness_lags);
+        self.overshoots.extend(other.overshoots);
+        self.latest = self.latest.take().max(other.latest);
+        self.slept.extend(other.slept);
+        for (kind, tally) in &other.kinds {
+            self.of(*kind).add(tally);
+        }
+        self.violations.extend(other.violations);
+    }
+
     fn count(&mut self, crowd: &Crowd<'_>) {
         for member in &crowd.members {
             let grant = &member.record.grant;
