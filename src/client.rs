@@ -9,12 +9,14 @@ use crossbeam_channel::Receiver;
 
 use crate::acl::{Acl, Permissions};
 use crate::contenders::{Contender, Kind, contenders};
+use crate::data::REVOKE;
 use crate::error::{Error, Result};
 use crate::hosts::HostList;
 use crate::options::check_identity;
 use crate::path::LockPath;
 use crate::session::{
     ClientState, Config, ConnectionEvent, MOST_REQUESTS, Secret, Session, Stats, Until,
+    revoke_single,
 };
 
 /// What a client asks for unless told otherwise.
@@ -167,8 +169,11 @@ impl Client {
         let (session, path) = (self.session(), contender.path.as_str());
         let connection = session.require_live(path)?;
         let until = Until::within(connection.timeout() / 3);
-        let node = contender.znode();
-        let asked = connection.call(&until, move |wire| wire.revoke(&node));
+        let (node, single) = (contender.znode(), contender.node.is_empty());
+        let asked = connection.call(&until, move |wire| match single {
+            true => revoke_single(wire, &node),
+            false => wire.set(&node, REVOKE, None),
+        });
         asked.map_err(|failure| match failure.is_no_node() {
             true => Error::NotHeld {
                 path: path.to_owned(),

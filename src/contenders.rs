@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use uuid::Uuid;
-
 use crate::data::{self, Origin};
 use crate::error::Result;
 use crate::node;
@@ -98,7 +96,13 @@ fn read(
 
 /// Of a lock with a queue.
 fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
-    let mut nodes: Vec<_> = nodes.into_iter().map(|node| (order(&node), node)).collect();
+    let low = nodes
+        .iter()
+        .any(|node| node::sequence(&node.name).is_some_and(node::is_low));
+    let mut nodes: Vec<_> = nodes
+        .into_iter()
+        .map(|node| (order(&node, low), node))
+        .collect();
     nodes.sort_unstable_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
     // The kinds of all that are before the place, and of those in it.
     let (mut ahead, mut beside): (Vec<node::Kind>, Vec<node::Kind>) = Default::default();
@@ -118,12 +122,14 @@ fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
     contenders
 }
 
-/// Normal sequences first, by number, then the others as they were made, then what is foreign.
-fn order(node: &Znode) -> (u8, u64) {
+/// Normal sequences first, by number, then the others as they were made, then what is foreign. If
+/// there are low ones, those that an old server gives before them stand before them.
+fn order(node: &Znode, low: bool) -> (u8, u64) {
     match node::sequence(&node.name) {
-        Some(sequence) if node::is_normal(sequence) => (0, sequence.unsigned_abs().into()),
-        Some(_) => (1, node.origin.token),
-        None => (2, 0),
+        Some(sequence) if node::is_normal(sequence) => (1, sequence.unsigned_abs().into()),
+        Some(sequence) if low && node::is_late(sequence) => (0, node.origin.token),
+        Some(_) => (2, node.origin.token),
+        None => (3, 0),
     }
 }
 
@@ -132,10 +138,10 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     let turns = queue(&path.below(LOCKS), turns);
     // Whoever has the turn is not granted what it has made since, or would have given it back.
     let acquiring = turns.iter().find(|turn| turn.holds);
-    let waits = |lease: &Contender, made_in: Option<i32>| {
+    let waits = |lease: &Contender, made_in: Option<&str>| {
         acquiring.is_some_and(|turn| {
             let same = match made_in {
-                Some(made_in) => turn.sequence == Some(made_in.into()),
+                Some(made_in) => node::place_mark(&turn.node) == made_in,
                 // Of others it can only be guessed.
                 None => lease.token > turn.token,
             };
@@ -167,13 +173,13 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
 
 /// Of a lock that is a single node.
 fn single(path: &LockPath, node: Znode) -> Contender {
-    let mut own = contender(path, None, Kind::Exclusive, true, node);
     // Of ours an id stands before it.
-    own.identity = own.identity.map(|text| match text.split_once(' ') {
-        Some((id, identity)) if Uuid::try_parse(id).is_ok() => identity.to_owned(),
-        _ => text,
-    });
-    own
+    let identity = data::decode_single(&node.data).map(|(_, identity)| identity.to_owned());
+    let own = contender(path, None, Kind::Exclusive, true, node);
+    Contender {
+        identity: identity.or(own.identity),
+        ..own
+    }
 }
 
 fn public(kind: Option<node::Kind>) -> Kind {

@@ -2,8 +2,16 @@
 //! it began. For people, for other clients' questions, and as the letter box of a revocation; no
 //! lock depends on it.
 
+use uuid::Uuid;
+
+use crate::node::Kind;
+
 /// What to write to a node to ask its holder to let go. Curator's.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
+
+/// Stands before the data of a single node that was asked for. They stay readable: its name does not
+/// say whose it is.
+const REVOKED: &[u8] = b"__REVOKE__ ";
 
 /// Begins the line of a node that has moved.
 const ORIGIN: &str = "\n_zoolock ";
@@ -17,6 +25,32 @@ pub(crate) struct Origin {
     pub(crate) token: u64,
     /// When, in milliseconds of the server's clock since 1970.
     pub(crate) since: u64,
+}
+
+/// What the maker of a single node writes.
+pub(crate) fn encode_single(id: &str, identity: &str) -> Vec<u8> {
+    format!("{id} {identity}").into_bytes()
+}
+
+/// The id and the identity of a single node of ours, also of one that was asked for.
+pub(crate) fn decode_single(data: &[u8]) -> Option<(&str, &str)> {
+    let data = data.strip_prefix(REVOKED).unwrap_or(data);
+    let (id, identity) = str::from_utf8(data).ok()?.split_once(' ')?;
+    Uuid::try_parse(id).ok()?;
+    Some((id, identity))
+}
+
+/// What to write to a single node with these data to ask its holder to let go.
+pub(crate) fn revoke_single(data: &[u8]) -> Vec<u8> {
+    match decode_single(data) {
+        Some((id, identity)) => [REVOKED, &encode_single(id, identity)].concat(),
+        None => REVOKE.to_vec(),
+    }
+}
+
+/// Do the data of a holder's node ask it to let go?
+pub(crate) fn asks(kind: Kind, data: &[u8]) -> bool {
+    data == REVOKE || kind == Kind::Single && data.starts_with(REVOKED)
 }
 
 /// What a node's maker writes.
@@ -44,15 +78,14 @@ pub(crate) fn decode(data: &[u8]) -> (Option<String>, Option<Origin>) {
     }
 }
 
-/// The identity of a permit that was made in the turn with this sequence.
-pub(crate) fn with_turn(identity: &str, turn: i32) -> String {
+/// The identity of a permit that was made in the turn with this mark.
+pub(crate) fn with_turn(identity: &str, turn: &str) -> String {
     format!("{identity}{TURN}{turn}")
 }
 
 /// An identity without the turn, and the turn if there was one.
-pub(crate) fn split_turn(identity: &str) -> (&str, Option<i32>) {
-    let parts = identity.rsplit_once(TURN);
-    match parts.and_then(|(identity, turn)| Some((identity, turn.parse().ok()?))) {
+pub(crate) fn split_turn(identity: &str) -> (&str, Option<&str>) {
+    match identity.rsplit_once(TURN) {
         Some((identity, turn)) => (identity, Some(turn)),
         None => (identity, None),
     }

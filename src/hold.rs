@@ -122,15 +122,15 @@ impl Hold {
             let node = self.seat.claim().directory.child(&name);
             let until = Until::within(connection.timeout() / 3);
             match connection.call(&until, move |wire| wire.data(&node, false)) {
-                Ok((data, stat)) if !self.seat.is_own(&data, &stat) => {
-                    self.session.node_gone(&self.seat, &name);
-                }
-                Ok((_, stat)) => {
-                    return Ok(self.seat.learn_origin(&name, Origin::from(&stat)).token);
+                Ok((data, stat)) => {
+                    if self.session.is_own(&self.seat, &name, &data, &stat) {
+                        return Ok(self.seat.learn_origin(&name, Origin::from(&stat)).token);
+                    }
                 }
                 // Moved meanwhile, and knows it by now.
                 Err(failure) if failure.is_no_node() && self.seat.origin().is_some() => {}
                 Err(failure) if failure.is_no_node() => {
+                    self.session.node_gone(&self.seat, &name);
                     let (path, reason) = (self.path().to_owned(), LossReason::NodeDeleted);
                     return Err(Error::Lost { path, reason });
                 }

@@ -163,11 +163,14 @@ impl Attempt<'_> {
                 }
             })?;
             match step {
+                // Lowered meanwhile.
+                Step::Enough if (self.limit.get() as usize) < limit => {}
                 Step::Enough if self.grant()? => {
                     return Ok(Outcome::Granted(Arc::clone(self.seats)));
                 }
                 Step::Enough => {}
-                Step::TooMany(_) | Step::Over => return Ok(Outcome::Busy),
+                Step::TooMany(_) => return Ok(Outcome::Busy),
+                Step::Over => return Ok(Outcome::Again),
             }
         }
     }
@@ -192,6 +195,8 @@ impl Attempt<'_> {
                 step => step?,
             };
             let listening = match step {
+                // Lowered meanwhile.
+                Step::Enough if (self.limit.get() as usize) < limit => continue,
                 Step::Enough if self.grant()? => {
                     return Ok(Outcome::Granted(Arc::clone(self.seats)));
                 }
@@ -240,11 +245,13 @@ impl Attempt<'_> {
         }
     }
 
-    /// Makes all of them held. False if one was deleted by somebody.
+    /// Makes all of them held. False if one was deleted by somebody, or lost meanwhile.
     fn grant(&self) -> std::result::Result<bool, Failure> {
         for seat in self.seats.iter() {
-            if seat.standing(Moment::now()) != Standing::Waiting {
-                continue;
+            match seat.standing(Moment::now()) {
+                Standing::Waiting => {}
+                Standing::Held | Standing::Suspended => continue,
+                Standing::Lost(_) | Standing::Released => return Ok(false),
             }
             let Some((name, _)) = seat.own() else {
                 return Ok(false);

@@ -20,6 +20,9 @@ const MARKERS: [(&str, Kind); 5] = [
 const PREFIX: &str = "_c_";
 const ID_LEN: usize = 36;
 
+/// Half of the numbers on either side of zero: contenders that meet are nearer to each other.
+const HALF: i32 = 1 << 30;
+
 /// What a contender asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -79,9 +82,13 @@ pub(crate) enum Standing {
 /// one of the same client.
 ///
 /// Normal sequences come first, by number. A server from 3.6 on gives 2147483647 to all contenders
-/// once it has got there, older ones go on with negative numbers: these are ordered by czxid, which
-/// only contenders with such a sequence have to know. Whole names are never compared for order:
-/// uuids are random.
+/// once it has got there, but for negative numbers to those that come at the same time; older ones
+/// go on with negative numbers, and after -1 with 0. These are ordered by czxid, which only
+/// contenders with such a sequence have to know; and the numbers shortly before 0 come before those
+/// shortly behind it. Whole names are never compared for order: uuids are random.
+///
+/// Of any two who want to be alone one waits for the other, whatever there is beside them. So there
+/// are never two holders, even if numbers from all over the range should meet.
 pub(crate) fn decide(kind: Kind, children: &[Child], own: &str) -> Standing {
     let me = children.iter().find(|child| child.name == own);
     let (Some(me), Some(sequence)) = (me, sequence(own)) else {
@@ -91,10 +98,23 @@ pub(crate) fn decide(kind: Kind, children: &[Child], own: &str) -> Standing {
         let (rival, sequence) = contender(&child.name)?;
         (kind.waits_for(rival) && child.name != own).then_some((sequence, child))
     });
+    let before = |&(rival, _): &(i32, &Child)| is_before(rival, sequence);
     if is_normal(sequence) {
-        nearest(rivals.filter(|&(rival, _)| is_normal(rival) && rival < sequence))
+        nearest(rivals.filter(before))
     } else {
-        decide_by_czxid(me, rivals)
+        let (normal, abnormal) = rivals.partition(|&(rival, _)| is_normal(rival));
+        decide_by_czxid(me, abnormal, normal.into_iter().filter(before))
+    }
+}
+
+/// Does one with the number `rival` come before one with `own`, as far as the numbers tell, which
+/// they do not of two abnormal ones?
+fn is_before(rival: i32, own: i32) -> bool {
+    match (is_normal(rival), is_normal(own)) {
+        (true, true) => rival < own,
+        (true, false) => !(is_low(rival) && is_late(own)),
+        (false, true) => is_late(rival) && is_low(own),
+        (false, false) => false,
     }
 }
 
@@ -105,12 +125,15 @@ pub(crate) fn vacant(kind: Kind, children: &[Child]) -> bool {
     !children.iter().any(blocks)
 }
 
-/// For a seat with an abnormal sequence: behind all that are normal and the abnormal ones made
+/// For a seat with an abnormal sequence: behind those `normal` ones, and the `abnormal` ones made
 /// before it.
-fn decide_by_czxid<'a>(me: &Child, rivals: impl Iterator<Item = (i32, &'a Child)>) -> Standing {
-    let (normal, abnormal): (Vec<_>, Vec<_>) = rivals.partition(|&(rival, _)| is_normal(rival));
+fn decide_by_czxid<'a>(
+    me: &Child,
+    abnormal: Vec<(i32, &'a Child)>,
+    normal: impl Iterator<Item = (i32, &'a Child)>,
+) -> Standing {
     if abnormal.is_empty() {
-        return nearest(normal.into_iter());
+        return nearest(normal);
     }
     let asked = iter::once(me).chain(abnormal.iter().map(|&(_, child)| child));
     let unknown: Vec<String> = asked
@@ -125,7 +148,7 @@ fn decide_by_czxid<'a>(me: &Child, rivals: impl Iterator<Item = (i32, &'a Child)
         .map(|&(_, child)| (child.czxid, child))
         .filter(|&(czxid, _)| czxid < me.czxid);
     match nearest(lower) {
-        Standing::Granted => nearest(normal.into_iter()),
+        Standing::Granted => nearest(normal),
         behind => behind,
     }
 }
@@ -199,6 +222,26 @@ pub(crate) fn number(name: &str) -> Option<i32> {
 /// Whether the number alone tells the place. The server gives each of these once, in rising order.
 pub(crate) fn is_normal(sequence: i32) -> bool {
     (0..i32::MAX).contains(&sequence)
+}
+
+/// Of the first half of the normal ones. When a server before 3.6 comes round to them there may be
+/// [late](is_late) ones yet.
+pub(crate) fn is_low(sequence: i32) -> bool {
+    (0..HALF).contains(&sequence)
+}
+
+/// Of the second half of the negative ones, which only servers before 3.6 get to.
+pub(crate) fn is_late(sequence: i32) -> bool {
+    (-HALF..0).contains(&sequence)
+}
+
+/// What tells the place of the node in its queue from all others: its number, which does not change
+/// when it moves, or its whole name, which does not change if the number does not tell.
+pub(crate) fn place_mark(name: &str) -> &str {
+    match sequence(name) {
+        Some(sequence) if is_normal(sequence) => &name[name.len() - 10..],
+        _ => name,
+    }
 }
 
 /// Takes a name apart from its end; what precedes the marker is free. Everything that does not fit

@@ -63,9 +63,10 @@ impl Queue<'_> {
         let mut step = self.enter()?;
         loop {
             let looked = match step {
-                Step::Granted(name) => match self.0.grant(&name)? {
-                    Grant::Held => return Ok(Outcome::Held),
-                    Grant::NodeGone => self.enter_again(&name),
+                Step::Granted(name) => match self.0.grant(&name) {
+                    Ok(Grant::Held) => return Ok(Outcome::Held),
+                    Ok(Grant::NodeGone) => self.enter_again(&name),
+                    Err(failure) => Err(failure),
                 },
                 Step::Gone(name) => self.enter_again(&name),
                 Step::Behind(listening) => {

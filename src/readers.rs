@@ -178,15 +178,18 @@ impl Releases for Readers {
 
 impl Drop for Readers {
     fn drop(&mut self) {
-        for read in std::mem::take(self.reads.get_mut()).into_values() {
-            warn!(
-                target: "zoolock",
-                "the last handle of read lock {} was dropped while it was held: releasing it",
-                self.path()
-            );
-            if let Err(error) = self.site().session().release(&read.seat) {
-                warn!(target: "zoolock", "dropped a lock: {error}");
-            }
+        let reads = std::mem::take(self.reads.get_mut());
+        if reads.is_empty() {
+            return;
+        }
+        warn!(
+            target: "zoolock",
+            "the last handle of read lock {} was dropped while it was held: releasing it",
+            self.path()
+        );
+        let seats: Vec<_> = reads.into_values().map(|read| read.seat).collect();
+        if let Err(error) = self.site().session().release_all(&seats) {
+            warn!(target: "zoolock", "dropped a lock: {error}");
         }
     }
 }

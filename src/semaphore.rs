@@ -177,7 +177,8 @@ impl DistributedSemaphore {
     }
 
     /// Changes the limit of this object and its clones; calls that wait go by the new one. A call
-    /// that waits for more than the new limit goes on waiting.
+    /// that waits for more than the new limit goes on waiting, and if it has the turn all others
+    /// wait behind it: [`cancel_waiters`](Self::cancel_waiters) ends that.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is zero.
@@ -248,48 +249,68 @@ impl Semaphore {
     }
 
     fn attempt(&self, count: u32) -> Result<Option<Arc<Vec<Arc<Seat>>>>> {
-        match self.wanted(count, None)?.attempt(self.site.path.as_str())? {
-            Outcome::Granted(seats) => Ok(Some(seats)),
-            Outcome::Busy | Outcome::Again => Ok(None),
-        }
-    }
-
-    /// Waits for the turn, then for the permits, and gives the turn back.
-    fn wait(&self, count: u32, deadline: Option<Instant>) -> Result<Option<Arc<Vec<Arc<Seat>>>>> {
-        let until = Until {
-            deadline,
-            cancelled: self.turn.cancelled(),
-        };
         loop {
-            let Some(turn) = self.turn.wait(&until)? else {
-                return Ok(None);
-            };
-            let mut turn = Turn {
-                lock: &self.turn,
-                seat: turn,
-                hurried: true,
-            };
-            match self
-                .wanted(count, Some(&turn.seat))?
-                .wait(&turn.seat, &until)?
-            {
-                Outcome::Granted(seats) => {
-                    let patience = self.site.session().timeout() / 3;
-                    turn.hurried = deadline.is_some_and(|end| end < Instant::now() + patience);
-                    return Ok(Some(seats));
-                }
+            match self.wanted(count, None)?.attempt(self.site.path.as_str())? {
+                Outcome::Granted(seats) => return Ok(Some(seats)),
                 Outcome::Busy => return Ok(None),
                 Outcome::Again => {}
             }
         }
     }
 
+    fn wait(&self, count: u32, deadline: Option<Instant>) -> Result<Option<Arc<Vec<Arc<Seat>>>>> {
+        let until = Until {
+            deadline,
+            cancelled: self.turn.cancelled(),
+        };
+        let mut again = false;
+        loop {
+            match self.in_turn(count, &until) {
+                Ok(Outcome::Granted(seats)) => return Ok(Some(seats)),
+                Ok(Outcome::Busy) => return Ok(None),
+                Ok(Outcome::Again) => again = true,
+                // It has been in the queue, and there is no time left to see who is.
+                Err(Error::Disconnected { .. }) if again && self.is_late(deadline) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits for the turn, then for the permits, and gives the turn back.
+    fn in_turn(&self, count: u32, until: &Until) -> Result<Outcome> {
+        let Some(seat) = self.turn.wait(until)? else {
+            return Ok(Outcome::Busy);
+        };
+        let lock = &self.turn;
+        let mut turn = Turn {
+            lock,
+            seat,
+            hurried: true,
+        };
+        let wanted = self.wanted(count, Some(&turn.seat))?;
+        let outcome = wanted.wait(&turn.seat, until)?;
+        if let Outcome::Granted(_) = outcome {
+            let patience = Instant::now() + self.site.session().timeout() / 3;
+            turn.hurried = until.deadline.is_some_and(|end| end < patience);
+        }
+        Ok(outcome)
+    }
+
+    /// Is the deadline over, on a connection that is well?
+    fn is_late(&self, deadline: Option<Instant>) -> bool {
+        let late = deadline.is_some_and(|end| end <= Instant::now());
+        late && self.site.session().live().is_some()
+    }
+
     /// Permits that are made in this turn, if in any.
     fn wanted(&self, count: u32, turn: Option<&Seat>) -> Result<Wanted<'_>> {
         let (site, ownership) = (&self.site, Ownership::AnyThread);
         let mut claim = site.claim(&self.leases, Kind::Permit, ownership);
-        if let Some(turn) = turn.and_then(|turn| node::sequence(&turn.node())) {
-            claim.identity = data::with_turn(&claim.identity, turn).into();
+        if let Some(turn) = turn {
+            let mark = node::place_mark(&turn.node()).to_owned();
+            claim.identity = data::with_turn(&claim.identity, &mark).into();
         }
         Wanted::new(site.session(), &claim, count, &self.limit)
     }

@@ -4,10 +4,14 @@ set -eu
 
 DEBIAN_JAR=/usr/share/java/zookeeper.jar
 DEBIAN_LOGGER=/usr/share/java/slf4j-simple.jar
+CURATOR_JAR=/usr/share/java/curator-recipes.jar
+GO_ZOOKEEPER=/usr/share/gocode/src/github.com/samuel/go-zookeeper/zk/lock.go
+PROJECT=$(dirname "$0")/..
+KAZOO_VENV=$PROJECT/$(cat "$PROJECT/tests/interop/place")/venv
 
 usage() {
     cat <<'TEXT'
-Usage: tests/setup.sh [--help]
+Usage: tests/setup.sh [--interop] [--help]
 
 Makes sure that the tests find a ZooKeeper to run against. Does nothing, quickly
 and silently, when there is one:
@@ -21,6 +25,11 @@ and silently, when there is one:
                      apt-get, as root or by sudo.
 
 No service is started: the tests start servers of their own.
+
+--interop also installs the other clients that tests/interop runs beside this
+library, as far as they are missing: the packages libcurator-recipes-java and
+default-jdk-headless (Curator), golang-go and golang-github-samuel-go-zookeeper-dev
+(go-zookeeper), and kazoo from PyPI, by python3-venv, below target.
 TEXT
 }
 
@@ -58,7 +67,7 @@ as_root() {
     elif have sudo; then
         sudo "$@"
     else
-        fail "installing packages takes root or sudo; or set ZOOKEEPER_HOME or ZOOKEEPER_CONNECT"
+        fail "installing packages takes root or sudo; see --help"
     fi
 }
 
@@ -89,8 +98,38 @@ setup_zookeeper() {
     have_packages || fail "the packages are installed, but $DEBIAN_JAR, $DEBIAN_LOGGER or java is missing"
 }
 
+have_javac() {
+    [ -x "${JAVA_HOME:-}/bin/javac" ] || have javac
+}
+
+have_kazoo() {
+    "$KAZOO_VENV/bin/python" -c 'import kazoo' 2>/dev/null
+}
+
+setup_interop() {
+    packages=
+    [ -e "$CURATOR_JAR" ] && [ -e "$DEBIAN_LOGGER" ] || packages="$packages libcurator-recipes-java libslf4j-java"
+    have_javac || packages="$packages default-jdk-headless"
+    have go || packages="$packages golang-go"
+    [ -e "$GO_ZOOKEEPER" ] || packages="$packages golang-github-samuel-go-zookeeper-dev"
+    have_kazoo || python3 -c 'import ensurepip' 2>/dev/null || packages="$packages python3-venv"
+    if [ -n "$packages" ]; then
+        have apt-get || fail "this is not Debian or Ubuntu; install by hand:$packages"
+        # shellcheck disable=SC2086 # a list
+        install $packages
+    fi
+    if ! have_kazoo; then
+        python3 -m venv "$KAZOO_VENV"
+        # Since 2.7.1 its locks can be told what others call their nodes.
+        "$KAZOO_VENV/bin/python" -m pip install -q --disable-pip-version-check 'kazoo>=2.7.1'
+        have_kazoo || fail "kazoo is installed in $KAZOO_VENV, but cannot be imported"
+    fi
+}
+
+interop=
 for argument in "$@"; do
     case $argument in
+        --interop) interop=yes ;;
         -h | --help)
             usage
             exit
@@ -100,3 +139,4 @@ for argument in "$@"; do
 done
 
 setup_zookeeper
+[ -z "$interop" ] || setup_interop

@@ -79,11 +79,7 @@ impl Session {
 }
 
 fn remove_if_ours(wire: &Wire<'_>, directory: &LockPath, made: bool) -> Result<bool, Failure> {
-    let ours = match made {
-        true => Ok(true),
-        false => wire.is_ours(directory.as_str()),
-    };
-    let removed = match ours {
+    let removed = match wire.is_our_directory(directory.as_str(), made) {
         Ok(true) => wire.delete(directory.as_str()),
         other => other
             .map(drop)

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use log::{debug, error};
+use zookeeper::Stat;
 
 use super::Session;
 use super::call::{Failure, Until};
@@ -204,14 +205,37 @@ impl Session {
         seat.watched(&name, connection, listening);
         let (session, seat) = (Arc::clone(self), Arc::clone(seat));
         connection.run(move |wire| match wire.data(&path, true) {
-            Ok((data, stat)) if !seat.is_own(&data, &stat) => session.node_gone(&seat, &name),
             Ok((data, stat)) => {
-                seat.learn_origin(&name, Origin::from(&stat));
-                seat.read(&data, stat.mzxid);
+                if session.is_own(&seat, &name, &data, &stat) {
+                    seat.learn_origin(&name, Origin::from(&stat));
+                    seat.read(&data, stat.mzxid);
+                }
             }
             Err(failure) if failure.is_no_node() => session.node_gone(&seat, &name),
-            Err(_) => {}
+            // To be tried again by the pulse.
+            Err(_) => seat.not_watched(&name),
         });
+    }
+
+    /// Is it the seat's own node `name` that was read? If somebody else's is in its place, it is
+    /// gone.
+    pub(crate) fn is_own(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        name: &str,
+        data: &[u8],
+        stat: &Stat,
+    ) -> bool {
+        let is_own = seat.is_own(data, stat);
+        if is_own != Some(true) {
+            let connection = seat.own().map(|(_, connection)| connection);
+            self.node_gone(seat, name);
+            // It may be its own all the same, and goes with its session alone.
+            if let Some(connection) = connection.filter(|_| is_own.is_none()) {
+                connection.kill(Cause::HoldLost);
+            }
+        }
+        is_own == Some(true)
     }
 
     /// The seat's own node is gone though nobody here deleted it. A hold is lost; a waiter looks

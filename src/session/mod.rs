@@ -46,7 +46,7 @@ pub(crate) use connection::Connection;
 pub use events::{ClientState, ConnectionEvent, Stats};
 pub(crate) use holds::Grant;
 pub(crate) use seat::{Claim, Seat, Standing};
-pub(crate) use single_node::create_single;
+pub(crate) use single_node::{create_single, revoke_single};
 pub(crate) use survey::{Znode, look, survey};
 pub(crate) use wire::{Make, Wire};
 

@@ -81,13 +81,20 @@ impl Session {
                 Kind::Single => delete_single(seat, wire),
                 _ => session.garbage.delete_all(wire, &over.ids),
             };
-            let deleted: Vec<_> = deleting.iter().map(delete).collect();
-            if let Some((seat, _)) = deleting.first() {
-                session.tidy(wire, seat.claim());
-            }
-            Ok(deleted)
+            Ok(deleting.iter().map(delete).collect())
         });
-        let deleted = deleted.unwrap_or_else(|failure| vec![Err(failure); held.len()]);
+        // Apart, so that what the deletions said is known whatever becomes of this.
+        let tidy = held
+            .first()
+            .filter(|(seat, _)| !seat.claim().tidy.is_empty());
+        if let (Ok(_), Some((seat, _))) = (&deleted, tidy) {
+            let (session, seat) = (Arc::clone(self), Arc::clone(seat));
+            let _ = connection.call(&until, move |wire| {
+                session.tidy(wire, seat.claim());
+                Ok(())
+            });
+        }
+        let deleted: Vec<_> = deleted.unwrap_or_else(|failure| vec![Err(failure); held.len()]);
         let mut outcome = Ok(());
         for ((seat, over), deleted) in held.iter().zip(deleted) {
             outcome = outcome.and(self.judge(seat, over, deleted));

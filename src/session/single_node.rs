@@ -4,12 +4,15 @@
 
 use std::sync::Arc;
 
+use zookeeper::ZkError;
+
 use super::call::Failure;
 use super::connection::Connection;
 use super::death::Cause;
 use super::garbage::Deleted;
 use super::seat::Seat;
 use super::wire::{Make, Wire, rules_out};
+use crate::data;
 
 /// Makes the node. Afterwards it is the seat's, or there is none of this call's.
 pub(crate) fn create_single(
@@ -19,8 +22,8 @@ pub(crate) fn create_single(
 ) -> Result<(), Failure> {
     let id = seat.enter(on)?;
     let claim = seat.claim();
-    let data = format!("{id} {}", claim.identity);
-    match wire.create(claim.lock.as_str(), data.as_bytes(), Make::Named) {
+    let data = data::encode_single(&id, &claim.identity);
+    match wire.create(claim.lock.as_str(), &data, Make::Named) {
         Ok(_) => {}
         Err(Failure::Refused(error)) if !rules_out(error) => match was_made(seat, wire, &id) {
             Ok(true) => {}
@@ -64,6 +67,17 @@ pub(super) fn delete_single(seat: &Seat, wire: &Wire<'_>) -> Result<Deleted, Fai
         Ok(()) => Ok(Deleted::Now),
         Err(failure) if failure.is_no_node() => Ok(Deleted::Before),
         Err(failure) => Err(failure),
+    }
+}
+
+/// Asks whoever made the node to let go. What it says of its maker stays: its name does not tell.
+pub(crate) fn revoke_single(wire: &Wire<'_>, path: &str) -> Result<(), Failure> {
+    loop {
+        let (data, stat) = wire.data(path, false)?;
+        match wire.set(path, &data::revoke_single(&data), Some(stat.version)) {
+            Err(Failure::Refused(ZkError::BadVersion)) => {}
+            asked => return asked,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::call::Failure;
 use super::connection::Connection;
 use super::death::Cause;
 use super::lease::Proof;
-use crate::data::{Origin, REVOKE};
+use crate::data::Origin;
 
 /// A version that no node has: a write that asks for it goes through the leader, changes nothing
 /// and wakes nobody.
@@ -95,18 +95,19 @@ impl<'a> Wire<'a> {
         self.read("getData", &path, |zk| zk.get_data(&path, watch))
     }
 
-    /// Asks whoever made the node to let go of what it stands for.
-    pub(crate) fn revoke(&self, path: &str) -> Result<(), Failure> {
+    /// Writes to a node; of a given version, or whatever there is.
+    pub(crate) fn set(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<(), Failure> {
         let path = self.full(path);
-        let write = |zk: &ZooKeeper| zk.set_data(&path, REVOKE.to_vec(), None);
+        let write = |zk: &ZooKeeper| zk.set_data(&path, data.to_vec(), version);
         self.write("setData", &path, write).map(drop)
     }
 
-    /// Has the node the ACL that this client gives its own?
-    pub(super) fn is_ours(&self, path: &str) -> Result<bool, Failure> {
+    /// Is the node a directory, and one that this client has made, or that has the ACL that it gives
+    /// its own?
+    pub(super) fn is_our_directory(&self, path: &str, made: bool) -> Result<bool, Failure> {
         let full = self.full(path);
-        let (acl, _) = self.read("getACL", &full, |zk| zk.get_acl(&full))?;
-        Ok(acl == self.connection.acl())
+        let (acl, stat) = self.read("getACL", &full, |zk| zk.get_acl(&full))?;
+        Ok(stat.ephemeral_owner == 0 && (made || acl == self.connection.acl()))
     }
 
     /// A read that every client may make.

@@ -21,19 +21,19 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
         "TestInterProcessMutexBase",
         "testKilledSession",
         &[
-            "holding::an_expired_session_is_lost_before_a_rival_is_granted",
+            "holding::expiry::an_expired_session_is_lost_before_a_rival_is_granted",
             "faults::places::a_grant_that_arrives_as_the_session_ends_lets_nobody_in_beside_the_next",
         ],
     ),
     (
         "TestInterProcessMutexBase",
         "testContainerCleanup",
-        &["directories::the_release_that_leaves_it_empty_removes_it_and_nothing_above_it"],
+        &["directories::removal::the_release_that_leaves_it_empty_removes_it_and_nothing_above_it"],
     ),
     (
         "TestInterProcessMutexBase",
         "testWithNamespace",
-        &["creating::everything_is_below_the_chroot"],
+        &["creating::directories::everything_is_below_the_chroot"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -66,7 +66,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutex",
         "testRevoking",
-        &["revocation::every_hold_hears_of_it_when_asked_after_it_listens"],
+        &["revocation::asking::every_hold_hears_of_it_when_asked_after_it_listens"],
     ),
     (
         "TestInterProcessMutex",
@@ -76,7 +76,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestLockInternals",
         "testAttemptLockFailedException",
-        &["creating::a_create_whose_answer_is_lost_leaves_exactly_one_node"],
+        &["creating::lost_answers::a_create_whose_answer_is_lost_leaves_exactly_one_node"],
     ),
     (
         "TestLockInternals",
@@ -89,14 +89,14 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestLockACLs",
         "testLockACLs",
-        &["creating::nodes_and_directories_get_the_clients_acl"],
+        &["creating::permissions::nodes_and_directories_get_the_clients_acl"],
     ),
     (
         "TestLockACLs",
         "testACLsCreatingParents",
         &[
-            "creating::nodes_and_directories_get_the_clients_acl",
-            "creating::an_ancestor_that_lets_nobody_create_is_no_obstacle",
+            "creating::permissions::nodes_and_directories_get_the_clients_acl",
+            "creating::permissions::an_ancestor_that_lets_nobody_create_is_no_obstacle",
         ],
     ),
     // ---- InterProcessSemaphoreMutex: a mutex that any thread may unlock
@@ -108,7 +108,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphoreMutex",
         "testReentrant2Threads",
-        &["bad_input::unlock_by_another_thread_is_for_the_plain_lock_only"],
+        &["bad_input::calls::unlock_by_another_thread_is_for_the_plain_lock_only"],
     ),
     (
         "TestInterProcessSemaphoreMutex",
@@ -152,7 +152,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testSetNodeData",
-        &["contenders::a_locks_own_identity_goes_before_the_clients"],
+        &["contenders::identities::a_locks_own_identity_goes_before_the_clients"],
     ),
     (
         "TestInterProcessReadWriteLock",
@@ -242,12 +242,12 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMultiMutex",
         "testSomeReleasesFail",
-        &["multi::every_member_is_visited_and_all_failures_reported"],
+        &["multi::ending::every_member_is_visited_and_all_failures_reported"],
     ),
     (
         "TestInterProcessMultiMutex",
         "testSomeLocksFailToLock",
-        &["multi::failure_on_the_kth_releases_the_others_in_reverse"],
+        &["multi::scripted::failure_on_the_kth_releases_the_others_in_reverse"],
     ),
 ];
 

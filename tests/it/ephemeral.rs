@@ -8,21 +8,19 @@ mod storm;
 mod unlocking;
 mod waiting;
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::bounded;
-use zoolock::{
-    Client, DistributedLock, EphemeralLock, Error, Guard, Hold, HoldState, LockOptions, LossReason,
-    Result,
-};
+use zoolock::{Client, EphemeralLock, Error, Guard, HoldState, LockOptions, LossReason, Result};
 use zoolock_test_support::{
     Direction, FaultProxy, Server, Stat, connect_string, fresh_path, shared_probe, wait_until,
 };
 
 use crate::lock::core::{self, Exclusive, hold_of};
-use crate::util::{SESSION, SOON, Task, Witness, client, client_of, shared_proxy};
+use crate::util::{
+    PROBES, SESSION, SOON, Task, assert_lost, client, client_of, exists, last_transaction, packets,
+    shared_proxy,
+};
 
 /// The session timeout of clients that are to lose their locks.
 const SHORT: Duration = Duration::from_secs(3);
@@ -54,6 +52,12 @@ fn lock_of(client: &Client, path: &str) -> EphemeralLock {
     EphemeralLock::new(client, path).expect("a good path")
 }
 
+/// Makes what is above a path.
+fn make_parents(path: &str) {
+    let above = path.rsplit_once('/').unwrap().0;
+    shared_probe().unwrap().create_all(above).unwrap();
+}
+
 /// A call of `lock()` on a thread of its own.
 fn locking(lock: &EphemeralLock) -> Task<Result<()>> {
     let lock = lock.clone();
@@ -70,10 +74,6 @@ fn stat_of(path: &str) -> Stat {
     node_at(path)
         .unwrap_or_else(|| panic!("nothing at {path}"))
         .1
-}
-
-fn exists(path: &str) -> bool {
-    shared_probe().unwrap().exists(path).unwrap()
 }
 
 fn await_gone(path: &str, limit: Duration) -> Duration {
@@ -93,13 +93,6 @@ fn is_tidy(client: &Client, limit: Duration) {
         let stats = client.stats();
         (stats.seats, stats.garbage, stats.handles) == (0, 0, 1)
     });
-}
-
-#[track_caller]
-fn assert_lost<T: std::fmt::Debug>(result: &Result<T>, path: &str, why: LossReason) {
-    let lost =
-        matches!(result, Err(Error::Lost { path: at, reason }) if at == path && *reason == why);
-    assert!(lost, "not lost because {why}: {result:?}");
 }
 
 /// Takes `<uuid> <identity>` apart.
@@ -168,16 +161,7 @@ fn times_out() {
     let (holder, other) = (lock_of(&clients[0], &path), lock_of(&clients[1], &path));
     holder.lock().unwrap();
     let node = node_at(&path);
-    for timeout in [TIMEOUT, Duration::ZERO] {
-        let begun = Instant::now();
-        let locked = other.try_lock_for(timeout).unwrap();
-        let took = begun.elapsed();
-        println!("try_lock_for({timeout:?}): {locked} after {took:?}");
-        assert!(!locked && took >= timeout && took < SOON, "{timeout:?}");
-    }
-    let begun = Instant::now();
-    assert!(!other.try_lock_until(begun + TIMEOUT).unwrap());
-    assert!(begun.elapsed() >= TIMEOUT, "{:?}", begun.elapsed());
+    core::timed_tries_fail(&other, TIMEOUT);
     assert!(!other.try_lock().unwrap());
     assert_eq!(node_at(&path), node, "the holder's node is untouched");
     assert!(holder.is_held() && !other.is_held());
@@ -304,27 +288,14 @@ fn ends_in_lost_after_a_cut() {
 // ---- what it costs
 
 const CYCLES: u64 = 500;
-/// Probes of the connection, should the machine be slow.
-const PROBES: u64 = 10;
-
 /// How many packets a server that nobody else uses received during each cycle, and how many
 /// transactions it counted.
 fn cost(server: &Server, what: &str, mut cycle: impl FnMut()) -> (f64, f64) {
     // The first one may make the directory.
     cycle();
-    let transactions = || {
-        let answer = server.four_letter("srvr").unwrap();
-        let zxid = answer
-            .lines()
-            .find_map(|line| line.strip_prefix("Zxid: 0x"));
-        u64::from_str_radix(zxid.expect("a Zxid").trim(), 16).unwrap()
-    };
-    let first = transactions();
-    let before = server.metric("zk_packets_received").unwrap();
-    (0..CYCLES).for_each(|_| cycle());
-    // The second look counts itself.
-    let packets = server.metric("zk_packets_received").unwrap() - before - 1;
-    let written = transactions() - first;
+    let first = last_transaction(server);
+    let packets = packets(server, || (0..CYCLES).for_each(|_| cycle()));
+    let written = last_transaction(server) - first;
     println!("{what}: {packets} packets and {written} transactions for {CYCLES} cycles");
     let each = |count: u64, spare: u64| (count.saturating_sub(spare) as f64 / CYCLES as f64).ceil();
     (each(packets, PROBES), each(written, PROBES))

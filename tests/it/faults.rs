@@ -8,45 +8,16 @@ mod joining;
 mod places;
 mod pressed;
 mod processes;
-mod relay;
 mod restarts;
 mod tokens;
 
-use std::time::Duration;
-
 use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 use zoolock::{Client, DistributedLock};
-use zoolock_test_support::{FaultProxy, wait_until};
+use zoolock_test_support::wait_until;
 
 use crate::lock::core::hold_of;
-use crate::util::{SOON, Task, children, client_of, shared_proxy};
+use crate::util::{SOON, Task, children, lock_of};
 pub(crate) use tokens::Tokens;
-
-/// The digits of a node's name that say its place.
-pub(crate) fn place(node: &str) -> &str {
-    &node[node.len() - 10..]
-}
-
-/// The places that are taken, in order; a place that is just moving counts twice.
-pub(crate) fn places_of(nodes: &[String]) -> Vec<String> {
-    let mut places: Vec<_> = nodes.iter().map(|node| place(node).to_owned()).collect();
-    places.sort();
-    places
-}
-
-/// [`places_of`] what is in a directory of the shared server.
-fn places(path: &str) -> Vec<String> {
-    places_of(&children(path))
-}
-
-pub(crate) fn lock_of(client: &Client, path: &str) -> DistributedLock {
-    DistributedLock::new(client, path).unwrap()
-}
-
-pub(crate) fn await_moved(client: &Client, seats: u64) -> Duration {
-    let what = format!("{seats} seats have moved");
-    wait_until(&what, SOON, || client.stats().seats_moved >= seats)
-}
 
 /// Waiters of one lock, one behind the other, that tell when they are let in and leave at once.
 pub(crate) struct Line {
@@ -103,39 +74,6 @@ impl Line {
         let order: Vec<_> = self.granted.1.try_iter().collect();
         println!("{}: let in {order:?}", self.path);
         assert_eq!(order, (0..self.waiters.len()).collect::<Vec<_>>());
-    }
-}
-
-/// A client that knows two ways to the shared server, and uses the first.
-struct TwoWays {
-    first: FaultProxy,
-    second: FaultProxy,
-    client: Client,
-}
-
-impl TwoWays {
-    fn start(session_timeout: Duration) -> TwoWays {
-        let (first, second) = (shared_proxy(), shared_proxy());
-        let hosts = format!("{},{}", first.connect_string(), second.connect_string());
-        second.refuse(true);
-        let client = client_of(&hosts, session_timeout);
-        second.refuse(false);
-        TwoWays {
-            first,
-            second,
-            client,
-        }
-    }
-
-    /// Ends the first way, so that only the second is left.
-    fn leave_the_first(&self) {
-        self.first.refuse(true);
-        self.first.cut();
-    }
-
-    fn log(&self) -> String {
-        let (first, second) = (self.first.log(), self.second.log());
-        format!("first way:\n{first:#?}\nsecond way:\n{second:#?}")
     }
 }
 

@@ -41,18 +41,19 @@ fn survives_cut_while_held() {
 pub(crate) mod core {
     use std::fmt::Debug;
     use std::ops::Deref;
-    use std::sync::Arc;
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use zoolock::crossbeam_channel::unbounded;
     use zoolock::{
         AnyThread, Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Error,
         Guard, Hold, HoldState, Lock, LossReason, ReadLock, Result, ThisThread, WriteLock,
     };
     use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
-    use crate::util::{SOON, Task, Witness, children, client, client_of, shared_proxy};
+    use crate::util::{
+        Arrivals, SOON, Task, assert_lost, await_no_seats, children, client, client_of,
+        never_two_inside, places_of, shared_proxy,
+    };
 
     /// What the lock types have beside [`Lock`].
     pub(crate) trait Exclusive: Lock + Clone + 'static {
@@ -118,13 +119,6 @@ pub(crate) mod core {
         nodes
     }
 
-    /// The digits of the nodes' names that say their places, in order.
-    pub(crate) fn places(nodes: &[String]) -> Vec<&str> {
-        let mut places: Vec<_> = nodes.iter().map(|node| &node[node.len() - 10..]).collect();
-        places.sort_unstable();
-        places
-    }
-
     pub(crate) fn smoke<L: Exclusive>() {
         let client = client();
         let path = fresh_path("smoke");
@@ -171,25 +165,12 @@ pub(crate) mod core {
         assert!(!locks[1].try_lock().unwrap());
         locks[0].unlock().unwrap();
 
-        let witness = Arc::new(Witness::default());
-        let visitors = locks.iter().flat_map(|lock| [lock, lock]);
-        let visitors: Vec<_> = visitors
-            .map(|lock| {
-                let (lock, witness) = (lock.clone(), Arc::clone(&witness));
-                Task::spawn(move || {
-                    for _ in 0..ENTRIES {
-                        lock.lock().unwrap();
-                        witness.visit(|| thread::sleep(Duration::from_millis(1)));
-                        lock.unlock().unwrap();
-                    }
-                })
-            })
-            .collect();
-        for visitor in visitors {
-            visitor.result("two clients of two threads each");
-        }
-        println!("{witness:?}");
-        witness.saw(4 * ENTRIES);
+        let visitors = locks.iter().flat_map(|lock| [lock.clone(), lock.clone()]);
+        never_two_inside(visitors, ENTRIES, |lock, inside| {
+            lock.lock().unwrap();
+            inside();
+            lock.unlock().unwrap();
+        });
     }
 
     pub(crate) fn fifo<L: Exclusive>() {
@@ -197,27 +178,34 @@ pub(crate) mod core {
         let path = fresh_path("fifo");
         let holder = L::at(&clients[0], &path);
         holder.lock().unwrap();
-        let (sender, entered) = unbounded();
-        let waiters: Vec<_> = (0..6_usize)
-            .map(|number| {
-                let (lock, sender) = (L::at(&clients[number % 2], &path), sender.clone());
-                let waiter = Task::spawn(move || {
-                    lock.lock().unwrap();
-                    sender.send(number).unwrap();
-                    lock.unlock().unwrap();
-                });
-                await_nodes(&path, number + 2);
-                waiter
-            })
-            .collect();
-        assert!(entered.is_empty(), "{:?}", entered.try_iter());
-        holder.unlock().unwrap();
-        for waiter in waiters {
-            waiter.result("a waiter");
+        let mut arrivals = Arrivals::new();
+        for number in 0..6 {
+            let lock = L::at(&clients[number % 2], &path);
+            arrivals.join(move |inside| {
+                lock.lock().unwrap();
+                inside();
+                lock.unlock().unwrap();
+            });
+            await_nodes(&path, number + 2);
         }
-        let order: Vec<usize> = entered.try_iter().collect();
-        println!("entered in the order {order:?}");
-        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+        assert!(arrivals.is_empty(), "in beside the holder");
+        holder.unlock().unwrap();
+        assert_eq!(arrivals.order(), [0, 1, 2, 3, 4, 5]);
+    }
+
+    /// Timed tries of a busy lock fail, and not before their time.
+    #[track_caller]
+    pub(crate) fn timed_tries_fail(busy: &impl Lock, timeout: Duration) {
+        for timeout in [timeout, Duration::ZERO] {
+            let begun = Instant::now();
+            let locked = busy.try_lock_for(timeout).unwrap();
+            let took = begun.elapsed();
+            println!("try_lock_for({timeout:?}): {locked} after {took:?}");
+            assert!(!locked && took >= timeout && took < SOON, "{timeout:?}");
+        }
+        let begun = Instant::now();
+        assert!(!busy.try_lock_until(begun + timeout).unwrap());
+        assert!(begun.elapsed() >= timeout, "{:?}", begun.elapsed());
     }
 
     pub(crate) fn times_out<L: Exclusive>() {
@@ -227,16 +215,7 @@ pub(crate) mod core {
         let (holder, other) = (L::at(&clients[0], &path), L::at(&clients[1], &path));
         holder.lock().unwrap();
         let node = hold_of(&holder).node();
-        for (what, timeout) in [("for", TIMEOUT), ("for no time", Duration::ZERO)] {
-            let begun = Instant::now();
-            let locked = other.try_lock_for(timeout).unwrap();
-            let took = begun.elapsed();
-            println!("try_lock_for({timeout:?}): {locked} after {took:?}");
-            assert!(!locked && took >= timeout && took < SOON, "{what}");
-        }
-        let begun = Instant::now();
-        assert!(!other.try_lock_until(begun + TIMEOUT).unwrap());
-        assert!(begun.elapsed() >= TIMEOUT, "{:?}", begun.elapsed());
+        timed_tries_fail(&other, TIMEOUT);
         assert!(!other.try_lock().unwrap());
         assert_eq!(await_nodes(&path, 1), [node]);
         assert!(holder.is_held() && !other.is_held());
@@ -285,10 +264,7 @@ pub(crate) mod core {
         await_nodes(&path, 0);
         assert!(lock.try_lock_for(SOON).unwrap(), "{:?}", client.stats());
         lock.unlock().unwrap();
-        wait_until("nothing is left", SOON, || {
-            let stats = client.stats();
-            stats.seats == 0 && stats.garbage == 0
-        });
+        await_no_seats(&client);
     }
 
     pub(crate) fn survives_cut<L: Exclusive>() {
@@ -317,7 +293,7 @@ pub(crate) mod core {
         let before = await_nodes(&path, 2);
         proxy.cut();
         wait_until("moved", SOON, || client.stats().seats_moved == 1);
-        assert_eq!(places(&await_nodes(&path, 2)), places(&before));
+        assert_eq!(places_of(&await_nodes(&path, 2)), places_of(&before));
         assert!(!waiter.is_done(), "the rival still holds the lock");
         let token = hold_of(&rival).fencing_token().unwrap();
         rival.unlock().unwrap();
@@ -365,11 +341,7 @@ pub(crate) mod core {
         assert_eq!(hold.state(), lost);
         let unlocked = lock.unlock();
         println!("lost {took:?} after the cut; unlock: {unlocked:?}");
-        let expected = |error: &Error| {
-            matches!(error, Error::Lost { path: at, reason: LossReason::LeaseExpired }
-                if *at == path)
-        };
-        assert!(unlocked.as_ref().is_err_and(expected), "{unlocked:?}");
+        assert_lost(&unlocked, &path, LossReason::LeaseExpired);
         assert_eq!(hold.state(), lost, "a lost hold stays lost");
         proxy.refuse(false);
         assert!(lock.try_lock_for(SOON).unwrap(), "{:?}", client.stats());

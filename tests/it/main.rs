@@ -1,7 +1,5 @@
 //! Tests against real ZooKeeper servers, a file a subject.
 
-mod util;
-
 mod bad_input;
 mod client;
 mod contenders;
@@ -15,12 +13,15 @@ mod holding;
 mod lock;
 mod moving;
 mod multi;
+mod past_the_end;
 mod programs;
 mod reentrant;
 mod releasing;
 mod requests;
 mod revocation;
 mod rwlock;
+mod schedules;
 mod semaphore;
 mod threads;
+mod util;
 mod waiting;

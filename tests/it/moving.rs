@@ -2,17 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedLock, HoldState};
+use zoolock::{DistributedLock, HoldState};
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use crate::lock::core::{await_nodes, hold_of, places};
-use crate::util::{SESSION, SOON, Task, children, client, client_of, shared_proxy};
-
-fn await_moved(client: &Client, seats: u64) {
-    wait_until("the seats have moved", SOON, || {
-        client.stats().seats_moved >= seats
-    });
-}
+use crate::lock::core::{await_nodes, hold_of};
+use crate::util::{
+    SESSION, SOON, Task, await_moved, children, client, client_of, places_of, shared_proxy,
+};
 
 #[test]
 fn a_hold_survives_cut_after_cut_with_its_place_and_its_token() {
@@ -41,7 +37,10 @@ fn a_hold_survives_cut_after_cut_with_its_place_and_its_token() {
             println!("round {round}: moved after {:?}: {hold:?}", begun.elapsed());
             assert_eq!(hold.state(), HoldState::Held);
             wait_until("one node", SOON, || children(&path) == [hold.node()]);
-            assert_eq!(places(&[hold.node()]), places(std::slice::from_ref(&first)));
+            assert_eq!(
+                places_of(&[hold.node()]),
+                places_of(std::slice::from_ref(&first))
+            );
         }
         assert_ne!(hold.node(), first);
         let token = hold.fencing_token().unwrap();
@@ -87,11 +86,11 @@ fn waiters_keep_their_places_over_a_cut() {
         })
         .collect();
     let nodes = children(&path);
-    let before = places(&nodes);
+    let before = places_of(&nodes);
     proxy.cut();
     await_moved(&behind_proxy, WAITERS as u64 / 2);
     wait_until("the old nodes are gone", SOON, || {
-        places(&children(&path)) == before
+        places_of(&children(&path)) == before
     });
     held.unlock().unwrap();
     for waiter in waiters {

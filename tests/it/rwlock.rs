@@ -17,45 +17,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Sender, bounded};
-use zoolock::{Client, DistributedRwLock, Error, Hold, Lock, LossReason};
-use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
+use zoolock::{Client, DistributedRwLock, Error, Lock};
+use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use crate::util::{SOON, Task, children, client_of, shared_proxy};
+use crate::util::{SOON, Task, await_no_seats, children, client_of, shared_proxy};
 
 fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
     DistributedRwLock::new(client, path).unwrap()
-}
-
-/// The digits of a node's name that say its place.
-fn place(node: &str) -> &str {
-    &node[node.len() - 10..]
-}
-
-/// The places that are taken, in order; a place of two nodes counts twice.
-fn places(path: &str) -> Vec<String> {
-    let nodes = children(path);
-    let mut places: Vec<_> = nodes.iter().map(|node| place(node).to_owned()).collect();
-    places.sort();
-    places
-}
-
-/// What an operator may do.
-fn delete_node(hold: &Hold) {
-    let node = format!("{}/{}", hold.path(), hold.node());
-    shared_probe().unwrap().delete(&node).unwrap();
-}
-
-/// Waits until the hold is over.
-fn await_lost(hold: &Hold) {
-    let lost = hold.lost().recv_timeout(SOON);
-    assert!(lost.is_err_and(|error| error.is_disconnected()), "{hold:?}");
-}
-
-#[track_caller]
-fn assert_lost<T: std::fmt::Debug>(result: &zoolock::Result<T>, path: &str, why: LossReason) {
-    let lost =
-        matches!(result, Err(Error::Lost { path: at, reason }) if at == path && *reason == why);
-    assert!(lost, "not lost because {why}: {result:?}");
 }
 
 #[track_caller]
@@ -185,10 +153,7 @@ impl Stage {
     fn is_empty(&self) {
         wait_until("nothing is left", SOON, || self.nodes() == 0);
         for client in &self.clients {
-            wait_until("no seat and no garbage is left", SOON, || {
-                let stats = client.stats();
-                stats.seats == 0 && stats.garbage == 0
-            });
+            await_no_seats(client);
         }
     }
 }

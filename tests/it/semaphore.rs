@@ -10,17 +10,17 @@ mod losses;
 mod quantities;
 mod threads;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::unbounded;
 use zoolock::{Client, DistributedSemaphore, Error, Hold, HoldState, LossReason, Permits, Result};
 use zoolock_test_support::{FaultProxy, fresh_path, shared_probe, wait_until};
 
-use crate::lock::core::{await_nodes, places};
-use crate::util::{SOON, Task, Witness, children, client, client_of, shared_proxy};
+use crate::lock::core::await_nodes;
+use crate::util::{
+    Arrivals, SOON, Task, children, client, client_of, is_lost, never_two_inside, places_of,
+    shared_proxy,
+};
 
 const LEASES: &str = "leases";
 const LOCKS: &str = "locks";
@@ -105,10 +105,6 @@ fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
         });
     }
     println!("{path}: free again after {took:?}");
-}
-
-fn is_lost(error: &Error, path: &str, why: LossReason) -> bool {
-    matches!(error, Error::Lost { path: at, reason } if at == path && *reason == why)
 }
 
 /// Counts permits that are out, without the help of any semaphore.
@@ -210,26 +206,12 @@ fn excludes() {
     let permits = both[0].acquire(1).unwrap();
     assert!(both[1].try_acquire(1).unwrap().is_none());
     permits.release().unwrap();
-    let witness = Arc::new(Witness::default());
-    let visitors: Vec<_> = both
-        .iter()
-        .flat_map(|semaphore| [semaphore, semaphore])
-        .map(|semaphore| {
-            let (semaphore, witness) = (semaphore.clone(), Arc::clone(&witness));
-            Task::spawn(move || {
-                for _ in 0..ENTRIES {
-                    let permits = semaphore.acquire(1).unwrap();
-                    witness.visit(|| thread::sleep(Duration::from_millis(1)));
-                    permits.release().unwrap();
-                }
-            })
-        })
-        .collect();
-    for visitor in visitors {
-        visitor.result("two clients of two threads each");
-    }
-    println!("{witness:?}");
-    witness.saw(4 * ENTRIES);
+    let visitors = both.iter().flat_map(|own| [own.clone(), own.clone()]);
+    never_two_inside(visitors, ENTRIES, |semaphore, inside| {
+        let permits = semaphore.acquire(1).unwrap();
+        inside();
+        permits.release().unwrap();
+    });
     is_free(&both[0], &[&clients[0], &clients[1]]);
 }
 
@@ -240,29 +222,19 @@ fn fifo() {
     let clients = [client(), client()];
     let path = fresh_path("sem-fifo");
     let held = semaphore(&clients[0], &path, 3).acquire(3).unwrap();
-    let (sender, entered) = unbounded();
-    let waiters: Vec<_> = COUNTS
-        .into_iter()
-        .enumerate()
-        .map(|(number, count)| {
-            let (own, sender) = (semaphore(&clients[number % 2], &path, 3), sender.clone());
-            let waiter = Task::spawn(move || {
-                let permits = own.acquire(count).unwrap();
-                sender.send(number).unwrap();
-                permits.release().unwrap();
-            });
-            await_turns(&path, number + 1);
-            waiter
-        })
-        .collect();
-    assert!(entered.is_empty(), "{:?}", entered.try_iter());
-    held.release().unwrap();
-    for waiter in waiters {
-        waiter.result("a waiter");
+    let mut arrivals = Arrivals::new();
+    for (number, count) in COUNTS.into_iter().enumerate() {
+        let own = semaphore(&clients[number % 2], &path, 3);
+        arrivals.join(move |inside| {
+            let permits = own.acquire(count).unwrap();
+            inside();
+            permits.release().unwrap();
+        });
+        await_turns(&path, number + 1);
     }
-    let order: Vec<usize> = entered.try_iter().collect();
-    println!("entered in the order {order:?}");
-    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    assert!(arrivals.is_empty(), "more are out than there are");
+    held.release().unwrap();
+    assert_eq!(arrivals.order(), [0, 1, 2, 3, 4, 5]);
     is_free(
         &semaphore(&clients[0], &path, 3),
         &[&clients[0], &clients[1]],
@@ -355,7 +327,7 @@ fn survives_cut() {
         let now = turns(&path);
         now.len() == 2 && now.iter().all(|node| !before.contains(node))
     });
-    assert_eq!(places(&turns(&path)), places(&before));
+    assert_eq!(places_of(&turns(&path)), places_of(&before));
     await_leases(&path, 4);
     assert!(!first.is_done() && !second.is_done(), "too many are out");
     held.release().unwrap();
@@ -387,7 +359,7 @@ fn survives_cut_while_held() {
     let after = await_leases(&path, 3);
     println!("{before:?} became {after:?}; {:?}", cut.stats());
     assert_eq!((nodes(&permits), tokens()), (after.clone(), known));
-    assert_eq!(places(&after), places(&before));
+    assert_eq!(places_of(&after), places_of(&before));
 
     proxy.refuse(true);
     FaultProxy::cut(&proxy);

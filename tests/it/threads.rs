@@ -1,11 +1,9 @@
 //! Threads of one process: on one object, and on several objects of one path.
 
-use std::fs;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::{bounded, unbounded};
 use zoolock::{
     Client, ClientBuilder, ConnectionEvent, DistributedLock, DistributedReentrantLock, Error,
     Guard, Hold, HoldState, Lock, Locker, ReentrantGuard, Stats,
@@ -13,104 +11,72 @@ use zoolock::{
 use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::lock::core::{Exclusive, await_nodes, hold_of};
-use crate::util::{SOON, Task, Witness, children, client, client_of, shared_proxy};
+use crate::util::{
+    Arrivals, SOON, Task, Witness, await_no_seats, children, client, client_of, never_two_inside,
+    shared_proxy,
+};
 
 /// How many threads crowd at once.
 const CROWD: usize = 20;
 
-/// Starts a call that blocks, and returns when its thread is asleep in it.
-fn spawn_blocked<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
-    let (sender, started) = bounded(1);
-    let task = Task::spawn(move || {
-        let this = fs::read_link("/proc/thread-self").expect("Linux");
-        sender.send(this).expect("somebody waits");
-        call()
-    });
-    let status = started.recv_timeout(SOON).expect("the thread has started");
-    let status = format!("/proc/{}/status", status.display());
-    // Asleep, and not woken between several looks.
-    let (mut seen, mut times) = (String::new(), 0);
-    wait_until("the thread is asleep", SOON, || {
-        let now = fs::read_to_string(&status).unwrap_or_default();
-        let line = |name: &str| {
-            now.lines()
-                .find(|l| l.starts_with(name))
-                .unwrap_or("?")
-                .to_owned()
-        };
-        let asleep = line("State:").contains("sleeping");
-        let now = line("voluntary_ctxt_switches:");
-        times = if asleep && now == seen { times + 1 } else { 0 };
-        seen = now;
-        times == 5
-    });
-    task
-}
-
-fn never_two_inside<L: Exclusive>() {
+fn a_crowd_on_one_object<L: Exclusive>() {
     const ENTRIES: u32 = 5;
     let client = client();
     let path = fresh_path("crowd");
     let lock = L::at(&client, &path);
-    let witness = Arc::new(Witness::default());
-    let begun = Instant::now();
-    let crowd: Vec<_> = (0..CROWD)
-        .map(|_| {
-            let (lock, witness) = (lock.clone(), Arc::clone(&witness));
-            Task::spawn(move || {
-                for _ in 0..ENTRIES {
-                    let guard = lock.acquire().unwrap();
-                    witness.visit(|| thread::sleep(Duration::from_millis(1)));
-                    L::release(guard).unwrap();
-                }
-            })
-        })
-        .collect();
-    for visitor in crowd {
-        visitor.result("one of a crowd");
-    }
-    println!("{witness:?} in {:?}", begun.elapsed());
-    witness.saw(CROWD as u32 * ENTRIES);
+    let crowd = (0..CROWD).map(|_| lock.clone());
+    never_two_inside(crowd, ENTRIES, |lock, inside| {
+        let guard = lock.acquire().unwrap();
+        inside();
+        L::release(guard).unwrap();
+    });
     assert_eq!(children(&path), [""; 0]);
 }
 
 #[test]
 fn a_crowd_on_one_object_is_never_two_inside() {
-    never_two_inside::<DistributedLock>();
-    never_two_inside::<DistributedReentrantLock>();
+    a_crowd_on_one_object::<DistributedLock>();
+    a_crowd_on_one_object::<DistributedReentrantLock>();
 }
 
-fn exactly_one_try_succeeds<L: Exclusive>() {
-    let client = client();
-    let path = fresh_path("one_try");
-    let lock = L::at(&client, &path);
-    let (start, end) = (Arc::new(Barrier::new(CROWD)), Arc::new(Barrier::new(CROWD)));
-    let tries: Vec<_> = (0..CROWD)
-        .map(|_| {
-            let (lock, start, end) = (lock.clone(), Arc::clone(&start), Arc::clone(&end));
-            Task::spawn(move || {
-                start.wait();
-                let locked = lock.try_lock();
-                end.wait();
-                if matches!(locked, Ok(true)) {
-                    lock.unlock().unwrap();
-                }
-                locked
-            })
+/// Each in a thread of its own, all at once; returns when nothing is held any more.
+#[track_caller]
+pub(crate) fn exactly_one_try_succeeds<L: Lock + 'static>(crowd: impl IntoIterator<Item = L>) {
+    let crowd: Vec<_> = crowd.into_iter().collect();
+    let size = crowd.len();
+    let barrier = || Arc::new(Barrier::new(size));
+    let (start, end) = (barrier(), barrier());
+    let tries = crowd.into_iter().map(|lock| {
+        let (start, end) = (Arc::clone(&start), Arc::clone(&end));
+        Task::spawn(move || {
+            start.wait();
+            let locked = lock.try_lock();
+            end.wait();
+            if matches!(locked, Ok(true)) {
+                lock.unlock().unwrap();
+            }
+            locked
         })
-        .collect();
+    });
+    let tries: Vec<_> = tries.collect();
     let tries: Vec<_> = tries.iter().map(|t| t.result("a try")).collect();
     let succeeded = tries.iter().filter(|t| matches!(t, Ok(true))).count();
     let failed = tries.iter().filter(|t| matches!(t, Ok(false))).count();
-    assert_eq!((succeeded, failed), (1, CROWD - 1), "{tries:?}");
+    assert_eq!((succeeded, failed), (1, size - 1), "{tries:?}");
+}
+
+fn one_try_of_a_crowd<L: Exclusive>() {
+    let client = client();
+    let lock = L::at(&client, &fresh_path("one_try"));
+    exactly_one_try_succeeds((0..CROWD).map(|_| lock.clone()));
     assert!(lock.try_lock().unwrap());
     lock.unlock().unwrap();
 }
 
 #[test]
 fn of_a_crowd_that_tries_exactly_one_succeeds() {
-    exactly_one_try_succeeds::<DistributedLock>();
-    exactly_one_try_succeeds::<DistributedReentrantLock>();
+    one_try_of_a_crowd::<DistributedLock>();
+    one_try_of_a_crowd::<DistributedReentrantLock>();
 }
 
 #[test]
@@ -134,21 +100,11 @@ fn two_objects_on_one_path_exclude_each_other() {
         assert!(!other.is_held(), "{other:?}");
     }
     locks[0].unlock().unwrap();
-    let witness = Arc::new(Witness::default());
-    let visitors = locks.map(|lock| {
-        let witness = Arc::clone(&witness);
-        Task::spawn(move || {
-            for _ in 0..ENTRIES {
-                lock.lock().unwrap();
-                witness.visit(|| thread::sleep(Duration::from_millis(1)));
-                lock.unlock().unwrap();
-            }
-        })
+    never_two_inside(locks, ENTRIES, |lock, inside| {
+        lock.lock().unwrap();
+        inside();
+        lock.unlock().unwrap();
     });
-    for visitor in visitors {
-        visitor.result("one of four objects");
-    }
-    witness.saw(4 * ENTRIES);
 }
 
 #[test]
@@ -232,7 +188,7 @@ fn a_failed_second_level_gives_the_first_one_back() {
     assert!(matches!(tries, (Ok(false), Ok(false))), "{tries:?}");
     // With a waiter on the first level behind the one that fails on the second.
     let (first, second) = (lock.clone(), lock.clone());
-    let first = spawn_blocked(move || first.try_lock_for(Duration::from_millis(700)));
+    let first = Task::spawn_blocked(move || first.try_lock_for(Duration::from_millis(700)));
     let second = Task::spawn(move || {
         let locked = second.try_lock_for(SOON);
         (locked, second.unlock())
@@ -352,25 +308,18 @@ fn threads_get_in_in_the_order_of_their_calls<L: Exclusive>() {
     let client = client();
     let lock = L::at(&client, &fresh_path("local_fifo"));
     lock.lock().unwrap();
-    let (sender, entered) = unbounded();
-    let waiters: Vec<_> = (0..6)
-        .map(|number| {
-            let (lock, sender) = (lock.clone(), sender.clone());
-            spawn_blocked(move || {
-                lock.lock().unwrap();
-                sender.send(number).unwrap();
-                lock.unlock().unwrap();
-            })
-        })
-        .collect();
-    assert!(entered.is_empty());
-    lock.unlock().unwrap();
-    for waiter in waiters {
-        waiter.result("a waiter");
+    let mut arrivals = Arrivals::new();
+    for _ in 0..6 {
+        let lock = lock.clone();
+        arrivals.join_asleep(move |inside| {
+            lock.lock().unwrap();
+            inside();
+            lock.unlock().unwrap();
+        });
     }
-    let order: Vec<i32> = entered.try_iter().collect();
-    println!("entered in the order {order:?}");
-    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+    assert!(arrivals.is_empty(), "in beside the holder");
+    lock.unlock().unwrap();
+    assert_eq!(arrivals.order(), [0, 1, 2, 3, 4, 5]);
 }
 
 #[test]
@@ -388,7 +337,7 @@ fn cancel_wakes_local_waiters<L: Exclusive>() {
     let node = hold_of(&lock).node();
     let wait = |_| {
         let lock = lock.clone();
-        spawn_blocked(move || lock.lock())
+        Task::spawn_blocked(move || lock.lock())
     };
     let waiters = [0, 1, 2].map(wait);
     lock.cancel_waiters();
@@ -401,7 +350,7 @@ fn cancel_wakes_local_waiters<L: Exclusive>() {
     assert_eq!(children(&path), [node]);
     lock.cancel_waiters();
     let later = lock.clone();
-    let later = spawn_blocked(move || later.lock().and_then(|()| later.unlock()));
+    let later = Task::spawn_blocked(move || later.lock().and_then(|()| later.unlock()));
     lock.unlock().unwrap();
     later.result("a later call").unwrap();
 }
@@ -456,10 +405,7 @@ fn impatience_leaves_nothing_behind<L: Exclusive>() {
     for (lock, client) in [(&lock, &ours), (&rival, &rivals)] {
         assert!(lock.try_lock().unwrap(), "{lock:?}");
         lock.unlock().unwrap();
-        wait_until("no seat and no garbage is left", SOON, || {
-            let stats = client.stats();
-            (stats.seats, stats.garbage) == (0, 0)
-        });
+        await_no_seats(client);
     }
 }
 

@@ -4,25 +4,20 @@ mod deadlines;
 mod ending;
 mod signals;
 
-use std::env;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
-use zoolock::{Client, ClientState, DistributedLock, DistributedReentrantLock, Error};
+use zoolock::crossbeam_channel::bounded;
+use zoolock::{Client, ClientState, DistributedLock};
 use zoolock_test_support::{
     Direction, FaultProxy, Op, Probe, Server, connect_string, fresh_path, shared_probe, wait_until,
 };
 
 use crate::util::{
-    SESSION, SOON, Task, children, client, client_of, in_time, run_again, shared_proxy,
+    Arrivals, SESSION, SOON, Task, children, client, client_of, lock_of, place, shared_proxy,
 };
-
-fn lock_of(client: &Client, path: &str) -> DistributedLock {
-    DistributedLock::new(client, path).unwrap()
-}
 
 /// A call of `lock()` on a thread of its own.
 fn locking(lock: &DistributedLock) -> Task<zoolock::Result<()>> {
@@ -45,7 +40,7 @@ fn wait_for_queue(path: &str, length: usize) -> Vec<String> {
         seen.len() == length
     });
     // By the sequence, which is the end of the name.
-    seen.sort_by_key(|name| name[name.len() - 10..].to_owned());
+    seen.sort_by_key(|name| place(name).to_owned());
     seen
 }
 
@@ -379,24 +374,19 @@ fn fifo() {
     let path = fresh_path("fifo");
     let (first, ahead) = holder(&path);
     let second = client();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = Vec::new();
+    let mut arrivals = Arrivals::new();
     for number in 0..WAITERS {
         let client = if number % 3 == 0 { &first } else { &second };
-        let (lock, order) = (lock_of(client, &path), Arc::clone(&order));
-        tasks.push(Task::spawn(move || {
+        let lock = lock_of(client, &path);
+        arrivals.join(move |inside| {
             lock.lock().unwrap();
-            order.lock().unwrap().push(number);
+            inside();
             lock.unlock().unwrap();
-        }));
+        });
         wait_for_queue(&path, number + 2);
     }
     ahead.unlock().unwrap();
-    for task in tasks {
-        task.result("a waiter");
-    }
-    let order = order.lock().unwrap();
-    assert_eq!(*order, (0..WAITERS).collect::<Vec<_>>());
+    assert_eq!(arrivals.order(), (0..WAITERS).collect::<Vec<_>>());
 }
 
 #[test]

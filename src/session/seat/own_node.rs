@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use zookeeper::Stat;
 
 use super::{Seat, State};
-use crate::data::{self, Origin, REVOKE};
+use crate::data::{self, Origin};
 use crate::node::Kind;
 use crate::session::connection::Connection;
 use crate::watch::Listening;
@@ -57,18 +57,31 @@ impl Seat {
     }
 
     /// Is it the seat's own node that was found at its place? The name of a single node does not
-    /// say so: somebody may have deleted it, and somebody else have made it again.
-    pub(crate) fn is_own(&self, data: &[u8], stat: &Stat) -> bool {
+    /// say so: somebody may have deleted it, and somebody else have made it again. None if it
+    /// cannot be told, since the data were written over.
+    pub(in crate::session) fn is_own(&self, data: &[u8], stat: &Stat) -> Option<bool> {
         if self.claim.kind != Kind::Single {
-            return true;
+            return Some(true);
         }
         let core = self.core.lock();
-        match (core.origin, &core.place) {
-            (Some(origin), _) => origin.token == Origin::from(stat).token,
-            // Data that were written over, as a revocation does, say nothing.
-            (None, Some(place)) => stat.version > 0 || data.starts_with(place.id.as_bytes()),
-            (None, None) => false,
+        let Some(place) = &core.place else {
+            return Some(false);
+        };
+        match (core.origin, data::decode_single(data)) {
+            (Some(origin), _) => Some(origin.token == Origin::from(stat).token),
+            (None, Some((id, _))) => Some(id == place.id),
+            (None, None) => (stat.version == 0).then_some(false),
         }
+    }
+
+    /// The read that should have set the watch over the node `name` failed.
+    pub(in crate::session) fn not_watched(&self, name: &str) {
+        let mut core = self.core.lock();
+        let own = core.place.as_ref();
+        let own = own.is_some_and(|place| place.name.as_deref() == Some(name));
+        let watched = core.watched.take_if(|_| own);
+        drop(core);
+        drop(watched);
     }
 
     // ---- where it began
@@ -103,7 +116,7 @@ impl Seat {
     /// The data of an own node were read, which transaction `mzxid` has written: somebody may have
     /// asked the holder to let go.
     pub(in crate::session) fn read(&self, data: &[u8], mzxid: i64) {
-        if data != REVOKE {
+        if !data::asks(self.claim.kind, data) {
             return;
         }
         let mut core = self.core.lock();

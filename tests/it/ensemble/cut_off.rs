@@ -8,9 +8,9 @@ use zoolock::{Client, Hold, HoldState, LossReason};
 use zoolock_test_support::{Ensemble, Probe, wait_until};
 
 use super::{Looker, Ways};
-use crate::faults::{Line, lock_of, place, places_of};
+use crate::faults::Line;
 use crate::lock::core::hold_of;
-use crate::util::{SESSION, SOON, Task, client_of};
+use crate::util::{SESSION, SOON, Task, client_of, lock_of, place, places_of};
 
 /// Well below the 10 s after which the follower notices.
 const SHORT: Duration = Duration::from_secs(4);

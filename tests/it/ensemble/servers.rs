@@ -6,9 +6,9 @@ use zoolock::{Client, DistributedLock, HoldState};
 use zoolock_test_support::{Ensemble, Probe, wait_until};
 
 use super::{Looker, Ways};
-use crate::faults::{Line, Tokens, lock_of, place, places_of};
+use crate::faults::{Line, Tokens};
 use crate::lock::core::hold_of;
-use crate::util::{SOON, client_of};
+use crate::util::{SOON, client_of, lock_of, place, places_of};
 
 const T: Duration = Duration::from_secs(10);
 

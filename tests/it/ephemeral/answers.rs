@@ -1,42 +1,9 @@
 //! Lost answers to the create, and creates that are still on their way when the caller has gone.
 
-use super::*;
 use zoolock_test_support::{Op, Then};
 
-/// A client that can reach the server by two ways, and uses the first.
-struct TwoWays {
-    first: FaultProxy,
-    second: FaultProxy,
-    client: Client,
-}
-
-impl TwoWays {
-    fn start(session_timeout: Duration) -> TwoWays {
-        let (first, second) = (shared_proxy(), shared_proxy());
-        let hosts = format!("{},{}", first.connect_string(), second.connect_string());
-        second.refuse(true);
-        let client = client_of(&hosts, session_timeout);
-        second.refuse(false);
-        TwoWays {
-            first,
-            second,
-            client,
-        }
-    }
-
-    fn log(&self) -> String {
-        format!(
-            "first way: {:#?}\nsecond way: {:#?}",
-            self.first.log(),
-            self.second.log()
-        )
-    }
-}
-
-fn make_parents(path: &str) {
-    let above = path.rsplit_once('/').unwrap().0;
-    shared_probe().unwrap().create_all(above).unwrap();
-}
+use super::*;
+use crate::util::TwoWays;
 
 /// Another client that waits for the lock, and asks at its grant whether the first one holds it.
 fn rival_of(lock: &EphemeralLock) -> (Client, EphemeralLock, Task<Result<bool>>) {

@@ -1,26 +1,13 @@
 //! Losing a hold: to an operator, to a lease that ran out while the session lived, to a pause of
 //! the process.
 
-use super::*;
 use std::env;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
-use zoolock::{Acl, Permissions};
+use rustix::process::Signal;
+use zoolock::{Acl, Hold, Permissions};
 
-use crate::util::warnings;
-
-/// Waits until `lost()` is ready; how long that took.
-fn await_lost(hold: &Hold) -> Duration {
-    let begun = Instant::now();
-    let told = hold.lost().recv_timeout(SOON);
-    assert!(
-        told.is_err_and(|error| error.is_disconnected()),
-        "not told within {SOON:?}: {hold:?}"
-    );
-    begun.elapsed()
-}
+use super::*;
+use crate::util::{Beside, OWN_PROCESS, await_lost, warnings};
 
 const DELETED: LossReason = LossReason::NodeDeleted;
 
@@ -166,10 +153,7 @@ fn client_that_cannot_renew() -> Client {
 fn a_lease_that_ran_out_on_a_live_session_leaves_no_node_behind() {
     let client = client_that_cannot_renew();
     let path = fresh_path("unrenewed");
-    shared_probe()
-        .unwrap()
-        .create_all(path.rsplit_once('/').unwrap().0)
-        .unwrap();
+    make_parents(&path);
     let lock = lock_of(&client, &path);
     lock.lock().unwrap();
     let hold = hold_of(&lock);
@@ -180,58 +164,6 @@ fn a_lease_that_ran_out_on_a_live_session_leaves_no_node_behind() {
     println!("gone {took:?} later, {:?}", client.stats());
     assert!(lock.try_lock_for(SOON).unwrap(), "the object works again");
     let _ = lock.unlock();
-}
-
-/// Tells a test that it is the process of its own; its value is the path of the lock.
-const OWN_PROCESS: &str = "ZOOLOCK_TEST_EPHEMERAL_HOLDER";
-
-/// A test that runs again in a process of its own; killed when dropped.
-struct Beside {
-    process: Child,
-    said: zoolock::crossbeam_channel::Receiver<String>,
-}
-
-impl Beside {
-    fn start(test: &str, path: &str) -> Beside {
-        let mut process = Command::new(env::current_exe().unwrap())
-            .args([test, "--exact", "--nocapture"])
-            .env(OWN_PROCESS, path)
-            .env("ZOOKEEPER_CONNECT", connect_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        let (say, said) = zoolock::crossbeam_channel::unbounded();
-        thread::spawn(move || {
-            for line in output.lines().map_while(|line| line.ok()) {
-                println!("beside: {line}");
-                let _ = say.send(line);
-            }
-        });
-        Beside { process, said }
-    }
-
-    fn says(&self, key: &str) -> String {
-        let end = Instant::now() + SOON;
-        loop {
-            let line = self.said.recv_deadline(end);
-            let line = line.unwrap_or_else(|_| panic!("it did not say {key:?}"));
-            if let Some((_, value)) = line.split_once(key) {
-                return value.trim().to_owned();
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 /// Long enough that between the end of the lease and that of the session there is time to act.

@@ -1,13 +1,13 @@
 //! Objects, clones and threads: whose a hold is, and who may end it.
 
-use super::*;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
 
 use zoolock::{Lock, Locker};
 
-use crate::util::warnings;
+use super::*;
+use crate::threads::exactly_one_try_succeeds;
+use crate::util::{never_two_inside, warnings};
 
 #[test]
 fn any_thread_may_unlock_and_one_too_many_is_an_error() {
@@ -69,55 +69,20 @@ fn a_crowd_of_threads_and_objects_is_never_two_inside() {
     let clients = [client(), client()];
     let path = fresh_path("crowd");
     let objects: Vec<_> = (0..4).map(|n| lock_of(&clients[n % 2], &path)).collect();
-    let witness = Arc::new(Witness::default());
-    let crowd: Vec<_> = (0..20)
-        .map(|number| {
-            let (lock, witness) = (objects[number % 4].clone(), Arc::clone(&witness));
-            Task::spawn(move || {
-                for _ in 0..ENTRIES {
-                    let guard = lock.acquire().unwrap();
-                    witness.visit(|| thread::sleep(Duration::from_millis(1)));
-                    guard.release().unwrap();
-                }
-            })
-        })
-        .collect();
-    for visitor in crowd {
-        visitor.result("one of a crowd");
-    }
-    println!("{witness:?}");
-    witness.saw(20 * ENTRIES);
+    let crowd = (0..20).map(|number| objects[number % 4].clone());
+    never_two_inside(crowd, ENTRIES, |lock, inside| {
+        let guard = lock.acquire().unwrap();
+        inside();
+        guard.release().unwrap();
+    });
     assert!(!exists(&path));
 }
 
 #[test]
 fn of_a_crowd_that_tries_exactly_one_succeeds() {
-    const CROWD: usize = 20;
     let clients = [client(), client()];
     let path = fresh_path("one_try");
-    let (start, end) = (Arc::new(Barrier::new(CROWD)), Arc::new(Barrier::new(CROWD)));
-    let tries: Vec<_> = (0..CROWD)
-        .map(|number| {
-            let lock = lock_of(&clients[number % 2], &path);
-            let (start, end) = (Arc::clone(&start), Arc::clone(&end));
-            Task::spawn(move || {
-                start.wait();
-                let locked = lock.try_lock();
-                end.wait();
-                if matches!(locked, Ok(true)) {
-                    lock.unlock().unwrap();
-                }
-                locked
-            })
-        })
-        .collect();
-    let tries: Vec<_> = tries.iter().map(|task| task.result("a try")).collect();
-    let succeeded = tries.iter().filter(|seen| matches!(seen, Ok(true))).count();
-    let failed = tries
-        .iter()
-        .filter(|seen| matches!(seen, Ok(false)))
-        .count();
-    assert_eq!((succeeded, failed), (1, CROWD - 1), "{tries:?}");
+    exactly_one_try_succeeds((0..20).map(|number| lock_of(&clients[number % 2], &path)));
     assert!(!exists(&path));
 }
 

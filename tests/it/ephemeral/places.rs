@@ -1,13 +1,13 @@
 //! Where the node may be: what else is in its place, what is above it, and who may touch it.
 
-use super::*;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use zoolock::{Acl, DistributedReentrantLock};
+use zoolock::{DistributedLock, DistributedReentrantLock};
 use zoolock_test_support::Op;
 
-use crate::util::{children, in_time, shared_address};
+use super::*;
+use crate::util::{children, in_time, owner, shared_address};
 
 #[track_caller]
 fn is_invalid_path<T: std::fmt::Debug>(what: &str, seen: &Result<T>, path: &str) {
@@ -51,26 +51,49 @@ fn a_persistent_node_in_its_place_is_an_error_and_not_a_wait() {
     lock.unlock().unwrap();
 }
 
+/// A waiter whose next create is held up, and nothing is in its place any more.
+struct AboutToCreate {
+    client: Client,
+    lock: EphemeralLock,
+    waiting: Task<Result<()>>,
+    create: zoolock_test_support::Hold,
+    _proxy: FaultProxy,
+}
+
+impl AboutToCreate {
+    fn at(path: &str) -> AboutToCreate {
+        make_parents(path);
+        let probe = shared_probe().unwrap();
+        probe.create(path, b"", true, false).unwrap();
+        let proxy = shared_proxy();
+        let client = client_of(&proxy.connect_string(), SESSION);
+        let lock = lock_of(&client, path);
+        let waiting = locking(&lock);
+        wait_until("it watches", SOON, || proxy.requests(Op::GetData) == 1);
+        let create = proxy.on(Op::Create).path_contains(path).hold_request();
+        probe.delete(path).unwrap();
+        assert!(create.wait(SOON), "{:#?}", proxy.log());
+        AboutToCreate {
+            client,
+            lock,
+            waiting,
+            create,
+            _proxy: proxy,
+        }
+    }
+}
+
 #[test]
 fn a_persistent_node_that_appears_while_it_waits_is_an_error() {
     let path = fresh_path("appears");
+    let waiter = AboutToCreate::at(&path);
     let probe = shared_probe().unwrap();
-    probe.create_all(path.rsplit_once('/').unwrap().0).unwrap();
-    probe.create(&path, b"", true, false).unwrap();
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SESSION);
-    let lock = lock_of(&client, &path);
-    let waiting = locking(&lock);
-    wait_until("it watches", SOON, || proxy.requests(Op::GetData) == 1);
-    let next = proxy.on(Op::Create).path_contains(&path).hold_request();
-    probe.delete(&path).unwrap();
-    assert!(next.wait(SOON), "{:#?}", proxy.log());
     probe.create(&path, b"", false, false).unwrap();
-    next.release();
-    let seen = waiting.result("the waiter");
+    waiter.create.release();
+    let seen = waiter.waiting.result("the waiter");
     println!("{seen:?}");
     is_invalid_path("lock", &seen, &path);
-    is_tidy(&client, SOON);
+    is_tidy(&waiter.client, SOON);
 }
 
 /// One frame of a conversation with the shared server.
@@ -120,8 +143,7 @@ fn create_container(path: &str) {
 fn a_container_in_its_place_is_the_directory_of_another_lock_and_an_error() {
     let client = client();
     let path = fresh_path("container");
-    let above = path.rsplit_once('/').unwrap().0;
-    shared_probe().unwrap().create_all(above).unwrap();
+    make_parents(&path);
     create_container(&path);
     println!("{:?}", stat_of(&path));
     let lock = lock_of(&client, &path);
@@ -193,23 +215,12 @@ fn missing_parents_are_made_and_stay() {
 
 #[test]
 fn a_parent_deleted_under_a_waiters_feet_is_made_again() {
-    let path = fresh_path("parent") + "/lock";
-    let above = path.rsplit_once('/').unwrap().0;
-    let probe = shared_probe().unwrap();
-    probe.create_all(above).unwrap();
-    probe.create(&path, b"", true, false).unwrap();
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SESSION);
-    let lock = lock_of(&client, &path);
-    let waiting = locking(&lock);
-    wait_until("it watches", SOON, || proxy.requests(Op::GetData) == 1);
-    let next = proxy.on(Op::Create).path_contains(&path).hold_request();
-    probe.delete(&path).unwrap();
-    assert!(next.wait(SOON), "{:#?}", proxy.log());
-    probe.delete(above).unwrap();
-    next.release();
-    waiting.result("the waiter").unwrap();
-    lock.unlock().unwrap();
+    let above = fresh_path("parent");
+    let waiter = AboutToCreate::at(&format!("{above}/lock"));
+    shared_probe().unwrap().delete(&above).unwrap();
+    waiter.create.release();
+    waiter.waiting.result("the waiter").unwrap();
+    waiter.lock.unlock().unwrap();
 }
 
 #[test]
@@ -281,16 +292,7 @@ fn everything_is_below_the_chroot_which_is_made() {
 #[test]
 fn only_the_owners_credentials_count_and_others_are_denied() {
     let path = fresh_path("digest");
-    let owner = || {
-        Client::builder(&connect_string())
-            .session_timeout(SESSION)
-            .auth("digest", "owner:secret")
-            .acl(Acl::creator())
-            .connect()
-            .unwrap()
-    };
-    let probe = shared_probe().unwrap();
-    probe.create_all(path.rsplit_once('/').unwrap().0).unwrap();
+    make_parents(&path);
     let (first, second, stranger) = (owner(), owner(), client());
     let (lock, next) = (lock_of(&first, &path), lock_of(&second, &path));
     lock.lock().unwrap();
@@ -324,8 +326,8 @@ fn only_the_owners_credentials_count_and_others_are_denied() {
 #[test]
 fn a_directory_in_which_nothing_may_be_made_is_denied() {
     let root = fresh_path("closed");
+    make_parents(&root);
     let probe = shared_probe().unwrap();
-    probe.create_all(root.rsplit_once('/').unwrap().0).unwrap();
     // READ only.
     probe
         .create_with_acl(&root, b"", &[(1, "world", "anyone")])
@@ -350,8 +352,8 @@ fn a_directory_in_which_nothing_may_be_made_is_denied() {
 #[test]
 fn a_node_that_may_not_be_deleted_does_not_stay_for_ever() {
     let root = fresh_path("undeletable");
+    make_parents(&root);
     let probe = shared_probe().unwrap();
-    probe.create_all(root.rsplit_once('/').unwrap().0).unwrap();
     // READ, WRITE and CREATE, no DELETE.
     probe
         .create_with_acl(&root, b"", &[(7, "world", "anyone")])

@@ -1,10 +1,14 @@
 //! Everything at once.
 
-use super::*;
 use std::env;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use zoolock::crossbeam_channel::bounded;
 use zoolock_test_support::{Op, Then};
+
+use super::*;
+use crate::util::Witness;
 
 /// Fixes what the storm does.
 const SEED: &str = "ZOOLOCK_SEED";

@@ -1,8 +1,8 @@
 //! Unlocking whatever the network does: in time, and never somebody else's node.
 
-use super::*;
 use zoolock_test_support::{Op, Rule, Then};
 
+use super::*;
 use crate::util::{in_time, old_age, warnings};
 
 fn lost_delete(proxy: &FaultProxy, answer_only: bool, then: Then) -> Rule {
@@ -61,6 +61,15 @@ fn is_alone(client: &Client, path: &str, node: &str) {
     assert_eq!(now.as_deref(), Some(node));
 }
 
+/// The rival holds it undisturbed, and the first one can have it after that.
+#[track_caller]
+fn takes_over_again(lock: &EphemeralLock, rival: &EphemeralLock) {
+    assert!(!lock.try_lock().unwrap() && rival.is_held());
+    rival.unlock().unwrap();
+    assert!(lock.try_lock_for(SOON).unwrap());
+    lock.unlock().unwrap();
+}
+
 #[test]
 fn an_unlock_over_a_dead_connection_leaves_the_next_owners_node_alone() {
     for silent in [false, true] {
@@ -94,10 +103,7 @@ fn an_unlock_over_a_dead_connection_leaves_the_next_owners_node_alone() {
             client.stats().connections == 2
         });
         is_alone(&client, &path, &node);
-        assert!(!lock.try_lock().unwrap() && rival.is_held());
-        rival.unlock().unwrap();
-        assert!(lock.try_lock_for(SOON).unwrap());
-        lock.unlock().unwrap();
+        takes_over_again(&lock, &rival);
     }
 }
 
@@ -178,10 +184,7 @@ fn a_guard_of_a_lost_hold_leaves_the_next_owners_node_alone() {
     println!("at the drop: {logged:?}");
     assert!(!logged.is_empty());
     is_alone(&client, &path, &node);
-    assert!(!lock.try_lock().unwrap() && rival.is_held());
-    rival.unlock().unwrap();
-    assert!(lock.try_lock_for(SOON).unwrap());
-    lock.unlock().unwrap();
+    takes_over_again(&lock, &rival);
 }
 
 #[test]

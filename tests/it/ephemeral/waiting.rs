@@ -1,7 +1,11 @@
 //! Waiting without a queue: who is woken, by what, and how waiting ends.
 
-use super::*;
+use std::sync::Arc;
+
 use zoolock_test_support::{Op, Probe};
+
+use super::*;
+use crate::util::{Arrivals, Witness};
 
 /// A client whose requests are counted, and its lock.
 fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
@@ -160,32 +164,19 @@ fn threads_of_one_object_take_turns_in_the_order_of_their_calls() {
     lock.lock().unwrap();
     let requests = || proxy.requests(Op::Create);
     let before = requests();
-    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let tasks: Vec<_> = (0..THREADS)
-        .map(|number| {
-            let (lock, order) = (lock.clone(), Arc::clone(&order));
-            let (sender, started) = bounded(1);
-            let task = Task::spawn(move || {
-                sender.send(()).unwrap();
-                lock.lock().unwrap();
-                order.lock().unwrap().push(number);
-                lock.unlock().unwrap();
-            });
-            started.recv_timeout(SOON).unwrap();
-            // Its call queues locally within this; the order is what is looked at.
-            thread::sleep(Duration::from_millis(50));
-            task
-        })
-        .collect();
+    let mut arrivals = Arrivals::new();
+    for _ in 0..THREADS {
+        let lock = lock.clone();
+        arrivals.join_asleep(move |inside| {
+            lock.lock().unwrap();
+            inside();
+            lock.unlock().unwrap();
+        });
+    }
     assert_eq!(requests(), before, "they wait in this process");
     assert_eq!(client.stats().seats, 1);
     lock.unlock().unwrap();
-    for task in tasks {
-        task.result("a thread");
-    }
-    let order = order.lock().unwrap().clone();
-    println!("{order:?}");
-    assert_eq!(order, (0..THREADS).collect::<Vec<_>>());
+    assert_eq!(arrivals.order(), (0..THREADS).collect::<Vec<_>>());
 }
 
 #[test]

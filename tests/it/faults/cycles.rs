@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use zoolock::{Error, HoldState};
 use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
-use super::lock_of;
-use crate::util::{SOON, Task, client_of, run_again};
+use crate::util::{SOON, Task, client_of, lock_of, run_again};
 
 /// Tells the test that it is the process of its own; its value is the server's address.
 const OWN_PROCESS: &str = "ZOOLOCK_TEST_CYCLES_OF";

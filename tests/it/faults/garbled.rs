@@ -6,118 +6,42 @@
 //! for the one to the oldest request; deadlines of this library end the former, and what carries
 //! no id of its own cannot be told from an answer in the latter.
 
+mod damages;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::HoldState;
+use zoolock::{EphemeralLock, Error, HoldState};
 use zoolock_test_support::{fresh_path, wait_until};
 
-use super::relay::{CREATE, Fate, Frame, GET_CHILDREN, GET_DATA, Relay, framed};
-use super::{Line, has_one_node_until_unlocked, lock_of};
+use self::damages::{
+    DAMAGES, Damage, another_path, cut_short, event_not_utf8, no_body, timed_out, unknown_error,
+};
+use super::{Line, has_one_node_until_unlocked};
 use crate::lock::core::hold_of;
-use crate::util::{SESSION, SOON, Task, children, client, client_of, in_time, shared_address};
-
-/// xid, zxid, error.
-const HEADER: usize = 16;
-
-/// The frame's header, and another body.
-fn with_body(frame: &Frame<'_>, body: &[u8]) -> Fate {
-    let mut bytes = frame.body[..HEADER].to_vec();
-    bytes.extend(body);
-    Fate::Instead(bytes)
-}
-
-fn cut_short(frame: &Frame<'_>) -> Fate {
-    let whole = framed(frame.body);
-    Fate::LastBytes(whole[..whole.len() - 3].to_vec())
-}
-
-fn never_complete(frame: &Frame<'_>) -> Fate {
-    let mut bytes = framed(frame.body);
-    bytes[2] += 1;
-    Fate::Bytes(bytes)
-}
-
-fn no_body(frame: &Frame<'_>) -> Fate {
-    with_body(frame, b"")
-}
-
-fn no_header(frame: &Frame<'_>) -> Fate {
-    Fate::Instead(frame.body[..5].to_vec())
-}
-
-fn empty(_: &Frame<'_>) -> Fate {
-    Fate::Instead(Vec::new())
-}
-
-fn negative_length(_: &Frame<'_>) -> Fate {
-    Fate::Bytes(vec![0xff; 4])
-}
-
-fn negative_count(frame: &Frame<'_>) -> Fate {
-    with_body(frame, &[0xff; 4])
-}
-
-fn not_utf8(frame: &Frame<'_>) -> Fate {
-    // A list of one name, or a path, by what is expected.
-    match frame.op {
-        Some(GET_CHILDREN) => with_body(frame, &[0, 0, 0, 1, 0, 0, 0, 2, 0xff, 0xfe]),
-        _ => with_body(frame, &[0, 0, 0, 2, 0xff, 0xfe]),
-    }
-}
-
-/// type, state, path
-fn event_not_utf8(frame: &Frame<'_>) -> Fate {
-    with_body(frame, &[0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 2, 0xff, 0xfe])
-}
-
-fn unknown_error(frame: &Frame<'_>) -> Fate {
-    let mut bytes = frame.body[..HEADER].to_vec();
-    bytes[12..].copy_from_slice(&(-12345_i32).to_be_bytes());
-    Fate::Instead(bytes)
-}
-
-/// OperationTimeout
-fn timed_out(frame: &Frame<'_>) -> Fate {
-    let mut bytes = frame.body[..HEADER].to_vec();
-    bytes[12..].copy_from_slice(&(-7_i32).to_be_bytes());
-    Fate::Instead(bytes)
-}
-
-fn other_id(frame: &Frame<'_>) -> Fate {
-    let mut bytes = frame.body.to_vec();
-    bytes[..4].copy_from_slice(&77_777_i32.to_be_bytes());
-    Fate::Instead(bytes)
-}
-
-fn another_path(frame: &Frame<'_>) -> Fate {
-    with_body(frame, b"\0\0\0\x0e/somebody/else")
-}
-
-type Damage = (&'static str, fn(&Frame<'_>) -> Fate);
-
-const DAMAGES: [Damage; 10] = [
-    ("cut short", cut_short),
-    ("never complete", never_complete),
-    ("without a body", no_body),
-    ("without a header", no_header),
-    ("empty", empty),
-    ("of a negative length", negative_length),
-    ("of a negative count", negative_count),
-    ("not UTF-8", not_utf8),
-    ("an unknown error", unknown_error),
-    ("of another id", other_id),
-];
+use crate::util::relay::{CREATE, Fate, Frame, GET_CHILDREN, GET_DATA, Relay};
+use crate::util::{
+    SESSION, SOON, Task, await_no_seats, children, client, client_of, exists, in_time, lock_of,
+    place, shared_address, stat,
+};
 
 /// Damages the first answer to such a request once it is told to, then no more.
 fn damaging(op: i32, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
+    damaging_in_turn(vec![op], damage)
+}
+
+/// The same for several requests, each after the one before.
+fn damaging_in_turn(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
-    let arm = Arc::clone(&armed);
+    let (arm, turn) = (Arc::clone(&armed), AtomicUsize::new(0));
     let relay = Relay::start(shared_address(), move |frame| {
-        let is_it = frame.is_answer && frame.op == Some(op);
-        match is_it && arm.swap(false, Ordering::SeqCst) {
+        let at = turn.load(Ordering::SeqCst);
+        let is_it = arm.load(Ordering::SeqCst) && frame.is_answer;
+        let is_it = is_it && frame.op.is_some() && frame.op == ops.get(at).copied();
+        let take_turn = || turn.compare_exchange(at, at + 1, Ordering::SeqCst, Ordering::SeqCst);
+        match is_it && take_turn().is_ok() {
             true => damage(frame),
             false => Fate::Pass,
         }
@@ -205,7 +129,7 @@ fn a_hold_survives_or_is_lost(op: i32, (what, damage): Damage) {
     let lock = lock_of(&client, &path);
     lock.lock().unwrap();
     let hold = hold_of(&lock);
-    let place = super::place(&hold.node()).to_owned();
+    let before = place(&hold.node()).to_owned();
     let rivals = crate::util::client();
     let mut line = Line::at(&path);
     line.join(&rivals);
@@ -226,7 +150,7 @@ fn a_hold_survives_or_is_lost(op: i32, (what, damage): Damage) {
     match client.stats().seats_moved {
         0 => assert!(lock.unlock().is_err_and(|error| error.is_lost())),
         _ => {
-            assert_eq!(super::place(&hold.node()), place);
+            assert_eq!(place(&hold.node()), before);
             lock.unlock().unwrap();
         }
     }
@@ -326,6 +250,59 @@ fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
         wait_until("no node is left", SOON, || children(&path).is_empty());
         assert!(lock.try_lock_for(SOON).unwrap());
         has_one_node_until_unlocked(&lock);
+    }
+}
+
+/// The name of a single node does not say who made it, but its data do. Where the look at them is
+/// refused, too, nobody knows, and the connection is given up: the node goes with its session.
+#[test]
+fn a_single_node_whose_create_and_look_are_refused_goes_with_its_session() {
+    for (refused, connections) in [(vec![CREATE], 1), (vec![CREATE, GET_DATA], 2)] {
+        for waits in [true, false] {
+            let what = format!("refused {refused:?}, waits: {waits}");
+            let (relay, armed) = damaging_in_turn(refused.clone(), unknown_error);
+            let client = client_of(&relay.connect_string(), SESSION);
+            let path = fresh_path("single-unproven");
+            let lock = EphemeralLock::new(&client, &path).unwrap();
+            lock.lock().unwrap();
+            lock.unlock().unwrap();
+            armed.store(true, Ordering::SeqCst);
+            let locked = {
+                let lock = lock.clone();
+                let call = move || match waits {
+                    true => lock.lock().map(|()| true),
+                    false => lock.try_lock(),
+                };
+                Task::spawn(call).result(&what)
+            };
+            println!("{what}: {locked:?}, {:?}", client.stats());
+            assert_eq!(relay.changed(), refused.len() as u64, "{what}");
+            // A try is over with its connection.
+            let is_over = !waits && connections > 1;
+            match locked {
+                Err(Error::Disconnected { path: at }) if is_over => assert_eq!(at, path),
+                Ok(true) if !is_over => {
+                    let node = stat(&path);
+                    let token = hold_of(&lock).fencing_token().unwrap();
+                    assert_eq!(
+                        token, node.czxid as u64,
+                        "{what}: another node than its own"
+                    );
+                    lock.unlock().unwrap();
+                }
+                other => panic!("{what}: {other:?}"),
+            }
+            let took = wait_until("nothing is left", SOON, || !exists(&path));
+            await_no_seats(&client);
+            println!("{what}: nothing is left after {took:?}");
+            assert!(lock.try_lock_for(SOON).unwrap(), "{what}");
+            assert_eq!(client.stats().connections, connections, "{what}");
+            lock.unlock().unwrap();
+            let rivals = crate::util::client();
+            let rival = EphemeralLock::new(&rivals, &path).unwrap();
+            assert!(rival.try_lock().unwrap(), "{what}: a rival");
+            rival.unlock().unwrap();
+        }
     }
 }
 

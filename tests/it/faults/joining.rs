@@ -2,8 +2,11 @@
 
 use zoolock_test_support::{Op, Then, fresh_path, shared_probe, wait_until};
 
-use super::{Line, TwoWays, await_moved, has_one_node_until_unlocked, lock_of, place, places};
-use crate::util::{SESSION, SOON, Task, children, client, client_of, shared_proxy};
+use super::{Line, has_one_node_until_unlocked};
+use crate::util::{
+    SESSION, SOON, Task, TwoWays, await_moved, children, client, client_of, lock_of, place, places,
+    shared_proxy,
+};
 
 #[test]
 fn a_node_whose_answer_was_lost_is_found_and_moves_and_keeps_its_place() {

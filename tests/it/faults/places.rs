@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use zoolock::{ClientState, DistributedReentrantLock, HoldState};
 use zoolock_test_support::{Direction, FaultProxy, Op, Then, fresh_path, wait_until};
 
-use super::{Line, TwoWays, await_moved, has_one_node_until_unlocked, lock_of, place, places};
+use super::{Line, has_one_node_until_unlocked};
 use crate::lock::core::{await_nodes, hold_of};
-use crate::util::{SESSION, SOON, Task, children, client, client_of, old_age, shared_proxy};
+use crate::util::{
+    SESSION, SOON, Task, TwoWays, await_moved, children, client, client_of, lock_of, old_age,
+    place, places, shared_proxy,
+};
 
 /// How a connection ends, and its name.
 type End = (&'static str, fn(&FaultProxy));

@@ -9,10 +9,11 @@ use zoolock_test_support::{
     Direction, FaultProxy, Op, Probe, Server, Then, fresh_path, wait_until,
 };
 
-use super::relay::{Fate, Frame, Relay, UNTOUCHED};
-use super::{TwoWays, await_moved, lock_of};
 use crate::lock::core::hold_of;
-use crate::util::{SOON, children, client_of, shared_address, shared_proxy};
+use crate::util::relay::{Fate, Frame, Relay, UNTOUCHED};
+use crate::util::{
+    SOON, TwoWays, await_moved, children, client_of, lock_of, shared_address, shared_proxy,
+};
 
 const T: Duration = Duration::from_secs(6);
 

@@ -1,103 +1,14 @@
 //! Holders in processes of their own, which are stopped or killed.
 
 use std::env;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use zoolock::crossbeam_channel::{Receiver, unbounded};
+use rustix::process::Signal;
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
-use super::lock_of;
 use crate::lock::core::hold_of;
-use crate::util::{SOON, Task, client, client_of};
-
-/// Tells a test that it is the process of its own; its value is the path of the lock.
-pub(super) const OWN_PROCESS: &str = "ZOOLOCK_TEST_HOLDER";
-
-/// A test that runs again in a process of its own, beside this one; killed when dropped.
-pub(super) struct Beside {
-    process: Child,
-    said: Receiver<String>,
-}
-
-impl Beside {
-    pub(super) fn start(test: &str, path: &str) -> Beside {
-        let mut process = Command::new(env::current_exe().unwrap())
-            .args([test, "--exact", "--nocapture"])
-            .env(OWN_PROCESS, path)
-            .env("ZOOKEEPER_CONNECT", connect_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        let (say, said) = unbounded();
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                println!("beside: {line}");
-                let _ = say.send(line);
-            }
-        });
-        Beside { process, said }
-    }
-
-    /// What it says behind `key`, which it may not have said yet.
-    pub(super) fn says(&self, key: &str) -> String {
-        let end = Instant::now() + SOON;
-        loop {
-            match self.said.recv_deadline(end) {
-                Ok(line) => {
-                    // The harness may have begun the line.
-                    if let Some((_, value)) = line.split_once(key) {
-                        return value.trim().to_owned();
-                    }
-                }
-                Err(error) => panic!("it did not say {key:?}: {error}"),
-            }
-        }
-    }
-
-    pub(super) fn signal(&self, signal: Signal) {
-        let id = Pid::from_child(&self.process);
-        kill_process(id, signal).unwrap();
-    }
-
-    /// Stops it (SIGSTOP) and waits until every thread of it stands still.
-    fn stop(&self) {
-        self.signal(Signal::STOP);
-        let tasks = format!("/proc/{}/task", self.process.id());
-        wait_until("it has stopped", SOON, || {
-            std::fs::read_dir(&tasks).unwrap().flatten().all(|task| {
-                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-                stat.rsplit_once(") ")
-                    .is_none_or(|(_, rest)| rest.starts_with('T'))
-            })
-        });
-    }
-
-    pub(super) fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    fn ends_well(&mut self) {
-        let mut status = None;
-        wait_until("it has ended", SOON, || {
-            status = self.process.try_wait().unwrap();
-            status.is_some()
-        });
-        assert!(status.unwrap().success(), "{status:?}");
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use crate::util::{Beside, OWN_PROCESS, SOON, Task, client, client_of, lock_of};
 
 const SHORT: Duration = Duration::from_secs(3);
 

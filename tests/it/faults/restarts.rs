@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use zoolock::HoldState;
 use zoolock_test_support::{Probe, Server, wait_until};
 
-use super::{Line, lock_of, places_of};
+use super::Line;
 use crate::lock::core::hold_of;
-use crate::util::{SOON, client_of};
+use crate::util::{SOON, client_of, lock_of, places_of};
 
 /// Time enough for a start of the server on a busy machine.
 const LONG: Duration = Duration::from_secs(20);

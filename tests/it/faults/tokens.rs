@@ -6,10 +6,10 @@ use std::env;
 use zoolock::{Client, DistributedReentrantLock};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
-use super::processes::{Beside, OWN_PROCESS};
-use super::{await_moved, lock_of};
 use crate::lock::core::{await_nodes, hold_of};
-use crate::util::{SESSION, SOON, Task, client, client_of, shared_proxy};
+use crate::util::{
+    Beside, OWN_PROCESS, SESSION, SOON, Task, await_moved, client, client_of, lock_of, shared_proxy,
+};
 
 /// Tokens in the order in which they were given out, with what happened before.
 #[derive(Debug, Default)]

@@ -1,83 +1,31 @@
 //! Sequences that do not tell a place. No test can wait for two thousand million creates: a relay
 //! makes the client's sequential creates plain ones, with digits of its own.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::thread;
-
 use zoolock::{HoldState, LossReason};
 use zoolock_test_support::{fresh_path, wait_until};
 
-use super::{assert_lost, assert_not_held, await_lost, delete_node, rw_of, would_deadlock};
+use super::{assert_not_held, rw_of, would_deadlock};
 use crate::lock::core::{await_nodes, hold_of};
-use crate::util::{SESSION, SOON, children, client, client_of, shared_address};
+use crate::util::relay::{Fate, Relay, UNTOUCHED};
+use crate::util::{
+    SESSION, SOON, assert_lost, await_lost, children, client, client_of, delete_node,
+    shared_address,
+};
 
-const CREATE: i32 = 1;
-const EPHEMERAL: i32 = 1;
-const EPHEMERAL_SEQUENTIAL: i32 = 3;
-
-fn int(body: &[u8], at: usize) -> Option<i32> {
-    let bytes = body.get(at..at.checked_add(4)?)?;
-    Some(i32::from_be_bytes(bytes.try_into().ok()?))
-}
-
-/// The request with these digits behind its path, not sequential, if it was.
-fn numbered(body: &[u8], digits: &str) -> Option<Vec<u8>> {
-    let flags_at = body.len().checked_sub(4)?;
-    if int(body, 4)? != CREATE || int(body, flags_at)? != EPHEMERAL_SEQUENTIAL {
-        return None;
-    }
-    let path = int(body, 8)? as usize;
-    let mut changed = body[..8].to_vec();
-    changed.extend(((path + digits.len()) as i32).to_be_bytes());
-    changed.extend(&body[12..12 + path]);
-    changed.extend(digits.as_bytes());
-    changed.extend(&body[12 + path..flags_at]);
-    changed.extend(EPHEMERAL.to_be_bytes());
-    Some(changed)
-}
-
-fn pump(mut from: &TcpStream, mut to: &TcpStream, digits: &str) -> io::Result<()> {
-    loop {
-        let mut length = [0; 4];
-        from.read_exact(&mut length)?;
-        let mut body = vec![0; u32::from_be_bytes(length) as usize];
-        from.read_exact(&mut body)?;
-        let body = numbered(&body, digits).unwrap_or(body);
-        to.write_all(&(body.len() as u32).to_be_bytes())?;
-        to.write_all(&body)?;
-    }
-}
-
-/// Relays to the shared server, for as long as the test runs.
-fn relay(digits: &'static str) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let server = TcpStream::connect(shared_address()).unwrap();
-            for stream in [&client, &server] {
-                stream.set_nodelay(true).unwrap();
-            }
-            let ends = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || {
-                let _ = pump(&client, &server, digits);
-                let _ = server.shutdown(Shutdown::Both);
-            });
-            thread::spawn(move || {
-                let (client, mut server) = ends;
-                let _ = io::copy(&mut server, &mut &client);
-                let _ = client.shutdown(Shutdown::Both);
-            });
-        }
-    });
-    address
+/// A way to the shared server on which every node is made with these digits.
+fn numbering(digits: &'static str) -> Relay {
+    Relay::start(shared_address(), move |frame| {
+        let create = frame.create();
+        let numbered = create.and_then(|create| create.numbered(digits));
+        numbered.map_or(UNTOUCHED, Fate::Instead)
+    })
 }
 
 #[test]
 fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
     for digits in ["2147483647", "-2147483648", "-000000001"] {
-        let [ours, others] = [client_of(&relay(digits).to_string(), SESSION), client()];
+        let relay = numbering(digits);
+        let [ours, others] = [client_of(&relay.connect_string(), SESSION), client()];
         let path = fresh_path("abnormal");
         let lock = rw_of(&ours, &path);
         let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -123,7 +71,8 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
 
 #[test]
 fn a_shared_seat_that_is_lost_is_told_to_both_sides() {
-    let ours = client_of(&relay("2147483647").to_string(), SESSION);
+    let relay = numbering("2147483647");
+    let ours = client_of(&relay.connect_string(), SESSION);
     let path = fresh_path("abnormal-lost");
     let lock = rw_of(&ours, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());

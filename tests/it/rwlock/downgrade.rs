@@ -3,11 +3,12 @@
 use zoolock::{DistributedRwLock, HoldState, Kind, LossReason};
 use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
-use super::{
-    Stage, assert_lost, assert_not_held, await_lost, delete_node, place, rw_of, would_deadlock,
-};
+use super::{Stage, assert_not_held, rw_of, would_deadlock};
 use crate::lock::core::{await_nodes, hold_of};
-use crate::util::{SESSION, SOON, children, client, client_of, shared_proxy};
+use crate::util::{
+    SESSION, SOON, assert_lost, await_lost, children, client, client_of, delete_node, place,
+    shared_proxy,
+};
 
 const DELETED: HoldState = HoldState::Lost(LossReason::NodeDeleted);
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use zoolock::{Error, HoldState, LossReason};
 use zoolock_test_support::{Op, Then, connect_string, fresh_path, wait_until};
 
-use super::{
-    Visitor, assert_lost, assert_not_held, await_lost, delete_node, rw_of, would_deadlock,
-};
+use super::{Visitor, assert_not_held, rw_of, would_deadlock};
 use crate::lock::core::{await_nodes, hold_of};
-use crate::util::{SESSION, SOON, Task, children, client, client_of, shared_proxy, warnings};
+use crate::util::{
+    SESSION, SOON, Task, assert_lost, await_lost, children, client, client_of, delete_node,
+    shared_proxy, warnings,
+};
 
 const SHORT: Duration = Duration::from_secs(3);
 const CLOSED: HoldState = HoldState::Lost(LossReason::ClientClosed);

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, Error, HoldState, LossReason};
 use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, shared_probe, wait_until};
 
-use super::{Visitor, assert_lost, await_lost, place, rw_of};
+use super::{Visitor, rw_of};
 use crate::lock::core::{await_nodes, hold_of};
-use crate::util::{SESSION, SOON, children, client, client_of, shared_proxy};
+use crate::util::{
+    SESSION, SOON, assert_lost, await_lost, children, client, client_of, place, shared_proxy,
+};
 
 /// The requests of a downgrade and of a move.
 const STEPS: [(Op, bool); 4] = [

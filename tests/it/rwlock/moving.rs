@@ -5,9 +5,9 @@ use std::time::Duration;
 use zoolock::{Client, HoldState};
 use zoolock_test_support::{FaultProxy, fresh_path, wait_until};
 
-use super::{Visitor, place, places, rw_of};
+use super::{Visitor, rw_of};
 use crate::lock::core::{await_nodes, hold_of};
-use crate::util::{SESSION, SOON, children, client, client_of, shared_proxy};
+use crate::util::{SESSION, SOON, children, client, client_of, place, places, shared_proxy};
 
 fn await_moved(client: &Client, seats: u64) -> Duration {
     wait_until(&format!("{seats} seats have moved"), SOON, || {

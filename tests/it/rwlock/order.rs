@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use zoolock::{DistributedLock, DistributedReentrantLock, Error, Kind};
 
-use super::{Stage, place, would_deadlock};
+use super::{Stage, would_deadlock};
 use crate::lock::core::hold_of;
-use crate::util::{SOON, Task, children};
+use crate::util::{SOON, Task, children, place};
 
 /// Time enough for the answers that a call needs.
 const TIMEOUT: Duration = Duration::from_millis(500);

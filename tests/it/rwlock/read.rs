@@ -1,17 +1,18 @@
 //! The core of the exclusive locks, for the reading side: what stands in a reader's way is a
 //! writer.
 
-use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use zoolock::crossbeam_channel::unbounded;
 use zoolock::{Error, HoldState, Lock, ReadLock};
 use zoolock_test_support::{fresh_path, wait_until};
 
-use super::{Visitor, places, rw_of};
+use super::{Visitor, rw_of};
 use crate::lock::core::{self, await_nodes, hold_of};
-use crate::util::{SOON, Task, Witness, children, client, client_of, shared_proxy};
+use crate::util::{
+    Arrivals, SOON, Task, await_lost, await_no_seats, children, client, client_of,
+    never_two_inside, places, shared_proxy,
+};
 
 #[test]
 fn smoke() {
@@ -42,37 +43,23 @@ fn excludes() {
     locks[0].write_lock().unlock().unwrap();
 
     // The readers take turns of their own: what is left is that none comes in beside a writer.
-    let (witness, turn) = (
-        Arc::new(Witness::default()),
-        Arc::new(std::sync::Mutex::new(())),
-    );
-    let visitors: Vec<_> = (0..4)
-        .map(|number| {
-            let (lock, witness) = (locks[number % 2].clone(), Arc::clone(&witness));
-            let turn = Arc::clone(&turn);
-            Task::spawn(move || {
-                let nap = || thread::sleep(Duration::from_millis(1));
-                for _ in 0..ENTRIES {
-                    if number < 2 {
-                        lock.write_lock().lock().unwrap();
-                        witness.visit(nap);
-                        lock.write_lock().unlock().unwrap();
-                    } else {
-                        lock.read_lock().lock().unwrap();
-                        let turn = turn.lock().unwrap();
-                        witness.visit(nap);
-                        drop(turn);
-                        lock.read_lock().unlock().unwrap();
-                    }
-                }
-            })
-        })
-        .collect();
-    for visitor in visitors {
-        visitor.result("two clients, each with a reader and a writer");
-    }
-    println!("{witness:?}");
-    witness.saw(4 * ENTRIES);
+    let turn = Arc::new(Mutex::new(()));
+    let visitors = (0..4)
+        .map(|number| locks[number % 2].clone())
+        .zip([true, true, false, false]);
+    never_two_inside(visitors, ENTRIES, move |(lock, writes), inside| {
+        if *writes {
+            lock.write_lock().lock().unwrap();
+            inside();
+            lock.write_lock().unlock().unwrap();
+        } else {
+            lock.read_lock().lock().unwrap();
+            let turn = turn.lock().unwrap();
+            inside();
+            drop(turn);
+            lock.read_lock().unlock().unwrap();
+        }
+    });
 }
 
 /// Readers that came one after the other are in together, and in no order.
@@ -82,33 +69,23 @@ fn fifo() {
     let path = fresh_path("fifo");
     let holder = rw_of(&clients[0], &path).write_lock();
     holder.lock().unwrap();
-    let (sender, entered) = unbounded();
-    let waiters: Vec<_> = "RRWRWWRRR"
-        .chars()
-        .enumerate()
-        .map(|(number, kind)| {
-            let lock = rw_of(&clients[number % 2], &path);
-            let lock: Box<dyn Lock> = match kind {
-                'R' => lock.read_lock().into(),
-                _ => lock.write_lock().into(),
-            };
-            let sender = sender.clone();
-            let waiter = Task::spawn(move || {
-                lock.lock().unwrap();
-                sender.send(number).unwrap();
-                lock.unlock().unwrap();
-            });
-            await_nodes(&path, number + 2);
-            waiter
-        })
-        .collect();
-    assert!(entered.is_empty(), "{:?}", entered.try_iter());
-    holder.unlock().unwrap();
-    for waiter in waiters {
-        waiter.result("a waiter");
+    let mut arrivals = Arrivals::new();
+    for (number, kind) in "RRWRWWRRR".chars().enumerate() {
+        let lock = rw_of(&clients[number % 2], &path);
+        let lock: Box<dyn Lock> = match kind {
+            'R' => lock.read_lock().into(),
+            _ => lock.write_lock().into(),
+        };
+        arrivals.join(move |inside| {
+            lock.lock().unwrap();
+            inside();
+            lock.unlock().unwrap();
+        });
+        await_nodes(&path, number + 2);
     }
-    let mut order: Vec<usize> = entered.try_iter().collect();
-    println!("RRWRWWRRR entered in the order {order:?}");
+    assert!(arrivals.is_empty(), "in beside the holder");
+    holder.unlock().unwrap();
+    let mut order = arrivals.order();
     order[..2].sort_unstable();
     order[6..].sort_unstable();
     assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -123,16 +100,7 @@ fn times_out() {
     let other = rw_of(&clients[1], &path).read_lock();
     holder.lock().unwrap();
     let node = hold_of(&holder).node();
-    for timeout in [TIMEOUT, Duration::ZERO] {
-        let begun = Instant::now();
-        let locked = other.try_lock_for(timeout).unwrap();
-        let took = begun.elapsed();
-        println!("try_lock_for({timeout:?}): {locked} after {took:?}");
-        assert!(!locked && took >= timeout && took < SOON);
-    }
-    let begun = Instant::now();
-    assert!(!other.try_lock_until(begun + TIMEOUT).unwrap());
-    assert!(begun.elapsed() >= TIMEOUT, "{:?}", begun.elapsed());
+    core::timed_tries_fail(&other, TIMEOUT);
     assert!(other.try_acquire_for(TIMEOUT).unwrap().is_none());
     assert!(other.try_acquire().unwrap().is_none());
     assert!(!other.try_lock().unwrap());
@@ -186,10 +154,7 @@ fn cleans_up() {
     lock.lock().unwrap();
     lock.unlock().unwrap();
     lock.unlock().unwrap();
-    wait_until("nothing is left", SOON, || {
-        let stats = client.stats();
-        stats.seats == 0 && stats.garbage == 0
-    });
+    await_no_seats(&client);
     assert_eq!(children(&path), [""; 0]);
 }
 
@@ -248,7 +213,7 @@ fn a_hold_tells_its_end() {
         guard.fencing_token().unwrap()
     );
     drop(guard);
-    super::await_lost(&hold);
+    await_lost(&hold);
     println!("{hold:?}");
     assert_eq!(hold.state(), HoldState::Released);
     assert!(lock.hold().is_none());

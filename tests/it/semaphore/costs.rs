@@ -1,84 +1,52 @@
 //! What a semaphore costs, counted by the server.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zoolock::Client;
-use zoolock_test_support::{FaultProxy, Probe, Server, wait_until};
+use zoolock_test_support::{FaultProxy, Probe, wait_until};
 
 use super::semaphore;
-use crate::util::{SOON, Task, client_of};
+use crate::util::{SOON, Task, assert_cost, client_of, last_transaction, quiet_server};
 
 const CYCLES: u64 = 300;
-/// Probes of the connection, should the machine be slow.
-const PROBES: u64 = 10;
-
-/// A server that nobody else uses, and a client that does not need to say that it is alive.
-fn stage() -> (Server, Client) {
-    let server = Server::start().unwrap();
-    let client = client_of(&server.connect_string(), Duration::from_secs(30));
-    (server, client)
-}
-
-#[track_caller]
-fn assert_cost(server: &Server, what: &str, each: u64, mut cycle: impl FnMut()) {
-    // The first one may make the directory.
-    cycle();
-    let before = server.metric("zk_packets_received").unwrap();
-    let begun = Instant::now();
-    (0..CYCLES).for_each(|_| cycle());
-    let took = begun.elapsed();
-    // The second look counts itself.
-    let packets = server.metric("zk_packets_received").unwrap() - before - 1;
-    println!("{what}: {packets} packets for {CYCLES} cycles in {took:?}");
-    let expected = each * CYCLES..=each * CYCLES + PROBES;
-    assert!(expected.contains(&packets), "{packets} not in {expected:?}");
-}
-
-fn last_transaction(server: &Server) -> String {
-    let answer = server.four_letter("srvr").unwrap();
-    let line = answer.lines().find(|line| line.starts_with("Zxid:"));
-    line.expect("a Zxid").to_owned()
-}
-
 /// The turn's node, a list, the permit's, a list, the turn's end; the permit's end.
 #[test]
 fn an_uncontended_acquire_costs_six_requests_with_its_release() {
-    let (server, client) = stage();
+    let (server, client) = quiet_server();
     let own = semaphore(&client, "/cost/semaphore", 5);
-    assert_cost(&server, "acquire(1), release", 6, || {
+    assert_cost(&server, "acquire(1), release", CYCLES, 6, || {
         own.acquire(1).unwrap().release().unwrap();
     });
-    assert_cost(&server, "acquire(3), release", 10, || {
+    assert_cost(&server, "acquire(3), release", CYCLES, 10, || {
         own.acquire(3).unwrap().release().unwrap();
     });
 }
 
 #[test]
 fn a_try_costs_four_requests_with_its_release() {
-    let (server, client) = stage();
+    let (server, client) = quiet_server();
     let own = semaphore(&client, "/cost/semaphore", 5);
-    assert_cost(&server, "try_acquire(1), release", 4, || {
+    assert_cost(&server, "try_acquire(1), release", CYCLES, 4, || {
         own.try_acquire(1).unwrap().unwrap().release().unwrap();
     });
 }
 
 #[test]
 fn a_failed_try_costs_one_request_and_writes_nothing() {
-    let (server, client) = stage();
+    let (server, client) = quiet_server();
     let own = semaphore(&client, "/cost/semaphore", 2);
     let rival = Probe::connect(server.address()).unwrap();
     rival.create_all("/cost/semaphore/leases").unwrap();
     let name = "/cost/semaphore/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-";
     rival.create(name, b"", true, true).unwrap();
     let before = last_transaction(&server);
-    assert_cost(&server, "failed try_acquire(2)", 1, || {
+    assert_cost(&server, "failed try_acquire(2)", CYCLES, 1, || {
         assert!(own.try_acquire(2).unwrap().is_none());
     });
-    assert_cost(&server, "available()", 1, || {
+    assert_cost(&server, "available()", CYCLES, 1, || {
         assert_eq!(own.available().unwrap(), 1);
     });
     let after = last_transaction(&server);
-    println!("{before} before, {after} after");
+    println!("{before:#x} before, {after:#x} after");
     assert_eq!(before, after);
 }
 
@@ -86,7 +54,7 @@ fn a_failed_try_costs_one_request_and_writes_nothing() {
 #[test]
 fn a_release_wakes_only_whoever_has_the_turn() {
     const WAITERS: usize = 20;
-    let (server, holders) = stage();
+    let (server, holders) = quiet_server();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let path = "/cost/semaphore";
     let mut held: Vec<_> = (0..3)

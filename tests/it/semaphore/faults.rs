@@ -13,8 +13,7 @@ use super::{
     LEASES, LOCKS, Meter, acquiring, await_leases, await_turns, is_free, leases, nodes, semaphore,
     turns, waiting_with_the_turn,
 };
-use crate::lock::core::places;
-use crate::util::{SESSION, SOON, Task, client, client_of, shared_proxy};
+use crate::util::{SESSION, SOON, Task, client, client_of, places_of, shared_proxy};
 
 /// What is silent for two thirds of it is given up.
 const T: Duration = Duration::from_secs(6);
@@ -237,7 +236,12 @@ fn places_in_the_queue_are_kept_over_a_connection_that_ends() {
             now.len() == 4 && now.iter().filter(|node| shown.contains(node)).count() == 2
         });
         println!("{what}: all as before after {:?}", begun.elapsed());
-        assert_eq!(places(&turns(&path)), places(&before), "{}", ways.log());
+        assert_eq!(
+            places_of(&turns(&path)),
+            places_of(&before),
+            "{}",
+            ways.log()
+        );
         assert!(entered.is_empty());
         held.release().unwrap();
         for waiter in waiters {
@@ -274,7 +278,7 @@ fn a_waiter_with_the_turn_that_is_cut_again_and_again_gets_its_permits() {
             now.len() == 2 && now != turn
         });
     }
-    assert_eq!(places(&turns(&path)), places(&before));
+    assert_eq!(places_of(&turns(&path)), places_of(&before));
     await_leases(&path, 6);
     assert!(!waiter.is_done() && !behind.is_done());
     held.release().unwrap();
@@ -407,7 +411,7 @@ fn many_permits_move_and_keep_their_tokens() {
     );
     assert_eq!(permits.state(), HoldState::Held);
     let after = await_leases(&path, COUNT as usize);
-    assert_eq!((places(&after), tokens()), (places(&before), known));
+    assert_eq!((places_of(&after), tokens()), (places_of(&before), known));
     permits.release().unwrap();
     is_free(&own, &[&cut]);
 }

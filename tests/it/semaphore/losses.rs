@@ -6,11 +6,13 @@ use zoolock::{ClientState, HoldState, LossReason};
 use zoolock_test_support::{Probe, fresh_path, shared_probe, wait_until};
 
 use super::{
-    LEASES, LOCKS, acquiring, await_leases, await_turns, delete, is_free, is_lost, leases,
-    leases_of, locks_of, nodes, semaphore, turns, waiting_with_the_turn,
+    LEASES, LOCKS, acquiring, await_leases, await_turns, delete, is_free, leases, leases_of,
+    locks_of, nodes, semaphore, turns, waiting_with_the_turn,
 };
-use crate::lock::core::places;
-use crate::util::{SESSION, SOON, Task, children, client, client_of, shared_address, shared_proxy};
+use crate::util::{
+    SESSION, SOON, Task, children, client, client_of, is_lost, places_of, shared_address,
+    shared_proxy,
+};
 
 /// Session timeouts of those that notice what happens to a node, a quarter of it later.
 const SHORT: Duration = Duration::from_secs(4);
@@ -294,7 +296,10 @@ fn a_turn_that_expires_while_its_owner_waits_for_permits_goes_to_the_next() {
     });
     let after = turns(&path);
     println!("{ended} ended; {before:?} became {after:?}");
-    assert!(places(&after)[1] > places(&before)[1], "behind the next");
+    assert!(
+        places_of(&after)[1] > places_of(&before)[1],
+        "behind the next"
+    );
     assert!(!first.is_done() && !second.is_done());
     wait_until("what it has shown is gone", SOON, || {
         leases(&path).len() == 4

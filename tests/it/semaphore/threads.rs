@@ -8,10 +8,10 @@ use zoolock::{DistributedSemaphore, Error, HoldState, LossReason, Permits};
 use zoolock_test_support::{fresh_path, wait_until};
 
 use super::{
-    Meter, acquiring, await_leases, await_turns, is_free, is_lost, leases, nodes, semaphore, turns,
+    Meter, acquiring, await_leases, await_turns, is_free, leases, nodes, semaphore, turns,
     waiting_with_the_turn,
 };
-use crate::util::{SOON, Task, client, in_time, warnings};
+use crate::util::{SOON, Task, client, in_time, is_lost, warnings};
 
 #[test]
 fn semaphores_and_permits_may_go_to_any_thread() {

@@ -1,6 +1,12 @@
 //! Waiting with a deadline, which covers everything that a call does.
 
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use zoolock::Error;
+
 use super::*;
+use crate::util::in_time;
 
 /// How late a call with a deadline may be.
 const SLACK: Duration = Duration::from_secs(1);

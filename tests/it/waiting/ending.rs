@@ -1,5 +1,9 @@
 //! Waiting that others end: `cancel_waiters()` and `Client::close()`.
 
+use std::time::Instant;
+
+use zoolock::{DistributedReentrantLock, Error};
+
 use super::*;
 
 fn is_cancelled(seen: &zoolock::Result<()>) {

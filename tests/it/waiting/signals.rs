@@ -1,6 +1,12 @@
 //! Signals that come at the wrong moment: none may be missed.
 
+use std::env;
+use std::sync::{Mutex, OnceLock};
+
+use zoolock::crossbeam_channel::{Receiver, Sender};
+
 use super::*;
+use crate::util::run_again;
 
 /// Names the server for the process that a test starts of its own.
 const CHILD: &str = "ZOOLOCK_TEST_CHILD";

@@ -2,6 +2,7 @@
 //!
 //! - [`Server`]: a ZooKeeper server of its own in a temporary directory, on a free loopback
 //!   port; it never outlives the process that started it.
+//! - [`CountingServer`]: a server whose sequence numbers can be set to their end.
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
 //! - [`Probe`]: a small blocking client with wire code of its own, to look at what is really
 //!   on the server.
@@ -9,6 +10,7 @@
 //!   paused and cut off from the others.
 //! - [`FaultProxy`]: a TCP proxy that understands ZooKeeper frames and can cut, silence, delay,
 //!   drop and hold them, and end the sessions that were opened through it.
+//! - [`crowd`]: a contended run at a lock of any implementation, and a witness.
 //! - [`wait_until`]: waits for a condition with a deadline.
 //!
 //! # Examples
@@ -29,6 +31,8 @@
 //! # }
 //! ```
 
+mod counting;
+pub mod crowd;
 mod ensemble;
 mod port;
 mod probe;
@@ -37,6 +41,7 @@ mod server;
 mod shared;
 mod wait;
 
+pub use counting::CountingServer;
 pub use ensemble::{Ensemble, EnsembleBuilder};
 pub use probe::{OPEN_ACL, Probe, Stat, error_code};
 pub use proxy::{Direction, FaultProxy, Hold, Op, Rule, RuleBuilder, Then};

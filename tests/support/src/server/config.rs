@@ -1,22 +1,59 @@
-//! What a server is started with: its configuration file and command line.
+//! What a server is started with: its program, its configuration file and command line.
 
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::fs;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
 use super::install::Installation;
 
+const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+const SOURCE_FILE: &str = "CountingServer.java";
+
 /// Settings of a server; see the setters of [`ServerBuilder`](super::ServerBuilder).
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    pub(crate) program: Program,
     pub(crate) tick: Duration,
     pub(crate) force_sync: bool,
     pub(crate) properties: Vec<(String, String)>,
     pub(crate) jvm_flags: Vec<String>,
     /// `None` for a server on its own.
     pub(crate) membership: Option<Membership>,
+}
+
+/// What Java runs. Its first argument is the configuration file.
+#[derive(Debug, Clone)]
+pub(crate) enum Program {
+    /// ZooKeeper's own main class.
+    ZooKeeper,
+    /// Our `CountingServer` around ZooKeeper's classes, a file that Java compiles as it starts.
+    /// Its second argument is a port of its own.
+    Source { text: &'static str, port: u16 },
+}
+
+impl Program {
+    /// Writes what Java needs to find in `folder`.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        match self {
+            Self::ZooKeeper => Ok(()),
+            Self::Source { text, .. } => fs::write(folder.join(SOURCE_FILE), text),
+        }
+    }
+
+    fn arguments(&self, config_file: &Path) -> Vec<OsString> {
+        match self {
+            Self::ZooKeeper => vec![MAIN_CLASS.into(), config_file.into()],
+            Self::Source { port, .. } => vec![
+                config_file.with_file_name(SOURCE_FILE).into(),
+                config_file.into(),
+                port.to_string().into(),
+            ],
+        }
+    }
 }
 
 /// What a server has to know as a member of an ensemble.
@@ -55,6 +92,7 @@ impl Membership {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            program: Program::ZooKeeper,
             tick: Duration::from_millis(500),
             force_sync: false,
             properties: Vec::new(),
@@ -113,8 +151,7 @@ impl Config {
         command.push(format!("-Dzookeeper.forceSync={sync}").into());
         command.extend(self.jvm_flags.iter().map(OsString::from));
         command.extend(["-cp".into(), found.class_path.clone()]);
-        command.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
-        command.push(config_file.into());
+        command.extend(self.program.arguments(config_file));
         command
     }
 }

@@ -25,6 +25,22 @@ impl Installation {
             class_path: find_jars()?,
         })
     }
+
+    /// Java runs programs from their source only if it comes with a compiler.
+    pub(crate) fn require_compiler(&self) -> io::Result<()> {
+        let java = self.java.canonicalize()?;
+        if java.with_file_name("javac").is_file() {
+            return Ok(());
+        }
+        let java = java.display();
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "no Java compiler beside `{java}`: install a JDK (Debian, Ubuntu: \
+                 default-jdk-headless), or set JAVA_HOME to one"
+            ),
+        ))
+    }
 }
 
 fn missing(what: &str) -> io::Error {

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::port::ReservedPort;
 use crate::wait::poll;
-use config::Config;
+use config::{Config, Program};
 use four_letter::{four_letter, metric};
 use install::Installation;
 use process::Process;
@@ -54,6 +54,14 @@ pub struct ServerBuilder {
 }
 
 impl ServerBuilder {
+    pub(crate) fn of(program: Program) -> Self {
+        let config = Config {
+            program,
+            ..Config::default()
+        };
+        Self { config }
+    }
+
     /// `tickTime`, by which sessions expire in steps; 500 ms unless set.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.config.tick = tick;
@@ -88,6 +96,9 @@ impl ServerBuilder {
     /// does not come up (the text has the end of its log).
     pub fn start(self) -> io::Result<Server> {
         let installation = Installation::find()?;
+        if let Program::Source { .. } = self.config.program {
+            installation.require_compiler()?;
+        }
         let mut attempt = 1;
         loop {
             let server = Server::new(self.config.clone(), installation.clone())?;
@@ -184,6 +195,7 @@ impl Server {
             fs::write(data.join("myid"), membership.id.to_string())?;
         }
         fs::write(&config_file, self.config.text(&data, self.address()))?;
+        self.config.program.write(self.folder.path())?;
         // The log of this start only, so that its end shows this start's trouble.
         fs::write(self.path("log"), "")?;
         let command = self.config.command(&self.installation, &config_file);

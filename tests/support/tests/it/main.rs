@@ -1,5 +1,7 @@
 //! Tests of the test support itself, against real servers.
 
+mod counting;
+mod crowds;
 mod ensemble;
 mod faults;
 mod frames;

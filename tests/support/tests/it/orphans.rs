@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{self, Command, Stdio};
 use std::thread;
 
-use zoolock_test_support::{shared_server, wait_until};
+use zoolock_test_support::{CountingServer, Server, shared_server, wait_until};
 
 use crate::SOON;
 
@@ -15,7 +15,10 @@ const END: &str = "ZOOLOCK_TEST_END";
 /// The process that each test starts, itself with [`END`] set: it starts the shared server, says
 /// where it is, and ends as it is told.
 fn start_and_end(end: &str) {
-    let server = shared_server();
+    let server: &Server = match end {
+        "counting" => CountingServer::shared().unwrap(),
+        _ => shared_server(),
+    };
     let conf = server.four_letter("conf").unwrap();
     let data = conf.lines().find_map(|line| line.strip_prefix("dataDir="));
     println!(
@@ -57,7 +60,7 @@ fn leaves_nothing(test: &str, end: &str) {
         .find_map(|line| line.strip_prefix("server ").map(str::to_owned))
         .expect("the child says where its server is");
     let (java, data) = said.split_once(' ').unwrap();
-    if end == "kill" {
+    if ["kill", "counting"].contains(&end) {
         assert!(is_alive(java));
         child.kill().unwrap();
     }
@@ -93,4 +96,11 @@ fn exit_leaves_no_server() {
 #[test]
 fn kill_leaves_no_server() {
     leaves_nothing("kill_leaves_no_server", "kill");
+}
+
+#[test]
+fn kill_leaves_no_counting_server() {
+    if CountingServer::shared().is_some() {
+        leaves_nothing("kill_leaves_no_counting_server", "counting");
+    }
 }

@@ -7,22 +7,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-pub(super) const CREATE: i32 = 1;
-pub(super) const GET_DATA: i32 = 4;
-pub(super) const GET_CHILDREN: i32 = 8;
+pub(crate) const CREATE: i32 = 1;
+pub(crate) const GET_DATA: i32 = 4;
+pub(crate) const GET_CHILDREN: i32 = 8;
+
+const EPHEMERAL: i32 = 1;
+const EPHEMERAL_SEQUENTIAL: i32 = 3;
 
 /// One frame without its length, and what is known of it.
 #[derive(Debug)]
-pub(super) struct Frame<'a> {
-    pub(super) is_answer: bool,
+pub(crate) struct Frame<'a> {
+    pub(crate) is_answer: bool,
     /// Of the request, or of the one that this answers; none for handshakes and events.
-    pub(super) op: Option<i32>,
-    pub(super) body: &'a [u8],
+    pub(crate) op: Option<i32>,
+    pub(crate) body: &'a [u8],
 }
 
 /// What becomes of a frame.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Pass,
     /// Another frame instead.
     Instead(Vec<u8>),
@@ -32,11 +35,11 @@ pub(super) enum Fate {
     LastBytes(Vec<u8>),
 }
 
-pub(super) const UNTOUCHED: Fate = Fate::Pass;
+pub(crate) const UNTOUCHED: Fate = Fate::Pass;
 
 /// A request to create a node.
 #[derive(Debug)]
-pub(super) struct Create<'a> {
+pub(crate) struct Create<'a> {
     body: &'a [u8],
     path: &'a str,
     acl_at: usize,
@@ -45,23 +48,38 @@ pub(super) struct Create<'a> {
 
 impl Create<'_> {
     /// The same with an empty ACL, which every server refuses.
-    pub(super) fn without_acl(&self) -> Vec<u8> {
+    pub(crate) fn without_acl(&self) -> Vec<u8> {
         let mut body = self.body[..self.acl_at].to_vec();
         body.extend(0_i32.to_be_bytes());
         body.extend(self.flags.to_be_bytes());
         body
     }
+
+    /// The same with these digits behind its path, if a server were to put some there.
+    pub(crate) fn numbered(&self, digits: &str) -> Option<Vec<u8>> {
+        if self.flags != EPHEMERAL_SEQUENTIAL {
+            return None;
+        }
+        let rest = 12 + self.path.len()..self.body.len() - 4;
+        let mut body = self.body[..8].to_vec();
+        body.extend(((self.path.len() + digits.len()) as i32).to_be_bytes());
+        body.extend(self.path.as_bytes());
+        body.extend(digits.as_bytes());
+        body.extend(&self.body[rest]);
+        body.extend(EPHEMERAL.to_be_bytes());
+        Some(body)
+    }
 }
 
 impl Frame<'_> {
     /// The create of a node that takes a place over: ephemeral, not sequential.
-    pub(super) fn moving_create_below(&self, directory: &str) -> Option<Create<'_>> {
+    pub(crate) fn moving_create_below(&self, directory: &str) -> Option<Create<'_>> {
         let create = self.create()?;
-        (create.path.starts_with(directory) && create.flags == 1).then_some(create)
+        (create.path.starts_with(directory) && create.flags == EPHEMERAL).then_some(create)
     }
 
     /// xid, op, path, data, ACL, flags.
-    fn create(&self) -> Option<Create<'_>> {
+    pub(crate) fn create(&self) -> Option<Create<'_>> {
         if self.is_answer || self.op != Some(CREATE) {
             return None;
         }
@@ -85,13 +103,13 @@ struct Shared {
     open: Mutex<Vec<TcpStream>>,
 }
 
-pub(super) struct Relay {
+pub(crate) struct Relay {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 impl Relay {
-    pub(super) fn start(
+    pub(crate) fn start(
         target: SocketAddr,
         change: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static,
     ) -> Relay {
@@ -115,16 +133,16 @@ impl Relay {
         Relay { address, shared }
     }
 
-    pub(super) fn connect_string(&self) -> String {
+    pub(crate) fn connect_string(&self) -> String {
         self.address.to_string()
     }
 
     /// How many frames were changed.
-    pub(super) fn changed(&self) -> u64 {
+    pub(crate) fn changed(&self) -> u64 {
         self.shared.changed.load(Ordering::SeqCst)
     }
 
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         for stream in self.shared.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -205,7 +223,7 @@ impl Shared {
     }
 }
 
-pub(super) fn framed(body: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(body: &[u8]) -> Vec<u8> {
     let mut frame = (body.len() as u32).to_be_bytes().to_vec();
     frame.extend(body);
     frame

@@ -1,0 +1,176 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/** Curator's locks, driven by the lines that src/peer.rs explains. */
+public final class CuratorPeer {
+    /** What gives back what was taken. */
+    private interface Taken {
+        void giveBack() throws Exception;
+    }
+
+    private final CuratorFramework client;
+    private final String who;
+    private final Semaphore asked = new Semaphore(0);
+    private Taken taken;
+
+    private CuratorPeer(CuratorFramework client, String who) {
+        this.client = client;
+        this.who = who;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        BlockingQueue<String> lines = readLines();
+        CuratorFramework client = CuratorFrameworkFactory.newClient(
+                arguments[0], 20_000, 20_000, new ExponentialBackoffRetry(100, 5));
+        client.start();
+        client.blockUntilConnected();
+        answer("ok");
+        CuratorPeer peer = new CuratorPeer(client, arguments[1]);
+        while (true) {
+            try {
+                peer.obey(lines.take().split(" "));
+                answer("ok");
+            } catch (Exception error) {
+                answer("error " + error.toString().replace('\n', ' '));
+            }
+        }
+    }
+
+    /** The lines as they come; the process ends with them, whatever it waits for. */
+    private static BlockingQueue<String> readLines() {
+        BlockingQueue<String> lines = new LinkedBlockingQueue<>();
+        new Thread(() -> {
+            try {
+                BufferedReader in = new BufferedReader(
+                        new InputStreamReader(System.in, StandardCharsets.UTF_8));
+                for (String line = in.readLine(); line != null; line = in.readLine()) {
+                    lines.add(line);
+                }
+            } catch (IOException error) {
+                error.printStackTrace();
+            }
+            Runtime.getRuntime().halt(0);
+        }).start();
+        return lines;
+    }
+
+    private static void answer(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+
+    private void obey(String[] words) throws Exception {
+        switch (words[0]) {
+            case "unlock":
+                taken.giveBack();
+                break;
+            case "asked":
+                asked.acquire();
+                break;
+            case "revoke":
+                Revoker.attemptRevoke(client, words[1]);
+                break;
+            case "run":
+                int times = Integer.parseInt(words[1]);
+                String[] taking = Arrays.copyOfRange(words, 3, words.length);
+                for (int turn = 0; turn < times; turn++) {
+                    take(taking);
+                    visit(Path.of(words[2]), taking);
+                    taken.giveBack();
+                }
+                break;
+            default:
+                take(words);
+        }
+    }
+
+    private void take(String[] words) throws Exception {
+        String path = words[1];
+        switch (words[0]) {
+            case "lock":
+                InterProcessMutex mutex = new InterProcessMutex(client, path);
+                asked.drainPermits();
+                mutex.makeRevocable(lock -> asked.release());
+                take(mutex);
+                break;
+            case "read":
+                take(new InterProcessReadWriteLock(client, path).readLock());
+                break;
+            case "write":
+                take(new InterProcessReadWriteLock(client, path).writeLock());
+                break;
+            case "mutex":
+                take(new InterProcessSemaphoreMutex(client, path));
+                break;
+            case "acquire":
+                int count = Integer.parseInt(words[2]);
+                int most = Integer.parseInt(words[3]);
+                InterProcessSemaphoreV2 semaphore =
+                        new InterProcessSemaphoreV2(client, path, most);
+                Collection<Lease> leases = semaphore.acquire(count);
+                taken = () -> semaphore.returnAll(leases);
+                break;
+            default:
+                throw new IllegalArgumentException("not a command: " + words[0]);
+        }
+    }
+
+    private void take(InterProcessLock lock) throws Exception {
+        lock.acquire();
+        taken = lock::release;
+    }
+
+    /** By the rules of the witness, which src/witness.rs explains. */
+    private void visit(Path folder, String[] taking) throws Exception {
+        boolean permits = taking[0].equals("acquire");
+        String kind = permits ? "permit" : taking[0].equals("mutex") ? "lock" : taking[0];
+        int count = permits ? Integer.parseInt(taking[2]) : 1;
+        Path in = folder.resolve("in");
+        List<Path> own = new ArrayList<>();
+        for (int number = 0; number < count; number++) {
+            own.add(Files.createFile(in.resolve(kind + "." + who + "." + number)));
+        }
+        String seen;
+        try (Stream<Path> files = Files.list(in)) {
+            seen = files.map(file -> file.getFileName().toString()).collect(Collectors.joining(","));
+        }
+        String line = who + " " + kind + " " + seen + "\n";
+        Files.writeString(folder.resolve("log"), line, StandardOpenOption.APPEND);
+        boolean alone = kind.equals("lock") || kind.equals("write");
+        Path counter = folder.resolve("counter");
+        String before = alone ? Files.readString(counter).trim() : "";
+        Thread.sleep(1);
+        if (alone) {
+            // An empty file, which takes two at once, counts as zero.
+            int visits = before.isEmpty() ? 0 : Integer.parseInt(before);
+            Files.writeString(counter, Integer.toString(visits + 1));
+        }
+        for (Path file : own) {
+            Files.deleteIfExists(file);
+        }
+    }
+}

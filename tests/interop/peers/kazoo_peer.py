@@ -1,0 +1,109 @@
+"""kazoo's locks, driven by the lines that src/peer.rs explains."""
+
+import os
+import queue
+import sys
+import threading
+import time
+
+from kazoo.client import KazooClient
+
+# What others call their nodes that stand in the way of a mutex, a read and a write.
+OTHERS = {
+    "lock": ["-lock-"],
+    "plain": [],
+    "read": ["-lock-", "__WRIT__"],
+    "write": ["-lock-", "__WRIT__", "__READ__"],
+}
+
+
+def main(hosts, who):
+    lines = read_lines()
+    client = KazooClient(hosts=hosts, timeout=20)
+    client.start(timeout=30)
+    answer("ok")
+    peer = Peer(client, who)
+    while True:
+        try:
+            peer.obey(lines.get().split())
+            answer("ok")
+        except Exception as error:
+            answer(f"error {error!r}".replace("\n", " "))
+
+
+def read_lines():
+    """The lines as they come; the process ends with them, whatever it waits for."""
+    lines = queue.Queue()
+
+    def read():
+        for line in sys.stdin:
+            lines.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
+
+
+def answer(line):
+    print(line, flush=True)
+
+
+class Peer:
+    def __init__(self, client, who):
+        self.client = client
+        self.who = who
+        self.taken = None
+
+    def obey(self, words):
+        if words[0] == "run":
+            times, folder, taking = int(words[1]), words[2], words[3:]
+            for _ in range(times):
+                self.take(taking)
+                kind = taking[0].replace("plain", "lock")
+                visit(folder, kind, self.who)
+                self.unlock()
+        elif words[0] == "unlock":
+            self.unlock()
+        else:
+            self.take(words)
+
+    def take(self, words):
+        kind, path = words
+        recipe = {
+            "lock": self.client.Lock,
+            "plain": self.client.Lock,
+            "read": self.client.ReadLock,
+            "write": self.client.WriteLock,
+        }[kind]
+        lock = recipe(path, self.who, extra_lock_patterns=OTHERS[kind])
+        if not lock.acquire():
+            raise RuntimeError("not acquired")
+        self.taken = lock
+
+    def unlock(self):
+        self.taken.release()
+        self.taken = None
+
+
+def visit(folder, kind, who):
+    """By the rules of the witness, which src/witness.rs explains."""
+    own = os.path.join(folder, "in", f"{kind}.{who}.0")
+    with open(own, "x"):
+        pass
+    seen = ",".join(os.listdir(os.path.join(folder, "in")))
+    with open(os.path.join(folder, "log"), "a") as log:
+        log.write(f"{who} {kind} {seen}\n")
+    alone = kind != "read"
+    counter = os.path.join(folder, "counter")
+    if alone:
+        with open(counter) as file:
+            count = int(file.read().strip() or 0)
+    time.sleep(0.001)
+    if alone:
+        with open(counter, "w") as file:
+            file.write(str(count + 1))
+    os.remove(own)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

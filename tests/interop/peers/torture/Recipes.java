@@ -1,0 +1,162 @@
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.zookeeper.data.Stat;
+
+/** Curator's locks at one place, which the threads of the process share. */
+final class Recipes {
+    /** Waits for as long as it takes. */
+    static final long FOREVER = -1;
+
+    /** What was granted at one place. */
+    record Part(Places.Place place, Share share, List<String> nodes) {}
+
+    /** What a call has granted, and how it is given back. */
+    record Held(List<Part> parts, Action release) {}
+
+    interface Action {
+        void run() throws Exception;
+    }
+
+    /** A lock that shows its node. */
+    private interface Shown extends InterProcessLock {
+        String node();
+    }
+
+    private static final class Mutex extends InterProcessMutex implements Shown {
+        private Mutex(CuratorFramework client, String path) {
+            super(client, path);
+        }
+
+        @Override
+        public String node() {
+            return getLockPath();
+        }
+    }
+
+    private static final class Writing extends InterProcessReadWriteLock.WriteLock
+            implements Shown {
+        private Writing(CuratorFramework client, String path) {
+            super(client, path, null);
+        }
+
+        @Override
+        public String node() {
+            return getLockPath();
+        }
+    }
+
+    private static final class Reading extends InterProcessReadWriteLock.ReadLock
+            implements Shown {
+        private Reading(CuratorFramework client, String path, Writing writing) {
+            super(client, path, null, writing);
+        }
+
+        @Override
+        public String node() {
+            return getLockPath();
+        }
+    }
+
+    private final CuratorFramework client;
+    private final Places.Place place;
+    private final Mutex mutex;
+    private final Writing writing;
+    private final Reading reading;
+    private final InterProcessSemaphoreV2 semaphore;
+
+    /** All of them, since that costs no request; which are used is for the mix to say. */
+    Recipes(CuratorFramework client, Places.Place place) {
+        this.client = client;
+        this.place = place;
+        mutex = new Mutex(client, place.path());
+        writing = new Writing(client, place.path());
+        reading = new Reading(client, place.path(), writing);
+        semaphore = new InterProcessSemaphoreV2(client, place.path(), place.room());
+    }
+
+    /** Null if the time went by. */
+    Held lock(long millis) throws Exception {
+        return take(mutex, Share.ALONE, millis);
+    }
+
+    Held write(long millis) throws Exception {
+        return take(writing, Share.ALONE, millis);
+    }
+
+    Held read(long millis) throws Exception {
+        return take(reading, Share.READING, millis);
+    }
+
+    Held permits(int count, long millis) throws Exception {
+        Collection<Lease> leases = millis == FOREVER
+                ? semaphore.acquire(count)
+                : semaphore.acquire(count, millis, TimeUnit.MILLISECONDS);
+        if (leases == null) {
+            return null;
+        }
+        List<String> nodes = leases.stream().map(Lease::getNodeName).toList();
+        Part part = new Part(place, Share.permits(count), nodes);
+        return new Held(List.of(part), () -> semaphore.returnAll(leases));
+    }
+
+    /** The first node's number in ZooKeeper's order of writes. Null if it is gone. */
+    Long token(Part part) throws Exception {
+        Stat stat = client.checkExists().forPath(place.path() + "/" + part.nodes().get(0));
+        return stat == null ? null : stat.getCzxid();
+    }
+
+    /** Enters what is held once more, and leaves again. */
+    void reEnter(Share share) throws Exception {
+        InterProcessLock lock = share.isReading() ? reading : mutex;
+        lock.acquire();
+        lock.release();
+    }
+
+    /**
+     * Several mutexes. Curator takes them in the order in which they are given, so it is one that
+     * all agree on.
+     */
+    static Held several(List<Recipes> members, long millis) throws Exception {
+        List<Recipes> sorted = new ArrayList<>(members);
+        sorted.sort(Comparator.comparing(member -> member.place.number()));
+        List<InterProcessLock> mutexes = new ArrayList<>();
+        sorted.forEach(member -> mutexes.add(member.mutex));
+        InterProcessMultiLock all = new InterProcessMultiLock(mutexes);
+        if (!acquire(all, millis)) {
+            return null;
+        }
+        List<Part> parts =
+                members.stream().map(member -> member.part(member.mutex, Share.ALONE)).toList();
+        return new Held(parts, all::release);
+    }
+
+    private Held take(Shown lock, Share share, long millis) throws Exception {
+        if (!acquire(lock, millis)) {
+            return null;
+        }
+        return new Held(List.of(part(lock, share)), lock::release);
+    }
+
+    private Part part(Shown lock, Share share) {
+        String node = lock.node();
+        return new Part(place, share, List.of(node.substring(node.lastIndexOf('/') + 1)));
+    }
+
+    private static boolean acquire(InterProcessLock lock, long millis) throws Exception {
+        if (millis == FOREVER) {
+            lock.acquire();
+            return true;
+        }
+        return lock.acquire(millis, TimeUnit.MILLISECONDS);
+    }
+}

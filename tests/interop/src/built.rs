@@ -1,0 +1,56 @@
+//! Programs that are compiled when they are needed, and kept in the project's `target/interop`.
+//!
+//! There and not in a temporary directory, because some test runners start a process for each test.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::UNIX_EPOCH;
+
+/// What the tests make and `tests/setup.sh --interop` installs, below the project's directory.
+const PLACE: &str = include_str!("../place");
+
+/// Where that is.
+pub(crate) fn place() -> PathBuf {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    project.join(PLACE.trim())
+}
+
+/// The folder that `compile` has filled from these files, now or earlier.
+///
+/// Two processes that compile at the same time both do, and the second one's is thrown away.
+pub(crate) fn built(
+    what: &str,
+    inputs: &[&Path],
+    compile: impl FnOnce(&Path) -> Command,
+) -> PathBuf {
+    let folder = place().join(format!("{what}-{:016x}", fingerprint(inputs)));
+    if folder.is_dir() {
+        return folder;
+    }
+    fs::create_dir_all(place()).expect("the place for what is built");
+    let fresh = tempfile::tempdir_in(place()).expect("a temporary directory");
+    let mut command = compile(fresh.path());
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    if let Err(error) = fs::rename(fresh.path(), &folder) {
+        assert!(folder.is_dir(), "{}: {error}", folder.display());
+    }
+    folder
+}
+
+/// Changes when one of the files is another one, or has another content.
+fn fingerprint(inputs: &[&Path]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for input in inputs {
+        let real = input.canonicalize().expect("a file to build from");
+        let about = real.metadata().expect("a file to build from");
+        let changed = about.modified().ok();
+        let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        (real, about.len(), changed).hash(&mut hasher);
+    }
+    hasher.finish()
+}

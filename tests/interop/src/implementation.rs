@@ -1,0 +1,180 @@
+//! The other implementations, and how a process of each is started.
+
+use std::env;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use zoolock_test_support::{Server, shared_server};
+
+use crate::built::{built, place};
+use crate::peer::Peer;
+
+const REQUIRED: &str = "ZOOLOCK_INTEROP";
+const JARS: &str = "/usr/share/java";
+const GO_PATH: &str = "/usr/share/gocode";
+const GO_ZOOKEEPER: &str = "src/github.com/samuel/go-zookeeper/zk";
+
+/// A client that is not ours, and the program that speaks for it.
+#[derive(Debug, Clone)]
+pub struct Implementation {
+    name: &'static str,
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Implementation {
+    /// Apache Curator, in Java; `None` if it is not installed.
+    #[must_use]
+    pub fn curator() -> Option<Implementation> {
+        let (recipes, logger) = (jar("curator-recipes"), jar("slf4j-simple"));
+        let missing = [&recipes, &logger].into_iter().find(|jar| !jar.is_file());
+        let found = missing.map_or(Ok(()), |jar| Err(jar.display().to_string()));
+        let found = found.and_then(|()| Ok((tool("javac")?, tool("java")?)));
+        let (javac, java) = or_skip(found)?;
+        let source = peer_source("CuratorPeer.java");
+        // The jars name in their manifests what they need.
+        let jars = format!("{}:{}", recipes.display(), logger.display());
+        let classes = built("curator", &[&source, &recipes], |folder| {
+            let mut command = Command::new(javac);
+            command.args(["-Xlint:all", "-cp", &jars, "-d"]);
+            command.arg(folder).arg(&source);
+            command
+        });
+        let arguments = [
+            "-Xmx128m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-cp",
+            &format!("{}:{jars}", classes.display()),
+            "CuratorPeer",
+        ];
+        Some(Implementation {
+            name: "curator",
+            program: java,
+            arguments: arguments.map(str::to_owned).to_vec(),
+        })
+    }
+
+    /// kazoo, in Python; `None` if it is not installed.
+    #[must_use]
+    pub fn kazoo() -> Option<Implementation> {
+        let python = place().join("venv/bin/python");
+        let found = Command::new(&python)
+            .args(["-c", "import kazoo"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        or_skip(found.then_some(()).ok_or("kazoo".to_owned()))?;
+        Some(Implementation {
+            name: "kazoo",
+            program: python,
+            arguments: vec![peer_source("kazoo_peer.py").display().to_string()],
+        })
+    }
+
+    /// go-zookeeper, as Debian has it; `None` if it is not installed.
+    #[must_use]
+    pub fn go_zookeeper() -> Option<Implementation> {
+        let library = Path::new(GO_PATH).join(GO_ZOOKEEPER).join("lock.go");
+        let found = match library.is_file() {
+            true => tool("go"),
+            false => Err(library.display().to_string()),
+        };
+        let go = or_skip(found)?;
+        let source = peer_source("go_peer.go");
+        let folder = built("go", &[&source, &library], |folder| {
+            let mut command = Command::new(go);
+            command.env("GO111MODULE", "off").env("GOPATH", GO_PATH);
+            // Takes no C compiler.
+            command.env("CGO_ENABLED", "0");
+            command.arg("build").arg("-o").arg(folder.join("go_peer"));
+            command.arg(&source);
+            command
+        });
+        Some(Implementation {
+            name: "go",
+            program: folder.join("go_peer"),
+            arguments: Vec::new(),
+        })
+    }
+
+    /// The Rust crate `zookeeper-client`, by the program of this package.
+    #[must_use]
+    pub fn zookeeper_client(program: &str) -> Implementation {
+        Implementation {
+            name: "zookeeper-client",
+            program: program.into(),
+            arguments: Vec::new(),
+        }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Processes of it, connected to the shared server, with its name and a number.
+    ///
+    /// # Panics
+    /// When one does not connect in time.
+    #[must_use]
+    pub fn start<const COUNT: usize>(&self) -> [Peer; COUNT] {
+        self.start_at(shared_server())
+    }
+
+    /// The same, connected to some server.
+    ///
+    /// # Panics
+    /// When one does not connect in time.
+    #[must_use]
+    pub fn start_at<const COUNT: usize>(&self, server: &Server) -> [Peer; COUNT] {
+        let server = server.connect_string();
+        let start = |number| {
+            let name = format!("{}-{}", self.name, number + 1);
+            let mut command = Command::new(&self.program);
+            command.args(&self.arguments).args([&server, &name]);
+            Peer::spawn(name, command)
+        };
+        // They start side by side.
+        let mut peers = std::array::from_fn(start);
+        peers.iter_mut().for_each(Peer::answer);
+        peers
+    }
+}
+
+/// What was found; or the line that says what is missing, and nothing.
+fn or_skip<T>(found: Result<T, String>) -> Option<T> {
+    let missing = match found {
+        Ok(found) => return Some(found),
+        Err(missing) => missing,
+    };
+    let line = format!("skipped: {missing} is missing; tests/setup.sh --interop installs it");
+    let required = env::var(REQUIRED).is_ok_and(|value| value == "required");
+    assert!(!required, "{line} ({REQUIRED} is `required`)");
+    // Not by a macro, whose output test runners keep to themselves.
+    let _ = writeln!(io::stderr(), "{line}");
+    None
+}
+
+fn jar(name: &str) -> PathBuf {
+    Path::new(JARS).join(format!("{name}.jar"))
+}
+
+fn peer_source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("peers")
+        .join(name)
+}
+
+/// A program, in `JAVA_HOME` or on the path.
+fn tool(name: &str) -> Result<PathBuf, String> {
+    let home = env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
+    let home = home.map(|home| Path::new(&home).join("bin"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders = home.into_iter().chain(env::split_paths(&path));
+    let found = folders.find_map(|folder| Some(folder.join(name)).filter(|tool| tool.is_file()));
+    found.ok_or_else(|| name.to_owned())
+}

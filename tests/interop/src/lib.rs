@@ -1,0 +1,30 @@
+//! What the interoperability tests are made of: one lock, taken by this library and by other
+//! implementations, which run as processes of their own on the same ZooKeeper.
+//!
+//! - [`Implementation`]: another implementation, and whether its tools are installed; a test whose
+//!   tools are missing says so and passes, or fails when `ZOOLOCK_INTEROP` is `required`.
+//! - [`Peer`]: a process of one, driven by lines on its standard input and output.
+//! - [`Witness`]: who was inside together, by the file system and without any ZooKeeper.
+//! - [`Stage`]: a path and a witness, and what has to be seen on the server.
+//!   The server is always the test's own, which shows who watches what.
+//! - [`mutex`] and [`read_write`]: what is asked of every implementation with such a lock.
+
+mod built;
+mod implementation;
+pub mod mutex;
+mod ours;
+mod peer;
+pub mod read_write;
+mod stage;
+mod witness;
+
+pub use implementation::Implementation;
+pub use ours::{Task, client, client_of};
+pub use peer::Peer;
+pub use stage::Stage;
+pub use witness::{Kind, Stay, Visit, Witness, visit};
+
+use std::time::Duration;
+
+/// The longest that anything may take that is expected to happen.
+pub const SOON: Duration = Duration::from_secs(60);

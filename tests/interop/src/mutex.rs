@@ -1,0 +1,169 @@
+//! What is asked of every mutex of another implementation.
+
+use zoolock_test_support::wait_until;
+
+use crate::ours::{Task, client};
+use crate::{Implementation, Kind, Peer, SOON, Stage};
+
+const TURNS: usize = 25;
+
+/// Two of theirs and two of ours take turns, and nobody is inside with anybody.
+///
+/// # Panics
+/// When it is not so.
+pub fn excludes(theirs: &Implementation) {
+    let stage = Stage::new("excludes");
+    let mut theirs: [Peer; 2] = theirs.start();
+    let clients = [client(), client(), client()];
+    // They begin together.
+    let held = stage.lock(&clients[0]);
+    held.lock().expect("locked");
+    for peer in &mut theirs {
+        peer.tell(&stage.run(TURNS, "lock"));
+    }
+    let plain = stage.turns(TURNS, stage.lock(&clients[1]), Kind::Lock, "ours-1");
+    let reentrant = stage.reentrant(&clients[2]);
+    let reentrant = stage.turns(TURNS, reentrant, Kind::Lock, "ours-2");
+    stage.await_nodes(5);
+    held.unlock().expect("unlocked");
+    theirs.iter_mut().for_each(Peer::answer);
+    plain.result();
+    reentrant.result();
+
+    stage.witness.assert_sound(0);
+    let order = stage.witness.order();
+    for who in [theirs[0].name(), theirs[1].name(), "ours-1", "ours-2"] {
+        assert_eq!(order.iter().filter(|name| *name == who).count(), TURNS);
+    }
+    let changes = order
+        .windows(2)
+        .filter(|pair| is_ours(&pair[0]) != is_ours(&pair[1]));
+    let changes = changes.count();
+    println!("{} turns, {changes} times to the other side", order.len());
+    assert!(changes >= TURNS / 2, "no contention: {order:?}");
+    wait_until("nothing is left", SOON, || stage.nodes().is_empty());
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with("ours")
+}
+
+/// What one side lets go, the other gets, in both directions.
+///
+/// # Panics
+/// When it is not so.
+pub fn hands_over(theirs: &Implementation) {
+    let stage = Stage::new("hands-over");
+    let [mut peer] = theirs.start();
+    let (client, lock) = (client(), format!("lock {}", stage.path));
+    let ours = stage.lock(&client);
+
+    peer.ask(&lock);
+    assert!(!ours.try_lock().expect("an answer"), "theirs is not seen");
+    let waiting = Task::spawn({
+        let ours = ours.clone();
+        move || ours.lock()
+    });
+    stage.await_nodes(2);
+    stage.await_watched(&stage.nodes()[0]);
+    assert!(!waiting.is_done(), "ours was let in");
+    peer.ask("unlock");
+    waiting.result().expect("locked");
+
+    wait_until("theirs is gone", SOON, || stage.nodes().len() == 1);
+    stage.has_to_wait(&mut peer, "lock");
+    ours.unlock().expect("unlocked");
+    peer.answer();
+    assert!(!ours.try_lock().expect("an answer"), "theirs is not seen");
+    peer.ask("unlock");
+    wait_until("nothing is left", SOON, || stage.nodes().is_empty());
+}
+
+/// Who came first goes first, whoever made the node.
+///
+/// # Panics
+/// When it is not so.
+pub fn keeps_the_order(theirs: &Implementation) {
+    let stage = Stage::new("order");
+    let mut theirs: [Peer; 2] = theirs.start();
+    let clients = [client(), client(), client()];
+    let held = stage.lock(&clients[0]);
+    held.lock().expect("locked");
+    let mut ours = Vec::new();
+    let mut expected = Vec::new();
+    for (number, peer) in theirs.iter_mut().enumerate() {
+        peer.tell(&stage.run(1, "lock"));
+        stage.await_nodes(2 * number + 2);
+        expected.push(peer.name().to_owned());
+        let who = format!("ours-{number}");
+        let lock = stage.lock(&clients[number + 1]);
+        ours.push(stage.turns(1, lock, Kind::Lock, &who));
+        stage.await_nodes(2 * number + 3);
+        expected.push(who);
+    }
+    held.unlock().expect("unlocked");
+    theirs.iter_mut().for_each(Peer::answer);
+    ours.iter().for_each(Task::result);
+    stage.witness.assert_sound(0);
+    println!("{expected:?}");
+    assert_eq!(stage.witness.order(), expected);
+}
+
+/// Ours waits between two of theirs when its connection breaks, and comes when its turn has come.
+///
+/// # Panics
+/// When it is not so.
+pub fn a_waiter_of_ours_moves(theirs: &Implementation) {
+    let stage = Stage::new("waiter-moves");
+    let mut theirs: [Peer; 2] = theirs.start();
+    let holder = client();
+    let (proxy, mover) = stage.client_to_cut();
+    let held = stage.lock(&holder);
+    held.lock().expect("locked");
+    theirs[0].tell(&stage.run(1, "lock"));
+    stage.await_nodes(2);
+    let ours = stage.turns(1, stage.lock(&mover), Kind::Lock, "ours");
+    stage.await_nodes(3);
+    theirs[1].tell(&stage.run(1, "lock"));
+    stage.await_nodes(4);
+    stage.await_watched(&stage.nodes()[2]);
+
+    let moved = stage.cut_and_await_move(&proxy, &mover, 2);
+    // Who came behind the old node waits behind the new one.
+    stage.await_watched(&moved);
+    assert_eq!(stage.witness.order(), [""; 0]);
+    held.unlock().expect("unlocked");
+    theirs.iter_mut().for_each(Peer::answer);
+    ours.result();
+    stage.witness.assert_sound(0);
+    let expected = [theirs[0].name(), "ours", theirs[1].name()];
+    println!("{expected:?}");
+    assert_eq!(stage.witness.order(), expected);
+    assert_eq!(mover.stats().seats_lost, 0);
+}
+
+/// Ours holds when its connection breaks, and theirs goes on waiting.
+///
+/// # Panics
+/// When it is not so.
+pub fn a_hold_of_ours_moves(theirs: &Implementation) {
+    let stage = Stage::new("hold-moves");
+    let [mut peer] = theirs.start();
+    let (proxy, mover) = stage.client_to_cut();
+    let lock = stage.lock(&mover);
+    let guard = lock.acquire().expect("locked");
+    let inside = stage.witness.enter(Kind::Lock, "ours", 1);
+    peer.tell(&stage.run(1, "lock"));
+    stage.await_nodes(2);
+    stage.await_watched(&guard.node());
+
+    let moved = stage.cut_and_await_move(&proxy, &mover, 0);
+    stage.await_watched(&moved);
+    assert!(guard.is_held() && !peer.has_answered(), "{guard:?}");
+    drop(inside);
+    guard.release().expect("released");
+    peer.answer();
+    stage.witness.assert_sound(0);
+    assert_eq!(stage.witness.order(), ["ours", peer.name()]);
+    wait_until("nothing is left", SOON, || stage.nodes().is_empty());
+}

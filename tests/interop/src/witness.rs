@@ -1,0 +1,267 @@
+//! The witness: who was inside a lock together, by files and without the help of any lock.
+//!
+//! Whoever has a lock makes a file in `in` (one for each permit), lists that directory, and appends
+//! what it saw to `log`; before it lets go it removes its files. Of two that are inside together
+//! the one that came later sees the other. An exclusive holder also reads `counter` and writes it
+//! back one higher, in two steps, so that the number comes out too small if there were two.
+//!
+//! The peers do the same in their own languages. Nobody but [`Witness`] judges what was seen.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// How long everybody stays inside, so that a second one has the time to be seen.
+const STAY: Duration = Duration::from_millis(1);
+
+/// As what somebody is inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// To be alone.
+    Lock,
+    /// To be alone.
+    Write,
+    /// Beside other readers.
+    Read,
+    /// With a permit of a semaphore.
+    Permit,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Lock, Kind::Write, Kind::Read, Kind::Permit];
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Lock => "lock",
+            Kind::Write => "write",
+            Kind::Read => "read",
+            Kind::Permit => "permit",
+        }
+    }
+
+    fn of(word: &str) -> Kind {
+        let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);
+        found.unwrap_or_else(|| panic!("the witness knows no `{word}`"))
+    }
+
+    fn is_alone(self) -> bool {
+        matches!(self, Kind::Lock | Kind::Write)
+    }
+}
+
+/// One line of the log: somebody came in and saw these.
+#[derive(Debug, Clone)]
+pub struct Visit {
+    /// Who came in.
+    pub who: String,
+    /// As what.
+    pub kind: Kind,
+    /// Who was inside then, itself included: a kind and a name for each file.
+    pub seen: Vec<(Kind, String)>,
+}
+
+impl Visit {
+    /// `who kind file,file,..`, where a file is `kind.who.number`.
+    fn parse(line: &str) -> Visit {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [who, kind, files] = words[..] else {
+            panic!("not a line of a witness: `{line}`");
+        };
+        let seen = files.split(',').map(|file| {
+            let mut parts = file.split('.');
+            let kind = Kind::of(parts.next().unwrap_or_default());
+            (kind, parts.next().unwrap_or_default().to_owned())
+        });
+        Visit {
+            who: who.to_owned(),
+            kind: Kind::of(kind),
+            seen: seen.collect(),
+        }
+    }
+
+    /// Was somebody else inside who must not have been, with so many permits?
+    fn is_overlap(&self, permits: usize) -> bool {
+        let mut others = self.seen.iter().filter(|(_, who)| *who != self.who);
+        match self.kind {
+            Kind::Lock | Kind::Write => others.next().is_some(),
+            Kind::Read => others.any(|(kind, _)| *kind != Kind::Read),
+            Kind::Permit => self.seen.len() > permits,
+        }
+    }
+}
+
+/// Somebody inside, until this is dropped.
+#[derive(Debug)]
+pub struct Stay(Vec<PathBuf>);
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        for file in &self.0 {
+            // That it is gone shows in the log of whoever was here, too.
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// Comes into the witness in this directory, and goes.
+///
+/// # Errors
+/// Those of the file system.
+pub fn visit(folder: &Path, kind: Kind, who: &str) -> io::Result<()> {
+    enter(folder, kind, who, 1).map(drop)
+}
+
+fn enter(folder: &Path, kind: Kind, who: &str, count: usize) -> io::Result<Stay> {
+    let mut stay = Stay(Vec::new());
+    for number in 0..count {
+        let file = folder.join(format!("in/{}.{who}.{number}", kind.word()));
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&file)?;
+        stay.0.push(file);
+    }
+    let mut seen = Vec::new();
+    for entry in fs::read_dir(folder.join("in"))? {
+        seen.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    let line = format!("{who} {} {}\n", kind.word(), seen.join(","));
+    let mut log = OpenOptions::new().append(true).open(folder.join("log"))?;
+    log.write_all(line.as_bytes())?;
+    let counter = folder.join("counter");
+    let count = kind
+        .is_alone()
+        .then(|| read_counter(&counter))
+        .transpose()?;
+    thread::sleep(STAY);
+    if let Some(count) = count {
+        fs::write(&counter, (count + 1).to_string())?;
+    }
+    Ok(stay)
+}
+
+/// A file that is just being written is empty, which takes two at once.
+fn read_counter(file: &Path) -> io::Result<usize> {
+    Ok(fs::read_to_string(file)?.trim().parse().unwrap_or(0))
+}
+
+/// The witness of one test, in a directory that is removed with it.
+#[derive(Debug)]
+pub struct Witness(TempDir);
+
+impl Witness {
+    /// One that has seen nobody.
+    ///
+    /// # Panics
+    /// When there is no temporary directory.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it makes files")]
+    pub fn new() -> Witness {
+        let folder = tempfile::Builder::new()
+            .prefix("zoolock-witness-")
+            .tempdir();
+        let folder = folder.expect("a temporary directory");
+        fs::create_dir(folder.path().join("in")).expect("a directory");
+        fs::write(folder.path().join("log"), "").expect("a log");
+        fs::write(folder.path().join("counter"), "0").expect("a counter");
+        Witness(folder)
+    }
+
+    /// Where it is, for the peers.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Comes in.
+    ///
+    /// # Panics
+    /// When the files cannot be made.
+    pub fn enter(&self, kind: Kind, who: &str, count: usize) -> Stay {
+        enter(self.folder(), kind, who, count).expect("the files of the witness")
+    }
+
+    /// Who came in, in order.
+    ///
+    /// # Panics
+    /// When the log cannot be read.
+    #[must_use]
+    pub fn visits(&self) -> Vec<Visit> {
+        let log = fs::read_to_string(self.folder().join("log")).expect("the log");
+        log.lines().map(Visit::parse).collect()
+    }
+
+    /// The names of who came in, in order.
+    #[must_use]
+    pub fn order(&self) -> Vec<String> {
+        self.visits().into_iter().map(|visit| visit.who).collect()
+    }
+
+    /// The visits that saw somebody who must not have been inside with them.
+    #[must_use]
+    pub fn overlaps(&self, permits: usize) -> Vec<Visit> {
+        let mut visits = self.visits();
+        visits.retain(|visit| visit.is_overlap(permits));
+        visits
+    }
+
+    /// How many times who has to be alone was inside, by the counter.
+    ///
+    /// # Panics
+    /// When the counter cannot be read.
+    #[must_use]
+    pub fn counted(&self) -> usize {
+        read_counter(&self.folder().join("counter")).expect("the counter")
+    }
+
+    /// Nobody was inside who must not have been, and nobody is any more.
+    ///
+    /// # Panics
+    /// When somebody was.
+    #[track_caller]
+    pub fn assert_sound(&self, permits: usize) {
+        let (visits, overlaps) = (self.visits(), self.overlaps(permits));
+        assert!(overlaps.is_empty(), "inside together: {overlaps:?}");
+        let alone = visits.iter().filter(|visit| visit.kind.is_alone()).count();
+        assert_eq!(self.counted(), alone, "the counter, and who was alone");
+        let left = fs::read_dir(self.folder().join("in")).expect("the directory");
+        assert_eq!(left.count(), 0, "somebody is still inside");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_inside_beside_somebody_who_is_alone_is_seen() {
+        for (first, second, is_overlap) in [
+            (Kind::Lock, Kind::Lock, true),
+            (Kind::Read, Kind::Write, true),
+            (Kind::Write, Kind::Read, true),
+            (Kind::Read, Kind::Read, false),
+        ] {
+            let witness = Witness::new();
+            let stay = witness.enter(first, "one", 1);
+            drop(witness.enter(second, "other", 1));
+            drop(stay);
+            assert_eq!(witness.order(), ["one", "other"]);
+            let seen = !witness.overlaps(0).is_empty();
+            assert_eq!(seen, is_overlap, "{first:?}, {second:?}");
+        }
+    }
+
+    #[test]
+    fn one_permit_too_many_is_seen() {
+        let witness = Witness::new();
+        let stay = witness.enter(Kind::Permit, "one", 2);
+        drop(witness.enter(Kind::Permit, "other", 1));
+        drop(stay);
+        witness.assert_sound(3);
+        assert_eq!(witness.overlaps(2).len(), 1);
+    }
+}

@@ -1,0 +1,51 @@
+//! Beside go-zookeeper (Go) as Debian has it, of 2018: `Lock`, in a directory of its own kind.
+
+use zoolock_interop::{Implementation, Peer, Stage, client, mutex};
+
+fn go_zookeeper(scenario: fn(&Implementation)) {
+    Implementation::go_zookeeper().iter().for_each(scenario);
+}
+
+#[test]
+fn go_zookeeper_lock_excludes_ours_and_is_excluded() {
+    go_zookeeper(mutex::excludes);
+}
+
+#[test]
+fn go_zookeeper_lock_is_handed_over_in_both_directions() {
+    go_zookeeper(mutex::hands_over);
+}
+
+#[test]
+fn go_zookeeper_lock_is_granted_in_the_order_of_arrival() {
+    go_zookeeper(mutex::keeps_the_order);
+}
+
+#[test]
+fn go_zookeeper_lock_keeps_the_place_of_a_waiter_of_ours_that_moves() {
+    go_zookeeper(mutex::a_waiter_of_ours_moves);
+}
+
+#[test]
+fn go_zookeeper_lock_goes_on_waiting_while_a_hold_of_ours_moves() {
+    go_zookeeper(mutex::a_hold_of_ours_moves);
+}
+
+/// A limit of that version: it wants to understand every node, and leaves its own behind if it does
+/// not, which then keeps everybody out until its session ends.
+#[test]
+fn go_zookeeper_lock_fails_beside_a_read_write_lock_and_leaves_its_node() {
+    go_zookeeper(|go_zookeeper| {
+        let stage = Stage::new("mixed");
+        let [mut peer]: [Peer; 1] = go_zookeeper.start();
+        let client = client();
+        let writing = stage.read_write(&client).write_lock();
+        let guard = writing.acquire().unwrap();
+        peer.tell(&format!("lock {}", stage.path));
+        let failed = peer.result().expect_err("it cannot read the node");
+        println!("{failed}; left {:?}", stage.nodes());
+        stage.await_nodes(2);
+        guard.release().unwrap();
+        assert!(!writing.try_lock().unwrap(), "its node counts");
+    });
+}

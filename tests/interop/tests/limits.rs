@@ -1,0 +1,72 @@
+//! Where locks do not exclude each other, though they share a directory: these are no promises,
+//! but what the documentation warns of. They show, too, that the witness sees two at once.
+
+use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
+
+/// That these two are inside together.
+#[track_caller]
+fn is_beside(stage: &Stage, one: &str, other: &str) {
+    let overlaps = stage.witness.overlaps(0);
+    println!("{other} came in beside {one}: {overlaps:?}");
+    assert!(overlaps.iter().any(|visit| visit.who == other));
+}
+
+#[test]
+fn kazoo_without_extra_patterns_does_not_see_ours() {
+    let Some(kazoo) = Implementation::kazoo() else {
+        return;
+    };
+    let stage = Stage::new("plain-kazoo");
+    let [mut peer]: [Peer; 1] = kazoo.start();
+    let client = client();
+    let lock = stage.lock(&client);
+    let guard = lock.acquire().unwrap();
+    let inside = stage.witness.enter(Kind::Lock, "ours", 1);
+    peer.ask(&stage.run(1, "plain"));
+    drop(inside);
+    guard.release().unwrap();
+    is_beside(&stage, "ours", peer.name());
+
+    // Ours sees it all the same.
+    peer.ask(&format!("plain {}", stage.path));
+    assert!(!lock.try_lock().unwrap());
+}
+
+#[test]
+fn curator_does_not_see_kazoo_so_a_directory_of_all_three_is_not_safe() {
+    let both = (Implementation::curator(), Implementation::kazoo());
+    let (Some(curator), Some(kazoo)) = both else {
+        return;
+    };
+    let stage = Stage::new("curator-and-kazoo");
+    let ([mut holder], [mut peer]): ([Peer; 1], [Peer; 1]) = (kazoo.start(), curator.start());
+    let client = client();
+    let lock = stage.lock(&client);
+    holder.ask(&format!("lock {}", stage.path));
+    assert!(!lock.try_lock().unwrap());
+    let inside = stage.witness.enter(Kind::Lock, holder.name(), 1);
+    peer.ask(&stage.run(1, "lock"));
+    drop(inside);
+    is_beside(&stage, holder.name(), peer.name());
+}
+
+#[test]
+fn a_curator_mutex_does_not_see_the_writer_of_a_read_write_lock() {
+    let Some(curator) = Implementation::curator() else {
+        return;
+    };
+    let stage = Stage::new("mutex-and-rw");
+    let [mut peer]: [Peer; 1] = curator.start();
+    let client = client();
+    let guard = stage.read_write(&client).write_lock().acquire().unwrap();
+    let inside = stage.witness.enter(Kind::Write, "ours", 1);
+    peer.ask(&stage.run(1, "lock"));
+    drop(inside);
+    guard.release().unwrap();
+    is_beside(&stage, "ours", peer.name());
+
+    // Ours sees its mutex all the same.
+    peer.ask(&format!("lock {}", stage.path));
+    let write = stage.read_write(&client).write_lock();
+    assert!(!write.try_lock().unwrap());
+}

@@ -1,0 +1,29 @@
+//! What the README says of other clients is what is tested.
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn every_test_that_the_readme_names_is_there() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(package.join("../../README.md")).unwrap();
+    let (_, section) = readme.split_once("\n## With other clients\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let mut sources = String::new();
+    for file in fs::read_dir(package.join("tests")).unwrap() {
+        sources += &fs::read_to_string(file.unwrap().path()).unwrap();
+    }
+    let quoted = section.split('`').skip(1).step_by(2);
+    let is_name = |text: &&str| text.len() > 25 && text.bytes().all(is_of_a_name);
+    let named: Vec<&str> = quoted.filter(is_name).collect();
+    println!("{named:#?}");
+    assert!(named.len() >= 12, "the table has lost its tests");
+    for name in named {
+        let test = format!("#[test]\nfn {name}()");
+        assert_eq!(sources.matches(&test).count(), 1, "{name}");
+    }
+}
+
+fn is_of_a_name(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte == b'_'
+}

@@ -1,0 +1,174 @@
+//! A crowd at one lock, of any implementation: takers that come again and again, and a witness
+//! that does not trust the lock.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Takes the lock, calls [`Witness::visit`] with the lock held, and gives the lock back. It may
+/// leave out the visit when it did not get the lock.
+pub type Taker = Box<dyn FnMut(&Witness) -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
+
+/// What a holder of a lock may expect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// That everybody else inside is there for the same.
+    Shared,
+    /// That nobody else is inside.
+    Alone,
+}
+
+/// One visit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Visit {
+    /// What the visitor expected.
+    pub access: Access,
+    /// The transaction that made the place in the queue: who came earlier has a lower one.
+    pub token: u64,
+    /// The name of the node.
+    pub node: String,
+    /// When it came and went, on a clock that counts both.
+    pub inside: (u64, u64),
+}
+
+/// Sees who is inside, without the help of any lock service.
+#[derive(Debug, Default)]
+pub struct Witness {
+    clock: AtomicU64,
+    /// One for each that shares, `ALONE` for one that does not.
+    inside: AtomicI64,
+    most: AtomicI64,
+    visits: Mutex<Vec<Visit>>,
+    offences: Mutex<Vec<String>>,
+}
+
+const ALONE: i64 = 1 << 32;
+
+impl Witness {
+    /// Does the work inside; to be called with the lock held.
+    pub fn visit(&self, access: Access, token: u64, node: &str, work: impl FnOnce()) {
+        let weight = match access {
+            Access::Shared => 1,
+            Access::Alone => ALONE,
+        };
+        let inside = self.inside.fetch_add(weight, Ordering::SeqCst) + weight;
+        let came = self.clock.fetch_add(1, Ordering::SeqCst);
+        self.most.fetch_max(inside % ALONE, Ordering::SeqCst);
+        if inside > ALONE {
+            let (alone, shared) = (inside / ALONE, inside % ALONE);
+            let offence = format!("{node} ({access:?}) made {alone} alone and {shared} shared");
+            locked(&self.offences).push(offence);
+        }
+        work();
+        let went = self.clock.fetch_add(1, Ordering::SeqCst);
+        self.inside.fetch_sub(weight, Ordering::SeqCst);
+        locked(&self.visits).push(Visit {
+            access,
+            token,
+            node: node.to_owned(),
+            inside: (came, went),
+        });
+    }
+}
+
+/// Lets the takers come, each on a thread of its own and so many times, and returns what the
+/// witness saw.
+///
+/// # Panics
+///
+/// When a taker fails, or they are not through after `within`; the text says who.
+pub fn run(takers: Vec<Taker>, times: usize, within: Duration) -> Seen {
+    let end = Instant::now() + within;
+    let witness = Arc::new(Witness::default());
+    let (sender, ends) = mpsc::channel();
+    let mut missing: HashSet<usize> = (0..takers.len()).collect();
+    for (number, mut taker) in takers.into_iter().enumerate() {
+        let (witness, sender) = (Arc::clone(&witness), sender.clone());
+        thread::spawn(move || {
+            let outcome = (0..times).try_for_each(|_| taker(&witness));
+            let _ = sender.send((number, outcome.map_err(|error| error.to_string())));
+        });
+    }
+    // One that panics says nothing: without this the channel would not end either.
+    drop(sender);
+    while !missing.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        match ends.recv_timeout(left) {
+            Ok((number, Ok(()))) => missing.remove(&number),
+            Ok((number, Err(error))) => panic!("taker {number}: {error}"),
+            Err(why) => panic!(
+                "takers {missing:?} are not through within {within:?}, {} visits so far: {why}",
+                locked(&witness.visits).len()
+            ),
+        };
+    }
+    let mut visits = locked(&witness.visits).clone();
+    visits.sort_by_key(|visit| visit.inside);
+    Seen {
+        visits,
+        most: witness.most.load(Ordering::SeqCst),
+        offences: locked(&witness.offences).clone(),
+    }
+}
+
+/// What a crowd did.
+pub struct Seen {
+    /// All visits, as they came in.
+    pub visits: Vec<Visit>,
+    most: i64,
+    offences: Vec<String>,
+}
+
+impl Seen {
+    /// The most that shared the lock at once.
+    #[must_use]
+    pub fn most_sharing(&self) -> usize {
+        usize::try_from(self.most).unwrap_or_default()
+    }
+
+    /// Whoever expected to be alone was.
+    ///
+    /// # Panics
+    ///
+    /// When not.
+    pub fn assert_apart(&self) {
+        assert!(self.offences.is_empty(), "{:#?}", self.offences);
+    }
+
+    /// Nobody was let in before another whose place in the queue is older, unless both share; and
+    /// no two that were alone have the same place.
+    ///
+    /// # Panics
+    ///
+    /// When not.
+    pub fn assert_in_order(&self) {
+        let alone = |visit: &Visit| visit.access == Access::Alone;
+        for (at, later) in self.visits.iter().enumerate() {
+            for earlier in &self.visits[..at] {
+                let in_order = match (alone(earlier), alone(later)) {
+                    (true, true) => earlier.token < later.token,
+                    // A read under an own write stands where that does.
+                    (true, false) | (false, true) => earlier.token <= later.token,
+                    (false, false) => true,
+                };
+                assert!(in_order, "{earlier:?}\nwas let in before\n{later:?}");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let visits = self.visits.len();
+        write!(f, "{visits} visits, {} sharing at most", self.most)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
