@@ -18,8 +18,8 @@ use zoolock_test_support::{
 
 use crate::lock::core::{self, Exclusive, hold_of};
 use crate::util::{
-    PROBES, SESSION, SOON, Task, assert_lost, client, client_of, exists, last_transaction, packets,
-    shared_proxy,
+    BRIEFLY, PROBES, SESSION, SOON, Task, assert_lost, client, client_of, exists, last_transaction,
+    packets, shared_proxy,
 };
 
 /// The session timeout of clients that are to lose their locks.
@@ -188,7 +188,7 @@ fn cleans_up() {
     let holder = lock_of(&client, &path);
     holder.lock().unwrap();
     let node = node_at(&path);
-    assert!(!lock.try_lock_for(Duration::from_millis(200)).unwrap());
+    assert!(!lock.try_lock_for(BRIEFLY).unwrap());
     assert_eq!(node_at(&path), node, "after a timeout");
     let waiter = locking(&lock);
     await_seats(&client, 2);

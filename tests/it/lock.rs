@@ -51,7 +51,7 @@ pub(crate) mod core {
     use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
     use crate::util::{
-        Arrivals, SOON, Task, assert_lost, await_no_seats, children, client, client_of,
+        Arrivals, BRIEFLY, SOON, Task, assert_lost, await_no_seats, children, client, client_of,
         never_two_inside, places_of, shared_proxy,
     };
 
@@ -247,7 +247,7 @@ pub(crate) mod core {
         });
         let holder = guard.join().unwrap();
         let node = children(&path);
-        assert!(!lock.try_lock_for(Duration::from_millis(200)).unwrap());
+        assert!(!lock.try_lock_for(BRIEFLY).unwrap());
         assert_eq!(await_nodes(&path, 1), node, "after a timeout");
         let waiting = lock.clone();
         let waiter = Task::spawn(move || waiting.lock());

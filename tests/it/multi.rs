@@ -16,8 +16,8 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::lock::core::{await_nodes, hold_of, timed_tries_fail};
 use crate::util::{
-    SOON, Task, Witness, await_no_seats, children, client, client_of, lock_of, never_two_inside,
-    places_of, shared_proxy,
+    BRIEFLY, SOON, Task, Witness, await_no_seats, children, client, client_of, lock_of,
+    never_two_inside, places_of, shared_proxy,
 };
 
 /// Objects of their own at `root/<name>`.
@@ -169,7 +169,7 @@ fn cleans_up() {
 
     let [rival] = members(&client, &root, ["b"]);
     rival.lock().unwrap();
-    assert!(!multi.try_lock_for(Duration::from_millis(200)).unwrap());
+    assert!(!multi.try_lock_for(BRIEFLY).unwrap());
     await_nodes(b.path(), 1);
     assert_eq!(children(a.path()), [""; 0], "after a timeout");
     let waiting = multi.clone();

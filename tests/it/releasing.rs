@@ -14,7 +14,7 @@ use zoolock_test_support::{
 
 use crate::lock::core::{await_nodes, hold_of};
 use crate::util::{
-    SESSION, SOON, Task, children, client, client_of, old_age, shared_proxy, warnings,
+    BRIEFLY, SESSION, SOON, Task, children, client, client_of, old_age, shared_proxy, warnings,
 };
 
 /// What may happen to the connection that a delete, or its answer, was lost on.
@@ -318,7 +318,7 @@ fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
     mem::forget(lock.acquire().unwrap());
     drop(lock);
     let rival = DistributedLock::new(&rivals, &path).unwrap();
-    assert!(!rival.try_lock_for(Duration::from_millis(500)).unwrap());
+    assert!(!rival.try_lock_for(BRIEFLY).unwrap());
     await_nodes(&path, 1);
     forgetful.close().unwrap();
     assert!(rival.try_lock().unwrap(), "close waits for the end");

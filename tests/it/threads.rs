@@ -12,8 +12,8 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::lock::core::{Exclusive, await_nodes, hold_of};
 use crate::util::{
-    Arrivals, SOON, Task, Witness, await_no_seats, children, client, client_of, never_two_inside,
-    shared_proxy,
+    Arrivals, BRIEFLY, SOON, Task, Witness, await_no_seats, children, client, client_of,
+    never_two_inside, shared_proxy,
 };
 
 /// How many threads crowd at once.
@@ -161,12 +161,7 @@ fn a_failed_second_level_gives_the_first_one_back() {
     let rival = DistributedLock::new(&rivals, &path).unwrap();
     let on_another_thread = |what: &str| {
         let other = lock.clone();
-        let tries = Task::spawn(move || {
-            (
-                other.try_lock(),
-                other.try_lock_for(Duration::from_millis(300)),
-            )
-        });
+        let tries = Task::spawn(move || (other.try_lock(), other.try_lock_for(BRIEFLY)));
         let tries = tries.result(what);
         println!("{what}: {tries:?}");
         tries
@@ -182,7 +177,7 @@ fn a_failed_second_level_gives_the_first_one_back() {
     };
 
     rival.lock().unwrap();
-    assert!(!lock.try_lock_for(Duration::from_millis(200)).unwrap());
+    assert!(!lock.try_lock_for(BRIEFLY).unwrap());
     assert!(!lock.try_lock().unwrap());
     let tries = on_another_thread("while a rival holds");
     assert!(matches!(tries, (Ok(false), Ok(false))), "{tries:?}");
@@ -204,7 +199,7 @@ fn a_failed_second_level_gives_the_first_one_back() {
     proxy.cut();
     let disconnected = |r: &zoolock::Result<bool>| matches!(r, Err(Error::Disconnected { .. }));
     wait_until("it says so", SOON, || disconnected(&lock.try_lock()));
-    let mine = lock.try_lock_for(Duration::from_millis(200));
+    let mine = lock.try_lock_for(BRIEFLY);
     assert!(disconnected(&mine), "{mine:?}");
     let tries = on_another_thread("while disconnected");
     assert!(

@@ -34,7 +34,10 @@ pub(crate) use witness::{Witness, never_two_inside};
 pub(crate) const SESSION: Duration = Duration::from_secs(10);
 
 /// The longest that anything should take that is not expected to take any time.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// For calls that are to give up: long enough for the answers of a busy machine.
+pub(crate) const BRIEFLY: Duration = Duration::from_millis(1500);
 
 /// A client of the shared server.
 pub(crate) fn client() -> Client {

@@ -7,7 +7,7 @@ use zoolock::{Lock, Locker};
 
 use super::*;
 use crate::threads::exactly_one_try_succeeds;
-use crate::util::{never_two_inside, warnings};
+use crate::util::{BRIEFLY, never_two_inside, warnings};
 
 #[test]
 fn any_thread_may_unlock_and_one_too_many_is_an_error() {
@@ -117,7 +117,7 @@ fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
     let path = fresh_path("forgotten");
     mem::forget(lock_of(&forgetful, &path).acquire().unwrap());
     let rival = lock_of(&rivals, &path);
-    assert!(!rival.try_lock_for(Duration::from_millis(300)).unwrap());
+    assert!(!rival.try_lock_for(BRIEFLY).unwrap());
     forgetful.close().unwrap();
     assert!(rival.try_lock().unwrap(), "close waits for the end");
     rival.unlock().unwrap();
@@ -170,7 +170,7 @@ fn a_failed_second_level_gives_the_first_one_back() {
     held.lock().unwrap();
     let waiter = {
         let lock = lock.clone();
-        Task::spawn(move || lock.try_lock_for(Duration::from_millis(200)))
+        Task::spawn(move || lock.try_lock_for(BRIEFLY))
     };
     let behind = locking(&lock);
     assert!(!waiter.result("the first waiter").unwrap());
@@ -180,7 +180,7 @@ fn a_failed_second_level_gives_the_first_one_back() {
     lock.unlock().unwrap();
     proxy.refuse(true);
     proxy.cut();
-    let seen = lock.try_lock_for(Duration::from_millis(200));
+    let seen = lock.try_lock_for(BRIEFLY);
     assert!(matches!(seen, Err(Error::Disconnected { .. })), "{seen:?}");
     proxy.refuse(false);
     assert!(lock.try_lock_for(SOON).unwrap());

@@ -9,8 +9,8 @@ use zoolock_test_support::{Op, Then, connect_string, fresh_path, wait_until};
 use super::{Visitor, assert_not_held, rw_of, would_deadlock};
 use crate::lock::core::{await_nodes, hold_of};
 use crate::util::{
-    SESSION, SOON, Task, assert_lost, await_lost, children, client, client_of, delete_node,
-    shared_proxy, warnings,
+    BRIEFLY, SESSION, SOON, Task, assert_lost, await_lost, children, client, client_of,
+    delete_node, shared_proxy, warnings,
 };
 
 const SHORT: Duration = Duration::from_secs(3);
@@ -229,7 +229,7 @@ fn a_thread_that_ended_while_it_read_keeps_its_read() {
         .unwrap()
         .unwrap();
     let writer = rw_of(&others, &path).write_lock();
-    assert!(!writer.try_lock_for(Duration::from_millis(500)).unwrap());
+    assert!(!writer.try_lock_for(BRIEFLY).unwrap());
     assert!(!lock.write_lock().try_lock().unwrap());
     // No other thread of the process can have become its owner.
     for _ in 0..5 {

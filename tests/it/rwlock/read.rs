@@ -10,7 +10,7 @@ use zoolock_test_support::{fresh_path, wait_until};
 use super::{Visitor, rw_of};
 use crate::lock::core::{self, await_nodes, hold_of};
 use crate::util::{
-    Arrivals, SOON, Task, await_lost, await_no_seats, children, client, client_of,
+    Arrivals, BRIEFLY, SOON, Task, await_lost, await_no_seats, children, client, client_of,
     never_two_inside, places, shared_proxy,
 };
 
@@ -133,7 +133,7 @@ fn cleans_up() {
     let writer = rw_of(&others, &path).write_lock();
     writer.lock().unwrap();
     let node = children(&path);
-    assert!(!lock.try_lock_for(Duration::from_millis(500)).unwrap());
+    assert!(!lock.try_lock_for(BRIEFLY).unwrap());
     assert_eq!(await_nodes(&path, 1), node, "after a timeout");
     let waiting = [(); 2].map(|()| Visitor::start(lock.clone()));
     await_nodes(&path, 3);
