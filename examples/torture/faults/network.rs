@@ -10,6 +10,9 @@ use crate::setting::TIMEOUT;
 
 const STORM: Duration = Duration::from_secs(7);
 const DELAYS: usize = 8;
+/// In milliseconds, each way. Round trips of more than an eighth of the session timeout leave too
+/// little of a lease that is renewed by heartbeats alone.
+const LONGEST_DELAY: u64 = TIMEOUT.as_millis() as u64 / 16;
 const EXPIRIES: usize = 8;
 /// How often each of [`LOSABLE`] is lost.
 const LOSSES: usize = 4;
@@ -54,6 +57,7 @@ pub(crate) fn black_hole(field: &mut Field) -> Outcome<()> {
 pub(crate) fn lost_answers(field: &mut Field) -> Outcome<()> {
     for _ in 0..LOSSES {
         for op in LOSABLE {
+            let op = field.peer.map_or(op, |peer| peer.request(op));
             let nth = field.rng.u64(1..=5);
             let then = match field.rng.u8(0..10) {
                 0 => Then::Hold,
@@ -75,7 +79,7 @@ pub(crate) fn lost_answers(field: &mut Field) -> Outcome<()> {
 
 pub(crate) fn delays(field: &mut Field) -> Outcome<()> {
     for _ in 0..DELAYS {
-        let delay = Duration::from_millis(field.rng.u64(1..=200));
+        let delay = Duration::from_millis(field.rng.u64(1..=LONGEST_DELAY));
         let direction = match field.rng.u8(0..3) {
             0 => Direction::ToServer,
             1 => Direction::ToClient,
