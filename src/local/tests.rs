@@ -346,7 +346,12 @@ fn cancel_ends_every_wait_begun_before_it_and_no_later_one() {
 fn cancelling_an_idle_lock_does_not_poison_the_next_call() {
     let fixture = Fixture::new(Ownership::ThisThread);
     fixture.local.cancel_waiters();
-    drop(fixture.first());
+    let turn = fixture.first();
+    // Only who has to wait listens.
+    let limit = Duration::from_millis(30);
+    let stopped = elsewhere(|| fixture.enter(limit).err());
+    assert_eq!(stopped, Some(Stopped::Deadline));
+    drop(turn);
     fixture.assert_free();
 }
 

@@ -338,48 +338,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::client::Client;
-    use crate::error::LossReason;
-    use crate::local::Ownership;
-    use crate::node::Kind;
-    use crate::options::LockOptions;
-    use crate::session::Standing;
-    use crate::site::Site;
-
-    /// The lease of a connection that was silent for two session timeouts and is renewed now.
-    fn renewed(timeout: Duration) -> Lease {
-        let now = Moment::now();
-        let ago = |time: Duration| Moment {
-            monotonic: now.monotonic - time,
-            system: now.system - time,
-        };
-        let mut lease = Lease::new(timeout, ago(timeout * 2), ago(timeout * 2).monotonic);
-        lease.answered(ago(timeout / 8), ago(timeout / 2), now, Proof::Leader);
-        lease
-    }
-
-    #[test]
-    fn a_lease_renewed_after_its_end_does_not_bring_a_hold_back() {
-        let hosts = zoolock_test_support::connect_string();
-        let client = Client::connect(&hosts, Duration::from_secs(10)).expect("connect");
-        let session = client.session();
-        let connection = session.live().expect("a connection");
-        let site = Site::new(&client, "/term", LockOptions::new()).expect("a path");
-        let claim = site.claim(&site.path, Kind::Exclusive, Ownership::AnyThread);
-        let seat = session.seat(claim);
-        let seat = seat.expect("a seat");
-        let id = seat.enter(&connection).expect("an id");
-        assert!(seat.entered(&id, "node"), "its place");
-        seat.grant(&connection, "node").expect("granted");
-        assert_eq!(seat.standing(Moment::now()), Standing::Held);
-        let renewed = renewed(connection.timeout());
-        connection.vitals.lock().connected(renewed);
-        let (term, left) = connection.lease(Moment::now());
-        println!("term {term}, {left:?} left");
-        assert!(left > Duration::ZERO, "the lease runs again");
-        let standing = seat.standing(Moment::now());
-        assert_eq!(standing, Standing::Lost(LossReason::LeaseExpired));
-    }
-}
+mod tests;

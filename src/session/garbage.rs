@@ -250,3 +250,43 @@ pub(super) fn find(
     let children = wire.children(directory.as_str(), false)?;
     Ok(children.into_iter().find(|name| node::carries(name, id)))
 }
+
+#[cfg(test)]
+mod tests {
+    use zoolock_test_support::{connect_string, fresh_path, wait_until};
+
+    use super::*;
+    use crate::client::Client;
+
+    fn client() -> (Client, Arc<Connection>) {
+        let client = Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect");
+        let connection = client.session().live().expect("a connection");
+        (client, connection)
+    }
+
+    /// Held up in the network, it arrives after a look that did not find its node.
+    #[test]
+    fn a_create_that_may_still_arrive_stays_on_the_list_until_its_session_is_over() {
+        let ((maker, connection), (_other, live)) = (client(), client());
+        let garbage = Garbage::new();
+        let directory = LockPath::parse(&fresh_path("not-seen")).expect("a path");
+        let node = Node {
+            id: "00000000-0000-4000-8000-000000000000".to_owned(),
+            name: None,
+            connection: Arc::clone(&connection),
+        };
+        let ids = garbage.add(&directory, [node].into_iter());
+        let look = || live.step(|wire| garbage.delete(wire, &ids[0]));
+        assert_eq!(look(), Some(Ok(Deleted::Before)));
+        assert_eq!(
+            (garbage.len(), garbage.is_over()),
+            (1, false),
+            "{garbage:?}"
+        );
+        maker.close().expect("closed");
+        let second = Duration::from_secs(1);
+        wait_until("its session is over", 20 * second, || connection.is_over());
+        assert_eq!(look(), Some(Ok(Deleted::Before)));
+        assert_eq!(garbage.len(), 0, "{garbage:?}");
+    }
+}

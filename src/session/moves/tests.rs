@@ -171,3 +171,22 @@ fn a_seat_that_was_released_meanwhile_does_not_move() {
     assert!(matches!(confirmed, Confirmed::GivenUp), "{confirmed:?}");
     assert!(seat.begin_move(&target, session.garbage()).is_none());
 }
+
+/// An answer about the old node may come late, when the seat has moved and deletes it itself.
+#[test]
+fn the_end_of_a_node_that_a_hold_has_left_is_not_its_end() {
+    let (holder, (_other, target)) = (Holder::new(), client());
+    let (session, seat) = (holder.client.session(), &holder.seat);
+    let begun = seat.begin_move(&target, session.garbage()).expect("begun");
+    let confirmed = seat.confirm(&begun, Moment::now, session.garbage());
+    assert!(matches!(confirmed, Confirmed::Moved(_)), "{confirmed:?}");
+    for ending in [Ending::NodeGone, Ending::NotConfirmed] {
+        let over = seat.end(ending(&begun.from), Moment::now, session.garbage());
+        assert!(over.is_none(), "{:?}: {over:?}", ending(&begun.from));
+    }
+    session.node_gone(seat, &begun.from);
+    assert_eq!(seat.standing(Moment::now()), Standing::Held);
+    session.node_gone(seat, &begun.name);
+    let lost = Standing::Lost(LossReason::NodeDeleted);
+    assert_eq!(seat.standing(Moment::now()), lost, "its own");
+}

@@ -107,6 +107,36 @@ fn an_unlock_over_a_dead_connection_leaves_the_next_owners_node_alone() {
     }
 }
 
+/// The client is back on another connection, but its hold cannot be there: an operator has ended
+/// the session that had the node.
+#[test]
+fn an_unlock_on_the_next_connection_leaves_the_next_owners_node_alone() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(20));
+    let path = fresh_path("next");
+    let lock = lock_of(&client, &path);
+    lock.lock().unwrap();
+    let hold = hold_of(&lock);
+    proxy.refuse(true);
+    proxy.cut();
+    assert_eq!(proxy.expire_sessions().unwrap(), 1);
+    let rivals = crate::util::client();
+    let rival = lock_of(&rivals, &path);
+    rival.lock().unwrap();
+    let (node, _) = node_at(&path).unwrap();
+    proxy.refuse(false);
+    wait_until("the client is back", SOON, || {
+        client.stats().connections == 2
+    });
+    assert_eq!(hold.state(), HoldState::Suspended, "its lease still runs");
+    let unlocked = lock.unlock();
+    println!("unlock: {unlocked:?}");
+    assert!(unlocked.is_ok(), "{unlocked:?}");
+    is_alone(&client, &path, &node);
+    assert!(!lock.try_lock().unwrap() && rival.is_held());
+    rival.unlock().unwrap();
+}
+
 #[test]
 fn a_delete_held_up_in_the_network_leaves_the_next_owners_node_alone() {
     let proxy = shared_proxy();

@@ -6,13 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Error};
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock_test_support::{Op, fresh_path, wait_until};
 
 use super::{
-    Meter, acquiring, await_leases, await_turns, is_free, leases, nodes, semaphore, turns,
+    LEASES, Meter, acquiring, await_leases, await_turns, is_free, leases, nodes, semaphore, turns,
     waiting_with_the_turn,
 };
-use crate::util::{SOON, Task, client};
+use crate::util::{SESSION, SOON, Task, client, client_of, shared_proxy};
 
 /// Threads that have a lot to do.
 const LONG: Duration = Duration::from_secs(120);
@@ -251,4 +251,29 @@ fn tries_that_meet_leave_nothing() {
     let all = acquiring(&own, 5).result("all of them").unwrap();
     all.release().unwrap();
     assert_eq!(turns(&path), [""; 0]);
+}
+
+/// Its first look found enough for it, but by the time that it has made its nodes somebody else
+/// has taken them.
+#[test]
+fn a_try_counts_again_after_its_nodes_are_made() {
+    let proxy = shared_proxy();
+    let clients = [client_of(&proxy.connect_string(), SESSION), client()];
+    let path = fresh_path("sem-try-again");
+    let own = clients.each_ref().map(|client| semaphore(client, &path, 5));
+    own[1].acquire(1).unwrap().release().unwrap();
+    let create = proxy.on(Op::Create).path_contains(LEASES).hold_request();
+    let late = {
+        let own = own[0].clone();
+        Task::spawn(move || own.try_acquire(3))
+    };
+    assert!(create.wait(SOON), "{:#?}", proxy.log());
+    let permits = own[1].try_acquire(3).unwrap().expect("three of five");
+    create.release();
+    let late = late.result("the late one").unwrap();
+    println!("{permits:?}, the late one: {late:?}");
+    assert!(late.is_none() && permits.is_held());
+    assert_eq!(await_leases(&path, 3), nodes(&permits));
+    permits.release().unwrap();
+    is_free(&own[0], &[&clients[0], &clients[1]]);
 }

@@ -119,7 +119,7 @@ fn times_out_under_churn_of_predecessors() {
     let path = fresh_path("churn");
     let (_first, _ahead) = holder(&path);
     let probe = shared_probe().unwrap();
-    let many: Vec<String> = (0..300)
+    let many: Vec<String> = (0..900)
         .map(|_| {
             probe
                 .create(&format!("{path}/lock-"), b"", true, true)

@@ -9,7 +9,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReferenceArray;
@@ -47,8 +46,6 @@ public final class CuratorTorture {
     /** The next holder that is about to write has to ask first. */
     final AtomicBoolean armed = new AtomicBoolean();
     final AtomicReferenceArray<InFlight> calls;
-    /** How often calls ended with each of Curator's exceptions. */
-    final Map<String, Integer> failures = new ConcurrentHashMap<>();
     private final BlockingQueue<Long> naps = new ArrayBlockingQueue<>(1);
     private final CuratorFramework client;
 
@@ -107,9 +104,6 @@ public final class CuratorTorture {
             worker.join();
         }
         client.close();
-        if (!failures.isEmpty()) {
-            System.err.println("curator p" + process + "." + life + ": failed calls: " + failures);
-        }
         Runtime.getRuntime().halt(0);
     }
 

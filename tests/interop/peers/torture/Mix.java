@@ -3,10 +3,10 @@ import java.util.SplittableRandom;
 import java.util.stream.Stream;
 
 /**
- * What a worker may do, and how often: examples/torture/kinds.rs and examples/torture/ops, as far as
- * Curator has a counterpart. Where ours gives a guard as well as a lock, Curator's one way has the
- * weight of both. There are no writers that go on as readers, and no plain locks beside readers:
- * their weight is the writers'.
+ * What a worker may do, and how often: examples/torture/kinds.rs and examples/torture/ops, as far
+ * as Curator has a counterpart. Where ours gives a guard as well as a lock, Curator's one way has
+ * the weight of both. There are no writers that go on as readers, and no plain locks beside
+ * readers: their weight is the writers'.
  *
  * <p>Who asks for several permits does not wait for them forever: Curator takes them one after the
  * other and lets others in between, so two who do can wait for each other until the end of time.
@@ -66,7 +66,8 @@ final class Mix {
             op("semaphore", 250, "permits, try_acquire_for", Patience.GIVEN, Stay.SHORT, PERMITS),
             op("semaphore", 250, "permits, try_acquire", Patience.ANSWER, Stay.SHORT, PERMITS),
             op("semaphore", 10, "long permits", Patience.FOREVER, Stay.LONG, PERMITS),
-            op("semaphore", 120, "long permits, try_acquire_for", Patience.GIVEN, Stay.LONG, PERMITS),
+            op("semaphore", 120, "long permits, try_acquire_for", Patience.GIVEN, Stay.LONG,
+                    PERMITS),
             op("semaphore", 2, "permits, then die", Patience.FOREVER, Stay.DIE, PERMITS),
 
             op("multi", 400, "several", Patience.FOREVER, Stay.SHORT, SEVERAL),

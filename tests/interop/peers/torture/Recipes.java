@@ -2,6 +2,8 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
@@ -21,11 +23,7 @@ final class Recipes {
     record Part(Places.Place place, Share share, List<String> nodes) {}
 
     /** What a call has granted, and how it is given back. */
-    record Held(List<Part> parts, Action release) {}
-
-    interface Action {
-        void run() throws Exception;
-    }
+    record Held(List<Part> parts, Callable<?> release) {}
 
     /** A lock that shows its node. */
     private interface Shown extends InterProcessLock {
@@ -106,20 +104,24 @@ final class Recipes {
         }
         List<String> nodes = leases.stream().map(Lease::getNodeName).toList();
         Part part = new Part(place, Share.permits(count), nodes);
-        return new Held(List.of(part), () -> semaphore.returnAll(leases));
+        return new Held(List.of(part), Executors.callable(() -> semaphore.returnAll(leases)));
     }
 
-    /** The first node's number in ZooKeeper's order of writes. Null if it is gone. */
-    Long token(Part part) throws Exception {
-        Stat stat = client.checkExists().forPath(place.path() + "/" + part.nodes().get(0));
-        return stat == null ? null : stat.getCzxid();
+    /** What ZooKeeper knows of the first node. Null if it is gone. */
+    Stat look(Part part) throws Exception {
+        return client.checkExists().forPath(place.path() + "/" + part.nodes().get(0));
+    }
+
+    boolean isOfThisSession(Stat node) throws Exception {
+        long session = client.getZookeeperClient().getZooKeeper().getSessionId();
+        return node.getEphemeralOwner() == session;
     }
 
     /** Enters what is held once more, and leaves again. */
-    void reEnter(Share share) throws Exception {
+    Void reEnter(Share share) throws Exception {
         InterProcessLock lock = share.isReading() ? reading : mutex;
         lock.acquire();
-        lock.release();
+        return release(lock);
     }
 
     /**
@@ -137,19 +139,24 @@ final class Recipes {
         }
         List<Part> parts =
                 members.stream().map(member -> member.part(member.mutex, Share.ALONE)).toList();
-        return new Held(parts, all::release);
+        return new Held(parts, () -> release(all));
     }
 
     private Held take(Shown lock, Share share, long millis) throws Exception {
         if (!acquire(lock, millis)) {
             return null;
         }
-        return new Held(List.of(part(lock, share)), lock::release);
+        return new Held(List.of(part(lock, share)), () -> release(lock));
     }
 
     private Part part(Shown lock, Share share) {
         String node = lock.node();
         return new Part(place, share, List.of(node.substring(node.lastIndexOf('/') + 1)));
+    }
+
+    private static Void release(InterProcessLock lock) throws Exception {
+        lock.release();
+        return null;
     }
 
     private static boolean acquire(InterProcessLock lock, long millis) throws Exception {

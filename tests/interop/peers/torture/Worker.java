@@ -3,7 +3,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.data.Stat;
 
 /**
  * One thread of a client process, which takes locks and tells the parent everything: what
@@ -11,7 +14,8 @@ import java.util.concurrent.TimeUnit;
  *
  * <p>Curator has no fencing tokens. The number of the write that made the participant's node rises
  * along the queue, so this reads it after the lock was granted and uses it as one. If the node is
- * gone by then, the hold is given up. An exception from a call is no fault: it was not granted.
+ * gone by then, the hold is given up; if it is of a session before the one that the client has,
+ * the servers will delete it, and the parent is told that much.
  */
 final class Worker {
     private static final int MOST_WRITES = 3;
@@ -20,6 +24,11 @@ final class Worker {
 
     /** One lock of what was granted; no token if it writes nothing. */
     private record Holding(Object id, Ownership.Hold hold, Share share, Long token) {}
+
+    /** No number if it could not be read. */
+    private record Token(Long number, String remark) {
+        private static final Token NONE = new Token(null, "");
+    }
 
     private final CuratorTorture process;
     private final int thread;
@@ -77,12 +86,11 @@ final class Worker {
             process.nap(TimeUnit.MILLISECONDS.toNanos(time));
         }
         int path = places.get(0).number();
-        Recipes.Held[] held = {null};
         long started = System.nanoTime();
-        timed(op.name(), path, bound(op, places.size(), time),
-                () -> held[0] = op.take().from(at, permits, millis));
-        if (held[0] != null) {
-            hold(op, held[0], started, random);
+        Recipes.Held held = timed(op.name(), path, bound(op, places.size(), time),
+                () -> op.take().from(at, permits, millis));
+        if (held != null) {
+            hold(op, held, started, random);
         }
     }
 
@@ -97,21 +105,34 @@ final class Worker {
         };
     }
 
-    /** Makes a call that the parent can see while it lasts. */
-    private void timed(String op, int path, Long patience, Recipes.Action call) {
+    /** Makes a call that the parent can see while it lasts. Null if it fails. */
+    private <T> T timed(String op, int path, Long patience, Callable<T> call) {
         long started = System.nanoTime();
         Long deadline = patience == null ? null : Long.valueOf(started + patience);
         process.calls.set(thread, new CuratorTorture.InFlight(op, path, started, deadline));
+        T result = null;
         try {
-            call.run();
+            result = call.call();
         } catch (Exception error) {
-            String name = op + ": " + error.getClass().getSimpleName();
-            process.failures.merge(name, 1, Integer::sum);
+            tell(op, path, error);
         }
         long ended = System.nanoTime();
         process.calls.set(thread, null);
         parent.say("Called", Parent.object("op", op, "path", path, "started", started,
                 "deadline", deadline, "ended", ended));
+        return result;
+    }
+
+    /** What ZooKeeper said is no fault of Curator's, however deep it is wrapped up. */
+    private void tell(String op, int path, Exception error) {
+        Throwable cause = error;
+        while (cause != null && !(cause instanceof KeeperException)) {
+            cause = cause.getCause();
+        }
+        if (cause == null) {
+            parent.say("Wrong", "p%d.%d/t%d: %s at %s: %s".formatted(process.process, process.life,
+                    thread, op, process.places.get(path).path(), error));
+        }
     }
 
     private void hold(Mix.Op op, Recipes.Held held, long started, SplittableRandom random)
@@ -149,25 +170,28 @@ final class Worker {
         boolean alone = witness.isComplete();
         process.ownership.begin(hold);
         boolean sound = hold.isHeld();
-        Long token = part.share().equals(Share.ALONE) ? token(part, hold) : null;
+        Token token = part.share().equals(Share.ALONE) ? token(part, hold) : Token.NONE;
         Map<String, Object> grant = Parent.object("hold", id, "under", null, "kind", op.kind(),
                 "path", part.place().number(), "share", part.share().json(), "member", member,
-                "op", op.name(), "waited", op.isForever(), "nodes", part.nodes(), "token", token,
-                "started", started, "at", at, "sound", sound, "alone", alone);
+                "op", op.name() + token.remark(), "waited", op.isForever(),
+                "nodes", part.nodes(), "token", token.number(), "started", started, "at", at,
+                "sound", sound, "alone", alone);
         parent.say("Granted", grant);
-        return new Holding(id, hold, part.share(), token);
+        return new Holding(id, hold, part.share(), token.number());
     }
 
-    private Long token(Recipes.Part part, Ownership.Hold hold) {
-        int path = part.place().number();
-        Long[] token = {null};
-        timed("token", path, null, () -> {
-            token[0] = process.locks[path].token(part);
-            if (token[0] == null) {
+    private Token token(Recipes.Part part, Ownership.Hold hold) {
+        Recipes recipes = process.locks[part.place().number()];
+        Token token = timed("token", part.place().number(), null, () -> {
+            Stat node = recipes.look(part);
+            if (node == null) {
                 process.ownership.lose(hold, "its node is gone");
+                return Token.NONE;
             }
+            boolean sure = recipes.isOfThisSession(node);
+            return new Token(node.getCzxid(), sure ? "" : ", by the node of a session before");
         });
-        return token[0];
+        return token == null ? Token.NONE : token;
     }
 
     /** With writes at all places that take them. */
