@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::kinds::Kind;
+use crate::peer::Peer;
 
 /// Tortures the locks of zoolock and counts what must not happen.
 #[derive(Debug, Parser)]
@@ -41,6 +42,13 @@ pub(crate) struct Plan {
     /// Only these kinds of locks, with commas between them; all if it is not given
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub(crate) kinds: Vec<Kind>,
+    /// How many threads each of the four client processes has (1 to 64)
+    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(value_parser = |text: &str| whole(text, 1, 64))]
+    pub(crate) threads: u64,
+    /// Clients of another library instead, for comparison; what goes wrong is only counted
+    #[arg(long, value_name = "LIBRARY")]
+    pub(crate) peer: Option<Peer>,
 }
 
 impl Plan {
@@ -65,6 +73,8 @@ pub(crate) struct Job {
     /// How often the process was started before.
     #[arg(long)]
     pub(crate) life: u32,
+    #[arg(long)]
+    pub(crate) threads: usize,
     #[arg(long)]
     pub(crate) seed: u64,
     #[arg(long)]

@@ -4,7 +4,7 @@
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::kinds::Kinds;
 use crate::locks::Locks;
 use crate::message::{Command, Counts, Said, ThreadId, receive};
 use crate::mouth::Mouth;
-use crate::setting::{THREADS, TIMEOUT, socket};
+use crate::setting::{TIMEOUT, socket};
 use crate::worker::{Shared, Worker};
 
 const BEAT: Duration = Duration::from_millis(500);
@@ -36,7 +36,8 @@ pub(crate) fn run(job: &Job) -> Outcome<()> {
         kinds: Kinds::new(&job.kinds),
         gate: Gate::new(),
         armed: AtomicBool::new(false),
-        calls: (0..THREADS).map(|_| Mutex::new(None)).collect(),
+        spared: AtomicU32::new(0),
+        calls: (0..job.threads).map(|_| Mutex::new(None)).collect(),
         naps,
     }));
     let mouth = introduce(job)?;
@@ -52,7 +53,7 @@ pub(crate) fn run(job: &Job) -> Outcome<()> {
             let work = move || Worker::new(me, job.seed, &job.folder, shared)?.work();
             scope.spawn(move || work().map_err(|error: crate::Failure| error.to_string()))
         };
-        let threads: Vec<_> = (0..THREADS).map(start).collect();
+        let threads: Vec<_> = (0..job.threads).map(start).collect();
         threads
             .into_iter()
             .try_for_each(|thread| match thread.join() {
@@ -118,6 +119,7 @@ fn obey(shared: &Shared) {
     while let Ok(Some(command)) = receive(&mut input) {
         match command {
             Command::Drain { phase } => shared.gate.close(phase),
+            Command::Spare { phase } => shared.spared.store(phase, Ordering::SeqCst),
             Command::Arm => shared.armed.store(true, Ordering::SeqCst),
         }
     }

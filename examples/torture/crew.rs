@@ -1,6 +1,7 @@
-//! The client processes: copies of this program that are started again when they die.
+//! The client processes: copies of this program, or another library's clients, that are started
+//! again when they die.
 
-use std::env;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -17,12 +18,15 @@ use crate::hub::Hub;
 use crate::kinds::Kinds;
 use crate::message::{Command, Life, send};
 
-/// How the copies are started.
+/// How the clients are started.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
+    /// The program, and arguments before those that all get.
+    pub(crate) command: Vec<OsString>,
     pub(crate) seed: u64,
     pub(crate) folder: PathBuf,
     pub(crate) kinds: Kinds,
+    pub(crate) threads: usize,
     /// One connect string per process.
     pub(crate) connect: Vec<String>,
 }
@@ -153,9 +157,11 @@ impl Crew {
 
 impl Launch {
     fn start(&self, process: usize, life: u32) -> io::Result<Member> {
-        let mut program = Program::new(env::current_exe()?);
+        let mut program = Program::new(&self.command[0]);
+        program.args(&self.command[1..]);
         program.args(["client", "--process", &process.to_string()]);
         program.args(["--life", &life.to_string()]);
+        program.args(["--threads", &self.threads.to_string()]);
         program.args(["--seed", &self.seed.to_string()]);
         program.args(["--connect", &self.connect[process]]);
         program.arg("--folder").arg(&self.folder);

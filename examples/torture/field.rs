@@ -13,6 +13,7 @@ use crate::crew::Crew;
 use crate::evidence::Record;
 use crate::hub::Hub;
 use crate::kinds::Kinds;
+use crate::peer::Peer;
 use crate::places::{self, Traffic};
 use crate::servers::Servers;
 
@@ -52,6 +53,8 @@ pub(crate) struct Field {
     pub(crate) hub: Arc<Hub>,
     pub(crate) crew: Arc<Crew>,
     pub(crate) kinds: Kinds,
+    /// Whose clients they are, if not zoolock's.
+    pub(crate) peer: Option<Peer>,
     pub(crate) rng: Rng,
 }
 

@@ -17,7 +17,7 @@ use crate::evidence::{Evidence, Loss, Write};
 use crate::message::{Answer, Counts, HoldId, InFlight, Life, Said, ThreadId, receive, send};
 use crate::places::lock_path;
 use crate::register::Register;
-use crate::setting::{PROCESSES, THREADS, socket};
+use crate::setting::socket;
 
 /// A call that is so much later than its deadline is not only late.
 const HUNG_AFTER: Duration = Duration::from_secs(5);
@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) evidence: Evidence,
     /// The phase that workers are let into.
     turn: Option<Answer>,
+    /// How many workers there are to be.
+    all: usize,
     /// The workers that are connected, and those among them that wait for a turn.
     workers: HashSet<ThreadId>,
     waiting: HashMap<ThreadId, UnixStream>,
@@ -52,14 +54,15 @@ struct Beat {
 }
 
 impl Hub {
-    /// Listens in the folder. The receiver tells which processes are gone.
-    pub(crate) fn open(folder: &Path) -> io::Result<(Arc<Hub>, Receiver<Life>)> {
+    /// Listens in the folder, for so many workers. The receiver tells which processes are gone.
+    pub(crate) fn open(folder: &Path, workers: usize) -> io::Result<(Arc<Hub>, Receiver<Life>)> {
         let (gone, gone_processes) = unbounded();
         let hub = Arc::new(Hub {
             state: Mutex::new(State {
                 register: Register::new(),
                 evidence: Evidence::new(),
                 turn: None,
+                all: workers,
                 workers: HashSet::new(),
                 waiting: HashMap::new(),
                 checked: None,
@@ -111,6 +114,13 @@ impl Hub {
         };
         let state = self.changed.wait_while(self.state(), speaks);
         drop(state.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Nobody who comes into this phase from now on kills the process.
+    pub(crate) fn spare(&self) {
+        if let Some(Answer::Turn { deaths, .. }) = &mut self.state().turn {
+            *deaths = false;
+        }
     }
 
     /// Lets the workers into a phase.
@@ -241,7 +251,7 @@ impl State {
 
     /// Every worker waits, and nothing of a process that died is still to be heard.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let all = PROCESSES * THREADS;
+        let all = self.all;
         self.workers.len() == all && self.waiting.len() == all
     }
 
@@ -258,7 +268,7 @@ impl State {
         let busy = |id: &&ThreadId| !self.waiting.contains_key(id);
         let mut names: Vec<_> = self.workers.iter().filter(busy).map(name).collect();
         names.sort();
-        let missing = (PROCESSES * THREADS).saturating_sub(self.workers.len());
+        let missing = self.all.saturating_sub(self.workers.len());
         if missing > 0 {
             names.push(format!("{missing} workers have not come"));
         }

@@ -5,6 +5,7 @@
 //! cargo run --release --example torture -- --acquisitions 5000 --seed 1
 //! cargo run --release --example torture -- --acquisitions 20000 --ensemble --minutes 30
 //! cargo run --release --example torture -- --kinds read-write,semaphore --only cut
+//! cargo run --release --example torture -- --peer curator --acquisitions 5000 --seed 1
 //! ```
 //!
 //! All [`kinds`] of locks take part, each at [`places`] of its own; `--kinds` picks some of them.
@@ -16,6 +17,27 @@
 //! tokens. What they tell the [`hub`], and what an [`usher`] sees in the queues, is the [`evidence`]
 //! for the [`verdict`] on each phase; the [`report`] and its [`tables`] sum up. The exit code is not
 //! zero if anything is wrong.
+//!
+//! # Another library
+//!
+//! With `--peer curator` the clients are those of a [`peer`]: Java programs that take the locks by
+//! Apache Curator's recipes (`tests/interop/peers/torture`; `tests/setup.sh --interop` installs what
+//! that takes). The faults, the tables and the line of JSON are the same, for comparison. What goes
+//! wrong is counted and told, and leaves the exit code alone. Processes that hang after a phase are
+//! started again. What has to be known to read the figures:
+//!
+//! - A holder does what Curator's documentation recommends: it stops when the listener on the
+//!   connection's state says `SUSPENDED` or `LOST`, and when the lock was granted while that is the
+//!   state. So every cut costs a client its holds, which is a loss in the tables but no fault.
+//! - Its fencing token is the number of the write that made its node (`czxid`), read after the lock
+//!   was granted. Curator gives none, and this one rises along a queue. Who finds the node gone
+//!   instead knows that the hold is lost.
+//! - Calls have the deadlines of zoolock's. Curator promises nothing of the kind while a connection
+//!   is away: it tries again as its retry policy says. Giving a lock back has no deadline.
+//! - There is nothing like the ephemeral lock, no writer goes on as a reader, and nobody waits for
+//!   several permits for as long as it takes, since two who do can wait for each other.
+//!
+//! # The seed
 //!
 //! The seed gives the choices of every thread and of the nemesis; the times are the machine's.
 
@@ -37,6 +59,7 @@ mod message;
 mod mouth;
 mod ops;
 mod orphans;
+mod peer;
 mod phases;
 mod places;
 mod register;

@@ -180,6 +180,8 @@ pub(crate) enum Answer {
 pub(crate) enum Command {
     /// Begin nothing more in this phase.
     Drain { phase: u32 },
+    /// Nobody kills the process in this phase any more.
+    Spare { phase: u32 },
     /// The next holder that is about to write says [`Said::Checked`] first.
     Arm,
 }

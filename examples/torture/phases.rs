@@ -3,7 +3,6 @@
 use crate::Outcome;
 use crate::faults::{client, network, server, tree};
 use crate::field::Field;
-use crate::kinds::Kind;
 
 /// One phase.
 pub(crate) struct Phase {
@@ -25,10 +24,11 @@ pub(crate) enum Breaks {
 }
 
 impl Breaks {
-    pub(crate) fn excuse(self, kind: Kind) -> bool {
+    /// `moves` if a hold may go on with the next connection.
+    pub(crate) fn excuse(self, moves: bool) -> bool {
         match self {
             Breaks::None => false,
-            Breaks::Short => !kind.moves(),
+            Breaks::Short => !moves,
             Breaks::Long => true,
         }
     }

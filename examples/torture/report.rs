@@ -8,12 +8,16 @@ use serde::Serialize;
 use crate::clock::millis;
 use crate::kinds::Kind;
 use crate::message::Counts;
+use crate::peer::Peer;
 use crate::tables::{Row, kinds, largest};
 use crate::verdict::{Findings, Tally};
 
 /// What the run amounts to, as one line of JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
+    /// Only where zoolock's clients were not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<Peer>,
     seed: u64,
     ensemble: bool,
     seconds: u64,
@@ -68,6 +72,7 @@ struct Margins {
 
 /// What is known at the end only.
 pub(crate) struct End {
+    pub(crate) peer: Option<Peer>,
     pub(crate) seed: u64,
     pub(crate) ensemble: bool,
     pub(crate) took: Duration,
@@ -92,6 +97,7 @@ impl Summary {
             .filter_map(|row| row.found.latest.as_ref())
             .max();
         Summary {
+            peer: end.peer,
             seed: end.seed,
             ensemble: end.ensemble,
             seconds: end.took.as_secs(),

@@ -1,5 +1,6 @@
 //! The run, from the parent's side: starts everything, walks through the phases, and sums up.
 
+use std::env;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -40,7 +41,7 @@ const FINISHED_WITHIN: Duration = TIMEOUT.saturating_mul(3);
 const CLEAN_WITHIN: Duration = TIMEOUT.saturating_mul(4);
 const SHOW_EVERY: Duration = Duration::from_secs(5);
 
-/// False if anything is wrong.
+/// False if anything is wrong with zoolock; what is wrong with another library is only told.
 pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
     let seed = plan.seed.unwrap_or_else(|| fastrand::u64(..));
     println!("seed {seed}");
@@ -53,24 +54,26 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
     let (field, all_gone) = open(plan, seed, folder.path())?;
     let mut run = Run {
         field,
-        judge: Judge::default(),
+        judge: Judge::new(plan.peer),
         rows: Vec::new(),
         violations: Vec::new(),
         hung: 0,
+        is_stuck: false,
     };
     println!("{HEADING}");
     let usher = usher::start(&run.field);
     for round in 0.. {
         let missing = plan.acquisitions.saturating_sub(run.acquisitions());
-        run.round(&phases, missing.min(ROUND), seed, round);
+        run.round(&phases, missing.min(ROUND), seed, round)?;
         let done = run.acquisitions() >= plan.acquisitions && begun.elapsed() >= plan.duration();
-        if done || run.hung > 0 {
+        if done || run.is_stuck {
             break;
         }
     }
     drop(usher);
     let orphans = run.close(&all_gone)?;
     let end = End {
+        peer: plan.peer,
         seed,
         ensemble: plan.ensemble,
         took: begun.elapsed(),
@@ -88,14 +91,20 @@ fn open(plan: &Plan, seed: u64, folder: &Path) -> Outcome<(Field, Receiver<()>)>
     }
     let servers = Servers::start(plan.ensemble)?;
     orphans::prepare(&servers.probe()?)?;
-    let kinds = Kinds::new(&plan.kinds);
+    let (kinds, command) = match plan.peer {
+        None => (plan.kinds.clone(), vec![env::current_exe()?.into()]),
+        Some(peer) => (peer.kinds(&plan.kinds)?, peer.build(folder)?),
+    };
+    let (kinds, threads) = (Kinds::new(&kinds), plan.threads as usize);
     let networks = (0..PROCESSES).map(|_| Network::start(&servers));
     let networks: Vec<_> = networks.collect::<Result<_, _>>()?;
-    let (hub, gone) = Hub::open(folder)?;
+    let (hub, gone) = Hub::open(folder, PROCESSES * threads)?;
     let launch = Launch {
+        command,
         seed,
         folder: folder.to_owned(),
         kinds: kinds.clone(),
+        threads,
         connect: networks.iter().map(Network::connect_string).collect(),
     };
     let (crew, all_gone) = Crew::start(launch, &hub, gone)?;
@@ -107,6 +116,7 @@ fn open(plan: &Plan, seed: u64, folder: &Path) -> Outcome<(Field, Receiver<()>)>
         hub,
         crew,
         kinds,
+        peer: plan.peer,
         rng: seed::rng(seed, &[NEMESIS]),
     };
     Ok((field, all_gone))
@@ -120,6 +130,8 @@ struct Run {
     violations: Vec<String>,
     /// Calls that did not come back after a phase.
     hung: usize,
+    /// Some of them may still hang.
+    is_stuck: bool,
 }
 
 impl Run {
@@ -129,18 +141,25 @@ impl Run {
     }
 
     /// All phases once, with so many acquisitions at least.
-    fn round(&mut self, phases: &[&'static Phase], acquisitions: u64, seed: u64, round: u64) {
+    fn round(
+        &mut self,
+        phases: &[&'static Phase],
+        acquisitions: u64,
+        seed: u64,
+        round: u64,
+    ) -> Outcome<()> {
         let share = acquisitions.div_ceil(phases.len() as u64) as usize;
         for (number, phase) in (round * phases.len() as u64 + 1..).zip(phases) {
             self.field.rng = seed::rng(seed, &[NEMESIS, number]);
-            self.phase(phase, number as u32, share);
-            if self.hung > 0 {
+            self.phase(phase, number as u32, share)?;
+            if self.is_stuck {
                 break;
             }
         }
+        Ok(())
     }
 
-    fn phase(&mut self, phase: &'static Phase, number: u32, share: usize) {
+    fn phase(&mut self, phase: &'static Phase, number: u32, share: usize) -> Outcome<()> {
         let begun = Instant::now();
         let progress = show_progress(&self.field.hub, phase.name);
         let deaths = phase.rules.allow_deaths();
@@ -151,6 +170,7 @@ impl Run {
         self.field.hub.begin(turn);
         let script = (phase.script)(&mut self.field);
         self.field.restore_networks();
+        self.spare(number);
         let mut wrongs: Vec<_> = script
             .err()
             .map(|error| error.to_string())
@@ -174,6 +194,30 @@ impl Run {
             Some(sum) => sum.add(row),
             None => self.rows.push(row),
         }
+        if self.is_stuck && self.field.peer.is_some() {
+            self.start_over()?;
+        }
+        Ok(())
+    }
+
+    /// Another library's clients get another chance when they hang. Of zoolock's nothing more is to
+    /// be learnt.
+    fn start_over(&mut self) -> Outcome<()> {
+        let Field { crew, hub, .. } = &self.field;
+        (0..crew.len()).try_for_each(|process| crew.kill(process))?;
+        let started = hub.wait(STARTED_WITHIN, |state| state.is_at_rest().then_some(()));
+        started.ok_or("the clients did not start again")?;
+        // How they ended says nothing of the next phase.
+        drop(hub.state().take_evidence());
+        self.is_stuck = false;
+        Ok(())
+    }
+
+    /// Who dies keeps the others out for a session timeout: after the faults that would be most of
+    /// the time.
+    fn spare(&self, phase: u32) {
+        self.field.hub.spare();
+        self.field.crew.tell_all(&Command::Spare { phase });
     }
 
     /// What is wrong if the acquisitions do not come.
@@ -207,6 +251,7 @@ impl Run {
         }
         let busy = self.field.hub.state().busy();
         self.hung += busy.len();
+        self.is_stuck = true;
         let text = |who: &String| format!("hung {DRAINED_WITHIN:?} after all faults: {who}");
         busy.iter().map(text).collect()
     }
@@ -239,7 +284,7 @@ impl Run {
         }
         let summary = Summary::of(&self.rows, end);
         println!("{}", serde_json::to_string(&summary)?);
-        Ok(self.violations.is_empty())
+        Ok(self.violations.is_empty() || end.peer.is_some())
     }
 }
 

@@ -11,7 +11,6 @@ pub(crate) const TIMEOUT: Duration = Duration::from_millis(2500);
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 3);
 
 pub(crate) const PROCESSES: usize = 4;
-pub(crate) const THREADS: usize = 8;
 
 pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join("socket")

@@ -4,7 +4,7 @@
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     /// The next holder that is about to write has to ask first.
     pub(crate) armed: AtomicBool,
+    /// Nobody kills the process in this phase any more.
+    pub(crate) spared: AtomicU32,
     pub(crate) calls: Vec<Mutex<Option<InFlight>>>,
     /// Of the thread that only sleeps.
     pub(crate) naps: Sender<Duration>,
@@ -100,7 +102,8 @@ impl<'a> Worker<'a> {
         let mut rng = seed::rng(self.seed, &parts);
         while let Some(drained) = self.shared.gate.enter(phase) {
             let kind = self.shared.kinds.pick(&mut rng);
-            let op = Op::pick(kind, &mut rng, deaths);
+            let spared = self.shared.spared.load(Ordering::SeqCst) >= phase;
+            let op = Op::pick(kind, &mut rng, deaths && !spared);
             let turn = Turn {
                 kind,
                 op,

@@ -15,13 +15,19 @@ use crate::setting::TIMEOUT;
 /// half the session timeout not much is left.
 const MACHINE_TOO_LATE: u64 = TIMEOUT.as_nanos() as u64 / 25;
 
-/// The loss of a hold of this kind is nobody's fault.
-fn excused(kind: Kind, phase: &Phase, evidence: &Evidence) -> bool {
+/// The loss of a hold is nobody's fault. `moves` if it may go on with the next connection.
+fn excused(moves: bool, phase: &Phase, evidence: &Evidence) -> bool {
     let machine = evidence.naps.iter().any(|&late| late > MACHINE_TOO_LATE);
-    machine || phase.breaks.excuse(kind)
+    machine || phase.breaks.excuse(moves)
 }
 
-pub(super) fn look(found: &mut Findings, phase: &Phase, evidence: &Evidence, crowd: &Crowd<'_>) {
+pub(super) fn look(
+    found: &mut Findings,
+    phase: &Phase,
+    evidence: &Evidence,
+    crowd: &Crowd<'_>,
+    moves: impl Fn(Kind) -> bool,
+) {
     for (index, member) in crowd.members.iter().enumerate() {
         let record = member.record;
         let Some(loss) = record.loss_while_held() else {
@@ -42,7 +48,7 @@ pub(super) fn look(found: &mut Findings, phase: &Phase, evidence: &Evidence, cro
                 loss.reason
             ));
         }
-        if !excused(kind, phase, evidence) {
+        if !excused(moves(kind), phase, evidence) {
             found.violations.push(format!(
                 "lost for nothing: {hold} ({}) at {} ({})",
                 record.grant.op,
@@ -70,7 +76,7 @@ fn next_in_need<'c>(crowd: &'c Crowd<'_>, lost: usize) -> Option<&'c Member<'c>>
 /// Calls for several locks that lost one of them before they had all.
 pub(super) fn look_at_waiting(found: &mut Findings, phase: &Phase, evidence: &Evidence) {
     let lost = evidence.lost_while_waiting.iter();
-    for (by, kind) in lost.filter(|&&(_, kind)| !excused(kind, phase, evidence)) {
+    for (by, kind) in lost.filter(|&&(_, kind)| !excused(kind.moves(), phase, evidence)) {
         let text = format!("lost for nothing: a part of what {by} waited for ({kind})");
         found.violations.push(text);
     }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::evidence::{Evidence, Record};
 use crate::kinds::Kind;
+use crate::peer::Peer;
 use crate::phases::Phase;
 use crate::places::PATHS;
 
@@ -61,13 +62,23 @@ pub(crate) struct Tally {
 }
 
 /// What a judgement needs to know of the phases before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Judge {
+    peer: Option<Peer>,
     orders: [Order; PATHS],
     tokens: Tokens,
 }
 
 impl Judge {
+    /// Of zoolock, or of another library.
+    pub(crate) fn new(peer: Option<Peer>) -> Judge {
+        Judge {
+            peer,
+            orders: Default::default(),
+            tokens: Tokens::default(),
+        }
+    }
+
     pub(crate) fn judge(&mut self, phase: &Phase, evidence: &Evidence) -> Findings {
         let mut found = Findings {
             acquisitions: evidence.acquisitions,
@@ -84,7 +95,9 @@ impl Judge {
             );
             found.count(&crowd);
             overlaps::look(&mut found, phase, &crowd);
-            losses::look(&mut found, phase, evidence, &crowd);
+            losses::look(&mut found, phase, evidence, &crowd, |kind| {
+                self.peer.is_none() && kind.moves()
+            });
             if !phase.rules.expect_overlaps() {
                 self.orders[path].check(&mut found, &crowd);
                 order::check_queue(&mut found, &crowd, &evidence.glimpses);

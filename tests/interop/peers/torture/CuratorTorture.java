@@ -45,6 +45,8 @@ public final class CuratorTorture {
     final Gate gate = new Gate();
     /** The next holder that is about to write has to ask first. */
     final AtomicBoolean armed = new AtomicBoolean();
+    /** Nobody kills the process in this phase any more. */
+    volatile int spared;
     final AtomicReferenceArray<InFlight> calls;
     private final BlockingQueue<Long> naps = new ArrayBlockingQueue<>(1);
     private final CuratorFramework client;
@@ -120,6 +122,8 @@ public final class CuratorTorture {
             for (String line = input.readLine(); line != null; line = input.readLine()) {
                 if (line.contains("Arm")) {
                     armed.set(true);
+                } else if (line.contains("Spare")) {
+                    spared = Parent.number(line, "phase");
                 } else {
                     gate.close(Parent.number(line, "phase"));
                 }

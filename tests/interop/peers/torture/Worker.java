@@ -66,7 +66,8 @@ final class Worker {
         }
         SplittableRandom random = new SplittableRandom(seed);
         while (process.gate.isOpen(phase)) {
-            take(Mix.pick(process.kinds, random, deaths), random);
+            boolean mayDie = deaths && process.spared < phase;
+            take(Mix.pick(process.kinds, random, mayDie), random);
             rest(random.nextInt(LONGEST_REST_MILLIS + 1));
         }
     }
