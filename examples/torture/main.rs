@@ -24,7 +24,8 @@
 //! Apache Curator's recipes (`tests/interop/peers/torture`; `tests/setup.sh --interop` installs what
 //! that takes). The faults, the tables and the line of JSON are the same, for comparison. What goes
 //! wrong is counted and told, and leaves the exit code alone. Processes that hang after a phase are
-//! started again. What has to be known to read the figures:
+//! killed and started again, and then this round of the phases is the last one, whatever it lacks
+//! of the acquisitions. What has to be known to read the figures:
 //!
 //! - A holder does what Curator's documentation recommends: it stops when the listener on the
 //!   connection's state says `SUSPENDED` or `LOST`, and when the lock was granted while that is the

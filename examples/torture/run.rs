@@ -66,7 +66,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome<bool> {
         let missing = plan.acquisitions.saturating_sub(run.acquisitions());
         run.round(&phases, missing.min(ROUND), seed, round)?;
         let done = run.acquisitions() >= plan.acquisitions && begun.elapsed() >= plan.duration();
-        if done || run.is_stuck {
+        if done || run.hung > 0 {
             break;
         }
     }
@@ -200,8 +200,8 @@ impl Run {
         Ok(())
     }
 
-    /// Another library's clients get another chance when they hang. Of zoolock's nothing more is to
-    /// be learnt.
+    /// Another library's clients get another chance in the next phase when they hang. Of zoolock's
+    /// nothing more is to be learnt.
     fn start_over(&mut self) -> Outcome<()> {
         let Field { crew, hub, .. } = &self.field;
         (0..crew.len()).try_for_each(|process| crew.kill(process))?;
