@@ -47,6 +47,7 @@ fn over(write: &Seat) -> Error {
 }
 
 fn under(at: &Attempt<'_>, write: &Arc<Seat>) -> std::result::Result<Outcome, Failure> {
+    write.read_under();
     loop {
         let left_behind = at.seat.start_over(at.session.garbage());
         at.session.delete_behind(at.connection, left_behind);

@@ -6,6 +6,7 @@
 //! to later threads again, which would make them owners. A [`ThreadId`] is never given twice.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::thread::{self, ThreadId};
 
 use crossbeam_channel::{Sender, bounded, select_biased};
@@ -24,11 +25,19 @@ pub(crate) enum Ownership {
 }
 
 /// A fair mutex over what a lock object holds.
-#[derive(Debug)]
 pub(crate) struct Local<H> {
     ownership: Ownership,
     state: Mutex<State<H>>,
     cancel: Broadcast,
+    legacy: Legacy<H>,
+}
+
+/// What becomes of what was [left](Turn::leave) to a next thread when there is none.
+pub(crate) struct Legacy<H> {
+    /// Does it stay for whoever comes? Asked under the mutex.
+    pub(crate) stays: fn(&H) -> bool,
+    /// Does away with it.
+    pub(crate) discard: Box<dyn Fn(H) + Send + Sync>,
 }
 
 /// | owner | hold | depth | means |
@@ -41,6 +50,9 @@ struct State<H> {
     owner: Option<ThreadId>,
     hold: Option<H>,
     depth: u32,
+    /// What the last thread has left to the next one, and how often that was done in a row.
+    left: Option<H>,
+    times: u32,
     waiting: VecDeque<Waiter>,
     next: u64,
 }
@@ -101,6 +113,29 @@ impl<H> Turn<'_, H> {
         state.depth = 1;
         self.kept = true;
     }
+
+    /// What the thread before has left.
+    pub(crate) fn take_left(&self) -> Option<H> {
+        let mut state = self.local.state.lock();
+        let left = state.left.take();
+        if left.is_none() {
+            state.times = 0;
+        }
+        left
+    }
+
+    /// Does a thread wait, and may the hold be left to it? So many times in a row.
+    pub(crate) fn may_leave(&self, times: u32) -> bool {
+        let state = self.local.state.lock();
+        state.times < times && !state.waiting.is_empty()
+    }
+
+    /// Gives the first level to the next thread with the second one, which that need not take.
+    pub(crate) fn leave(self, hold: H) {
+        let mut state = self.local.state.lock();
+        state.left = Some(hold);
+        state.times += 1;
+    }
 }
 
 impl<H> Drop for Turn<'_, H> {
@@ -111,14 +146,26 @@ impl<H> Drop for Turn<'_, H> {
     }
 }
 
+impl<H: fmt::Debug> fmt::Debug for Local<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local")
+            .field("ownership", &self.ownership)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<H: Clone> Local<H> {
-    pub(crate) fn new(ownership: Ownership) -> Local<H> {
+    pub(crate) fn new(ownership: Ownership, legacy: Legacy<H>) -> Local<H> {
         Local {
             ownership,
+            legacy,
             state: Mutex::new(State {
                 owner: None,
                 hold: None,
                 depth: 0,
+                left: None,
+                times: 0,
                 waiting: VecDeque::new(),
                 next: 0,
             }),
@@ -251,7 +298,11 @@ impl<H: Clone> Local<H> {
 
     /// Takes out what is held, whoever owns it: for the end of the object.
     pub(crate) fn abandon(&mut self) -> Option<H> {
-        self.state.get_mut().hold.take()
+        let state = self.state.get_mut();
+        if let Some(left) = state.left.take() {
+            (self.legacy.discard)(left);
+        }
+        state.hold.take()
     }
 }
 
@@ -263,10 +314,16 @@ impl<H> Local<H> {
         state.depth = 0;
         let next = state.waiting.pop_front();
         state.owner = next.as_ref().map(|waiter| waiter.thread);
+        let discarded = state
+            .left
+            .take_if(|left| next.is_none() && !(self.legacy.stays)(left));
         drop(state);
         if let Some(waiter) = next {
             // Room for one, and only one is ever sent.
             let _ = waiter.turn.try_send(());
+        }
+        if let Some(discarded) = discarded {
+            (self.legacy.discard)(discarded);
         }
     }
 }

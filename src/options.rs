@@ -1,6 +1,7 @@
 //! Settings of one lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::data;
 use crate::error::{Error, Result};
@@ -26,6 +27,9 @@ const MOST_IDENTITY: usize = 16 * 1024;
 pub struct LockOptions {
     pub(crate) identity: Option<Arc<str>>,
     pub(crate) remove_empty_directory: bool,
+    pub(crate) local_handoffs: u32,
+    pub(crate) keep_idle: Option<Duration>,
+    pub(crate) background_release: bool,
 }
 
 impl LockOptions {
@@ -52,6 +56,49 @@ impl LockOptions {
     /// nothing.
     pub fn remove_empty_directory(mut self, remove: bool) -> LockOptions {
         self.remove_empty_directory = remove;
+        self
+    }
+
+    /// How many times in a row an unlock may leave the lock to the next thread of this process that
+    /// waits for the same object, without a word to the servers. Then it is released, and queued for
+    /// again: other processes wait for so many turns more. Default: 0.
+    ///
+    /// Threads that take it over like this have one fencing token, and their node says who made it.
+    /// Nothing is left to another thread while the connection is away, when less than a third of the
+    /// session timeout is left of the lease, or when somebody has asked for the lock
+    /// ([`Client::revoke`](crate::Client::revoke)). No effect on reads, permits and
+    /// [`EphemeralLock`](crate::EphemeralLock).
+    pub fn local_handoffs(mut self, times: u32) -> LockOptions {
+        self.local_handoffs = times;
+        self
+    }
+
+    /// Keeps the lock when it is unlocked, until somebody else queues for it, and for `time` after its
+    /// grant at most: the next thread of this process that locks the same object gets it without any
+    /// request. Default: it is not kept.
+    ///
+    /// Nobody holds it meanwhile: `is_held()` is false, and nothing tells of its end. To others it is
+    /// busy. Whoever queues has it two requests later if it is not in use, else with its unlock; but
+    /// [`try_lock`](crate::Lock::try_lock) of others only looks, calls nobody, and may find it busy for
+    /// as long as `time`. Turns that are taken like this have one fencing token. It is not kept over a
+    /// broken connection, or with less than a third of the session timeout left of its lease.
+    ///
+    /// No effect on reads, permits and [`EphemeralLock`](crate::EphemeralLock), where nobody can be
+    /// seen to wait.
+    pub fn keep_idle(mut self, time: Duration) -> LockOptions {
+        self.keep_idle = Some(time);
+        self
+    }
+
+    /// A release does not wait for the answer: it returns when the deletion of the node is on its
+    /// way. Default: false.
+    ///
+    /// Others may find the lock busy for a round trip longer; it is theirs no sooner than without
+    /// this. A deletion that gets lost is repeated until the node is gone. That the node was deleted
+    /// by somebody else before is not told by the release, but only counted in
+    /// [`Stats::seats_lost`](crate::Stats::seats_lost) and logged.
+    pub fn background_release(mut self, background: bool) -> LockOptions {
+        self.background_release = background;
         self
     }
 

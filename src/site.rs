@@ -61,6 +61,7 @@ impl Site {
             identity: identity.unwrap_or_else(|| self.client.identity()),
             tidy,
             remember,
+            background: self.options.background_release,
         }
     }
 

@@ -2,7 +2,7 @@
 //! in reverse order.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use log::warn;
 
@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Releases};
 use crate::hold::Hold;
-use crate::local::{Entry, Exit, Local, Ownership, Refused, Stopped};
+use crate::local::{Entry, Exit, Legacy, Local, Ownership, Refused, Stopped};
 use crate::node::Kind;
 use crate::path::LockPath;
 use crate::session::{Claim, Seat, Session, Standing, Until};
@@ -46,29 +46,59 @@ pub(crate) struct TwoLevel {
     directory: LockPath,
     kind: Kind,
     ownership: Ownership,
+    passing: Passing,
+}
+
+/// How a hold goes from thread to thread without a word to the servers.
+#[derive(Debug, Default)]
+struct Passing {
+    /// So many times in a row to one that waits.
+    hand_offs: u32,
+    /// It is kept for whoever comes, for so long after its grant.
+    keep: Option<Duration>,
 }
 
 impl TwoLevel {
-    /// One whose nodes are in `directory`.
+    /// One whose nodes are in `directory`. Every thread gets a hold of its own.
     pub(crate) fn new(
         site: Site,
         directory: LockPath,
         kind: Kind,
         ownership: Ownership,
     ) -> Arc<TwoLevel> {
+        TwoLevel::with(site, directory, kind, ownership, Passing::default())
+    }
+
+    /// One whose directory is the lock's path, and whose threads pass it on as its options say.
+    pub(crate) fn at(site: Site, kind: Kind, ownership: Ownership) -> Arc<TwoLevel> {
+        let passing = Passing {
+            hand_offs: site.options.local_handoffs,
+            keep: site.options.keep_idle,
+        };
+        let directory = site.path.clone();
+        TwoLevel::with(site, directory, kind, ownership, passing)
+    }
+
+    fn with(
+        site: Site,
+        directory: LockPath,
+        kind: Kind,
+        ownership: Ownership,
+        passing: Passing,
+    ) -> Arc<TwoLevel> {
+        let session = Arc::clone(site.session());
+        let legacy = Legacy {
+            stays: |seat: &Arc<Seat>| seat.stays(),
+            discard: Box::new(move |seat| session.end_unwanted(&seat)),
+        };
         Arc::new(TwoLevel {
-            local: Local::new(ownership),
+            local: Local::new(ownership, legacy),
             site,
             directory,
             kind,
             ownership,
+            passing,
         })
-    }
-
-    /// One whose directory is the lock's path.
-    pub(crate) fn at(site: Site, kind: Kind, ownership: Ownership) -> Arc<TwoLevel> {
-        let directory = site.path.clone();
-        TwoLevel::new(site, directory, kind, ownership)
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -152,6 +182,13 @@ impl TwoLevel {
             }
             // A failure drops the turn, which gives the first level back.
             Entry::First(turn) => {
+                while let Some(left) = turn.take_left() {
+                    if left.take_over() {
+                        turn.keep(Arc::clone(&left));
+                        return Ok(Some(left));
+                    }
+                    self.session().end_unwanted(&left);
+                }
                 let seat = way(self.claim())?;
                 if let Some(seat) = &seat {
                     turn.keep(Arc::clone(seat));
@@ -167,6 +204,15 @@ impl TwoLevel {
         match self.local.exit(Some(&is_it)) {
             Ok(Exit::Inner(seat)) => self.check(&seat),
             Ok(Exit::Last(seat, turn)) => {
+                let heir = match self.passing.keep {
+                    _ if turn.may_leave(self.passing.hand_offs) => self.session().pass_on(&seat),
+                    Some(time) => self.session().keep(&seat, time),
+                    None => None,
+                };
+                if let Some(heir) = heir {
+                    turn.leave(heir);
+                    return Ok(());
+                }
                 let released = self.session().release(&seat);
                 drop(turn);
                 released

@@ -32,7 +32,7 @@ pub(crate) fn run(job: &Job) -> Outcome<()> {
     let (naps, wanted) = bounded(1);
     let client = connect(job);
     let shared = &*Box::leak(Box::new(Shared {
-        locks: Locks::all(&client)?,
+        locks: Locks::all(&client, job.process)?,
         kinds: Kinds::new(&job.kinds),
         gate: Gate::new(),
         armed: AtomicBool::new(false),

@@ -1,11 +1,16 @@
 //! The lock objects of a client process, which its threads share.
 
+use std::time::Duration;
+
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, ReadLock, WriteLock,
+    EphemeralLock, LockOptions, ReadLock, WriteLock,
 };
 
 use crate::places::{self, PATHS, Use, lock_path};
+
+/// So long an unused lock may be kept from those who only look.
+const KEPT: Duration = Duration::from_millis(500);
 
 /// Those at one path. Each path has one of every type, since that costs no request; which of them
 /// are used there is for [`places`] to say.
@@ -20,25 +25,37 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// By path.
-    pub(crate) fn all(client: &Client) -> zoolock::Result<Vec<Locks>> {
-        (0..PATHS).map(|path| Locks::new(client, path)).collect()
+    /// By path, for one of the processes.
+    pub(crate) fn all(client: &Client, process: usize) -> zoolock::Result<Vec<Locks>> {
+        let options = options(process);
+        (0..PATHS)
+            .map(|path| Locks::new(client, path, &options))
+            .collect()
     }
 
-    fn new(client: &Client, path: usize) -> zoolock::Result<Locks> {
+    fn new(client: &Client, path: usize, options: &LockOptions) -> zoolock::Result<Locks> {
         let limit = match places::at(path).what {
             Use::Semaphore(limit) => limit,
             _ => 1,
         };
-        let path = lock_path(path);
-        let both = DistributedRwLock::new(client, &path)?;
+        let (path, options) = (lock_path(path), || options.clone());
+        let both = DistributedRwLock::with(client, &path, options())?;
         Ok(Locks {
-            plain: DistributedLock::new(client, &path)?,
-            reentrant: DistributedReentrantLock::new(client, &path)?,
+            plain: DistributedLock::with(client, &path, options())?,
+            reentrant: DistributedReentrantLock::with(client, &path, options())?,
             read: both.read_lock(),
             write: both.write_lock(),
-            semaphore: DistributedSemaphore::new(client, &path, limit)?,
-            ephemeral: EphemeralLock::new(client, &path)?,
+            semaphore: DistributedSemaphore::with(client, &path, limit, options())?,
+            ephemeral: EphemeralLock::with(client, &path, options())?,
         })
+    }
+}
+
+/// Each process has others of the options that spare requests.
+fn options(process: usize) -> LockOptions {
+    let options = LockOptions::new().background_release(process % 2 == 1);
+    match process / 2 % 2 {
+        0 => options,
+        _ => options.local_handoffs(4).keep_idle(KEPT),
     }
 }

@@ -22,6 +22,13 @@ pub(crate) struct ThreadId {
     pub(crate) thread: usize,
 }
 
+impl ThreadId {
+    /// Are they of the same process?
+    pub(crate) fn is_beside(self, other: ThreadId) -> bool {
+        (self.process, self.life) == (other.process, other.life)
+    }
+}
+
 /// A process by its number, and how often it was started before.
 pub(crate) type Life = (usize, u32);
 

@@ -20,7 +20,13 @@ struct Fixture {
 impl Fixture {
     fn new(ownership: Ownership) -> Fixture {
         Fixture {
-            local: Local::new(ownership),
+            local: Local::new(
+                ownership,
+                Legacy {
+                    stays: |_| false,
+                    discard: Box::new(|_| panic!("nothing was left")),
+                },
+            ),
             closed: Signal::new(),
         }
     }

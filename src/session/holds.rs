@@ -54,7 +54,7 @@ impl Session {
     pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
         let same = |seat: &Arc<Seat>| {
             let held = seat.claim();
-            held.owner == claim.owner
+            seat.owner() == claim.owner
                 && held.directory == claim.directory
                 && claim.kind.waits_for(held.kind)
         };
@@ -112,6 +112,7 @@ impl Session {
                 seat.end(Ending::Lapse, || now, &self.garbage)?,
             ))
         };
+        self.end_kept(|seat| seat.is_kept_too_long(now.monotonic));
         // All are announced before any is written to the log, which may take its time.
         let lost: Vec<_> = seats.iter().filter(over).filter_map(ends).collect();
         for (seat, over) in lost {
@@ -126,14 +127,17 @@ impl Session {
     pub(super) fn pressed(&self, now: Moment) -> Option<Duration> {
         let seats = self.seats.all();
         let suspended = seats.iter().filter(|seat| {
-            seat.claim().kind != Kind::Single && seat.standing(now) == Standing::Suspended
+            let moves = seat.claim().kind != Kind::Single && !seat.is_kept();
+            moves && seat.standing(now) == Standing::Suspended
         });
         suspended.map(|seat| seat.valid_for(now)).min()
     }
 
     pub(super) fn after_loss(self: &Arc<Self>, seat: &Seat, reason: LossReason, over: &Over) {
         self.seats.remove(seat);
-        self.count_loss(seat, reason);
+        if over.before != Standing::Released {
+            self.count_loss(seat, reason);
+        }
         self.delete_later(&over.ids);
         // A single node goes with its session alone, so that must not live on.
         let left = seat.claim().kind == Kind::Single && reason != LossReason::NodeDeleted;
@@ -184,6 +188,13 @@ impl Session {
         }
     }
 
+    /// The seat that has what this one had, if that was passed on.
+    fn heir(&self, seat: &Arc<Seat>) -> Arc<Seat> {
+        self.seats
+            .get(seat.number())
+            .unwrap_or_else(|| Arc::clone(seat))
+    }
+
     /// Has the own node of a hold watched from now on, if it is not yet.
     pub(crate) fn watch_now(self: &Arc<Self>, seat: &Arc<Seat>) {
         let on = seat.own().map(|(_, connection)| connection);
@@ -194,6 +205,7 @@ impl Session {
 
     /// Looks whether the own node is there, and watches it from now on.
     fn watch(self: &Arc<Self>, seat: &Arc<Seat>, connection: &Arc<Connection>) {
+        let seat = &self.heir(seat);
         let Some((name, on)) = seat.own() else { return };
         if !Arc::ptr_eq(&on, connection) {
             return;
@@ -202,18 +214,27 @@ impl Session {
         let full = format!("{}{path}", connection.chroot());
         let events = self.seat_events.0.clone();
         let listening = connection.watches().listen(full, events, seat.number());
-        seat.watched(&name, connection, listening);
+        if !seat.watched(&name, connection, listening) {
+            // Passed on, moved or ended meanwhile.
+            if !Arc::ptr_eq(&self.heir(seat), seat) {
+                self.watch(seat, connection);
+            }
+            return;
+        }
         let (session, seat) = (Arc::clone(self), Arc::clone(seat));
         connection.run(move |wire| match wire.data(&path, true) {
             Ok((data, stat)) => {
                 if session.is_own(&seat, &name, &data, &stat) {
-                    seat.learn_origin(&name, Origin::from(&stat));
-                    seat.read(&data, stat.mzxid);
+                    let heir = session.heir(&seat);
+                    heir.learn_origin(&name, Origin::from(&stat));
+                    if heir.read(&data, stat.mzxid) {
+                        session.end_unwanted(&heir);
+                    }
                 }
             }
             Err(failure) if failure.is_no_node() => session.node_gone(&seat, &name),
             // To be tried again by the pulse.
-            Err(_) => seat.not_watched(&name),
+            Err(_) => session.heir(&seat).not_watched(&name),
         });
     }
 
@@ -226,6 +247,7 @@ impl Session {
         data: &[u8],
         stat: &Stat,
     ) -> bool {
+        let seat = &self.heir(seat);
         let is_own = seat.is_own(data, stat);
         if is_own != Some(true) {
             let connection = seat.own().map(|(_, connection)| connection);
@@ -241,6 +263,7 @@ impl Session {
     /// The seat's own node is gone though nobody here deleted it. A hold is lost; a waiter looks
     /// for itself.
     pub(crate) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
+        let seat = &self.heir(seat);
         if let Some(over) = seat.end(Ending::NodeGone(name), Moment::now, &self.garbage) {
             self.after_loss(seat, LossReason::NodeDeleted, &over);
         }

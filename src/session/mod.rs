@@ -12,6 +12,7 @@ mod events;
 mod garbage;
 mod handshake;
 mod holds;
+mod keeping;
 mod lease;
 mod links;
 mod moves;
@@ -75,6 +76,8 @@ pub(crate) struct Session {
     closed: Signal,
     seats: Seats,
     seat_events: (Sender<u64>, Receiver<u64>),
+    /// Of seats in whose directory something has changed.
+    recalls: (Sender<u64>, Receiver<u64>),
     garbage: Garbage,
     timer: alarm::Alarm,
     link: Link,
@@ -116,6 +119,7 @@ impl Session {
             closed: Signal::new(),
             seats: Seats::default(),
             seat_events: unbounded(),
+            recalls: unbounded(),
             garbage: Garbage::new(),
             timer: alarm::Alarm::new(),
             link: Link::new(),

@@ -43,7 +43,7 @@ impl Session {
     /// holds come first: what is left of their leases runs out.
     pub(super) fn move_holds(self: &Arc<Self>, connection: &Arc<Connection>) {
         for seat in self.seats.all() {
-            if seat.held_on().is_none() {
+            if seat.held_on().is_none() || seat.is_kept() {
                 continue;
             }
             let (session, on) = (Arc::clone(self), Arc::clone(connection));
@@ -151,7 +151,9 @@ impl Session {
             Err(failure) => return Err(failure),
         }
         match wire.data(&old, false) {
-            Ok((data, stat)) => seat.read(&data, stat.mzxid),
+            Ok((data, stat)) => {
+                seat.read(&data, stat.mzxid);
+            }
             Err(failure) if failure.is_no_node() => return Ok(Moved::Gone(begun.from.clone())),
             Err(failure) => return Err(failure),
         }

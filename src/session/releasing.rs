@@ -12,6 +12,7 @@ use super::death::Cause;
 use super::garbage::{Deleted, Garbage};
 use super::seat::{Ending, Over, Seat, Standing};
 use super::single_node::delete_single;
+use super::wire::Wire;
 use crate::clock::Moment;
 use crate::error::{LossReason, Result};
 use crate::node::Kind;
@@ -73,15 +74,21 @@ impl Session {
         connection: &Arc<Connection>,
         held: Vec<(Arc<Seat>, Over)>,
     ) -> Result<()> {
+        if held
+            .first()
+            .is_some_and(|(seat, _)| seat.claim().background)
+        {
+            self.delete_held_behind(connection, held);
+            return Ok(());
+        }
         let (session, held) = (Arc::clone(self), Arc::new(held));
         let until = Until::within(connection.timeout() / 3);
         let deleting = Arc::clone(&held);
         let deleted = connection.call(&until, move |wire| {
-            let delete = |(seat, over): &(Arc<Seat>, Over)| match seat.claim().kind {
-                Kind::Single => delete_single(seat, wire),
-                _ => session.garbage.delete_all(wire, &over.ids),
-            };
-            Ok(deleting.iter().map(delete).collect())
+            let deleted = deleting
+                .iter()
+                .map(|(seat, over)| session.delete(wire, seat, over));
+            Ok(deleted.collect())
         });
         // Apart, so that what the deletions said is known whatever becomes of this.
         let tidy = held
@@ -100,6 +107,41 @@ impl Session {
             outcome = outcome.and(self.judge(seat, over, deleted));
         }
         outcome
+    }
+
+    /// Without waiting for the answers.
+    fn delete_held_behind(
+        self: &Arc<Self>,
+        connection: &Arc<Connection>,
+        held: Vec<(Arc<Seat>, Over)>,
+    ) {
+        if connection.is_dead() {
+            held.iter()
+                .for_each(|(_, over)| self.delete_later(&over.ids));
+            return;
+        }
+        let session = Arc::clone(self);
+        connection.run(move |wire| {
+            for (seat, over) in &held {
+                // What went wrong is counted and logged.
+                let _ = session.judge(seat, over, session.delete(wire, seat, over));
+            }
+            if let Some((seat, _)) = held.first() {
+                session.tidy(wire, seat.claim());
+            }
+        });
+    }
+
+    fn delete(
+        &self,
+        wire: &Wire<'_>,
+        seat: &Seat,
+        over: &Over,
+    ) -> std::result::Result<Deleted, Failure> {
+        match seat.claim().kind {
+            Kind::Single => delete_single(seat, wire),
+            _ => self.garbage.delete_all(wire, &over.ids),
+        }
     }
 
     fn judge(

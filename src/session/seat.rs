@@ -3,6 +3,7 @@
 
 mod moving;
 mod own_node;
+mod passing;
 
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -24,6 +25,7 @@ use crate::signal::{Ended, Signal};
 use crate::watch::Listening;
 pub(super) use moving::{Confirmed, Move, Whereabouts};
 use own_node::Revocation;
+use passing::Recall;
 
 /// What a seat is for; the same for its whole life.
 #[derive(Debug, Clone)]
@@ -32,7 +34,7 @@ pub(crate) struct Claim {
     pub(crate) lock: LockPath,
     pub(crate) directory: LockPath,
     pub(crate) kind: Kind,
-    /// The thread that will own the hold, where a thread owns it.
+    /// The thread that makes the claim, where a thread will own the hold.
     pub(crate) owner: Option<ThreadId>,
     /// What the node says of its maker.
     pub(crate) identity: Arc<str>,
@@ -40,6 +42,8 @@ pub(crate) struct Claim {
     pub(crate) tidy: Vec<LockPath>,
     /// Of the directories that its create may make, those that some release removes.
     pub(crate) remember: Vec<LockPath>,
+    /// A release does not wait for its answer.
+    pub(crate) background: bool,
 }
 
 /// A place in a queue.
@@ -75,8 +79,17 @@ struct Core {
     /// None until it was read.
     origin: Option<Origin>,
     revocation: Revocation,
+    /// The thread that owns the hold, where a thread owns it.
+    owner: Option<ThreadId>,
+    /// Nobody holds it: it is kept for the next thread of the process that wants it.
+    kept: bool,
+    recall: Recall,
+    /// Since when it is held.
+    granted: Instant,
     /// How many holds there are beside the first: a read may share the seat of its own write.
     shares: u32,
+    /// A read was taken under it, in its place, which may outlive it.
+    read_under: bool,
     /// Since when the seat has its place, and whether that is watched.
     since: Instant,
     watched: Option<Listening>,
@@ -123,7 +136,7 @@ enum State {
 /// What a seat leaves when it ends.
 #[derive(Debug)]
 pub(super) struct Over {
-    /// How it stood before.
+    /// How it stood before; as released if it was kept for nobody in particular.
     pub(super) before: Standing,
     /// The connection of its place.
     pub(super) connection: Option<Arc<Connection>>,
@@ -164,8 +177,11 @@ impl Seat {
     pub(super) fn new(number: u64, claim: Claim, any_ended: Option<Arc<Signal>>) -> Seat {
         Seat {
             number,
-            claim,
             core: Mutex::new(Core {
+                owner: claim.owner,
+                kept: false,
+                recall: Recall::default(),
+                granted: Instant::now(),
                 state: State::Waiting,
                 place: None,
                 next: None,
@@ -173,9 +189,11 @@ impl Seat {
                 origin: None,
                 revocation: Revocation::default(),
                 shares: 0,
+                read_under: false,
                 since: Instant::now(),
                 watched: None,
             }),
+            claim,
             ended: Signal::new(),
             any_ended,
             wake: bounded(1),
@@ -348,7 +366,13 @@ impl Seat {
         }
         core.state = State::Held { term };
         core.name = name.to_owned();
+        core.granted = Instant::now();
         Ok(())
+    }
+
+    /// A read is about to stand in the seat's place, too.
+    pub(crate) fn read_under(&self) {
+        self.core.lock().read_under = true;
     }
 
     /// One more hold shares the seat: it takes one more release.
@@ -399,12 +423,15 @@ impl Seat {
             core.shares -= 1;
             return None;
         }
+        let kept = std::mem::take(&mut core.kept);
         let next = match how {
+            _ if kept => State::Released,
             // Whoever asks later must not take a loss for a release.
             Ending::Release => match before {
                 Standing::Lost(reason) => State::Lost(reason),
                 _ => State::Released,
             },
+            Ending::Unwanted => State::Released,
             Ending::Lapse => State::Lost(LossReason::LeaseExpired),
             Ending::NodeGone(_) => State::Lost(LossReason::NodeDeleted),
             Ending::NotConfirmed(_) => State::Lost(LossReason::NotConfirmed),
@@ -418,20 +445,24 @@ impl Seat {
         let connection = place.map(|place| Arc::clone(place.connection()));
         let named = place.is_some_and(|place| place.name.is_some());
         let ids = self.discard(core.take_nodes(), garbage);
-        let watched = core.watched.take();
+        let watched = (core.watched.take(), std::mem::take(&mut core.recall));
         let asked = std::mem::take(&mut core.revocation);
         drop(core);
         drop((watched, asked));
-        self.ended.raise();
-        if let Some(any) = &self.any_ended {
-            any.raise();
-        }
+        self.raise_ended();
         Some(Over {
-            before,
+            before: if kept { Standing::Released } else { before },
             connection,
             named,
             ids,
         })
+    }
+
+    fn raise_ended(&self) {
+        self.ended.raise();
+        if let Some(any) = &self.any_ended {
+            any.raise();
+        }
     }
 }
 
@@ -486,6 +517,8 @@ pub(crate) enum Ending<'a> {
     NodeGone(&'a str),
     /// The node of this name, if it is still the seat's, was gone when the seat should move.
     NotConfirmed(&'a str),
+    /// It is kept, and shall not be kept any longer.
+    Unwanted,
     /// The client is being closed.
     Close,
 }
@@ -496,6 +529,7 @@ impl Ending<'_> {
         match (self, &core.state) {
             (_, State::Released) => false,
             (Ending::Release, _) => true,
+            (Ending::Unwanted, _) => core.kept,
             (_, State::Lost(_)) => false,
             (Ending::Lapse, State::Held { .. }) => lost,
             (Ending::NodeGone(gone) | Ending::NotConfirmed(gone), State::Held { .. }) => {

@@ -1,6 +1,7 @@
 //! The register of a client's live seats.
 
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -44,11 +45,21 @@ impl Seats {
         Ok(seats.collect())
     }
 
+    /// Not one whose place another one has [taken](Seats::replace).
     pub(super) fn remove(&self, seat: &Seat) {
         let mut registry = self.0.lock();
-        if registry.by_number.remove(&seat.number()).is_some() {
+        let there = registry.by_number.get(&seat.number());
+        if there.is_some_and(|there| ptr::eq(Arc::as_ptr(there), seat)) {
+            registry.by_number.remove(&seat.number());
             registry.path_bytes -= path_bytes(seat.claim());
         }
+    }
+
+    /// Puts a seat in the place of the one with its number. False if that is not there any more.
+    pub(super) fn replace(&self, seat: &Arc<Seat>) -> bool {
+        let mut registry = self.0.lock();
+        let old = registry.by_number.get_mut(&seat.number());
+        old.map(|old| *old = Arc::clone(seat)).is_some()
     }
 
     pub(super) fn get(&self, number: u64) -> Option<Arc<Seat>> {

@@ -64,6 +64,11 @@ fn serve(session: &Arc<Session>, connection: &Arc<Connection>) {
                     session.review(seat, connection);
                 }
             }
+            recv(session.recalls()) -> seat => {
+                if let Ok(seat) = seat {
+                    session.recall(seat);
+                }
+            }
             recv(session.garbage.wake()) -> _ => {}
             recv(retry) -> _ => session.sweep(connection),
         }

@@ -10,6 +10,7 @@ mod ensemble;
 mod ephemeral;
 mod faults;
 mod holding;
+mod keeping;
 mod lock;
 mod moving;
 mod multi;

@@ -36,7 +36,7 @@ impl Tokens {
             path, token, hold, ..
         } = *write;
         if let Some((highest, holder)) = self.0[path]
-            && (token < highest || token == highest && hold != holder)
+            && (token < highest || token == highest && !hold.by.is_beside(holder.by))
         {
             found.stale_accepted += 1;
             let path = lock_path(path);

@@ -127,7 +127,7 @@ impl Seat {
             berth,
         };
         let old = core.place.replace(place).map(Place::into_node);
-        let watched = core.watched.take();
+        let watched = (core.watched.take(), core.recall.stop_listening());
         if matches!(state, State::Held { .. }) {
             core.name.clone_from(&begun.name);
         }

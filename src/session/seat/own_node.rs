@@ -21,6 +21,12 @@ pub(super) struct Revocation {
     listeners: Vec<Sender<()>>,
 }
 
+impl Revocation {
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+}
+
 impl Seat {
     // ---- the watch
 
@@ -36,13 +42,13 @@ impl Seat {
         })
     }
 
-    /// The node `name` on `connection` is being watched, if it still is the seat's.
+    /// The node `name` on `connection` is being watched, if it still is the seat's. False if not.
     pub(in crate::session) fn watched(
         &self,
         name: &str,
         connection: &Arc<Connection>,
         listening: Listening,
-    ) {
+    ) -> bool {
         let mut core = self.core.lock();
         let own = core
             .place
@@ -54,6 +60,7 @@ impl Seat {
         };
         drop(core);
         drop(old);
+        own
     }
 
     /// Is it the seat's own node that was found at its place? The name of a single node does not
@@ -114,15 +121,15 @@ impl Seat {
     // ---- revocation
 
     /// The data of an own node were read, which transaction `mzxid` has written: somebody may have
-    /// asked the holder to let go.
-    pub(in crate::session) fn read(&self, data: &[u8], mzxid: i64) {
+    /// asked the holder to let go. True if so, and for the first time.
+    pub(in crate::session) fn read(&self, data: &[u8], mzxid: i64) -> bool {
         if !data::asks(self.claim.kind, data) {
-            return;
+            return false;
         }
         let mut core = self.core.lock();
         // Read once more, as when the seat moves, it is the same request.
         if core.revocation.asked.replace(mzxid) == Some(mzxid) {
-            return;
+            return false;
         }
         let listeners = core.revocation.listeners.clone();
         drop(core);
@@ -130,6 +137,7 @@ impl Seat {
             // Full: it has not listened since the last one.
             let _ = listener.try_send(());
         }
+        true
     }
 
     /// A channel with a message once the holder was asked to let go; disconnected when the seat
