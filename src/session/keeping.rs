@@ -49,9 +49,15 @@ impl Session {
 
     /// Something has changed in a seat's directory, where its node stands: somebody has come.
     pub(super) fn recall(self: &Arc<Self>, number: u64) {
-        if let Some(seat) = self.seats.get(number) {
+        let mut told = None;
+        while let Some(seat) = self.seats.get(number) {
+            // Until it was not passed on meanwhile.
+            if told.is_some_and(|told| Arc::ptr_eq(&told, &seat)) {
+                return;
+            }
             seat.recall();
             self.end_unwanted(&seat);
+            told = Some(seat);
         }
     }
 
