@@ -134,7 +134,7 @@ impl<H> Turn<'_, H> {
     pub(crate) fn leave(self, hold: H) {
         let mut state = self.local.state.lock();
         state.left = Some(hold);
-        state.times += 1;
+        state.times = state.times.saturating_add(1);
     }
 }
 

@@ -52,7 +52,7 @@ impl LockOptions {
     /// this client gives its own; with an ACL of scheme `auth`, such as
     /// [`Acl::creator`](crate::Acl::creator), which the server turns into something else, only if
     /// this client has made it. Others who are about to queue make it again. The numbers of its
-    /// nodes begin anew then; tokens go on rising. A release that is left to the background removes
+    /// nodes begin anew then; tokens go on rising. A release whose deletion has to be repeated removes
     /// nothing.
     pub fn remove_empty_directory(mut self, remove: bool) -> LockOptions {
         self.remove_empty_directory = remove;
@@ -77,14 +77,18 @@ impl LockOptions {
     /// grant at most: the next thread of this process that locks the same object gets it without any
     /// request. Default: it is not kept.
     ///
-    /// Nobody holds it meanwhile: `is_held()` is false, and nothing tells of its end. To others it is
-    /// busy. Whoever queues has it two requests later if it is not in use, else with its unlock; but
+    /// Nobody holds it meanwhile: `is_held()` is false, and nothing tells of its end. Heartbeats keep it
+    /// alive. To others it is busy, also to reads of the same read-write lock. Whoever queues has it
+    /// two requests later if it is not in use, else with its unlock, or behind the
+    /// [hand-offs](LockOptions::local_handoffs) that are allowed; but
     /// [`try_lock`](crate::Lock::try_lock) of others only looks, calls nobody, and may find it busy for
     /// as long as `time`. Turns that are taken like this have one fencing token. It is not kept over a
     /// broken connection, or with less than a third of the session timeout left of its lease.
     ///
-    /// No effect on reads, permits and [`EphemeralLock`](crate::EphemeralLock), where nobody can be
-    /// seen to wait.
+    /// When its time is over it is given back in the background, and for a round trip it may be found
+    /// busy, also by this process. A time that the clock cannot hold has no end. No effect on reads,
+    /// permits and
+    /// [`EphemeralLock`](crate::EphemeralLock).
     pub fn keep_idle(mut self, time: Duration) -> LockOptions {
         self.keep_idle = Some(time);
         self
@@ -93,8 +97,8 @@ impl LockOptions {
     /// A release does not wait for the answer: it returns when the deletion of the node is on its
     /// way. Default: false.
     ///
-    /// Others may find the lock busy for a round trip longer; it is theirs no sooner than without
-    /// this. A deletion that gets lost is repeated until the node is gone. That the node was deleted
+    /// Others, and a `try_lock` of this process right behind it, may find the lock busy for a round trip
+    /// longer. A deletion that gets lost is repeated until the node is gone. That the node was deleted
     /// by somebody else before is not told by the release, but only counted in
     /// [`Stats::seats_lost`](crate::Stats::seats_lost) and logged.
     pub fn background_release(mut self, background: bool) -> LockOptions {

@@ -172,11 +172,11 @@ impl Session {
         let now = Instant::now();
         let mut next = now + connection.timeout();
         for seat in self.seats.all() {
-            match seat.watch_due(connection) {
-                Some(due) if due <= now => self.watch(&seat, connection),
+            self.on_heir(&seat, |seat| match seat.watch_due(connection) {
+                Some(due) if due <= now => self.watch(seat, connection),
                 Some(due) => next = next.min(due),
                 None => {}
-            }
+            });
         }
         next
     }
@@ -186,13 +186,6 @@ impl Session {
         if let Some(seat) = self.seats.get(number) {
             self.watch(&seat, connection);
         }
-    }
-
-    /// The seat that has what this one had, if that was passed on.
-    fn heir(&self, seat: &Arc<Seat>) -> Arc<Seat> {
-        self.seats
-            .get(seat.number())
-            .unwrap_or_else(|| Arc::clone(seat))
     }
 
     /// Has the own node of a hold watched from now on, if it is not yet.
@@ -205,37 +198,45 @@ impl Session {
 
     /// Looks whether the own node is there, and watches it from now on.
     fn watch(self: &Arc<Self>, seat: &Arc<Seat>, connection: &Arc<Connection>) {
-        let seat = &self.heir(seat);
-        let Some((name, on)) = seat.own() else { return };
-        if !Arc::ptr_eq(&on, connection) {
-            return;
+        let mut seat = self.heir(seat);
+        while !self.watch_one(&seat, connection) {
+            let heir = self.heir(&seat);
+            if Arc::ptr_eq(&heir, &seat) {
+                return;
+            }
+            // Passed on meanwhile.
+            seat = heir;
         }
+    }
+
+    /// False if the seat has no node on the connection.
+    fn watch_one(self: &Arc<Self>, seat: &Arc<Seat>, connection: &Arc<Connection>) -> bool {
+        let own = seat.own().filter(|(_, on)| Arc::ptr_eq(on, connection));
+        let Some((name, _)) = own else {
+            return false;
+        };
         let path = seat.claim().directory.child(&name);
         let full = format!("{}{path}", connection.chroot());
         let events = self.seat_events.0.clone();
         let listening = connection.watches().listen(full, events, seat.number());
         if !seat.watched(&name, connection, listening) {
-            // Passed on, moved or ended meanwhile.
-            if !Arc::ptr_eq(&self.heir(seat), seat) {
-                self.watch(seat, connection);
-            }
-            return;
+            return false;
         }
         let (session, seat) = (Arc::clone(self), Arc::clone(seat));
         connection.run(move |wire| match wire.data(&path, true) {
-            Ok((data, stat)) => {
-                if session.is_own(&seat, &name, &data, &stat) {
-                    let heir = session.heir(&seat);
-                    heir.learn_origin(&name, Origin::from(&stat));
-                    if heir.read(&data, stat.mzxid) {
-                        session.end_unwanted(&heir);
+            Ok((data, stat)) => session.on_heir(&seat, |seat| {
+                if session.is_own(seat, &name, &data, &stat) {
+                    seat.learn_origin(&name, Origin::from(&stat));
+                    if seat.read(&data, stat.mzxid) {
+                        session.end_unwanted(seat);
                     }
                 }
-            }
+            }),
             Err(failure) if failure.is_no_node() => session.node_gone(&seat, &name),
             // To be tried again by the pulse.
-            Err(_) => session.heir(&seat).not_watched(&name),
+            Err(_) => session.on_heir(&seat, |seat| seat.not_watched(&name)),
         });
+        true
     }
 
     /// Is it the seat's own node `name` that was read? If somebody else's is in its place, it is
@@ -263,11 +264,12 @@ impl Session {
     /// The seat's own node is gone though nobody here deleted it. A hold is lost; a waiter looks
     /// for itself.
     pub(crate) fn node_gone(self: &Arc<Self>, seat: &Arc<Seat>, name: &str) {
-        let seat = &self.heir(seat);
-        if let Some(over) = seat.end(Ending::NodeGone(name), Moment::now, &self.garbage) {
-            self.after_loss(seat, LossReason::NodeDeleted, &over);
-        }
-        let _ = seat.wake().0.try_send(0);
+        self.on_heir(seat, |seat| {
+            if let Some(over) = seat.end(Ending::NodeGone(name), Moment::now, &self.garbage) {
+                self.after_loss(seat, LossReason::NodeDeleted, &over);
+            }
+            let _ = seat.wake().0.try_send(0);
+        });
     }
 
     pub(super) fn seat_events(&self) -> &Receiver<u64> {

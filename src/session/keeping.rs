@@ -35,7 +35,7 @@ impl Session {
     pub(crate) fn end_unwanted(self: &Arc<Self>, seat: &Arc<Seat>) {
         if let Some(over) = seat.end(Ending::Unwanted, Moment::now, &self.garbage) {
             self.seats.remove(seat);
-            self.delete_later(&over.ids);
+            self.delete_unwanted(seat, over);
         }
     }
 
@@ -47,17 +47,33 @@ impl Session {
         }
     }
 
-    /// Something has changed in a seat's directory, where its node stands: somebody has come.
-    pub(super) fn recall(self: &Arc<Self>, number: u64) {
-        let mut told = None;
-        while let Some(seat) = self.seats.get(number) {
-            // Until it was not passed on meanwhile.
-            if told.is_some_and(|told| Arc::ptr_eq(&told, &seat)) {
+    /// Does something with a seat, or with the one that has what it had: again, if it was passed on
+    /// meanwhile.
+    pub(super) fn on_heir(&self, seat: &Arc<Seat>, mut act: impl FnMut(&Arc<Seat>)) {
+        let mut seat = self.heir(seat);
+        loop {
+            act(&seat);
+            let heir = self.heir(&seat);
+            if Arc::ptr_eq(&heir, &seat) {
                 return;
             }
-            seat.recall();
-            self.end_unwanted(&seat);
-            told = Some(seat);
+            seat = heir;
+        }
+    }
+
+    /// The seat that has what this one had, if that was passed on.
+    pub(super) fn heir(&self, seat: &Arc<Seat>) -> Arc<Seat> {
+        let heir = self.seats.get(seat.number());
+        heir.unwrap_or_else(|| Arc::clone(seat))
+    }
+
+    /// Something has changed in a seat's directory, where its node stands: somebody has come.
+    pub(super) fn recall(self: &Arc<Self>, number: u64) {
+        if let Some(seat) = self.seats.get(number) {
+            self.on_heir(&seat, |seat| {
+                seat.recall();
+                self.end_unwanted(seat);
+            });
         }
     }
 

@@ -63,7 +63,7 @@ use seats::Seats;
 /// What all parts of one client share.
 ///
 /// Mutexes are taken in this order, and held across nothing else: a seat's, then a connection's
-/// or the garbage list's. The map of seats is read by copying it out.
+/// or the garbage list's, or the map's of seats, which is read by copying it out.
 pub(crate) struct Session {
     config: Config,
     timeout: Mutex<Duration>,

@@ -109,6 +109,14 @@ impl Session {
         outcome
     }
 
+    /// Of a seat that was kept for nobody in particular.
+    pub(super) fn delete_unwanted(self: &Arc<Self>, seat: &Arc<Seat>, over: Over) {
+        match over.connection.clone() {
+            Some(on) => self.delete_held_behind(&on, vec![(Arc::clone(seat), over)]),
+            None => self.delete_later(&over.ids),
+        }
+    }
+
     /// Without waiting for the answers.
     fn delete_held_behind(
         self: &Arc<Self>,
@@ -152,6 +160,8 @@ impl Session {
     ) -> Result<()> {
         match deleted {
             Ok(Deleted::Now) => Ok(()),
+            // Nobody has lost it.
+            Ok(Deleted::Before) if over.before == Standing::Released => Ok(()),
             Ok(Deleted::Before) => {
                 self.count_loss(seat, LossReason::NodeDeleted);
                 Err(seat.lost(LossReason::NodeDeleted))

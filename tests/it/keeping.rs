@@ -1,5 +1,9 @@
 //! `LockOptions::keep_idle`: a lock that stays with its process until somebody else wants it.
 
+mod calls;
+mod storm;
+mod surprises;
+
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, LockOptions};

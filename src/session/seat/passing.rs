@@ -10,6 +10,9 @@ use crate::clock::Moment;
 use crate::session::seats::Seats;
 use crate::watch::Listening;
 
+/// Farther than anyone looks ahead.
+const FAR: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Who else wants what is kept.
 #[derive(Debug, Default)]
 pub(super) struct Recall {
@@ -108,11 +111,14 @@ impl Seat {
         self.core.lock().kept
     }
 
-    /// How long it may be kept if that is for `time` after its grant; none if not at all, or if
-    /// somebody else has come.
+    /// How long it may be kept if that is for `time` after its grant; a time that the clock cannot hold
+    /// has no end. None if not at all, or if somebody else has come.
     pub(in crate::session) fn may_keep(&self, time: Duration) -> Option<Instant> {
         let mut core = self.core.lock();
-        let until = core.granted.checked_add(time)?;
+        let until = core
+            .granted
+            .checked_add(time)
+            .unwrap_or_else(|| core.granted + FAR);
         core.recall.until = Some(until);
         (until > Instant::now() && !core.recall.called).then_some(until)
     }
@@ -122,12 +128,15 @@ impl Seat {
         let core = self.core.lock();
         let recall = &core.recall;
         let in_time = recall.until.is_some_and(|until| until > Instant::now());
-        core.kept && in_time && !recall.called
+        core.kept && in_time && recall.listening.is_some() && !recall.called
     }
 
+    /// Its time is over, or its connection is.
     pub(in crate::session) fn is_kept_too_long(&self, now: Instant) -> bool {
         let core = self.core.lock();
-        core.kept && core.recall.until.is_some_and(|until| until <= now)
+        let late = core.recall.until.is_some_and(|until| until <= now);
+        let place = core.place.as_ref();
+        core.kept && (late || place.is_none_or(|place| place.connection().is_dead()))
     }
 
     /// Nobody has looked who else is there.
