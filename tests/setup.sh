@@ -11,7 +11,7 @@ KAZOO_VENV=$PROJECT/$(cat "$PROJECT/tests/interop/place")/venv
 
 usage() {
     cat <<'TEXT'
-Usage: tests/setup.sh [--interop] [--help]
+Usage: tests/setup.sh [--interop] [--bench] [--help]
 
 Makes sure that the tests find a ZooKeeper to run against. Does nothing, quickly
 and silently, when there is one:
@@ -30,6 +30,10 @@ No service is started: the tests start servers of their own.
 library, as far as they are missing: the packages libcurator-recipes-java and
 default-jdk-headless (Curator), golang-go and golang-github-samuel-go-zookeeper-dev
 (go-zookeeper), and kazoo from PyPI, by python3-venv, below target.
+
+--bench does the same, and also installs what benches/locks measures besides: the
+packages redis-server and etcd-server. The benches start processes of their own;
+where systemd runs, Debian's packages also start services, which nothing uses.
 TEXT
 }
 
@@ -126,10 +130,23 @@ setup_interop() {
     fi
 }
 
+setup_bench() {
+    packages=
+    have redis-server || packages="$packages redis-server"
+    have etcd || packages="$packages etcd-server"
+    if [ -n "$packages" ]; then
+        have apt-get || fail "this is not Debian or Ubuntu; install by hand:$packages"
+        # shellcheck disable=SC2086 # a list
+        install $packages
+    fi
+}
+
 interop=
+bench=
 for argument in "$@"; do
     case $argument in
         --interop) interop=yes ;;
+        --bench) interop=yes bench=yes ;;
         -h | --help)
             usage
             exit
@@ -140,3 +157,4 @@ done
 
 setup_zookeeper
 [ -z "$interop" ] || setup_interop
+[ -z "$bench" ] || setup_bench

@@ -27,12 +27,24 @@ impl Implementation {
     /// Apache Curator, in Java; `None` if it is not installed.
     #[must_use]
     pub fn curator() -> Option<Implementation> {
+        // Starts fast and stays small.
+        let flags = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+        Self::curator_by("CuratorPeer", &flags)
+    }
+
+    /// The same, to be measured; see `benches/locks`.
+    #[must_use]
+    pub fn curator_bench() -> Option<Implementation> {
+        Self::curator_by("CuratorBench", &["-Xmx1g"])
+    }
+
+    fn curator_by(program: &str, flags: &[&str]) -> Option<Implementation> {
         let (recipes, logger) = (jar("curator-recipes"), jar("slf4j-simple"));
         let missing = [&recipes, &logger].into_iter().find(|jar| !jar.is_file());
         let found = missing.map_or(Ok(()), |jar| Err(jar.display().to_string()));
         let found = found.and_then(|()| Ok((tool("javac")?, tool("java")?)));
         let (javac, java) = or_skip(found)?;
-        let source = peer_source("CuratorPeer.java");
+        let source = peer_source(&format!("{program}.java"));
         // The jars name in their manifests what they need.
         let jars = format!("{}:{}", recipes.display(), logger.display());
         let classes = built("curator", &[&source, &recipes], |folder| {
@@ -41,25 +53,33 @@ impl Implementation {
             command.arg(folder).arg(&source);
             command
         });
-        let arguments = [
-            "-Xmx128m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
+        let rest = [
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp",
             &format!("{}:{jars}", classes.display()),
-            "CuratorPeer",
+            program,
         ];
+        let arguments = flags.iter().copied().chain(rest);
         Some(Implementation {
             name: "curator",
             program: java,
-            arguments: arguments.map(str::to_owned).to_vec(),
+            arguments: arguments.map(str::to_owned).collect(),
         })
     }
 
     /// kazoo, in Python; `None` if it is not installed.
     #[must_use]
     pub fn kazoo() -> Option<Implementation> {
+        Self::kazoo_by("kazoo_peer.py")
+    }
+
+    /// The same, to be measured; see `benches/locks`.
+    #[must_use]
+    pub fn kazoo_bench() -> Option<Implementation> {
+        Self::kazoo_by("kazoo_bench.py")
+    }
+
+    fn kazoo_by(program: &str) -> Option<Implementation> {
         let python = place().join("venv/bin/python");
         let found = Command::new(&python)
             .args(["-c", "import kazoo"])
@@ -70,7 +90,7 @@ impl Implementation {
         Some(Implementation {
             name: "kazoo",
             program: python,
-            arguments: vec![peer_source("kazoo_peer.py").display().to_string()],
+            arguments: vec![peer_source(program).display().to_string()],
         })
     }
 
@@ -116,6 +136,14 @@ impl Implementation {
         self.name
     }
 
+    /// What starts a process of it, with the address of a server and a name.
+    #[must_use]
+    pub fn command(&self, server: &str, name: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).args([server, name]);
+        command
+    }
+
     /// Processes of it, connected to the shared server, with its name and a number.
     ///
     /// # Panics
@@ -134,8 +162,7 @@ impl Implementation {
         let server = server.connect_string();
         let start = |number| {
             let name = format!("{}-{}", self.name, number + 1);
-            let mut command = Command::new(&self.program);
-            command.args(&self.arguments).args([&server, &name]);
+            let command = self.command(&server, &name);
             Peer::spawn(name, command)
         };
         // They start side by side.

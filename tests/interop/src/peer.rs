@@ -18,12 +18,14 @@
 //! | `asked` | waits until somebody has asked for what it has taken, since that was taken |
 //! | `revoke NODE` | asks the holder that has this node to let go |
 //!
-//! Not every implementation knows all of them.
+//! Not every implementation knows all of them. The programs that `benches/locks` measures are
+//! started in the same way and have lines of their own, which that explains.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 use zoolock::crossbeam_channel::{Receiver, unbounded};
@@ -44,8 +46,12 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts it. Its first answer is that it is connected.
-    pub(crate) fn spawn(name: String, mut command: Command) -> Peer {
+    /// Starts it. Its first answer is that it is ready.
+    ///
+    /// # Panics
+    /// When the program cannot be started.
+    #[must_use]
+    pub fn spawn(name: String, mut command: Command) -> Peer {
         let errors = NamedTempFile::with_prefix("zoolock-peer-").expect("a temporary file");
         // Opened once more, for a position of the child's own.
         let log = OpenOptions::new().append(true).open(errors.path());
@@ -82,6 +88,12 @@ impl Peer {
         &self.name
     }
 
+    /// The process.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a command, whose answer has to be looked for before the next one.
     ///
     /// # Panics
@@ -107,13 +119,24 @@ impl Peer {
     /// # Panics
     /// When there is no answer in time.
     pub fn result(&mut self) -> Result<(), String> {
-        let line = match self.answers.recv_timeout(SOON) {
+        self.result_within(SOON).map(|_| ())
+    }
+
+    /// The same, with what follows the `ok`, by a deadline of the caller's.
+    ///
+    /// # Errors
+    /// As [`result`](Self::result).
+    ///
+    /// # Panics
+    /// As [`result`](Self::result).
+    pub fn result_within(&mut self, longest: Duration) -> Result<String, String> {
+        let line = match self.answers.recv_timeout(longest) {
             Ok(line) => line,
-            Err(error) if error.is_timeout() => self.fail(&format!("no answer within {SOON:?}")),
+            Err(error) if error.is_timeout() => self.fail(&format!("no answer within {longest:?}")),
             Err(_) => self.fail("it has ended"),
         };
         match line.split_once(' ').unwrap_or((&line, "")) {
-            ("ok", _) => Ok(()),
+            ("ok", text) => Ok(text.to_owned()),
             ("error", reason) => Err(reason.to_owned()),
             _ => self.fail(&format!("`{line}` is not an answer")),
         }

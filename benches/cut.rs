@@ -1,0 +1,154 @@
+//! Cuts a busy client's connection again and again, and measures until every held lock is held on
+//! the next one, and until every waiting one has its place there.
+//!
+//! The client is busy all the time, which is when the crate below loses its session for good.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{Client, DistributedLock, Hold, HoldState, Lock};
+use zoolock_test_support::{FaultProxy, Probe, fresh_path, wait_until};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long it took from one cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recovery {
+    /// Until every held lock was held again.
+    pub(crate) held: Duration,
+    /// Until every waiting one had its place, too.
+    pub(crate) waiting: Duration,
+}
+
+/// A client with locks that are held, and threads that wait.
+pub(crate) struct Cuts {
+    proxy: FaultProxy,
+    client: Client,
+    locks: Vec<DistributedLock>,
+    holds: Vec<Hold>,
+    queue: Queue,
+    busy: Arc<AtomicBool>,
+    seats: u64,
+}
+
+impl Cuts {
+    pub(crate) fn new(server: SocketAddr, held: usize, waiting: usize) -> Result<Cuts> {
+        let proxy = FaultProxy::start(server)?;
+        let client = Client::connect(&proxy.connect_string(), SESSION_TIMEOUT)?;
+        let locks = hold(&client, held)?;
+        Ok(Cuts {
+            holds: locks.iter().flat_map(Lock::holds).collect(),
+            locks,
+            queue: Queue::new(&server.to_string(), &client, waiting)?,
+            busy: busy(&client)?,
+            seats: (held + waiting) as u64,
+            proxy,
+            client,
+        })
+    }
+
+    /// Cuts once.
+    pub(crate) fn cut(&self) -> Recovery {
+        let before = self.client.stats();
+        let cut = Instant::now();
+        self.proxy.cut();
+        wait_until("held again", PATIENCE, || {
+            self.client.stats().connections > before.connections
+                && self
+                    .holds
+                    .iter()
+                    .all(|hold| hold.state() == HoldState::Held)
+        });
+        let held = cut.elapsed();
+        wait_until("every place is kept", PATIENCE, || {
+            self.client.stats().seats_moved - before.seats_moved >= self.seats
+        });
+        let waiting = cut.elapsed();
+        Recovery { held, waiting }
+    }
+
+    /// Gives everything back. How many locks were lost.
+    pub(crate) fn end(self) -> Result<u64> {
+        let lost = self.client.stats().seats_lost;
+        self.busy.store(false, Ordering::SeqCst);
+        self.queue.end()?;
+        for lock in &self.locks {
+            lock.unlock()?;
+        }
+        self.client.close()?;
+        Ok(lost)
+    }
+}
+
+fn hold(client: &Client, count: usize) -> Result<Vec<DistributedLock>> {
+    let lock = |number| {
+        let lock = DistributedLock::new(client, fresh_path(&format!("held-{number}")))?;
+        lock.lock()?;
+        Ok(lock)
+    };
+    (0..count).map(lock).collect()
+}
+
+/// Threads that wait for a lock which somebody else holds.
+struct Queue {
+    ahead: DistributedLock,
+    waiting: Vec<thread::JoinHandle<zoolock::Result<()>>>,
+    locks: Vec<DistributedLock>,
+}
+
+impl Queue {
+    fn new(server: &str, client: &Client, count: usize) -> Result<Queue> {
+        let path = fresh_path("queue");
+        let ahead = DistributedLock::new(&Client::connect(server, SESSION_TIMEOUT)?, &path)?;
+        ahead.lock()?;
+        let probe = Probe::connect(server)?;
+        let (mut waiting, mut locks) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let lock = DistributedLock::new(client, &path)?;
+            locks.push(lock.clone());
+            let builder = thread::Builder::new().stack_size(256 * 1024);
+            waiting.push(builder.spawn(move || lock.lock())?);
+        }
+        wait_until("all are in the queue", PATIENCE, || {
+            probe.children(&path).is_ok_and(|nodes| nodes.len() > count)
+        });
+        Ok(Queue {
+            ahead,
+            waiting,
+            locks,
+        })
+    }
+
+    fn end(self) -> Result<()> {
+        self.locks.iter().for_each(DistributedLock::cancel_waiters);
+        for waiter in self.waiting {
+            let ended = waiter.join().map_err(|_| "a waiter panicked")?;
+            if !ended.is_err_and(|error| error.is_cancelled()) {
+                return Err("a waiter was granted a lock that is held".into());
+            }
+        }
+        Ok(self.ahead.unlock()?)
+    }
+}
+
+/// A thread that locks and unlocks until the flag is false.
+fn busy(client: &Client) -> Result<Arc<AtomicBool>> {
+    let lock = DistributedLock::new(client, fresh_path("busy"))?;
+    let on = Arc::new(AtomicBool::new(true));
+    let go_on = Arc::clone(&on);
+    thread::spawn(move || {
+        while go_on.load(Ordering::SeqCst) {
+            if let Err(error) = lock.lock().and_then(|()| lock.unlock()) {
+                eprintln!("busy: {error}");
+            }
+        }
+    });
+    Ok(on)
+}

@@ -1,0 +1,89 @@
+//! Who takes part: programs of our own for what is written in Rust or speaks a simple protocol, and
+//! those of tests/interop for other languages.
+
+use std::env;
+use std::process::Command;
+use std::time::Duration;
+
+use zoolock_interop::Implementation;
+
+use crate::own::{self, VARIANTS};
+use crate::program::Connect;
+use crate::servers::Kind;
+use crate::session::Outcome;
+use crate::workload::{Case, Workload};
+use crate::{etcd, raw, redis, zookeeper_client};
+
+/// Half of the longest that the servers allow: few heartbeats among the requests counted.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What all are compared with.
+pub(crate) const FLOOR: &str = "raw";
+pub(crate) const CURATOR: &str = "curator";
+
+/// A lock that is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Contestant {
+    pub(crate) name: &'static str,
+    pub(crate) server: Kind,
+}
+
+/// All, in the order of the tables.
+pub(crate) fn all() -> Vec<Contestant> {
+    let on = |server| move |name: &'static str| Contestant { name, server };
+    let own = VARIANTS.iter().map(|variant| variant.0);
+    let others = [CURATOR, "kazoo", "zookeeper-client"];
+    let zookeeper = [FLOOR].into_iter().chain(own).chain(others);
+    let mut all: Vec<_> = zookeeper.map(on(Kind::ZooKeeper)).collect();
+    all.extend([on(Kind::Redis)("redis"), on(Kind::Etcd)("etcd")]);
+    all
+}
+
+impl Contestant {
+    /// Why it does not take part in a case.
+    pub(crate) fn lacks(&self, case: Case) -> Option<&'static str> {
+        match (self.name, case.workload) {
+            ("raw" | "zookeeper-client" | "redis" | "etcd", Workload::Rw) => {
+                Some("has no read-write lock")
+            }
+            ("zookeeper-client" | "etcd", Workload::TryBusy) => Some("has no try_lock"),
+            ("redis" | "zoolock-ephemeral", Workload::Queue) => Some("has no queue"),
+            // Its read-write lock is in `zoolock` already.
+            (name, Workload::Rw) if name.starts_with("zoolock-") => Some("is a mutex"),
+            _ => None,
+        }
+    }
+
+    /// What starts it, with the address of its server; `None` if it is not installed, which has been
+    /// said then.
+    pub(crate) fn command(&self, server: &str) -> Outcome<Option<Command>> {
+        let installed = match self.name {
+            CURATOR => Implementation::curator_bench(),
+            "kazoo" => Implementation::kazoo_bench(),
+            name => {
+                let mut command = Command::new(env::current_exe()?);
+                command.args(["--contestant", name, "--server", server]);
+                return Ok(Some(command));
+            }
+        };
+        Ok(installed.map(|it| it.command(server, self.name)))
+    }
+}
+
+/// In the program of a contestant: how it opens a session.
+pub(crate) fn connector(name: &str, server: String) -> Outcome<Connect> {
+    Ok(match name {
+        FLOOR => Box::new(move || raw::connect(&server, SESSION_TIMEOUT)),
+        "zookeeper-client" => {
+            let runtime = zookeeper_client::runtime()?;
+            Box::new(move || zookeeper_client::connect(&runtime, &server, SESSION_TIMEOUT))
+        }
+        "redis" => Box::new(move || Ok(redis::connect(&server))),
+        "etcd" => Box::new(move || Ok(etcd::connect(&server))),
+        _ => {
+            let variant = VARIANTS.iter().find(|variant| variant.0 == name);
+            let variant = variant.ok_or_else(|| format!("there is no contestant {name}"))?;
+            Box::new(move || own::connect(&server, SESSION_TIMEOUT, variant))
+        }
+    })
+}

@@ -1,0 +1,68 @@
+//! Figures by their names: what a round has shown, and the medians of rounds.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::session::Outcome;
+
+pub(crate) const PER_SECOND: &str = "operations_per_second";
+pub(crate) const P50: &str = "p50_us";
+pub(crate) const P99: &str = "p99_us";
+/// Requests per operation, by the server's count.
+pub(crate) const REQUESTS: &str = "requests";
+/// Watch events per operation, by the server's count.
+pub(crate) const EVENTS: &str = "events";
+/// Requests per operation, by the client's count.
+pub(crate) const OWN_REQUESTS: &str = "own_requests";
+/// Resident, beyond a thread that is parked.
+pub(crate) const KIB_PER_WAITER: &str = "kib_per_waiter";
+/// Of the process, beyond those it had without a session.
+pub(crate) const THREADS: &str = "threads";
+
+const NANOS: f64 = 1e9;
+const NANOS_PER_MICRO: f64 = 1e3;
+
+/// Some of those above.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Figures(BTreeMap<&'static str, f64>);
+
+impl Figures {
+    /// From a program's answer: how long all took, and each operation. Also how many there were.
+    pub(crate) fn of_times(answer: &str) -> Outcome<(Figures, f64)> {
+        let numbers = answer.split_whitespace().map(str::parse::<u64>);
+        let mut numbers = numbers.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let all = numbers.next().ok_or("no times")? as f64;
+        let mut times: Vec<u64> = numbers.collect();
+        times.sort_unstable();
+        let last = times.len().checked_sub(1).ok_or("no operation has ended")?;
+        let at = |share: f64| times[(last as f64 * share).round() as usize] as f64;
+        let mut figures = Figures::default();
+        figures.set(PER_SECOND, times.len() as f64 / all * NANOS);
+        figures.set(P50, at(0.5) / NANOS_PER_MICRO);
+        figures.set(P99, at(0.99) / NANOS_PER_MICRO);
+        Ok((figures, times.len() as f64))
+    }
+
+    pub(crate) fn set(&mut self, name: &'static str, value: f64) {
+        self.0.insert(name, value);
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
+    }
+
+    /// Each figure's median.
+    pub(crate) fn medians(rounds: &[Figures]) -> Figures {
+        let names = rounds.iter().flat_map(|round| round.0.keys());
+        let median = |name: &&'static str| {
+            let mut samples: Vec<f64> = rounds.iter().filter_map(|round| round.get(name)).collect();
+            samples.sort_by(f64::total_cmp);
+            let (low, high) = ((samples.len() - 1) / 2, samples.len() / 2);
+            (*name, f64::midpoint(samples[low], samples[high]))
+        };
+        let medians: Vec<_> = names.map(median).collect();
+        Figures(medians.into_iter().collect())
+    }
+}

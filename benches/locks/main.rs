@@ -1,0 +1,195 @@
+//! How fast the locks are, beside what others have: one command, in rounds in which all take turns.
+//!
+//! `cargo bench --bench locks -- [--only many,queue] [--peers raw,curator] [--rounds N] [--quick]
+//! [--report DIR]`
+//!
+//! Each contestant is a process of its own, driven by the lines of `program.rs`; the server's
+//! counters, the process's memory and its threads are read from outside. A line of JSON for each
+//! round on standard output, then a table of the medians for each case, with ratios to the floor
+//! (`raw`) and to Curator. Who is not installed is skipped with a line; `tests/setup.sh --bench`
+//! installs all of them.
+
+mod chart;
+mod contestant;
+#[path = "../cut.rs"]
+mod cut;
+mod etcd;
+mod figures;
+mod own;
+mod pool;
+mod program;
+mod raw;
+mod redis;
+mod report;
+mod running;
+mod servers;
+mod session;
+mod table;
+mod workload;
+mod zookeeper_client;
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Parser;
+use serde_json::json;
+
+use contestant::Contestant;
+use figures::Figures;
+use report::Results;
+use running::Running;
+use servers::{Kind, Servers};
+use session::Outcome;
+use workload::{Case, Workload};
+
+/// Locks held while the connection is cut.
+const HELD: usize = 8;
+
+/// Measures the locks of this library and of others.
+#[derive(Parser)]
+struct Options {
+    /// The workloads, all by default.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Workload>,
+    /// The contestants, all by default.
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
+    /// How many rounds; the medians are shown. 5 by default, 2 when it is quick.
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// How long a round is, except those of a queue, in seconds. 1 by default, 0.2 when it is quick.
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// How long each contestant runs before it is measured, in seconds. 5 by default, 1 when it is
+    /// quick.
+    #[arg(long)]
+    warm_up: Option<f64>,
+    /// Fewer sizes and shorter rounds: to see that it works.
+    #[arg(long)]
+    quick: bool,
+    /// Writes the tables as Markdown, charts and the rounds to this directory.
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Is a contestant: what this program is for itself.
+    #[arg(long, hide = true, requires = "server")]
+    contestant: Option<String>,
+    #[arg(long, hide = true)]
+    server: Option<String>,
+    /// What `cargo bench` passes.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Outcome<()> {
+    let options = Options::parse();
+    if let (Some(name), Some(server)) = (&options.contestant, &options.server) {
+        program::serve(contestant::connector(name, server.clone())?);
+        return Ok(());
+    }
+    let mut results = Results::new()?;
+    measure(&options, &mut results)?;
+    print!("\n{}", table::all(&results));
+    if let Some(folder) = &options.report {
+        fs::create_dir_all(folder)?;
+        report::write(folder, &results)?;
+        eprintln!("written: {}", folder.display());
+    }
+    Ok(())
+}
+
+fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
+    let quick = options.quick;
+    let seconds = options.seconds.unwrap_or(if quick { 0.2 } else { 1.0 });
+    let warm_up = options.warm_up.unwrap_or(if quick { 1.0 } else { 5.0 });
+    results.rounds = options.rounds.unwrap_or(if quick { 2 } else { 5 });
+    let workloads = match options.only.is_empty() {
+        true => Workload::ALL.to_vec(),
+        false => options.only.clone(),
+    };
+    let servers = Servers::default();
+    let mut running = start(&options.peers, &servers)?;
+    for one in &mut running {
+        eprintln!("{}: warming up", one.contestant.name);
+        one.warm_up(warm_up)?;
+    }
+    for case in workloads
+        .into_iter()
+        .flat_map(|workload| workload.cases(quick))
+    {
+        match case.workload {
+            Workload::Recover => recover(case, &servers, results)?,
+            _ => compare(case, &mut running, seconds, results),
+        }
+    }
+    Ok(())
+}
+
+/// Those that are wanted and installed.
+fn start<'a>(wanted: &[String], servers: &'a Servers) -> Outcome<Vec<Running<'a>>> {
+    let all = contestant::all();
+    let names: Vec<_> = all.iter().map(|contestant| contestant.name).collect();
+    if let Some(unknown) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(format!(
+            "there is no contestant {unknown}, only {}",
+            names.join(", ")
+        )
+        .into());
+    }
+    let is_wanted =
+        |it: &Contestant| wanted.is_empty() || wanted.iter().any(|name| name == it.name);
+    let mut running = Vec::new();
+    for contestant in all.into_iter().filter(is_wanted) {
+        running.extend(Running::start(contestant, servers)?);
+    }
+    Ok(running)
+}
+
+/// All rounds of a case. Each contestant comes once a round, and another one first each time.
+fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Results) {
+    let can = |one: &&mut Running| one.contestant.lacks(case).is_none();
+    for one in running.iter() {
+        if let Some(reason) = one.contestant.lacks(case) {
+            eprintln!("{}: skipped: {} {reason}", case.name(), one.contestant.name);
+        }
+    }
+    let mut able: Vec<_> = running.iter_mut().filter(can).collect();
+    let mut rounds: Vec<Vec<Figures>> = vec![Vec::new(); able.len()];
+    for round in 0..results.rounds {
+        for turn in 0..able.len() {
+            let at = (round + turn) % able.len();
+            let name = able[at].contestant.name;
+            eprintln!("{}: round {}: {name}", case.name(), round + 1);
+            match able[at].measure(case, seconds) {
+                Ok(figures) => {
+                    results.line(case, name, round, &figures);
+                    rounds[at].push(figures);
+                }
+                Err(error) => eprintln!("{}: failed: {error}", case.name()),
+            }
+        }
+    }
+    let measured = able.iter().map(|one| one.contestant.name).zip(rounds);
+    let medians = measured
+        .filter(|(_, rounds)| !rounds.is_empty())
+        .map(|(name, rounds)| (name, Figures::medians(&rounds)));
+    results.cases.push((case, medians.collect()));
+}
+
+/// This library alone: nobody else has anything to compare it with.
+fn recover(case: Case, servers: &Servers, results: &mut Results) -> Outcome<()> {
+    let server = servers.address(Kind::ZooKeeper)?.ok_or("no ZooKeeper")?;
+    let cuts = cut::Cuts::new(server.parse()?, HELD, case.size)?;
+    for round in 0..results.rounds {
+        eprintln!("{}: round {}", case.name(), round + 1);
+        let recovery = cuts.cut();
+        let millis = [recovery.held, recovery.waiting].map(|time| time.as_secs_f64() * 1e3);
+        let line = json!({
+            "bench": "recover", "round": round, "held": HELD, "waiting": case.size,
+            "held_ms": millis[0], "waiting_ms": millis[1],
+        });
+        results.print(&line);
+        results.recoveries.push((case.size, recovery));
+    }
+    results.lost += cuts.end()?;
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! A program that is measured: the lines it reads, and what it does then.
+//!
+//! It is started with the address of a server and a name, and says `ok`. To each line it answers
+//! `ok` and what follows in the table, or `error` and a reason. It ends with its input.
+//!
+//! | line | what it does | answer |
+//! |---|---|---|
+//! | `sessions N` | from now on has N sessions | |
+//! | `bench WHAT T SECONDS P` | for so long, T threads of each session do it again and again at path P | times |
+//! | `requests` | | requests of all sessions until now, if it counts them |
+//! | `hold P` | takes the lock, with a session of its own | |
+//! | `waiters N P` | starts N threads with a lock object each, which do not begin | |
+//! | `queue` | lets them begin: each locks and unlocks once | |
+//! | `release` | unlocks what `hold` has taken, and waits for the waiters | times, from one grant to the next |
+//!
+//! WHAT is `own`, lock and unlock at a path below P for each thread; `one`, the same at P itself,
+//! with one lock object a session; `try`, a `try_lock` that must fail; `read-write`, nine reads and a
+//! write. Times are nanoseconds: how long all of it took, and then each operation.
+
+use std::io;
+use std::process;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Barrier};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::session::{Exclusive, Outcome, Session, Side};
+
+/// Enough for a call, and little enough for a thousand of them.
+const STACK: usize = 256 * 1024;
+/// Of so many operations on a read-write lock one is a write.
+const WRITE_EACH: usize = 10;
+
+/// Opens a session.
+pub(crate) type Connect = Box<dyn Fn() -> Outcome<Box<dyn Session>>>;
+
+/// Obeys the lines until they end.
+pub(crate) fn serve(connect: Connect) {
+    let lines = read_lines();
+    println!("ok");
+    let mut program = Program {
+        connect,
+        sessions: Vec::new(),
+        held: None,
+        queue: None,
+    };
+    for line in lines {
+        match program.obey(&line) {
+            Ok(text) => println!("ok {text}"),
+            Err(error) => println!("error {}", error.to_string().replace('\n', " ")),
+        }
+    }
+}
+
+/// The lines as they come; the process ends with them, whatever it waits for.
+fn read_lines() -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+        process::exit(0);
+    });
+    lines
+}
+
+struct Program {
+    connect: Connect,
+    sessions: Vec<Box<dyn Session>>,
+    held: Option<(Box<dyn Session>, Box<dyn Exclusive>)>,
+    queue: Option<Queue>,
+}
+
+struct Queue {
+    gate: Arc<Barrier>,
+    waiters: Vec<JoinHandle<Outcome<Instant>>>,
+}
+
+impl Program {
+    fn obey(&mut self, line: &str) -> Outcome<String> {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["sessions", count] => self.open(count.parse()?)?,
+            ["bench", what, threads, seconds, path] => {
+                let time = Duration::from_secs_f64(seconds.parse()?);
+                return self.bench(what, threads.parse()?, time, path);
+            }
+            ["requests"] => {
+                let counts = self.sessions.iter().map(|session| session.requests());
+                let sum: Option<u64> = counts.sum();
+                return Ok(sum.map_or(String::new(), |sum| sum.to_string()));
+            }
+            ["hold", path] => {
+                let session = (self.connect)()?;
+                let lock = session.lock(path, Side::Mutex)?;
+                lock.lock()?;
+                self.held = Some((session, lock));
+            }
+            ["waiters", count, path] => self.queue = Some(self.waiters(count.parse()?, path)?),
+            ["queue"] => {
+                let queue = self.queue.as_ref().ok_or("there are no waiters")?;
+                queue.gate.wait();
+            }
+            ["release"] => return self.release(),
+            _ => return Err(format!("not a command: {line}").into()),
+        }
+        Ok(String::new())
+    }
+
+    fn open(&mut self, count: usize) -> Outcome<()> {
+        self.sessions.truncate(count);
+        while self.sessions.len() < count {
+            self.sessions.push((self.connect)()?);
+        }
+        Ok(())
+    }
+
+    fn bench(&self, what: &str, threads: usize, time: Duration, path: &str) -> Outcome<String> {
+        let mut steps: Vec<Step> = Vec::new();
+        for (number, session) in self.sessions.iter().enumerate() {
+            steps.extend(self.steps(session.as_ref(), number, what, threads, path)?);
+        }
+        let together = Barrier::new(steps.len());
+        let runs: Vec<Outcome<Run>> = thread::scope(|scope| {
+            let start = |step| {
+                let together = &together;
+                scope.spawn(move || {
+                    together.wait();
+                    run(step, time)
+                })
+            };
+            let threads: Vec<_> = steps.into_iter().map(start).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined
+                .map(|run| run.map_err(|_| "a thread panicked")?)
+                .collect()
+        });
+        let runs = runs.into_iter().collect::<Outcome<Vec<Run>>>()?;
+        let begun = runs.iter().map(|run| run.begun).min().ok_or("no thread")?;
+        let ended = runs.iter().map(|run| run.ended).max().ok_or("no thread")?;
+        let all = runs.into_iter().flat_map(|run| run.times);
+        Ok(times(ended - begun, all))
+    }
+
+    /// What the threads of one session do.
+    fn steps(
+        &self,
+        session: &dyn Session,
+        number: usize,
+        what: &str,
+        threads: usize,
+        path: &str,
+    ) -> Outcome<Vec<Step>> {
+        let shared: Option<Arc<dyn Exclusive>> = match what {
+            "one" | "try" => Some(session.lock(path, Side::Mutex)?.into()),
+            _ => None,
+        };
+        let step = |thread: usize| -> Outcome<Step> {
+            Ok(match (what, shared.clone()) {
+                ("own", _) => {
+                    let lock = session.lock(&format!("{path}/{number}-{thread}"), Side::Mutex)?;
+                    Box::new(move |_| lock.lock().and_then(|()| lock.unlock()))
+                }
+                ("one", Some(lock)) => Box::new(move |_| lock.lock().and_then(|()| lock.unlock())),
+                ("try", Some(lock)) => Box::new(move |_| match lock.try_lock()? {
+                    false => Ok(()),
+                    true => Err("it was granted a lock that is held".into()),
+                }),
+                ("read-write", _) => {
+                    let read = session.lock(path, Side::Read)?;
+                    let write = session.lock(path, Side::Write)?;
+                    // Not all write at the same time.
+                    let first = number * 7 + thread * 3;
+                    Box::new(move |turn| {
+                        let writes = (first + turn).is_multiple_of(WRITE_EACH);
+                        let lock = if writes { &write } else { &read };
+                        lock.lock().and_then(|()| lock.unlock())
+                    })
+                }
+                _ => return Err(format!("nothing to do is called {what}").into()),
+            })
+        };
+        (0..threads).map(step).collect()
+    }
+
+    fn waiters(&self, count: usize, path: &str) -> Outcome<Queue> {
+        let session = self.sessions.first().ok_or("no session")?;
+        let (gate, parked) = (
+            Arc::new(Barrier::new(count + 1)),
+            Arc::new(Barrier::new(count + 1)),
+        );
+        let start = |_| -> Outcome<_> {
+            let lock = session.lock(path, Side::Mutex)?;
+            let (gate, parked) = (Arc::clone(&gate), Arc::clone(&parked));
+            let wait = move || {
+                parked.wait();
+                gate.wait();
+                lock.lock()?;
+                let granted = Instant::now();
+                lock.unlock().map(|()| granted)
+            };
+            Ok(thread::Builder::new().stack_size(STACK).spawn(wait)?)
+        };
+        let waiters = (0..count).map(start).collect::<Outcome<_>>()?;
+        parked.wait();
+        Ok(Queue { gate, waiters })
+    }
+
+    fn release(&mut self) -> Outcome<String> {
+        let (_session, lock) = self.held.take().ok_or("nothing is held")?;
+        let begun = Instant::now();
+        lock.unlock()?;
+        let mut grants = vec![begun];
+        for waiter in self
+            .queue
+            .take()
+            .into_iter()
+            .flat_map(|queue| queue.waiters)
+        {
+            grants.push(waiter.join().map_err(|_| "a waiter panicked")??);
+        }
+        let all = begun.elapsed();
+        grants.sort_unstable();
+        let intervals = grants.windows(2).map(|pair| pair[1] - pair[0]);
+        Ok(times(all, intervals))
+    }
+}
+
+/// One operation; it is told how many the thread has done.
+type Step = Box<dyn FnMut(usize) -> Outcome<()> + Send>;
+
+struct Run {
+    begun: Instant,
+    ended: Instant,
+    times: Vec<Duration>,
+}
+
+fn run(mut step: Step, time: Duration) -> Outcome<Run> {
+    let begun = Instant::now();
+    let (mut ended, mut times) = (begun, Vec::new());
+    while ended - begun < time {
+        step(times.len())?;
+        let now = Instant::now();
+        times.push(now - ended);
+        ended = now;
+    }
+    Ok(Run {
+        begun,
+        ended,
+        times,
+    })
+}
+
+fn times(all: Duration, each: impl Iterator<Item = Duration>) -> String {
+    let numbers = [all].into_iter().chain(each);
+    let numbers: Vec<String> = numbers.map(|time| time.as_nanos().to_string()).collect();
+    numbers.join(" ")
+}

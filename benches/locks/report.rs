@@ -1,0 +1,181 @@
+//! What was measured, and the report of it: a page with tables and charts.
+
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::chart::{Bars, Lines, Series};
+use crate::cut::Recovery;
+use crate::figures::{Figures, PER_SECOND, REQUESTS};
+use crate::session::Outcome;
+use crate::table;
+use crate::workload::{Case, Workload};
+
+/// Everything that was measured.
+pub(crate) struct Results {
+    pub(crate) rounds: usize,
+    /// The medians of each contestant.
+    pub(crate) cases: Vec<(Case, Vec<(&'static str, Figures)>)>,
+    pub(crate) recoveries: Vec<(usize, Recovery)>,
+    /// Holds lost in them.
+    pub(crate) lost: u64,
+    /// What it was measured on.
+    pub(crate) machine: String,
+    lines: String,
+}
+
+impl Results {
+    pub(crate) fn new() -> Outcome<Results> {
+        let processors = thread::available_parallelism()?;
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load = load.split(' ').next().unwrap_or("?");
+        Ok(Results {
+            rounds: 0,
+            cases: Vec::new(),
+            recoveries: Vec::new(),
+            lost: 0,
+            machine: format!(
+                "{processors} processors, load before the run {load}, data on {}",
+                file_system(&env::temp_dir())
+            ),
+            lines: String::new(),
+        })
+    }
+
+    /// A round's line.
+    pub(crate) fn line(&mut self, case: Case, name: &str, round: usize, figures: &Figures) {
+        self.print(&json!({
+            "bench": "locks", "workload": case.workload.name(), "size": case.size,
+            "contestant": name, "round": round, "figures": figures,
+        }));
+    }
+
+    pub(crate) fn print(&mut self, line: &Value) {
+        println!("{line}");
+        let _ = writeln!(self.lines, "{line}");
+    }
+
+    /// For each contestant a figure of a workload by its size.
+    fn by_size(&self, workload: Workload, of: fn(&Figures) -> Option<f64>) -> Vec<Series> {
+        let mut all: Vec<Series> = Vec::new();
+        for (case, figures) in self
+            .cases
+            .iter()
+            .filter(|(case, _)| case.workload == workload)
+        {
+            for (name, figures) in figures {
+                let Some(value) = of(figures) else {
+                    continue;
+                };
+                let point = (case.size as f64, value);
+                match all.iter_mut().find(|series| series.name == *name) {
+                    Some(series) => series.points.push(point),
+                    None => all.push(Series {
+                        name,
+                        points: vec![point],
+                    }),
+                }
+            }
+        }
+        all
+    }
+}
+
+/// The kind of file system that a directory is on: a disk, or memory.
+fn file_system(folder: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let fields = mounts.lines().map(|line| line.split(' '));
+    let places = fields.filter_map(|mut fields| Some((fields.nth(1)?, fields.next()?)));
+    let around = places.filter(|(place, _)| folder.starts_with(place));
+    let nearest = around.max_by_key(|(place, _)| place.len());
+    nearest.map_or("?", |(_, kind)| kind).to_owned()
+}
+
+/// Writes the page, its charts and the rounds.
+pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
+    let per_second = |figures: &Figures| figures.get(PER_SECOND);
+    let millis_each = |figures: &Figures| figures.get(PER_SECOND).map(|rate| 1e3 / rate);
+    let lines = [
+        (
+            "throughput",
+            Lines {
+                title: "Lock and unlock by threads of one client, a path each",
+                x: "threads",
+                y: "operations per second",
+                series: results.by_size(Workload::Many, per_second),
+            },
+        ),
+        (
+            "local",
+            Lines {
+                title: "Lock and unlock by threads of one client, all on one lock object",
+                x: "threads",
+                y: "operations per second",
+                series: results.by_size(Workload::Local, per_second),
+            },
+        ),
+        (
+            "handoff",
+            Lines {
+                title: "Clients with a thread each come to one path again and again",
+                x: "clients",
+                y: "milliseconds per operation",
+                series: results.by_size(Workload::Handoff, millis_each),
+            },
+        ),
+        (
+            "queue",
+            Lines {
+                title: "Waiters of one client are let in one after another",
+                x: "waiters",
+                y: "milliseconds per hand-off",
+                series: results.by_size(Workload::Queue, millis_each),
+            },
+        ),
+    ];
+    let drawn = lines.iter().filter(|(_, chart)| !chart.series.is_empty());
+    let mut charts: Vec<(&str, &str, String)> = drawn
+        .map(|(file, chart)| (*file, chart.title, chart.svg()))
+        .collect();
+    let bars = requests(results);
+    if !bars.groups.is_empty() {
+        charts.push(("requests", bars.title, bars.svg()));
+    }
+    let mut page = format!("# Benchmarks\n\n{}\n", table::introduction(results));
+    for (file, title, svg) in charts {
+        fs::write(folder.join(format!("{file}.svg")), svg)?;
+        let _ = writeln!(page, "![{title}]({file}.svg)\n");
+    }
+    page += &table::all(results);
+    fs::write(folder.join("README.md"), page)?;
+    fs::write(folder.join("rounds.jsonl"), &results.lines)?;
+    Ok(())
+}
+
+fn requests(results: &Results) -> Bars {
+    let of = |figures: &[(&'static str, Figures)]| -> Vec<(&'static str, f64)> {
+        let each = figures.iter();
+        each.filter_map(|(name, figures)| Some((*name, figures.get(REQUESTS)?)))
+            .collect()
+    };
+    // The sizes of a workload differ little in this; one of each is enough to see.
+    let middle = |workload: Workload| {
+        let cases = results
+            .cases
+            .iter()
+            .filter(|(case, _)| case.workload == workload);
+        let cases: Vec<_> = cases.collect();
+        let (case, figures) = *cases.get(cases.len() / 2)?;
+        let bars = of(figures);
+        (!bars.is_empty()).then(|| (case.name(), bars))
+    };
+    Bars {
+        title: "Requests per operation, by the server's count",
+        y: "requests",
+        groups: Workload::ALL.into_iter().filter_map(middle).collect(),
+    }
+}

@@ -1,0 +1,172 @@
+//! A contestant's process, and how a case is measured on it.
+
+use std::fs;
+use std::time::Duration;
+
+use zoolock_interop::Peer;
+use zoolock_test_support::wait_until;
+
+use crate::contestant::Contestant;
+use crate::figures::{EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, REQUESTS, THREADS};
+use crate::servers::{Counters, Servers};
+use crate::session::Outcome;
+use crate::workload::{Case, Workload};
+
+/// A thousand waiters of the slowest, on a busy machine.
+const LONGEST: Duration = Duration::from_secs(120);
+/// The part of a round that comes before it and is not counted.
+const WARM_UP: f64 = 0.25;
+
+pub(crate) struct Running<'a> {
+    pub(crate) contestant: Contestant,
+    servers: &'a Servers,
+    peer: Peer,
+    threads_at_first: f64,
+}
+
+impl<'a> Running<'a> {
+    /// Starts it; `None` if it or its server is not installed, which has been said then.
+    pub(crate) fn start(contestant: Contestant, servers: &'a Servers) -> Outcome<Option<Self>> {
+        let name = contestant.name;
+        let Some(server) = servers.address(contestant.server)? else {
+            eprintln!(
+                "skipped: the server of {name} is missing; tests/setup.sh --bench installs it"
+            );
+            return Ok(None);
+        };
+        let Some(command) = contestant.command(&server)? else {
+            return Ok(None);
+        };
+        let mut peer = Peer::spawn(name.to_owned(), command);
+        peer.result_within(LONGEST)?;
+        let threads_at_first = status(&peer, "Threads:")?;
+        Ok(Some(Running {
+            contestant,
+            servers,
+            peer,
+            threads_at_first,
+        }))
+    }
+
+    /// Lets compilers that work while a program runs do so.
+    pub(crate) fn warm_up(&mut self, seconds: f64) -> Outcome<()> {
+        self.ask("sessions 1")?;
+        let path = format!("/bench/warm-up/{}", self.contestant.name);
+        self.ask(&format!("bench own 4 {seconds} {path}"))?;
+        self.ask("sessions 0")?;
+        Ok(())
+    }
+
+    /// One round of a case.
+    pub(crate) fn measure(&mut self, case: Case, seconds: f64) -> Outcome<Figures> {
+        let path = format!("/bench/{}/{}", case.name(), self.contestant.name);
+        let figures = match case.workload {
+            Workload::Queue => self.queue(case.size, &path)?,
+            _ => self.repeat(case, seconds, &path)?,
+        };
+        self.ask("sessions 0")?;
+        Ok(figures)
+    }
+
+    fn repeat(&mut self, case: Case, seconds: f64, path: &str) -> Outcome<Figures> {
+        let size = case.size;
+        let (sessions, what, threads) = match case.workload {
+            Workload::Uncontended => (1, "one", 1),
+            Workload::Many => (1, "own", size),
+            Workload::Local => (1, "one", size),
+            Workload::Handoff => (size, "one", 1),
+            Workload::TryBusy => (1, "try", 1),
+            Workload::Rw => (size, "read-write", 1),
+            Workload::Queue | Workload::Recover => return Err("it is not repeated".into()),
+        };
+        self.ask(&format!("sessions {sessions}"))?;
+        let busy = case.workload == Workload::TryBusy;
+        if busy {
+            self.ask(&format!("hold {path}"))?;
+        }
+        let bench = |seconds: f64| format!("bench {what} {threads} {seconds} {path}");
+        self.ask(&bench(seconds * WARM_UP))?;
+        let threads = status(&self.peer, "Threads:")? - self.threads_at_first;
+        let before = self.counters()?;
+        let answer = self.ask(&bench(seconds))?;
+        let after = self.counters()?;
+        if busy {
+            self.ask("release")?;
+        }
+        let (mut figures, operations) = Figures::of_times(&answer)?;
+        figures.set(THREADS, threads);
+        Self::count(&mut figures, operations, before, after);
+        Ok(figures)
+    }
+
+    fn queue(&mut self, count: usize, path: &str) -> Outcome<Figures> {
+        self.ask("sessions 1")?;
+        self.ask(&format!("hold {path}"))?;
+        self.ask(&format!("waiters {count} {path}"))?;
+        let mut look = self.servers.queue_at(self.contestant.server, path)?;
+        let parked = status(&self.peer, "VmRSS:")?;
+        let before = self.counters()?;
+        self.ask("queue")?;
+        let mut there = Ok(0);
+        wait_until(&format!("{count} wait at {path}"), LONGEST, || {
+            there = look();
+            // The holder is among them.
+            there.as_ref().map_or(true, |there| *there > count)
+        });
+        there?;
+        let waiting = status(&self.peer, "VmRSS:")?;
+        let threads = status(&self.peer, "Threads:")? - self.threads_at_first - count as f64;
+        let answer = self.ask("release")?;
+        let after = self.counters()?;
+        let (mut figures, operations) = Figures::of_times(&answer)?;
+        figures.set(KIB_PER_WAITER, (waiting - parked) / count as f64);
+        figures.set(THREADS, threads);
+        Self::count(&mut figures, operations, before, after);
+        Ok(figures)
+    }
+
+    /// The server's counts, and the client's.
+    fn counters(&mut self) -> Outcome<(Option<Counters>, Option<u64>)> {
+        let own = self.ask("requests")?;
+        let own = match own.trim() {
+            "" => None,
+            count => Some(count.parse()?),
+        };
+        Ok((self.servers.counters(self.contestant.server)?, own))
+    }
+
+    fn count(
+        figures: &mut Figures,
+        operations: f64,
+        before: (Option<Counters>, Option<u64>),
+        after: (Option<Counters>, Option<u64>),
+    ) {
+        if let (Some(before), Some(after)) = (before.0, after.0) {
+            figures.set(
+                REQUESTS,
+                (after.requests - before.requests) as f64 / operations,
+            );
+            figures.set(EVENTS, (after.events - before.events) as f64 / operations);
+        }
+        if let (Some(before), Some(after)) = (before.1, after.1) {
+            figures.set(OWN_REQUESTS, (after - before) as f64 / operations);
+        }
+    }
+
+    fn ask(&mut self, line: &str) -> Outcome<String> {
+        self.peer.tell(line);
+        let answer = self.peer.result_within(LONGEST);
+        Ok(answer
+            .map_err(|reason| format!("{}, asked to `{line}`: {reason}", self.contestant.name))?)
+    }
+}
+
+/// A number that the kernel has about the process, in its own unit.
+fn status(peer: &Peer, name: &str) -> Outcome<f64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", peer.process_id()))?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name));
+    let value = value.and_then(|value| value.split_whitespace().next());
+    Ok(value
+        .ok_or_else(|| format!("no {name} of the process"))?
+        .parse()?)
+}

@@ -1,0 +1,269 @@
+//! The servers behind the locks, each started when it is first needed: processes of this one, on
+//! free ports of the loopback, with their data in temporary directories.
+
+use std::cell::{Cell, OnceCell};
+use std::env;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use zoolock_test_support::{Probe, Server, wait_until};
+
+use crate::etcd::Gateway;
+use crate::session::Outcome;
+
+const SOON: Duration = Duration::from_secs(60);
+/// Of what a server with the default of `-Xmx256m` would collect all the time.
+const ZOOKEEPER_HEAP: &str = "-Xmx1g";
+/// The compiler that a server has unless it is told otherwise, as those of tests are.
+const ZOOKEEPER_COMPILER: &str = "-XX:TieredStopAtLevel=4";
+
+/// What keeps the locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    ZooKeeper,
+    Redis,
+    Etcd,
+}
+
+impl Kind {
+    /// What it does before it answers a write.
+    pub(crate) const fn durability(self) -> &'static str {
+        match self {
+            Kind::ZooKeeper => "ZooKeeper, one server, `forceSync=yes`: each write is on disk",
+            Kind::Redis => {
+                "Redis, one server, `appendonly yes`, `appendfsync always`: each write is on disk"
+            }
+            Kind::Etcd => "etcd, one server, as it comes: each write is on disk",
+        }
+    }
+}
+
+/// Requests and watch events that a ZooKeeper server has counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counters {
+    pub(crate) requests: u64,
+    pub(crate) events: u64,
+}
+
+/// Counts once.
+pub(crate) type Count<'a> = Box<dyn FnMut() -> Outcome<usize> + 'a>;
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Servers {
+    zookeeper: OnceCell<Server>,
+    redis: OnceCell<Option<Service>>,
+    etcd: OnceCell<Option<Service>>,
+    /// Our own requests to ZooKeeper, which it counts as well.
+    asked: Cell<u64>,
+}
+
+impl Servers {
+    /// Where one is; `None` if it is not installed.
+    pub(crate) fn address(&self, kind: Kind) -> Outcome<Option<String>> {
+        let service = match kind {
+            Kind::ZooKeeper => return Ok(Some(self.zookeeper()?.connect_string())),
+            Kind::Redis => get_or_start(&self.redis, start_redis)?,
+            Kind::Etcd => get_or_start(&self.etcd, start_etcd)?,
+        };
+        Ok(service.as_ref().map(|service| service.address.to_string()))
+    }
+
+    /// Counts until now, of a server that counts. What is asked here is not among them.
+    pub(crate) fn counters(&self, kind: Kind) -> Outcome<Option<Counters>> {
+        if kind != Kind::ZooKeeper {
+            return Ok(None);
+        }
+        let answer = self.zookeeper()?.four_letter("mntr")?;
+        self.asked.set(self.asked.get() + 1);
+        let sum = |wanted: &dyn Fn(&str) -> bool| -> u64 {
+            let lines = answer.lines().filter_map(|line| line.split_once('\t'));
+            let wanted = lines.filter(|(name, _)| wanted(name));
+            wanted
+                .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
+                .sum()
+        };
+        Ok(Some(Counters {
+            requests: sum(&|name| name == "zk_packets_received") - self.asked.get(),
+            events: sum(&|name| name.starts_with("zk_sum_node_") && name.ends_with("_watch_count")),
+        }))
+    }
+
+    /// Counts who holds the lock at a path or waits for it, by a connection that is opened now.
+    pub(crate) fn queue_at<'a>(&'a self, kind: Kind, path: &'a str) -> Outcome<Count<'a>> {
+        let address = self.address(kind)?.ok_or("the server does not run")?;
+        Ok(match kind {
+            Kind::ZooKeeper => {
+                let probe = Probe::connect(&address)?;
+                Box::new(move || {
+                    self.asked.set(self.asked.get() + 1);
+                    Ok(probe.children(path)?.len())
+                })
+            }
+            Kind::Redis => return Err("Redis has no queue".into()),
+            Kind::Etcd => {
+                let mut gateway = Gateway::connect(&address)?;
+                Box::new(move || gateway.contenders(path))
+            }
+        })
+    }
+
+    fn zookeeper(&self) -> Outcome<&Server> {
+        if self.zookeeper.get().is_none() {
+            let server = Server::builder()
+                .force_sync(true)
+                .tick(Duration::from_secs(2))
+                .jvm_flag(ZOOKEEPER_HEAP)
+                .jvm_flag(ZOOKEEPER_COMPILER)
+                .start()?;
+            let _ = self.zookeeper.set(server);
+        }
+        self.zookeeper.get().ok_or_else(|| "no ZooKeeper".into())
+    }
+}
+
+fn get_or_start(
+    cell: &OnceCell<Option<Service>>,
+    start: fn() -> Outcome<Option<Service>>,
+) -> Outcome<&Option<Service>> {
+    if cell.get().is_none() {
+        let _ = cell.set(start()?);
+    }
+    cell.get().ok_or_else(|| "no server".into())
+}
+
+/// Ends the server with its standard input, and so with this process, however that ends.
+const WRAPPER: &str = r#"
+exec 3<&0
+"$@" 3<&- </dev/null &
+server=$!
+(read -r _ <&3; kill -9 "$server") &
+watcher=$!
+exec 3<&-
+wait "$server"
+kill "$watcher"
+"#;
+
+/// A server process; killed when this is dropped.
+struct Service {
+    address: SocketAddr,
+    wrapper: Child,
+    _folder: TempDir,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // Closes its input first.
+        let _ = self.wrapper.wait();
+    }
+}
+
+fn start_redis() -> Outcome<Option<Service>> {
+    start("redis-server", b"PING\r\n", "+PONG", |folder, [port, _]| {
+        let port = port.to_string();
+        let bind = ["--bind", "127.0.0.1", "--port", &port, "--dir", folder];
+        let keep = [
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+        ];
+        bind.into_iter().chain(keep).map(str::to_owned).collect()
+    })
+}
+
+fn start_etcd() -> Outcome<Option<Service>> {
+    let health = b"GET /health HTTP/1.0\r\n\r\n";
+    start("etcd", health, "\"health\":\"true\"", |folder, ports| {
+        let [clients, members] = ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let options = [
+            ("data-dir", format!("{folder}/data")),
+            ("listen-client-urls", clients.clone()),
+            ("advertise-client-urls", clients),
+            ("listen-peer-urls", members.clone()),
+            ("initial-advertise-peer-urls", members.clone()),
+            ("initial-cluster", format!("default={members}")),
+        ];
+        options
+            .map(|(name, value)| format!("--{name}={value}"))
+            .to_vec()
+    })
+}
+
+/// Starts a program, with the arguments for a directory and two ports, and waits until it answers.
+/// `None` if it is not installed.
+fn start(
+    program: &str,
+    question: &[u8],
+    answer: &str,
+    arguments: impl Fn(&str, [u16; 2]) -> Vec<String>,
+) -> Outcome<Option<Service>> {
+    if !is_installed(program) {
+        return Ok(None);
+    }
+    let folder = tempfile::Builder::new()
+        .prefix("zoolock-bench-")
+        .tempdir()?;
+    let ports = free_ports()?;
+    let log_file = folder.path().join("log");
+    let log = File::create(&log_file)?;
+    let wrapper = Command::new("/bin/sh")
+        .args(["-c", WRAPPER, "sh", program])
+        .args(arguments(&folder.path().to_string_lossy(), ports))
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()?;
+    let mut service = Service {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, ports[0])),
+        wrapper,
+        _folder: folder,
+    };
+    let mut ended = false;
+    wait_until(&format!("{program} answers"), SOON, || {
+        ended = !matches!(service.wrapper.try_wait(), Ok(None));
+        ended || answers(service.address, question, answer)
+    });
+    if ended {
+        let log = fs::read_to_string(log_file)?;
+        return Err(format!("{program} has ended; its log:\n{log}").into());
+    }
+    Ok(Some(service))
+}
+
+fn answers(address: SocketAddr, question: &[u8], answer: &str) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(question)?;
+        let mut said = Vec::new();
+        // Redis keeps the connection open: what it says until then counts.
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            said.extend_from_slice(&buffer[..count]);
+            if String::from_utf8_lossy(&said).contains(answer) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    ask().unwrap_or(false)
+}
+
+/// Two that nobody listened on a moment ago.
+fn free_ports() -> std::io::Result<[u16; 2]> {
+    let any = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let (first, second) = (any()?, any()?);
+    Ok([first.local_addr()?.port(), second.local_addr()?.port()])
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

@@ -1,0 +1,138 @@
+//! The tables of the medians.
+
+use std::fmt::Write;
+
+use crate::contestant::{CURATOR, FLOOR};
+use crate::figures::{
+    EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, THREADS,
+};
+use crate::report::Results;
+use crate::servers::Kind;
+use crate::workload::Case;
+
+/// How something is read from the figures of a contestant and of those it is compared with.
+type Cell = fn(&Figures, &Reference) -> Option<String>;
+
+struct Reference<'a> {
+    floor: Option<&'a Figures>,
+    curator: Option<&'a Figures>,
+}
+
+/// In the order of the table. A column that nobody has anything for is left out.
+const COLUMNS: &[(&str, Cell)] = &[
+    ("operations/s", |it, _| number(it.get(PER_SECOND)?)),
+    ("× raw", |it, to| ratio(it, to.floor)),
+    ("× curator", |it, to| ratio(it, to.curator)),
+    ("p50 µs", |it, _| number(it.get(P50)?)),
+    ("p99 µs", |it, _| number(it.get(P99)?)),
+    ("requests", |it, _| number(it.get(REQUESTS)?)),
+    ("by its own count", |it, _| number(it.get(OWN_REQUESTS)?)),
+    ("watch events", |it, _| number(it.get(EVENTS)?)),
+    ("KiB per waiter", |it, _| number(it.get(KIB_PER_WAITER)?)),
+    ("threads", |it, _| Some(format!("{:.0}", it.get(THREADS)?))),
+];
+
+/// What the figures mean and where they come from.
+pub(crate) fn introduction(results: &Results) -> String {
+    let rounds = results.rounds;
+    let machine = &results.machine;
+    let durability = [Kind::ZooKeeper, Kind::Redis, Kind::Etcd].map(Kind::durability);
+    format!(
+        "Medians; rounds, in which all take turns: {rounds}; {machine}; everything on one machine.\n\
+         \n\
+         - The servers: {}.\n\
+         - An operation is a lock and its unlock. `raw` is the crate `zookeeper` by itself: create, \
+         list, delete, a watch on the node ahead, and no more; ratios are of operations per second, \
+         more is faster.\n\
+         - `redis` asks again every 5 ms while somebody else has the lock, in no order. `etcd` is its \
+         lock service over the JSON gateway. `zookeeper-client` does not wait for its unlocks. \
+         `zoolock-keep` keeps its lock between operations until somebody else wants it, and \
+         `zoolock-handoffs` passes it on between threads.\n\
+         - Requests and watch events are those of an operation, by ZooKeeper's counters, heartbeats \
+         among them. Memory is what the resident size has grown by from parked threads to waiting \
+         ones; a collected heap grows in steps. Threads are those a process has more than before its \
+         first session, without the ones that lock.\n",
+        durability.join("; "),
+    )
+}
+
+/// A table for each case.
+pub(crate) fn all(results: &Results) -> String {
+    let mut text = String::new();
+    for (case, figures) in &results.cases {
+        let _ = writeln!(text, "{}", one(*case, figures));
+    }
+    text + &recoveries(results)
+}
+
+fn one(case: Case, figures: &[(&'static str, Figures)]) -> String {
+    let of = |wanted| figures.iter().find(|(name, _)| *name == wanted);
+    let reference = Reference {
+        floor: of(FLOOR).map(|(_, figures)| figures),
+        curator: of(CURATOR).map(|(_, figures)| figures),
+    };
+    let is_used = |(_, cell): &&(&str, Cell)| {
+        let mut cells = figures.iter().map(|(_, figures)| cell(figures, &reference));
+        cells.any(|cell| cell.is_some())
+    };
+    let used: Vec<_> = COLUMNS.iter().filter(is_used).collect();
+    let mut text = format!("## {}\n\n", case.name());
+    let _ = writeln!(text, "{}.\n", capital(&case.workload.about(case.size)));
+    let heads: String = used.iter().map(|(head, _)| format!(" {head} |")).collect();
+    let _ = writeln!(text, "| |{heads}\n|---|{}", "---:|".repeat(used.len()));
+    for (name, figures) in figures {
+        let cells = used.iter().map(|(_, cell)| cell(figures, &reference));
+        let cells: String = cells
+            .map(|cell| format!(" {} |", cell.unwrap_or_default()))
+            .collect();
+        let _ = writeln!(text, "| {name} |{cells}");
+    }
+    text
+}
+
+fn recoveries(results: &Results) -> String {
+    let Some((waiting, _)) = results.recoveries.first() else {
+        return String::new();
+    };
+    let mut text = format!(
+        "## recover\n\nA busy client's connection is cut while {} locks are held and {waiting} \
+         threads wait; lost: {}.\n\n| from the cut until | p50 ms | most ms |\n|---|---:|---:|\n",
+        crate::HELD,
+        results.lost,
+    );
+    let mut row = |what: &str, mut millis: Vec<f64>| {
+        millis.sort_by(f64::total_cmp);
+        let (middle, most) = (millis[millis.len() / 2], millis[millis.len() - 1]);
+        let _ = writeln!(text, "| {what} | {middle:.0} | {most:.0} |");
+    };
+    let all = || results.recoveries.iter().map(|(_, recovery)| recovery);
+    let millis = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    row(
+        "all held are held again",
+        all().map(|it| millis(it.held)).collect(),
+    );
+    row(
+        "all waiting have their places",
+        all().map(|it| millis(it.waiting)).collect(),
+    );
+    text
+}
+
+fn ratio(it: &Figures, to: Option<&Figures>) -> Option<String> {
+    Some(format!("{:.2}", it.get(PER_SECOND)? / to?.get(PER_SECOND)?))
+}
+
+/// With three digits or so.
+fn number(value: f64) -> Option<String> {
+    Some(match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    })
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters.clone()).collect()
+}

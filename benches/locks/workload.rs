@@ -1,0 +1,109 @@
+//! What is measured.
+
+use clap::ValueEnum;
+
+/// What the contestants do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Workload {
+    /// One thread, one path.
+    Uncontended,
+    /// Threads of one client, a path each.
+    Many,
+    /// Threads of one client, one lock object.
+    Local,
+    /// Clients with a thread each, one path.
+    Handoff,
+    /// A holder, and waiting threads of one client, let in one after another.
+    Queue,
+    /// A `try_lock` of what somebody else holds.
+    TryBusy,
+    /// Clients with a thread each, one read-write lock, nine reads and a write.
+    Rw,
+    /// This library only: from a cut connection until all is moved.
+    Recover,
+}
+
+/// A workload, and how many threads, clients or waiters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Case {
+    pub(crate) workload: Workload,
+    pub(crate) size: usize,
+}
+
+impl Workload {
+    pub(crate) const ALL: [Workload; 8] = [
+        Workload::Uncontended,
+        Workload::Many,
+        Workload::Local,
+        Workload::Handoff,
+        Workload::Queue,
+        Workload::TryBusy,
+        Workload::Rw,
+        Workload::Recover,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Workload::Uncontended => "uncontended",
+            Workload::Many => "many",
+            Workload::Local => "local",
+            Workload::Handoff => "handoff",
+            Workload::Queue => "queue",
+            Workload::TryBusy => "try_busy",
+            Workload::Rw => "rw",
+            Workload::Recover => "recover",
+        }
+    }
+
+    /// What the report says of it.
+    pub(crate) fn about(self, size: usize) -> String {
+        match self {
+            Workload::Uncontended => "one thread locks and unlocks at one path".to_owned(),
+            Workload::Many if size == 1 => "one thread at a path of its own".to_owned(),
+            Workload::Many => format!("{size} threads of one client, a path each"),
+            Workload::Local => format!("{size} threads of one client share one lock object"),
+            Workload::Handoff => {
+                format!("{size} clients with a thread each come to one path again and again")
+            }
+            Workload::Queue => format!(
+                "{size} threads of one client wait for one path and are let in one after another; \
+                 times are from one grant to the next"
+            ),
+            Workload::TryBusy => "a `try_lock` of what another client holds".to_owned(),
+            Workload::Rw => format!(
+                "{size} clients with a thread each, one read-write lock, nine reads and a write"
+            ),
+            Workload::Recover => format!("the connection is cut while {size} threads wait"),
+        }
+    }
+
+    /// The sizes it is measured with.
+    pub(crate) fn cases(self, quick: bool) -> Vec<Case> {
+        let (full, few): (&[usize], &[usize]) = match self {
+            Workload::Uncontended | Workload::TryBusy => (&[1], &[1]),
+            Workload::Many => (&[1, 4, 16, 64], &[1, 8]),
+            Workload::Local => (&[2, 8, 32], &[8]),
+            Workload::Handoff => (&[2, 8, 32], &[2, 8]),
+            Workload::Queue => (&[10, 100, 1000], &[10, 100]),
+            Workload::Rw => (&[8], &[8]),
+            Workload::Recover => (&[1000], &[100]),
+        };
+        let sizes = if quick { few } else { full };
+        let case = |&size| Case {
+            workload: self,
+            size,
+        };
+        sizes.iter().map(case).collect()
+    }
+}
+
+impl Case {
+    /// `queue-10`, or the workload alone when there is one size.
+    pub(crate) fn name(self) -> String {
+        match self.workload {
+            Workload::Uncontended | Workload::TryBusy => self.workload.name().to_owned(),
+            workload => format!("{}-{}", workload.name(), self.size),
+        }
+    }
+}
