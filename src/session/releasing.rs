@@ -131,6 +131,10 @@ impl Session {
         let session = Arc::clone(self);
         connection.run(move |wire| {
             for (seat, over) in &held {
+                if wire.connection().is_dead() {
+                    session.delete_later(&over.ids);
+                    continue;
+                }
                 // What went wrong is counted and logged.
                 let _ = session.judge(seat, over, session.delete(wire, seat, over));
             }
