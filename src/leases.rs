@@ -163,9 +163,7 @@ impl Attempt<'_> {
                 }
             })?;
             match step {
-                // Lowered meanwhile.
-                Step::Enough if (self.limit.get() as usize) < limit => {}
-                Step::Enough if self.grant()? => {
+                Step::Enough if self.grant(limit)? => {
                     return Ok(Outcome::Granted(Arc::clone(self.seats)));
                 }
                 Step::Enough => {}
@@ -195,9 +193,7 @@ impl Attempt<'_> {
                 step => step?,
             };
             let listening = match step {
-                // Lowered meanwhile.
-                Step::Enough if (self.limit.get() as usize) < limit => continue,
-                Step::Enough if self.grant()? => {
+                Step::Enough if self.grant(limit)? => {
                     return Ok(Outcome::Granted(Arc::clone(self.seats)));
                 }
                 Step::Enough => continue,
@@ -245,8 +241,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// Makes all of them held. False if one was deleted by somebody, or lost meanwhile.
-    fn grant(&self) -> std::result::Result<bool, Failure> {
+    /// Makes all of them held, which was seen to be within `limit`. False if that was lowered
+    /// meanwhile, or one of them deleted by somebody, or lost.
+    fn grant(&self, limit: usize) -> std::result::Result<bool, Failure> {
+        if (self.limit.get() as usize) < limit {
+            return Ok(false);
+        }
         for seat in self.seats.iter() {
             match seat.standing(Moment::now()) {
                 Standing::Waiting => {}

@@ -87,8 +87,7 @@ impl LockOptions {
     ///
     /// When its time is over it is given back in the background, and for a round trip it may be found
     /// busy, also by this process. A time that the clock cannot hold has no end. No effect on reads,
-    /// permits and
-    /// [`EphemeralLock`](crate::EphemeralLock).
+    /// permits and [`EphemeralLock`](crate::EphemeralLock).
     pub fn keep_idle(mut self, time: Duration) -> LockOptions {
         self.keep_idle = Some(time);
         self

@@ -17,12 +17,11 @@
 //! with one lock object a session; `try`, a `try_lock` that must fail; `read-write`, nine reads and a
 //! write. Times are nanoseconds: how long all of it took, and then each operation.
 
-use std::io;
-use std::process;
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use zoolock_interop::read_lines;
 
 use crate::session::{Exclusive, Outcome, Session, Side};
 
@@ -50,18 +49,6 @@ pub(crate) fn serve(connect: Connect) {
             Err(error) => println!("error {}", error.to_string().replace('\n', " ")),
         }
     }
-}
-
-/// The lines as they come; the process ends with them, whatever it waits for.
-fn read_lines() -> Receiver<String> {
-    let (sender, lines) = channel();
-    thread::spawn(move || {
-        for line in io::stdin().lines().map_while(Result::ok) {
-            let _ = sender.send(line);
-        }
-        process::exit(0);
-    });
-    lines
 }
 
 struct Program {

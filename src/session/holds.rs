@@ -54,9 +54,9 @@ impl Session {
     pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
         let same = |seat: &Arc<Seat>| {
             let held = seat.claim();
-            seat.owner() == claim.owner
-                && held.directory == claim.directory
+            held.directory == claim.directory
                 && claim.kind.waits_for(held.kind)
+                && seat.owner() == claim.owner
         };
         let held = |seat: &Arc<Seat>| {
             matches!(
@@ -112,7 +112,9 @@ impl Session {
                 seat.end(Ending::Lapse, || now, &self.garbage)?,
             ))
         };
-        self.end_kept(|seat| seat.is_kept_too_long(now.monotonic));
+        let kept_too_long = |seat: &&Arc<Seat>| seat.is_kept_too_long(now.monotonic);
+        let unwanted = seats.iter().filter(kept_too_long);
+        unwanted.for_each(|seat| self.end_unwanted(seat));
         // All are announced before any is written to the log, which may take its time.
         let lost: Vec<_> = seats.iter().filter(over).filter_map(ends).collect();
         for (seat, over) in lost {

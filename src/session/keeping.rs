@@ -8,6 +8,7 @@ use crossbeam_channel::Receiver;
 
 use super::Session;
 use super::call::Failure;
+use super::connection::Connection;
 use super::seat::{Ending, Seat};
 use super::wire::Wire;
 use crate::clock::Moment;
@@ -39,9 +40,13 @@ impl Session {
         }
     }
 
-    pub(super) fn end_kept(self: &Arc<Self>, which: impl Fn(&Arc<Seat>) -> bool) {
+    /// What is kept is not kept over the end of its connection.
+    pub(super) fn end_kept_on(self: &Arc<Self>, connection: &Arc<Connection>) {
         for seat in self.seats.all() {
-            if seat.is_kept() && which(&seat) {
+            if seat
+                .held_on()
+                .is_some_and(|on| Arc::ptr_eq(&on, connection))
+            {
                 self.end_unwanted(&seat);
             }
         }

@@ -56,10 +56,7 @@ impl Session {
             info!(target: "zoolock::session", "{} is gone: {cause:?}", connection.address());
         }
         *self.current.lock() = None;
-        self.end_kept(|seat| {
-            seat.held_on()
-                .is_some_and(|on| Arc::ptr_eq(&on, &connection))
-        });
+        self.end_kept_on(&connection);
         if !self.is_closed() {
             self.link.suspended(connection.timeout());
         }

@@ -18,8 +18,8 @@ use zoolock_test_support::{
 
 use crate::lock::core::{self, Exclusive, hold_of};
 use crate::util::{
-    BRIEFLY, PROBES, SESSION, SOON, Task, assert_lost, client, client_of, exists, last_transaction,
-    packets, shared_proxy,
+    BRIEFLY, PROBES, SESSION, SOON, Task, assert_cancelled, assert_lost, client, client_of, exists,
+    last_transaction, packets, shared_proxy,
 };
 
 /// The session timeout of clients that are to lose their locks.
@@ -195,10 +195,7 @@ fn cleans_up() {
     lock.cancel_waiters();
     let cancelled = waiter.result("a cancelled waiter");
     println!("cancelled: {cancelled:?}");
-    assert!(
-        matches!(&cancelled, Err(Error::Cancelled { path: at }) if *at == path),
-        "{cancelled:?}"
-    );
+    assert_cancelled(&cancelled, &path);
     assert_eq!(node_at(&path), node, "after a cancelled wait");
     drop(holder);
     await_gone(&path, SOON);

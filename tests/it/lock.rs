@@ -45,14 +45,14 @@ pub(crate) mod core {
     use std::time::{Duration, Instant};
 
     use zoolock::{
-        AnyThread, Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Error,
-        Guard, Hold, HoldState, Lock, LossReason, ReadLock, Result, ThisThread, WriteLock,
+        AnyThread, Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Guard,
+        Hold, HoldState, Lock, LossReason, ReadLock, Result, ThisThread, WriteLock,
     };
     use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
     use crate::util::{
-        Arrivals, BRIEFLY, SOON, Task, assert_lost, await_no_seats, children, client, client_of,
-        never_two_inside, places_of, shared_proxy,
+        Arrivals, BRIEFLY, SOON, Task, assert_cancelled, assert_lost, await_no_seats, children,
+        client, client_of, never_two_inside, places_of, shared_proxy,
     };
 
     /// What the lock types have beside [`Lock`].
@@ -255,10 +255,7 @@ pub(crate) mod core {
         lock.cancel_waiters();
         let cancelled = waiter.result("a cancelled waiter");
         println!("cancelled: {cancelled:?}");
-        assert!(
-            matches!(&cancelled, Err(Error::Cancelled { path: at }) if *at == path),
-            "{cancelled:?}"
-        );
+        assert_cancelled(&cancelled, &path);
         assert_eq!(await_nodes(&path, 1), node, "after a cancelled wait");
         drop(holder);
         await_nodes(&path, 0);

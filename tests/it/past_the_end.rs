@@ -13,15 +13,12 @@ mod permits;
 mod vanishing;
 mod wrapped;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use zoolock::crossbeam_channel::{Sender, bounded};
 use zoolock::{Client, DistributedLock, Hold, Lock};
 use zoolock_test_support::{CountingServer, FaultProxy, Probe, fresh_path, wait_until};
 
-use crate::util::{SESSION, SOON, Task, client_of};
+use crate::util::{SESSION, SOON, Visitor, client_of};
 
 /// The number after the last normal one.
 const END: i32 = i32::MAX;
@@ -88,7 +85,8 @@ impl Stage {
     /// Starts somebody who waits, and returns when the node is there.
     fn queues(&self, list: &Granted, name: &'static str, lock: impl Lock + 'static) -> Visitor {
         let before = self.nodes();
-        let visitor = Visitor::start(list, name, lock);
+        let list = Arc::clone(list);
+        let visitor = Visitor::start_telling(lock, move || list.lock().unwrap().push(name));
         wait_until(&format!("{name} is queued"), SOON, || {
             self.nodes().iter().any(|node| !before.contains(node))
         });
@@ -133,51 +131,6 @@ fn token_of(hold: &Hold) -> u64 {
 /// Who was granted, in this order.
 type Granted = Arc<Mutex<Vec<&'static str>>>;
 
-/// Somebody who waits for a lock, stays inside until told to leave, and unlocks.
-struct Visitor {
-    inside: Arc<AtomicBool>,
-    leave: Sender<()>,
-    visit: Task<zoolock::Result<()>>,
-}
-
-impl Visitor {
-    fn start(list: &Granted, name: &'static str, lock: impl Lock + 'static) -> Visitor {
-        let (inside, list) = (Arc::new(AtomicBool::new(false)), Arc::clone(list));
-        let (leave, told) = bounded(1);
-        let is_in = Arc::clone(&inside);
-        let visit = Task::spawn(move || {
-            lock.lock()?;
-            list.lock().unwrap().push(name);
-            is_in.store(true, Ordering::SeqCst);
-            let _ = told.recv();
-            is_in.store(false, Ordering::SeqCst);
-            lock.unlock()
-        });
-        Visitor {
-            inside,
-            leave,
-            visit,
-        }
-    }
-
-    fn is_in(&self) -> bool {
-        self.inside.load(Ordering::SeqCst)
-    }
-
-    #[track_caller]
-    fn comes_in(&self) {
-        wait_until("the visitor is inside", SOON, || self.is_in());
-    }
-
-    /// Was inside, and has unlocked when this returns.
-    #[track_caller]
-    fn leaves(self) {
-        assert!(self.is_in(), "it leaves without having come in");
-        self.leave.send(()).unwrap();
-        self.visit.result("a visitor").unwrap();
-    }
-}
-
 /// Lets visitors in one after another, never two; they have come in this order.
 #[track_caller]
 fn come_in_one_by_one(mut visitors: Vec<(Visitor, &'static str)>, list: &Granted) {
@@ -192,13 +145,4 @@ fn come_in_one_by_one(mut visitors: Vec<(Visitor, &'static str)>, list: &Granted
     let granted = list.lock().unwrap().clone();
     println!("granted: {granted:?}");
     assert_eq!(granted, names);
-}
-
-/// Until the hold has ended, by loss.
-fn await_lost(hold: &Hold, within: Duration) {
-    let ended = hold.lost().recv_timeout(within);
-    assert!(
-        ended.is_err_and(|error| error.is_disconnected()),
-        "{hold:?}"
-    );
 }

@@ -12,15 +12,12 @@ mod read;
 mod waking;
 mod write;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zoolock::crossbeam_channel::{Sender, bounded};
 use zoolock::{Client, DistributedRwLock, Error, Lock};
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use crate::util::{SOON, Task, await_no_seats, children, client_of, shared_proxy};
+use crate::util::{SOON, Visitor, await_no_seats, children, client_of, shared_proxy};
 
 fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
     DistributedRwLock::new(client, path).unwrap()
@@ -33,62 +30,6 @@ fn assert_not_held<T: std::fmt::Debug>(result: &zoolock::Result<T>) {
 
 fn would_deadlock<T>(result: &zoolock::Result<T>, path: &str) -> bool {
     matches!(result, Err(Error::WouldDeadlock { path: at }) if at == path)
-}
-
-/// A thread that locks, stays inside until it is told to leave, and unlocks.
-struct Visitor {
-    inside: Arc<AtomicBool>,
-    leave: Sender<()>,
-    visit: Task<zoolock::Result<()>>,
-}
-
-impl Visitor {
-    fn start(lock: impl Into<Box<dyn Lock>>) -> Visitor {
-        let lock: Box<dyn Lock> = lock.into();
-        let inside = Arc::new(AtomicBool::new(false));
-        let (leave, told) = bounded(1);
-        let is_in = Arc::clone(&inside);
-        let visit = Task::spawn(move || {
-            lock.lock()?;
-            is_in.store(true, Ordering::SeqCst);
-            let _ = told.recv();
-            is_in.store(false, Ordering::SeqCst);
-            lock.unlock()
-        });
-        Visitor {
-            inside,
-            leave,
-            visit,
-        }
-    }
-
-    fn is_in(&self) -> bool {
-        self.inside.load(Ordering::SeqCst)
-    }
-
-    #[track_caller]
-    fn comes_in(&self) {
-        wait_until("the visitor is inside", SOON, || {
-            assert!(
-                !self.visit.is_done(),
-                "{:?}",
-                self.visit.result("a visitor")
-            );
-            self.is_in()
-        });
-    }
-
-    /// Was inside, and has unlocked when this returns.
-    fn leaves(self) {
-        assert!(self.is_in(), "it leaves without having come in");
-        self.leave.send(()).unwrap();
-        self.visit.result("a visitor").unwrap();
-    }
-
-    /// What a visitor that is not let in is told in the end.
-    fn result(self) -> zoolock::Result<()> {
-        self.visit.result("a visitor that was not let in")
-    }
 }
 
 /// One lock, and clients of which one proxy sees every request. They have sessions so long that

@@ -18,8 +18,8 @@ use zoolock_test_support::{FaultProxy, fresh_path, shared_probe, wait_until};
 
 use crate::lock::core::await_nodes;
 use crate::util::{
-    Arrivals, SOON, Task, children, client, client_of, is_lost, never_two_inside, places_of,
-    shared_proxy,
+    Arrivals, SOON, Task, assert_cancelled, children, client, client_of, is_lost, never_two_inside,
+    places_of, shared_proxy,
 };
 
 const LEASES: &str = "leases";
@@ -299,7 +299,7 @@ fn cleans_up() {
     own.cancel_waiters();
     let cancelled = waiter.result("a cancelled waiter");
     println!("cancelled: {cancelled:?}");
-    assert!(matches!(&cancelled, Err(Error::Cancelled { path: at }) if *at == path));
+    assert_cancelled(&cancelled, &path);
     assert_eq!(await_leases(&path, 1), nodes(&held), "after a cancel");
     await_turns(&path, 0);
     drop(held);

@@ -12,8 +12,8 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::lock::core::{Exclusive, await_nodes, hold_of};
 use crate::util::{
-    Arrivals, BRIEFLY, SOON, Task, Witness, await_no_seats, children, client, client_of,
-    never_two_inside, shared_proxy,
+    Arrivals, BRIEFLY, SOON, Task, Witness, assert_cancelled, await_no_seats, children, client,
+    client_of, never_two_inside, shared_proxy,
 };
 
 /// How many threads crowd at once.
@@ -338,8 +338,7 @@ fn cancel_wakes_local_waiters<L: Exclusive>() {
     lock.cancel_waiters();
     for waiter in waiters {
         let result = waiter.result("a cancelled waiter");
-        let told = matches!(&result, Err(Error::Cancelled { path: at }) if *at == path);
-        assert!(told, "{result:?}");
+        assert_cancelled(&result, &path);
     }
     assert!(lock.is_held());
     assert_eq!(children(&path), [node]);

@@ -9,6 +9,7 @@ mod processes;
 pub(crate) mod relay;
 mod stages;
 mod task;
+mod visitor;
 mod witness;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -20,14 +21,15 @@ use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 pub(crate) use arrivals::Arrivals;
 pub(crate) use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
 pub(crate) use holds::{
-    assert_lost, await_lost, await_moved, await_no_seats, delete_node, is_lost, place, places,
-    places_of,
+    assert_cancelled, assert_lost, await_lost, await_moved, await_no_seats, delete_node, is_lost,
+    place, places, places_of,
 };
 pub(crate) use in_time::in_time;
 pub(crate) use logged::warnings;
 pub(crate) use processes::{Beside, OWN_PROCESS, run_again};
 pub(crate) use stages::{Stage, TwoWays};
 pub(crate) use task::Task;
+pub(crate) use visitor::Visitor;
 pub(crate) use witness::{Witness, never_two_inside};
 
 /// The session timeout of most tests: long enough that a busy machine does not end a session.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use super::{Seat, State};
+use super::{Core, Seat, State};
 use crate::clock::Moment;
 use crate::session::seats::Seats;
 use crate::watch::Listening;
@@ -42,16 +42,10 @@ impl Seat {
     /// asked for it, or a read shares its place, or it is about to move: the servers have to be told.
     pub(in crate::session) fn pass_on(&self, seats: &Seats) -> Option<Arc<Seat>> {
         let mut core = self.core.lock();
-        let State::Held { term } = core.state else {
-            return None;
-        };
-        let place = core.place.as_ref()?;
-        let connection = place.connection();
-        let (current, left) = connection.lease(Moment::now());
-        let sound = current == term && left >= connection.timeout() / 3 && !connection.is_dead();
+        let term = core.sound_term()?;
         // Whoever comes next has to wait for a read in this place.
         let shared = core.shares > 0 || core.read_under;
-        if !sound || shared || core.next.is_some() || core.revocation.is_asked() {
+        if shared || core.next.is_some() || core.revocation.is_asked() {
             return None;
         }
         let mut heir = Seat::new(self.number, self.claim.clone(), None);
@@ -86,15 +80,7 @@ impl Seat {
     /// session timeout is left of its lease.
     pub(crate) fn take_over(&self) -> bool {
         let mut core = self.core.lock();
-        let State::Held { term } = core.state else {
-            return false;
-        };
-        let Some(connection) = core.place.as_ref().map(|place| place.connection()) else {
-            return false;
-        };
-        let (current, left) = connection.lease(Moment::now());
-        let sound = current == term && left >= connection.timeout() / 3 && !connection.is_dead();
-        if !sound || !core.kept {
+        if !core.kept || core.sound_term().is_none() {
             return false;
         }
         core.kept = false;
@@ -155,5 +141,19 @@ impl Seat {
     /// Somebody has come: it is not kept again.
     pub(in crate::session) fn recall(&self) {
         self.core.lock().recall.called = true;
+    }
+}
+
+impl Core {
+    /// The term of the lease that it is held in, if the connection lives and a third of the session
+    /// timeout is left.
+    fn sound_term(&self) -> Option<u64> {
+        let State::Held { term } = self.state else {
+            return None;
+        };
+        let connection = self.place.as_ref()?.connection();
+        let (current, left) = connection.lease(Moment::now());
+        let sound = current == term && left >= connection.timeout() / 3 && !connection.is_dead();
+        sound.then_some(term)
     }
 }

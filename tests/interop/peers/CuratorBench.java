@@ -1,6 +1,3 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -9,7 +6,6 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.FutureTask;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -45,33 +41,16 @@ public final class CuratorBench {
     }
 
     public static void main(String[] arguments) {
-        BlockingQueue<String> lines = readLines();
-        answer("ok");
+        BlockingQueue<String> lines = Lines.read();
+        Lines.answer("ok");
         CuratorBench bench = new CuratorBench(arguments[0]);
         while (true) {
             try {
-                answer("ok " + bench.obey(lines.take().split(" ")));
+                Lines.answer("ok " + bench.obey(lines.take().split(" ")));
             } catch (Exception error) {
-                answer("error " + error.toString().replace('\n', ' '));
+                Lines.answer("error " + error.toString().replace('\n', ' '));
             }
         }
-    }
-
-    /** The lines as they come; the process ends with them, whatever it waits for. */
-    private static BlockingQueue<String> readLines() {
-        BlockingQueue<String> lines = new LinkedBlockingQueue<>();
-        new Thread(() -> {
-            BufferedReader in = new BufferedReader(
-                    new InputStreamReader(System.in, StandardCharsets.UTF_8));
-            in.lines().forEach(lines::add);
-            Runtime.getRuntime().halt(0);
-        }).start();
-        return lines;
-    }
-
-    private static void answer(String line) {
-        System.out.println(line);
-        System.out.flush();
     }
 
     private String obey(String[] words) throws Exception {

@@ -1,7 +1,3 @@
-import java.io.BufferedReader;
-import java.io.IOException;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -10,7 +6,6 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -43,44 +38,21 @@ public final class CuratorPeer {
     }
 
     public static void main(String[] arguments) throws Exception {
-        BlockingQueue<String> lines = readLines();
+        BlockingQueue<String> lines = Lines.read();
         CuratorFramework client = CuratorFrameworkFactory.newClient(
                 arguments[0], 20_000, 20_000, new ExponentialBackoffRetry(100, 5));
         client.start();
         client.blockUntilConnected();
-        answer("ok");
+        Lines.answer("ok");
         CuratorPeer peer = new CuratorPeer(client, arguments[1]);
         while (true) {
             try {
                 peer.obey(lines.take().split(" "));
-                answer("ok");
+                Lines.answer("ok");
             } catch (Exception error) {
-                answer("error " + error.toString().replace('\n', ' '));
+                Lines.answer("error " + error.toString().replace('\n', ' '));
             }
         }
-    }
-
-    /** The lines as they come; the process ends with them, whatever it waits for. */
-    private static BlockingQueue<String> readLines() {
-        BlockingQueue<String> lines = new LinkedBlockingQueue<>();
-        new Thread(() -> {
-            try {
-                BufferedReader in = new BufferedReader(
-                        new InputStreamReader(System.in, StandardCharsets.UTF_8));
-                for (String line = in.readLine(); line != null; line = in.readLine()) {
-                    lines.add(line);
-                }
-            } catch (IOException error) {
-                error.printStackTrace();
-            }
-            Runtime.getRuntime().halt(0);
-        }).start();
-        return lines;
-    }
-
-    private static void answer(String line) {
-        System.out.println(line);
-        System.out.flush();
     }
 
     private void obey(String[] words) throws Exception {

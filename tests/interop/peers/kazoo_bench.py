@@ -1,12 +1,11 @@
 """kazoo's locks, measured by the lines that benches/locks/program.rs explains."""
 
-import os
-import queue
 import sys
 import threading
 import time
 
 from kazoo.client import KazooClient
+from lines import answer, read_lines
 
 SESSION_SECONDS = 30
 WRITE_EACH = 10
@@ -22,23 +21,6 @@ def main(hosts):
             answer(f"ok {getattr(bench, words[0])(*words[1:]) or ''}")
         except Exception as error:
             answer(f"error {error!r}".replace("\n", " "))
-
-
-def read_lines():
-    """The lines as they come; the process ends with them, whatever it waits for."""
-    lines = queue.Queue()
-
-    def read():
-        for line in sys.stdin:
-            lines.put(line)
-        os._exit(0)
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
-
-
-def answer(line):
-    print(line, flush=True)
 
 
 class Bench:

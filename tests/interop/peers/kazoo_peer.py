@@ -1,12 +1,11 @@
 """kazoo's locks, driven by the lines that src/peer.rs explains."""
 
-import os
-import queue
 import sys
 import threading
 import time
 
 from kazoo.client import KazooClient
+from lines import answer, read_lines
 
 # What others call their nodes that stand in the way of a mutex, a read and a write.
 OTHERS = {
@@ -29,23 +28,6 @@ def main(hosts, who):
             answer("ok")
         except Exception as error:
             answer(f"error {error!r}".replace("\n", " "))
-
-
-def read_lines():
-    """The lines as they come; the process ends with them, whatever it waits for."""
-    lines = queue.Queue()
-
-    def read():
-        for line in sys.stdin:
-            lines.put(line)
-        os._exit(0)
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
-
-
-def answer(line):
-    print(line, flush=True)
 
 
 class Peer:

@@ -45,12 +45,13 @@ impl Implementation {
         let found = found.and_then(|()| Ok((tool("javac")?, tool("java")?)));
         let (javac, java) = or_skip(found)?;
         let source = peer_source(&format!("{program}.java"));
+        let lines = peer_source("Lines.java");
         // The jars name in their manifests what they need.
         let jars = format!("{}:{}", recipes.display(), logger.display());
-        let classes = built("curator", &[&source, &recipes], |folder| {
+        let classes = built("curator", &[&source, &lines, &recipes], |folder| {
             let mut command = Command::new(javac);
             command.args(["-Xlint:all", "-cp", &jars, "-d"]);
-            command.arg(folder).arg(&source);
+            command.arg(folder).args([&source, &lines]);
             command
         });
         let rest = [
@@ -90,7 +91,8 @@ impl Implementation {
         Some(Implementation {
             name: "kazoo",
             program: python,
-            arguments: vec![peer_source(program).display().to_string()],
+            // Without leaving anything beside the sources.
+            arguments: vec!["-B".to_owned(), peer_source(program).display().to_string()],
         })
     }
 

@@ -11,6 +11,7 @@
 
 mod built;
 mod implementation;
+mod lines;
 pub mod mutex;
 mod ours;
 mod peer;
@@ -19,6 +20,7 @@ mod stage;
 mod witness;
 
 pub use implementation::Implementation;
+pub use lines::read_lines;
 pub use ours::{Task, client, client_of};
 pub use peer::Peer;
 pub use stage::Stage;

@@ -10,9 +10,9 @@ use zoolock::{Client, DistributedRwLock, Error, HoldState, LossReason};
 use zoolock_test_support::crowd::{self, Access, Taker};
 use zoolock_test_support::{FaultProxy, Op, wait_until};
 
-use super::{END, Granted, Stage, await_lost, come_in_one_by_one, number, numbers};
+use super::{END, Granted, Stage, come_in_one_by_one, number, numbers};
 use crate::lock::core::hold_of;
-use crate::util::{SESSION, SOON, client_of};
+use crate::util::{SESSION, SOON, await_lost, client_of};
 
 const SHORT: Duration = Duration::from_secs(3);
 
@@ -114,7 +114,7 @@ fn a_hold_past_the_end_ends_with_its_lease_and_not_before() {
         });
         let left = hold.valid_for();
         assert!(!rival.is_in() || !hold.is_held(), "two at once");
-        await_lost(&hold, SOON);
+        await_lost(&hold);
         let lost_after = begun.elapsed();
         assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
         rival.comes_in();
@@ -206,7 +206,7 @@ fn a_read_that_shares_its_write_is_lost_with_it() {
     let rival = DistributedRwLock::new(&direct, &stage.path).unwrap();
     let rival = stage.queues(&list, "rival", rival.write_lock());
     proxy.cut();
-    await_lost(&hold, SOON);
+    await_lost(&hold);
     rival.comes_in();
     let told = read.unlock();
     assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");

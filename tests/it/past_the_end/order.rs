@@ -100,7 +100,7 @@ fn who_gives_up_in_the_middle_holds_up_nobody() {
         let quitter = stage.queues(&list, "quitter", quits.clone());
         let last = stage.queues(&list, "last", stage.lock(&clients[1]));
         quits.cancel_waiters();
-        let cancelled = quitter.visit.result("the one that gives up");
+        let cancelled = quitter.result();
         assert!(cancelled.is_err(), "{cancelled:?}");
         stage.await_nodes(3);
         come_in_one_by_one(

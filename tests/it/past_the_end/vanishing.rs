@@ -52,7 +52,7 @@ fn vanish(stage: &Stage, meanwhile: Meanwhile, nth: u64) {
         }
         Meanwhile::WaiterQuits => {
             waits.cancel_waiters();
-            assert!(waiter.visit.result("the waiter").is_err());
+            assert!(waiter.result().is_err());
             queue.push((holder, "holder"));
         }
         Meanwhile::OwnNodeIsDeleted => {

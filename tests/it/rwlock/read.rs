@@ -4,14 +4,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zoolock::{Error, HoldState, Lock, ReadLock};
+use zoolock::{HoldState, Lock, ReadLock};
 use zoolock_test_support::{fresh_path, wait_until};
 
 use super::{Visitor, rw_of};
 use crate::lock::core::{self, await_nodes, hold_of};
 use crate::util::{
-    Arrivals, BRIEFLY, SOON, Task, await_lost, await_no_seats, children, client, client_of,
-    never_two_inside, places, shared_proxy,
+    Arrivals, BRIEFLY, SOON, Task, assert_cancelled, await_lost, await_no_seats, children, client,
+    client_of, never_two_inside, places, shared_proxy,
 };
 
 #[test]
@@ -141,10 +141,7 @@ fn cleans_up() {
     for waiting in waiting {
         let cancelled = waiting.result();
         println!("cancelled: {cancelled:?}");
-        assert!(
-            matches!(&cancelled, Err(Error::Cancelled { path: at }) if *at == path),
-            "{cancelled:?}"
-        );
+        assert_cancelled(&cancelled, &path);
     }
     assert_eq!(await_nodes(&path, 1), node, "after a cancelled wait");
     writer.unlock().unwrap();

@@ -11,7 +11,7 @@ use super::{
     Meter, acquiring, await_leases, await_turns, is_free, leases, nodes, semaphore, turns,
     waiting_with_the_turn,
 };
-use crate::util::{SOON, Task, client, in_time, is_lost, warnings};
+use crate::util::{SOON, Task, assert_cancelled, client, in_time, is_lost, warnings};
 
 #[test]
 fn semaphores_and_permits_may_go_to_any_thread() {
@@ -93,7 +93,7 @@ fn cancel_waiters_ends_the_waits_of_one_object_in_every_phase() {
     let held = own.acquire(1).unwrap();
     let cancelled = |what: &str, seen: zoolock::Result<Permits>| {
         println!("{what}: {seen:?}");
-        assert!(matches!(&seen, Err(Error::Cancelled { path: at }) if *at == path));
+        assert_cancelled(&seen, &path);
     };
     let first = waiting_with_the_turn(&own, 2);
     let queued = acquiring(&other, 2);

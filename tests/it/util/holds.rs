@@ -60,6 +60,12 @@ pub(crate) fn assert_lost<T: Debug>(result: &Result<T>, path: &str, why: LossRea
     assert!(lost, "not lost because {why}: {result:?}");
 }
 
+#[track_caller]
+pub(crate) fn assert_cancelled<T: Debug>(result: &Result<T>, path: &str) {
+    let cancelled = matches!(result, Err(Error::Cancelled { path: at }) if at == path);
+    assert!(cancelled, "not cancelled: {result:?}");
+}
+
 /// Waits until the client has nothing on the server any more, and nothing left to delete.
 pub(crate) fn await_no_seats(client: &Client) {
     wait_until("no seat and no garbage is left", SOON, || {

@@ -2,16 +2,12 @@
 
 use std::env;
 use std::error::Error;
-use std::io;
 use std::path::Path;
-use std::process;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient};
-use zoolock_interop::{Kind, visit};
+use zoolock_interop::{Kind, read_lines, visit};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -46,18 +42,6 @@ fn main() -> Outcome<()> {
         }
     }
     Ok(())
-}
-
-/// The lines as they come; the process ends with them, whatever it waits for.
-fn read_lines() -> Receiver<String> {
-    let (sender, lines) = channel();
-    thread::spawn(move || {
-        for line in io::stdin().lines().map_while(Result::ok) {
-            let _ = sender.send(line);
-        }
-        process::exit(0);
-    });
-    lines
 }
 
 struct Peer {
