@@ -2,13 +2,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::server_error;
 use super::wire::{Reader, Writer};
 
 /// How long an answer may take unless somebody says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+const RESUMED_WITHIN: Duration = Duration::from_secs(1);
 const PASSWORD: usize = 16;
 const LONGEST_FRAME: i32 = 64 << 20;
 
@@ -75,9 +76,32 @@ impl Session {
         session.ok_or_else(|| io::Error::other("the server grants no session"))
     }
 
+    /// Ends somebody's session; false when the server says that it has ended already.
+    ///
+    /// The client may be resuming it just now. Whoever comes second is closed without a word on a
+    /// server of its own, and on a follower, which remembers one of those that resume a session while
+    /// it asks the leader, the first of two never has an answer. So this asks again.
+    pub(crate) fn end(address: SocketAddr, grant: &Grant) -> io::Result<bool> {
+        let give_up = Instant::now() + PATIENCE;
+        let mut was_there = false;
+        let mut end = || match Self::resume(address, grant, RESUMED_WITHIN)? {
+            Some(mut session) => {
+                was_there = true;
+                session.close()
+            }
+            None => Ok(()),
+        };
+        loop {
+            match end() {
+                Err(error) if is_left_without_answer(&error) && Instant::now() < give_up => {}
+                ended => return ended.map(|()| was_there),
+            }
+        }
+    }
+
     /// Takes a session over; `None` when the server says that it has ended.
-    pub(crate) fn resume(address: SocketAddr, grant: &Grant) -> io::Result<Option<Self>> {
-        let stream = dial(address, PATIENCE)?;
+    fn resume(address: SocketAddr, grant: &Grant, patience: Duration) -> io::Result<Option<Self>> {
+        let stream = dial(address, patience)?;
         Self::shake_hands(stream, grant.id, grant.timeout, &grant.password)
     }
 
@@ -166,6 +190,15 @@ impl Drop for Session {
             let _ = self.send(op::CLOSE, &Writer::default());
         }
     }
+}
+
+/// The server took the request, and nothing more was heard.
+fn is_left_without_answer(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock
+    )
 }
 
 fn dial(address: impl ToSocketAddrs, patience: Duration) -> io::Result<TcpStream> {

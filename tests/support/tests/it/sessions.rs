@@ -1,6 +1,7 @@
 //! Sessions that were opened through a proxy can be ended while their clients live.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use zoolock_test_support::{Direction, Ensemble, FaultProxy, Op, Probe, wait_until};
 
@@ -84,4 +85,31 @@ fn expired_on_all_members_of_an_ensemble() {
         println!("gone after {:.1?}", wait_until("it is gone", SOON, gone));
     }
     client.ping().unwrap_err();
+}
+
+/// A follower forgets the first of two that ask it at once about one session, and never answers it.
+#[test]
+fn expired_though_others_resume_them_on_a_follower() {
+    let ensemble = Ensemble::start(3).unwrap();
+    let follower = ensemble.followers().unwrap()[0];
+    let proxy = FaultProxy::start(ensemble.server(follower).address()).unwrap();
+    for round in 0..10 {
+        let client = Probe::connect(proxy.address()).unwrap();
+        let path = format!("/held-{round}");
+        make_ephemeral(&client, &path);
+        let start = Instant::now();
+        let ended: Vec<_> = thread::scope(|scope| {
+            let expire = || scope.spawn(|| proxy.expire_sessions());
+            let both = [expire(), expire()];
+            both.map(|one| one.join().unwrap().unwrap()).into()
+        });
+        println!("{round}: ended {ended:?} in {:.1?}", start.elapsed());
+        assert!(ended.contains(&1), "{ended:?}");
+        assert!(!client_of(&ensemble, follower).exists(&path).unwrap());
+        client.abandon();
+    }
+}
+
+fn client_of(ensemble: &Ensemble, member: usize) -> Probe {
+    Probe::connect(ensemble.server(member).address()).unwrap()
 }
