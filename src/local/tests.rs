@@ -1,5 +1,7 @@
 //! The first level alone: order, hand-over and its races.
 
+mod leaving;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::{Scope, ScopedJoinHandle};

@@ -1,5 +1,6 @@
 //! Tests against real ZooKeeper servers, a file a subject.
 
+mod background;
 mod bad_input;
 mod client;
 mod contenders;
@@ -9,6 +10,7 @@ mod directories;
 mod ensemble;
 mod ephemeral;
 mod faults;
+mod handoffs;
 mod holding;
 mod keeping;
 mod lock;

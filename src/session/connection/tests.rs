@@ -112,3 +112,22 @@ fn a_lease_renewed_after_its_end_does_not_bring_a_hold_back() {
     let standing = seat.standing(Moment::now());
     assert_eq!(standing, Standing::Lost(LossReason::LeaseExpired));
 }
+
+/// Whoever takes it over shall have some time left.
+#[test]
+fn with_less_than_a_third_of_a_lease_a_hold_is_neither_passed_on_nor_taken_over() {
+    let waiting = Waiting::new();
+    let (session, seat) = (waiting.client.session(), &waiting.seat);
+    let tenth = waiting.connection.timeout() / 10;
+    assert!(waiting.is_granted());
+    waiting.silent_for(tenth * 7);
+    assert!(session.pass_on(seat).is_none(), "passed on");
+    assert_eq!(seat.standing(Moment::now()), Standing::Held);
+    waiting.silent_for(tenth * 5);
+    let heir = session.pass_on(seat).expect("an heir");
+    waiting.silent_for(tenth * 7);
+    assert!(!heir.take_over(), "taken over");
+    assert_eq!(heir.standing(Moment::now()), Standing::Held);
+    waiting.silent_for(Duration::ZERO);
+    assert!(heir.take_over(), "not taken over");
+}

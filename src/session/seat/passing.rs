@@ -157,3 +157,6 @@ impl Core {
         sound.then_some(term)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,36 +139,6 @@ fn asked_for_between_turns_it_is_given_back() {
     }
 }
 
-/// That its node is gone is heard while the hold goes from one turn to the next.
-#[test]
-fn deleted_between_turns_it_is_noticed() {
-    let own = client_of(
-        &zoolock_test_support::connect_string(),
-        Duration::from_secs(20),
-    );
-    let path = fresh_path("deleted-between");
-    // No watch over the directory tells of it.
-    let options = LockOptions::new().local_handoffs(u32::MAX);
-    let lock = DistributedLock::with(&own, &path, options).unwrap();
-    let turns = [(); 8].map(|()| Turns::begin(&lock));
-    std::thread::sleep(Duration::from_millis(6000));
-    let before = children(&path);
-    let probe = zoolock_test_support::shared_probe().unwrap();
-    probe.delete(&format!("{path}/{}", before[0])).unwrap();
-    let begun = Instant::now();
-    while children(&path).is_empty() && begun.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    println!("noticed after {:?}: {:?}", begun.elapsed(), own.stats());
-    let ended = turns.map(Turns::end);
-    println!("{ended:?}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        begun.elapsed()
-    );
-}
-
 /// The connection ends while the hold is being kept.
 #[test]
 fn cut_at_the_unlock_others_do_not_wait_for_the_lease() {
