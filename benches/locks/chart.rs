@@ -14,6 +14,7 @@ const OTHER: &str = "#444444";
 /// So that a contestant looks the same in every chart: ours are bluish.
 const COLOURS: &[(&str, &str)] = &[
     ("raw", "#8a8a8a"),
+    ("raw-single", "#bdbdbd"),
     ("zoolock", "#0b4fa8"),
     ("zoolock-reentrant", "#3f8ee0"),
     ("zoolock-ephemeral", "#8fc1f2"),

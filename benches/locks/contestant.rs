@@ -20,6 +20,9 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// What all are compared with.
 pub(crate) const FLOOR: &str = "raw";
 pub(crate) const CURATOR: &str = "curator";
+/// What a lock that is a single node is compared with where nobody waits.
+pub(crate) const FLOOR_SINGLE: &str = "raw-single";
+pub(crate) const SINGLE: &str = "zoolock-ephemeral";
 
 /// A lock that is measured.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +36,7 @@ pub(crate) fn all() -> Vec<Contestant> {
     let on = |server| move |name: &'static str| Contestant { name, server };
     let own = VARIANTS.iter().map(|variant| variant.0);
     let others = [CURATOR, "kazoo", "zookeeper-client"];
-    let zookeeper = [FLOOR].into_iter().chain(own).chain(others);
+    let zookeeper = [FLOOR, FLOOR_SINGLE].into_iter().chain(own).chain(others);
     let mut all: Vec<_> = zookeeper.map(on(Kind::ZooKeeper)).collect();
     all.extend([on(Kind::Redis)("redis"), on(Kind::Etcd)("etcd")]);
     all
@@ -43,11 +46,13 @@ impl Contestant {
     /// Why it does not take part in a case.
     pub(crate) fn lacks(&self, case: Case) -> Option<&'static str> {
         match (self.name, case.workload) {
+            (FLOOR_SINGLE, Workload::Uncontended | Workload::Many) => None,
+            (FLOOR_SINGLE, _) => Some("does not wait"),
             ("raw" | "zookeeper-client" | "redis" | "etcd", Workload::Rw) => {
                 Some("has no read-write lock")
             }
             ("zookeeper-client" | "etcd", Workload::TryBusy) => Some("has no try_lock"),
-            ("redis" | "zoolock-ephemeral", Workload::Queue) => Some("has no queue"),
+            ("redis" | SINGLE, Workload::Queue) => Some("has no queue"),
             // Its read-write lock is in `zoolock` already.
             (name, Workload::Rw) if name.starts_with("zoolock-") => Some("is a mutex"),
             _ => None,
@@ -74,6 +79,7 @@ impl Contestant {
 pub(crate) fn connector(name: &str, server: String) -> Outcome<Connect> {
     Ok(match name {
         FLOOR => Box::new(move || raw::connect(&server, SESSION_TIMEOUT)),
+        FLOOR_SINGLE => Box::new(move || raw::connect_single(&server, SESSION_TIMEOUT)),
         "zookeeper-client" => {
             let runtime = zookeeper_client::runtime()?;
             Box::new(move || zookeeper_client::connect(&runtime, &server, SESSION_TIMEOUT))

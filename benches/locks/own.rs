@@ -22,7 +22,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
     Variant("zoolock", plain, |defaults| defaults),
     Variant("zoolock-reentrant", reentrant, |defaults| defaults),
     Variant("zoolock-ephemeral", ephemeral, |defaults| defaults),
-    Variant("zoolock-handoffs", plain, |it| it.local_handoffs(16)),
+    Variant("zoolock-handoffs", plain, |it| it.local_handoffs(32)),
     Variant("zoolock-keep", plain, |it| it.keep_idle(KEPT)),
     Variant("zoolock-background", plain, |it| {
         it.background_release(true)

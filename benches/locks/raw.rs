@@ -1,5 +1,6 @@
 //! The floor: the crate `zookeeper`, by calls on the caller's own thread. Create, list, delete, and
-//! a watch on the node ahead if there is one; nothing that would survive a lost connection.
+//! a watch on the node ahead if there is one; nothing that would survive a lost connection. Beside it
+//! the floor of a lock that is a single node: create and delete.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,27 @@ pub(crate) fn connect(hosts: &str, timeout: Duration) -> Outcome<Box<dyn Session
     Ok(Box::new(Raw(Arc::new(zookeeper))))
 }
 
+/// As [`connect`], for locks that are a single node. Nobody waits for them.
+pub(crate) fn connect_single(hosts: &str, timeout: Duration) -> Outcome<Box<dyn Session>> {
+    let zookeeper = ZooKeeper::connect(hosts, timeout, |_: WatchedEvent| ())?;
+    Ok(Box::new(RawSingle(Arc::new(zookeeper))))
+}
+
 struct Raw(Arc<ZooKeeper>);
+
+struct RawSingle(Arc<ZooKeeper>);
+
+impl Session for RawSingle {
+    fn lock(&self, path: &str, side: Side) -> Outcome<Box<dyn Exclusive>> {
+        match side {
+            Side::Mutex => Ok(Box::new(Single {
+                zookeeper: Arc::clone(&self.0),
+                path: path.to_owned(),
+            })),
+            _ => lacks("read-write lock"),
+        }
+    }
+}
 
 impl Session for Raw {
     fn lock(&self, path: &str, side: Side) -> Outcome<Box<dyn Exclusive>> {
@@ -42,7 +63,7 @@ impl Queue {
     /// Makes a node; its name.
     fn enter(&self) -> Outcome<String> {
         match self.create("lock-", CreateMode::EphemeralSequential) {
-            Err(ZkError::NoNode) => self.make_directory()?,
+            Err(ZkError::NoNode) => make_directories(&self.zookeeper, &self.path)?,
             made => return Ok(made?),
         }
         Ok(self.create("lock-", CreateMode::EphemeralSequential)?)
@@ -53,22 +74,6 @@ impl Queue {
         let acl = Acl::open_unsafe().clone();
         let made = self.zookeeper.create(&path, Vec::new(), acl, mode)?;
         Ok(made[self.path.len() + 1..].to_owned())
-    }
-
-    fn make_directory(&self) -> Outcome<()> {
-        let ends = self.path.match_indices('/').map(|(at, _)| at).skip(1);
-        for end in ends.chain([self.path.len()]) {
-            let acl = Acl::open_unsafe().clone();
-            let path = &self.path[..end];
-            match self
-                .zookeeper
-                .create(path, Vec::new(), acl, CreateMode::Persistent)
-            {
-                Ok(_) | Err(ZkError::NodeExists) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
     }
 
     /// The node before that one.
@@ -121,4 +126,51 @@ impl Exclusive for Queue {
         self.delete(&own)?;
         Ok(false)
     }
+}
+
+struct Single {
+    zookeeper: Arc<ZooKeeper>,
+    path: String,
+}
+
+impl Single {
+    fn create(&self) -> Result<String, ZkError> {
+        let acl = Acl::open_unsafe().clone();
+        self.zookeeper
+            .create(&self.path, Vec::new(), acl, CreateMode::Ephemeral)
+    }
+}
+
+impl Exclusive for Single {
+    fn lock(&self) -> Outcome<()> {
+        match self.create() {
+            Err(ZkError::NoNode) => {
+                let parent = self.path.rfind('/').map_or("", |slash| &self.path[..slash]);
+                make_directories(&self.zookeeper, parent)?;
+                self.create()?;
+            }
+            made => drop(made?),
+        }
+        Ok(())
+    }
+
+    fn unlock(&self) -> Outcome<()> {
+        Ok(self.zookeeper.delete(&self.path, None)?)
+    }
+
+    fn try_lock(&self) -> Outcome<bool> {
+        lacks("try_lock")
+    }
+}
+
+fn make_directories(zookeeper: &ZooKeeper, path: &str) -> Outcome<()> {
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+    for end in ends.chain([path.len()]) {
+        let acl = Acl::open_unsafe().clone();
+        match zookeeper.create(&path[..end], Vec::new(), acl, CreateMode::Persistent) {
+            Ok(_) | Err(ZkError::NodeExists) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

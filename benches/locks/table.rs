@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::contestant::{CURATOR, FLOOR};
+use crate::contestant::{CURATOR, FLOOR, FLOOR_SINGLE, SINGLE};
 use crate::figures::{
     EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, THREADS,
 };
@@ -42,12 +42,13 @@ pub(crate) fn introduction(results: &Results) -> String {
          \n\
          - The servers: {}.\n\
          - An operation is a lock and its unlock. `raw` is the crate `zookeeper` by itself: create, \
-         list, delete, a watch on the node ahead, and no more; ratios are of operations per second, \
-         more is faster.\n\
+         list, delete, a watch on the node ahead, and no more; `raw-single` is create and delete of \
+         one node, with which `zoolock-ephemeral` is compared where nobody waits; ratios are of \
+         operations per second, more is faster.\n\
          - `redis` asks again every 5 ms while somebody else has the lock, in no order. `etcd` is its \
          lock service over the JSON gateway. `zookeeper-client` does not wait for its unlocks. \
          `zoolock-keep` keeps its lock between operations until somebody else wants it, and \
-         `zoolock-handoffs` passes it on between threads.\n\
+         `zoolock-handoffs` passes it on between threads, 32 times in a row.\n\
          - Requests and watch events are those of an operation, by ZooKeeper's counters, heartbeats \
          among them. Memory is what the resident size has grown by from parked threads to waiting \
          ones; a collected heap grows in steps. Threads are those a process has more than before its \
@@ -67,12 +68,16 @@ pub(crate) fn all(results: &Results) -> String {
 
 fn one(case: Case, figures: &[(&'static str, Figures)]) -> String {
     let of = |wanted| figures.iter().find(|(name, _)| *name == wanted);
-    let reference = Reference {
-        floor: of(FLOOR).map(|(_, figures)| figures),
-        curator: of(CURATOR).map(|(_, figures)| figures),
+    let reference = |name: &str| {
+        let single = of(FLOOR_SINGLE).filter(|_| [SINGLE, FLOOR_SINGLE].contains(&name));
+        Reference {
+            floor: single.or(of(FLOOR)).map(|(_, figures)| figures),
+            curator: of(CURATOR).map(|(_, figures)| figures),
+        }
     };
     let is_used = |(_, cell): &&(&str, Cell)| {
-        let mut cells = figures.iter().map(|(_, figures)| cell(figures, &reference));
+        let all = figures.iter();
+        let mut cells = all.map(|(name, figures)| cell(figures, &reference(name)));
         cells.any(|cell| cell.is_some())
     };
     let used: Vec<_> = COLUMNS.iter().filter(is_used).collect();
@@ -81,7 +86,7 @@ fn one(case: Case, figures: &[(&'static str, Figures)]) -> String {
     let heads: String = used.iter().map(|(head, _)| format!(" {head} |")).collect();
     let _ = writeln!(text, "| |{heads}\n|---|{}", "---:|".repeat(used.len()));
     for (name, figures) in figures {
-        let cells = used.iter().map(|(_, cell)| cell(figures, &reference));
+        let cells = used.iter().map(|(_, cell)| cell(figures, &reference(name)));
         let cells: String = cells
             .map(|cell| format!(" {} |", cell.unwrap_or_default()))
             .collect();

@@ -83,8 +83,8 @@ impl Workload {
         let (full, few): (&[usize], &[usize]) = match self {
             Workload::Uncontended | Workload::TryBusy => (&[1], &[1]),
             Workload::Many => (&[1, 4, 16, 64], &[1, 8]),
-            Workload::Local => (&[2, 8, 32], &[8]),
-            Workload::Handoff => (&[2, 8, 32], &[2, 8]),
+            Workload::Local => (&[2, 16, 32], &[8]),
+            Workload::Handoff => (&[2, 8, 100], &[2, 8]),
             Workload::Queue => (&[10, 100, 1000], &[10, 100]),
             Workload::Rw => (&[8], &[8]),
             Workload::Recover => (&[1000], &[100]),
