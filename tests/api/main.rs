@@ -1,0 +1,70 @@
+//! The public API, one line an item, beside the list in `tests/api.txt`: a change to it is seen.
+//!
+//! The list is read from the source, not from the compiler, so that it takes a moment on every
+//! toolchain: from `lib.rs` along its `pub` items. What a type implements because of what is in it
+//! (`Send`, `Sync`) is not there to be read, and is asked of the compiler below.
+
+mod expand;
+mod list;
+mod names;
+mod print;
+mod source;
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+use std::{env, fs};
+
+use zoolock::{
+    Acl, Client, ClientBuilder, Contender, DistributedLock, DistributedReentrantLock,
+    DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard, Hold, LockId,
+    LockOptions, MultiLock, Permits, ReadLock, ReentrantGuard, WriteLock,
+};
+
+const BLESS: &str = "ZOOLOCK_BLESS";
+
+#[test]
+fn the_public_api_is_the_one_in_the_list() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let kept = root.join("tests/api.txt");
+    let found = list::public_api(&root.join("src"));
+    println!("{} public items", found.lines().count());
+    if env::var_os(BLESS).is_some() {
+        fs::write(&kept, &found).expect("write the list");
+        return;
+    }
+    let kept = fs::read_to_string(&kept).unwrap_or_default();
+    let (old, new) = (lines(&kept), lines(&found));
+    let mut change = String::new();
+    for line in old.union(&new) {
+        match (old.contains(line), new.contains(line)) {
+            (true, false) => writeln!(change, "- {line}"),
+            (false, true) => writeln!(change, "+ {line}"),
+            _ => Ok(()),
+        }
+        .expect("a string takes what it is given");
+    }
+    assert!(
+        change.is_empty(),
+        "the public API is not the one in tests/api.txt:\n{change}\
+         If that is meant, write it into CHANGELOG.md and the list anew:\n\
+         {BLESS}=1 cargo test --test api"
+    );
+}
+
+fn lines(text: &str) -> BTreeSet<&str> {
+    text.lines().collect()
+}
+
+#[test]
+fn all_but_the_guards_of_a_thread_go_from_thread_to_thread() {
+    fn goes<T: Send + Sync + 'static>() {}
+    fn is_seen<T: Sync + 'static>() {}
+    goes::<(Client, ClientBuilder, Acl, LockOptions)>();
+    goes::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
+    goes::<(DistributedRwLock, ReadLock, WriteLock)>();
+    goes::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
+    goes::<(Guard, Hold, Contender, Error)>();
+    // That it is not `Send` is said, and tested, where it is declared.
+    is_seen::<ReentrantGuard>();
+}
