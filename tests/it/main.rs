@@ -9,6 +9,7 @@ mod curator;
 mod directories;
 mod ensemble;
 mod ephemeral;
+mod examples;
 mod faults;
 mod handoffs;
 mod holding;

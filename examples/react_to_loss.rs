@@ -1,0 +1,153 @@
+//! A loop that works while a lock is held, and stops when it is lost or somebody asks for it.
+//!
+//! ```text
+//! cargo run --example react_to_loss
+//! ```
+//!
+//! [`work`] is the part to copy. Around it, a worker and a successor: each has a client of its own,
+//! the worker's behind a proxy. First the proxy cuts the connection: the client makes another one,
+//! and the hold moves to it. Then the network falls silent: the lease runs out, the worker stops,
+//! and only then the server gives the lock to the successor, who works until somebody asks for the lock.
+//! The program checks that they never worked at the same time.
+//!
+//! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
+
+use std::error::Error;
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use zoolock::crossbeam_channel::{Receiver, select, tick};
+use zoolock::{Client, DistributedLock, Hold};
+use zoolock_test_support::{Direction, FaultProxy, wait_until};
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+const PATH: &str = "/zoolock-examples/react-to-loss";
+/// ZooKeeper's least at its default `tickTime` of 2 s.
+const SESSION: Duration = Duration::from_secs(4);
+const SOON: Duration = Duration::from_secs(60);
+
+/// Why the work has ended.
+#[derive(Debug, PartialEq)]
+enum Ended {
+    Done,
+    Asked,
+    Lost,
+}
+
+/// Works step by step while the lock is held.
+fn work(hold: &Hold, jobs: &Receiver<Instant>, mut step: impl FnMut()) -> Outcome<Ended> {
+    let asked = hold.revocation()?;
+    loop {
+        select! {
+            recv(hold.lost()) -> _ => return Ok(Ended::Lost),
+            recv(asked) -> request => match request {
+                Ok(()) => return Ok(Ended::Asked),
+                Err(_) => return Ok(Ended::Lost), // it ends with the hold
+            },
+            recv(jobs) -> job => match job {
+                // `select!` takes any of those that are ready: the loss may be among them.
+                Ok(_) if hold.is_held() => step(),
+                Ok(_) => return Ok(Ended::Lost),
+                Err(_) => return Ok(Ended::Done),
+            },
+        }
+    }
+}
+
+/// Where and since when there was work, on one clock.
+struct Shift {
+    begun: Instant,
+    ended: Instant,
+    why: Ended,
+}
+
+type Shifting = JoinHandle<Outcome<Shift>>;
+
+fn start(who: &'static str, lock: DistributedLock, steps: &Arc<AtomicU64>) -> Shifting {
+    let steps = Arc::clone(steps);
+    thread::spawn(move || {
+        let guard = lock.acquire()?;
+        let begun = Instant::now();
+        println!("{who} begins");
+        let jobs = tick(Duration::from_millis(100));
+        let why = work(&guard, &jobs, || {
+            steps.fetch_add(1, Ordering::SeqCst);
+        })?;
+        let ended = Instant::now();
+        println!("{who} stops: {why:?}, {:?}", guard.state());
+        match guard.release() {
+            Err(error) if error.is_lost() && why == Ended::Lost => {}
+            released => released?,
+        }
+        Ok(Shift { begun, ended, why })
+    })
+}
+
+fn end(shifting: Shifting) -> Outcome<Shift> {
+    wait_until("the shift ends", SOON, || shifting.is_finished());
+    shifting.join().map_err(|_| "a worker panicked")?
+}
+
+fn run() -> Outcome<()> {
+    let servers = std::env::var("ZOOKEEPER_CONNECT");
+    let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
+    let (hosts, chroot) = servers.split_at(servers.find('/').unwrap_or(servers.len()));
+    let first = hosts.split(',').next().unwrap_or_default();
+    let server = first.to_socket_addrs()?.next().ok_or("no address")?;
+    let proxy = FaultProxy::start(server)?;
+
+    let shaky = Client::connect(&format!("{}{chroot}", proxy.connect_string()), SESSION)?;
+    let steady = Client::connect(servers, SESSION)?;
+    let steps = Arc::new(AtomicU64::new(0));
+    let goes_on = |what: &str| {
+        let enough = steps.load(Ordering::SeqCst) + 3;
+        wait_until(what, SOON, || steps.load(Ordering::SeqCst) >= enough);
+    };
+    let worker = start("the worker", DistributedLock::new(&shaky, PATH)?, &steps);
+    goes_on("the worker works");
+    let successor = start(
+        "the successor",
+        DistributedLock::new(&steady, PATH)?,
+        &steps,
+    );
+    wait_until("the successor waits", SOON, || {
+        steady.contenders(PATH).is_ok_and(|all| all.len() == 2)
+    });
+
+    println!("the connection is cut");
+    proxy.cut();
+    wait_until("the hold has moved", SOON, || {
+        shaky.stats().seats_moved == 1
+    });
+    goes_on("the worker works on the next connection");
+
+    println!("the network falls silent");
+    proxy.black_hole(Direction::Both);
+    let worker = end(worker)?;
+    goes_on("the successor works");
+    for contender in steady.contenders(PATH)? {
+        steady.revoke(&contender)?;
+    }
+    let successor = end(successor)?;
+    proxy.restore();
+
+    if (&worker.why, &successor.why) != (&Ended::Lost, &Ended::Asked) {
+        return Err("they stopped for other reasons than they should".into());
+    }
+    let Some(between) = successor.begun.checked_duration_since(worker.ended) else {
+        return Err("both worked at the same time".into());
+    };
+    println!("the successor began {between:.0?} after the worker had stopped");
+    Ok(())
+}
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("react_to_loss: {error}");
+        std::process::exit(1);
+    }
+}
