@@ -36,6 +36,10 @@ use crate::two_level::TwoLevel;
 /// directories are made when they are missing, as persistent nodes.
 /// [`LockOptions::remove_empty_directory`] has no effect.
 ///
+/// # Guarantees
+/// Those of [`DistributedLock`](crate::DistributedLock#guarantees) as long as nobody deletes the node
+/// by hand: for what may come of that, see above. A later hold has a higher fencing token here, too.
+///
 /// # Fairness
 /// None among clients. Among the threads that share the object, first come, first served.
 ///
@@ -45,8 +49,9 @@ use crate::two_level::TwoLevel;
 /// connected again. A node that an earlier connection of the same client has left, because an
 /// answer was lost, is waited for like anybody's: it goes when that session is closed.
 ///
-/// # Errors beside the common ones
-/// [`Error::InvalidPath`](crate::Error::InvalidPath) if there is a persistent node at the path,
+/// # Errors
+/// Those of [`DistributedLock`](crate::DistributedLock#errors);
+/// [`InvalidPath`](crate::Error::InvalidPath) also if there is a persistent node at the path,
 /// such as the directory of another lock: nobody would ever release it.
 ///
 /// # Example

@@ -1,7 +1,19 @@
 //! Distributed locks on Apache ZooKeeper: fair, reentrant where wanted, with fencing tokens, and
 //! open about when a lock has been lost.
 //!
-//! All calls are blocking and may be made from any thread; no async runtime is needed.
+//! | type | what | who may unlock |
+//! |---|---|---|
+//! | [`DistributedLock`] | one at a time, fair | any thread |
+//! | [`DistributedReentrantLock`] | the same, may be entered again | its thread |
+//! | [`DistributedRwLock`] | many readers or one writer, fair | its thread |
+//! | [`DistributedSemaphore`] | at most so many permits at a time, fair | any thread |
+//! | [`MultiLock`] | several of the others but semaphores, all or none | as they are |
+//! | [`EphemeralLock`] | one at a time, a single node, no queue | any thread |
+//!
+//! All calls are blocking and may be made from any thread; no async runtime is needed. This is a
+//! tour, in the order in which a program meets these things. Whoever comes from
+//! [Curator](guide::from_curator), [kazoo](guide::from_kazoo) or
+//! [`parking_lot`](guide::from_parking_lot) finds the names mapped there.
 //!
 //! # Connect
 //!
@@ -21,7 +33,8 @@
 //!
 //! The second argument is the *session timeout*: how long the servers keep the locks of a client
 //! that they do not hear of, and so how long others wait for a process that crashed. Three server
-//! ticks or more are recommended, 6 s at ZooKeeper's default. [`Client::builder`] has credentials
+//! ticks or more are recommended, 6 s at ZooKeeper's default. The path behind the hosts is the
+//! *chroot*, below which all paths of this client are. [`Client::builder`] has credentials
 //! and ACLs.
 //!
 //! # Lock
@@ -65,66 +78,34 @@
 //! # }
 //! ```
 //!
-//! # Readers and writers
-//!
-//! A [`DistributedRwLock`] has a reading and a writing side, each a lock of its own. Readers share,
-//! a writer is alone, and both come in the order of their calls. A thread that writes may read as
-//! well and go on reading when it unlocks the write.
-//!
-//! ```no_run
-//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-//! use zoolock::DistributedRwLock;
-//!
-//! let config = DistributedRwLock::new(client, "/locks/config")?;
-//! let reading = config.read_lock().acquire()?; // beside other readers
-//! reading.release()?;
-//! let writing = config.write_lock().acquire()?; // alone
-//! # drop(writing);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! # Semaphores
-//!
-//! A [`DistributedSemaphore`] lets in as many as its limit says. [`Permits`] are taken any number at
-//! once, all or nothing.
-//!
-//! ```no_run
-//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-//! use zoolock::DistributedSemaphore;
-//!
-//! let licenses = DistributedSemaphore::new(client, "/licenses/solver", 20)?;
-//! let permits = licenses.acquire(2)?;
-//! permits.release()?;
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! # Several locks
-//!
-//! A [`MultiLock`] takes any of these together, in an order that keeps programs from waiting for
-//! each other in a circle.
-//!
-//! ```no_run
-//! # fn f(a: zoolock::DistributedLock, b: zoolock::DistributedLock) -> zoolock::Result<()> {
-//! use zoolock::MultiLock;
-//!
-//! let both = MultiLock::new([a.into(), b.into()])?;
-//! let locked = both.acquire()?;
-//! locked.release()?;
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! An [`EphemeralLock`] is the simplest lock there is, a single node, for few contenders.
-//!
 //! # Guards
 //!
 //! `acquire` and its variants return a [`Guard`] that releases the lock when it is dropped. It is
-//! owned, so it can be stored, and derefs to its [`Hold`]. A drop can only log a failure;
-//! [`Guard::release`] returns it. The guard of a reentrant lock stays with its thread.
+//! owned, so it can be stored, and derefs to its [`Hold`]. A drop waits like an unlock, for at most a
+//! third of the session timeout, and can only log a failure; [`Guard::release`] returns it. The guard
+//! of a lock that belongs to a thread stays with that thread.
 //!
-//! [`Locker`] does the same over any [`Lock`], the trait that all locks of this crate implement.
+//! ```no_run
+//! use zoolock::{DistributedLock, Guard};
+//!
+//! /// A service that has its lock for as long as it lives.
+//! struct Scheduler {
+//!     leading: Guard,
+//! }
+//!
+//! impl Scheduler {
+//!     fn start(lock: &DistributedLock) -> zoolock::Result<Option<Scheduler>> {
+//!         let guard = lock.try_acquire()?;
+//!         Ok(guard.map(|leading| Scheduler { leading }))
+//!     }
+//!
+//!     fn may_run(&self) -> bool {
+//!         self.leading.is_held()
+//!     }
+//! }
+//! ```
+//!
+//! [`Locker`] does the same over any [`Lock`], the trait of all of these but the semaphore.
 //!
 //! # Deadlines
 //!
@@ -133,6 +114,24 @@
 //! the session timeout, and so do `unlock` and the drop of a guard. `lock` and `acquire` wait for as
 //! long as it takes; [`cancel_waiters`](DistributedLock::cancel_waiters) and [`Client::close`] end
 //! them from another thread.
+//!
+//! ```no_run
+//! # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
+//! use std::time::{Duration, Instant};
+//!
+//! let deadline = Instant::now() + Duration::from_secs(5);
+//! match lock.try_acquire_until(deadline) {
+//!     Ok(Some(guard)) => guard.release()?,
+//!     Ok(None) => println!("somebody else was at it all the time"),
+//!     Err(error) if error.is_retryable() => println!("nobody knows: {error}"),
+//!     Err(error) => return Err(error),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! All calls return [`Error`]. Being second is not one. [`Error::is_retryable`] is true where the
+//! same call may succeed when the connection is back; [`Error::is_lost`] tells that a hold was lost.
 //!
 //! # Loss
 //!
@@ -171,18 +170,23 @@
 //! Long work should look from time to time, or wait on [`Hold::lost`] beside what it waits for:
 //!
 //! ```no_run
-//! # fn next_part() -> Option<u32> { None }
-//! # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
-//! let guard = lock.acquire()?;
-//! while let Some(part) = next_part() {
-//!     if !guard.is_held() {
-//!         break;
+//! # fn step(_part: u32) {}
+//! use zoolock::crossbeam_channel::{Receiver, select};
+//!
+//! fn work(lock: &zoolock::DistributedLock, parts: &Receiver<u32>) -> zoolock::Result<()> {
+//!     let guard = lock.acquire()?;
+//!     loop {
+//!         select! {
+//!             recv(guard.lost()) -> _ => break,
+//!             recv(parts) -> part => match part {
+//!                 // Both may be ready, and `select!` takes any of them.
+//!                 Ok(part) if guard.is_held() => step(part),
+//!                 _ => break,
+//!             },
+//!         }
 //!     }
-//!     println!("part {part}");
+//!     guard.release() // Error::Lost if it was
 //! }
-//! guard.release()?; // Error::Lost if it was
-//! # Ok(())
-//! # }
 //! ```
 //!
 //! # Fencing
@@ -202,15 +206,94 @@
 //! # }
 //! ```
 //!
+//! # Readers and writers
+//!
+//! A [`DistributedRwLock`] has a reading and a writing side, each a lock of its own. Readers share,
+//! a writer is alone, and both come in the order of their calls. A thread that writes may read as
+//! well and go on reading when it unlocks the write.
+//!
+//! ```no_run
+//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+//! use zoolock::DistributedRwLock;
+//!
+//! let config = DistributedRwLock::new(client, "/locks/config")?;
+//! let reading = config.read_lock().acquire()?; // beside other readers
+//! reading.release()?;
+//! let writing = config.write_lock().acquire()?; // alone
+//! # drop(writing);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Semaphores
+//!
+//! A [`DistributedSemaphore`] lets in as many as its limit says. [`Permits`] are taken any number at
+//! once, all or nothing.
+//!
+//! ```no_run
+//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+//! use zoolock::DistributedSemaphore;
+//!
+//! let licenses = DistributedSemaphore::new(client, "/licenses/solver", 20)?;
+//! let permits = licenses.acquire(2)?;
+//! permits.release()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Several locks
+//!
+//! A [`MultiLock`] takes several of these locks together, all or none, in an order that keeps programs
+//! from waiting for each other in a circle. Semaphores are not among them.
+//!
+//! ```no_run
+//! # fn f(a: zoolock::DistributedLock, b: zoolock::DistributedLock) -> zoolock::Result<()> {
+//! use zoolock::MultiLock;
+//!
+//! let both = MultiLock::new([a.into(), b.into()])?;
+//! let locked = both.acquire()?;
+//! locked.release()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An [`EphemeralLock`] is the simplest lock there is, a single node, for few contenders.
+//!
 //! # Looking from outside
 //!
 //! [`Client::contenders`] lists who holds a lock and who waits for it; [`Client::revoke`] asks a
 //! holder to let go, which hears of it through [`Hold::revocation`].
 //!
-//! # Errors
+//! ```no_run
+//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+//! for contender in client.contenders("/locks/nightly-report")? {
+//!     let who = contender.identity.as_deref().unwrap_or("somebody");
+//!     println!("{who} {}", if contender.holds { "holds it" } else { "waits" });
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
-//! All calls return [`Error`]. Being second is not one. [`Error::is_retryable`] is true where the
-//! same call may succeed when the connection is back; [`Error::is_lost`] tells that a hold was lost.
+//! # Other clients
+//!
+//! The nodes are those of Curator's recipes, so programs in Java can take part in the same locks, and
+//! with some care those that use kazoo, go-zookeeper and zookeeper-client. The README has a table of
+//! what works with which; each cell names the tests that show it. Three things to know first: kazoo has
+//! to be told of these nodes ([how](guide::from_kazoo)), a directory of Curator *and* kazoo is not safe,
+//! since they do not see each other, and neither is a Curator mutex in the directory of a read-write
+//! lock.
+//!
+//! ```no_run
+//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+//! use zoolock::{DistributedReentrantLock, DistributedSemaphore};
+//!
+//! // new InterProcessMutex(client, "/locks/report")
+//! let mutex = DistributedReentrantLock::new(client, "/locks/report")?;
+//! // new InterProcessSemaphoreV2(client, "/licenses/solver", 20)
+//! let licenses = DistributedSemaphore::new(client, "/licenses/solver", 20)?;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Testing one's own code
 //!
@@ -262,17 +345,28 @@
 //! # Ok::<(), zoolock::Error>(())
 //! ```
 //!
-//! For the real thing, a server with a `tickTime` of 500 ms gives sessions short enough for tests.
+//! For the real thing, with servers that stop and connections that break, there is the crate
+//! `zoolock-test-support` beside this one (`tests/support`): it starts ZooKeeper servers of the
+//! test's own and a proxy that makes network faults. Against other servers, a `tickTime` of 500 ms
+//! gives sessions short enough for tests.
 //!
 //! # Limits
 //!
-//! - No TLS and no SASL. Credentials are those of [`ClientBuilder::auth`], such as `digest`.
-//! - The directory of a lock, its path, is made as a persistent node and stays, unless
-//!   [`LockOptions::remove_empty_directory`] is set.
+//! - **Machines that stand still.** No lease stops a process that was suspended, or merely stopped
+//!   for long enough, between its last look and its write; [fencing](#fencing) does. The clocks of
+//!   different machines are never compared. Both clocks of this one, the monotonic and the system's,
+//!   are, so that a suspended machine notices when it wakes; a system clock that is set forward by
+//!   more than the lease costs the holds.
+//! - **Followers that lag.** A server that is behind its leader makes turns late, never two holders: a
+//!   place in the queue is a write, and only what a leader certainly took note of renews a lease. But
+//!   what [`Client::contenders`] lists may be out of date by as much as its server is.
+//! - **No TLS, no SASL.** Credentials are those of [`ClientBuilder::auth`], such as `digest`.
 //! - All servers of an ensemble must agree on `tickTime`, `minSessionTimeout` and
 //!   `maxSessionTimeout`, and a session must not be shorter than two ticks.
-//! - The clocks of different machines are never compared. Both clocks of this one are, so that a
-//!   suspended machine notices; a system clock that is set forward may cost a hold.
+//! - Round trips must be well below the session timeout. A hold outlives those of up to an eighth of
+//!   it; from a sixth on its lease ends before a heartbeat can renew it.
+//! - The directory of a lock, its path, is made as a persistent node and stays, unless
+//!   [`LockOptions::remove_empty_directory`] is set.
 //! - After 2,147,483,647 turns in one directory the sequence alone does not tell the order any more,
 //!   and a hold there ends with its connection, within its lease.
 //! - A client may have 512 KiB of node paths at a time, some thousands of locks held or waited for.
@@ -293,6 +387,7 @@ mod ephemeral;
 mod error;
 mod exclusive;
 mod guard;
+pub mod guide;
 mod hold;
 mod hosts;
 mod leases;

@@ -19,9 +19,26 @@ use crate::two_level::TwoLevel;
 /// is the same object; two objects on one path exclude each other like two processes. A thread
 /// that locks what it has locked, and that no other thread will unlock, waits for ever.
 ///
+/// It holds no data, and there is no poisoning: a panicking thread releases its guards as usual. For
+/// those who know `parking_lot::Mutex` there is [a page](crate::guide::from_parking_lot).
+///
+/// # Guarantees
+/// - While [`is_held`](DistributedLock::is_held) is true no other client has the lock: the hold's
+///   [lease](crate#loss) ends before the servers can let the next one in.
+/// - A later hold of the path, whoever has it, has a higher
+///   [fencing token](crate::Hold::fencing_token).
+/// - An unlock touches nothing that is somebody else's. A node whose deletion was not answered is
+///   deleted in the background until it is known to be gone.
+/// - What a process holds that dies is free one session timeout later, give or take a server tick.
+///
+/// With [`LockOptions::local_handoffs`] or [`LockOptions::keep_idle`] turns of one process that
+/// follow on each other may have the same token. What no lock can promise is told
+/// [here](crate#fencing).
+///
 /// # Fairness
 /// First come, first served among all clients, by the order in which the servers took their
-/// requests. A release wakes the next one in the queue and nobody else.
+/// requests. A release wakes the next one in the queue and nobody else. The threads that share this
+/// object have one place in that queue, and queue anew for each of them.
 ///
 /// # When the session dies
 /// A hold outlives its connection while its certified lease runs, and moves to the next one; see
@@ -31,9 +48,15 @@ use crate::two_level::TwoLevel;
 /// lost the lock may still be running. A call that waits goes on waiting and keeps its place, or
 /// queues again at the end if the next connection comes after the session's end.
 ///
-/// # Differences from `parking_lot::Mutex`
-/// It holds no data, every call can fail, and a panicking thread releases its guards as usual:
-/// there is no poisoning.
+/// # Errors
+/// That somebody else has the lock is none. Calls that lock:
+/// [`Cancelled`](crate::Error::Cancelled); [`Limit`](crate::Error::Limit);
+/// [`Denied`](crate::Error::Denied), [`InvalidPath`](crate::Error::InvalidPath) if a node above the
+/// lock is ephemeral, [`InvalidArgument`](crate::Error::InvalidArgument) for an ACL that the server
+/// refuses, and [`ZooKeeper`](crate::Error::ZooKeeper) for what else it may refuse; those with a
+/// deadline and those that only try also [`Disconnected`](crate::Error::Disconnected). Calls that
+/// unlock: [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld). All of them:
+/// [`Closed`](crate::Error::Closed).
 ///
 /// # Example
 /// ```no_run

@@ -24,21 +24,31 @@ use crate::locker::{Lock, LockId, Locker};
 /// among them may be locked once, and waits for itself when it is locked again. A clone is the
 /// same lock.
 ///
-/// # Order and fairness
+/// Permits of a [`DistributedSemaphore`](crate::DistributedSemaphore) are not among its members: that
+/// is not a [`Lock`].
+///
+/// # Order
 /// The members are taken in the order of their [`LockId`]s, whatever order they were given in: by
 /// server list, then by path with the client's chroot before it. So two programs that want the
 /// same locks never each have what the other waits for, provided that they take them through
 /// `MultiLock`s, or in this order, and that all programs name an ensemble by the same servers.
 /// Names and addresses of one server are different servers here.
 ///
-/// Each member is as fair as its type. The whole is not: it queues for one member at a time, and
-/// keeps those it has from others meanwhile.
-///
 /// # Deadlines
 /// One deadline covers all members. When an earlier member has used it up, a later one is still
 /// asked, as by `try_lock`: that it is busy has to be seen. Giving back what had been taken comes
 /// after the deadline. It waits for answers like every unlock: usually for milliseconds, for a
 /// third of the session timeout if the network has just fallen silent.
+///
+/// # Guarantees
+/// - While [`is_held`](MultiLock::is_held) is true all members are held, each with the guarantees of
+///   its type. Each has a fencing token of its own, see [`holds`](MultiLock::holds).
+/// - A call that returns without the whole has released what it had, or says what it could not
+///   release. So does an unlock: it visits every member.
+///
+/// # Fairness
+/// Each member is as fair as its type. The whole is not: it queues for one member at a time, and
+/// keeps those it has from others meanwhile.
 ///
 /// # When the session dies
 /// Each hold ends for itself, see [`Hold`]: [`is_held`](MultiLock::is_held) is false as soon as one

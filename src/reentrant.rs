@@ -16,23 +16,31 @@ use crate::two_level::TwoLevel;
 ///
 /// Two levels: a local mutex first, the node in ZooKeeper second, released in reverse order. So
 /// the threads of one process do not each pay for the network. Entering again costs no request;
-/// the node goes at the outermost unlock. A clone is the same object.
+/// the node goes at the outermost unlock. A clone is the same object. A thread that ends while it
+/// holds the lock keeps it until the client is closed or the object's last clone is dropped.
+///
+/// # Guarantees
+/// Those of [`DistributedLock`](crate::DistributedLock#guarantees), and: only the thread that has
+/// locked enters again and unlocks. Threads are told apart by their
+/// [`ThreadId`](std::thread::ThreadId), which is never given to another one. All entries of a nest
+/// have one fencing token.
 ///
 /// # Fairness
 /// Among the clients, first come, first served; among the threads that share this object, too. A
 /// process has one place in the queue per object, however many threads wait on it, and queues
-/// anew for each of them.
+/// anew for each of them. Its owner enters again past all who wait.
 ///
 /// # When the session dies
-/// As for [`DistributedLock`](crate::DistributedLock). A nest of depth n that was lost says
-/// [`Error::Lost`](crate::Error::Lost) to its owner's next `lock()` and to each of its n unlocks;
-/// after the last of them the lock can be used again.
+/// As for [`DistributedLock`](crate::DistributedLock#when-the-session-dies). A nest of depth n that
+/// was lost says [`Error::Lost`](crate::Error::Lost) to its owner's next `lock()` and to each of its
+/// n unlocks; after the last of them the lock can be used again.
 ///
-/// # Errors beside the common ones
-/// [`Error::NotOwner`](crate::Error::NotOwner) to another thread's unlock, and
-/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds the path through
-/// another object of the same client and would wait for itself. A thread that ends while it holds
-/// the lock keeps it until the client is closed or the object's last clone is dropped.
+/// # Errors
+/// Those of [`DistributedLock`](crate::DistributedLock#errors), and:
+/// [`NotOwner`](crate::Error::NotOwner) to another thread's unlock;
+/// [`WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds the path through another
+/// object of the same client and would wait for itself (`Ok(false)` from calls that only try);
+/// [`Lost`](crate::Error::Lost) to an owner that enters again what it has lost.
 ///
 /// # Example
 /// ```no_run

@@ -33,16 +33,29 @@ use crate::two_level::TwoLevel;
 /// The other way round would wait for itself: taking the write while holding a read is
 /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock), and `Ok(false)` from `try_lock`.
 ///
+/// # On one path with other locks
+/// A [`DistributedLock`](crate::DistributedLock) on the same path counts as a writer.
+///
+/// # Guarantees
+/// - While a write is held nobody else of the path writes or reads but its own thread; while a read
+///   is held nobody writes. What "held" means is told at
+///   [`DistributedLock`](crate::DistributedLock#guarantees).
+/// - The fencing token of a write is higher than that of all holds before. Readers that share have
+///   tokens in no order among themselves.
+/// - Between a write and the read that its thread took under it, no other writer comes.
+///
 /// # Fairness
 /// First come, first served among all clients: a reader waits for writers that came before it and
 /// for no later one, so neither side starves. A release wakes only those it lets in: one writer,
 /// or the readers that waited for that very writer.
 ///
 /// # When the session dies
-/// As for [`DistributedReentrantLock`](crate::DistributedReentrantLock), on both sides.
+/// As for [`DistributedReentrantLock`](crate::DistributedReentrantLock#when-the-session-dies), on
+/// both sides.
 ///
-/// # On one path with other locks
-/// A [`DistributedLock`](crate::DistributedLock) on the same path counts as a writer.
+/// # Errors
+/// Those of [`DistributedReentrantLock`](crate::DistributedReentrantLock#errors), with what
+/// [`ReadLock`](ReadLock#errors) and [`WriteLock`](WriteLock#errors) say of them.
 ///
 /// # Example
 /// ```no_run
@@ -116,27 +129,73 @@ impl DistributedRwLock {
     }
 }
 
-/// The reading side of a [`DistributedRwLock`].
+/// The reading side of a [`DistributedRwLock`]; a handle, of which there may be many. A thread that
+/// ends while it holds a read keeps it until the client is closed or the object's last handle is
+/// dropped.
 ///
-/// # Errors beside the common ones
-/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds the write through
-/// another object of the same client and would wait for itself. Unlocking what another thread has
-/// read-locked is [`Error::NotHeld`](crate::Error::NotHeld). A thread that ends while it holds a
-/// read keeps it until the client is closed or the object's last handle is dropped.
+/// # Guarantees
+/// While a read is held, no other client and no other thread writes; see
+/// [`DistributedRwLock`](DistributedRwLock#guarantees).
+///
+/// # Fairness
+/// A read waits for the writers that came before it. A thread that reads, or writes, enters again
+/// past all who wait.
+///
+/// # When the session dies
+/// Each thread's read ends for itself; else as for
+/// [`DistributedReentrantLock`](crate::DistributedReentrantLock#when-the-session-dies).
+///
+/// # Errors
+/// Those of [`DistributedLock`](crate::DistributedLock#errors);
+/// [`WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds the write through another
+/// object of the same client and would wait for itself; [`Lost`](crate::Error::Lost) when it reads
+/// again, or under its write, what it has lost. Unlocking what another thread has read-locked is
+/// [`NotHeld`](crate::Error::NotHeld).
+///
+/// # Example
+/// ```no_run
+/// # fn load() {}
+/// # fn f(config: &zoolock::DistributedRwLock) -> zoolock::Result<()> {
+/// let _reading = config.read_lock().acquire()?; // beside other readers
+/// load();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "does nothing until lock() or acquire()"]
 pub struct ReadLock {
     inner: Arc<Readers>,
 }
 
-/// The writing side of a [`DistributedRwLock`].
-///
-/// # Errors beside the common ones
-/// [`Error::NotOwner`](crate::Error::NotOwner) to another thread's unlock, and
-/// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds a read, or the
-/// write through another object of the same client, and would wait for itself. A thread that ends
-/// while it holds the write keeps it until the client is closed or the object's last handle is
+/// The writing side of a [`DistributedRwLock`]; a handle, of which there may be many. A thread that
+/// ends while it holds the write keeps it until the client is closed or the object's last handle is
 /// dropped.
+///
+/// # Guarantees
+/// While the write is held, nobody else writes or reads; see
+/// [`DistributedRwLock`](DistributedRwLock#guarantees).
+///
+/// # Fairness
+/// A write waits for all who came before it. The writers of one object queue in the process first.
+///
+/// # When the session dies
+/// As for [`DistributedReentrantLock`](crate::DistributedReentrantLock#when-the-session-dies).
+///
+/// # Errors
+/// Those of [`DistributedReentrantLock`](crate::DistributedReentrantLock#errors);
+/// [`WouldDeadlock`](crate::Error::WouldDeadlock) also when this thread holds a read, which it would
+/// wait for: unlock the read first.
+///
+/// # Example
+/// ```no_run
+/// # fn store() {}
+/// # fn f(config: &zoolock::DistributedRwLock) -> zoolock::Result<()> {
+/// let writing = config.write_lock().acquire()?; // alone
+/// store();
+/// writing.release()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "does nothing until lock() or acquire()"]
 pub struct WriteLock {

@@ -37,6 +37,18 @@ pub(crate) const LEASES: &str = "leases";
 /// out. [`set_limit`](DistributedSemaphore::set_limit) changes it for calls that wait and for later
 /// ones; permits that are out stay valid.
 ///
+/// # With Curator
+/// The nodes are those of `InterProcessSemaphoreV2`. Its `acquire(n)` takes one permit at a time: two
+/// such calls, or one and one of these, can wait for each other for ever if each has got a part.
+///
+/// # Guarantees
+/// - While [`Permits::is_held`] is true, these permits and all others of the path that are held are
+///   no more than the limit, if all use the same one.
+/// - All of a request or nothing: no call has a part of its permits while it waits for the rest.
+/// - What a process had that dies comes back one session timeout later, give or take a server tick.
+///
+/// The tokens of permits are in no order: a semaphore fences nobody.
+///
 /// # Fairness
 /// First come, first served: who waits has a turn in a queue, and takes its permits when its turn
 /// has come. So a request for many permits is not starved by requests for few, and two large ones
@@ -44,14 +56,16 @@ pub(crate) const LEASES: &str = "leases";
 /// turn: it takes permits that are free and that whoever has the turn does not wait for.
 ///
 /// # When the session dies
-/// Permits are holds like those of [`DistributedLock`](crate::DistributedLock): they outlive their
+/// Permits are holds like those of
+/// [`DistributedLock`](crate::DistributedLock#when-the-session-dies): they outlive their
 /// connection while the certified lease runs, and move to the next one. Permits that were taken
-/// together are lost together. What a client held that crashed comes back one session timeout later.
-/// A call that waits goes on waiting and keeps its turn.
+/// together are lost together. A call that waits goes on waiting and keeps its turn.
 ///
-/// # With Curator
-/// The nodes are those of `InterProcessSemaphoreV2`. Its `acquire(n)` takes one permit at a time: two
-/// such calls, or one and one of these, can wait for each other for ever if each has got a part.
+/// # Errors
+/// That too few are free is none. Calls that take permits: those of
+/// [`DistributedLock`](crate::DistributedLock#errors), and
+/// [`InvalidArgument`](crate::Error::InvalidArgument) for none, or for more than the limit.
+/// [`Permits::release`]: [`Lost`](crate::Error::Lost).
 ///
 /// # Example
 /// ```no_run

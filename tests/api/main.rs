@@ -8,6 +8,7 @@ mod expand;
 mod list;
 mod names;
 mod print;
+mod sections;
 mod source;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,58 @@
+//! What the documentation of every lock type has to tell, and in which order.
+
+use std::path::Path;
+
+use syn::{Attribute, Expr, ExprLit, Item, Lit, Meta};
+
+use crate::names::name;
+use crate::source::{attributes, modules};
+
+const LOCKS: [&str; 8] = [
+    "DistributedLock",
+    "DistributedReentrantLock",
+    "DistributedRwLock",
+    "ReadLock",
+    "WriteLock",
+    "DistributedSemaphore",
+    "MultiLock",
+    "EphemeralLock",
+];
+
+const SECTIONS: [&str; 5] = [
+    "Guarantees",
+    "Fairness",
+    "When the session dies",
+    "Errors",
+    "Example",
+];
+
+#[test]
+fn every_lock_type_tells_the_same_things_in_the_same_order() {
+    let modules = modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    for lock in LOCKS {
+        let is_it = |item: &&Item| name(item).as_deref() == Some(lock);
+        let found = modules.values().flatten().find(is_it);
+        let item = found.unwrap_or_else(|| panic!("there is no {lock}"));
+        let text: Vec<_> = attributes(item).iter().filter_map(doc_line).collect();
+        // Between fences, a line with this sign is one of the code.
+        let prose = text.split(|line| line.starts_with(" ```")).step_by(2);
+        let headings = prose.flatten().filter_map(|line| line.strip_prefix(" # "));
+        let headings: Vec<_> = headings.collect();
+        println!("{lock}: {headings:?}");
+        assert!(headings.ends_with(&SECTIONS), "{lock} has {headings:?}");
+    }
+}
+
+fn doc_line(attribute: &Attribute) -> Option<String> {
+    let Meta::NameValue(pair) = &attribute.meta else {
+        return None;
+    };
+    let is_doc = pair.path.is_ident("doc");
+    match &pair.value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(line),
+            ..
+        }) if is_doc => Some(line.value()),
+        _ => None,
+    }
+}
