@@ -85,7 +85,7 @@ impl Client {
             .connect()
     }
 
-    /// A client with more settings.
+    /// A client with more settings. No I/O before [`ClientBuilder::connect`].
     pub fn builder(hosts: &str) -> ClientBuilder {
         ClientBuilder {
             hosts: hosts.to_owned(),
@@ -252,7 +252,9 @@ pub struct ClientBuilder {
 impl ClientBuilder {
     /// How long the servers keep the session, and with it the locks, of a client that they do not
     /// hear of. Default: 10 s. Three server ticks or more are recommended (6 s at the default
-    /// tick of 2 s); below two, leases are not safe.
+    /// tick of 2 s). Below two, which servers allow only if their `minSessionTimeout` is set so,
+    /// leases are not safe: a follower tells its leader every half tick whom it has heard of, and a
+    /// lease counts on that within a quarter of this.
     pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.session_timeout = timeout;
         self

@@ -121,14 +121,15 @@ macro_rules! exclusive_methods {
 
             /// The hold of the calling thread, or of the object where any thread may unlock: for
             /// token, loss and state after `lock()`. A lost hold is still there, until the
-            /// unlock that reports it.
+            /// unlock that reports it. No I/O, never blocks.
             #[must_use]
             pub fn hold(&self) -> Option<$crate::Hold> {
                 self.inner.hold()
             }
 
             /// Who holds the lock, and who waits for it, in order; as
-            /// [`Client::contenders`](crate::Client::contenders).
+            /// [`Client::contenders`](crate::Client::contenders). Blocks for at most a session
+            /// timeout.
             ///
             /// # Errors
             /// [`Disconnected`](crate::Error::Disconnected) without a connection or an answer
@@ -140,7 +141,7 @@ macro_rules! exclusive_methods {
 
             /// Wakes the threads that wait on this object or a clone of it: their calls return
             /// [`Cancelled`](crate::Error::Cancelled), and their nodes are deleted. Calls that
-            /// come later are not affected.
+            /// come later are not affected. Does not block.
             pub fn cancel_waiters(&self) {
                 self.inner.cancel_waiters();
             }

@@ -70,7 +70,7 @@ impl<O> Guard<O> {
         }
     }
 
-    /// A view of the hold, for other threads.
+    /// A view of the hold, for other threads. No I/O.
     #[must_use]
     pub fn hold(&self) -> Hold {
         self.hold.clone()

@@ -37,13 +37,14 @@ pub trait Lock: Debug + Send + Sync {
         LockId::new(self.path())
     }
 
-    /// Locks, waiting for as long as it takes.
+    /// Locks, waiting for as long as it takes, also for a connection.
     ///
     /// # Errors
     /// See the lock's type.
     fn lock(&self) -> Result<()>;
 
-    /// Locks if nobody else holds the lock. Waits for the server's answers only.
+    /// Locks if nobody else holds the lock. Waits for the servers' answers only, for at most a third
+    /// of the session timeout (and of each member's, if it is several locks).
     ///
     /// # Errors
     /// [`Error::Disconnected`](crate::Error::Disconnected) if that is not known.
@@ -66,7 +67,7 @@ pub trait Lock: Debug + Send + Sync {
         }
     }
 
-    /// Unlocks.
+    /// Unlocks. Waits for the answer for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) if the hold was lost,
@@ -76,7 +77,8 @@ pub trait Lock: Debug + Send + Sync {
     /// Is the lock held, by the calling thread where a thread owns it? Reads the clocks; no I/O.
     fn is_held(&self) -> bool;
 
-    /// The holds behind [`is_held`](Lock::is_held).
+    /// The holds behind [`is_held`](Lock::is_held): none or one, or one of each member. A lost one is
+    /// still there, until the unlock that reports it. No I/O.
     fn holds(&self) -> Vec<Hold>;
 }
 
@@ -211,7 +213,8 @@ impl LockId {
     }
 }
 
-/// Any lock, locked; unlocked when this is dropped. A drop that fails writes to the log.
+/// Any lock, locked; unlocked when this is dropped, which waits as [`Lock::unlock`] does. A drop that
+/// fails writes to the log.
 #[derive(Debug)]
 #[must_use = "if unused the lock is released at once"]
 pub struct Locker<'l, L: Lock + ?Sized> {
@@ -244,7 +247,7 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         Ok(locked.then(|| Locker { lock: Some(lock) }))
     }
 
-    /// Unlocks and says how that went.
+    /// Unlocks and says how that went. Waits as [`Lock::unlock`] does.
     ///
     /// # Errors
     /// As [`Lock::unlock`].

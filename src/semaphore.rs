@@ -225,7 +225,8 @@ impl DistributedSemaphore {
     }
 
     /// Wakes the threads that wait on this object or a clone of it: their calls return
-    /// [`Error::Cancelled`], and their nodes are deleted. Calls that come later are not affected.
+    /// [`Error::Cancelled`], and their nodes are deleted. Calls that come later are not affected. Does not
+    /// block.
     pub fn cancel_waiters(&self) {
         self.inner.turn.cancel_waiters();
     }
