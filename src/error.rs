@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone)]
 pub enum Error {
     /// The path is not one that a lock can live at. The rules are ZooKeeper's for any path (absolute,
-    /// no empty part, no `.` or `..`, no control characters and nothing above U+FFEF), and three of
+    /// no empty part, no `.` or `..`, no control or private characters, nothing above U+FFEF), and three of
     /// this crate: not the root, not in `/zookeeper`, at most 255 bytes a part and 4096 in all,
     /// without the chroot. Also, from calls that lock: a node that is there already and in the way.
     InvalidPath {

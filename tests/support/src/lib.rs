@@ -1,4 +1,5 @@
-//! Real ZooKeeper servers, an independent observer and a fault-injecting proxy for tests.
+//! Real ZooKeeper servers, an independent observer and a fault-injecting proxy: for tests of code
+//! that uses ZooKeeper, with whatever client.
 //!
 //! - [`Server`]: a ZooKeeper server of its own in a temporary directory, on a free loopback
 //!   port; it never outlives the process that started it.
@@ -13,9 +14,48 @@
 //! - [`crowd`]: a contended run at a lock of any implementation, and a witness.
 //! - [`wait_until`]: waits for a condition with a deadline.
 //!
-//! # Examples
+//! # A first test
 //!
-//! ```no_run
+//! What happens to a lock of one's program when its connection breaks, and what when the network
+//! falls silent for good? Here the locks are those of the crate `zoolock`.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use zoolock::{Client, DistributedLock, HoldState};
+//! use zoolock_test_support::{Direction, FaultProxy, Server, wait_until};
+//!
+//! const SOON: Duration = Duration::from_secs(30);
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::start()?;
+//! let proxy = FaultProxy::start(server.address())?;
+//! let client = Client::connect(&proxy.connect_string(), Duration::from_secs(5))?;
+//! let lock = DistributedLock::new(&client, "/my-app/leader")?;
+//! let guard = lock.acquire()?;
+//! let token = guard.fencing_token()?;
+//!
+//! // A broken connection: the hold moves to the next one.
+//! proxy.cut();
+//! wait_until("the hold has moved", SOON, || client.stats().seats_moved == 1);
+//! assert_eq!(guard.state(), HoldState::Held);
+//! assert_eq!(guard.fencing_token()?, token);
+//!
+//! // Silence: the hold is lost, which its holder hears of.
+//! proxy.black_hole(Direction::Both);
+//! wait_until("the hold is lost", SOON, || !guard.is_held());
+//! assert!(guard.release().is_err_and(|error| error.is_lost()));
+//!
+//! // The network is back: the same objects can be used again.
+//! proxy.restore();
+//! lock.acquire()?.release()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A single answer can be made to get lost, which is when clients have to guess:
+//!
+//! ```
 //! use zoolock_test_support::{FaultProxy, Op, Probe, Server, Then};
 //!
 //! # fn main() -> std::io::Result<()> {
@@ -30,6 +70,52 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # What has to be installed
+//!
+//! ZooKeeper's jars and a Java runtime, on Linux; no service has to run, and none is started.
+//!
+//! - On Debian and Ubuntu the packages `libzookeeper-java`, `libslf4j-java` and
+//!   `default-jre-headless`.
+//! - Elsewhere an unpacked release of Apache ZooKeeper, and Java. Tested with 3.8.
+//! - [`CountingServer`] takes a JDK, such as the package `default-jdk-headless`.
+//!
+//! A start takes about a second. What is missing is said by the error of the first start.
+//!
+//! # Environment
+//!
+//! | variable | what |
+//! |---|---|
+//! | `ZOOKEEPER_HOME` | an unpacked release to start servers from, instead of Debian's jars in `/usr/share/java` |
+//! | `JAVA_HOME` | the Java to use; without it `java` from `PATH` |
+//! | `ZOOKEEPER_CONNECT` | running servers, for example `zk1:2181,zk2:2181/test`: [`connect_string`] and [`shared_probe`] use them and start none. A [`Server`] or an [`Ensemble`] that is asked for by name is started all the same |
+//! | `ZOOLOCK_INTEROP` | `required`: [`CountingServer::shared`] panics without a JDK, where it else skips the tests |
+//!
+//! # Faults
+//!
+//! | what happens | how |
+//! |---|---|
+//! | a connection breaks | [`FaultProxy::cut`], [`FaultProxy::reset`] |
+//! | nobody listens, or whoever does hangs up | [`FaultProxy::refuse`], [`FaultProxy::accept_and_close`] |
+//! | the network falls silent, either way or both | [`FaultProxy::black_hole`] |
+//! | the network is slow | [`FaultProxy::delay`] |
+//! | one request or answer is lost, or late | [`FaultProxy::on`] |
+//! | the session ends | [`FaultProxy::expire_sessions`] |
+//! | all is well again | [`FaultProxy::restore`] |
+//! | a server ends, crashes, stands still | [`Server::stop`], [`Server::kill`], [`Server::pause`] |
+//! | a member is cut off, the leader dies | [`Ensemble::cut_off`], [`Ensemble::kill_leader`] |
+//! | the sequence numbers are used up | [`CountingServer`] |
+//!
+//! # Good tests
+//!
+//! - Share one server among the tests of a binary ([`connect_string`]), each below a [`fresh_path`].
+//!   A test that stops or pauses a server starts its own. A proxy is cheap: one a test.
+//! - Wait for what is to happen ([`wait_until`]), with a deadline long enough for a busy machine. Do
+//!   not sleep.
+//! - Sessions last from 1 s to 60 s here. Short ones end on a busy machine although nothing is wrong:
+//!   take 10 s, and a second or two only where the test waits for the end.
+//! - Look with a [`Probe`] past the proxy, not with the client under test.
+//! - Print [`FaultProxy::log`] and [`Server::log_tail`] when a test fails.
 
 mod counting;
 pub mod crowd;
@@ -48,3 +134,8 @@ pub use proxy::{Direction, FaultProxy, Hold, Op, Rule, RuleBuilder, Then};
 pub use server::{Server, ServerBuilder};
 pub use shared::{connect_string, fresh_path, shared_probe, shared_server};
 pub use wait::wait_until;
+
+/// Has the example of the README compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const DEBIAN_JARS: &str = "/usr/share/java";
-const HELP: &str = "run tests/setup.sh to install ZooKeeper and Java (Debian, Ubuntu), \
-     or set ZOOKEEPER_HOME to an unpacked Apache ZooKeeper release (Java then comes from \
-     JAVA_HOME or PATH), or set ZOOKEEPER_CONNECT to a running server for the tests that can \
-     share one";
+const HELP: &str = "install ZooKeeper and Java (Debian, Ubuntu: libzookeeper-java, \
+     libslf4j-java and default-jre-headless, as zoolock's tests/setup.sh does), or set \
+     ZOOKEEPER_HOME to an unpacked Apache ZooKeeper release (Java then comes from JAVA_HOME or \
+     PATH), or set ZOOKEEPER_CONNECT to a running server for the tests that can share one";
 
 /// What it takes to start a server.
 #[derive(Debug, Clone)]
