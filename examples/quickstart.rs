@@ -1,4 +1,8 @@
-//! Takes a lock, works while it is held, releases it.
+//! Takes a lock, works while it is held, releases it: a program to start from.
+//!
+//! ```text
+//! cargo run --example quickstart
+//! ```
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
