@@ -6,6 +6,14 @@
 //! - [parking_lot](from_parking_lot), for threads of one process: what a lock cannot be any more when
 //!   its other users are on other machines.
 
+// What the pages link to by name, since those who read them as files see no definitions of links.
+#[cfg(doc)]
+use crate::{
+    Client, ClientBuilder, DistributedLock, DistributedReentrantLock, DistributedRwLock,
+    DistributedSemaphore, EphemeralLock, Error, Guard, Hold, LockOptions, MultiLock, Permits,
+    ReentrantGuard,
+};
+
 #[doc = include_str!("guide/from_curator.md")]
 pub mod from_curator {}
 
