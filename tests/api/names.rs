@@ -43,12 +43,7 @@ pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<
             }
         }
     }
-    resolve(modules, &module, rest).or_else(|| {
-        // `super::` and the like before a module.
-        let mut below = module.clone();
-        below.push(rest[0].clone());
-        (rest.len() == 1 && modules.contains_key(&below)).then(|| (module, rest[0].clone()))
-    })
+    resolve(modules, &module, rest)
 }
 
 /// The names that a `use` brings in, each with the path that it stands for.
