@@ -21,10 +21,8 @@ use crate::kinds::Kinds;
 use crate::locks::Locks;
 use crate::message::{Command, Counts, Said, ThreadId, receive};
 use crate::mouth::Mouth;
-use crate::setting::{TIMEOUT, socket};
+use crate::setting::{BEAT, TIMEOUT, socket};
 use crate::worker::{Shared, Worker};
-
-const BEAT: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(job: &Job) -> Outcome<()> {
     // Also when this process is stopped and cannot notice.

@@ -12,15 +12,12 @@ use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::clock::{Nanos, difference, now};
+use crate::clock::now;
 use crate::evidence::{Evidence, Loss, Write};
+use crate::hung::{Watch, describe};
 use crate::message::{Answer, Counts, HoldId, InFlight, Life, Said, ThreadId, receive, send};
-use crate::places::lock_path;
 use crate::register::Register;
 use crate::setting::socket;
-
-/// A call that is so much later than its deadline is not only late.
-const HUNG_AFTER: Duration = Duration::from_secs(5);
 
 pub(crate) struct Hub {
     state: Mutex<State>,
@@ -41,8 +38,7 @@ pub(crate) struct State {
     /// A holder that waits between its look at the lock and its write.
     pub(crate) checked: Option<(HoldId, UnixStream)>,
     beats: HashMap<Life, Beat>,
-    /// Calls that were reported, by their begin.
-    known_hung: HashSet<(ThreadId, Nanos)>,
+    watch: Watch,
     /// The workers are being sent home.
     pub(crate) finishing: bool,
 }
@@ -67,7 +63,7 @@ impl Hub {
                 waiting: HashMap::new(),
                 checked: None,
                 beats: HashMap::new(),
-                known_hung: HashSet::new(),
+                watch: Watch::default(),
                 finishing: false,
             }),
             changed: Condvar::new(),
@@ -175,7 +171,8 @@ impl Hub {
             let mut state = self.state();
             match said {
                 Said::Beat { at, calls, counts } => {
-                    state.look_for_hung(process, life, at, &calls);
+                    let hung = state.watch.look((process, life), at, &calls);
+                    state.evidence.hung.extend(hung);
                     let beat = Beat { calls, counts };
                     state.beats.insert((process, life), beat);
                 }
@@ -226,23 +223,6 @@ impl State {
         Some(Answer::Written { accepted })
     }
 
-    fn look_for_hung(&mut self, process: usize, life: u32, at: Nanos, calls: &[InFlight]) {
-        let limit = HUNG_AFTER.as_nanos() as i64;
-        for call in calls {
-            let late = call.deadline.map(|deadline| difference(at, deadline));
-            let thread = call.thread;
-            let id = ThreadId {
-                process,
-                life,
-                thread,
-            };
-            if late.is_some_and(|late| late > limit) && self.known_hung.insert((id, call.since)) {
-                let text = format!("{id} {}", describe(at, call));
-                self.evidence.hung.push(text);
-            }
-        }
-    }
-
     fn answer_all(&mut self, answer: Answer) {
         for (_, mut to) in self.waiting.drain() {
             let _ = send(&mut to, &answer);
@@ -290,11 +270,4 @@ impl State {
         }
         sum
     }
-}
-
-fn describe(at: Nanos, call: &InFlight) -> String {
-    let InFlight { op, path, .. } = call;
-    let seconds = difference(at, call.since) as f64 / 1e9;
-    let path = lock_path(*path);
-    format!("in {op} at {path} for {seconds:.1} s")
 }

@@ -53,6 +53,7 @@ mod gate;
 mod guardian;
 mod held;
 mod hub;
+mod hung;
 mod kinds;
 mod leave;
 mod locks;

@@ -31,7 +31,7 @@ use crate::witness::Witness;
 const NEMESIS: u64 = u64::MAX;
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
 /// After so many acquisitions the faults begin again.
-const ROUND: u64 = 100_000;
+const ROUND: u64 = 200_000;
 /// When all faults are over, somebody gets a lock in this time.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(20);
 /// And in this time every call has returned: sessions of the dead have ended, clients are back, and

@@ -10,6 +10,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_millis(2500);
 /// How long `try_lock`, `unlock` and `fencing_token` may wait for an answer.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 3);
 
+/// How often a client process says what it is at.
+pub(crate) const BEAT: Duration = Duration::from_millis(500);
 pub(crate) const PROCESSES: usize = 4;
 
 pub(crate) fn socket(folder: &Path) -> PathBuf {
