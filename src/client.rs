@@ -8,7 +8,7 @@ use std::{process, thread};
 use crossbeam_channel::Receiver;
 
 use crate::acl::{Acl, Permissions};
-use crate::contenders::{Contender, Kind, contenders};
+use crate::contenders::{Contender, Kind, contenders, verify};
 use crate::data::REVOKE;
 use crate::error::{Error, Result};
 use crate::hosts::HostList;
@@ -149,6 +149,37 @@ impl Client {
     /// [`Error::Closed`], [`Error::Denied`].
     pub fn contenders(&self, path: &str) -> Result<Vec<Contender>> {
         contenders(self.session(), &LockPath::parse(path)?)
+    }
+
+    /// Does this [fencing token](crate::Hold::fencing_token) belong to whoever holds the lock at
+    /// `path` now, of whatever type? For third parties that were handed the token. With several
+    /// holders, readers or permits of a semaphore, the token of any of them will do.
+    ///
+    /// Unlike [`contenders`](Client::contenders) it is not taken in by a server that has fallen
+    /// behind: the answer is no older than the call. But it may be outdated as soon as it is there, so
+    /// it cannot make a write safe: that takes a resource that refuses lower tokens.
+    ///
+    /// False when the lock is free, or held with another token; when the holder has lost the lock, or
+    /// its session has ended, whether it knows of it or not; and for a hold that has moved to another
+    /// session and was then asked to let go, since that takes the place of what its node said.
+    ///
+    /// One refused write, one list and one read a contender; blocks for at most a third of the session
+    /// timeout.
+    ///
+    /// ```no_run
+    /// # fn f(client: &zoolock::Client, token: u64) -> zoolock::Result<()> {
+    /// if !client.verify("/locks/nightly-report", token)? {
+    ///     println!("whoever sent this does not hold the lock");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time, also
+    /// from a server that has lost its leader; [`Error::Closed`], [`Error::Denied`].
+    pub fn verify(&self, path: &str, token: u64) -> Result<bool> {
+        verify(self.session(), &LockPath::parse(path)?, token)
     }
 
     /// Asks a holder to let go, by writing `__REVOKE__` to its node, as Curator does. It is up to

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::node;
 use crate::path::LockPath;
 use crate::semaphore::{LEASES, LOCKS};
-use crate::session::{Connection, Failure, Session, Until, Znode, look, survey};
+use crate::session::{Claim, Connection, Failure, Session, Until, Znode, look, survey};
 
 /// What a contender asks for.
 #[non_exhaustive]
@@ -67,6 +67,25 @@ pub(crate) fn contenders(session: &Arc<Session>, path: &LockPath) -> Result<Vec<
     let until = Until::within(session.timeout());
     let connection = session.await_live(path.as_str(), &until)?;
     read(&connection, path, &until).map_err(|failure| session.error(path.as_str(), failure))
+}
+
+/// Below a lock's path, and never made: who writes to it is told so by the leader.
+const NOBODY: &str = "_zoolock_nobody";
+
+/// Has the current holder of the lock at `path`, or one of them, this token?
+///
+/// A follower may lag behind, so that what it says is old. The answer to a write comes behind all
+/// that the leader has done before it, so what the same server says then is no older than the call.
+/// A write to a node that is not there changes nothing, and needs no permission.
+pub(crate) fn verify(session: &Arc<Session>, path: &LockPath, token: u64) -> Result<bool> {
+    let connection = session.require_live(path.as_str())?;
+    let until = Until::within(connection.timeout() / 3);
+    let nobody = path.below(NOBODY);
+    let caught_up = connection.call(&until, move |wire| wire.heartbeat(nobody.as_str()));
+    let contenders = caught_up.and_then(|_| read(&connection, path, &until));
+    let contenders = contenders.map_err(|failure| session.error(path.as_str(), failure))?;
+    let is_it = |contender: &Contender| contender.holds && contender.token == token;
+    Ok(contenders.iter().any(is_it))
 }
 
 fn read(
@@ -169,6 +188,18 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
         ..turn.clone()
     });
     leases.into_iter().chain(waiting).collect()
+}
+
+/// The first of a queue that a seat with this claim waits in.
+pub(crate) fn ahead(claim: &Claim, name: &str, node: Znode) -> Contender {
+    let (path, kind) = (&claim.lock, public(node::kind_of(name)));
+    let name = name.to_owned();
+    let node = Znode { name, ..node };
+    match claim.directory == *path {
+        true => contender(path, None, kind, true, node),
+        // It has the turn, which is not what people ask for.
+        false => contender(path, Some(LOCKS), Kind::Permit, false, node),
+    }
 }
 
 /// Of a lock that is a single node.

@@ -12,6 +12,7 @@ use crossbeam_channel::select_biased;
 
 use crate::clock::Moment;
 use crate::error::Result;
+use crate::place;
 use crate::session::{Claim, Connection, Failure, Grant, Seat, Session, Standing, Until, Wire};
 use crate::signal::{Broadcast, Ended};
 use crate::watch::Listening;
@@ -200,7 +201,10 @@ impl Attempt<'_> {
                 Step::Over => return Ok(Outcome::Again),
                 Step::TooMany(listening) => listening,
             };
-            seen_too_many = true;
+            if !seen_too_many {
+                self.seats.first().inspect(|seat| place::tell_first(seat));
+                seen_too_many = true;
+            }
             match self.await_change(turn, &changed)? {
                 Change::Look => drop(listening),
                 Change::Deadline => return Ok(Outcome::Busy),

@@ -262,7 +262,9 @@
 //! # Looking from outside
 //!
 //! [`Client::contenders`] lists who holds a lock and who waits for it; [`Client::revoke`] asks a
-//! holder to let go, which hears of it through [`Hold::revocation`].
+//! holder to let go, which hears of it through [`Hold::revocation`]; [`Client::verify`] tells whether
+//! a fencing token is the current holder's. A call that waits tells its place to the observer of
+//! [`LockOptions::observe_queue`].
 //!
 //! ```no_run
 //! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -398,6 +400,7 @@ mod multi;
 mod node;
 mod options;
 mod path;
+mod place;
 mod queue;
 mod readers;
 mod reentrant;
@@ -424,6 +427,7 @@ pub use lock::DistributedLock;
 pub use locker::{Lock, LockId, Locker};
 pub use multi::MultiLock;
 pub use options::LockOptions;
+pub use place::Place;
 pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};

@@ -118,6 +118,22 @@ fn is_before(rival: i32, own: i32) -> bool {
     }
 }
 
+/// Who stands before `own`, whatever they want, first things first. By the numbers alone: of two
+/// that do not tell, neither is before the other.
+pub(crate) fn ahead<'a>(children: &'a [Child], own: &str) -> Vec<&'a str> {
+    let Some(own) = sequence(own) else {
+        return Vec::new();
+    };
+    let mut before: Vec<_> = children
+        .iter()
+        .filter_map(|child| Some((sequence(&child.name)?, child.name.as_str())))
+        .filter(|&(rival, _)| is_before(rival, own))
+        .collect();
+    // Late ones are there only if they were made before the low ones.
+    before.sort_unstable_by_key(|&(rival, name)| (!is_late(rival), rival, name));
+    before.into_iter().map(|(_, name)| name).collect()
+}
+
 /// Whether a newcomer of this kind would be granted at once. Nothing that counts may be there,
 /// whatever its sequence: the server would give the newcomer a higher one.
 pub(crate) fn vacant(kind: Kind, children: &[Child]) -> bool {

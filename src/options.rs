@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::data;
 use crate::error::{Error, Result};
+use crate::place::{Observer, Place};
 
 /// A request of 1 MB makes a server drop the connection (`jute.maxbuffer`).
 const MOST_IDENTITY: usize = 16 * 1024;
@@ -30,6 +31,7 @@ pub struct LockOptions {
     pub(crate) local_handoffs: u32,
     pub(crate) keep_idle: Option<Duration>,
     pub(crate) background_release: bool,
+    pub(crate) observer: Option<Observer>,
 }
 
 impl LockOptions {
@@ -102,6 +104,39 @@ impl LockOptions {
     /// [`Stats::seats_lost`](crate::Stats::seats_lost) and logged.
     pub fn background_release(mut self, background: bool) -> LockOptions {
         self.background_release = background;
+        self
+    }
+
+    /// Has `observer` told of the place in the queue, by every thread that waits, on that thread: when
+    /// it begins to wait, and then as often as `every` says, or sooner when the one right before it has
+    /// gone. Default: nobody is told, and nothing is asked.
+    ///
+    /// ```no_run
+    /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+    /// use std::time::Duration;
+    /// use zoolock::{DistributedLock, LockOptions};
+    ///
+    /// let options = LockOptions::new().observe_queue(Duration::from_secs(1), |place| {
+    ///     let holder = place.first.as_ref().and_then(|first| first.identity.as_deref());
+    ///     println!("{} before us, held by {}", place.ahead, holder.unwrap_or("somebody"));
+    /// });
+    /// let guard = DistributedLock::with(client, "/locks/report", options)?.acquire()?;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Each look costs a list of the queue and a read of its first node. It is for people: what it says
+    /// may be out of date when it arrives. An observer that blocks keeps its thread from taking the
+    /// lock, and one that panics ends the call; its node is deleted. Threads that wait in the process
+    /// for another one that uses the same object are not told. No effect on
+    /// [`EphemeralLock`](crate::EphemeralLock), which has no queue.
+    pub fn observe_queue(
+        mut self,
+        every: Duration,
+        observer: impl Fn(&Place) + Send + Sync + 'static,
+    ) -> LockOptions {
+        self.observer = Some(Observer::new(every, observer));
         self
     }
 

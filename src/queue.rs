@@ -8,6 +8,7 @@ use log::debug;
 use crate::attempt::{Attempt, Outcome};
 use crate::error::Error;
 use crate::node::{self, Child, Standing};
+use crate::place;
 use crate::session::{Connection, Failure, Grant, Seat, Session, Wire};
 use crate::watch::Listening;
 
@@ -57,7 +58,7 @@ impl Queue<'_> {
             session,
             seat,
             connection,
-            until,
+            ..
         } = self.0;
         let mut seen_ahead = false;
         let mut step = self.enter()?;
@@ -75,7 +76,7 @@ impl Queue<'_> {
                         let path = seat.path().to_owned();
                         return Ok(Outcome::Refused(Error::WouldDeadlock { path }));
                     }
-                    if !seat.await_change(connection, until)? {
+                    if !place::await_change(self.0)? {
                         return Ok(Outcome::Busy);
                     }
                     drop(listening);

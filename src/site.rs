@@ -62,6 +62,7 @@ impl Site {
             tidy,
             remember,
             background: self.options.background_release,
+            observer: self.options.observer.clone(),
         }
     }
 

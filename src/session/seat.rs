@@ -21,6 +21,7 @@ use crate::data::Origin;
 use crate::error::{Error, LossReason};
 use crate::node::Kind;
 use crate::path::LockPath;
+use crate::place::Observer;
 use crate::signal::{Ended, Signal};
 use crate::watch::Listening;
 pub(super) use moving::{Confirmed, Move, Whereabouts};
@@ -44,6 +45,8 @@ pub(crate) struct Claim {
     pub(crate) remember: Vec<LockPath>,
     /// A release does not wait for its answer.
     pub(crate) background: bool,
+    /// Wants to know the place while it waits.
+    pub(crate) observer: Option<Observer>,
 }
 
 /// A place in a queue.
