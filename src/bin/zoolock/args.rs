@@ -1,0 +1,224 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::process;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use zoolock::Client;
+
+const EXAMPLES: &str = "\
+Examples:
+  export ZOOKEEPER_CONNECT=zk1:2181,zk2:2181,zk3:2181/my-app
+
+  zoolock run /locks/backup backup.sh --all   one at a time among all machines
+  zoolock run -n /locks/nightly report        only if nobody else is at it
+  zoolock run -w 60 -v /locks/deploy deploy   wait for a minute, and see the queue
+  zoolock list /locks/backup                  who has it, who waits for it
+  zoolock watch /locks/backup                 the same, live
+
+`zoolock run --help` has the exit codes.";
+
+const RUN: &str = "\
+The program runs in a process group of its own, which is the terminal's foreground group if
+standard input is a terminal. INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to the group. The
+lock is released when the program has ended. If the lock is about to be lost (no server was heard
+of for so long that somebody else may get it soon), the group gets TERM when a tenth of the session
+timeout is left, and KILL at the end. If its node was deleted there is no time left, and KILL comes
+at once. If zoolock itself is killed, so is the program (on Linux; not what the program has started).
+
+The program finds in its environment
+  ZOOLOCK_PATH   the lock's path
+  ZOOLOCK_TOKEN  the fencing token, which rises from one holder to the next: have whatever the
+                 program writes to refuse lower ones
+  ZOOLOCK_NODE   the node that stood for the hold when the program was started
+
+Exit codes:
+  that of the program, or 128 + the signal that ended the program, or zoolock before it ran
+  1    somebody else had the lock (-n), or had it for too long (-w); -E gives another code
+  64   the command line is wrong
+  69   no server, no answer, or no permission
+  71   the system would not start a process
+  74   the lock was lost while the program ran
+  126  the program cannot be run
+  127  there is no such program
+
+Examples:
+  zoolock run /locks/backup backup.sh --all
+  zoolock run -n -E 0 /locks/nightly -- nightly.sh       one machine does it, the others are content
+  zoolock run -s /locks/config sh -c 'cp config /tmp/'   beside other readers
+  zoolock run --semaphore 3 /locks/licenses solver       three at a time
+  zoolock run /locks/a zoolock run /locks/b both.sh      two locks";
+
+const LIST: &str = "\
+Examples:
+  zoolock list /locks/backup
+  zoolock list --json /locks/backup | jq -r '.[] | select(.holds) | .identity'";
+
+const WATCH: &str = "\
+On a terminal the table is drawn again when something has changed; else there is a line for each
+contender that came (+), got the lock (*) or went (-). Ends with Ctrl-C.
+
+Example:
+  zoolock watch --interval 0.5 /locks/backup";
+
+const VERIFY: &str = "\
+The answer is no older than the question, whichever server gave it; but it may be outdated as soon
+as it is there. Where two writers would do harm, the resource has to refuse tokens that are lower
+than the highest it has seen.
+
+Exit codes: 0 if it is, 1 if it is not, 64, 69.
+
+Example:
+  zoolock verify /locks/backup \"$ZOOLOCK_TOKEN\" || exit";
+
+const REVOKE: &str = "\
+It is up to the holder whether it listens: programs that use the library with Hold::revocation(),
+Curator's with makeRevocable(). `zoolock run` says so with -v, and goes on.
+
+Exit codes: 0 if somebody was asked, 1 if nobody holds the lock, 64, 69.
+
+Example:
+  zoolock revoke /locks/backup";
+
+const COMPLETIONS: &str = "\
+Examples:
+  zoolock completions bash > ~/.local/share/bash-completion/completions/zoolock
+  zoolock completions zsh > ~/.zfunc/_zoolock
+  zoolock completions fish > ~/.config/fish/completions/zoolock.fish";
+
+/// Distributed locks on Apache ZooKeeper: run a program under one, see who has one
+#[derive(Debug, Parser)]
+#[command(name = "zoolock", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Run a program while holding a lock
+    Run(Run),
+    /// Show who holds a lock and who waits for it
+    List(List),
+    /// Show the same, live
+    Watch(Watch),
+    /// Tell whether a fencing token is the current holder's
+    Verify(Verify),
+    /// Ask the holders of a lock to let go
+    Revoke(Revoke),
+    /// Write a completion script for a shell
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// How to reach the servers.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Servers {
+    /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT]
+    #[arg(short, long, value_name = "HOSTS", env = "ZOOKEEPER_CONNECT")]
+    connect: String,
+    /// How long the servers keep the locks of a client that they do not hear of
+    #[arg(long, value_name = "SECS", default_value = "10", value_parser = seconds)]
+    session_timeout: Duration,
+}
+
+impl Servers {
+    /// Connects, for at most so long.
+    pub(crate) fn connect(&self, within: Option<Duration>) -> zoolock::Result<Client> {
+        let host = nix::unistd::gethostname().unwrap_or_default();
+        let mut builder = Client::builder(&self.connect)
+            .session_timeout(self.session_timeout)
+            .identity(format!("{}/{}", host.to_string_lossy(), process::id()));
+        if let Some(within) = within.filter(|within| *within < self.session_timeout) {
+            builder = builder.connect_timeout(within.max(Duration::from_millis(1)));
+        }
+        builder.connect()
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = RUN)]
+pub(crate) struct Run {
+    /// Hold the lock alone (the default)
+    #[arg(short = 'x', short_alias = 'e', long, group = "kind")]
+    exclusive: bool,
+    /// Hold it beside others that hold it with -s
+    #[arg(short, long, group = "kind")]
+    pub(crate) shared: bool,
+    /// Take one of N permits; all who use PATH must say the same N, and none of -x and -s
+    #[arg(long, value_name = "N", group = "kind", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) semaphore: Option<u32>,
+    /// Do not wait if somebody else has the lock
+    #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
+    pub(crate) nonblock: bool,
+    /// Wait for at most so long, connecting included; 0 is -n
+    #[arg(short, long, visible_alias = "timeout", value_name = "SECS", value_parser = seconds)]
+    pub(crate) wait: Option<Duration>,
+    /// The exit code when somebody else has the lock, or has it for too long
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::CONFLICT)]
+    pub(crate) conflict_exit_code: u8,
+    /// Tell the place in the queue while waiting, and what else happens, on standard error
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// The lock's path
+    pub(crate) path: String,
+    /// The program to run, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = LIST)]
+pub(crate) struct List {
+    /// As JSON, an array of objects
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// The lock's path
+    pub(crate) path: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = WATCH)]
+pub(crate) struct Watch {
+    /// How often to look
+    #[arg(long, value_name = "SECS", default_value = "1", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// The lock's path
+    pub(crate) path: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// The lock's path
+    pub(crate) path: String,
+    /// The fencing token
+    pub(crate) token: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = REVOKE)]
+pub(crate) struct Revoke {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// The lock's path
+    pub(crate) path: String,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

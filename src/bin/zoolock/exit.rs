@@ -1,0 +1,71 @@
+//! How the command ends: its exit codes, and which of them an error means. Those of flock(1) where
+//! it has one, else those of sysexits(3).
+
+use std::io::{self, ErrorKind, Write};
+
+use zoolock::Error;
+
+/// Somebody else has the lock, or had it for too long.
+pub(crate) const CONFLICT: u8 = 1;
+/// The arguments cannot be used.
+pub(crate) const USAGE: u8 = 64;
+/// No server, no answer, or not allowed: whether the lock is free is not known.
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// This machine would not do what is needed.
+pub(crate) const SYSTEM: u8 = 71;
+/// The lock was lost while the program ran.
+pub(crate) const LOST: u8 = 74;
+/// The program is there, but cannot be run.
+pub(crate) const CANNOT_RUN: u8 = 126;
+/// There is no such program.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// What a process says that was ended by this signal.
+pub(crate) fn by_signal(signal: nix::sys::signal::Signal) -> u8 {
+    128 + signal as u8
+}
+
+/// An end that is not the wanted one.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) code: u8,
+    /// What to say of it, if anything.
+    pub(crate) text: Option<String>,
+}
+
+impl Failed {
+    pub(crate) fn new(code: u8, text: impl Into<String>) -> Failed {
+        let text = Some(text.into());
+        Failed { code, text }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        let code = match &error {
+            Error::InvalidPath { .. } | Error::InvalidArgument { .. } => USAGE,
+            error if error.is_lost() => LOST,
+            _ => UNAVAILABLE,
+        };
+        Failed::new(code, error.to_string())
+    }
+}
+
+impl From<nix::Error> for Failed {
+    fn from(error: nix::Error) -> Failed {
+        Failed::new(SYSTEM, error.desc())
+    }
+}
+
+/// Writes to the standard output, in one piece. Whoever read it may have had enough.
+pub(crate) fn print(text: &[u8]) -> Result<u8, Failed> {
+    let mut output = io::stdout().lock();
+    match output.write_all(text).and_then(|()| output.flush()) {
+        Ok(()) => Ok(0),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            let code = by_signal(nix::sys::signal::SIGPIPE);
+            Err(Failed { code, text: None })
+        }
+        Err(error) => Err(Failed::new(SYSTEM, format!("standard output: {error}"))),
+    }
+}

@@ -1,0 +1,230 @@
+//! The thread that connects, waits for the lock, holds it and lets it go.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::crossbeam_channel::{Receiver, Sender, after, bounded, select_biased};
+use zoolock::{
+    Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Hold,
+    Lock, LockOptions, Permits,
+};
+
+use nix::sys::signal::{SIGCONT, Signal};
+
+use crate::args::Run;
+use crate::exit::Failed;
+use crate::progress::Progress;
+
+/// The part of the session timeout that is the grace. A connection that is well keeps nearly half of
+/// it, and one that is not is back long before, or not at all.
+const GRACE: u32 = 10;
+
+/// How often to ask for the token again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// What was got.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) hold: Hold,
+    pub(crate) token: u64,
+    /// What the program has between TERM and the end of the lease.
+    pub(crate) grace: Duration,
+}
+
+/// What the thread has to say.
+enum Message {
+    Connected(Client),
+    Held(Held),
+    Failed(Failed),
+}
+
+/// How waiting ended.
+pub(crate) enum Waited {
+    Held(Held),
+    Signal(Signal),
+}
+
+pub(crate) struct Holder {
+    messages: Receiver<Message>,
+    let_go: Sender<()>,
+    released: Receiver<zoolock::Result<()>>,
+    client: Option<Client>,
+}
+
+impl Holder {
+    pub(crate) fn start(run: Run) -> Holder {
+        // Nothing is begun that was not taken note of: a queue is not joined after a signal.
+        let (say, messages) = bounded(0);
+        let (let_go, asked) = bounded(1);
+        let (tell, released) = bounded(1);
+        thread::spawn(move || {
+            if let Err(failed) = hold(&run, &say, &asked, &tell) {
+                let _ = say.send(Message::Failed(failed));
+            }
+        });
+        Holder {
+            messages,
+            let_go,
+            released,
+            client: None,
+        }
+    }
+
+    /// Waits for the lock, or a signal.
+    pub(crate) fn wait(&mut self, signals: &Receiver<Signal>) -> Result<Waited, Failed> {
+        loop {
+            select_biased! {
+                recv(signals) -> signal => if let Ok(signal) = signal && signal != SIGCONT {
+                    return Ok(Waited::Signal(signal));
+                },
+                recv(self.messages) -> message => match message {
+                    Ok(Message::Connected(client)) => self.client = Some(client),
+                    Ok(Message::Held(held)) => return Ok(Waited::Held(held)),
+                    Ok(Message::Failed(failed)) => return Err(failed),
+                    Err(_) => panic!("the thread that waits has ended"),
+                },
+            }
+        }
+    }
+
+    /// Lets the lock go and says how that went. The thread that took it does it: some locks belong
+    /// to it.
+    pub(crate) fn release(&self) -> zoolock::Result<()> {
+        let _ = self.let_go.send(());
+        self.released.recv().unwrap_or(Err(Error::Closed))
+    }
+
+    /// Leaves the queue, or lets go, whichever it takes: ends the session, so that nothing of it is
+    /// left on the servers. Not if that would have to be waited for: without a connection they have
+    /// to find out themselves, and whoever sends one more signal does not want to wait either.
+    pub(crate) fn leave(mut self, signals: &Receiver<Signal>) {
+        let Some(client) = self.client.take() else {
+            return;
+        };
+        if client.state() != ClientState::Connected {
+            return;
+        }
+        let (tell, closed) = bounded(1);
+        thread::spawn(move || tell.send(client.close()));
+        select_biased! {
+            recv(closed) -> _ => {}
+            recv(signals) -> _ => {}
+        }
+    }
+}
+
+fn hold(
+    run: &Run,
+    say: &Sender<Message>,
+    asked: &Receiver<()>,
+    tell: &Sender<zoolock::Result<()>>,
+) -> Result<(), Failed> {
+    let begun = Instant::now();
+    let nonblock = run.nonblock || run.wait.is_some_and(|wait| wait.is_zero());
+    let within = run.wait.filter(|_| !nonblock);
+    let client = run.servers.connect(within)?;
+    let progress = Progress::new(run);
+    let mut options = LockOptions::new();
+    if run.verbose {
+        options = progress.observed(options);
+    }
+    let grace = client.session_timeout() / GRACE;
+    let lock = Wanted::at(&client, run, options)?;
+    if say.send(Message::Connected(client)).is_err() {
+        return Ok(());
+    }
+    // A deadline that the clock cannot hold is none.
+    let deadline = within.and_then(|within| begun.checked_add(within));
+    let got = lock.take(nonblock, deadline);
+    progress.done(&got.as_ref().map(Option::is_some));
+    let Some(got) = got? else {
+        let code = run.conflict_exit_code;
+        return Err(Failed { code, text: None });
+    };
+    let hold = got.hold();
+    let token = token(&hold)?;
+    let held = Held { hold, token, grace };
+    if say.send(Message::Held(held)).is_ok() {
+        let _ = asked.recv();
+        let _ = tell.send(got.release());
+    }
+    Ok(())
+}
+
+/// The token, also if the connection breaks just now.
+fn token(hold: &Hold) -> zoolock::Result<u64> {
+    loop {
+        match hold.fencing_token() {
+            Err(error) if error.is_retryable() && hold.is_held() => select_biased! {
+                recv(hold.lost()) -> _ => {}
+                recv(after(RETRY)) -> _ => {}
+            },
+            answer => return answer,
+        }
+    }
+}
+
+/// The lock that is asked for.
+enum Wanted {
+    One(Box<dyn Lock>),
+    Permit(DistributedSemaphore),
+}
+
+/// The same, held.
+enum Got<'a> {
+    One(&'a dyn Lock, Hold),
+    Permit(Permits, Hold),
+}
+
+impl Wanted {
+    fn at(client: &Client, run: &Run, options: LockOptions) -> zoolock::Result<Wanted> {
+        let path = run.path.as_str();
+        Ok(match run.semaphore {
+            Some(limit) => {
+                Wanted::Permit(DistributedSemaphore::with(client, path, limit, options)?)
+            }
+            None if run.shared => {
+                let lock = DistributedRwLock::with(client, path, options)?;
+                Wanted::One(lock.read_lock().into())
+            }
+            // Its nodes count as writers to those that read.
+            None => Wanted::One(DistributedLock::with(client, path, options)?.into()),
+        })
+    }
+
+    fn take(&self, nonblock: bool, deadline: Option<Instant>) -> zoolock::Result<Option<Got<'_>>> {
+        let held = match self {
+            Wanted::One(lock) => match (nonblock, deadline) {
+                (true, _) => lock.try_lock()?,
+                (false, Some(deadline)) => lock.try_lock_until(deadline)?,
+                (false, None) => lock.lock().map(|()| true)?,
+            }
+            .then(|| lock.holds().pop().map(|hold| Got::One(&**lock, hold))),
+            Wanted::Permit(semaphore) => match (nonblock, deadline) {
+                (true, _) => semaphore.try_acquire(1)?,
+                (false, Some(deadline)) => semaphore.try_acquire_until(1, deadline)?,
+                (false, None) => semaphore.acquire(1).map(Some)?,
+            }
+            .map(|permits| {
+                let hold = permits.holds().pop();
+                hold.map(|hold| Got::Permit(permits, hold))
+            }),
+        };
+        Ok(held.flatten())
+    }
+}
+
+impl Got<'_> {
+    fn hold(&self) -> Hold {
+        match self {
+            Got::One(_, hold) | Got::Permit(_, hold) => hold.clone(),
+        }
+    }
+
+    fn release(self) -> zoolock::Result<()> {
+        match self {
+            Got::One(lock, _) => lock.unlock(),
+            Got::Permit(permits, _) => permits.release(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The signals that are handed on. They are blocked in every thread and waited for by one of them,
+//! so that there is no handler, and nothing is interrupted.
+
+use std::thread;
+
+use nix::sys::signal::{
+    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTTOU, SIGUSR1, SIGUSR2, SigSet, Signal,
+};
+use zoolock::crossbeam_channel::{Receiver, unbounded};
+
+use crate::exit::Failed;
+
+/// Handed on to the program, or the end of waiting.
+const HANDED_ON: [Signal; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+
+/// From now on they come on this channel, and SIGCONT as well. To be called before any other thread
+/// is started.
+pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
+    let ignored = ignored();
+    let mut wanted = SigSet::empty();
+    wanted.add(SIGCONT);
+    // What is to be ignored, such as HUP under nohup(1), stays so, for the program, too.
+    for signal in HANDED_ON {
+        if ignored & (1 << (signal as u32 - 1)) == 0 {
+            wanted.add(signal);
+        }
+    }
+    wanted.thread_block()?;
+    // Only blocked: so that the terminal can be taken back from a group that has ended.
+    SigSet::from(SIGTTOU).thread_block()?;
+    let (sender, received) = unbounded();
+    thread::spawn(move || {
+        while let Ok(signal) = wanted.wait() {
+            if sender.send(signal).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(received)
+}
+
+/// Undoes it for this thread, and so for a program that is executed next.
+pub(crate) fn unblock() -> Result<(), Failed> {
+    let mut all: SigSet = HANDED_ON.into_iter().collect();
+    all.add(SIGCONT);
+    all.add(SIGTTOU);
+    Ok(all.thread_unblock()?)
+}
+
+/// The signals that whoever started this process wants ignored, a bit each. None where there is no
+/// procfs.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or(0)
+}

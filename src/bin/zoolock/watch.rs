@@ -1,0 +1,83 @@
+//! `watch`: the same look again and again.
+
+use std::io::{self, IsTerminal};
+use std::thread;
+use std::time::SystemTime;
+
+use terminal_size::{Height, terminal_size_of};
+use zoolock::{Contender, Kind};
+
+use crate::args::Watch;
+use crate::exit::{Failed, print};
+use crate::table::{clip, kind, plain, state, table};
+
+/// Goes to the upper left corner and clears what is below.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Does not end by itself.
+pub(crate) fn watch(watch: &Watch) -> Result<u8, Failed> {
+    let client = watch.servers.connect(None)?;
+    let terminal = io::stdout().is_terminal();
+    let mut before = Vec::new();
+    loop {
+        match client.contenders(&watch.path) {
+            Ok(now) if terminal => {
+                print(drawn(&watch.path, &now).as_bytes())?;
+            }
+            Ok(now) => {
+                print(changes(&before, &now).as_bytes())?;
+                before = now;
+            }
+            Err(error) if error.is_retryable() => eprintln!("zoolock: {error}"),
+            Err(error) => return Err(error.into()),
+        }
+        thread::sleep(watch.interval);
+    }
+}
+
+/// The whole table, as far as it fits.
+fn drawn(path: &str, contenders: &[Contender]) -> String {
+    let output = io::stdout();
+    let height = terminal_size_of(&output).map_or(usize::MAX, |(_, Height(height))| height.into());
+    let time = humantime::format_rfc3339_seconds(SystemTime::now());
+    let waiting = contenders
+        .iter()
+        .filter(|contender| state(contender) == "waits");
+    let title = format!("{}  {time}  {} waiting\n\n", plain(path), waiting.count());
+    let text = title + &table(contenders);
+    let lines = text.lines().take(height.saturating_sub(1));
+    let lines: Vec<_> = lines.map(|line| clip(line, &output)).collect();
+    format!("{CLEAR}{}\r\n", lines.join("\r\n"))
+}
+
+/// A line for each contender that came, got the lock, or went.
+fn changes(before: &[Contender], now: &[Contender]) -> String {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now());
+    let was = |contender: &Contender| before.iter().find(|other| is_same(contender, other));
+    let is_gone = |contender: &&Contender| !now.iter().any(|other| is_same(contender, other));
+    let went = before.iter().filter(is_gone).map(|gone| ('-', gone));
+    let others = now.iter().filter_map(|contender| match was(contender) {
+        Some(was) if was.holds == contender.holds => None,
+        _ if contender.holds => Some(('*', contender)),
+        None => Some(('+', contender)),
+        Some(_) => None,
+    });
+    let line = |(sign, contender): (char, &Contender)| {
+        let identity = contender.identity.as_deref().map_or("-".to_owned(), plain);
+        let (kind, token) = (kind(contender.kind), contender.token);
+        format!(
+            "{time} {sign} {} {kind} {identity} {token}\n",
+            state(contender)
+        )
+    };
+    went.chain(others).map(line).collect()
+}
+
+/// A contender that moves to another session has another node, but the same token.
+fn is_same(one: &Contender, other: &Contender) -> bool {
+    let foreign = one.kind == Kind::Foreign;
+    match foreign {
+        true => one.node == other.node,
+        false => one.token == other.token && one.kind == other.kind,
+    }
+}
