@@ -1,3 +1,9 @@
-//! x
-#[test]
-fn it_is_there() { println!("{}", env!("CARGO_BIN_EXE_zoolock")); }
+//! The command `zoolock`, run as people run it: real processes, real terminals, a real server.
+
+mod codes;
+mod counter;
+mod looks;
+mod loss;
+mod running;
+mod util;
+mod waiting;

@@ -1,0 +1,151 @@
+//! When the lock is lost while the program runs: it has ended before anybody else is let in.
+
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use zoolock_test_support::{Direction, FaultProxy, Server, fresh_path, shared_probe};
+
+use crate::util::{
+    Beside, SOON, await_gone, await_queue, client, in_terminal, is_gone, lock_of, send, zoolock_at,
+};
+
+/// Does not listen to TERM, but says that it came.
+const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; do sleep 0.05; done";
+/// Ends in its own time.
+const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
+     while :; do sleep 0.05; done";
+
+/// A script under a lock, with a session of six seconds.
+fn script(hosts: &str, path: &str, script: &str) -> Command {
+    let arguments = ["run", "--session-timeout", "6", path, "sh", "-c", script];
+    zoolock_at(hosts, &arguments)
+}
+
+#[test]
+fn behind_a_black_hole_a_stubborn_program_is_killed_before_the_next_one_is_let_in() {
+    let path = fresh_path("black-hole");
+    let address = crate::util::shared_address();
+    let proxy = FaultProxy::start(address).expect("proxy");
+    let mut running = Beside::start(script(&proxy.connect_string(), &path, STUBBORN));
+    let inside = running.is_inside();
+    let client = client();
+    let rival = lock_of(&client, &path);
+    let (tell, let_in) = mpsc::channel();
+    thread::spawn(move || {
+        rival.lock().expect("locked");
+        let _ = tell.send((Instant::now(), is_gone(inside)));
+        rival.unlock().expect("unlocked");
+    });
+    await_queue(&path, 2);
+    let begun = Instant::now();
+    proxy.black_hole(Direction::Both);
+    running.says("caught TERM");
+    let told = begun.elapsed();
+    await_gone(inside);
+    let gone = begun.elapsed();
+    let (let_in, was_gone) = let_in.recv_timeout(SOON).expect("the rival is let in");
+    let let_in = let_in - begun;
+    println!("TERM after {told:.2?}, gone after {gone:.2?}, rival let in after {let_in:.2?}");
+    assert!(
+        was_gone,
+        "the program was still there when the rival was let in"
+    );
+    assert!(told < gone && gone < let_in);
+    assert_eq!(running.code(), Some(74));
+}
+
+#[test]
+fn when_the_server_is_killed_the_program_has_time_to_end() {
+    let server = Server::start().expect("a server");
+    let mut running = Beside::start(script(&server.connect_string(), "/killed", ORDERLY));
+    let inside = running.is_inside();
+    let begun = Instant::now();
+    server.kill().expect("killed");
+    running.says("caught TERM");
+    println!("TERM after {:.2?}", begun.elapsed());
+    running.says("tidied up");
+    running.says("the lock was lost while the program ran");
+    assert_eq!(running.code(), Some(74));
+    assert!(is_gone(inside));
+    println!("ended after {:.2?}", begun.elapsed());
+}
+
+#[test]
+fn a_server_that_comes_back_in_time_costs_nothing() {
+    let server = Server::start().expect("a server");
+    let mut running = Beside::start(script(&server.connect_string(), "/back", ORDERLY));
+    running.is_inside();
+    server.restart().expect("restarted");
+    // Longer than the session: it has moved.
+    let end = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < end {
+        let said = running.said();
+        assert!(said.is_empty(), "{said:?}");
+        thread::yield_now();
+        thread::park_timeout(Duration::from_millis(100));
+    }
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.code(), Some(3), "its own");
+}
+
+#[test]
+fn what_a_program_leaves_in_its_group_is_killed_too() {
+    let server = Server::start().expect("a server");
+    // The shell ends by TERM, what it has started does not.
+    let group = "(trap '' TERM; echo child $(exec sh -c 'echo $PPID'); while :; do sleep 0.05; done) & \
+         echo inside $$; wait";
+    let running = Beside::start(script(&server.connect_string(), "/group", group));
+    let left: u32 = running.says("child ").parse().expect("a process");
+    server.kill().expect("killed");
+    println!("it is gone after {:.2?}", await_gone(left));
+}
+
+#[test]
+fn a_stopped_program_is_ended_too() {
+    let server = Server::start().expect("a server");
+    let mut running = Beside::start(script(&server.connect_string(), "/stopped", ORDERLY));
+    let inside = running.is_inside();
+    send(inside, Signal::SIGSTOP);
+    server.kill().expect("killed");
+    running.says("caught TERM");
+    assert_eq!(running.code(), Some(74));
+}
+
+#[test]
+fn when_somebody_deletes_the_node_the_program_is_killed() {
+    let path = fresh_path("deleted");
+    let mut running = Beside::start(script(
+        &zoolock_test_support::connect_string(),
+        &path,
+        STUBBORN,
+    ));
+    let inside = running.is_inside();
+    let probe = shared_probe().expect("probe");
+    let node = probe.children(&path).expect("children").remove(0);
+    probe.delete(&format!("{path}/{node}")).expect("deleted");
+    println!("gone after {:.2?}", await_gone(inside));
+    assert_eq!(running.code(), Some(74));
+}
+
+#[test]
+fn in_a_terminal_loss_is_told_and_the_terminal_taken_back() {
+    let server = Server::start().expect("a server");
+    let mut shell = Command::new("sh");
+    let zoolock = env!("CARGO_BIN_EXE_zoolock");
+    let command = format!(
+        "{zoolock} run --session-timeout 6 /terminal sh -c 'echo inside; sleep 1000'; echo code:$?; \
+         read line; echo \"then $line\""
+    );
+    shell.args(["-c", &command]);
+    shell.env("ZOOKEEPER_CONNECT", server.connect_string());
+    let mut shell = in_terminal(shell);
+    shell.exp_string("inside").expect("it runs");
+    server.kill().expect("killed");
+    shell.exp_string("the lock was lost").expect("it is told");
+    shell.exp_string("code:74").expect("the exit code");
+    shell.send_line("on").expect("sent");
+    shell.exp_string("then on").expect("the shell reads on");
+}
