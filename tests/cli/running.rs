@@ -182,3 +182,14 @@ fn when_it_is_killed_the_program_is_too() {
     println!("the program is gone after {:?}", await_gone(inside));
     assert_eq!(running.code(), None);
 }
+
+#[test]
+fn when_it_is_killed_what_the_program_has_started_is_too() {
+    let path = fresh_path("sigkill-group");
+    let script = "sh -c 'trap \"\" TERM; echo child $$; while :; do sleep 0.05; done' & wait";
+    let mut running = Beside::start(run(&[], &path, script));
+    let child = running.says("child ").parse().expect("a process");
+    running.signal(Signal::SIGKILL);
+    println!("it is gone after {:?}", await_gone(child));
+    assert_eq!(running.code(), None);
+}

@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use zoolock::crossbeam_channel::{Receiver, RecvError, after, select_biased, unbounded};
 
 use crate::exit::{Failed, SYSTEM, by_signal};
+use crate::guard::Guard;
 use crate::holder::Held;
 
 /// How often to look whether a group has ended, of which nothing tells.
@@ -27,6 +28,8 @@ pub(crate) enum Event {
 pub(crate) struct Child {
     /// Its process, and its group.
     pub(crate) id: Pid,
+    /// Kept for as long as there is something to kill.
+    guard: Option<Guard>,
     pub(crate) events: Receiver<Event>,
 }
 
@@ -53,7 +56,16 @@ impl Child {
                 }
             }
         });
-        Ok(Child { id, events })
+        let guard = None;
+        let mut child = Child { id, guard, events };
+        match Guard::over(id) {
+            Ok(guard) => child.guard = Some(guard),
+            Err(failed) => {
+                child.kill();
+                return Err(failed);
+            }
+        }
+        Ok(child)
     }
 
     /// To all of its group. It may have ended meanwhile.

@@ -7,6 +7,7 @@ compile_error!("the command needs process groups and signals as Unix has them");
 mod args;
 mod child;
 mod exit;
+mod guard;
 mod holder;
 mod look;
 mod progress;
@@ -24,7 +25,7 @@ use clap::{CommandFactory, Parser};
 use exit::Failed;
 
 fn main() -> ExitCode {
-    if let Some(code) = step::run_if_asked_for() {
+    if let Some(code) = step::run_if_asked_for().or_else(guard::run_if_asked_for) {
         return ExitCode::from(code);
     }
     let arguments = match Arguments::try_parse() {

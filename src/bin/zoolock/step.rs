@@ -1,6 +1,7 @@
 //! The step between zoolock and the program: a process that becomes the program when it is told to.
 //! It asks for its death when zoolock dies, which only a process itself can do, and gives zoolock
-//! the time to hand over the terminal before the program reads from it.
+//! the time to hand over the terminal before the program reads from it. The signal comes at once
+//! and whatever becomes of the guard, but reaches this one process only.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -19,14 +20,20 @@ const STEP: &str = "--exec-step";
 
 /// What to run to get one. This process is its parent.
 pub(crate) fn command(program: &[OsString]) -> Command {
-    // The same program, also if its file was replaced meanwhile.
+    let mut command = own_program();
+    command.args([STEP, &process::id().to_string()]);
+    command.args(program);
+    command
+}
+
+/// This very program, also if its file was replaced meanwhile.
+pub(crate) fn own_program() -> Command {
     let own = match cfg!(target_os = "linux") {
         true => Ok("/proc/self/exe".into()),
         false => env::current_exe(),
     };
     let mut command = Command::new(own.unwrap_or_else(|_| "zoolock".into()));
-    command.arg0("zoolock").arg(STEP);
-    command.arg(process::id().to_string()).args(program);
+    command.arg0("zoolock");
     command
 }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{after, select};
-use zoolock::{Client, Hold, HoldState, LossReason};
+use zoolock::{Client, Error, Hold, HoldState, LossReason};
 use zoolock_test_support::{Ensemble, Probe, wait_until};
 
 use super::{Looker, Ways};
@@ -135,4 +135,42 @@ fn a_holder_that_knows_all_moves_from_a_cut_off_follower_before_its_session_ends
     lock.unlock().unwrap();
     line.comes_in_order();
     assert_eq!(moving.stats().seats_lost, 0);
+}
+
+#[test]
+fn a_token_is_never_verified_by_a_follower_that_has_fallen_behind() {
+    let ensemble = Ensemble::start(3).unwrap();
+    let leader = ensemble.leader().unwrap();
+    let follower = ensemble.followers().unwrap()[0];
+    let at_leader = client_of(&ensemble.server(leader).connect_string(), SESSION);
+    // It goes on asking this one for as long as it answers.
+    let asking = client_of(&ensemble.server(follower).connect_string(), SESSION);
+    let lock = lock_of(&at_leader, "/verified");
+    let held = lock.acquire().unwrap();
+    let old = held.fencing_token().unwrap();
+    assert!(asking.verify("/verified", old).unwrap());
+    ensemble.cut_off(follower);
+    held.release().unwrap();
+    let held = lock.acquire().unwrap();
+    let new = held.fencing_token().unwrap();
+
+    let seen = asking.contenders("/verified").unwrap();
+    println!("the follower says {seen:?}");
+    assert!(seen[0].holds && seen[0].token == old, "it is up to date");
+    let begun = Instant::now();
+    let answer = asking.verify("/verified", old);
+    println!("verified: {answer:?} after {:?}", begun.elapsed());
+    assert!(
+        matches!(answer, Err(Error::Disconnected { .. })),
+        "{answer:?}"
+    );
+    ensemble.heal();
+    let mut answer = asking.verify("/verified", new);
+    wait_until("there is an answer again", SOON * 2, || {
+        answer = asking.verify("/verified", new);
+        answer.is_ok()
+    });
+    assert!(answer.unwrap(), "the token of the holder");
+    assert!(!asking.verify("/verified", old).unwrap());
+    held.release().unwrap();
 }
