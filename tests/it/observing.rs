@@ -10,7 +10,7 @@ use zoolock_test_support::{Op, fresh_path, wait_until};
 
 use crate::lock::core::await_nodes;
 use crate::util::{
-    SESSION, SOON, Task, await_moved, children, client, client_of, lock_of, shared_proxy,
+    BRIEFLY, SESSION, SOON, Task, await_moved, children, client, client_of, lock_of, shared_proxy,
 };
 
 const OFTEN: Duration = Duration::from_millis(50);
@@ -166,7 +166,7 @@ fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
     let lists = |client: &Client, proxy: &zoolock_test_support::FaultProxy, options| {
         let lock = DistributedLock::with(client, &path, options).unwrap();
         let before = [Op::GetChildren, Op::GetChildren2, Op::GetData].map(|op| proxy.requests(op));
-        let waited = lock.try_lock_for(Duration::from_millis(600));
+        let waited = lock.try_lock_for(BRIEFLY);
         assert!(matches!(waited, Ok(false)), "{waited:?}");
         let after = [Op::GetChildren, Op::GetChildren2, Op::GetData].map(|op| proxy.requests(op));
         after.iter().sum::<u64>() - before.iter().sum::<u64>()
@@ -177,13 +177,7 @@ fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
     let (options, told) = observed(NEVER);
     let once = lists(&asking, &proxy, options);
     assert_eq!(told.len(), 1);
-    let (options, told) = observed(OFTEN);
-    let often = lists(&asking, &proxy, options);
-    println!(
-        "reads: {without} without, {once} once, {often} often ({} times)",
-        told.len()
-    );
+    println!("reads: {without} without, {once} with one look");
     assert_eq!(once, without + 2);
-    assert!(often > once && told.len() <= 1 + 600 / 50, "{}", told.len());
     held.release().unwrap();
 }
