@@ -57,8 +57,8 @@ Examples:
   zoolock list --json /locks/backup | jq -r '.[] | select(.holds) | .identity'";
 
 const WATCH: &str = "\
-On a terminal the table is drawn again when something has changed; else there is a line for each
-contender that came (+), got the lock (*) or went (-). Ends with Ctrl-C.
+On a terminal the table is drawn again each time; else there is a line for each contender that came
+(+), got the lock (*) or went (-). Ends with Ctrl-C.
 
 Example:
   zoolock watch --interval 0.5 /locks/backup";

@@ -141,7 +141,7 @@ fn hold(
         let code = run.conflict_exit_code;
         return Err(Failed { code, text: None });
     };
-    let hold = got.hold();
+    let hold = got.hold()?;
     let token = token(&hold)?;
     let held = Held { hold, token, grace };
     if say.send(Message::Held(held)).is_ok() {
@@ -172,8 +172,8 @@ enum Wanted {
 
 /// The same, held.
 enum Got<'a> {
-    One(&'a dyn Lock, Hold),
-    Permit(Permits, Hold),
+    One(&'a dyn Lock),
+    Permit(Permits),
 }
 
 impl Wanted {
@@ -193,38 +193,37 @@ impl Wanted {
     }
 
     fn take(&self, nonblock: bool, deadline: Option<Instant>) -> zoolock::Result<Option<Got<'_>>> {
-        let held = match self {
+        Ok(match self {
             Wanted::One(lock) => match (nonblock, deadline) {
                 (true, _) => lock.try_lock()?,
                 (false, Some(deadline)) => lock.try_lock_until(deadline)?,
                 (false, None) => lock.lock().map(|()| true)?,
             }
-            .then(|| lock.holds().pop().map(|hold| Got::One(&**lock, hold))),
+            .then_some(Got::One(&**lock)),
             Wanted::Permit(semaphore) => match (nonblock, deadline) {
                 (true, _) => semaphore.try_acquire(1)?,
                 (false, Some(deadline)) => semaphore.try_acquire_until(1, deadline)?,
                 (false, None) => semaphore.acquire(1).map(Some)?,
             }
-            .map(|permits| {
-                let hold = permits.holds().pop();
-                hold.map(|hold| Got::Permit(permits, hold))
-            }),
-        };
-        Ok(held.flatten())
+            .map(Got::Permit),
+        })
     }
 }
 
 impl Got<'_> {
-    fn hold(&self) -> Hold {
-        match self {
-            Got::One(_, hold) | Got::Permit(_, hold) => hold.clone(),
-        }
+    fn hold(&self) -> zoolock::Result<Hold> {
+        let (path, mut holds) = match self {
+            Got::One(lock) => (lock.path(), lock.holds()),
+            Got::Permit(permits) => (permits.path(), permits.holds()),
+        };
+        let path = path.to_owned();
+        holds.pop().ok_or(Error::NotHeld { path })
     }
 
     fn release(self) -> zoolock::Result<()> {
         match self {
-            Got::One(lock, _) => lock.unlock(),
-            Got::Permit(permits, _) => permits.release(),
+            Got::One(lock) => lock.unlock(),
+            Got::Permit(permits) => permits.release(),
         }
     }
 }
