@@ -3,13 +3,17 @@
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{Direction, FaultProxy, Server, fresh_path, shared_probe};
+use zoolock::Client;
+use zoolock_test_support::{
+    Direction, FaultProxy, Server, connect_string, fresh_path, shared_probe, wait_until,
+};
 
 use crate::util::{
-    Beside, SOON, await_gone, await_queue, client, in_terminal, is_gone, lock_of, send, zoolock_at,
+    Beside, SOON, await_gone, await_queue, client, code_of, in_terminal, is_gone, lock_of, send,
+    zoolock_at,
 };
 
 /// Does not listen to TERM, but says that it came.
@@ -18,10 +22,9 @@ const STUBBORN: &str = "trap 'echo caught TERM' TERM; echo inside $$; while :; d
 const ORDERLY: &str = "trap 'echo caught TERM; sleep 0.1; echo tidied up; exit 3' TERM; echo inside $$; \
      while :; do sleep 0.05; done";
 
-/// A script under a lock, with a session of six seconds.
+/// A script under a lock.
 fn script(hosts: &str, path: &str, script: &str) -> Command {
-    let arguments = ["run", "--session-timeout", "6", path, "sh", "-c", script];
-    zoolock_at(hosts, &arguments)
+    zoolock_at(hosts, &["run", path, "sh", "-c", script])
 }
 
 #[test]
@@ -75,18 +78,30 @@ fn when_the_server_is_killed_the_program_has_time_to_end() {
 
 #[test]
 fn a_server_that_comes_back_in_time_costs_nothing() {
-    let server = Server::start().expect("a server");
-    let mut running = Beside::start(script(&server.connect_string(), "/back", ORDERLY));
+    // Time enough for a server to start on a busy machine.
+    let server = Server::builder().property("maxSessionTimeout", "60000");
+    let server = server.start().expect("a server");
+    let hosts = server.connect_string();
+    let arguments = [
+        "run",
+        "--session-timeout",
+        "60",
+        "/back",
+        "sh",
+        "-c",
+        ORDERLY,
+    ];
+    let mut running = Beside::start(zoolock_at(&hosts, &arguments));
     running.is_inside();
+    let client = Client::connect(&hosts, SOON).expect("connect");
+    let holder = || client.contenders("/back").map(|mut all| all.remove(0));
+    let before = holder().expect("a holder");
     server.restart().expect("restarted");
-    // Longer than the session: it has moved.
-    let end = Instant::now() + Duration::from_secs(8);
-    while Instant::now() < end {
-        let said = running.said();
-        assert!(said.is_empty(), "{said:?}");
-        thread::yield_now();
-        thread::park_timeout(Duration::from_millis(100));
-    }
+    wait_until("it has moved to another session", SOON, || {
+        holder().is_ok_and(|now| now.session != before.session)
+    });
+    assert_eq!(holder().expect("a holder").token, before.token);
+    assert_eq!(running.said(), [""; 0]);
     running.signal(Signal::SIGTERM);
     assert_eq!(running.code(), Some(3), "its own");
 }
@@ -117,11 +132,7 @@ fn a_stopped_program_is_ended_too() {
 #[test]
 fn when_somebody_deletes_the_node_the_program_is_killed() {
     let path = fresh_path("deleted");
-    let mut running = Beside::start(script(
-        &zoolock_test_support::connect_string(),
-        &path,
-        STUBBORN,
-    ));
+    let mut running = Beside::start(script(&connect_string(), &path, STUBBORN));
     let inside = running.is_inside();
     let probe = shared_probe().expect("probe");
     let node = probe.children(&path).expect("children").remove(0);
@@ -136,7 +147,7 @@ fn in_a_terminal_loss_is_told_and_the_terminal_taken_back() {
     let mut shell = Command::new("sh");
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
     let command = format!(
-        "{zoolock} run --session-timeout 6 /terminal sh -c 'echo inside; sleep 1000'; echo code:$?; \
+        "{zoolock} run /terminal sh -c 'echo inside; sleep 1000'; echo code:$?; \
          read line; echo \"then $line\""
     );
     shell.args(["-c", &command]);
@@ -148,4 +159,31 @@ fn in_a_terminal_loss_is_told_and_the_terminal_taken_back() {
     shell.exp_string("code:74").expect("the exit code");
     shell.send_line("on").expect("sent");
     shell.exp_string("then on").expect("the shell reads on");
+}
+
+#[test]
+fn what_was_stopped_in_a_shell_for_too_long_does_not_go_on() {
+    let path = fresh_path("stopped-long");
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "--noprofile", "-i"]);
+    shell.env("ZOOKEEPER_CONNECT", connect_string());
+    shell.env("PS1", "ready> ");
+    let mut shell = in_terminal(shell);
+    shell.exp_string("ready> ").expect("a shell");
+    let zoolock = env!("CARGO_BIN_EXE_zoolock");
+    let program = "echo inside; while read line; do echo \"read:$line\"; done";
+    let command = format!("{zoolock} run --session-timeout 3 {path} sh -c '{program}'");
+    shell.send_line(&command).expect("sent");
+    shell.exp_string("\ninside").expect("it runs");
+    shell.send_control('z').expect("sent");
+    shell.exp_string("Stopped").expect("the shell has noticed");
+    let rival = client();
+    let rival = lock_of(&rival, &path).acquire().expect("locked");
+    shell.send_line("fg").expect("sent");
+    shell.send_line("too late").expect("sent");
+    let said = shell.exp_string("the lock was lost").expect("it is told");
+    assert!(!said.contains("read:too late"), "{said:?}");
+    rival.release().expect("released");
+    shell.send_line("exit 0").expect("sent");
+    assert_eq!(code_of(&shell), 0);
 }
