@@ -26,7 +26,8 @@ standard input is a terminal. INT, TERM, HUP, QUIT, USR1 and USR2 are handed on 
 lock is released when the program has ended. If the lock is about to be lost (no server was heard
 of for so long that somebody else may get it soon), the group gets TERM when a tenth of the session
 timeout is left, and KILL at the end. If its node was deleted there is no time left, and KILL comes
-at once. If zoolock itself is killed, so is the group.
+at once. If zoolock itself is killed, so is the group; if it is stopped (SIGSTOP) for longer than the
+session timeout, the program runs on without the lock until zoolock goes on.
 
 The program finds in its environment
   ZOOLOCK_PATH   the lock's path

@@ -413,3 +413,34 @@ fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
         }
     }
 }
+
+#[test]
+fn all_kinds_stand_before_one_in_the_order_of_their_numbers() {
+    let names = [
+        "lock-0000000007",
+        "a-__READ__0000000003",
+        "hello",
+        "b-__WRIT__0000000005",
+        "lock-0000000009",
+        "c-lock-2147483647",
+        "d-lock--000000005",
+    ];
+    let normal = [
+        "a-__READ__0000000003",
+        "b-__WRIT__0000000005",
+        "lock-0000000007",
+    ];
+    // Of an old server that has come round: those shortly before 0 were made first.
+    let late = ["d-lock--000000005"];
+    let all = [&late[..], &normal, &["lock-0000000009"]].concat();
+    for (seat, expected) in [
+        ("a-__READ__0000000003", &late[..]),
+        ("lock-0000000009", &all[..4]),
+        ("d-lock--000000005", &[]),
+        ("hello", &[]),
+    ] {
+        assert_eq!(ahead(&children(&names), seat), expected, "{seat}");
+    }
+    // Whether the late one is before the last the numbers do not say.
+    assert_eq!(ahead(&children(&names), "c-lock-2147483647"), all[1..]);
+}
