@@ -17,6 +17,11 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A connection that has lasted for so long is replaced at once when it is cut; before that the
+/// client takes the server for one that accepts and hangs up, and pauses first.
+const LASTED: Duration = Duration::from_millis(1100);
+/// Between looks.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// How long it took from one cut.
 #[derive(Debug, Clone, Copy)]
@@ -54,12 +59,13 @@ impl Cuts {
         })
     }
 
-    /// Cuts once.
+    /// Cuts once, a connection that has lasted.
     pub(crate) fn cut(&self) -> Recovery {
+        thread::sleep(LASTED);
         let before = self.client.stats();
         let cut = Instant::now();
         self.proxy.cut();
-        wait_until("held again", PATIENCE, || {
+        look_until("held again", || {
             self.client.stats().connections > before.connections
                 && self
                     .holds
@@ -67,7 +73,7 @@ impl Cuts {
                     .all(|hold| hold.state() == HoldState::Held)
         });
         let held = cut.elapsed();
-        wait_until("every place is kept", PATIENCE, || {
+        look_until("every place is kept", || {
             self.client.stats().seats_moved - before.seats_moved >= self.seats
         });
         let waiting = cut.elapsed();
@@ -94,6 +100,15 @@ fn hold(client: &Client, count: usize) -> Result<Vec<DistributedLock>> {
         Ok(lock)
     };
     (0..count).map(lock).collect()
+}
+
+/// Looks more often than what is measured takes.
+fn look_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "waited in vain until {what}");
+        thread::sleep(PAUSE);
+    }
 }
 
 /// Threads that wait for a lock which somebody else holds.

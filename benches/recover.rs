@@ -40,8 +40,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (mut held_ms, mut waiting_ms) = (Vec::new(), Vec::new());
     for round in 0..options.rounds {
         let recovery = cuts.cut();
-        held_ms.push(recovery.held.as_millis());
-        waiting_ms.push(recovery.waiting.as_millis());
+        held_ms.push(recovery.held.as_secs_f64() * 1e3);
+        waiting_ms.push(recovery.waiting.as_secs_f64() * 1e3);
         let line = json!({
             "bench": "recover", "round": round, "held": options.held, "waiting": options.waiting,
             "held_ms": held_ms.last(), "waiting_ms": waiting_ms.last(),
@@ -62,14 +62,17 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         ),
     ] {
         let (middle, most) = middle_and_most(samples);
-        println!("| {what} | {middle} | {most} |");
+        println!("| {what} | {middle:.1} | {most:.1} |");
     }
     println!("\nlocks lost: {lost}");
     Ok(())
 }
 
-fn middle_and_most(mut samples: Vec<u128>) -> (u128, u128) {
-    samples.sort_unstable();
+fn middle_and_most(mut samples: Vec<f64>) -> (f64, f64) {
+    samples.sort_by(f64::total_cmp);
     let middle = samples.get(samples.len() / 2).copied();
-    (middle.unwrap_or(0), samples.last().copied().unwrap_or(0))
+    (
+        middle.unwrap_or(0.0),
+        samples.last().copied().unwrap_or(0.0),
+    )
 }

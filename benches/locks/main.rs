@@ -9,6 +9,7 @@
 //! (`raw`) and to Curator. Who is not installed is skipped with a line; `tests/setup.sh --bench`
 //! installs all of them.
 
+mod alone;
 mod chart;
 mod contestant;
 #[path = "../cut.rs"]
@@ -32,18 +33,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser;
-use serde_json::json;
-
 use contestant::Contestant;
 use figures::Figures;
 use report::Results;
 use running::Running;
-use servers::{Kind, Servers};
+use servers::Servers;
 use session::Outcome;
 use workload::{Case, Workload};
-
-/// Locks held while the connection is cut.
-const HELD: usize = 8;
 
 /// Measures the locks of this library and of others.
 #[derive(Parser)]
@@ -117,7 +113,7 @@ fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
         .flat_map(|workload| workload.cases(quick))
     {
         match case.workload {
-            Workload::Recover => recover(case, &servers, results)?,
+            Workload::Recover | Workload::Recall => alone::measure(case, &servers, results)?,
             _ => compare(case, &mut running, seconds, results),
         }
     }
@@ -173,23 +169,4 @@ fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Resu
         .filter(|(_, rounds)| !rounds.is_empty())
         .map(|(name, rounds)| (name, Figures::medians(&rounds)));
     results.cases.push((case, medians.collect()));
-}
-
-/// This library alone: nobody else has anything to compare it with.
-fn recover(case: Case, servers: &Servers, results: &mut Results) -> Outcome<()> {
-    let server = servers.address(Kind::ZooKeeper)?.ok_or("no ZooKeeper")?;
-    let cuts = cut::Cuts::new(server.parse()?, HELD, case.size)?;
-    for round in 0..results.rounds {
-        eprintln!("{}: round {}", case.name(), round + 1);
-        let recovery = cuts.cut();
-        let millis = [recovery.held, recovery.waiting].map(|time| time.as_secs_f64() * 1e3);
-        let line = json!({
-            "bench": "recover", "round": round, "held": HELD, "waiting": case.size,
-            "held_ms": millis[0], "waiting_ms": millis[1],
-        });
-        results.print(&line);
-        results.recoveries.push((case.size, recovery));
-    }
-    results.lost += cuts.end()?;
-    Ok(())
 }

@@ -8,8 +8,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::alone::Spans;
 use crate::chart::{Bars, Lines, Series};
-use crate::cut::Recovery;
 use crate::figures::{Figures, PER_SECOND, REQUESTS};
 use crate::session::Outcome;
 use crate::table;
@@ -20,9 +20,8 @@ pub(crate) struct Results {
     pub(crate) rounds: usize,
     /// The medians of each contestant.
     pub(crate) cases: Vec<(Case, Vec<(&'static str, Figures)>)>,
-    pub(crate) recoveries: Vec<(usize, Recovery)>,
-    /// Holds lost in them.
-    pub(crate) lost: u64,
+    /// What nobody else does.
+    pub(crate) spans: Vec<Spans>,
     /// What it was measured on.
     pub(crate) machine: String,
     lines: String,
@@ -36,8 +35,7 @@ impl Results {
         Ok(Results {
             rounds: 0,
             cases: Vec::new(),
-            recoveries: Vec::new(),
-            lost: 0,
+            spans: Vec::new(),
             machine: format!(
                 "{processors} processors, load before the run {load}, data on {}",
                 file_system(&env::temp_dir())
@@ -54,7 +52,12 @@ impl Results {
         }));
     }
 
-    pub(crate) fn print(&mut self, line: &Value) {
+    pub(crate) fn add(&mut self, spans: Spans) {
+        self.print(&spans.json());
+        self.spans.push(spans);
+    }
+
+    fn print(&mut self, line: &Value) {
         println!("{line}");
         let _ = writeln!(self.lines, "{line}");
     }

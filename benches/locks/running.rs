@@ -77,7 +77,9 @@ impl<'a> Running<'a> {
             Workload::Handoff => (size, "one", 1),
             Workload::TryBusy => (1, "try", 1),
             Workload::Rw => (size, "read-write", 1),
-            Workload::Queue | Workload::Recover => return Err("it is not repeated".into()),
+            Workload::Queue | Workload::Recover | Workload::Recall => {
+                return Err("it is not repeated".into());
+            }
         };
         self.ask(&format!("sessions {sessions}"))?;
         let busy = case.workload == Workload::TryBusy;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::alone::Spans;
 use crate::contestant::{CURATOR, FLOOR, FLOOR_SINGLE, SINGLE};
 use crate::figures::{
     EVENTS, Figures, KIB_PER_WAITER, OWN_REQUESTS, P50, P99, PER_SECOND, REQUESTS, THREADS,
@@ -63,7 +64,10 @@ pub(crate) fn all(results: &Results) -> String {
     for (case, figures) in &results.cases {
         let _ = writeln!(text, "{}", one(*case, figures));
     }
-    text + &recoveries(results)
+    for spans in &results.spans {
+        let _ = writeln!(text, "{}", times(spans));
+    }
+    text
 }
 
 fn one(case: Case, figures: &[(&'static str, Figures)]) -> String {
@@ -95,31 +99,16 @@ fn one(case: Case, figures: &[(&'static str, Figures)]) -> String {
     text
 }
 
-fn recoveries(results: &Results) -> String {
-    let Some((waiting, _)) = results.recoveries.first() else {
-        return String::new();
-    };
-    let mut text = format!(
-        "## recover\n\nA busy client's connection is cut while {} locks are held and {waiting} \
-         threads wait; lost: {}.\n\n| from the cut until | p50 ms | most ms |\n|---|---:|---:|\n",
-        crate::HELD,
-        results.lost,
-    );
-    let mut row = |what: &str, mut millis: Vec<f64>| {
+fn times(spans: &Spans) -> String {
+    let (name, about) = (&spans.name, capital(&spans.about));
+    let mut text = format!("## {name}\n\n{about}.\n\n| | p50 ms | most ms |\n|---|---:|---:|\n");
+    for (what, times) in &spans.rows {
+        let mut millis: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
         millis.sort_by(f64::total_cmp);
         let (middle, most) = (millis[millis.len() / 2], millis[millis.len() - 1]);
-        let _ = writeln!(text, "| {what} | {middle:.0} | {most:.0} |");
-    };
-    let all = || results.recoveries.iter().map(|(_, recovery)| recovery);
-    let millis = |time: std::time::Duration| time.as_secs_f64() * 1e3;
-    row(
-        "all held are held again",
-        all().map(|it| millis(it.held)).collect(),
-    );
-    row(
-        "all waiting have their places",
-        all().map(|it| millis(it.waiting)).collect(),
-    );
+        let cells = [middle, most].map(|it| number(it).unwrap_or_default());
+        let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
+    }
     text
 }
 

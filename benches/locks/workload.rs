@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 
+use crate::alone::HELD;
+
 /// What the contestants do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -22,6 +24,8 @@ pub(crate) enum Workload {
     Rw,
     /// This library only: from a cut connection until all is moved.
     Recover,
+    /// This library only: a lock that another client keeps.
+    Recall,
 }
 
 /// A workload, and how many threads, clients or waiters.
@@ -32,7 +36,7 @@ pub(crate) struct Case {
 }
 
 impl Workload {
-    pub(crate) const ALL: [Workload; 8] = [
+    pub(crate) const ALL: [Workload; 9] = [
         Workload::Uncontended,
         Workload::Many,
         Workload::Local,
@@ -41,6 +45,7 @@ impl Workload {
         Workload::TryBusy,
         Workload::Rw,
         Workload::Recover,
+        Workload::Recall,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -53,6 +58,7 @@ impl Workload {
             Workload::TryBusy => "try_busy",
             Workload::Rw => "rw",
             Workload::Recover => "recover",
+            Workload::Recall => "recall",
         }
     }
 
@@ -74,7 +80,10 @@ impl Workload {
             Workload::Rw => format!(
                 "{size} clients with a thread each, one read-write lock, nine reads and a write"
             ),
-            Workload::Recover => format!("the connection is cut while {size} threads wait"),
+            Workload::Recover => format!(
+                "a busy client's connection is cut while {HELD} locks are held and {size} threads wait"
+            ),
+            Workload::Recall => "a client locks what another one has just unlocked".to_owned(),
         }
     }
 
@@ -88,6 +97,7 @@ impl Workload {
             Workload::Queue => (&[10, 100, 1000], &[10, 100]),
             Workload::Rw => (&[8], &[8]),
             Workload::Recover => (&[1000], &[100]),
+            Workload::Recall => (&[1], &[1]),
         };
         let sizes = if quick { few } else { full };
         let case = |&size| Case {
@@ -102,7 +112,9 @@ impl Case {
     /// `queue-10`, or the workload alone when there is one size.
     pub(crate) fn name(self) -> String {
         match self.workload {
-            Workload::Uncontended | Workload::TryBusy => self.workload.name().to_owned(),
+            Workload::Uncontended | Workload::TryBusy | Workload::Recall => {
+                self.workload.name().to_owned()
+            }
             workload => format!("{}-{}", workload.name(), self.size),
         }
     }

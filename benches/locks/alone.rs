@@ -1,0 +1,114 @@
+//! What only this library does, beside a write of its server: there is nobody else to compare with.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use zoolock::{Client, DistributedLock, LockOptions};
+use zoolock_test_support::{Probe, fresh_path};
+
+use crate::cut::Cuts;
+use crate::report::Results;
+use crate::servers::{Kind, Servers};
+use crate::session::Outcome;
+use crate::workload::{Case, Workload};
+
+/// Locks held while the connection is cut.
+pub(crate) const HELD: usize = 8;
+/// Times in a round that are shorter than a cut.
+const EACH: usize = 100;
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than a round.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// How long some things took.
+pub(crate) struct Spans {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    pub(crate) rows: Vec<(&'static str, Vec<Duration>)>,
+}
+
+/// All rounds of a case.
+pub(crate) fn measure(case: Case, servers: &Servers, results: &mut Results) -> Outcome<()> {
+    let server = servers.address(Kind::ZooKeeper)?.ok_or("no ZooKeeper")?;
+    let mut writes = Vec::new();
+    let probe = Probe::connect(&*server)?;
+    let path = fresh_path("write");
+    probe.create_all(&path)?;
+    for _ in 0..EACH {
+        let begun = Instant::now();
+        probe.set(&path, b"")?;
+        writes.push(begun.elapsed());
+    }
+    let mut spans = match case.workload {
+        Workload::Recover => recover(case, &server, results.rounds)?,
+        _ => recall(case, &server, results.rounds)?,
+    };
+    spans.rows.push(("one write, for comparison", writes));
+    results.add(spans);
+    Ok(())
+}
+
+fn recover(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
+    let cuts = Cuts::new(server.parse()?, HELD, case.size)?;
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        eprintln!("{}: round {}", case.name(), round + 1);
+        let recovery = cuts.cut();
+        held.push(recovery.held);
+        waiting.push(recovery.waiting);
+    }
+    let lost = cuts.end()?;
+    Ok(Spans {
+        name: case.name(),
+        about: format!("{}; lost: {lost}", case.workload.about(case.size)),
+        rows: vec![
+            ("from the cut until all held are held again", held),
+            ("until all waiting have their places, too", waiting),
+        ],
+    })
+}
+
+/// The lock of another client that keeps it, and one that nobody keeps.
+fn recall(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
+    let [keeper, other] = [(); 2].map(|()| Client::connect(server, SESSION_TIMEOUT));
+    let (keeper, other) = (keeper?, other?);
+    let keeps = LockOptions::new().keep_idle(KEPT);
+    let timed = |options: LockOptions| -> Outcome<Vec<Duration>> {
+        let path = fresh_path("recall");
+        let kept = DistributedLock::with(&keeper, &path, options)?;
+        let wanted = DistributedLock::new(&other, &path)?;
+        let mut times = Vec::new();
+        for _ in 0..rounds * EACH {
+            kept.lock()?;
+            kept.unlock()?;
+            let begun = Instant::now();
+            wanted.lock()?;
+            times.push(begun.elapsed());
+            wanted.unlock()?;
+        }
+        Ok(times)
+    };
+    eprintln!("{}", case.name());
+    Ok(Spans {
+        name: case.name(),
+        about: case.workload.about(case.size),
+        rows: vec![
+            (
+                "lock(), when the other has released it",
+                timed(LockOptions::new())?,
+            ),
+            ("lock(), when the other keeps it idle", timed(keeps)?),
+        ],
+    })
+}
+
+impl Spans {
+    /// A line of JSON; milliseconds.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let rows = self.rows.iter().map(|(what, times)| {
+            let millis: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+            json!({ "what": what, "ms": millis })
+        });
+        json!({ "bench": self.name, "about": self.about, "rows": rows.collect::<Vec<_>>() })
+    }
+}
