@@ -1,6 +1,10 @@
 //! A resource that refuses late writers by their fencing token: what makes a lock with a time limit
 //! safe. Two clients write to it, and one of them stands still at the wrong moment.
 //!
+//! ```text
+//! cargo run --example fenced_register
+//! ```
+//!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
 use std::sync::{Mutex, PoisonError};
