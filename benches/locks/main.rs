@@ -63,7 +63,8 @@ struct Options {
     /// Fewer sizes and shorter rounds: to see that it works.
     #[arg(long)]
     quick: bool,
-    /// Writes the tables as Markdown, charts and the rounds to this directory.
+    /// Writes the tables as Markdown, charts and the rounds to this directory; a relative one is
+    /// below tests/interop, where cargo runs this.
     #[arg(long)]
     report: Option<PathBuf>,
     /// Is a contestant: what this program is for itself.
@@ -88,7 +89,7 @@ fn main() -> Outcome<()> {
     if let Some(folder) = &options.report {
         fs::create_dir_all(folder)?;
         report::write(folder, &results)?;
-        eprintln!("written: {}", folder.display());
+        eprintln!("written: {}", folder.canonicalize()?.display());
     }
     Ok(())
 }
