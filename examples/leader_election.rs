@@ -65,11 +65,8 @@ enum News {
 fn one_term(candidate: &Candidate, tell: &Sender<News>) -> Outcome<()> {
     let term = candidate.campaign()?;
     tell.send(News::Leads(candidate.name, term.fencing_token()?))?;
-    println!(
-        "{} says that {:?} leads",
-        candidate.name,
-        candidate.leader()?
-    );
+    let leader = candidate.leader()?.unwrap_or("nobody".into());
+    println!("{} says that {leader} leads", candidate.name);
     lead(&term);
     tell.send(News::Ends(candidate.name))?;
     if candidate.name == "Bob" {

@@ -276,6 +276,9 @@
 //! # }
 //! ```
 //!
+//! Scripts have the command `zoolock` for all of this, and to run programs under a lock: the feature
+//! `cli`, see the README.
+//!
 //! # Other clients
 //!
 //! The nodes are those of Curator's recipes, so programs in Java can take part in the same locks, and
