@@ -1,10 +1,13 @@
 //! The exit codes, as flock(1) and sysexits(3) have them.
 
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use nix::sys::signal::Signal;
-use zoolock_test_support::fresh_path;
+use zoolock_test_support::{connect_string, fresh_path};
 
 use crate::util::{
     Beside, Scratch, UNTIL_TOLD, await_queue, client, lock_of, run, zoolock, zoolock_at,
@@ -29,11 +32,47 @@ fn the_programs_own_status_is_handed_on() {
 #[test]
 fn a_program_that_a_signal_ended_gives_128_and_the_signal() {
     let path = fresh_path("killed");
-    for signal in [Signal::SIGKILL, Signal::SIGTERM, Signal::SIGSEGV] {
-        let script = format!("kill -{} $$", signal as i32);
+    // The last one is a real-time signal.
+    for signal in [9, 15, 11, 40] {
+        let script = format!("kill -{signal} $$");
         let mut one = Beside::start(run(&[], &path, &script));
-        assert_eq!(one.code(), Some(128 + signal as i32), "{signal}");
+        assert_eq!(one.code(), Some(128 + signal), "{signal}");
     }
+}
+
+#[test]
+fn a_starter_that_ignores_the_end_of_children_changes_nothing() {
+    let path = fresh_path("ignored-end");
+    let mut starter = Command::new("bash");
+    let command = format!(
+        "{} run {path} sh -c 'exit 7'",
+        env!("CARGO_BIN_EXE_zoolock")
+    );
+    starter.args(["-c", &format!("trap '' CHLD; exec {command}")]);
+    starter.env("ZOOKEEPER_CONNECT", connect_string());
+    assert_eq!(Beside::start(starter).code(), Some(7));
+}
+
+#[test]
+fn nobody_has_to_listen_to_what_it_says() {
+    let path = fresh_path("deaf");
+    let deaf = || std::io::pipe().expect("a pipe").1;
+    let mut failing = run(&[], "not/absolute", "true");
+    let status = failing.stderr(deaf()).status().expect("run");
+    assert_eq!(status.code(), Some(64));
+
+    let mut running = run(&["-v"], &path, UNTIL_TOLD);
+    running.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = running.stderr(deaf()).spawn().expect("started");
+    let mut said = BufReader::new(running.stdout.take().expect("a pipe"));
+    said.read_line(&mut String::new()).expect("it is inside");
+    // It says so.
+    for _ in 0..3 {
+        assert_eq!(code(&["revoke", &path]), Some(0));
+    }
+    await_queue(&path, 1);
+    drop(running.stdin.take());
+    assert_eq!(running.wait().expect("ended").code(), Some(0));
 }
 
 #[test]
@@ -42,6 +81,7 @@ fn what_cannot_run_gives_126_and_what_is_not_there_127() {
     std::fs::write(&scratch.file, "not executable").expect("written");
     assert_eq!(code(&["run", &path, scratch.name()]), Some(126));
     assert_eq!(code(&["run", &path, "no-such-program-anywhere"]), Some(127));
+    assert_eq!(code(&["run", &path, ""]), Some(127));
     await_queue(&path, 0);
 }
 
@@ -56,6 +96,17 @@ fn wrong_arguments_give_64_and_help_0() {
         &["run", "--semaphore", "0", "/path", "true"],
         &["run", "-w", "soon", "/path", "true"],
         &["run", "-w", "-1", "/path", "true"],
+        &["run", "-w", "nan", "/path", "true"],
+        &["run", "-w", "inf", "/path", "true"],
+        &["run", "-w", "1e300", "/path", "true"],
+        &["run", "--session-timeout", "0", "/path", "true"],
+        &["run", "--session-timeout", "1e18", "/path", "true"],
+        &["run", "-c", "", "/path", "true"],
+        &["run", "", "true"],
+        &["run", "/", "true"],
+        &["run", "/a/../b", "true"],
+        &["watch", "--interval", "0", "/path"],
+        &["watch", "--interval", "nan", "/path"],
         &["run", "-E", "256", "/path", "true"],
         &["run", "not/absolute", "true"],
         &["run", "-c", "host:port", "/path", "true"],
@@ -69,6 +120,9 @@ fn wrong_arguments_give_64_and_help_0() {
     let mut nowhere = zoolock(&["list", "/path"]);
     nowhere.env_remove("ZOOKEEPER_CONNECT");
     assert_eq!(Beside::start(nowhere).code(), Some(64), "no servers given");
+    let mut unreadable = zoolock(&["run"]);
+    unreadable.args([OsStr::from_bytes(b"/\xff"), OsStr::new("true")]);
+    assert_eq!(Beside::start(unreadable).code(), Some(64), "no text");
     for fine in [&["--help"][..], &["--version"], &["run", "--help"]] {
         assert_eq!(code(fine), Some(0), "{fine:?}");
     }

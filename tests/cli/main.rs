@@ -2,8 +2,10 @@
 
 mod codes;
 mod counter;
+mod group;
 mod looks;
 mod loss;
 mod running;
+mod stops;
 mod util;
 mod waiting;

@@ -154,6 +154,10 @@ pub(crate) fn is_gone(process: u32) -> bool {
     state.is_none_or(|state| state == 'Z')
 }
 
+pub(crate) fn is_stopped(process: u32) -> bool {
+    state(Path::new(&format!("/proc/{process}"))) == Some('T')
+}
+
 fn state(process: &Path) -> Option<char> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()

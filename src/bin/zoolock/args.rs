@@ -1,12 +1,16 @@
 //! The command line.
 
+use std::env;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::process;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use zoolock::Client;
+use zoolock::{Acl, Client};
+
+use crate::exit::{Failed, USAGE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +22,17 @@ Examples:
   zoolock list /locks/backup                  who has it, who waits for it
   zoolock watch /locks/backup                 the same, live
 
+If the servers want to know who asks, ZOOKEEPER_AUTH has a scheme and a secret:
+  ZOOKEEPER_AUTH=digest:user:password
+It comes from the environment so that nobody sees it in a list of processes. What zoolock makes then
+belongs to these credentials, and whoever shares the lock needs the same.
+
 `zoolock run --help` has the exit codes.";
+
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Where the credentials are.
+const AUTH: &str = "ZOOKEEPER_AUTH";
 
 const RUN: &str = "\
 The program runs in a process group of its own, which is the terminal's foreground group if
@@ -130,15 +144,18 @@ pub(crate) struct Servers {
 
 impl Servers {
     /// Connects, for at most so long.
-    pub(crate) fn connect(&self, within: Option<Duration>) -> zoolock::Result<Client> {
+    pub(crate) fn connect(&self, within: Option<Duration>) -> Result<Client, Failed> {
         let host = nix::unistd::gethostname().unwrap_or_default();
         let mut builder = Client::builder(&self.connect)
             .session_timeout(self.session_timeout)
             .identity(format!("{}/{}", host.to_string_lossy(), process::id()));
+        if let Some((scheme, secret)) = credentials()? {
+            builder = builder.auth(scheme, secret).acl(Acl::creator());
+        }
         if let Some(within) = within.filter(|within| *within < self.session_timeout) {
             builder = builder.connect_timeout(within.max(Duration::from_millis(1)));
         }
-        builder.connect()
+        Ok(builder.connect()?)
     }
 }
 
@@ -191,7 +208,7 @@ pub(crate) struct List {
 #[command(after_help = WATCH)]
 pub(crate) struct Watch {
     /// How often to look
-    #[arg(long, value_name = "SECS", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval)]
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) servers: Servers,
@@ -217,6 +234,32 @@ pub(crate) struct Revoke {
     pub(crate) servers: Servers,
     /// The lock's path
     pub(crate) path: String,
+}
+
+/// The scheme and the secret of the environment.
+fn credentials() -> Result<Option<(String, Vec<u8>)>, Failed> {
+    let Some(given) = env::var_os(AUTH).filter(|given| !given.is_empty()) else {
+        return Ok(None);
+    };
+    let mut scheme = given.into_vec();
+    // What is wrong with it is not shown: it is a secret.
+    let wrong = || Failed::new(USAGE, format!("{AUTH} is not SCHEME:SECRET"));
+    let colon = scheme
+        .iter()
+        .position(|byte| *byte == b':')
+        .ok_or_else(wrong)?;
+    let secret = scheme.split_off(colon + 1);
+    scheme.pop();
+    let scheme = String::from_utf8(scheme).map_err(|_| wrong())?;
+    Ok(Some((scheme, secret)))
+}
+
+/// Not so short that the servers have nothing else to do.
+fn interval(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        interval if interval < SHORTEST_INTERVAL => Err("less than 0.01".to_owned()),
+        interval => Ok(interval),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

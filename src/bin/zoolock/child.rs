@@ -1,27 +1,25 @@
-//! The program as a process in a group of its own.
+//! The program as a process in a group of its own, and all that it leaves in that group.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::{SIGCONT, SIGKILL, SIGTERM, Signal, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use zoolock::crossbeam_channel::{Receiver, RecvError, after, select_biased, unbounded};
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, WaitStatus, waitpgid};
+use zoolock::crossbeam_channel::{Receiver, Sender, after, select_biased, unbounded};
 
 use crate::exit::{Failed, SYSTEM, by_signal};
 use crate::guard::Guard;
 use crate::holder::Held;
 
-/// How often to look whether a group has ended, of which nothing tells.
-const GROUP_CHECK: Duration = Duration::from_millis(10);
-
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     Stopped(Signal),
-    /// With this exit code, as shells have it.
+    /// It and all of its group. With this exit code of its own, as shells have it.
     Ended(u8),
 }
 
@@ -30,32 +28,22 @@ pub(crate) struct Child {
     pub(crate) id: Pid,
     /// Kept for as long as there is something to kill.
     guard: Option<Guard>,
-    pub(crate) events: Receiver<Event>,
+    events: Receiver<Event>,
 }
 
 impl Child {
     /// Starts it. To be called on a thread that lives as long as the process: on Linux the child
     /// dies with the thread that has made it.
     pub(crate) fn start(mut command: Command) -> Result<Child, Failed> {
+        // What the program leaves behind when it ends is waited for like the program itself.
+        #[cfg(target_os = "linux")]
+        nix::sys::prctl::set_child_subreaper(true)?;
         let started = command.process_group(0).spawn();
         let started =
             started.map_err(|error| Failed::new(SYSTEM, format!("no new process: {error}")))?;
-        let id = Pid::from_raw(started.id().cast_signed());
         let (sender, events) = unbounded();
-        thread::spawn(move || {
-            while let Ok(status) = waitpid(id, Some(WaitPidFlag::WUNTRACED)) {
-                let event = match status {
-                    WaitStatus::Stopped(_, signal) => Event::Stopped(signal),
-                    WaitStatus::Exited(_, code) => Event::Ended(code as u8),
-                    WaitStatus::Signaled(_, signal, _) => Event::Ended(by_signal(signal)),
-                    _ => continue,
-                };
-                let _ = sender.send(event);
-                if matches!(event, Event::Ended(_)) {
-                    return;
-                }
-            }
-        });
+        let id = Pid::from_raw(started.id().cast_signed());
+        thread::spawn(move || watch(id, &sender));
         let guard = None;
         let mut child = Child { id, guard, events };
         match Guard::over(id) {
@@ -68,18 +56,25 @@ impl Child {
         Ok(child)
     }
 
+    /// What becomes of it. Nothing comes after its end.
+    pub(crate) fn events(&self) -> &Receiver<Event> {
+        &self.events
+    }
+
     /// To all of its group. It may have ended meanwhile.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = killpg(self.id, signal);
     }
 
-    pub(crate) fn kill(&self) {
-        self.signal(SIGKILL);
-        self.ended();
+    /// It may run for as long as the lock is held for certain, whatever becomes of zoolock.
+    pub(crate) fn allow_the_lease(&mut self, held: &Held) {
+        if let Some(guard) = &mut self.guard {
+            guard.allow_the_lease(held);
+        }
     }
 
-    /// Waits for its end.
-    fn ended(&self) {
+    pub(crate) fn kill(&self) {
+        self.signal(SIGKILL);
         while let Ok(Event::Stopped(_)) = self.events.recv() {}
     }
 
@@ -91,24 +86,49 @@ impl Child {
         self.signal(SIGTERM);
         // A stopped one could not act on it.
         self.signal(SIGCONT);
-        let ended = loop {
+        loop {
             select_biased! {
                 recv(self.events) -> event => match event {
                     Ok(Event::Stopped(_)) => {}
-                    Ok(Event::Ended(_)) | Err(RecvError) => break true,
+                    _ => return,
                 },
-                recv(held.hold.lost()) -> _ => break false,
-                recv(after(end.saturating_duration_since(Instant::now()))) -> _ => break false,
+                recv(held.hold.lost()) -> _ => break,
+                recv(after(end.saturating_duration_since(Instant::now()))) -> _ => break,
             }
-        };
-        // It may have left others of its group behind.
-        while ended && killpg(self.id, None).is_ok() && held.hold.is_held() && Instant::now() < end
-        {
-            thread::sleep(GROUP_CHECK);
         }
-        self.signal(SIGKILL);
-        if !ended {
-            self.ended();
+        self.kill();
+    }
+}
+
+/// Says what becomes of a program and its group until nobody of it is left.
+fn watch(program: Pid, say: &Sender<Event>) {
+    let Some(group) = rustix::process::Pid::from_raw(program.as_raw()) else {
+        return;
+    };
+    let mut code = None;
+    loop {
+        match waitpgid(group, WaitOptions::UNTRACED) {
+            Ok(Some((process, status))) => {
+                let stopped = status.stopping_signal().map(Signal::try_from);
+                match stopped {
+                    // What else is in the group stops with the program, while there is one.
+                    Some(Ok(by)) if process == group || code.is_some() => {
+                        let _ = say.send(Event::Stopped(by));
+                    }
+                    None if process == group => code = code_of(status),
+                    _ => {}
+                }
+            }
+            Ok(None) | Err(Errno::INTR) => {}
+            // Nobody is left.
+            Err(_) => break,
         }
     }
+    let _ = say.send(Event::Ended(code.unwrap_or(SYSTEM)));
+}
+
+/// What a shell says of a process that has ended. Not all signals that may have ended it have a name.
+fn code_of(status: WaitStatus) -> Option<u8> {
+    let code = status.exit_status().map(|code| code as u8);
+    code.or_else(|| status.terminating_signal().map(by_signal))
 }

@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Write};
 
 use zoolock::Error;
 
+use crate::table::plain;
+
 /// Somebody else has the lock, or had it for too long.
 pub(crate) const CONFLICT: u8 = 1;
 /// The arguments cannot be used.
@@ -21,8 +23,8 @@ pub(crate) const CANNOT_RUN: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 
 /// What a process says that was ended by this signal.
-pub(crate) fn by_signal(signal: nix::sys::signal::Signal) -> u8 {
-    128 + signal as u8
+pub(crate) fn by_signal(signal: i32) -> u8 {
+    128_u8.saturating_add(signal as u8)
 }
 
 /// An end that is not the wanted one.
@@ -57,13 +59,19 @@ impl From<nix::Error> for Failed {
     }
 }
 
+/// Says something on the standard error. Nobody has to listen: it may be closed, or full. Others may
+/// have written what is in it, so it is kept from a terminal as it is.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "zoolock: {}", plain(text));
+}
+
 /// Writes to the standard output, in one piece. Whoever read it may have had enough.
 pub(crate) fn print(text: &[u8]) -> Result<u8, Failed> {
     let mut output = io::stdout().lock();
     match output.write_all(text).and_then(|()| output.flush()) {
         Ok(()) => Ok(0),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-            let code = by_signal(nix::sys::signal::SIGPIPE);
+            let code = by_signal(nix::sys::signal::SIGPIPE as i32);
             Err(Failed { code, text: None })
         }
         Err(error) => Err(Failed::new(SYSTEM, format!("standard output: {error}"))),

@@ -1,16 +1,22 @@
-//! A second process that outlives zoolock by a moment: when zoolock is killed, it kills the
-//! program's group. What the program has started is of that group, too, and the signal that a
-//! process can ask for when its parent dies reaches none of that.
+//! A second process that outlives zoolock by a moment: when zoolock is killed, or does not say in
+//! time that the lock is still held because it is stopped or stuck, it kills the program's group.
+//! What the program has started is of that group, too, and the signal that a process can ask for
+//! when its parent dies reaches none of that.
 
 use std::env;
-use std::io::{self, Read};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{SIGKILL, killpg};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
+use zoolock::crossbeam_channel::unbounded;
 
 use crate::exit::{Failed, SYSTEM};
+use crate::holder::Held;
 use crate::step::own_program;
 
 /// The first argument of a process that is one. Nothing that a user would type.
@@ -34,11 +40,27 @@ impl Guard {
         let failed = |error| Failed::new(SYSTEM, format!("no new process: {error}"));
         guard.map(Guard).map_err(failed)
     }
+
+    /// The group may run until the lease ends as it is known now. Until this is called for the first
+    /// time there is no end.
+    pub(crate) fn allow_the_lease(&mut self, held: &Held) {
+        // In this order: zoolock may be stopped in between.
+        let now = now();
+        let end = now + held.hold.valid_for();
+        if let Some(guard) = &mut self.0.stdin {
+            // If it was killed, the program still dies with zoolock.
+            let _ = guard.write_all(format!("{}\n", end.as_millis()).as_bytes());
+        }
+    }
 }
 
 impl Drop for Guard {
     /// Not by a word to it: when the group is gone its number may be given to another one.
     fn drop(&mut self) {
+        // The group may still be there, and is to end with zoolock.
+        if thread::panicking() {
+            return;
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -49,8 +71,24 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     let mut arguments = env::args_os().skip(1);
     arguments.next().filter(|first| first == GUARD)?;
     let group = arguments.next()?.to_str()?.parse().ok()?;
+    let (tell, told) = unbounded();
     // The other end is closed with zoolock, however that ends.
-    let _ = io::stdin().read_to_end(&mut Vec::new());
+    thread::spawn(move || {
+        let ends = io::stdin().lines().map_while(Result::ok);
+        for end in ends.map_while(|end| end.parse().ok()) {
+            let _ = tell.send(Duration::from_millis(end));
+        }
+    });
+    let mut end = Duration::MAX;
+    while let Ok(later) = told.recv_timeout(end.saturating_sub(now())) {
+        end = later;
+    }
     let _ = killpg(Pid::from_raw(group), SIGKILL);
     Some(0)
+}
+
+/// The same for all processes of this machine. What the system clock is set to does not count.
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
+    now.unwrap_or_default()
 }

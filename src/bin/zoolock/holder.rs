@@ -9,11 +9,12 @@ use zoolock::{
     Lock, LockOptions, Permits,
 };
 
-use nix::sys::signal::{SIGCONT, Signal};
+use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
 
 use crate::args::Run;
 use crate::exit::Failed;
 use crate::progress::Progress;
+use crate::signals;
 
 /// The part of the session timeout that is the grace. A connection that is well keeps nearly half of
 /// it, and one that is not is back long before, or not at all.
@@ -71,11 +72,13 @@ impl Holder {
     }
 
     /// Waits for the lock, or a signal.
-    pub(crate) fn wait(&mut self, signals: &Receiver<Signal>) -> Result<Waited, Failed> {
+    pub(crate) fn wait(&mut self, received: &Receiver<Signal>) -> Result<Waited, Failed> {
         loop {
             select_biased! {
-                recv(signals) -> signal => if let Ok(signal) = signal && signal != SIGCONT {
-                    return Ok(Waited::Signal(signal));
+                recv(received) -> signal => match signal {
+                    Ok(SIGTSTP) => signals::stop(|| raise(SIGTSTP)),
+                    Ok(SIGCONT) | Err(_) => {}
+                    Ok(signal) => return Ok(Waited::Signal(signal)),
                 },
                 recv(self.messages) -> message => match message {
                     Ok(Message::Connected(client)) => self.client = Some(client),

@@ -3,8 +3,8 @@
 use zoolock::Error;
 
 use crate::args::{List, Revoke, Verify};
-use crate::exit::{CONFLICT, Failed, print};
-use crate::table::{json, plain, table};
+use crate::exit::{CONFLICT, Failed, print, say};
+use crate::table::{json, table};
 
 pub(crate) fn list(list: &List) -> Result<u8, Failed> {
     let client = list.servers.connect(None)?;
@@ -14,8 +14,10 @@ pub(crate) fn list(list: &List) -> Result<u8, Failed> {
         return print(json(&contenders).as_bytes());
     }
     if contenders.is_empty() {
-        let path = plain(&list.path);
-        eprintln!("zoolock: {path}: nobody holds it, nobody waits for it");
+        say(&format!(
+            "{}: nobody holds it, nobody waits for it",
+            list.path
+        ));
         return Ok(0);
     }
     print(table(&contenders).as_bytes())
@@ -42,7 +44,7 @@ pub(crate) fn revoke(revoke: &Revoke) -> Result<u8, Failed> {
     }
     let _ = client.close();
     if asked == 0 {
-        let text = format!("{}: nobody holds it", plain(&revoke.path));
+        let text = format!("{}: nobody holds it", revoke.path);
         return Err(Failed::new(CONFLICT, text));
     }
     Ok(0)

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     };
     let code = act(arguments).unwrap_or_else(|Failed { code, text }| {
         if let Some(text) = text {
-            eprintln!("zoolock: {text}");
+            exit::say(&text);
         }
         code
     });

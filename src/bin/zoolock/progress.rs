@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use zoolock::{Contender, LockOptions, Place};
 
 use crate::args::Run;
-use crate::table::{clip, plain, seconds};
+use crate::table::{clip, identity, plain, seconds};
 
 /// How often the queue is looked at.
 const EVERY: Duration = Duration::from_secs(1);
@@ -116,10 +116,7 @@ pub(crate) fn age(contender: &Contender) -> Duration {
 }
 
 fn name(contender: &Contender) -> String {
-    match &contender.identity {
-        Some(identity) => plain(identity),
-        None => "somebody".to_owned(),
-    }
+    identity(contender).unwrap_or_else(|| "somebody".to_owned())
 }
 
 fn ordinal(number: usize) -> String {

@@ -1,13 +1,12 @@
 //! `run`: the lock, the program under it, and the lock again.
 
-use nix::sys::signal::{SIGCONT, SIGTTIN, SIGTTOU, Signal};
+use nix::sys::signal::{SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, Signal, raise};
 use zoolock::crossbeam_channel::{Receiver, RecvError, after, never, select_biased};
 
 use crate::args::Run;
 use crate::child::{Child, Event};
-use crate::exit::{Failed, LOST, SYSTEM, by_signal};
+use crate::exit::{Failed, LOST, SYSTEM, by_signal, say};
 use crate::holder::{Held, Holder, Waited};
-use crate::table::plain;
 use crate::terminal::Terminal;
 use crate::{signals, step};
 
@@ -19,7 +18,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
         Ok(Waited::Held(held)) => held,
         Ok(Waited::Signal(signal)) => {
             holder.leave(&signals);
-            return Ok(by_signal(signal));
+            return Ok(by_signal(signal as i32));
         }
         Err(failed) => {
             holder.leave(&signals);
@@ -33,7 +32,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     };
     match holder.release() {
         Err(error) if error.is_lost() => return Err(error.into()),
-        Err(error) => eprintln!("zoolock: {}: released late: {error}", plain(&run.path)),
+        Err(error) => say(&format!("{}: released late: {error}", run.path)),
         Ok(()) => {}
     }
     holder.leave(&signals);
@@ -41,7 +40,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
 }
 
 fn lost(run: &Run) -> Failed {
-    let path = plain(&run.path);
+    let path = &run.path;
     Failed::new(
         LOST,
         format!("{path}: the lock was lost while the program ran"),
@@ -56,32 +55,35 @@ fn supervise(run: &Run, held: &Held, signals: &Receiver<Signal>) -> Result<u8, F
         .env("ZOOLOCK_PATH", held.hold.path())
         .env("ZOOLOCK_TOKEN", held.token.to_string())
         .env("ZOOLOCK_NODE", held.hold.node());
-    let child = Child::start(command)?;
+    let mut child = Child::start(command)?;
     // It stops itself when it is ready.
     loop {
         select_biased! {
-            recv(signals) -> signal => if let Ok(signal) = signal && signal != SIGCONT {
-                child.kill();
-                return Ok(by_signal(signal));
+            recv(signals) -> signal => match signal {
+                Ok(SIGTSTP) => signals::stop(|| raise(SIGTSTP)),
+                Ok(SIGCONT) | Err(_) => {}
+                Ok(signal) => {
+                    child.kill();
+                    return Ok(by_signal(signal as i32));
+                }
             },
-            recv(held.hold.lost()) -> _ => {
-                child.kill();
-                return Err(lost(run));
-            }
-            recv(child.events) -> event => match event {
+            recv(held.hold.lost()) -> _ => break,
+            recv(child.events()) -> event => match event {
                 Ok(Event::Stopped(_)) => break,
                 Ok(Event::Ended(code)) => return Ok(code),
-                Err(RecvError) => return Err(lost_sight()),
+                Err(RecvError) => return Ok(SYSTEM),
             },
         }
     }
+    child.allow_the_lease(held);
+    // We may have been stopped ourselves, and the end of the lease not told yet.
+    if !held.hold.is_held() {
+        child.kill();
+        return Err(lost(run));
+    }
     let terminal = Terminal::share_with(child.id);
     child.signal(SIGCONT);
-    let asked = match run.verbose {
-        true => held.hold.revocation().unwrap_or_else(|_| never()),
-        false => never(),
-    };
-    attend(run, held, signals, &child, terminal.as_ref(), &asked)
+    attend(run, held, signals, &mut child, terminal.as_ref())
 }
 
 /// Hands on signals and stops, until the program ends or has to.
@@ -89,52 +91,58 @@ fn attend(
     run: &Run,
     held: &Held,
     signals: &Receiver<Signal>,
-    child: &Child,
+    child: &mut Child,
     terminal: Option<&Terminal>,
-    asked: &Receiver<()>,
 ) -> Result<u8, Failed> {
-    let mut asked = asked.clone();
+    let mut asked = match run.verbose {
+        true => held.hold.revocation().unwrap_or_else(|_| never()),
+        false => never(),
+    };
     loop {
+        child.allow_the_lease(held);
         let left = held.hold.valid_for();
         if left <= held.grace {
             child.end_before_the_lease(held);
             return Err(lost(run));
         }
+        let mut goes_on = false;
         select_biased! {
-            recv(child.events) -> event => match event {
+            recv(child.events()) -> event => match event {
+                Ok(Event::Stopped(by)) => if let Some(terminal) = terminal {
+                    // It wants to read, and may, now that we are in the foreground.
+                    goes_on = matches!(by, SIGTTIN | SIGTTOU) && terminal.hand_over();
+                    if !goes_on {
+                        terminal.stop_with_child();
+                        // Whoever stopped it by Ctrl-Z lets us go on, or could not stop us.
+                        goes_on = by == SIGTSTP;
+                    }
+                },
                 Ok(Event::Ended(code)) => return match held.hold.is_held() {
                     true => Ok(code),
                     false => Err(lost(run)),
                 },
-                Ok(Event::Stopped(by)) => if let Some(terminal) = terminal {
-                    // It wants to read, and may, now that we are in the foreground.
-                    match matches!(by, SIGTTIN | SIGTTOU) && terminal.hand_over() {
-                        true => child.signal(SIGCONT),
-                        false => terminal.stop_with_child(),
-                    }
-                },
-                Err(RecvError) => return Err(lost_sight()),
+                Err(RecvError) => return Ok(SYSTEM),
             },
-            recv(signals) -> signal => if let Ok(signal) = signal {
-                // We were stopped, for how long we do not know.
-                let goes_on = signal != SIGCONT || held.hold.is_held();
-                if let (SIGCONT, Some(terminal)) = (signal, terminal) {
-                    terminal.hand_over();
-                }
-                if goes_on {
-                    child.signal(signal);
-                }
+            recv(signals) -> signal => match signal {
+                Ok(SIGCONT) => goes_on = true,
+                Ok(signal) => child.signal(signal),
+                Err(RecvError) => {}
             },
             recv(asked) -> request => match request {
-                Ok(()) => eprintln!("zoolock: {}: somebody asks for the lock", plain(&run.path)),
+                Ok(()) => say(&format!("{}: somebody asks for the lock", run.path)),
                 Err(RecvError) => asked = never(),
             },
             recv(held.hold.lost()) -> _ => {}
-            recv(after(left - held.grace)) -> _ => {}
+            // Often enough for the guard, also if we are not the first ones that a busy machine
+            // thinks of.
+            recv(after(held.grace.min(left - held.grace))) -> _ => {}
+        }
+        // We were stopped, for how long we do not know.
+        if goes_on && held.hold.is_held() {
+            if let Some(terminal) = terminal {
+                terminal.go_on();
+            }
+            child.signal(SIGCONT);
         }
     }
-}
-
-fn lost_sight() -> Failed {
-    Failed::new(SYSTEM, "the program cannot be waited for")
 }

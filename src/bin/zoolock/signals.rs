@@ -1,29 +1,38 @@
 //! The signals that are handed on. They are blocked in every thread and waited for by one of them,
 //! so that there is no handler, and nothing is interrupted.
 
+use std::sync::Arc;
 use std::thread;
 
 use nix::sys::signal::{
-    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTTOU, SIGUSR1, SIGUSR2, SigSet, Signal,
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2, SigSet,
+    Signal,
 };
 use zoolock::crossbeam_channel::{Receiver, unbounded};
 
-use crate::exit::Failed;
+use crate::exit::{Failed, SYSTEM};
 
-/// Handed on to the program, or the end of waiting.
-const HANDED_ON: [Signal; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+/// Handed on to the program, or the end of waiting. TSTP comes here, and not to the program, if the
+/// program's group is not the terminal's foreground group: zoolock must not stop before it does.
+const HANDED_ON: [Signal; 7] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP];
 
 /// From now on they come on this channel, and SIGCONT as well. To be called before any other thread
 /// is started.
 pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
     let ignored = ignored();
+    let is_ignored = |signal: Signal| ignored & (1 << (signal as u32 - 1)) != 0;
     let mut wanted = SigSet::empty();
     wanted.add(SIGCONT);
     // What is to be ignored, such as HUP under nohup(1), stays so, for the program, too.
     for signal in HANDED_ON {
-        if ignored & (1 << (signal as u32 - 1)) == 0 {
+        if !is_ignored(signal) {
             wanted.add(signal);
         }
+    }
+    // But this one: how a child has ended would not be told.
+    if is_ignored(SIGCHLD) {
+        signal_hook::flag::register(SIGCHLD as i32, Arc::default())
+            .map_err(|error| Failed::new(SYSTEM, error.to_string()))?;
     }
     wanted.thread_block()?;
     // Only blocked: so that the terminal can be taken back from a group that has ended.
@@ -45,6 +54,16 @@ pub(crate) fn unblock() -> Result<(), Failed> {
     all.add(SIGCONT);
     all.add(SIGTTOU);
     Ok(all.thread_unblock()?)
+}
+
+/// Stops this process, or this process and others, by sending SIGTSTP. To be called by the main
+/// thread, which gets it then. Comes back when it is to go on, or at once where nobody could let it
+/// go on: in a group that no shell looks after.
+pub(crate) fn stop(send: impl FnOnce() -> nix::Result<()>) {
+    let signal = SigSet::from(SIGTSTP);
+    let _ = signal.thread_unblock();
+    let _ = send();
+    let _ = signal.thread_block();
 }
 
 /// The signals that whoever started this process wants ignored, a bit each. None where there is no

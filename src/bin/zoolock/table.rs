@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size_of};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use zoolock::{Contender, Kind};
 
 use crate::progress::age;
@@ -12,6 +13,9 @@ use crate::progress::age;
 const HEADER: [&str; 7] = [
     "PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "SINCE", "TOKEN",
 ];
+
+/// How much of an identity is shown to people. Whoever makes a node may write a megabyte.
+const LONGEST: usize = 80;
 
 /// A table with a line for each.
 pub(crate) fn table(contenders: &[Contender]) -> String {
@@ -22,12 +26,12 @@ pub(crate) fn table(contenders: &[Contender]) -> String {
         .into_iter()
         .chain(rows)
         .collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
     let widths: [_; HEADER.len()] = std::array::from_fn(|column| width(column).unwrap_or(0));
     let line = |row: &[String; HEADER.len()]| {
         let cells = row.iter().zip(widths);
         let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:width$}"))
+            .map(|(cell, width)| cell.to_owned() + &" ".repeat(width - cell.width()))
             .collect();
         format!("{}\n", cells.join("  ").trim_end())
     };
@@ -35,12 +39,11 @@ pub(crate) fn table(contenders: &[Contender]) -> String {
 }
 
 fn row(place: usize, contender: &Contender) -> [String; HEADER.len()] {
-    let identity = contender.identity.as_deref().map(plain);
     [
         place.to_string(),
         state(contender).to_owned(),
         kind(contender.kind).to_owned(),
-        identity.unwrap_or_else(|| "-".to_owned()),
+        identity(contender).unwrap_or_else(|| "-".to_owned()),
         session(contender),
         seconds(age(contender)),
         contender.token.to_string(),
@@ -65,13 +68,26 @@ pub(crate) fn json(contenders: &[Contender]) -> String {
     format!("{:#}\n", Value::Array(objects.collect()))
 }
 
-/// On one line, without what a terminal would act on: anybody may have written it.
+/// On one line, without what a terminal would act on, and without what cannot be seen or turns the
+/// direction of the text: anybody may have written it.
 pub(crate) fn plain(text: &str) -> String {
-    let escaped = text.chars().map(|character| match character.is_control() {
-        true => character.escape_default().to_string(),
-        false => character.to_string(),
+    let escaped = text.chars().map(|character| match character {
+        '"' | '\'' | '\\' => character.to_string(),
+        _ => character.escape_debug().to_string(),
     });
     escaped.collect()
+}
+
+/// The same of a contender's identity, or of as much of it as one wants to read.
+pub(crate) fn identity(contender: &Contender) -> Option<String> {
+    let identity = contender.identity.as_deref()?;
+    let begin: String = identity.chars().take(LONGEST).collect();
+    let more = if begin.len() < identity.len() {
+        "…"
+    } else {
+        ""
+    };
+    Some(plain(&begin) + more)
 }
 
 pub(crate) fn seconds(duration: Duration) -> String {
@@ -84,7 +100,12 @@ pub(crate) fn seconds(duration: Duration) -> String {
 /// What of a line fits on a terminal.
 pub(crate) fn clip(line: &str, terminal: &impl AsFd) -> String {
     let width = terminal_size_of(terminal).map_or(usize::MAX, |(Width(width), _)| width.into());
-    line.chars().take(width).collect()
+    let mut used = 0;
+    let fits = line.chars().take_while(|character| {
+        used += character.width().unwrap_or(0);
+        used <= width
+    });
+    fits.collect()
 }
 
 pub(crate) fn state(contender: &Contender) -> &'static str {
@@ -118,8 +139,8 @@ mod tests {
 
     #[test]
     fn what_others_write_cannot_play_with_the_terminal() {
-        let said = plain("a\nb\x1b[2J\u{9b}31m ü");
+        let said = plain("a\nb\x1b[2J\u{9b}31m \u{202e}\u{200b}ü名\\'");
         println!("{said}");
-        assert_eq!(said, r"a\nb\u{1b}[2J\u{9b}31m ü");
+        assert_eq!(said, r"a\nb\u{1b}[2J\u{9b}31m \u{202e}\u{200b}ü名\'");
     }
 }

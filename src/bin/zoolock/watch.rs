@@ -8,8 +8,8 @@ use terminal_size::{Height, terminal_size_of};
 use zoolock::{Contender, Kind};
 
 use crate::args::Watch;
-use crate::exit::{Failed, print};
-use crate::table::{clip, kind, plain, state, table};
+use crate::exit::{Failed, print, say};
+use crate::table::{clip, identity, kind, plain, state, table};
 
 /// Goes to the upper left corner and clears what is below.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -28,7 +28,7 @@ pub(crate) fn watch(watch: &Watch) -> Result<u8, Failed> {
                 print(changes(&before, &now).as_bytes())?;
                 before = now;
             }
-            Err(error) if error.is_retryable() => eprintln!("zoolock: {error}"),
+            Err(error) if error.is_retryable() => say(&error.to_string()),
             Err(error) => return Err(error.into()),
         }
         thread::sleep(watch.interval);
@@ -63,7 +63,7 @@ fn changes(before: &[Contender], now: &[Contender]) -> String {
         Some(_) => None,
     });
     let line = |(sign, contender): (char, &Contender)| {
-        let identity = contender.identity.as_deref().map_or("-".to_owned(), plain);
+        let identity = identity(contender).unwrap_or_else(|| "-".to_owned());
         let (kind, token) = (kind(contender.kind), contender.token);
         format!(
             "{time} {sign} {} {kind} {identity} {token}\n",

@@ -1,0 +1,45 @@
+//! What the program has started and left behind in its process group.
+
+use nix::sys::signal::Signal;
+use zoolock_test_support::fresh_path;
+
+use crate::util::{Beside, await_gone, await_queue, is_gone, run};
+
+#[test]
+fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
+    let path = fresh_path("left-behind");
+    // A shell takes the input of what is in the background away, but not this one.
+    let script = "exec 3<&0; sh -c 'cat <&3 >/dev/null' & echo inside $$; exit 3";
+    let mut running = Beside::start(run(&[], &path, script));
+    await_gone(running.is_inside());
+    let mut other = Beside::start(run(&["-n"], &path, "true"));
+    assert_eq!(other.code(), Some(1), "somebody of the group still runs");
+    running.let_go();
+    assert_eq!(running.code(), Some(3), "that of the program");
+    await_queue(&path, 0);
+}
+
+#[test]
+fn what_takes_longer_to_end_than_the_program_is_waited_for() {
+    let path = fresh_path("tidies-up");
+    // The shell ends by TERM at once.
+    let script = "sh -c 'trap \"sleep 0.5; exit\" TERM; echo child $$; while :; do sleep 0.05; done' & \
+         echo inside $$; wait";
+    let mut running = Beside::start(run(&[], &path, script));
+    let child = running.says("child ").parse().expect("a process");
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
+    assert!(is_gone(child), "it was still tidying up");
+}
+
+#[test]
+fn what_has_left_the_group_is_not_waited_for() {
+    let path = fresh_path("daemon");
+    let script = "setsid sh -c 'echo daemon $$; exec sleep 1000' & read line";
+    let mut running = Beside::start(run(&[], &path, script));
+    let daemon = running.says("daemon ").parse().expect("a process");
+    running.let_go();
+    assert_eq!(running.code(), Some(1), "read has found the end");
+    assert!(!is_gone(daemon));
+    crate::util::send(daemon, Signal::SIGKILL);
+}

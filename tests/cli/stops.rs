@@ -1,0 +1,127 @@
+//! What is stopped: by Ctrl-Z in shells of all kinds, or by somebody who stops zoolock alone.
+
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use rexpect::session::PtySession;
+use zoolock_test_support::{connect_string, fresh_path, wait_until};
+
+use crate::util::{
+    Beside, SOON, await_queue, client, code_of, in_terminal, is_gone, is_stopped, lock_of, run,
+};
+
+/// Says where it is, and which lines it reads.
+const READS: &str = "echo inside $$; while read line; do echo \"read:$line\"; done";
+/// Says where it is and reads nothing.
+const ENDLESS: &str = "echo inside $$; while :; do sleep 0.05; done";
+
+fn shell() -> PtySession {
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "--noprofile", "-i"]);
+    shell.env("ZOOKEEPER_CONNECT", connect_string());
+    shell.env("PS1", "ready> ");
+    let mut shell = in_terminal(shell);
+    shell.exp_string("ready> ").expect("a shell");
+    shell
+}
+
+/// The process that says `inside`.
+fn inside(terminal: &mut PtySession) -> u32 {
+    // What is typed is seen, too, but with a dollar there.
+    let (_, said) = terminal.exp_regex("inside [0-9]+").expect("it runs");
+    said["inside ".len()..].parse().expect("a process")
+}
+
+#[test]
+fn when_zoolock_alone_is_stopped_nothing_of_its_program_runs_beside_the_next_one() {
+    let path = fresh_path("stopped-alone");
+    // Both would survive TERM.
+    let script = "trap '' TERM; echo inside $$; \
+         sh -c 'echo child $$; while :; do sleep 0.05; done' & \
+         while :; do sleep 0.05; done";
+    let mut running = Beside::start(run(&["--session-timeout", "4"], &path, script));
+    let inside = running.is_inside();
+    let child: u32 = running.says("child ").parse().expect("a process");
+    running.stop();
+    let rival = client();
+    let rival = lock_of(&rival, &path).acquire().expect("locked");
+    assert!(is_gone(inside), "the program runs beside the rival");
+    assert!(is_gone(child), "what it started runs beside the rival");
+    running.signal(Signal::SIGCONT);
+    assert_eq!(running.code(), Some(74));
+    rival.release().expect("released");
+}
+
+#[test]
+fn ctrl_z_stops_a_program_that_has_its_input_from_elsewhere() {
+    let path = fresh_path("ctrl-z-pipe");
+    let mut shell = shell();
+    let zoolock = env!("CARGO_BIN_EXE_zoolock");
+    let command = format!("{zoolock} run {path} sh -c '{ENDLESS}' </dev/null");
+    shell.send_line(&command).expect("sent");
+    let program = inside(&mut shell);
+    stop_and_go_on(&mut shell, program);
+    await_queue(&path, 0);
+}
+
+#[test]
+fn ctrl_z_stops_a_program_that_was_fetched_from_the_background() {
+    let path = fresh_path("ctrl-z-fg");
+    let mut shell = shell();
+    let zoolock = env!("CARGO_BIN_EXE_zoolock");
+    let command = format!("{zoolock} run {path} sh -c '{ENDLESS}' &");
+    shell.send_line(&command).expect("sent");
+    let program = inside(&mut shell);
+    shell.send_line("fg").expect("sent");
+    shell.exp_string("zoolock run").expect("it is fetched");
+    stop_and_go_on(&mut shell, program);
+    await_queue(&path, 0);
+}
+
+/// Ctrl-Z, `fg`, and Ctrl-C in the end.
+fn stop_and_go_on(shell: &mut PtySession, program: u32) {
+    shell.send_control('z').expect("sent");
+    shell.exp_string("Stopped").expect("the shell has noticed");
+    wait_until("the program has stopped", SOON, || is_stopped(program));
+    shell.exp_string("ready> ").expect("the shell is back");
+    shell.send_line("fg").expect("sent");
+    wait_until("the program goes on", SOON, || !is_stopped(program));
+    shell.send_control('c').expect("sent");
+    shell.exp_string("ready> ").expect("the shell is back");
+    shell.send_line("echo code:$?").expect("sent");
+    shell.exp_string("code:130").expect("ended by Ctrl-C");
+    shell.send_line("exit 0").expect("sent");
+    assert_eq!(code_of(shell), 0);
+}
+
+#[test]
+fn ctrl_z_does_nothing_where_no_shell_would_let_it_go_on() {
+    let path = fresh_path("ctrl-z-orphan");
+    // Without a shell above it, as with `ssh -t` or in a container.
+    let mut running = in_terminal(run(&[], &path, READS));
+    inside(&mut running);
+    running.send_control('z').expect("sent");
+    running.send_line("on").expect("sent");
+    running.exp_string("read:on").expect("it reads on");
+    running.send_control('d').expect("sent");
+    assert_eq!(code_of(&running), 0);
+}
+
+#[test]
+fn what_waits_can_be_stopped_and_goes_on() {
+    let (client, path) = (client(), fresh_path("ctrl-z-waiting"));
+    let lock = lock_of(&client, &path);
+    lock.lock().expect("locked");
+    let mut shell = shell();
+    let program = env!("CARGO_BIN_EXE_zoolock");
+    let command = format!("{program} run {path} sh -c 'echo inside $$'");
+    shell.send_line(&command).expect("sent");
+    await_queue(&path, 2);
+    shell.send_control('z').expect("sent");
+    shell.exp_string("Stopped").expect("the shell has noticed");
+    shell.send_line("fg").expect("sent");
+    lock.unlock().expect("unlocked");
+    inside(&mut shell);
+    shell.send_line("exit 0").expect("sent");
+    assert_eq!(code_of(&shell), 0);
+}
