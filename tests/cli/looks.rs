@@ -128,6 +128,103 @@ fn what_stands_in_a_node_cannot_play_with_a_terminal() {
 }
 
 #[test]
+fn what_others_write_does_not_blow_up_or_bend_the_table() {
+    let path = fresh_path("spread");
+    let probe = zoolock_test_support::shared_probe().expect("probe");
+    drop(lock_of(&client(), &path).acquire().expect("made"));
+    let long = "x".repeat(500_000);
+    // Of another width, to be read backwards, and too long.
+    for identity in ["名前", "a\u{202e}b", &long] {
+        let node = format!("{path}/lock-");
+        let made = probe.create(&node, identity.as_bytes(), true, true);
+        made.expect("made");
+    }
+    let (code, table) = output(&["list", &path]);
+    assert_eq!(code, Some(0));
+    assert!(!table.contains('\u{202e}'));
+    assert!(table.len() < 2000, "{} bytes", table.len());
+    let columns: Vec<_> = table
+        .lines()
+        .map(|line| {
+            line.find(if line.starts_with("PLACE") {
+                "SESSION"
+            } else {
+                "0x"
+            })
+        })
+        .map(|column| column.expect("a session"))
+        .collect();
+    // The two characters take two columns and three bytes each.
+    assert_eq!(columns[1], columns[0] + 2);
+    assert_eq!(columns[2], columns[0]);
+
+    let (code, json) = output(&["list", "--json", &path]);
+    assert_eq!(code, Some(0));
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[2]["identity"], long, "there it is whole");
+}
+
+#[test]
+fn two_thousand_waiters_are_listed_in_their_order() {
+    let path = fresh_path("many");
+    let probe = zoolock_test_support::shared_probe().expect("probe");
+    drop(lock_of(&client(), &path).acquire().expect("made"));
+    for _ in 0..2000 {
+        let made = probe.create(&format!("{path}/lock-"), b"someone", true, true);
+        made.expect("made");
+    }
+    let begun = std::time::Instant::now();
+    let listed = zoolock(&["list", &path]).output().expect("run");
+    println!("listed after {:?}", begun.elapsed());
+    let table = String::from_utf8(listed.stdout).expect("text");
+    let places = table.lines().skip(1).map(|line| {
+        let place = line.split_whitespace().next().expect("a place");
+        place.parse::<usize>().expect("a number")
+    });
+    assert!(places.eq(1..=2000));
+}
+
+#[test]
+fn whoever_reads_no_further_ends_it() {
+    let path = fresh_path("unread");
+    let _holding = lock_of(&client(), &path).acquire().expect("held");
+    for arguments in [&["list", &path][..], &["completions", "zsh"]] {
+        let mut unread = zoolock(arguments);
+        unread.stdout(std::io::pipe().expect("a pipe").1);
+        let status = unread.status().expect("run");
+        assert_eq!(status.code(), Some(141), "{arguments:?}");
+    }
+}
+
+#[test]
+fn credentials_come_from_the_environment() {
+    let path = fresh_path("credentials");
+    let with = |auth: &str, arguments: &[&str]| {
+        let mut command = zoolock(arguments);
+        command.env("ZOOKEEPER_AUTH", auth);
+        command
+    };
+    let script = "echo inside $$; cat > /dev/null";
+    let holding = with("digest:ann:a:b", &["run", &path, "sh", "-c", script]);
+    let mut holding = Beside::start(holding);
+    holding.is_inside();
+    for (auth, arguments, wanted) in [
+        ("digest:ann:a:b", &["list", &path][..], 0),
+        ("digest:ann:a:b", &["run", "-n", &path, "true"], 1),
+        ("digest:bob:a:b", &["list", &path], 69),
+        ("", &["run", "-n", &path, "true"], 69),
+        ("secret", &["list", &path], 64),
+    ] {
+        let mut other = Beside::start(with(auth, arguments));
+        assert_eq!(other.code(), Some(wanted), "{auth:?} {arguments:?}");
+        let said = other.said();
+        assert!(!said.iter().any(|line| line.contains("secret")), "{said:?}");
+    }
+    holding.let_go();
+    assert_eq!(holding.code(), Some(0));
+}
+
+#[test]
 fn help_and_completions_are_there_for_every_part() {
     for part in ["run", "list", "watch", "verify", "revoke", "completions"] {
         let (code, help) = output(&[part, "--help"]);

@@ -130,6 +130,38 @@ fn a_stopped_program_is_ended_too() {
 }
 
 #[test]
+fn nothing_waits_long_for_a_server_that_says_nothing_in_the_end() {
+    for leaves in [true, false] {
+        let (client, path) = (client(), fresh_path("silent-end"));
+        let proxy = FaultProxy::start(crate::util::shared_address()).expect("proxy");
+        let lock = lock_of(&client, &path);
+        let arguments = ["run", "--session-timeout", "40", &path];
+        let mut command = zoolock_at(&proxy.connect_string(), &arguments);
+        command.args(["sh", "-c", crate::util::UNTIL_TOLD]);
+        let mut running = if leaves {
+            lock.lock().expect("locked");
+            let waiting = Beside::start(command);
+            await_queue(&path, 2);
+            waiting
+        } else {
+            let running = Beside::start(command);
+            running.is_inside();
+            running
+        };
+        proxy.black_hole(Direction::Both);
+        running.let_go();
+        if leaves {
+            running.signal(Signal::SIGINT);
+        }
+        let begun = Instant::now();
+        let code = running.code();
+        println!("ended after {:.2?}: {code:?}", begun.elapsed());
+        assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
+        assert_eq!(code, Some(if leaves { 130 } else { 0 }));
+    }
+}
+
+#[test]
 fn when_somebody_deletes_the_node_the_program_is_killed() {
     let path = fresh_path("deleted");
     let mut running = Beside::start(script(&connect_string(), &path, STUBBORN));

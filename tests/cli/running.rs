@@ -83,6 +83,23 @@ fn the_program_reads_from_the_terminal_and_whoever_comes_after_it_too() {
 }
 
 #[test]
+fn in_a_pipeline_the_program_may_ask_the_terminal() {
+    let path = fresh_path("pipeline");
+    let mut script = Command::new("bash");
+    let program = "read line </dev/tty; echo \"it read $line\"";
+    let command = format!(
+        "echo piped | {} run {path} sh -c '{program}'",
+        zoolock_program()
+    );
+    script.args(["--norc", "--noprofile", "-ic", &command]);
+    script.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
+    let mut script = in_terminal(script);
+    script.send_line("hello").expect("sent");
+    script.exp_string("it read hello").expect("read");
+    assert_eq!(code_of(&script), 0);
+}
+
+#[test]
 fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
     let path = fresh_path("ctrl-z");
     let mut shell = Command::new("bash");

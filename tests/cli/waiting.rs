@@ -94,6 +94,11 @@ fn ctrl_c_leaves_the_queue_at_once() {
     waiting.send_control('c').expect("sent");
     assert_eq!(code_of(&waiting), 128 + Signal::SIGINT as i32);
     let took = begun.elapsed();
+    let rest = waiting.exp_eof().expect("all that it said");
+    assert!(
+        rest.ends_with("\r\x1b[K"),
+        "the line is not clear: {rest:?}"
+    );
     let nodes = lock.contenders().expect("contenders").len();
     println!("gone after {took:?}, {nodes} node left");
     assert_eq!(nodes, 1, "its node is still there");
@@ -121,6 +126,27 @@ fn any_of_the_signals_ends_waiting() {
         let nodes = lock.contenders().expect("contenders").len();
         assert_eq!(nodes, 1, "{signal}: its node is still there");
         assert!(waiting.said().is_empty());
+    }
+    lock.unlock().expect("unlocked");
+}
+
+#[test]
+fn signals_that_come_in_twos_leave_nothing_in_the_queue() {
+    let (client, path) = (client(), fresh_path("in-twos"));
+    let lock = lock_of(&client, &path);
+    lock.lock().expect("locked");
+    for _ in 0..5 {
+        let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
+        await_queue(&path, 2);
+        // All are there when it goes on, as with timeout(1).
+        waiting.stop();
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCONT] {
+            waiting.signal(signal);
+        }
+        let code = waiting.code();
+        assert!(matches!(code, Some(130 | 143)), "{code:?}");
+        let nodes = lock.contenders().expect("contenders").len();
+        assert_eq!(nodes, 1, "its node is still there");
     }
     lock.unlock().expect("unlocked");
 }

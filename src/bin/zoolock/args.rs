@@ -36,12 +36,14 @@ const AUTH: &str = "ZOOKEEPER_AUTH";
 
 const RUN: &str = "\
 The program runs in a process group of its own, which is the terminal's foreground group if
-standard input is a terminal. INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to the group. The
-lock is released when the program has ended. If the lock is about to be lost (no server was heard
-of for so long that somebody else may get it soon), the group gets TERM when a tenth of the session
-timeout is left, and KILL at the end. If its node was deleted there is no time left, and KILL comes
-at once. If zoolock itself is killed, so is the group; if it is stopped (SIGSTOP) for longer than the
-session timeout, the program runs on without the lock until zoolock goes on.
+standard input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group.
+The lock is released when the program and all that it has left in its group have ended; what is to
+go on without the lock needs a session of its own (setsid). If the lock is about to be lost (no
+server was heard of for so long that somebody else may get it soon), the group gets TERM when a
+tenth of the session timeout is left, and KILL at the end. If its node was deleted there is no time
+left, and KILL comes at once. If zoolock itself is killed, so is the group; if it is stopped, the
+group is killed when the lock may be lost. A program that becomes another user (sudo) cannot be
+killed: run zoolock as that user. The same path inside itself waits for ever, as with flock(1).
 
 The program finds in its environment
   ZOOLOCK_PATH   the lock's path

@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::{Receiver, Sender, after, bounded, select_biased};
+use zoolock::crossbeam_channel::{
+    Receiver, RecvTimeoutError, Sender, after, bounded, select_biased,
+};
 use zoolock::{
     Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Hold,
     Lock, LockOptions, Permits,
@@ -14,7 +16,7 @@ use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
 use crate::args::Run;
 use crate::exit::Failed;
 use crate::progress::Progress;
-use crate::signals;
+use crate::signals::stop;
 
 /// The part of the session timeout that is the grace. A connection that is well keeps nearly half of
 /// it, and one that is not is back long before, or not at all.
@@ -22,6 +24,9 @@ const GRACE: u32 = 10;
 
 /// How often to ask for the token again.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// How long to wait for servers to take note of the end. They find out by themselves in the end.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was got.
 #[derive(Debug, Clone)]
@@ -72,11 +77,11 @@ impl Holder {
     }
 
     /// Waits for the lock, or a signal.
-    pub(crate) fn wait(&mut self, received: &Receiver<Signal>) -> Result<Waited, Failed> {
+    pub(crate) fn wait(&mut self, signals: &Receiver<Signal>) -> Result<Waited, Failed> {
         loop {
             select_biased! {
-                recv(received) -> signal => match signal {
-                    Ok(SIGTSTP) => signals::stop(|| raise(SIGTSTP)),
+                recv(signals) -> signal => match signal {
+                    Ok(SIGTSTP) => stop(|| raise(SIGTSTP)),
                     Ok(SIGCONT) | Err(_) => {}
                     Ok(signal) => return Ok(Waited::Signal(signal)),
                 },
@@ -90,17 +95,21 @@ impl Holder {
         }
     }
 
-    /// Lets the lock go and says how that went. The thread that took it does it: some locks belong
-    /// to it.
-    pub(crate) fn release(&self) -> zoolock::Result<()> {
+    /// Lets the lock go and says how that went, if it is known soon. The thread that took it does it:
+    /// some locks belong to it.
+    pub(crate) fn release(&self) -> Option<zoolock::Result<()>> {
         let _ = self.let_go.send(());
-        self.released.recv().unwrap_or(Err(Error::Closed))
+        match self.released.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Error::Closed)),
+            Ok(released) => Some(released),
+        }
     }
 
     /// Leaves the queue, or lets go, whichever it takes: ends the session, so that nothing of it is
-    /// left on the servers. Not if that would have to be waited for: without a connection they have
-    /// to find out themselves, and whoever sends one more signal does not want to wait either.
-    pub(crate) fn leave(mut self, signals: &Receiver<Signal>) {
+    /// left on the servers. Without a connection they have to find out themselves. More signals do
+    /// not hurry it, for they often come in twos: timeout(1) and service managers send CONT as well.
+    pub(crate) fn leave(mut self) {
         let Some(client) = self.client.take() else {
             return;
         };
@@ -109,10 +118,7 @@ impl Holder {
         }
         let (tell, closed) = bounded(1);
         thread::spawn(move || tell.send(client.close()));
-        select_biased! {
-            recv(closed) -> _ => {}
-            recv(signals) -> _ => {}
-        }
+        let _ = closed.recv_timeout(PATIENCE);
     }
 }
 

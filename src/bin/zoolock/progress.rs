@@ -64,15 +64,20 @@ impl Progress {
         if !self.verbose {
             return;
         }
-        if self.terminal {
-            let _ = write!(io::stderr(), "{CLEAR}");
-        }
+        clear();
         let (path, took) = (&self.path, self.begun.elapsed());
         let _ = match got {
             Ok(true) => writeln!(io::stderr(), "zoolock: {path}: got it after {took:.1?}"),
             Ok(false) => writeln!(io::stderr(), "zoolock: {path}: not got after {took:.1?}"),
             Err(_) => Ok(()),
         };
+    }
+}
+
+/// The line in which the place was told is to be written on by others.
+pub(crate) fn clear() {
+    if io::stderr().is_terminal() {
+        let _ = write!(io::stderr(), "{CLEAR}");
     }
 }
 

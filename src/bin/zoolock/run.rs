@@ -8,7 +8,7 @@ use crate::child::{Child, Event};
 use crate::exit::{Failed, LOST, SYSTEM, by_signal, say};
 use crate::holder::{Held, Holder, Waited};
 use crate::terminal::Terminal;
-use crate::{signals, step};
+use crate::{progress, signals, step};
 
 pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     // Before any other thread.
@@ -17,11 +17,14 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     let held = match holder.wait(&signals) {
         Ok(Waited::Held(held)) => held,
         Ok(Waited::Signal(signal)) => {
-            holder.leave(&signals);
+            holder.leave();
+            if run.verbose {
+                progress::clear();
+            }
             return Ok(by_signal(signal as i32));
         }
         Err(failed) => {
-            holder.leave(&signals);
+            holder.leave();
             return Err(failed);
         }
     };
@@ -31,11 +34,14 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
         code => code,
     };
     match holder.release() {
-        Err(error) if error.is_lost() => return Err(error.into()),
-        Err(error) => say(&format!("{}: released late: {error}", run.path)),
-        Ok(()) => {}
+        Some(Ok(())) => holder.leave(),
+        Some(Err(error)) if error.is_lost() => return Err(error.into()),
+        Some(Err(error)) => {
+            say(&format!("{}: released late: {error}", run.path));
+            holder.leave();
+        }
+        None => say(&format!("{}: released late: no answer", run.path)),
     }
-    holder.leave(&signals);
     code
 }
 
