@@ -155,8 +155,8 @@ fn a_conflict_gives_1_or_what_was_asked_for() {
         (&["--nonblock", "-s"], 1),
         (&["-n", "-E", "42"], 42),
         (&["-w", "0", "-E", "0"], 0),
-        (&["-w", "0.3"], 1),
-        (&["--timeout", "0.3", "-E", "9"], 9),
+        (&["-w", "3"], 1),
+        (&["--timeout", "3", "-E", "9"], 9),
     ] {
         let begun = Instant::now();
         let mut one = Beside::start(run(options, &path, "echo not to be seen"));

@@ -1,9 +1,9 @@
 //! What the program has started and left behind in its process group.
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::fresh_path;
+use zoolock_test_support::{fresh_path, wait_until};
 
-use crate::util::{Beside, await_gone, await_queue, is_gone, run};
+use crate::util::{Beside, SOON, await_gone, await_queue, is_gone, run};
 
 #[test]
 fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
@@ -30,6 +30,22 @@ fn what_takes_longer_to_end_than_the_program_is_waited_for() {
     running.signal(Signal::SIGTERM);
     assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
     assert!(is_gone(child), "it was still tidying up");
+}
+
+#[test]
+fn what_has_left_the_group_is_buried_when_it_ends() {
+    let path = fresh_path("buried");
+    let script = "exec 3<&0; (setsid sh -c 'echo daemon $$; exec cat <&3 >/dev/null' &); \
+         echo inside $$; while :; do sleep 0.05; done";
+    let mut running = Beside::start(run(&[], &path, script));
+    let daemon: u32 = running.says("daemon ").parse().expect("a process");
+    running.let_go();
+    let entry = format!("/proc/{daemon}");
+    wait_until("nothing is left of it", SOON, || {
+        !std::path::Path::new(&entry).exists()
+    });
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-use nix::sys::signal::{SIGCONT, SIGKILL, SIGTERM, Signal, killpg};
+use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal, killpg};
 use nix::unistd::Pid;
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, WaitStatus, waitpgid};
+use rustix::process::{WaitOptions, WaitStatus, getpgid, wait, waitpgid};
 use zoolock::crossbeam_channel::{Receiver, Sender, after, select_biased, unbounded};
 
 use crate::exit::{Failed, SYSTEM, by_signal};
@@ -26,8 +26,7 @@ pub(crate) enum Event {
 pub(crate) struct Child {
     /// Its process, and its group.
     pub(crate) id: Pid,
-    /// Kept for as long as there is something to kill.
-    guard: Option<Guard>,
+    guard: Guard,
     events: Receiver<Event>,
 }
 
@@ -41,19 +40,13 @@ impl Child {
         let started = command.process_group(0).spawn();
         let started =
             started.map_err(|error| Failed::new(SYSTEM, format!("no new process: {error}")))?;
-        let (sender, events) = unbounded();
         let id = Pid::from_raw(started.id().cast_signed());
+        let guard = Guard::over(id).inspect_err(|_| {
+            let _ = killpg(id, SIGKILL);
+        })?;
+        let (sender, events) = unbounded();
         thread::spawn(move || watch(id, &sender));
-        let guard = None;
-        let mut child = Child { id, guard, events };
-        match Guard::over(id) {
-            Ok(guard) => child.guard = Some(guard),
-            Err(failed) => {
-                child.kill();
-                return Err(failed);
-            }
-        }
-        Ok(child)
+        Ok(Child { id, guard, events })
     }
 
     /// What becomes of it. Nothing comes after its end.
@@ -68,9 +61,7 @@ impl Child {
 
     /// It may run for as long as the lock is held for certain, whatever becomes of zoolock.
     pub(crate) fn allow_the_lease(&mut self, held: &Held) {
-        if let Some(guard) = &mut self.guard {
-            guard.allow_the_lease(held);
-        }
+        self.guard.allow_the_lease(held);
     }
 
     pub(crate) fn kill(&self) {
@@ -100,31 +91,46 @@ impl Child {
     }
 }
 
-/// Says what becomes of a program and its group until nobody of it is left.
+/// Says what becomes of a program and its group until nobody of it is left. Takes note of the end of
+/// others, too: what has left the group is nobody else's child when its parent ends.
 fn watch(program: Pid, say: &Sender<Event>) {
     let Some(group) = rustix::process::Pid::from_raw(program.as_raw()) else {
         return;
     };
     let mut code = None;
     loop {
-        match waitpgid(group, WaitOptions::UNTRACED) {
-            Ok(Some((process, status))) => {
-                let stopped = status.stopping_signal().map(Signal::try_from);
-                match stopped {
-                    // What else is in the group stops with the program, while there is one.
-                    Some(Ok(by)) if process == group || code.is_some() => {
-                        let _ = say.send(Event::Stopped(by));
-                    }
-                    None if process == group => code = code_of(status),
-                    _ => {}
+        match wait(WaitOptions::UNTRACED) {
+            Ok(Some((process, status))) => match status.stopping_signal() {
+                // What else is in the group stops with the program, while there is one.
+                Some(by) if process == group || code.is_some() && is_in(group, process) => {
+                    let by = Signal::try_from(by).unwrap_or(SIGSTOP);
+                    let _ = say.send(Event::Stopped(by));
                 }
-            }
+                None if process == group => code = code_of(status),
+                _ => {}
+            },
             Ok(None) | Err(Errno::INTR) => {}
-            // Nobody is left.
             Err(_) => break,
+        }
+        if code.is_some() && is_over(group) {
+            break;
         }
     }
     let _ = say.send(Event::Ended(code.unwrap_or(SYSTEM)));
+}
+
+fn is_in(group: rustix::process::Pid, process: rustix::process::Pid) -> bool {
+    getpgid(Some(process)) == Ok(group)
+}
+
+/// Is nobody left of a group without its program?
+fn is_over(group: rustix::process::Pid) -> bool {
+    loop {
+        match waitpgid(group, WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            answer => return answer.is_err(),
+        }
+    }
 }
 
 /// What a shell says of a process that has ended. Not all signals that may have ended it have a name.

@@ -22,6 +22,9 @@ use crate::step::own_program;
 /// The first argument of a process that is one. Nothing that a user would type.
 const GUARD: &str = "--exec-guard";
 
+/// What is said instead of a time when there is nothing left to kill.
+const OVER: Duration = Duration::ZERO;
+
 /// One of them, for as long as this is kept.
 pub(crate) struct Guard(Child);
 
@@ -47,6 +50,10 @@ impl Guard {
         // In this order: zoolock may be stopped in between.
         let now = now();
         let end = now + held.hold.valid_for();
+        self.say(end);
+    }
+
+    fn say(&mut self, end: Duration) {
         if let Some(guard) = &mut self.0.stdin {
             // If it was killed, the program still dies with zoolock.
             let _ = guard.write_all(format!("{}\n", end.as_millis()).as_bytes());
@@ -55,14 +62,12 @@ impl Guard {
 }
 
 impl Drop for Guard {
-    /// Not by a word to it: when the group is gone its number may be given to another one.
+    /// The group is gone, and its number may be given to another one. Unless something went wrong:
+    /// then it is to end with zoolock.
     fn drop(&mut self) {
-        // The group may still be there, and is to end with zoolock.
-        if thread::panicking() {
-            return;
+        if !thread::panicking() {
+            self.say(OVER);
         }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -81,6 +86,9 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     });
     let mut end = Duration::MAX;
     while let Ok(later) = told.recv_timeout(end.saturating_sub(now())) {
+        if later == OVER {
+            return Some(0);
+        }
         end = later;
     }
     let _ = killpg(Pid::from_raw(group), SIGKILL);
