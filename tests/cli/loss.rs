@@ -13,7 +13,7 @@ use zoolock_test_support::{
 
 use crate::util::{
     Beside, SOON, await_gone, await_queue, client, code_of, in_terminal, is_gone, lock_of, send,
-    zoolock_at,
+    shell, zoolock_at,
 };
 
 /// Does not listen to TERM, but says that it came.
@@ -196,12 +196,7 @@ fn in_a_terminal_loss_is_told_and_the_terminal_taken_back() {
 #[test]
 fn what_was_stopped_in_a_shell_for_too_long_does_not_go_on() {
     let path = fresh_path("stopped-long");
-    let mut shell = Command::new("bash");
-    shell.args(["--norc", "--noprofile", "-i"]);
-    shell.env("ZOOKEEPER_CONNECT", connect_string());
-    shell.env("PS1", "ready> ");
-    let mut shell = in_terminal(shell);
-    shell.exp_string("ready> ").expect("a shell");
+    let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
     let program = "echo inside; while read line; do echo \"read:$line\"; done";
     let command = format!("{zoolock} run --session-timeout 3 {path} sh -c '{program}'");

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{
-    Beside, UNTIL_TOLD, await_gone, await_queue, code_of, in_terminal, is_gone, run, zoolock,
+    Beside, UNTIL_TOLD, await_gone, await_queue, code_of, in_terminal, is_gone, run, shell, zoolock,
 };
 
 /// Says when it is there, and which signals come. It ends by TERM.
@@ -102,12 +102,7 @@ fn in_a_pipeline_the_program_may_ask_the_terminal() {
 #[test]
 fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
     let path = fresh_path("ctrl-z");
-    let mut shell = Command::new("bash");
-    shell.args(["--norc", "--noprofile", "-i"]);
-    shell.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
-    shell.env("PS1", "ready> ");
-    let mut shell = in_terminal(shell);
-    shell.exp_string("ready> ").expect("a shell");
+    let mut shell = shell();
     let program = "while read line; do echo \"read:$line\"; done; exit 3";
     let command = format!("{} run {path} sh -c '{program}'", zoolock_program());
     shell.send_line(&command).expect("sent");

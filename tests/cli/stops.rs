@@ -1,29 +1,18 @@
 //! What is stopped: by Ctrl-Z in shells of all kinds, or by somebody who stops zoolock alone.
 
-use std::process::Command;
-
 use nix::sys::signal::Signal;
 use rexpect::session::PtySession;
-use zoolock_test_support::{connect_string, fresh_path, wait_until};
+use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::util::{
     Beside, SOON, await_queue, client, code_of, in_terminal, is_gone, is_stopped, lock_of, run,
+    shell,
 };
 
 /// Says where it is, and which lines it reads.
 const READS: &str = "echo inside $$; while read line; do echo \"read:$line\"; done";
 /// Says where it is and reads nothing.
 const ENDLESS: &str = "echo inside $$; while :; do sleep 0.05; done";
-
-fn shell() -> PtySession {
-    let mut shell = Command::new("bash");
-    shell.args(["--norc", "--noprofile", "-i"]);
-    shell.env("ZOOKEEPER_CONNECT", connect_string());
-    shell.env("PS1", "ready> ");
-    let mut shell = in_terminal(shell);
-    shell.exp_string("ready> ").expect("a shell");
-    shell
-}
 
 /// The process that says `inside`.
 fn inside(terminal: &mut PtySession) -> u32 {

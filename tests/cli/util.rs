@@ -38,6 +38,21 @@ pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
     command
 }
 
+/// As people start it at a terminal. Whatever started the tests may ignore signals, as shells let
+/// what they start in the background ignore INT, and what is ignored at the start stays ignored.
+fn with_all_signals(command: &Command) -> Command {
+    let mut all = Command::new("env");
+    all.arg("--default-signal").arg(command.get_program());
+    all.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => all.env(name, value),
+            None => all.env_remove(name),
+        };
+    }
+    all
+}
+
 /// A command that runs beside the test; killed when dropped.
 pub(crate) struct Beside {
     process: Child,
@@ -46,8 +61,8 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    pub(crate) fn start(mut command: Command) -> Beside {
-        let mut process = command
+    pub(crate) fn start(command: Command) -> Beside {
+        let mut process = with_all_signals(&command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -172,7 +187,7 @@ pub(crate) fn await_gone(process: u32) -> Duration {
 #[track_caller]
 pub(crate) fn in_terminal(command: Command) -> PtySession {
     println!("in a terminal: {command:?}");
-    spawn_command(command, Some(SOON.as_millis() as u64)).expect("a terminal")
+    spawn_command(with_all_signals(&command), Some(SOON.as_millis() as u64)).expect("a terminal")
 }
 
 /// Waits for the end of what runs in a terminal.
@@ -234,4 +249,15 @@ pub(crate) fn shared_address() -> SocketAddr {
     let first = servers.split([',', '/']).next().unwrap_or_default();
     let mut addresses = first.to_socket_addrs().expect("resolve");
     addresses.next().expect("an address")
+}
+
+/// One that people would type in, at a terminal, with the shared server.
+pub(crate) fn shell() -> PtySession {
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "--noprofile", "-i"]);
+    shell.env("ZOOKEEPER_CONNECT", connect_string());
+    shell.env("PS1", "ready> ");
+    let mut shell = in_terminal(shell);
+    shell.exp_string("ready> ").expect("a shell");
+    shell
 }

@@ -131,6 +131,9 @@ fn after_a_move_whoever_queues_gets_it_all_the_same() {
     lock.unlock().unwrap();
     let rival = lock_of(&others, &path);
     assert!(rival.try_lock_for(SOON).unwrap(), "{:?}", own.stats());
+    // It was given back, and did not just end with a connection.
+    let stats = own.stats();
+    assert_eq!((stats.connections, stats.seats_lost), (2, 0), "{stats:?}");
     rival.unlock().unwrap();
 }
 
