@@ -1,7 +1,7 @@
 """kazoo's locks, driven by the lines that src/peer.rs explains."""
 
+import os
 import sys
-import threading
 import time
 
 from kazoo.client import KazooClient
