@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zoolock_test_support::{connect_string, fresh_path};
+use zoolock_test_support::fresh_path;
 
 use super::*;
 use crate::client::Client;
@@ -11,6 +11,7 @@ use crate::local::Ownership;
 use crate::node::Kind;
 use crate::options::LockOptions;
 use crate::session::Until;
+use crate::session::stage::client;
 use crate::site::Site;
 
 fn seat(client: &Client) -> Arc<Seat> {
@@ -22,12 +23,6 @@ fn seat(client: &Client) -> Arc<Seat> {
 
 fn soon() -> Until {
     Until::within(Duration::from_secs(20))
-}
-
-fn client() -> (Client, Arc<Connection>) {
-    let client = Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect");
-    let connection = client.session().live().expect("a connection");
-    (client, connection)
 }
 
 #[test]

@@ -253,16 +253,10 @@ pub(super) fn find(
 
 #[cfg(test)]
 mod tests {
-    use zoolock_test_support::{connect_string, fresh_path, wait_until};
+    use zoolock_test_support::{fresh_path, wait_until};
 
     use super::*;
-    use crate::client::Client;
-
-    fn client() -> (Client, Arc<Connection>) {
-        let client = Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect");
-        let connection = client.session().live().expect("a connection");
-        (client, connection)
-    }
+    use crate::session::stage::client;
 
     /// Held up in the network, it arrives after a look that did not find its node.
     #[test]

@@ -25,6 +25,8 @@ mod seats;
 #[cfg(test)]
 mod simulation;
 mod single_node;
+#[cfg(test)]
+pub(crate) mod stage;
 mod supervisor;
 mod survey;
 mod tenancy;

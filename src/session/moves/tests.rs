@@ -3,51 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::TryRecvError;
-use zoolock_test_support::{connect_string, fresh_path};
 
 use super::*;
-use crate::client::Client;
 use crate::local::Ownership;
-use crate::node::{Kind, new_name_prefix};
-use crate::options::LockOptions;
 use crate::session::Standing;
-use crate::site::Site;
+use crate::session::stage::{Holder, client};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const EXPIRED: Standing = Standing::Lost(LossReason::LeaseExpired);
-
-/// A client, its connection, and a seat that it holds on it.
-struct Holder {
-    client: Client,
-    connection: Arc<Connection>,
-    seat: Arc<Seat>,
-}
-
-fn client() -> (Client, Arc<Connection>) {
-    let client = Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect");
-    let connection = client.session().live().expect("a connection");
-    (client, connection)
-}
-
-impl Holder {
-    /// Without a node on the server: what is tested does not ask it.
-    fn new() -> Holder {
-        let (client, connection) = client();
-        let site = Site::new(&client, &fresh_path("clocks"), LockOptions::new()).expect("a path");
-        let claim = site.claim(&site.path, Kind::Exclusive, Ownership::AnyThread);
-        let seat = client.session().seat(claim);
-        let seat = seat.expect("a seat");
-        let id = seat.enter(&connection).expect("an id");
-        let name = new_name_prefix(&id, Kind::Exclusive) + "0000000007";
-        assert!(seat.entered(&id, &name), "its place");
-        seat.grant(&connection, &name).expect("granted");
-        Holder {
-            client,
-            connection,
-            seat,
-        }
-    }
-}
 
 /// What the clocks say after the machine was suspended: only the system clock has gone on.
 fn after_suspension(slept: Duration) -> Moment {
@@ -58,7 +21,7 @@ fn after_suspension(slept: Duration) -> Moment {
 
 #[test]
 fn a_machine_that_was_suspended_past_the_lease_finds_its_holds_lost() {
-    let holder = Holder::new();
+    let holder = Holder::new(Ownership::AnyThread);
     let (session, seat) = (holder.client.session(), &holder.seat);
     let timeout = holder.connection.timeout();
     let woken = after_suspension(timeout / 2);
@@ -84,7 +47,7 @@ fn a_machine_that_was_suspended_past_the_lease_finds_its_holds_lost() {
 
 #[test]
 fn a_system_clock_that_was_set_back_loses_nothing_and_proves_nothing() {
-    let holder = Holder::new();
+    let holder = Holder::new(Ownership::AnyThread);
     let now = Moment::now();
     let set_back = Moment {
         system: SystemTime::UNIX_EPOCH,
@@ -102,7 +65,7 @@ fn a_system_clock_that_was_set_back_loses_nothing_and_proves_nothing() {
 #[test]
 fn a_move_that_is_confirmed_after_the_leases_end_is_a_loss_whatever_was_seen() {
     for (slept, late) in [(Duration::ZERO, false), (HOUR, true)] {
-        let (holder, (_other, target)) = (Holder::new(), client());
+        let (holder, (_other, target)) = (Holder::new(Ownership::AnyThread), client());
         let (session, seat) = (holder.client.session(), &holder.seat);
         let begun = seat.begin_move(&target, session.garbage()).expect("begun");
         assert!(seat.entered(&begun.id, &begun.name));
@@ -119,7 +82,7 @@ fn a_move_that_is_confirmed_after_the_leases_end_is_a_loss_whatever_was_seen() {
 
 #[test]
 fn a_move_to_a_connection_that_is_dead_by_then_is_none() {
-    let (holder, (_other, target)) = (Holder::new(), client());
+    let (holder, (_other, target)) = (Holder::new(Ownership::AnyThread), client());
     let (session, seat) = (holder.client.session(), &holder.seat);
     let begun = seat.begin_move(&target, session.garbage()).expect("begun");
     assert!(seat.entered(&begun.id, &begun.name));
@@ -137,7 +100,8 @@ fn a_move_to_a_connection_that_is_dead_by_then_is_none() {
 
 #[test]
 fn a_move_that_another_one_has_replaced_confirms_nothing() {
-    let (holder, (_one, first), (_two, second)) = (Holder::new(), client(), client());
+    let (holder, (_one, first), (_two, second)) =
+        (Holder::new(Ownership::AnyThread), client(), client());
     let (session, seat) = (holder.client.session(), &holder.seat);
     let interrupted = seat.begin_move(&first, session.garbage()).expect("begun");
     let begun = seat
@@ -152,7 +116,7 @@ fn a_move_that_another_one_has_replaced_confirms_nothing() {
 
 #[test]
 fn a_seat_that_was_released_meanwhile_does_not_move() {
-    let (holder, (_other, target)) = (Holder::new(), client());
+    let (holder, (_other, target)) = (Holder::new(Ownership::AnyThread), client());
     let (session, seat) = (holder.client.session(), &holder.seat);
     let begun = seat.begin_move(&target, session.garbage()).expect("begun");
     let now = Moment::now();
@@ -175,7 +139,7 @@ fn a_seat_that_was_released_meanwhile_does_not_move() {
 /// An answer about the old node may come late, when the seat has moved and deletes it itself.
 #[test]
 fn the_end_of_a_node_that_a_hold_has_left_is_not_its_end() {
-    let (holder, (_other, target)) = (Holder::new(), client());
+    let (holder, (_other, target)) = (Holder::new(Ownership::AnyThread), client());
     let (session, seat) = (holder.client.session(), &holder.seat);
     let begun = seat.begin_move(&target, session.garbage()).expect("begun");
     let confirmed = seat.confirm(&begun, Moment::now, session.garbage());

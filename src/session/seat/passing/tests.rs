@@ -12,47 +12,15 @@ use crate::client::Client;
 use crate::error::LossReason;
 use crate::local::Ownership;
 use crate::lock::DistributedLock;
-use crate::node::{Kind, new_name_prefix};
-use crate::options::LockOptions;
+use crate::session::Session;
 use crate::session::death::Cause;
 use crate::session::seat::Standing;
-use crate::session::{Connection, Session};
-use crate::site::Site;
+use crate::session::stage::{Holder, client};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(20);
 
-fn client() -> (Client, Arc<Connection>) {
-    let client = Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect");
-    let connection = client.session().live().expect("a connection");
-    (client, connection)
-}
-
-/// A client, its connection, and a seat that it holds on it, without a node on the server.
-struct Holder {
-    client: Client,
-    connection: Arc<Connection>,
-    seat: Arc<Seat>,
-}
-
 impl Holder {
-    fn new(ownership: Ownership) -> Holder {
-        let (client, connection) = client();
-        let site = Site::new(&client, &fresh_path("passing"), LockOptions::new());
-        let site = site.expect("a path");
-        let claim = site.claim(&site.path, Kind::Exclusive, ownership);
-        let seat = client.session().seat(claim).expect("a seat");
-        let id = seat.enter(&connection).expect("an id");
-        let name = new_name_prefix(&id, Kind::Exclusive) + "0000000007";
-        assert!(seat.entered(&id, &name), "its place");
-        seat.grant(&connection, &name).expect("granted");
-        Holder {
-            client,
-            connection,
-            seat,
-        }
-    }
-
     fn session(&self) -> &Arc<Session> {
         self.client.session()
     }
