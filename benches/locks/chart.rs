@@ -244,7 +244,12 @@ fn text(svg: &mut String, x: f64, y: f64, anchor: &str, label: &str) {
     );
 }
 
-/// As short as it can be: `0.05`, `20`, `5000`.
+/// As short as it can be, to fit beside the axis: `0.05`, `20`, `5000`, `20k`, `1M`.
 fn plain(value: f64) -> String {
-    format!("{}", (value * 1e6).round() / 1e6)
+    let (value, unit) = match value {
+        1e6.. => (value / 1e6, "M"),
+        1e4.. => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    format!("{}{unit}", (value * 1e6).round() / 1e6)
 }
