@@ -46,7 +46,7 @@ impl Session {
         self.move_holds(connection);
         *self.current.lock() = Some(Arc::clone(connection));
         self.link.connected();
-        self.changed.send();
+        self.connected.send();
         self.timer.ring();
     }
 
@@ -61,7 +61,7 @@ impl Session {
             self.link.suspended(connection.timeout());
         }
         self.bury(connection);
-        self.changed.send();
+        self.left.send();
         self.timer.ring();
     }
 
@@ -94,7 +94,7 @@ impl Session {
 
     pub(super) fn handle_reaped(&self) {
         self.handles.lock().open -= 1;
-        self.changed.send();
+        self.left.send();
         self.garbage.nudge();
     }
 
@@ -131,7 +131,7 @@ impl Session {
     /// Disconnected.
     pub(crate) fn await_live(&self, path: &str, until: &Until) -> Result<Arc<Connection>> {
         loop {
-            let changed = self.changed.listen();
+            let connected = self.connected.listen();
             if self.is_closed() {
                 return Err(Error::Closed);
             }
@@ -140,7 +140,7 @@ impl Session {
             }
             let path = || path.to_owned();
             select_biased! {
-                recv(changed) -> _ => {}
+                recv(connected) -> _ => {}
                 recv(self.closed()) -> _ => return Err(Error::Closed),
                 recv(until.cancelled) -> _ => return Err(Error::Cancelled { path: path() }),
                 recv(until.expiry()) -> _ => return Err(Error::Disconnected { path: path() }),

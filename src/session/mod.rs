@@ -70,8 +70,10 @@ pub(crate) struct Session {
     config: Config,
     timeout: Mutex<Duration>,
     current: Mutex<Option<Arc<Connection>>>,
-    /// Sent whenever a connection comes or goes, or a handle is reaped.
-    changed: Broadcast,
+    /// Sent when a connection takes its place. All who wait for one wake: nothing else may wake them.
+    connected: Broadcast,
+    /// Sent when a connection has left its place, or a handle is reaped.
+    left: Broadcast,
     /// No call succeeds any more ..
     closing: AtomicBool,
     /// .. and nothing is held or waited for.
@@ -116,7 +118,8 @@ impl Session {
     pub(crate) fn start(config: Config) -> Result<Arc<Session>> {
         let session = Arc::new(Session {
             current: Mutex::new(None),
-            changed: Broadcast::new(),
+            connected: Broadcast::new(),
+            left: Broadcast::new(),
             closing: AtomicBool::new(false),
             closed: Signal::new(),
             seats: Seats::default(),
@@ -166,13 +169,13 @@ impl Session {
     pub(crate) fn await_end(&self, limit: Duration) -> bool {
         let until = Until::within(limit);
         loop {
-            let changed = self.changed.listen();
+            let left = self.left.listen();
             let closed = self.current.lock().is_none() && self.open_handles() == 0;
             if closed && self.garbage.is_over() {
                 return true;
             }
             select_biased! {
-                recv(changed) -> _ => {}
+                recv(left) -> _ => {}
                 recv(until.expiry()) -> _ => return false,
             }
         }

@@ -109,14 +109,14 @@ impl Opener {
         }
         let end = Instant::now() + pause;
         loop {
-            let changed = session.changed.listen();
+            let left = session.left.listen();
             let end = session.next_handle().map_or(end, |next| next.max(end));
             if end <= Instant::now() {
                 return;
             }
             select_biased! {
                 recv(session.closed()) -> _ => return,
-                recv(changed) -> _ => {}
+                recv(left) -> _ => {}
                 recv(at(end)) -> _ => {}
             }
         }
