@@ -247,6 +247,21 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         Ok(locked.then(|| Locker { lock: Some(lock) }))
     }
 
+    /// Locks, waiting until `deadline` at most.
+    ///
+    /// # Errors
+    /// As [`Lock::try_lock_until`].
+    pub fn try_acquire_until(lock: &'l L, deadline: Instant) -> Result<Option<Locker<'l, L>>> {
+        let locked = lock.try_lock_until(deadline)?;
+        Ok(locked.then(|| Locker { lock: Some(lock) }))
+    }
+
+    /// What is held, for its fencing tokens and its loss, as [`Lock::holds`] has it.
+    #[must_use]
+    pub fn holds(&self) -> Vec<Hold> {
+        self.lock.map_or_else(Vec::new, L::holds)
+    }
+
     /// Unlocks and says how that went. Waits as [`Lock::unlock`] does.
     ///
     /// # Errors
@@ -279,5 +294,21 @@ impl dyn Lock + '_ {
     /// As [`Lock::try_lock`].
     pub fn try_acquire(&self) -> Result<Option<Locker<'_, Self>>> {
         Locker::try_acquire(self)
+    }
+
+    /// Locks until the returned guard is dropped, waiting for `timeout` at most.
+    ///
+    /// # Errors
+    /// As [`Lock::try_lock_for`].
+    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_, Self>>> {
+        Locker::try_acquire_for(self, timeout)
+    }
+
+    /// Locks until the returned guard is dropped, waiting until `deadline` at most.
+    ///
+    /// # Errors
+    /// As [`Lock::try_lock_until`].
+    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_, Self>>> {
+        Locker::try_acquire_until(self, deadline)
     }
 }

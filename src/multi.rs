@@ -199,6 +199,14 @@ impl MultiLock {
         Locker::try_acquire_for(self, timeout)
     }
 
+    /// Like [`try_lock_until`](Self::try_lock_until), with a guard.
+    ///
+    /// # Errors
+    /// As [`try_lock_for`](Self::try_lock_for).
+    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_, MultiLock>>> {
+        Locker::try_acquire_until(self, deadline)
+    }
+
     /// Are all members held, by the calling thread where a thread owns them? Reads the clocks; no
     /// I/O, never blocks.
     #[must_use]

@@ -142,6 +142,8 @@ fn times_out() {
     timed_tries_fail(&other, TIMEOUT);
     for timeout in [TIMEOUT, Duration::ZERO] {
         assert!(other.try_acquire_for(timeout).unwrap().is_none());
+        let soon = Instant::now() + timeout;
+        assert!(other.try_acquire_until(soon).unwrap().is_none());
     }
     assert!(other.try_acquire().unwrap().is_none());
     assert_eq!(await_nodes(holder.path(), 1), [node]);

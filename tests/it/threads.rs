@@ -475,6 +475,18 @@ fn a_locker_locks_anything_for_as_long_as_it_lives() {
     assert_eq!(lock.hold_count(), 0);
     let locker = Locker::try_acquire_for(&rival, SOON).unwrap();
     locker.expect("it is free").release().unwrap();
+    let any: &dyn Lock = &rival;
+    let locker = any.try_acquire_for(SOON).unwrap().expect("it is free");
+    let holds = locker.holds();
+    let tokens: Vec<_> = holds.iter().flat_map(Hold::fencing_token).collect();
+    println!("held with {tokens:?}");
+    assert_eq!(tokens, [rival.hold().unwrap().fencing_token().unwrap()]);
+    let soon = Instant::now() + Duration::from_millis(100);
+    let busy: &dyn Lock = &lock;
+    assert!(busy.try_acquire_until(soon).unwrap().is_none());
+    drop(locker);
+    let locker = any.try_acquire_until(Instant::now() + SOON).unwrap();
+    locker.expect("it is free again").release().unwrap();
     let locker = Locker::acquire(&rival).unwrap();
     rival.unlock().unwrap();
     let released = locker.release();
