@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use zoolock_test_support::{fresh_path, wait_until};
 
-use crate::util::{Beside, SOON, await_gone, await_queue, is_gone, run};
+use crate::util::{Beside, SOON, Scratch, await_gone, await_queue, is_gone, run};
 
 #[test]
 fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
@@ -56,6 +56,31 @@ fn what_has_left_the_group_is_not_waited_for() {
     let daemon = running.says("daemon ").parse().expect("a process");
     running.let_go();
     assert_eq!(running.code(), Some(1), "read has found the end");
+    assert!(!is_gone(daemon));
+    crate::util::send(daemon, Signal::SIGKILL);
+}
+
+#[test]
+fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
+    let path = fresh_path("late-daemon");
+    let scratch = Scratch::new();
+    let pipe = scratch.name();
+    // It cannot open the pipe before the test does.
+    let script = format!(
+        "mkfifo {pipe}; sh -c 'read go < {pipe}; exec setsid sleep 1000' & \
+         echo inside $$ daemon $!; exit 3"
+    );
+    let mut running = Beside::start(run(&[], &path, &script));
+    let said = running.says("inside ");
+    let (inside, daemon) = said.split_once(" daemon ").expect("two processes");
+    // Not before zoolock knows of it.
+    let program = format!("/proc/{inside}");
+    wait_until("the program is buried", SOON, || {
+        !std::path::Path::new(&program).exists()
+    });
+    std::fs::write(pipe, "go\n").expect("written");
+    assert_eq!(running.code(), Some(3), "that of the program");
+    let daemon = daemon.parse().expect("a process");
     assert!(!is_gone(daemon));
     crate::util::send(daemon, Signal::SIGKILL);
 }

@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal, killpg};
 use nix::unistd::Pid;
@@ -14,6 +14,9 @@ use zoolock::crossbeam_channel::{Receiver, Sender, after, select_biased, unbound
 use crate::exit::{Failed, SYSTEM, by_signal};
 use crate::guard::Guard;
 use crate::holder::Held;
+
+/// How often to look what is left of the group when the program itself has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +102,12 @@ fn watch(program: Pid, say: &Sender<Event>) {
     };
     let mut code = None;
     loop {
-        match wait(WaitOptions::UNTRACED) {
+        // Nothing tells when a process leaves the group, so who is left in it is looked at again.
+        let options = match code {
+            None => WaitOptions::UNTRACED,
+            Some(_) => WaitOptions::UNTRACED | WaitOptions::NOHANG,
+        };
+        match wait(options) {
             Ok(Some((process, status))) => match status.stopping_signal() {
                 // What else is in the group stops with the program, while there is one.
                 Some(by) if process == group || code.is_some() && is_in(group, process) => {
@@ -109,7 +117,8 @@ fn watch(program: Pid, say: &Sender<Event>) {
                 None if process == group => code = code_of(status),
                 _ => {}
             },
-            Ok(None) | Err(Errno::INTR) => {}
+            Ok(None) => thread::sleep(LOOK_AGAIN),
+            Err(Errno::INTR) => {}
             Err(_) => break,
         }
         if code.is_some() && is_over(group) {
