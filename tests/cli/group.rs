@@ -1,9 +1,9 @@
 //! What the program has started and left behind in its process group.
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
-use crate::util::{Beside, SOON, Scratch, await_gone, await_queue, is_gone, run};
+use crate::util::{Beside, SOON, Scratch, await_gone, await_queue, is_gone, run, zoolock_at};
 
 #[test]
 fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
@@ -83,4 +83,66 @@ fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
     let daemon = daemon.parse().expect("a process");
     assert!(!is_gone(daemon));
     crate::util::send(daemon, Signal::SIGKILL);
+}
+
+/// What timeout(1) runs is in a group of its own.
+const IN_ANOTHER_GROUP: &str =
+    "timeout 1000 sh -c 'echo inside $$; while :; do sleep 0.05; done'; true";
+
+#[test]
+fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
+    let path = fresh_path("another-group");
+    let mut running = Beside::start(run(
+        &[],
+        &path,
+        &format!("echo shell $$; {IN_ANOTHER_GROUP}"),
+    ));
+    let shell: u32 = running.says("shell ").parse().expect("a process");
+    let inside = running.is_inside();
+    running.signal(Signal::SIGTERM);
+    let shell = format!("/proc/{shell}");
+    wait_until("the shell is buried", SOON, || {
+        !std::path::Path::new(&shell).exists()
+    });
+    let mut other = Beside::start(run(&["-n"], &path, "true"));
+    assert_eq!(
+        other.code(),
+        Some(1),
+        "what the shell has started still runs"
+    );
+    assert!(!is_gone(inside));
+    // It may come before zoolock knows that only others are left to hand it on to.
+    wait_until("it has ended", SOON, || {
+        running.signal(Signal::SIGTERM);
+        is_gone(inside)
+    });
+    assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
+    await_queue(&path, 0);
+}
+
+#[test]
+fn what_runs_on_in_another_group_dies_with_zoolock() {
+    let path = fresh_path("another-group-killed");
+    let running = Beside::start(run(&[], &path, IN_ANOTHER_GROUP));
+    let inside = running.is_inside();
+    running.signal(Signal::SIGKILL);
+    await_gone(inside);
+}
+
+#[test]
+fn what_runs_in_another_group_is_ended_before_the_next_one_is_let_in() {
+    let path = fresh_path("another-group-lost");
+    let proxy = FaultProxy::start(crate::util::shared_address()).expect("proxy");
+    let hosts = proxy.connect_string();
+    let mut running = Beside::start(zoolock_at(
+        &hosts,
+        &["run", &path, "sh", "-c", IN_ANOTHER_GROUP],
+    ));
+    let inside = running.is_inside();
+    proxy.black_hole(Direction::Both);
+    let client = crate::util::client();
+    let rival = crate::util::lock_of(&client, &path);
+    rival.lock().expect("locked");
+    assert!(is_gone(inside), "it was there when the rival was let in");
+    assert_eq!(running.code(), Some(74));
 }

@@ -37,12 +37,13 @@ const AUTH: &str = "ZOOKEEPER_AUTH";
 const RUN: &str = "\
 The program runs in a process group of its own, which is the terminal's foreground group if
 standard input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group.
-The lock is released when the program and all that it has left in its group have ended; what is to
-go on without the lock needs a session of its own (setsid). If the lock is about to be lost (no
-server was heard of for so long that somebody else may get it soon), the group gets TERM when a
-tenth of the session timeout is left, and KILL at the end. If its node was deleted there is no time
-left, and KILL comes at once. If zoolock itself is killed, so is the group; if it is stopped, the
-group is killed when the lock may be lost. A program that becomes another user (sudo) cannot be
+The lock is released when the program and all that it has started have ended; what is to go on
+without the lock needs a session of its own (setsid). When nobody is left of the group, the signals
+go to what is left elsewhere, such as in the groups that timeout(1) makes. If the lock is about to be
+lost (no server was heard of for so long that somebody else may get it soon), all of them get TERM
+when a tenth of the session timeout is left, and KILL at the end. If its node was deleted there is no
+time left, and KILL comes at once. If zoolock itself is killed, so are they; if it is stopped, they
+are killed when the lock may be lost. A program that becomes another user (sudo) cannot be
 killed: run zoolock as that user. The same path inside itself waits for ever, as with flock(1).
 
 The program finds in its environment
@@ -50,6 +51,8 @@ The program finds in its environment
   ZOOLOCK_TOKEN  the fencing token, which rises from one holder to the next: have whatever the
                  program writes to refuse lower ones
   ZOOLOCK_NODE   the node that stood for the hold when the program was started
+  ZOOLOCK_NODES  the same, behind those of the locks around it: by this, zoolock knows on Linux what
+                 the program has started, so it is to be left there
 
 Exit codes:
   that of the program, or 128 + the signal that ended the program, or zoolock before it ran

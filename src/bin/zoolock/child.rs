@@ -5,51 +5,66 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal, killpg};
+use nix::sys::signal::{SIGCONT, SIGSTOP, SIGTERM, Signal};
 use nix::unistd::Pid;
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, WaitStatus, getpgid, wait, waitpgid};
-use zoolock::crossbeam_channel::{Receiver, Sender, after, select_biased, unbounded};
+use zoolock::crossbeam_channel::{
+    Receiver, RecvTimeoutError, Sender, after, select_biased, unbounded,
+};
 
 use crate::exit::{Failed, SYSTEM, by_signal};
+use crate::family::{Family, mark};
 use crate::guard::Guard;
 use crate::holder::Held;
 
 /// How often to look what is left of the group when the program itself has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// The same when nobody is left of the group, but some that it has started: it takes longer to look.
+const LOOK_FOR_OTHERS: Duration = Duration::from_millis(200);
+
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     Stopped(Signal),
-    /// It and all of its group. With this exit code of its own, as shells have it.
+    /// It and all of its group, but not all that it has started.
+    GroupEnded,
+    /// It and all that runs under the lock. With this exit code of its own, as shells have it.
     Ended(u8),
 }
 
 pub(crate) struct Child {
     /// Its process, and its group.
     pub(crate) id: Pid,
+    family: Family,
     guard: Guard,
     events: Receiver<Event>,
 }
 
 impl Child {
-    /// Starts it. To be called on a thread that lives as long as the process: on Linux the child
+    /// Starts it, with a mark that nothing else has. To be called on a thread that lives as long as the process: on Linux the child
     /// dies with the thread that has made it.
-    pub(crate) fn start(mut command: Command) -> Result<Child, Failed> {
+    pub(crate) fn start(mut command: Command, its_mark: &str) -> Result<Child, Failed> {
         // What the program leaves behind when it ends is waited for like the program itself.
         #[cfg(target_os = "linux")]
         nix::sys::prctl::set_child_subreaper(true)?;
+        mark(&mut command, its_mark);
         let started = command.process_group(0).spawn();
         let started =
             started.map_err(|error| Failed::new(SYSTEM, format!("no new process: {error}")))?;
         let id = Pid::from_raw(started.id().cast_signed());
-        let guard = Guard::over(id).inspect_err(|_| {
-            let _ = killpg(id, SIGKILL);
-        })?;
+        let family = Family::new(id, its_mark);
+        let guard = Guard::over(&family).inspect_err(|_| family.kill())?;
         let (sender, events) = unbounded();
-        thread::spawn(move || watch(id, &sender));
-        Ok(Child { id, guard, events })
+        let watched = family.clone();
+        thread::spawn(move || watch(&watched, &sender));
+        Ok(Child {
+            id,
+            family,
+            guard,
+            events,
+        })
     }
 
     /// What becomes of it. Nothing comes after its end.
@@ -57,9 +72,9 @@ impl Child {
         &self.events
     }
 
-    /// To all of its group. It may have ended meanwhile.
+    /// To its group, or to what is left when it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
-        let _ = killpg(self.id, signal);
+        self.family.signal(signal);
     }
 
     /// It may run for as long as the lock is held for certain, whatever becomes of zoolock.
@@ -67,23 +82,33 @@ impl Child {
         self.guard.allow_the_lease(held);
     }
 
-    pub(crate) fn kill(&self) {
-        self.signal(SIGKILL);
-        while let Ok(Event::Stopped(_)) = self.events.recv() {}
+    /// Its number may be given to another one.
+    pub(crate) fn forget_the_group(&mut self) {
+        self.guard.forget_the_group();
     }
 
-    /// Ends it, and all of its group, before anybody else can be given the lock: it is asked to
+    pub(crate) fn kill(&self) {
+        loop {
+            self.family.kill();
+            match self.events.recv_timeout(LOOK_FOR_OTHERS) {
+                Ok(Event::Stopped(_) | Event::GroupEnded) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Event::Ended(_)) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Ends it, and all that it has started, before anybody else can be given the lock: it is asked to
     /// end, and killed when the certified lease runs out, which is a margin before the servers can
     /// let the next one in.
     pub(crate) fn end_before_the_lease(&self, held: &Held) {
         let end = Instant::now() + held.hold.valid_for();
-        self.signal(SIGTERM);
+        self.family.signal_all(SIGTERM);
         // A stopped one could not act on it.
-        self.signal(SIGCONT);
+        self.family.signal_all(SIGCONT);
         loop {
             select_biased! {
                 recv(self.events) -> event => match event {
-                    Ok(Event::Stopped(_)) => {}
+                    Ok(Event::Stopped(_) | Event::GroupEnded) => {}
                     _ => return,
                 },
                 recv(held.hold.lost()) -> _ => break,
@@ -96,11 +121,12 @@ impl Child {
 
 /// Says what becomes of a program and its group until nobody of it is left. Takes note of the end of
 /// others, too: what has left the group is nobody else's child when its parent ends.
-fn watch(program: Pid, say: &Sender<Event>) {
-    let Some(group) = rustix::process::Pid::from_raw(program.as_raw()) else {
+fn watch(family: &Family, say: &Sender<Event>) {
+    let Some(group) = rustix::process::Pid::from_raw(family.group.as_raw()) else {
         return;
     };
     let mut code = None;
+    let mut pause = LOOK_AGAIN;
     loop {
         // Nothing tells when a process leaves the group, so who is left in it is looked at again.
         let options = match code {
@@ -117,12 +143,19 @@ fn watch(program: Pid, say: &Sender<Event>) {
                 None if process == group => code = code_of(status),
                 _ => {}
             },
-            Ok(None) => thread::sleep(LOOK_AGAIN),
+            Ok(None) => thread::sleep(pause),
             Err(Errno::INTR) => {}
             Err(_) => break,
         }
         if code.is_some() && is_over(group) {
-            break;
+            family.forget_the_group();
+            if family.others().is_empty() {
+                break;
+            }
+            if pause == LOOK_AGAIN {
+                let _ = say.send(Event::GroupEnded);
+            }
+            pause = LOOK_FOR_OTHERS;
         }
     }
     let _ = say.send(Event::Ended(code.unwrap_or(SYSTEM)));

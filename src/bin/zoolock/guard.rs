@@ -10,12 +10,12 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{SIGKILL, killpg};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use zoolock::crossbeam_channel::unbounded;
 
 use crate::exit::{Failed, SYSTEM};
+use crate::family::{Family, unmark};
 use crate::holder::Held;
 use crate::step::own_program;
 
@@ -25,15 +25,22 @@ const GUARD: &str = "--exec-guard";
 /// What is said instead of a time when there is nothing left to kill.
 const OVER: Duration = Duration::ZERO;
 
+/// What is said instead of a time when nothing is left of the group.
+const GROUP_OVER: Duration = Duration::from_millis(1);
+
 /// One of them, for as long as this is kept.
 pub(crate) struct Guard(Child);
 
 impl Guard {
-    /// Of the process group. It is not interrupted: the signals that are blocked here are blocked
-    /// there.
-    pub(crate) fn over(group: Pid) -> Result<Guard, Failed> {
-        let guard = own_program()
-            .args([GUARD, &group.to_string()])
+    /// Of the program and all that it starts. It is not interrupted: the signals that are blocked
+    /// here are blocked there.
+    pub(crate) fn over(family: &Family) -> Result<Guard, Failed> {
+        let mut guard = own_program();
+        // A zoolock around this one must not kill it: it has something to do then.
+        unmark(&mut guard);
+        let guard = guard
+            .args([GUARD, &family.group.to_string()])
+            .arg(family.mark())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -53,6 +60,11 @@ impl Guard {
         self.say(end);
     }
 
+    /// Its number may be given to another one.
+    pub(crate) fn forget_the_group(&mut self) {
+        self.say(GROUP_OVER);
+    }
+
     fn say(&mut self, end: Duration) {
         if let Some(guard) = &mut self.0.stdin {
             // If it was killed, the program still dies with zoolock.
@@ -62,7 +74,7 @@ impl Guard {
 }
 
 impl Drop for Guard {
-    /// The group is gone, and its number may be given to another one. Unless something went wrong:
+    /// All of it is gone. Unless something went wrong:
     /// then it is to end with zoolock.
     fn drop(&mut self) {
         if !thread::panicking() {
@@ -76,6 +88,7 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     let mut arguments = env::args_os().skip(1);
     arguments.next().filter(|first| first == GUARD)?;
     let group = arguments.next()?.to_str()?.parse().ok()?;
+    let family = Family::new(Pid::from_raw(group), arguments.next()?);
     let (tell, told) = unbounded();
     // The other end is closed with zoolock, however that ends.
     thread::spawn(move || {
@@ -86,12 +99,13 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     });
     let mut end = Duration::MAX;
     while let Ok(later) = told.recv_timeout(end.saturating_sub(now())) {
-        if later == OVER {
-            return Some(0);
+        match later {
+            OVER => return Some(0),
+            GROUP_OVER => family.forget_the_group(),
+            later => end = later,
         }
-        end = later;
     }
-    let _ = killpg(Pid::from_raw(group), SIGKILL);
+    family.kill();
     Some(0)
 }
 

@@ -7,6 +7,7 @@ compile_error!("the command needs process groups and signals as Unix has them");
 mod args;
 mod child;
 mod exit;
+mod family;
 mod guard;
 mod holder;
 mod look;

@@ -61,7 +61,7 @@ fn supervise(run: &Run, held: &Held, signals: &Receiver<Signal>) -> Result<u8, F
         .env("ZOOLOCK_PATH", held.hold.path())
         .env("ZOOLOCK_TOKEN", held.token.to_string())
         .env("ZOOLOCK_NODE", held.hold.node());
-    let mut child = Child::start(command)?;
+    let mut child = Child::start(command, &held.hold.node())?;
     // It stops itself when it is ready.
     loop {
         select_biased! {
@@ -75,7 +75,7 @@ fn supervise(run: &Run, held: &Held, signals: &Receiver<Signal>) -> Result<u8, F
             },
             recv(held.hold.lost()) -> _ => break,
             recv(child.events()) -> event => match event {
-                Ok(Event::Stopped(_)) => break,
+                Ok(Event::Stopped(_) | Event::GroupEnded) => break,
                 Ok(Event::Ended(code)) => return Ok(code),
                 Err(RecvError) => return Ok(SYSTEM),
             },
@@ -123,6 +123,13 @@ fn attend(
                         goes_on = by == SIGTSTP;
                     }
                 },
+                // Nobody reads from the terminal: Ctrl-C is for us, and handed on.
+                Ok(Event::GroupEnded) => {
+                    child.forget_the_group();
+                    if let Some(terminal) = terminal {
+                        terminal.take_back();
+                    }
+                }
                 Ok(Event::Ended(code)) => return match held.hold.is_held() {
                     true => Ok(code),
                     false => Err(lost(run)),

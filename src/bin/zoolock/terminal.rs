@@ -44,6 +44,11 @@ impl Terminal {
         self.move_foreground(self.own, self.child)
     }
 
+    /// Nobody of the child's group is left.
+    pub(crate) fn take_back(&self) {
+        self.move_foreground(self.child, self.own);
+    }
+
     /// The child was stopped. Whoever has started us sees that we are, too, and takes the terminal
     /// back. Comes back when it wants us to go on, or could not stop us.
     pub(crate) fn stop_with_child(&self) {
@@ -57,6 +62,6 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        self.move_foreground(self.child, self.own);
+        self.take_back();
     }
 }
