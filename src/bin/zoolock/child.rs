@@ -43,8 +43,8 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts it, with a mark that nothing else has. To be called on a thread that lives as long as the process: on Linux the child
-    /// dies with the thread that has made it.
+    /// Starts it, with a mark that nothing else has. To be called on a thread that lives as long as
+    /// the process: on Linux the child dies with the thread that has made it.
     pub(crate) fn start(mut command: Command, its_mark: &str) -> Result<Child, Failed> {
         // What the program leaves behind when it ends is waited for like the program itself.
         #[cfg(target_os = "linux")]
@@ -97,9 +97,9 @@ impl Child {
         }
     }
 
-    /// Ends it, and all that it has started, before anybody else can be given the lock: it is asked to
-    /// end, and killed when the certified lease runs out, which is a margin before the servers can
-    /// let the next one in.
+    /// Ends it, and all that it has started, before anybody else can be given the lock: it is asked
+    /// to end, and killed when the certified lease runs out, which is a margin before the servers
+    /// can let the next one in.
     pub(crate) fn end_before_the_lease(&self, held: &Held) {
         let end = Instant::now() + held.hold.valid_for();
         self.family.signal_all(SIGTERM);

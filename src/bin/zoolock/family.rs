@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use nix::sys::signal::{SIGKILL, Signal, kill, killpg};
@@ -18,9 +18,10 @@ use nix::unistd::{Pid, getpid, getsid};
 /// The environment variable with the mark, and those of the locks around this one.
 const MARKS: &str = "ZOOLOCK_NODES";
 
-/// For how many milliseconds to look again at a process with an empty environment. It is empty, too,
-/// while a process becomes another program.
-const EXEC_TAKES: u32 = 50;
+/// For how long to look again at processes with empty environments: they are empty, too, while a
+/// process becomes another program. For all of them together, since some stay as they are.
+const EXEC_TAKES: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Family {
@@ -73,9 +74,8 @@ impl Family {
     }
 
     pub(crate) fn signal_all(&self, signal: Signal) {
-        let others = self.others();
         self.signal_group(signal);
-        send(&others, signal);
+        send(&self.others(), signal);
     }
 
     /// Until there is nobody that was not told.
@@ -111,12 +111,13 @@ impl Family {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let processes = processes.map(Pid::from_raw);
+        let patience = Instant::now() + EXEC_TAKES;
         processes
-            .filter(|process| *process != getpid() && self.has(*process, session))
+            .filter(|process| *process != getpid() && self.has(*process, session, patience))
             .collect()
     }
 
-    fn has(&self, process: Pid, session: Pid) -> bool {
+    fn has(&self, process: Pid, session: Pid, patience: Instant) -> bool {
         let lives = || {
             let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
             let mut fields = stat.rsplit_once(") ")?.1.split(' ');
@@ -124,11 +125,13 @@ impl Family {
             let group = fields.nth(1)?.parse().ok().map(Pid::from_raw)?;
             Some(!matches!(state, "Z" | "X") && (group != self.group || self.group_is_over()))
         };
-        getsid(Some(process)) == Ok(session) && lives() == Some(true) && self.is_marked(process)
+        getsid(Some(process)) == Ok(session)
+            && lives() == Some(true)
+            && self.is_marked(process, patience)
     }
 
-    fn is_marked(&self, process: Pid) -> bool {
-        let environment = environment(process);
+    fn is_marked(&self, process: Pid, patience: Instant) -> bool {
+        let environment = environment(process, patience);
         let marks = environment
             .split(|byte| *byte == 0)
             .find_map(|variable| variable.strip_prefix(MARKS.as_bytes())?.strip_prefix(b"="));
@@ -138,14 +141,13 @@ impl Family {
 }
 
 /// Nothing, if it cannot be known.
-fn environment(process: Pid) -> Vec<u8> {
-    for _ in 0..EXEC_TAKES {
+fn environment(process: Pid, patience: Instant) -> Vec<u8> {
+    loop {
         match fs::read(format!("/proc/{process}/environ")) {
-            Ok(nothing) if nothing.is_empty() => thread::sleep(Duration::from_millis(1)),
+            Ok(nothing) if nothing.is_empty() && Instant::now() < patience => thread::sleep(PAUSE),
             environment => return environment.unwrap_or_default(),
         }
     }
-    Vec::new()
 }
 
 fn send(processes: &[Pid], signal: Signal) {
