@@ -192,3 +192,21 @@ fn readers_and_permits_are_beside_each_other_as_long_as_they_may() {
         assert_eq!(other.code(), Some(0), "{more} after {options:?}");
     }
 }
+
+#[test]
+fn errors_name_what_is_wrong() {
+    for (wrong, said) in [
+        (&["run", "-w", "-1", "/path", "true"][..], "less than 0"),
+        (&["run", "-w", "nan", "/path", "true"], "not a number"),
+        (&["run", "-w", "1e300", "/path", "true"], "too long"),
+        (&["run", "-E", "-1", "/path", "true"], "'-1'"),
+        (&["watch", "--interval", "0", "/path"], "less than 0.01"),
+        (&["list", "-c", "", "/path"], "ZOOKEEPER_CONNECT"),
+        (&["run", &fresh_path("empty"), ""], "failed to run ''"),
+    ] {
+        let ended = zoolock(wrong).output().expect("it ends");
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        println!("{wrong:?}: {errors}");
+        assert!(errors.contains(said), "{wrong:?}: {errors}");
+    }
+}

@@ -34,6 +34,9 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 /// Where the credentials are.
 const AUTH: &str = "ZOOKEEPER_AUTH";
 
+/// The environment variable with the servers.
+const CONNECT: &str = "ZOOKEEPER_CONNECT";
+
 const RUN: &str = "\
 The program runs in a process group of its own, which is the terminal's foreground group if
 standard input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group.
@@ -44,7 +47,8 @@ lost (no server was heard of for so long that somebody else may get it soon), al
 when a tenth of the session timeout is left, and KILL at the end. If its node was deleted there is no
 time left, and KILL comes at once. If zoolock itself is killed, so are they; if it is stopped, they
 are killed when the lock may be lost. A program that becomes another user (sudo) cannot be
-killed: run zoolock as that user. The same path inside itself waits for ever, as with flock(1).
+killed: run zoolock as that user. The same path inside itself waits for ever, as with flock(1). What
+flock(1) is given as -c 'COMMAND' is written sh -c 'COMMAND' here, where -c names the servers.
 
 The program finds in its environment
   ZOOLOCK_PATH   the lock's path
@@ -140,10 +144,10 @@ pub(crate) enum Action {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Servers {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT]
-    #[arg(short, long, value_name = "HOSTS", env = "ZOOKEEPER_CONNECT")]
-    connect: String,
+    #[arg(short, long, value_name = "HOSTS", env = CONNECT)]
+    connect: Option<String>,
     /// How long the servers keep the locks of a client that they do not hear of
-    #[arg(long, value_name = "SECS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "SECS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     session_timeout: Duration,
 }
 
@@ -151,7 +155,14 @@ impl Servers {
     /// Connects, for at most so long.
     pub(crate) fn connect(&self, within: Option<Duration>) -> Result<Client, Failed> {
         let host = nix::unistd::gethostname().unwrap_or_default();
-        let mut builder = Client::builder(&self.connect)
+        let hosts = self.connect.as_ref().filter(|hosts| !hosts.is_empty());
+        let hosts = hosts.ok_or_else(|| {
+            Failed::new(
+                USAGE,
+                format!("no servers: name them with -c, or in {CONNECT}"),
+            )
+        })?;
+        let mut builder = Client::builder(hosts)
             .session_timeout(self.session_timeout)
             .identity(format!("{}/{}", host.to_string_lossy(), process::id()));
         if let Some((scheme, secret)) = credentials()? {
@@ -180,10 +191,10 @@ pub(crate) struct Run {
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
     /// Wait for at most so long, connecting included; 0 is -n
-    #[arg(short, long, visible_alias = "timeout", value_name = "SECS", value_parser = seconds)]
+    #[arg(short, long, visible_alias = "timeout", value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
     /// The exit code when somebody else has the lock, or has it for too long
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::CONFLICT)]
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::CONFLICT, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
     /// Tell the place in the queue while waiting, and what else happens, on standard error
     #[arg(short, long)]
@@ -213,7 +224,7 @@ pub(crate) struct List {
 #[command(after_help = WATCH)]
 pub(crate) struct Watch {
     /// How often to look
-    #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval, allow_negative_numbers = true)]
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) servers: Servers,
@@ -268,6 +279,12 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    let seconds: f64 = text.parse().unwrap_or(f64::NAN);
+    if seconds.is_nan() {
+        return Err("not a number".to_owned());
+    }
+    if seconds < 0.0 {
+        return Err("less than 0".to_owned());
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| "too long".to_owned())
 }

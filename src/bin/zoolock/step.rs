@@ -63,7 +63,7 @@ fn run(parent: &OsStr, program: &[OsString]) -> Failed {
         ErrorKind::NotFound => NOT_FOUND,
         _ => CANNOT_RUN,
     };
-    Failed::new(code, format!("failed to run {}: {error}", name.display()))
+    Failed::new(code, format!("failed to run '{}': {error}", name.display()))
 }
 
 fn get_ready(parent: &OsStr) -> Result<(), Failed> {
