@@ -47,12 +47,14 @@ fn the_last_waiter_that_gives_up_at_the_hand_off_leaves_nothing() {
                 took += 1;
             }
             Ok(false) | Err(Error::Cancelled { .. }) => gave_up += 1,
+            // It came after the unlock, and had no answer in what was left of its time.
+            Err(Error::Disconnected { .. }) if !cancelled => gave_up += 1,
             Err(error) => panic!("round {round}: {error}"),
         }
     }
     println!("{took} took over, {gave_up} gave up");
     await_no_seats(&client);
-    assert_eq!(children(&path), [""; 0]);
+    wait_until("no node is left", SOON, || children(&path).is_empty());
     assert_eq!(client.stats().seats_lost, 0);
     assert!(lock.try_lock().unwrap());
     lock.unlock().unwrap();
