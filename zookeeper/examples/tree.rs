@@ -1,0 +1,63 @@
+//! Prints the nodes of a ZooKeeper server as a tree: `tree [SERVERS[/ROOT]] [--watch]`. With `--watch`
+//! it prints the tree again whenever a node comes, goes or changes.
+
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use zoolock_zookeeper::{ErrorKind, Result, WatchedEvent, Watcher, ZooKeeper};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (flags, servers): (Vec<_>, Vec<_>) = arguments.iter().partition(|word| *word == "--watch");
+    let servers = servers.first().map_or("localhost:2181", |servers| servers);
+    let zk = ZooKeeper::connect(servers, Duration::from_secs(10))?;
+    loop {
+        let (watcher, events): (Watcher, Receiver<WatchedEvent>) = Watcher::channel();
+        print(&zk, "/", 0, &watcher)?;
+        if flags.is_empty() {
+            return zk.close();
+        }
+        // Whatever was told of a tree is over when the next one is printed.
+        let Ok(event) = events.recv() else {
+            return Ok(());
+        };
+        println!("\n{:?} at {}", event.event_type, event.path);
+    }
+}
+
+fn print(zk: &ZooKeeper, path: &str, depth: usize, watcher: &Watcher) -> Result<()> {
+    let read = zk
+        .get_data_w(path, watcher)
+        .and_then(|(_, stat)| Ok((stat, zk.get_children_w(path, watcher)?.0)));
+    let (stat, mut children) = match read {
+        Ok(read) => read,
+        // It went while its parent was printed.
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NoAuth => {
+            println!("{:indent$}{path}  (not allowed)", "", indent = depth * 2);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let name = path
+        .rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())
+        .unwrap_or("/");
+    let owner = if stat.ephemeral_owner == 0 {
+        ""
+    } else {
+        ", ephemeral"
+    };
+    println!(
+        "{:indent$}{name}  {} bytes{owner}",
+        "",
+        stat.data_length,
+        indent = depth * 2
+    );
+    children.sort();
+    children.iter().try_for_each(|child| {
+        let path = format!("{}/{child}", path.trim_end_matches('/'));
+        print(zk, &path, depth + 1, watcher)
+    })
+}

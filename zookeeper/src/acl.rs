@@ -1,0 +1,89 @@
+//! Who may do what with a node. Knows nothing of requests.
+
+use std::fmt;
+use std::ops::BitOr;
+
+/// What an entry of an ACL allows: any of [`READ`](Self::READ), [`WRITE`](Self::WRITE),
+/// [`CREATE`](Self::CREATE), [`DELETE`](Self::DELETE) and [`ADMIN`](Self::ADMIN), joined by `|`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Permissions(pub(crate) i32);
+
+impl Permissions {
+    /// Data and children may be read.
+    pub const READ: Permissions = Permissions(1);
+    /// Data may be set.
+    pub const WRITE: Permissions = Permissions(2);
+    /// Children may be created.
+    pub const CREATE: Permissions = Permissions(4);
+    /// Children may be deleted.
+    pub const DELETE: Permissions = Permissions(8);
+    /// The ACL may be set.
+    pub const ADMIN: Permissions = Permissions(16);
+    /// All of them.
+    pub const ALL: Permissions = Permissions(31);
+
+    /// Are all of `others` among these?
+    #[must_use]
+    pub fn contains(self, others: Permissions) -> bool {
+        self.0 & others.0 == others.0
+    }
+}
+
+impl BitOr for Permissions {
+    type Output = Permissions;
+
+    fn bitor(self, other: Permissions) -> Permissions {
+        Permissions(self.0 | other.0)
+    }
+}
+
+/// As ZooKeeper's command line has it: `cdrwa`.
+impl fmt::Debug for Permissions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = [(4, 'c'), (8, 'd'), (1, 'r'), (2, 'w'), (16, 'a')];
+        let has = |bit| self.0 & bit != 0;
+        let letters = letters.iter().filter(|(bit, _)| has(*bit));
+        f.write_str(&letters.map(|(_, letter)| letter).collect::<String>())
+    }
+}
+
+/// One entry of an ACL: who, by scheme and id, may do what.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Acl {
+    /// What is allowed.
+    pub permissions: Permissions,
+    /// How the id is to be read: `world`, `auth`, `digest`, `ip`, `x509`, ...
+    pub scheme: String,
+    /// Who, for example `anyone`, `user:hash` or `10.0.0.0/8`.
+    pub id: String,
+}
+
+impl Acl {
+    /// An entry.
+    pub fn new(permissions: Permissions, scheme: impl Into<String>, id: impl Into<String>) -> Acl {
+        Acl {
+            permissions,
+            scheme: scheme.into(),
+            id: id.into(),
+        }
+    }
+
+    /// Everything for everybody, ZooKeeper's `OPEN_ACL_UNSAFE`.
+    #[must_use]
+    pub fn open() -> Vec<Acl> {
+        vec![Acl::new(Permissions::ALL, "world", "anyone")]
+    }
+
+    /// Reading for everybody and no more, ZooKeeper's `READ_ACL_UNSAFE`.
+    #[must_use]
+    pub fn read_only() -> Vec<Acl> {
+        vec![Acl::new(Permissions::READ, "world", "anyone")]
+    }
+
+    /// Everything for whoever has the credentials of this connection, ZooKeeper's
+    /// `CREATOR_ALL_ACL`.
+    #[must_use]
+    pub fn creator_all() -> Vec<Acl> {
+        vec![Acl::new(Permissions::ALL, "auth", "")]
+    }
+}

@@ -1,0 +1,65 @@
+//! A sleep that others can shorten. It knows no other file.
+
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Wakes one thread, at the earliest instant that anybody asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    /// The earliest instant asked for since the thread last woke.
+    at: Mutex<Option<Instant>>,
+    changed: Condvar,
+}
+
+impl Alarm {
+    /// The thread shall be awake at `at` or before. Costs a wake-up only if it would not be.
+    pub(crate) fn set(&self, at: Instant) {
+        let mut earliest = self.at.lock();
+        if earliest.is_none_or(|earliest| at < earliest) {
+            *earliest = Some(at);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Sleeps until `until`, or the earliest instant that was set since the last sleep.
+    pub(crate) fn sleep(&self, until: Instant) {
+        let mut earliest = self.at.lock();
+        let mut at = earliest.map_or(until, |at| at.min(until));
+        *earliest = Some(at);
+        while Instant::now() < at {
+            self.changed.wait_until(&mut earliest, at);
+            at = earliest.map_or(at, |earlier| earlier.min(at));
+        }
+        *earliest = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn an_alarm_set_while_awake_ends_the_next_sleep() {
+        let alarm = Alarm::default();
+        alarm.set(Instant::now());
+        let begun = Instant::now();
+        alarm.sleep(begun + HOUR);
+        assert!(begun.elapsed() < HOUR / 2, "slept {:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn an_earlier_alarm_ends_a_sleep_and_a_later_one_does_not_lengthen_it() {
+        let alarm = Alarm::default();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| alarm.sleep(Instant::now() + HOUR));
+            alarm.set(Instant::now() + HOUR * 2);
+            alarm.set(Instant::now());
+            sleeper.join().expect("the sleeper ends");
+        });
+    }
+}

@@ -1,0 +1,193 @@
+//! How a client is made.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded, select, unbounded};
+
+use crate::client::ZooKeeper;
+use crate::core::hosts::HostList;
+use crate::core::session::Credential;
+use crate::error::{Error, ErrorKind, Result};
+use crate::listener::Listener;
+use crate::reader::{self, Failed};
+use crate::request::bad;
+use crate::shared::Shared;
+#[cfg(feature = "tls")]
+use crate::tls::Tls;
+use crate::types::{SessionEvent, SessionEventKind};
+
+/// Settings of a client; see [`ZooKeeper::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "it connects by `connect`"]
+pub struct Builder {
+    servers: String,
+    pub(crate) session_timeout: Duration,
+    connect_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    credentials: Vec<Credential>,
+    pub(crate) max_answer: usize,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Tls>,
+}
+
+impl Builder {
+    pub(crate) fn new(servers: &str) -> Builder {
+        Builder {
+            servers: servers.to_owned(),
+            session_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(10),
+            credentials: Vec::new(),
+            max_answer: 64 * 1024 * 1024,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
+    /// For how long the servers keep the session when they hear nothing of it; 10 s by default, from
+    /// 1 ms to 24 days. They may give another ([`ZooKeeper::session_timeout`]), by default 2 to 20 of
+    /// their ticks of 2 s. Four ticks or more are what leases are made for.
+    pub fn session_timeout(mut self, timeout: Duration) -> Builder {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// How long [`connect`](Self::connect) may take; 10 s by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Builder {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long each call may take, 10 s by default; see also [`ZooKeeper::with_timeout`].
+    pub fn request_timeout(mut self, timeout: Duration) -> Builder {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// Credentials, such as `digest` and `user:password`. They are sent on every connection before
+    /// anything else; several can be given.
+    pub fn auth(mut self, scheme: &str, secret: &[u8]) -> Builder {
+        self.credentials.push(Credential {
+            scheme: scheme.to_owned(),
+            secret: secret.to_owned(),
+        });
+        self
+    }
+
+    /// The longest answer that is taken, in bytes; 64 MiB by default. A longer one ends the
+    /// connection. (Requests are limited by the servers, to a megabyte.)
+    pub fn max_answer(mut self, bytes: usize) -> Builder {
+        self.max_answer = bytes;
+        self
+    }
+
+    /// Speaks TLS with the servers.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Builder {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Opens a session.
+    ///
+    /// Each address of each server is tried once, and again as long as one of them accepts a
+    /// connection and says nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::BadArguments`] for settings that make no sense, [`ErrorKind::AuthFailed`] for
+    /// credentials that the servers refuse, [`ErrorKind::ConnectFailed`] if no server can be used, or
+    /// not within the timeout; it says of each server why.
+    pub fn connect(self) -> Result<ZooKeeper> {
+        let described = format!("connect to {:?}", self.servers);
+        self.try_connect().map_err(|error| error.of(|| described))
+    }
+
+    fn try_connect(self) -> Result<ZooKeeper> {
+        let hosts = HostList::parse(&self.servers).map_err(bad)?;
+        let milliseconds = self.session_timeout.as_millis();
+        if milliseconds == 0 || i32::try_from(milliseconds).is_err() {
+            let problem = format!(
+                "a session timeout of {milliseconds} ms, 1 to {} are allowed",
+                i32::MAX
+            );
+            return Err(bad(problem));
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            tls.check().map_err(bad)?;
+        }
+        let begun = Instant::now();
+        let deadline = begun
+            .checked_add(self.connect_timeout)
+            .unwrap_or(begun + FOREVER);
+        let (request_timeout, credentials) = (self.request_timeout, self.credentials.clone());
+        let shared = Arc::new(Shared::new(self, hosts));
+        let (listener, events) = Listener::channel();
+        shared.subscribe(&listener);
+        let (failures, failed) = unbounded();
+        let (alive, ended) = bounded(0);
+        let (reading, reader_alive) = (Arc::clone(&shared), alive.clone());
+        let reader = move || {
+            reader::run(&reading, &failures);
+            drop(reader_alive);
+        };
+        let timing = Arc::clone(&shared);
+        let timer = move || {
+            timing.keep_time();
+            drop(alive);
+        };
+        // From here on dropping it ends everything.
+        let client = ZooKeeper::new(&shared, request_timeout, ended);
+        spawn("zookeeper-timer", timer)?;
+        spawn("zookeeper-reader", reader)?;
+        first_session(&events, &failed, deadline)?;
+        for credential in credentials {
+            while let Err(error) = client.by(deadline).remember(credential.clone()) {
+                if error.kind() != ErrorKind::ConnectionLoss {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(client)
+    }
+}
+
+/// As good as never.
+pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = thread::Builder::new().name(name.into()).spawn(run);
+    let no_thread = |error| Error::because(ErrorKind::ConnectFailed, format!("no thread: {error}"));
+    thread.map(drop).map_err(no_thread)
+}
+
+fn first_session(
+    events: &Receiver<SessionEvent>,
+    failed: &Receiver<Failed>,
+    deadline: Instant,
+) -> Result<()> {
+    let mut reason = "no answer".to_owned();
+    loop {
+        select! {
+            recv(events) -> event => match event.map(|event| event.kind) {
+                Ok(SessionEventKind::Connected) => return Ok(()),
+                Ok(_) => {}
+                Err(_) => break,
+            },
+            recv(failed) -> failed => match failed {
+                Ok(failed) => {
+                    reason = failed.causes;
+                    if !failed.is_silent {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            },
+            default(deadline.saturating_duration_since(Instant::now())) => break,
+        }
+    }
+    Err(Error::because(ErrorKind::ConnectFailed, reason))
+}

@@ -1,0 +1,503 @@
+//! The client: its operations, its session and its lease.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use crate::Watcher;
+use crate::acl::Acl;
+use crate::builder::{Builder, FOREVER};
+use crate::core::clock::Moment;
+use crate::core::message::{self, OpCode};
+use crate::core::session::{Credential, Effect};
+#[allow(unused_imports)]
+use crate::error::{Error, ErrorKind, Result};
+use crate::listener::Listener;
+use crate::multi::{Op, OpResult};
+use crate::pending::Pending;
+use crate::request::{Decode, Request};
+use crate::shared::{Call, Shared};
+use crate::types::{CreateMode, SessionEvent, Stat, State};
+
+/// A client of an ensemble of ZooKeeper servers.
+///
+/// Clones are cheap and are the same client, which any number of threads may use at once. It has one
+/// session at a time and two threads. When the last clone is dropped, the session is closed in the
+/// background and the threads end; [`close`](Self::close) waits for that.
+///
+/// # What each call does
+///
+/// It sends one request and waits for its answer, until its deadline at the most: the request timeout
+/// of the [`Builder`], or of [`with_timeout`](Self::with_timeout). While there is no connection it
+/// waits for one. Beside the errors that stand at the operations, each may fail with
+///
+/// - [`ConnectionLoss`](ErrorKind::ConnectionLoss), at once when the connection breaks that it was sent
+///   on, and [`Timeout`](ErrorKind::Timeout): it may or may not be carried out, now or a little later.
+///   Reads can be repeated; before a write is, look whether it was done.
+/// - [`NoConnection`](ErrorKind::NoConnection), [`SessionExpired`](ErrorKind::SessionExpired) and
+///   [`Closed`](ErrorKind::Closed): it was not carried out.
+/// - [`NoAuth`](ErrorKind::NoAuth) if the ACL does not allow it.
+/// - [`BadArguments`](ErrorKind::BadArguments) for a path that ZooKeeper does not allow, or more than a
+///   megabyte; nothing was sent.
+#[derive(Clone)]
+pub struct ZooKeeper {
+    handle: Arc<Handle>,
+    timeout: Duration,
+    session: Option<i64>,
+}
+
+/// The client ends with this.
+struct Handle {
+    shared: Arc<Shared>,
+    /// Disconnected when both threads have ended.
+    ended: Receiver<Infallible>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.change(|core, now| {
+            let limit = (core.timeout() / 3).min(Duration::from_secs(1));
+            core.close(None, now.monotonic + limit, now);
+        });
+        self.shared.wake();
+    }
+}
+
+impl ZooKeeper {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        timeout: Duration,
+        ended: Receiver<Infallible>,
+    ) -> ZooKeeper {
+        let shared = Arc::clone(shared);
+        ZooKeeper {
+            handle: Arc::new(Handle { shared, ended }),
+            timeout,
+            session: None,
+        }
+    }
+
+    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b:2181,[::1]:2182/app`. With a
+    /// root all paths are below it. See [`Builder::connect`] for what may go wrong.
+    ///
+    /// # Errors
+    ///
+    /// See [`Builder::connect`].
+    pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
+        ZooKeeper::builder(servers)
+            .session_timeout(session_timeout)
+            .connect()
+    }
+
+    /// A client with other settings.
+    pub fn builder(servers: &str) -> Builder {
+        Builder::new(servers)
+    }
+
+    /// The same client; calls by this handle have this much time.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> ZooKeeper {
+        ZooKeeper {
+            timeout,
+            ..self.clone()
+        }
+    }
+
+    /// The same client; calls by this handle fail with [`ErrorKind::SessionExpired`] when the session is
+    /// not this one, so that nothing that belongs to an old session is done in a new one.
+    #[must_use]
+    pub fn in_session(&self, session_id: i64) -> ZooKeeper {
+        ZooKeeper {
+            session: Some(session_id),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn by(&self, deadline: Instant) -> ZooKeeper {
+        self.with_timeout(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    // ---- operations
+
+    /// Creates a node. Returns its path, which with a sequential mode is not the one given.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeExists`](ErrorKind::NodeExists), [`NoNode`](ErrorKind::NoNode) if there is no parent,
+    /// [`NoChildrenForEphemerals`](ErrorKind::NoChildrenForEphemerals),
+    /// [`InvalidAcl`](ErrorKind::InvalidAcl), [`Unimplemented`](ErrorKind::Unimplemented) for modes that
+    /// the server does not know. After a connection loss a sequential node may be there under a name
+    /// that nobody was told: put something into the name that you find it by.
+    pub fn create(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+        mode: CreateMode,
+    ) -> Result<(String, Stat)> {
+        self.ask(&Request::create(path, data, acl, mode))
+    }
+
+    /// Deletes a node, of this version if one is given.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](ErrorKind::NoNode), [`NotEmpty`](ErrorKind::NotEmpty),
+    /// [`BadVersion`](ErrorKind::BadVersion). See [`delete_eventually`](Self::delete_eventually) for one
+    /// that outlasts a lost connection.
+    pub fn delete(&self, path: &str, version: Option<i32>) -> Result<()> {
+        self.ask(&Request::delete(path, version))
+    }
+
+    /// Looks whether there is a node.
+    ///
+    /// # Errors
+    ///
+    /// Those of all calls.
+    pub fn exists(&self, path: &str) -> Result<Option<Stat>> {
+        self.ask(&Request::exists(path, None))
+    }
+
+    /// The same; `watcher` is told once when the node is created, deleted, or its data set.
+    ///
+    /// # Errors
+    ///
+    /// Those of all calls; then nothing is watched.
+    pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
+        self.ask(&Request::exists(path, Some(watcher)))
+    }
+
+    /// Reads the data of a node.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](ErrorKind::NoNode).
+    pub fn get_data(&self, path: &str) -> Result<(Vec<u8>, Stat)> {
+        self.ask(&Request::get_data(path, None))
+    }
+
+    /// The same; `watcher` is told once when the data is set or the node deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](ErrorKind::NoNode); then nothing is watched, as with all errors.
+    pub fn get_data_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<u8>, Stat)> {
+        self.ask(&Request::get_data(path, Some(watcher)))
+    }
+
+    /// Sets the data of a node, of this version if one is given.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion).
+    pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat> {
+        self.ask(&Request::set_data(path, data, version))
+    }
+
+    /// Lists the names of a node's children, in no order.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](ErrorKind::NoNode).
+    pub fn get_children(&self, path: &str) -> Result<(Vec<String>, Stat)> {
+        self.ask(&Request::get_children(path, None))
+    }
+
+    /// The same; `watcher` is told once when a child is created or deleted, or the node deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](ErrorKind::NoNode); then nothing is watched, as with all errors.
+    pub fn get_children_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<String>, Stat)> {
+        self.ask(&Request::get_children(path, Some(watcher)))
+    }
+
+    /// Reads the ACL of a node.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](ErrorKind::NoNode).
+    pub fn get_acl(&self, path: &str) -> Result<(Vec<Acl>, Stat)> {
+        self.ask(&Request::get_acl(path))
+    }
+
+    /// Sets the ACL of a node, of this version ([`Stat::aversion`]) if one is given.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion),
+    /// [`InvalidAcl`](ErrorKind::InvalidAcl).
+    pub fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> Result<Stat> {
+        self.ask(&Request::set_acl(path, acl, version))
+    }
+
+    /// Lets the server catch up with its leader: later reads see what was written by anybody before.
+    ///
+    /// # Errors
+    ///
+    /// Those of all calls.
+    pub fn sync(&self, path: &str) -> Result<()> {
+        self.ask(&Request::sync(path))
+    }
+
+    /// Does all of these or none, in this order.
+    ///
+    /// # Errors
+    ///
+    /// That of the first that fails, which is [`Error::failed_op`].
+    pub fn multi(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>> {
+        self.ask(&Request::multi(ops))
+    }
+
+    /// Adds credentials to this connection and, once the server has taken them, to all later ones.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthFailed`](ErrorKind::AuthFailed); the server then ends the connection, and the session goes
+    /// on without these credentials.
+    pub fn add_auth(&self, scheme: &str, secret: &[u8]) -> Result<()> {
+        let (scheme, secret) = (scheme.to_owned(), secret.to_owned());
+        self.remember(Credential { scheme, secret })
+    }
+
+    pub(crate) fn remember(&self, credential: Credential) -> Result<()> {
+        let (pending, mut call) = self.call(
+            OpCode::Auth,
+            message::auth(&credential.scheme, &credential.secret),
+        );
+        let described = format!("add credentials of the scheme `{}`", credential.scheme);
+        call.effect = Effect::Remember(credential);
+        self.handle.shared.submit([call]);
+        pending.wait().map_err(|error| error.of(|| described))
+    }
+
+    /// Ends the session: its ephemeral nodes are gone when this returns, and both threads of the client
+    /// have ended. All calls fail from now on with [`ErrorKind::Closed`]. Closing it again does nothing.
+    ///
+    /// Without a connection it waits for the next one, but for no longer than the session could have
+    /// lived since the last.
+    ///
+    /// # Errors
+    ///
+    /// If the servers cannot be told in time; they will end the session by themselves, its timeout after
+    /// they last heard of it.
+    pub fn close(&self) -> Result<()> {
+        let shared = &self.handle.shared;
+        let (pending, call) = self.call(OpCode::CloseSession, Vec::new());
+        let deadline = Instant::now() + self.timeout.min(FOREVER);
+        shared.change(|core, now| core.close(call.slot, deadline, now));
+        shared.wake();
+        let result = pending.wait();
+        // They end at once, unless somebody's callback keeps them.
+        let _ = self.handle.ended.recv_timeout(self.timeout);
+        result.map_err(|error| error.of(|| "close the session".into()))
+    }
+
+    /// A request without an answer, which is made by hand.
+    fn call(&self, code: OpCode, frame: Vec<u8>) -> (Pending<()>, Call) {
+        let deadline = Instant::now() + self.timeout.min(FOREVER);
+        let (pending, slot) = Pending::new(&self.handle.shared, Some(deadline), Decode::nothing());
+        let call = Call {
+            frame,
+            code,
+            slot: Some(slot),
+            effect: Effect::None,
+            deadline: Some(deadline),
+            repeat: false,
+            session: self.session,
+        };
+        (pending, call)
+    }
+
+    fn ask<T: Send + 'static>(&self, request: &Request<'_, T>) -> Result<T> {
+        let result = self.submit(request).wait();
+        result.map_err(|error| error.of(|| request.describe()))
+    }
+
+    // ---- submitted requests
+
+    /// Sends a request and does not wait. Its deadline runs.
+    pub fn submit<T: Send + 'static>(&self, request: &Request<'_, T>) -> Pending<T> {
+        let (pending, call) = self.prepare(request);
+        self.handle.shared.submit(call);
+        pending
+    }
+
+    /// Collects requests, to be sent in one write.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch {
+            client: self,
+            calls: Vec::new(),
+        }
+    }
+
+    /// Deletes a node of whatever version, in the background and over as many connections as it takes,
+    /// until it is gone, the server refuses, or the session is over. What is pending ends with that.
+    pub fn delete_eventually(&self, path: &str) -> Pending<()> {
+        let mut request = self.prepare(&Request::delete_if_there(path));
+        if let Some(call) = &mut request.1 {
+            (call.deadline, call.repeat) = (None, true);
+        }
+        self.handle.shared.submit(request.1);
+        request.0.without_deadline()
+    }
+
+    /// Where the answer goes, and what is to be sent unless it was refused already.
+    fn prepare<T: Send + 'static>(&self, request: &Request<'_, T>) -> (Pending<T>, Option<Call>) {
+        let root = self.handle.shared.root();
+        let deadline = Instant::now() + self.timeout.min(FOREVER);
+        let (pending, slot) = Pending::new(&self.handle.shared, Some(deadline), request.decode);
+        let frame = match request.encode(root) {
+            Ok(frame) => frame,
+            Err(error) => {
+                slot.settle(Err(error));
+                return (pending, None);
+            }
+        };
+        let watched = request.watch(root).zip(request.watcher);
+        let effect = watched.map_or(Effect::None, |((kind, path), watcher)| {
+            Effect::Watch(kind, path, watcher.downgrade())
+        });
+        let call = Call {
+            frame,
+            code: request.code,
+            slot: Some(slot),
+            effect,
+            deadline: Some(deadline),
+            repeat: false,
+            session: self.session,
+        };
+        (pending, Some(call))
+    }
+
+    // ---- the session
+
+    /// The session's id; 0 while there is none.
+    #[must_use]
+    pub fn session_id(&self) -> i64 {
+        self.handle.shared.look(|core| core.session_id())
+    }
+
+    /// The session timeout that the servers have given.
+    #[must_use]
+    pub fn session_timeout(&self) -> Duration {
+        self.handle.shared.look(|core| core.timeout())
+    }
+
+    /// Where it is; outdated as soon as it is told.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.handle.shared.look(|core| core.state())
+    }
+
+    /// Has `listener` told of what happens to the session from now on.
+    pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
+        self.handle.shared.subscribe(listener);
+    }
+
+    /// What is certain about the session now. Asks the clocks, not the servers.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        self.handle.shared.look(|core| {
+            let now = Moment::now();
+            let (term, valid_for) = core.look_at_lease(now);
+            Lease {
+                session_id: core.session_id(),
+                term,
+                valid_for,
+                end: now.monotonic + valid_for,
+            }
+        })
+    }
+
+    /// How long the servers cannot have expired the session yet: what is left of its lease.
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        self.lease().valid_for
+    }
+
+    /// As long as what this returns lives, the lease is kept: writes that change nothing certify it
+    /// before it runs out, a silent server is given up sooner, and
+    /// [`LeaseEnded`](crate::SessionEventKind::LeaseEnded) is told if it runs out all the same.
+    pub fn keep_lease(&self) -> LeaseKeeper {
+        self.handle.shared.change(|core, _| core.keep_lease());
+        self.handle.shared.wake();
+        let handle = Arc::clone(&self.handle);
+        LeaseKeeper { handle }
+    }
+}
+
+impl fmt::Debug for ZooKeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ZooKeeper({:?})", self.handle.shared)
+    }
+}
+
+/// Requests that are sent together, in the order in which they were added: in one write, and so close
+/// together that the answers may come in one read. It is no transaction; see [`ZooKeeper::multi`].
+#[must_use = "nothing is sent before `send`"]
+pub struct Batch<'a> {
+    client: &'a ZooKeeper,
+    calls: Vec<Call>,
+}
+
+impl Batch<'_> {
+    /// Adds a request, whose deadline runs from now on.
+    pub fn add<T: Send + 'static>(&mut self, request: &Request<'_, T>) -> Pending<T> {
+        let (pending, call) = self.client.prepare(request);
+        self.calls.extend(call);
+        pending
+    }
+
+    /// Sends them.
+    pub fn send(self) {
+        self.client.handle.shared.submit(self.calls);
+    }
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Batch({} requests)", self.calls.len())
+    }
+}
+
+/// How long a session is certain to live: no server can have expired it, whatever happens to this
+/// client, before `end`.
+///
+/// It is not "the last answer and the timeout": a server that has lost its leader answers reads for
+/// seconds while the leader expires the session. It counts from requests that a quorum is known to have
+/// heard of, and both clocks of the machine count, the one that went further. It takes session timeouts
+/// of four ticks of the servers or more, and clocks that run at the same speed within 2%.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// Of which session.
+    pub session_id: i64,
+    /// Rises whenever the lease was renewed after it had run out, and with each session. What was
+    /// granted in one term is over with it, whatever comes later.
+    pub term: u64,
+    /// What is left of it; zero when it has run out.
+    pub valid_for: Duration,
+    /// When it runs out by the monotonic clock, if nothing renews it.
+    pub end: Instant,
+}
+
+/// See [`ZooKeeper::keep_lease`]. It keeps the client alive.
+#[must_use = "the lease is kept as long as this lives"]
+pub struct LeaseKeeper {
+    handle: Arc<Handle>,
+}
+
+impl Drop for LeaseKeeper {
+    fn drop(&mut self) {
+        self.handle.shared.change(|core, _| core.release_lease());
+    }
+}
+
+impl fmt::Debug for LeaseKeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeaseKeeper(..)")
+    }
+}

@@ -1,0 +1,471 @@
+//! The certified lease: how long the servers cannot have expired a session. Pure: it is told when
+//! connections were opened, requests sent and answered, and does no I/O.
+//!
+//! "The last answer plus the session timeout" is not it. In an ensemble a follower that is cut off
+//! from its leader goes on answering reads for seconds while the leader, which alone expires
+//! sessions, hears nothing of them: signs of life travel from follower to leader with the answers
+//! to the leader's pings, one every half tick. An answered *write* proves that the follower was
+//! connected to the leader when the write was sent. So a request counts once a write that was sent
+//! at least half a tick after its answer has been answered too. A session timeout is at least two
+//! ticks (`minSessionTimeout`), so a quarter of it covers the half tick; behind an `ObserverMaster`
+//! signs of life take up to a whole tick, for which the timeout has to be four.
+//!
+//! A resumed session is another matter. The follower asked its leader before it let the session in,
+//! so the ConnectRequest needs no quarter, but that leader may have been deposed and not know it: the
+//! first write answered on the new connection certifies the ConnectRequest.
+
+use std::time::{Duration, Instant};
+
+use super::clock::Moment;
+
+/// A request that was answered, as a sign of life.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    sent: Moment,
+    /// A write sent from then on certifies it.
+    settles: Instant,
+}
+
+/// The lease of one session, over its connections.
+///
+/// It runs for `T - T/50` from the sending of the newest certified request. Two samples are
+/// enough: `newer` is at least `T/4` younger than `older`, which is therefore old enough for a
+/// write that is sent now.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    timeout: Duration,
+    /// The timeout that the certified request was sent under; a resume may bring another.
+    granted: Duration,
+    certified: Moment,
+    older: Sample,
+    newer: Sample,
+    /// Counts the times that the lease was renewed after it had run out. What was granted in one
+    /// term is over with it: a later renewal does not bring it back.
+    term: u64,
+    /// It was seen to have run out. A system clock that is set back changes nothing about that.
+    over: bool,
+}
+
+/// What an answer says about the connection between the server and its leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// The leader took part: a write, answered with Ok, BadVersion, NoNode or NodeExists.
+    Leader,
+    /// The server may have answered by itself: a read, an authentication, NoAuth.
+    Server,
+}
+
+impl Lease {
+    /// Of a new session, whose creation was a write: `connect` is the instant before its
+    /// ConnectRequest, `answered` that of the answer.
+    pub(crate) fn new(timeout: Duration, connect: Moment, answered: Instant) -> Lease {
+        let sample = Sample {
+            sent: connect,
+            settles: answered + timeout / 4,
+        };
+        Lease {
+            timeout,
+            granted: timeout,
+            certified: connect,
+            older: sample,
+            newer: sample,
+            term: 0,
+            over: false,
+        }
+    }
+
+    /// The session after this one; its term is another.
+    pub(crate) fn next(&self, timeout: Duration, connect: Moment, answered: Instant) -> Lease {
+        Lease {
+            term: self.term + 1,
+            ..Lease::new(timeout, connect, answered)
+        }
+    }
+
+    /// The session goes on, on another connection. What was certified stays; samples of the
+    /// connection before are worth nothing here.
+    pub(crate) fn resumed(&mut self, timeout: Duration, connect: Moment, answered: Instant) {
+        let sample = Sample {
+            sent: connect,
+            settles: answered,
+        };
+        self.timeout = timeout;
+        self.granted = self.granted.min(timeout);
+        self.older = sample;
+        self.newer = sample;
+    }
+
+    /// The session is over.
+    pub(crate) fn end_now(&mut self) {
+        self.over = true;
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// How far apart samples are, and a sample and the write that certifies it.
+    pub(crate) fn step(&self) -> Duration {
+        self.timeout / 4
+    }
+
+    pub(crate) fn term(&self) -> u64 {
+        self.term
+    }
+
+    fn length(&self) -> Duration {
+        self.granted - self.granted / 50
+    }
+
+    /// What is left of the lease; zero when it has run out.
+    pub(crate) fn remaining(&self, now: Moment) -> Duration {
+        if self.over {
+            return Duration::ZERO;
+        }
+        self.length()
+            .saturating_sub(now.at_most_since(self.certified))
+    }
+
+    /// The same, for those who tell others of it: a lease that was seen over is over.
+    pub(crate) fn look(&mut self, now: Moment) -> Duration {
+        let remaining = self.remaining(now);
+        self.over = remaining.is_zero();
+        remaining
+    }
+
+    /// When it runs out by the monotonic clock.
+    pub(crate) fn end(&self) -> Instant {
+        self.certified.monotonic + self.length()
+    }
+
+    /// What a write sent at `now` certifies once it is answered: the newest sample old enough.
+    /// To be asked when it is sent: answers that come before its own replace the samples.
+    pub(crate) fn settled(&self, now: Instant) -> Moment {
+        // The monotonic clock alone: a system clock set forward would certify too early.
+        let settled = |sample: &&Sample| sample.settles <= now;
+        let newest = [&self.newer, &self.older].into_iter().find(settled);
+        newest.map_or(self.certified, |sample| sample.sent)
+    }
+
+    /// Takes note of an answer that came at `now` to a request sent at `sent`. If it proves that
+    /// the leader took part, what was `settled` when the request was sent is certified.
+    pub(crate) fn answered(&mut self, sent: Moment, settled: Moment, now: Moment, proof: Proof) {
+        if proof == Proof::Leader {
+            self.certify(settled, now);
+        }
+        if now.monotonic >= self.newer.settles {
+            self.older = self.newer;
+            self.newer = Sample {
+                sent,
+                settles: now.monotonic + self.step(),
+            };
+        }
+    }
+
+    fn certify(&mut self, settled: Moment, now: Moment) {
+        if settled.monotonic > self.certified.monotonic {
+            if self.look(now).is_zero() {
+                self.term += 1;
+            }
+            self.certified = settled;
+            self.granted = self.timeout;
+            self.over = false;
+        }
+    }
+
+    /// When a write is wanted to keep the lease going: as soon as it certifies the older of the
+    /// samples not yet certified, never earlier (it would certify nothing). "A while after the
+    /// last write" would let frequent short locks leave nothing to reconnect with.
+    pub(crate) fn write_due(&self) -> Instant {
+        let older_is_certified = self.older.sent.monotonic <= self.certified.monotonic;
+        let next = if older_is_certified {
+            &self.newer
+        } else {
+            &self.older
+        };
+        next.settles
+    }
+
+    /// When an answer, of whatever kind, is wanted as the next sample.
+    pub(crate) fn sample_due(&self) -> Instant {
+        self.newer.settles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Duration = Duration::from_secs(8);
+    const STEP: Duration = Duration::from_secs(2);
+    const LENGTH: Duration = Duration::from_millis(7840);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    fn after(start: Moment, passed: Duration) -> Moment {
+        Moment {
+            monotonic: start.monotonic + passed,
+            system: start.system + passed,
+        }
+    }
+
+    /// A lease and the instant before its connect. All times below are counted from there.
+    struct Story {
+        start: Moment,
+        lease: Lease,
+    }
+
+    impl Story {
+        /// The first answer comes at 10 ms.
+        fn new() -> Story {
+            let start = Moment::now();
+            let lease = Lease::new(T, start, start.monotonic + ms(10));
+            Story { start, lease }
+        }
+
+        fn at(&self, passed: Duration) -> Moment {
+            after(self.start, passed)
+        }
+
+        fn answer(&mut self, sent: Moment, answered: Moment, proof: Proof) {
+            let settled = self.lease.settled(sent.monotonic);
+            self.lease.answered(sent, settled, answered, proof);
+        }
+
+        fn read(&mut self, sent: Duration, answered: Duration) {
+            self.answer(self.at(sent), self.at(answered), Proof::Server);
+        }
+
+        fn write(&mut self, sent: Duration, answered: Duration) {
+            self.answer(self.at(sent), self.at(answered), Proof::Leader);
+        }
+
+        /// When the lease ends, seen from `now`.
+        fn end(&self, now: Duration) -> Duration {
+            now + self.lease.remaining(self.at(now))
+        }
+
+        fn write_due(&self) -> Duration {
+            self.lease.write_due() - self.start.monotonic
+        }
+    }
+
+    #[test]
+    fn it_starts_at_the_connect_and_ends_a_fiftieth_early() {
+        let story = Story::new();
+        let remaining = |passed| story.lease.remaining(story.at(passed));
+        assert_eq!(remaining(Duration::ZERO), LENGTH);
+        assert_eq!(remaining(LENGTH - ms(1)), ms(1));
+        assert_eq!(remaining(LENGTH), Duration::ZERO);
+        assert_eq!(remaining(LENGTH + HOUR), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_write_certifies_what_was_answered_exactly_a_quarter_before_and_nothing_later() {
+        let sample = (ms(2500), ms(2510));
+        let nanosecond = Duration::from_nanos(1);
+        for (write, certified) in [
+            (sample.1 + STEP - nanosecond, Duration::ZERO),
+            (sample.1 + STEP, sample.0),
+            (sample.1 + STEP + ms(1), sample.0),
+        ] {
+            let mut story = Story::new();
+            story.read(sample.0, sample.1);
+            story.write(write, write + ms(10));
+            let end = story.end(write + ms(10));
+            assert_eq!(end, certified + LENGTH, "write sent at {write:?}");
+        }
+    }
+
+    #[test]
+    fn the_answer_of_a_write_does_not_certify_the_write_itself() {
+        let mut story = Story::new();
+        story.write(ms(5000), ms(5010));
+        assert_eq!(story.end(ms(5010)), LENGTH);
+    }
+
+    #[test]
+    fn answers_that_the_server_may_give_alone_certify_nothing() {
+        let mut story = Story::new();
+        for sent in (0..7800).step_by(100).map(ms) {
+            story.read(sent, sent + ms(10));
+            assert_eq!(story.end(sent + ms(10)), LENGTH, "read sent at {sent:?}");
+        }
+    }
+
+    #[test]
+    fn the_newest_settled_sample_is_certified_however_dense_the_reads() {
+        let mut story = Story::new();
+        for sent in (20..7000).step_by(20).map(ms) {
+            story.read(sent, sent + ms(10));
+        }
+        story.write(ms(7000), ms(7010));
+        let certified = story.end(ms(7010)) - LENGTH;
+        println!("a write at 7 s certified a read of {certified:?}");
+        // A quarter to settle, and at most a quarter and a gap since the newest sample.
+        assert!(certified >= ms(7000) - STEP * 2 - ms(40), "{certified:?}");
+        assert!(certified <= ms(7000) - STEP - ms(10), "{certified:?}");
+    }
+
+    #[test]
+    fn a_late_write_moves_the_lease_never_backwards() {
+        let mut story = Story::new();
+        story.read(ms(2500), ms(2510));
+        story.write(ms(4600), ms(4610));
+        let end = story.end(ms(4610));
+        story.write(ms(2100), ms(4620));
+        assert_eq!(story.end(ms(4620)), end);
+    }
+
+    #[test]
+    fn a_write_at_the_due_instant_certifies_and_a_microsecond_earlier_does_not() {
+        // Sent, answered, write: what has happened before the heartbeat.
+        let histories: [&[(u64, u64, bool)]; 5] = [
+            &[],
+            &[(2500, 2510, false)],
+            &[(2500, 2510, false), (4600, 4700, false)],
+            &[(2500, 2510, true), (4600, 4700, true)],
+            &[
+                (30, 40, true),
+                (2100, 2150, true),
+                (3900, 4000, true),
+                (4140, 4200, true),
+            ],
+        ];
+        for history in histories {
+            let build = || {
+                let mut story = Story::new();
+                for &(sent, answered, write) in history {
+                    match write {
+                        true => story.write(ms(sent), ms(answered)),
+                        false => story.read(ms(sent), ms(answered)),
+                    }
+                }
+                story
+            };
+            let due = build().write_due();
+            let end_after = |sent: Duration| {
+                let mut story = build();
+                let before = story.end(sent);
+                story.write(sent, sent + ms(1));
+                (before, story.end(sent + ms(1)))
+            };
+            let last = history.last().map_or(ms(10), |last| ms(last.1));
+            let (before, in_time) = end_after(due.max(last));
+            println!("{history:?}: due at {due:?}, the end moves from {before:?} to {in_time:?}");
+            // Without a sample there is nothing newer than the connect to certify.
+            let renews = !history.is_empty();
+            assert_eq!(in_time > before, renews, "{history:?}: at {due:?}");
+            if due > last {
+                let (before, early) = end_after(due - Duration::from_micros(1));
+                assert_eq!(early, before, "{history:?}: a microsecond before {due:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lease_renewed_in_time_stays_in_its_term() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        let answered = LENGTH - Duration::from_nanos(1);
+        story.write(ms(6100), answered);
+        assert_eq!(story.lease.term(), 0);
+        assert_eq!(story.end(answered), ms(4000) + LENGTH);
+    }
+
+    #[test]
+    fn a_lease_renewed_after_its_end_begins_a_new_term() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        story.write(ms(6100), LENGTH);
+        assert_eq!(story.lease.term(), 1, "renewed at the instant of its end");
+        story.read(ms(9000), ms(9010));
+        story.write(ms(11_010), ms(11_020));
+        assert_eq!(story.lease.term(), 1, "the next renewal came in time");
+        story.read(HOUR, HOUR + ms(10));
+        story.write(HOUR + STEP + ms(10), HOUR + STEP + ms(20));
+        assert_eq!(story.lease.term(), 2, "an hour later");
+    }
+
+    #[test]
+    fn an_answer_that_certifies_nothing_begins_no_term() {
+        let mut story = Story::new();
+        story.write(HOUR, HOUR + ms(10));
+        assert_eq!(story.lease.term(), 0);
+        assert_eq!(
+            story.lease.remaining(story.at(HOUR + ms(10))),
+            Duration::ZERO
+        );
+    }
+
+    #[test]
+    fn a_system_clock_set_forward_ends_the_lease_and_its_term() {
+        let mut story = Story::new();
+        story.read(ms(2500), ms(2510));
+        let start = story.start;
+        let forward = |passed| {
+            let mut moment = after(start, passed);
+            moment.system += HOUR;
+            moment
+        };
+        assert_eq!(story.lease.remaining(forward(ms(3000))), Duration::ZERO);
+        story.answer(forward(ms(3000)), forward(ms(5000)), Proof::Server);
+        let answers = [forward(ms(5310)), forward(ms(7010))];
+        story.answer(forward(ms(5300)), answers[0], Proof::Leader);
+        assert_eq!(story.lease.term(), 1);
+        let left = story.lease.remaining(answers[0]);
+        assert_eq!(left, Duration::ZERO, "certified: a read before the step");
+        story.answer(forward(ms(7000)), answers[1], Proof::Leader);
+        let left = story.lease.remaining(answers[1]);
+        assert_eq!(left, LENGTH - ms(4010), "certified: a read after it");
+        assert_eq!(story.lease.term(), 2, "the lease had ended again");
+    }
+
+    #[test]
+    fn a_system_clock_set_back_counts_as_no_time_and_the_other_clock_goes_on() {
+        let story = Story::new();
+        let mut now = story.at(ms(840));
+        now.system -= HOUR;
+        assert_eq!(story.lease.remaining(now), LENGTH - ms(840));
+    }
+
+    #[test]
+    fn a_suspended_machine_notices_by_the_system_clock() {
+        let story = Story::new();
+        let mut now = story.at(ms(100));
+        now.system += T;
+        assert_eq!(story.lease.remaining(now), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_system_clock_set_forward_settles_no_sample() {
+        let mut story = Story::new();
+        story.read(ms(2500), ms(2510));
+        let mut write = story.at(ms(2600));
+        write.system += HOUR;
+        story.answer(write, write, Proof::Leader);
+        assert_eq!(story.end(ms(2600)), LENGTH);
+    }
+
+    #[test]
+    fn an_answer_taken_note_of_late_moves_nothing_back() {
+        let mut story = Story::new();
+        story.read(ms(1500), ms(2100));
+        story.read(ms(1400), ms(4200));
+        story.write(ms(4210), ms(4220));
+        let first = story.end(ms(4220)) - LENGTH;
+        let due = story.write_due();
+        story.write(ms(6300), ms(6310));
+        let second = story.end(ms(6310)) - LENGTH;
+        println!("certified {first:?}, then due at {due:?}, then {second:?}");
+        assert_eq!(first, ms(1500));
+        assert!(
+            due >= ms(4220),
+            "a heartbeat wanted at {due:?} certifies nothing"
+        );
+        assert_eq!(second, ms(1500), "never backwards");
+    }
+}

@@ -1,0 +1,13 @@
+//! The protocol without threads, sockets or clocks: requests, bytes and instants go in; bytes,
+//! answers, events and the next instant come out. What carries them is one folder up.
+
+pub(crate) mod clock;
+pub(crate) mod frames;
+pub(crate) mod hosts;
+mod lease;
+pub(crate) mod message;
+pub(crate) mod path;
+pub(crate) mod session;
+mod vitals;
+pub(crate) mod watches;
+pub(crate) mod wire;

@@ -1,0 +1,121 @@
+//! Which paths ZooKeeper accepts, so that a bad one is refused with a reason before it is sent. Pure.
+
+/// The verdicts of `org.apache.zookeeper.common.PathUtils.validatePath`. The error reads on
+/// after the path; bytes are counted from 0, parts from 1.
+pub(crate) fn check(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("it is empty".into());
+    }
+    let Some(below_root) = path.strip_prefix('/') else {
+        return Err("it does not start with a slash".into());
+    };
+    if below_root.is_empty() {
+        return Ok(());
+    }
+    if below_root.ends_with('/') {
+        return Err("it ends in a slash".into());
+    }
+    if let Some((at, c)) = path.char_indices().find(|&(_, c)| !is_allowed(c)) {
+        return Err(format!(
+            "character U+{:04X} at byte {at} is not allowed in a ZooKeeper path",
+            u32::from(c)
+        ));
+    }
+    for (index, part) in below_root.split('/').enumerate() {
+        let problem = match part {
+            "" => "is empty".into(),
+            "." | ".." => format!("is `{part}`, and ZooKeeper has no relative paths"),
+            _ => continue,
+        };
+        return Err(format!("part {} {problem}", index + 1));
+    }
+    Ok(())
+}
+
+/// ZooKeeper looks at UTF-16 units and refuses surrogates, hence every character above U+FFFF.
+fn is_allowed(c: char) -> bool {
+    !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Verdicts of ZooKeeper 3.8.0's own `PathUtils.validatePath`; both sides of every boundary.
+    const PATH_UTILS: &[(&str, bool)] = &[
+        ("", false),
+        ("a", false),
+        (" /a", false),
+        ("/", true),
+        ("//", false),
+        ("/a", true),
+        ("/a/", false),
+        ("/a//b", false),
+        ("//a", false),
+        ("/a/b/c", true),
+        ("/.", false),
+        ("/..", false),
+        ("/...", true),
+        ("/./a", false),
+        ("/../a", false),
+        ("/.../a", true),
+        ("/a/.", false),
+        ("/a/..", false),
+        ("/a/./b", false),
+        ("/a/../b", false),
+        ("/a./b", true),
+        ("/a../b", true),
+        ("/.a", true),
+        ("/..a", true),
+        ("/.a./..b", true),
+        ("/a. /b", true),
+        ("/ ", true),
+        ("/a b,c:d\\e*?", true),
+        ("/zookeeper", true),
+        ("/\0", false),
+        ("/a\u{1}", false),
+        ("/a\u{1f}", false),
+        ("/a\u{20}", true),
+        ("/a\u{7e}", true),
+        ("/a\u{7f}", false),
+        ("/a\u{9f}", false),
+        ("/a\u{a0}", true),
+        ("/\u{e9}\u{4e2d}", true),
+        ("/a\u{d7ff}", true),
+        ("/a\u{e000}", false),
+        ("/a\u{f8ff}", false),
+        ("/a\u{f900}", true),
+        ("/a\u{feff}", true),
+        ("/a\u{ffef}", true),
+        ("/a\u{fff0}", false),
+        ("/a\u{ffff}", false),
+        ("/a\u{10000}", false),
+        ("/\u{1f512}/a", false),
+        ("/a\u{10ffff}", false),
+    ];
+
+    #[test]
+    fn agrees_with_path_utils() {
+        for &(path, legal) in PATH_UTILS {
+            let seen = check(path);
+            assert_eq!(seen.is_ok(), legal, "{path:?}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn reasons_name_what_was_wrong_and_where() {
+        for (path, reason) in [
+            ("", "it is empty"),
+            ("a/b", "it does not start with a slash"),
+            ("/a/", "it ends in a slash"),
+            ("/a//b", "part 2 is empty"),
+            ("/./b", "part 1 is `.`, and ZooKeeper has no relative paths"),
+            (
+                "/ab\u{1}",
+                "character U+0001 at byte 3 is not allowed in a ZooKeeper path",
+            ),
+        ] {
+            assert_eq!(check(path), Err(reason.into()), "{path:?}");
+        }
+    }
+}

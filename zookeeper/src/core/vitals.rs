@@ -1,0 +1,413 @@
+//! Is the connection alive, and what should be sent to find out: the lease and the requests in
+//! flight. Pure: it is told the time and does no I/O.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::clock::Moment;
+use super::lease::{Lease, Proof};
+
+/// The vital signs of a session and its connection.
+#[derive(Debug)]
+pub(crate) struct Vitals {
+    lease: Lease,
+    /// In the order of their numbers, the first of which is `oldest`; none for those that were
+    /// answered before an older one.
+    in_flight: VecDeque<Option<Flight>>,
+    oldest: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    sent: Moment,
+    write: bool,
+    /// What its answer certifies, if the leader takes part in it.
+    settled: Moment,
+}
+
+/// What to send next as a sign of life, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pulse {
+    /// Nothing before this instant.
+    Rest(Instant),
+    /// A write now: something is held and its lease wants certifying.
+    Write,
+    /// A read now.
+    Read,
+}
+
+/// Whether the connection may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Yes, for all that is known before this instant.
+    Alive(Instant),
+    /// No: a request has been without an answer for too long.
+    Silent(Duration),
+}
+
+impl Vitals {
+    pub(crate) fn new(lease: Lease) -> Vitals {
+        Vitals {
+            lease,
+            in_flight: VecDeque::new(),
+            oldest: 0,
+        }
+    }
+
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(crate) fn lease_mut(&mut self) -> &mut Lease {
+        &mut self.lease
+    }
+
+    /// The connection is no more, and with it what was in flight.
+    pub(crate) fn broke(&mut self) {
+        self.oldest += self.in_flight.len() as u64;
+        self.in_flight.clear();
+    }
+
+    /// A request is about to be sent. Returns its number, for [`Vitals::answered`].
+    pub(crate) fn sending(&mut self, now: Moment, write: bool) -> u64 {
+        let settled = self.lease.settled(now.monotonic);
+        let flight = Flight {
+            sent: now,
+            write,
+            settled,
+        };
+        self.in_flight.push_back(Some(flight));
+        self.oldest + self.in_flight.len() as u64 - 1
+    }
+
+    /// The request was answered, or failed without an answer (`proof` is none).
+    pub(crate) fn answered(&mut self, number: u64, now: Moment, proof: Option<Proof>) {
+        let index = number.checked_sub(self.oldest);
+        let flight = index.and_then(|index| self.in_flight.get_mut(index as usize)?.take());
+        if let (Some(flight), Some(proof)) = (flight, proof) {
+            self.lease.answered(flight.sent, flight.settled, now, proof);
+        }
+        while self.in_flight.front().is_some_and(Option::is_none) {
+            self.in_flight.pop_front();
+            self.oldest += 1;
+        }
+    }
+
+    /// What the pulse should do now.
+    pub(crate) fn pulse(&self, now: Instant, held: bool) -> Pulse {
+        let due = if held {
+            self.lease.write_due()
+        } else {
+            self.lease.sample_due()
+        };
+        let serves = |flight: &Flight| flight.sent.monotonic >= due && (flight.write || !held);
+        if now < due {
+            Pulse::Rest(due)
+        } else if self.in_flight.iter().flatten().any(serves) {
+            // One is on its way already; its answer moves what is due by at least this much.
+            Pulse::Rest(due.max(now) + self.lease.step() / 8)
+        } else if held {
+            Pulse::Write
+        } else {
+            Pulse::Read
+        }
+    }
+
+    /// May the connection go on? A request may be without an answer for two thirds of the session
+    /// timeout, since a slow disk must not make every client reconnect at once. While something
+    /// is held, for a third; for a quarter once the lease wants certifying for that long; and for
+    /// a fifth once the lease has no more than that left, which is needed to reconnect.
+    pub(crate) fn verdict(&self, now: Instant, held: bool) -> Verdict {
+        let timeout = self.lease.timeout();
+        let limit = match held {
+            true => timeout / 3,
+            false => timeout / 3 * 2,
+        };
+        let Some(oldest) = self.in_flight.front().and_then(Option::as_ref) else {
+            return Verdict::Alive(now + limit.min(self.lease.step()));
+        };
+        let sent = oldest.sent.monotonic;
+        let mut end = sent + limit;
+        if held {
+            let step = self.lease.step();
+            let uncertified = self.lease.write_due() + step;
+            let fifth = timeout / 5;
+            let scarce = self.lease.end() - fifth;
+            end = end
+                .min(uncertified.max(sent + step))
+                .min(scarce.max(sent + fifth));
+        }
+        if now >= end {
+            Verdict::Silent(now.saturating_duration_since(sent))
+        } else {
+            Verdict::Alive(end)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Duration = Duration::from_secs(12);
+    const STEP: Duration = Duration::from_secs(3);
+    const MICROSECOND: Duration = Duration::from_micros(1);
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// A connection and the instant before its connect. All times below are counted from there.
+    struct Story {
+        start: Moment,
+        vitals: Vitals,
+    }
+
+    impl Story {
+        /// The first answer comes at 10 ms.
+        fn new() -> Story {
+            let start = Moment::now();
+            let lease = Lease::new(T, start, start.monotonic + ms(10));
+            let vitals = Vitals::new(lease);
+            Story { start, vitals }
+        }
+
+        fn at(&self, passed: Duration) -> Moment {
+            Moment {
+                monotonic: self.start.monotonic + passed,
+                system: self.start.system + passed,
+            }
+        }
+
+        fn send(&mut self, at: Duration, write: bool) -> u64 {
+            self.vitals.sending(self.at(at), write)
+        }
+
+        fn answer(&mut self, number: u64, at: Duration, proof: Option<Proof>) {
+            self.vitals.answered(number, self.at(at), proof);
+        }
+
+        fn read(&mut self, sent: Duration, answered: Duration) {
+            let number = self.send(sent, false);
+            self.answer(number, answered, Some(Proof::Server));
+        }
+
+        fn pulse(&self, at: Duration, held: bool) -> Pulse {
+            self.vitals.pulse(self.at(at).monotonic, held)
+        }
+
+        fn rest(&self, until: Duration) -> Pulse {
+            Pulse::Rest(self.at(until).monotonic)
+        }
+
+        fn verdict(&self, at: Duration, held: bool) -> Verdict {
+            self.vitals.verdict(self.at(at).monotonic, held)
+        }
+
+        fn alive(&self, until: Duration) -> Verdict {
+            Verdict::Alive(self.at(until).monotonic)
+        }
+
+        fn left(&self, at: Duration) -> Duration {
+            self.vitals.lease().remaining(self.at(at))
+        }
+    }
+
+    // ---- the pulse
+
+    #[test]
+    fn a_sign_of_life_is_wanted_a_quarter_after_the_last_and_never_earlier() {
+        let story = Story::new();
+        let due = ms(10) + STEP;
+        for (held, wanted) in [(false, Pulse::Read), (true, Pulse::Write)] {
+            let early = story.pulse(due - MICROSECOND, held);
+            assert_eq!(early, story.rest(due), "held: {held}");
+            assert_eq!(story.pulse(due, held), wanted, "held: {held}");
+            assert_eq!(story.pulse(due + T, held), wanted, "held: {held}");
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_sent_when_it_is_wanted_renews_the_lease() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        let due = ms(4010) + STEP;
+        assert_eq!(story.pulse(due - MICROSECOND, true), story.rest(due));
+        assert_eq!(story.pulse(due, true), Pulse::Write);
+        let number = story.send(due, true);
+        let before = story.left(due);
+        story.answer(number, due, Some(Proof::Leader));
+        assert_eq!(story.left(due) - before, ms(4000));
+    }
+
+    #[test]
+    fn only_an_uncertified_older_sample_makes_a_heartbeat_due_at_once() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        story.read(ms(8000), ms(8010));
+        assert_eq!(story.pulse(ms(8010), true), Pulse::Write);
+        let unheld = story.pulse(ms(8010), false);
+        assert_eq!(unheld, story.rest(ms(8010) + STEP));
+    }
+
+    #[test]
+    fn a_request_on_its_way_serves_if_it_is_of_the_kind_and_not_too_early() {
+        let due = ms(10) + STEP;
+        let now = due + ms(1);
+        for (sent, write, held, serves) in [
+            (due, true, true, true),
+            (due, true, false, true),
+            (due, false, false, true),
+            (due, false, true, false),
+            (due - MICROSECOND, true, true, false),
+            (due - MICROSECOND, false, false, false),
+        ] {
+            let mut story = Story::new();
+            story.send(sent, write);
+            let pulse = story.pulse(now, held);
+            let rests = matches!(pulse, Pulse::Rest(until) if until > story.at(now).monotonic);
+            assert_eq!(
+                rests, serves,
+                "sent at {sent:?}, write: {write}, held: {held}: {pulse:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_that_failed_without_an_answer_is_no_sign_of_life() {
+        let mut story = Story::new();
+        let number = story.send(ms(4000), true);
+        story.answer(number, ms(4010), None);
+        assert_eq!(story.pulse(ms(4010), false), Pulse::Read);
+        assert_eq!(story.left(ms(4010)), T - T / 50 - ms(4010));
+        assert_eq!(
+            story.verdict(ms(60_000), true),
+            story.alive(ms(60_000) + STEP)
+        );
+    }
+
+    #[test]
+    fn a_refused_write_is_a_sample_but_certifies_nothing() {
+        let mut story = Story::new();
+        story.read(ms(3500), ms(3510));
+        let before = story.left(ms(7010));
+        let number = story.send(ms(7000), true);
+        story.answer(number, ms(7010), Some(Proof::Server));
+        assert_eq!(story.left(ms(7010)), before);
+        assert_eq!(story.pulse(ms(7010), false), story.rest(ms(7010) + STEP));
+        assert_eq!(story.pulse(ms(7010), true), Pulse::Write);
+    }
+
+    #[test]
+    fn a_heartbeat_certifies_whatever_is_answered_before_its_own_answer() {
+        let mut story = Story::new();
+        story.read(ms(4000), ms(4010));
+        story.read(ms(7020), ms(7030));
+        // The first read is old enough for it.
+        let heartbeat = story.send(ms(10_020), true);
+        // The second has been the newest for a quarter: this becomes the newest.
+        story.read(ms(10_025), ms(10_030));
+        story.answer(heartbeat, ms(10_040), Some(Proof::Leader));
+        let certified = story.left(ms(10_040)) + ms(10_040) - (T - T / 50);
+        assert_eq!(certified, ms(4000));
+    }
+
+    // ---- the verdict
+
+    #[test]
+    fn without_a_request_it_is_alive_and_looked_at_again_in_a_quarter() {
+        let story = Story::new();
+        for held in [false, true] {
+            let now = T * 100;
+            assert_eq!(story.verdict(now, held), story.alive(now + STEP));
+        }
+    }
+
+    #[test]
+    fn a_request_may_be_unanswered_for_two_thirds_while_nothing_is_held() {
+        let mut story = Story::new();
+        story.send(ms(20), true);
+        let end = ms(20) + T / 3 * 2;
+        assert_eq!(story.verdict(end - MICROSECOND, false), story.alive(end));
+        let verdict = story.verdict(end, false);
+        assert_eq!(verdict, Verdict::Silent(T / 3 * 2));
+    }
+
+    #[test]
+    fn a_request_may_be_unanswered_for_a_third_while_something_is_held() {
+        let mut story = Story::new();
+        story.send(ms(20), false);
+        let end = ms(20) + T / 3;
+        assert_eq!(story.verdict(end - MICROSECOND, true), story.alive(end));
+        assert_eq!(story.verdict(end, true), Verdict::Silent(T / 3));
+    }
+
+    #[test]
+    fn a_heartbeat_may_be_unanswered_for_a_quarter() {
+        let mut story = Story::new();
+        let due = ms(10) + STEP;
+        story.send(due, true);
+        let end = due + STEP;
+        assert_eq!(story.verdict(end - MICROSECOND, true), story.alive(end));
+        assert_eq!(story.verdict(end, true), Verdict::Silent(STEP));
+    }
+
+    #[test]
+    fn a_request_from_shortly_before_the_heartbeat_is_due_has_a_quarter_from_then() {
+        let mut story = Story::new();
+        let due = ms(10) + STEP;
+        story.send(due - ms(500), false);
+        story.send(due, true);
+        let end = due + STEP;
+        assert_eq!(story.verdict(end - MICROSECOND, true), story.alive(end));
+        assert_eq!(story.verdict(end, true), Verdict::Silent(STEP + ms(500)));
+    }
+
+    #[test]
+    fn the_oldest_unanswered_request_decides_in_whatever_order_answers_come() {
+        let mut story = Story::new();
+        let first = story.send(ms(100), false);
+        let second = story.send(ms(200), false);
+        story.send(ms(300), false);
+        story.answer(second, ms(400), Some(Proof::Server));
+        let limit = T / 3 * 2;
+        assert_eq!(
+            story.verdict(ms(500), false),
+            story.alive(ms(100) + limit),
+            "the first is open"
+        );
+        story.answer(first, ms(600), Some(Proof::Server));
+        assert_eq!(
+            story.verdict(ms(700), false),
+            story.alive(ms(300) + limit),
+            "the third is open"
+        );
+    }
+
+    #[test]
+    fn a_hold_shortens_the_patience_with_what_is_under_way() {
+        let mut story = Story::new();
+        story.send(ms(20), true);
+        let age = T / 2;
+        let now = ms(20) + age;
+        assert_eq!(
+            story.verdict(now, false),
+            story.alive(ms(20) + T / 3 * 2),
+            "unheld"
+        );
+        assert_eq!(story.verdict(now, true), Verdict::Silent(age), "held");
+    }
+
+    #[test]
+    fn what_was_in_flight_on_a_broken_connection_is_no_sign_of_anything() {
+        let mut story = Story::new();
+        let number = story.send(ms(20), true);
+        story.vitals.broke();
+        story.answer(number, ms(9000), Some(Proof::Leader));
+        assert_eq!(story.left(ms(9000)), T - T / 50 - ms(9000));
+        assert_eq!(story.verdict(T * 2, true), story.alive(T * 2 + STEP));
+        let next = story.send(T * 2, false);
+        assert_eq!(next, number + 1, "numbers are never used twice");
+        assert_eq!(story.verdict(T * 2 + T / 3, true), Verdict::Silent(T / 3));
+    }
+}

@@ -1,0 +1,127 @@
+//! Jute, the encoding of ZooKeeper's messages: integers in big endian, lengths before what they
+//! count. Pure, and without memory: nothing is allocated for bytes that have not come.
+
+use std::fmt;
+
+/// Why bytes from a server make no sense. It ends the connection they came by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Malformed(pub(crate) String);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Appends the fields of a message.
+pub(crate) trait Put {
+    fn put_int(&mut self, value: i32);
+    fn put_long(&mut self, value: i64);
+    fn put_bool(&mut self, value: bool);
+    fn put_buffer(&mut self, bytes: &[u8]);
+}
+
+impl Put for Vec<u8> {
+    fn put_int(&mut self, value: i32) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+
+    fn put_long(&mut self, value: i64) {
+        self.extend_from_slice(&value.to_be_bytes());
+    }
+
+    fn put_bool(&mut self, value: bool) {
+        self.push(value.into());
+    }
+
+    /// Longer ones than a length can count make a frame that is refused for its size.
+    fn put_buffer(&mut self, bytes: &[u8]) {
+        self.put_int(i32::try_from(bytes.len()).unwrap_or(i32::MAX));
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Takes the fields of a message.
+#[derive(Debug)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize, what: &str) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or_else(|| {
+            let left = self.0.len();
+            Malformed(format!("{what} of {length} bytes where {left} are left"))
+        })?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], Malformed> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N, what)?);
+        Ok(array)
+    }
+
+    pub(crate) fn int(&mut self) -> Result<i32, Malformed> {
+        self.array("a number").map(i32::from_be_bytes)
+    }
+
+    pub(crate) fn long(&mut self) -> Result<i64, Malformed> {
+        self.array("a number").map(i64::from_be_bytes)
+    }
+
+    pub(crate) fn bool(&mut self) -> Result<bool, Malformed> {
+        match self.array("a truth value")? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            [other] => Err(Malformed(format!("{other} as a truth value"))),
+        }
+    }
+
+    /// A length of -1 is a null, which counts as empty.
+    pub(crate) fn buffer(&mut self) -> Result<&'a [u8], Malformed> {
+        match self.int()? {
+            -1 => Ok(&[]),
+            length => {
+                let length = usize::try_from(length)
+                    .map_err(|_| Malformed(format!("a buffer of {length} bytes")))?;
+                self.take(length, "a buffer")
+            }
+        }
+    }
+
+    pub(crate) fn string(&mut self) -> Result<&'a str, Malformed> {
+        let bytes = self.buffer()?;
+        str::from_utf8(bytes)
+            .map_err(|error| Malformed(format!("a text that is not UTF-8: {error}")))
+    }
+
+    /// A list, each element of which takes at least `least` bytes.
+    pub(crate) fn list<T>(
+        &mut self,
+        least: usize,
+        element: impl Fn(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        let count = self.int()?;
+        if count == -1 {
+            return Ok(Vec::new());
+        }
+        let left = self.0.len();
+        let count = usize::try_from(count)
+            .ok()
+            .filter(|&count| count <= left / least);
+        let count = count
+            .ok_or_else(|| Malformed(format!("a list that cannot be in the {left} bytes left")))?;
+        let mut list = Vec::with_capacity(count);
+        for _ in 0..count {
+            list.push(element(self)?);
+        }
+        Ok(list)
+    }
+
+    pub(crate) fn end(&self) -> Result<(), Malformed> {
+        match self.0.len() {
+            0 => Ok(()),
+            left => Err(Malformed(format!("{left} bytes too many"))),
+        }
+    }
+}

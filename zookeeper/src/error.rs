@@ -1,0 +1,228 @@
+//! What can go wrong, and what it means for the request. Knows nothing of how it is found out.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no node at the path, or no parent to create it in.
+    NoNode,
+    /// There is a node at the path already.
+    NodeExists,
+    /// The node has another version than the one asked for.
+    BadVersion,
+    /// The node has children and cannot be deleted.
+    NotEmpty,
+    /// The ACL does not allow it with the credentials that the connection has.
+    NoAuth,
+    /// The parent is an ephemeral node, which has no children.
+    NoChildrenForEphemerals,
+    /// The ACL is empty, or has an entry that the server does not know what to do with.
+    InvalidAcl,
+    /// The server refused the credentials.
+    AuthFailed,
+    /// The server does not know this operation: it is too old, or it is switched off there.
+    Unimplemented,
+    /// A quota of the server's is exceeded.
+    QuotaExceeded,
+    /// Any other answer of the server, by its code in `KeeperException.Code`.
+    Server(i32),
+    /// The connection broke after the request was sent: it may or may not be carried out.
+    ConnectionLoss,
+    /// The deadline passed after the request was sent: it may or may not be carried out.
+    Timeout,
+    /// The deadline passed while there was no connection: it was not and will not be carried out.
+    NoConnection,
+    /// The session that the request belongs to is over. If it had been sent before, that was said
+    /// by [`ConnectionLoss`](Self::ConnectionLoss); it was not carried out.
+    SessionExpired,
+    /// The client was closed before the request was sent.
+    Closed,
+    /// The request cannot be sent: a path that ZooKeeper does not allow, too much data, ...
+    BadArguments,
+    /// No session could be had in the first place.
+    ConnectFailed,
+    /// A callback waited for an answer on the thread that reads answers.
+    WouldBlock,
+}
+
+/// The codes of `org.apache.zookeeper.KeeperException.Code`, and their texts.
+const CODES: &[(i32, ErrorKind, &str)] = &[
+    (
+        -6,
+        ErrorKind::Unimplemented,
+        "the server does not know or does not allow this operation",
+    ),
+    (-101, ErrorKind::NoNode, "there is no such node"),
+    (-102, ErrorKind::NoAuth, "the ACL does not allow it"),
+    (-103, ErrorKind::BadVersion, "the node has another version"),
+    (
+        -108,
+        ErrorKind::NoChildrenForEphemerals,
+        "an ephemeral node has no children",
+    ),
+    (-110, ErrorKind::NodeExists, "the node exists"),
+    (-111, ErrorKind::NotEmpty, "the node has children"),
+    (-114, ErrorKind::InvalidAcl, "the ACL is invalid"),
+    (
+        -115,
+        ErrorKind::AuthFailed,
+        "the server refused the credentials",
+    ),
+    (-125, ErrorKind::QuotaExceeded, "a quota is exceeded"),
+    (
+        0,
+        ErrorKind::ConnectionLoss,
+        "the connection was lost, it may or may not be done",
+    ),
+    (
+        0,
+        ErrorKind::Timeout,
+        "no answer by the deadline, it may or may not be done",
+    ),
+    (
+        0,
+        ErrorKind::NoConnection,
+        "no connection by the deadline, it is not done",
+    ),
+    (0, ErrorKind::SessionExpired, "the session has expired"),
+    (0, ErrorKind::Closed, "the client is closed"),
+    (0, ErrorKind::BadArguments, "it cannot be sent"),
+    (0, ErrorKind::ConnectFailed, "no session"),
+    (
+        0,
+        ErrorKind::WouldBlock,
+        "a callback must not wait for an answer",
+    ),
+];
+
+/// The names of the codes that have no kind of their own.
+const OTHERS: &[(i32, &str)] = &[
+    (-1, "a system error"),
+    (
+        -2,
+        "not tried, because another operation of the same request failed",
+    ),
+    (-3, "inconsistent data"),
+    (-5, "it could not read the request"),
+    (-7, "its own time limit has passed"),
+    (-8, "it takes the arguments for bad"),
+    (-118, "the session has moved to another server"),
+    (-119, "it only takes reads"),
+    (-120, "no ephemeral nodes in a local session"),
+    (-122, "the request was too old when it came to it"),
+    (-123, "reconfiguration is off"),
+    (-124, "it wants authentication by SASL first"),
+    (-127, "it has too much to do"),
+];
+
+impl ErrorKind {
+    pub(crate) fn of_code(code: i32) -> ErrorKind {
+        let known = CODES.iter().find(|known| known.0 == code && code != 0);
+        known.map_or(ErrorKind::Server(code), |known| known.1)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(known) = CODES.iter().find(|known| known.1 == *self) {
+            return f.write_str(known.2);
+        }
+        let ErrorKind::Server(code) = self else {
+            return write!(f, "{self:?}");
+        };
+        match OTHERS.iter().find(|other| other.0 == *code) {
+            Some((_, text)) => write!(f, "the server says: {text} ({code})"),
+            None => write!(f, "the server answered with the code {code}"),
+        }
+    }
+}
+
+/// Why a request was not done, or may not have been done.
+///
+/// It prints as `failed to create `/a`: the node exists`, with the reason behind it where one is
+/// known: which server could not be reached and why, what was wrong with an answer. Data and
+/// credentials are never part of it.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    reason: Option<Arc<str>>,
+    request: Option<String>,
+    failed: Option<usize>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind) -> Error {
+        Error {
+            kind,
+            reason: None,
+            request: None,
+            failed: None,
+        }
+    }
+
+    pub(crate) fn because(kind: ErrorKind, reason: impl Into<Arc<str>>) -> Error {
+        let mut error = Error::new(kind);
+        error.reason = Some(reason.into());
+        error
+    }
+
+    /// The operation of a `multi` with this index failed.
+    pub(crate) fn at(kind: ErrorKind, failed: usize) -> Error {
+        let mut error = Error::because(kind, format!("operation {failed} of the list"));
+        error.failed = Some(failed);
+        error
+    }
+
+    /// What was asked for, "create `/a`".
+    pub(crate) fn of(mut self, request: impl FnOnce() -> String) -> Error {
+        self.request.get_or_insert_with(request);
+        self
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The index of the operation that failed, for a `multi` that the server refused.
+    #[must_use]
+    pub fn failed_op(&self) -> Option<usize> {
+        self.failed
+    }
+
+    /// May the servers have carried it out all the same, or do so later? False is certain.
+    #[must_use]
+    pub fn is_maybe_done(&self) -> bool {
+        // The server ran out of time itself; its request may still be on its way to the leader.
+        let server = ErrorKind::Server(-7);
+        [ErrorKind::ConnectionLoss, ErrorKind::Timeout, server].contains(&self.kind)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(request) = &self.request {
+            write!(f, "failed to {request}: ")?;
+        }
+        self.kind.fmt(f)?;
+        match &self.reason {
+            Some(reason) => write!(f, ": {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Error {
+        Error::new(kind)
+    }
+}
+
+/// What the calls of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

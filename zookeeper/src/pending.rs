@@ -1,0 +1,227 @@
+//! The answer to a request that is under way: where it is put, and who waits for it.
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+use log::error;
+use parking_lot::Mutex;
+
+use crate::core::wire::{Malformed, Reader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::request::{Decode, Unread};
+use crate::shared::Shared;
+
+thread_local! {
+    /// Is this a thread that others' answers wait for?
+    static CARRIES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks this thread as one that must not wait for answers.
+pub(crate) fn never_wait_here() {
+    CARRIES.set(true);
+}
+
+/// Where an answer goes, whatever its type.
+pub(crate) trait Answered: Send + Sync {
+    /// The server has answered with this code and body. An error ends the connection.
+    fn answer(&self, code: i32, body: &[u8]) -> Result<(), Malformed>;
+    /// It is over without an answer of a server's, or with one that has no body.
+    fn settle(&self, result: Result<()>);
+}
+
+struct Slot<T> {
+    state: Mutex<Status<T>>,
+    decode: Decode<T>,
+    /// The length of the client's root.
+    root: usize,
+}
+
+/// From `Open` to `Done` once. The result is given away with the mutex free.
+enum Status<T> {
+    Open(Option<Waiter<T>>),
+    Done(Result<T>),
+    /// The result was given to somebody.
+    Gone,
+}
+
+enum Waiter<T> {
+    Thread(Thread),
+    Callback(Box<dyn FnOnce(Result<T>) + Send>),
+}
+
+impl<T> Slot<T> {
+    fn fill(&self, result: Result<T>) {
+        let mut status = self.state.lock();
+        let waiter = match &mut *status {
+            Status::Open(waiter) => waiter.take(),
+            Status::Done(_) | Status::Gone => return,
+        };
+        if let Some(Waiter::Callback(callback)) = waiter {
+            *status = Status::Gone;
+            drop(status);
+            return call(callback, result);
+        }
+        *status = Status::Done(result);
+        drop(status);
+        if let Some(Waiter::Thread(thread)) = waiter {
+            thread.unpark();
+        }
+    }
+
+    /// The result, if it is there. If not, `waiter` is left to be told of it.
+    fn take_or(&self, waiter: impl FnOnce() -> Option<Waiter<T>>) -> Option<Result<T>> {
+        let mut status = self.state.lock();
+        match std::mem::replace(&mut *status, Status::Gone) {
+            Status::Done(result) => Some(result),
+            Status::Open(_) => {
+                *status = Status::Open(waiter());
+                None
+            }
+            // Nobody has a second handle.
+            Status::Gone => Some(Err(Error::new(ErrorKind::Closed))),
+        }
+    }
+}
+
+fn call<T>(callback: Box<dyn FnOnce(Result<T>) + Send>, result: Result<T>) {
+    if catch_unwind(AssertUnwindSafe(|| callback(result))).is_err() {
+        error!(target: "zookeeper", "a callback for an answer has panicked");
+    }
+}
+
+impl<T: Send> Answered for Slot<T> {
+    fn answer(&self, code: i32, body: &[u8]) -> Result<(), Malformed> {
+        let kind = ErrorKind::of_code(code);
+        let mut reader = Reader(body);
+        let read = match code {
+            0 => (self.decode.read)(&mut reader, self.root),
+            _ => {
+                let meant = (kind == ErrorKind::NoNode)
+                    .then(self.decode.no_node)
+                    .flatten();
+                self.fill(meant.ok_or_else(|| Error::new(kind)));
+                return Ok(());
+            }
+        };
+        let result = match read {
+            Ok(value) => Ok(value),
+            Err(Unread::Refused(kind, index)) => Err(Error::at(kind, index)),
+            Err(Unread::Malformed(malformed)) => return Err(self.malformed(malformed)),
+        };
+        reader
+            .end()
+            .map_err(|malformed| self.malformed(malformed))?;
+        self.fill(result);
+        Ok(())
+    }
+
+    fn settle(&self, result: Result<()>) {
+        let done = || (self.decode.read)(&mut Reader(&[]), 0).map_err(|_| ErrorKind::Closed.into());
+        self.fill(result.and_then(|()| done()));
+    }
+}
+
+impl<T> Slot<T> {
+    fn malformed(&self, malformed: Malformed) -> Malformed {
+        self.fill(Err(Error::because(
+            ErrorKind::ConnectionLoss,
+            malformed.0.as_str(),
+        )));
+        malformed
+    }
+}
+
+/// A request that was submitted. It is answered by its deadline, whether anybody waits or not, and
+/// carried out also if this is dropped.
+#[must_use = "the answer says whether it was done"]
+pub struct Pending<T> {
+    slot: Arc<Slot<T>>,
+    /// None where there is nothing to wait for.
+    shared: Option<Arc<Shared>>,
+    deadline: Option<Instant>,
+}
+
+impl<T: Send + 'static> Pending<T> {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        deadline: Option<Instant>,
+        decode: Decode<T>,
+    ) -> (Pending<T>, Arc<dyn Answered>) {
+        let slot = Arc::new(Slot {
+            state: Mutex::new(Status::Open(None)),
+            decode,
+            root: shared.root().len(),
+        });
+        let pending = Pending {
+            slot: Arc::clone(&slot),
+            shared: Some(Arc::clone(shared)),
+            deadline,
+        };
+        (pending, slot)
+    }
+
+    pub(crate) fn without_deadline(mut self) -> Pending<T> {
+        self.deadline = None;
+        self
+    }
+
+    /// Waits for the answer, until the request's deadline at the most.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation. [`ErrorKind::WouldBlock`] if this is a callback of the client's.
+    pub fn wait(self) -> Result<T> {
+        let thread = || match CARRIES.get() {
+            false => Some(Waiter::Thread(thread::current())),
+            true => None,
+        };
+        loop {
+            if let Some(result) = self.slot.take_or(thread) {
+                return result;
+            }
+            if CARRIES.get() {
+                return Err(Error::new(ErrorKind::WouldBlock));
+            }
+            match self
+                .deadline
+                .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+            {
+                Some(left) if !left.is_zero() => thread::park_timeout(left),
+                // The timer would do it in a moment.
+                Some(_) => drop(self.shared.as_ref().map(|shared| shared.tick())),
+                None => thread::park(),
+            }
+        }
+    }
+
+    /// Is the answer there?
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        !matches!(*self.slot.state.lock(), Status::Open(_))
+    }
+
+    /// Calls back with the answer: at once if it is there, else on a thread of the client that
+    /// everybody else's answers wait for, so that the callback must not block.
+    pub fn on_done(self, callback: impl FnOnce(Result<T>) + Send + 'static) {
+        let mut callback: Option<Box<dyn FnOnce(Result<T>) + Send>> = Some(Box::new(callback));
+        let result = self.slot.take_or(|| callback.take().map(Waiter::Callback));
+        if let (Some(result), Some(callback)) = (result, callback) {
+            call(callback, result);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        f.debug_struct("Pending")
+            .field("left", &left)
+            .finish_non_exhaustive()
+    }
+}

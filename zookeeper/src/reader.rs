@@ -1,0 +1,136 @@
+//! The thread of a client that connects and reads: it gives answers to those who wait and events to
+//! those who listen, and waits for nobody.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+use log::{debug, info, warn};
+
+use crate::core::frames::Frames;
+use crate::dial::{Dialer, Target};
+use crate::link::Link;
+use crate::pending;
+use crate::shared::Shared;
+
+/// Why a whole round of servers gave no session.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) causes: String,
+    /// Not for a refusal, but for want of an answer.
+    pub(crate) is_silent: bool,
+}
+
+/// How a connection has ended.
+struct Ended {
+    /// Did it have the session?
+    was_open: bool,
+    reason: Arc<str>,
+}
+
+/// The client ends with its reader, whatever becomes of that.
+struct LastWord<'a>(&'a Shared);
+
+impl Drop for LastWord<'_> {
+    fn drop(&mut self) {
+        self.0.change(|core, _| core.end());
+    }
+}
+
+/// The life of the reader. `failures` is told why there is no session yet.
+pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
+    pending::never_wait_here();
+    let _last_word = LastWord(shared);
+    let mut dialer = Dialer::new(&shared.hosts.hosts);
+    loop {
+        let mut round = dialer.round(shared);
+        let mut lasted = None;
+        while let Some((socket, target)) = dialer.next(&mut round, shared) {
+            let begun = Instant::now();
+            let ended = connection(shared, socket, &target);
+            if ended.was_open {
+                info!(target: "zookeeper", "the connection to {target} is lost: {}", ended.reason);
+                lasted = Some(begun.elapsed());
+                break;
+            }
+            debug!(target: "zookeeper", "no session at {target}: {}", ended.reason);
+            round.is_silent |= ended.reason.starts_with("no answer");
+            round.causes.push(format!("{target}: {}", ended.reason));
+        }
+        if shared.look(|core| core.is_over()) {
+            return;
+        }
+        match lasted {
+            Some(lasted) => dialer.succeeded(lasted),
+            None => {
+                let causes = round.causes.join("; ");
+                shared.change(|core, now| core.broke(&causes, now));
+                warn!(target: "zookeeper", "no server of {shared:?} can be used: {causes}");
+                let is_silent = round.is_silent;
+                // Nobody listens any more once there has been a session.
+                let _ = failures.send(Failed { causes, is_silent });
+            }
+        }
+    }
+}
+
+/// The life of a connection.
+fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ended {
+    let link = match open(shared, socket, target) {
+        Ok(link) => Arc::new(link),
+        Err(reason) => {
+            let reason = reason.into();
+            return Ended {
+                was_open: false,
+                reason,
+            };
+        }
+    };
+    shared.attach(&link);
+    let mut frames = Frames::new(shared.config.max_answer);
+    let mut was_open = false;
+    let problem = loop {
+        match link.read(&mut frames) {
+            Ok(Some(_)) => {}
+            Ok(None) => break "the server hung up".to_owned(),
+            Err(problem) => break problem,
+        }
+        if let Err(problem) = take_frames(shared, &mut frames) {
+            break problem;
+        }
+        shared.send_rest(&link);
+        if !was_open && shared.look(|core| core.is_open()) {
+            was_open = true;
+            debug!(target: "zookeeper", "connected to {target}");
+        }
+    };
+    link.shut_down();
+    was_open |= shared.look(|core| core.is_open());
+    let reason = shared.detach(&problem);
+    Ended { was_open, reason }
+}
+
+#[cfg(feature = "tls")]
+fn open(shared: &Shared, socket: socket2::Socket, target: &Target) -> Result<Link, String> {
+    let link = Link::new(socket);
+    match &shared.config.tls {
+        Some(tls) => Ok(link.with_tls(tls.connect(&target.name)?)),
+        None => Ok(link),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+fn open(_: &Shared, socket: socket2::Socket, _: &Target) -> Result<Link, String> {
+    Ok(Link::new(socket))
+}
+
+/// Gives what has come to those it is for. An error says why the connection has to end.
+fn take_frames(shared: &Shared, frames: &mut Frames) -> Result<(), String> {
+    let malformed = |problem| format!("the server sent {problem}");
+    while let Some(frame) = frames.next().map_err(|problem| problem.to_string())? {
+        if shared.receive(frame).map_err(malformed)? {
+            return Err("it was given up".into());
+        }
+    }
+    Ok(())
+}

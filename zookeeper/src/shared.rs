@@ -1,0 +1,259 @@
+//! What a client's threads and callers share: the core behind a mutex, the connection, and the carrying
+//! of bytes and answers between them. Nothing is called and nobody is told with the mutex held.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::alarm::Alarm;
+use crate::builder::Builder;
+use crate::core::clock::Moment;
+use crate::core::hosts::HostList;
+use crate::core::message::HEADER;
+use crate::core::session::{self, Core, Output};
+use crate::core::watches::Listen;
+use crate::core::wire::Malformed;
+use crate::error::Result;
+use crate::link::Link;
+use crate::listener::{Listener, WeakListener};
+use crate::pending::Answered;
+use crate::types::{SessionEvent, WatchedEvent};
+
+/// How long a socket that was full is left alone.
+const FULL: Duration = Duration::from_millis(1);
+
+pub(crate) type Slot = Arc<dyn Answered>;
+pub(crate) type Call = session::Call<Slot, WeakListener<WatchedEvent>>;
+
+pub(crate) struct Shared {
+    pub(crate) config: Builder,
+    pub(crate) hosts: HostList,
+    state: Mutex<Inner>,
+    /// Wakes the timer.
+    alarm: Alarm,
+    /// Wakes the reader while it looks for a server.
+    pub(crate) dialing: Alarm,
+    subscribers: Mutex<Subscribers>,
+}
+
+struct Inner {
+    core: Core<Slot, WeakListener<WatchedEvent>>,
+    link: Option<Arc<Link>>,
+    /// When the timer means to wake.
+    planned: Instant,
+}
+
+struct Subscribers {
+    listeners: Vec<WeakListener<SessionEvent>>,
+    sweep_at: usize,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Builder, hosts: HostList) -> Shared {
+        let now = Moment::now();
+        let core = Core::new(config.session_timeout, now);
+        Shared {
+            config,
+            hosts,
+            state: Mutex::new(Inner {
+                core,
+                link: None,
+                planned: now.monotonic,
+            }),
+            alarm: Alarm::default(),
+            dialing: Alarm::default(),
+            subscribers: Mutex::new(Subscribers {
+                listeners: Vec::new(),
+                sweep_at: 64,
+            }),
+        }
+    }
+
+    /// What every path is below.
+    pub(crate) fn root(&self) -> &str {
+        &self.hosts.chroot
+    }
+
+    /// Looks at the core, which is not changed in a way that anybody has to be told of.
+    pub(crate) fn look<T>(
+        &self,
+        look: impl FnOnce(&mut Core<Slot, WeakListener<WatchedEvent>>) -> T,
+    ) -> T {
+        look(&mut self.state.lock().core)
+    }
+
+    /// Changes the core, and carries what comes of it.
+    pub(crate) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Core<Slot, WeakListener<WatchedEvent>>, Moment) -> T,
+    ) -> T {
+        let mut inner = self.state.lock();
+        let changed = change(&mut inner.core, Moment::now());
+        self.carry(inner);
+        changed
+    }
+
+    /// Does what is due, also for a caller whose deadline has come.
+    pub(crate) fn tick(&self) -> Instant {
+        let mut inner = self.state.lock();
+        let mut next = inner.core.tick(Moment::now());
+        if let Some(link) = &inner.link {
+            if inner.core.is_doomed() {
+                link.shut_down();
+            }
+            if link.is_full() {
+                next = next.min(Instant::now() + FULL);
+            }
+        }
+        inner.planned = next;
+        self.carry(inner);
+        next
+    }
+
+    /// The life of the timer.
+    pub(crate) fn keep_time(&self) {
+        while !self.look(|core| core.is_over()) {
+            let next = self.tick();
+            self.alarm.sleep(next);
+        }
+    }
+
+    /// Wakes the threads to look again.
+    pub(crate) fn wake(&self) {
+        let now = Instant::now();
+        self.alarm.set(now);
+        self.dialing.set(now);
+    }
+
+    /// Sends requests, all of them in one write if nobody else is at it.
+    pub(crate) fn submit(&self, calls: impl IntoIterator<Item = Call>) {
+        let mut inner = self.state.lock();
+        let now = Moment::now();
+        let planned = inner.planned;
+        let mut earliest = planned;
+        for call in calls {
+            earliest = call
+                .deadline
+                .map_or(earliest, |deadline| deadline.min(earliest));
+            inner.core.submit(call, now);
+        }
+        self.carry(inner);
+        if earliest < planned {
+            self.alarm.set(earliest);
+        }
+    }
+
+    // ---- the connection
+
+    /// A server has accepted a connection.
+    pub(crate) fn attach(&self, link: &Arc<Link>) {
+        let mut inner = self.state.lock();
+        inner.core.dialed(Moment::now());
+        inner.link = Some(Arc::clone(link));
+        self.carry(inner);
+        self.alarm.set(Instant::now());
+    }
+
+    /// The connection has ended. Returns why, as far as that is known.
+    pub(crate) fn detach(&self, reason: &str) -> Arc<str> {
+        let mut inner = self.state.lock();
+        inner.link = None;
+        let reason = inner.core.broke(reason, Moment::now());
+        self.carry(inner);
+        self.alarm.set(Instant::now());
+        reason
+    }
+
+    /// Takes a frame. An error says why the connection has to end; true that it has to.
+    pub(crate) fn receive(&self, frame: &[u8]) -> Result<bool, Malformed> {
+        let mut inner = self.state.lock();
+        let answer = inner.core.receive(frame, Moment::now())?;
+        let is_doomed = inner.core.is_doomed();
+        if !inner.core.has_news() {
+            drop(inner);
+        } else {
+            self.carry(inner);
+        }
+        if let Some(answer) = answer {
+            answer.slot.answer(answer.code, &frame[HEADER..])?;
+        }
+        Ok(is_doomed)
+    }
+
+    /// Sends what the socket did not take before.
+    pub(crate) fn send_rest(&self, link: &Link) {
+        if link.is_full() {
+            self.carry(self.state.lock());
+        }
+    }
+
+    /// Sends what there is to be sent and tells what there is to be told, with the mutex free.
+    fn carry<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
+        let outputs = inner.core.outputs();
+        let is_over = inner.core.is_over();
+        if let (true, Some(link)) = (is_over, &inner.link) {
+            link.shut_down();
+        }
+        self.send(inner);
+        for output in outputs {
+            self.tell(output);
+        }
+        if is_over {
+            self.wake();
+        }
+    }
+
+    fn send<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
+        while let Some(link) = inner.link.clone() {
+            // Who has it looks again when it is done.
+            let Some(mut writer) = link.try_writer() else {
+                return;
+            };
+            if inner.core.out().is_empty() && writer.is_empty() {
+                return;
+            }
+            writer.take(inner.core.out());
+            drop(inner);
+            link.send(writer);
+            if link.is_full() {
+                return self.alarm.set(Instant::now() + FULL);
+            }
+            inner = self.state.lock();
+        }
+    }
+
+    fn tell(&self, output: Output<Slot, WeakListener<WatchedEvent>>) {
+        match output {
+            Output::Answer(slot, result) => slot.settle(result),
+            Output::Watched(listeners, event_type, path) => {
+                let path = match path.strip_prefix(self.root()) {
+                    Some("") => "/".to_owned(),
+                    Some(below) => below.to_owned(),
+                    None => path,
+                };
+                let event = WatchedEvent { event_type, path };
+                listeners.iter().for_each(|listener| listener.tell(&event));
+            }
+            Output::Session(event) => {
+                let listeners = self.subscribers.lock().listeners.clone();
+                listeners.iter().for_each(|listener| listener.tell(&event));
+            }
+        }
+    }
+
+    pub(crate) fn subscribe(&self, listener: &Listener<SessionEvent>) {
+        let mut subscribers = self.subscribers.lock();
+        if subscribers.listeners.len() >= subscribers.sweep_at {
+            subscribers.listeners.retain(Listen::is_live);
+            subscribers.sweep_at = 64.max(subscribers.listeners.len() * 2);
+        }
+        subscribers.listeners.push(listener.downgrade());
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.hosts)
+    }
+}

@@ -1,0 +1,478 @@
+//! How TLS is spoken: whom the client trusts, what it shows, and what went wrong. Nothing here
+//! touches a socket.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
+    Error, InvalidMessage, RootCertStore, SignatureScheme,
+};
+
+/// Settings of TLS for a client; see [`Builder::tls`](crate::Builder::tls).
+///
+/// TLS 1.2 and 1.3 are spoken. A server has to show a chain of certificates that ends at one of the
+/// client's roots, and a certificate for the name that is in the connect string, which may also be
+/// an IP address. ZooKeeper listens for TLS at a port of its own, its `secureClientPort`.
+///
+/// Nothing here blocks or fails: what is wrong with a setting, such as PEM that cannot be read, is
+/// told by [`connect`](crate::Builder::connect) as
+/// [`BadArguments`](crate::ErrorKind::BadArguments), before any server is asked. Cloning is cheap,
+/// and clones share what was read.
+///
+/// ```no_run
+/// use zoolock_zookeeper::{Tls, ZooKeeper};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tls = Tls::new()
+///     .roots_pem(&std::fs::read("ca.pem")?)
+///     .client_cert_pem(&std::fs::read("me.pem")?, &std::fs::read("me.key")?);
+/// let zk = ZooKeeper::builder("zk1:2182,zk2:2182").tls(tls).connect()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "settings do nothing until a client has them"]
+pub struct Tls {
+    /// `None` for the system's.
+    roots: Option<RootCertStore>,
+    identity: Option<Arc<CertifiedKey>>,
+    server_name: Option<ServerName<'static>>,
+    any_name: bool,
+    /// The first setting that was wrong.
+    wrong: Option<String>,
+    /// Made at the first connection, and kept, so that later ones can resume its TLS session.
+    config: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
+}
+
+impl Tls {
+    /// Trusts the system's root certificates, and shows no certificate of its own.
+    ///
+    /// They are read once, by the first connection: on Linux from the usual places, or from the
+    /// file in the environment variable `SSL_CERT_FILE` and the directories in `SSL_CERT_DIR`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts these root certificates, in PEM, instead of the system's. Further calls add to them.
+    pub fn roots_pem(self, pem: &[u8]) -> Self {
+        self.with(|tls| {
+            let mut roots = tls.roots.take().unwrap_or_else(RootCertStore::empty);
+            for root in certificates("the TLS roots", pem)? {
+                let added = roots.add(root);
+                added.map_err(|error| format!("a certificate of the TLS roots is bad: {error}"))?;
+            }
+            tls.roots = Some(roots);
+            Ok(())
+        })
+    }
+
+    /// Shows the server a certificate, if it asks for one: the `chain`, its own certificate first,
+    /// and the `key`, both in PEM. The key is not encrypted, and in PKCS #8, PKCS #1 or SEC 1.
+    pub fn client_cert_pem(self, chain: &[u8], key: &[u8]) -> Self {
+        self.with(|tls| {
+            let chain = certificates("the client's chain", chain)?;
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
+                format!("the client's key is no unencrypted private key in PEM: {error}")
+            })?;
+            let identity = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| {
+                format!("the client's certificate and key cannot be used: {error}")
+            })?;
+            tls.identity = Some(Arc::new(identity));
+            Ok(())
+        })
+    }
+
+    /// Checks that servers have a certificate for this name, or IP address, instead of the one in
+    /// the connect string; for all servers of the client the same.
+    pub fn server_name(self, name: &str) -> Self {
+        self.with(|tls| {
+            tls.server_name = Some(parse_name(name)?);
+            Ok(())
+        })
+    }
+
+    /// Takes any certificate of the roots for any server, whatever name is in it.
+    ///
+    /// Whoever has *some* certificate of one of the roots can then pass for the server: with the
+    /// system's roots that is anybody.
+    pub fn danger_accept_invalid_hostnames(self) -> Self {
+        self.with(|tls| {
+            tls.any_name = true;
+            Ok(())
+        })
+    }
+
+    /// The client's side of a connection to `host`, which has no port and may be an IP address.
+    /// Fails when a setting is wrong, then always, or when `host` cannot be in a certificate.
+    pub(crate) fn connect(&self, host: &str) -> Result<ClientConnection, String> {
+        let config = self.config()?;
+        let name = match &self.server_name {
+            Some(name) => name.clone(),
+            None => parse_name(host)?,
+        };
+        let mut connection =
+            ClientConnection::new(config, name).map_err(|error| explain(&error))?;
+        // Whoever writes to the connection sends it right away; nothing may be left out.
+        connection.set_buffer_limit(None);
+        Ok(connection)
+    }
+
+    /// The first setting that is wrong, if any. Reads the system's roots, if they are needed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.config().map(drop)
+    }
+
+    fn config(&self) -> Result<Arc<ClientConfig>, String> {
+        self.config.get_or_init(|| self.make_config()).clone()
+    }
+
+    fn make_config(&self) -> Result<Arc<ClientConfig>, String> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        let roots = match &self.roots {
+            Some(roots) => roots.clone(),
+            None => system_roots()?,
+        };
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+        let verifier: Arc<dyn ServerCertVerifier> = match verifier {
+            Ok(verifier) if self.any_name => Arc::new(AnyName(verifier)),
+            Ok(verifier) => verifier,
+            Err(error) => return Err(format!("the TLS roots cannot be used: {error}")),
+        };
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| explain(&error))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        Ok(Arc::new(match &self.identity {
+            Some(identity) => config
+                .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(identity)))),
+            None => config.with_no_client_auth(),
+        }))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Self) -> Result<(), String>) -> Self {
+        // Others may have a clone, and have read its roots.
+        self.config = Arc::default();
+        let outcome = change(&mut self);
+        self.wrong = self.wrong.or(outcome.err());
+        self
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("roots", &self.roots.as_ref().map(RootCertStore::len))
+            .field("client_cert", &self.identity.is_some())
+            .field("server_name", &self.server_name)
+            .field("any_name", &self.any_name)
+            .field("wrong", &self.wrong)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Named, so that nothing depends on the provider a program may have installed for itself.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn parse_name(host: &str) -> Result<ServerName<'static>, String> {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let name = ServerName::try_from(bare.unwrap_or(host)).map(|name| name.to_owned());
+    name.map_err(|_| format!("`{host}` is neither a host name nor an IP address"))
+}
+
+fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|error| format!("the PEM of {what} cannot be read: {error}"))?;
+    if found.is_empty() {
+        return Err(format!("{what}: no certificate in the PEM"));
+    }
+    Ok(found)
+}
+
+fn system_roots() -> Result<RootCertStore, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first().map(|error| format!(": {error}"));
+        let why = why.unwrap_or_default();
+        return Err(format!("the system has no root certificates{why}"));
+    }
+    Ok(roots)
+}
+
+/// Checks all but the name, which `WebPkiServerVerifier` looks at last.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let checked =
+            self.0
+                .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match checked {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            checked => checked,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// What a failure of TLS means, as a part of a sentence.
+pub(crate) fn explain(error: &Error) -> String {
+    use InvalidMessage::*;
+    match error {
+        Error::InvalidCertificate(why) => explain_certificate(why),
+        Error::AlertReceived(alert) => explain_alert(*alert),
+        // What other protocols look like when they are taken for records of TLS.
+        Error::InvalidMessage(
+            InvalidContentType | UnknownProtocolVersion | InvalidEmptyPayload | MessageTooLarge,
+        ) => "the server answered in plain text: is this its plain port?".into(),
+        Error::NoCertificatesPresented => "the server shows no certificate".into(),
+        Error::PeerIncompatible(why) => {
+            format!(
+                "the server has no version or cipher of TLS in common with this client ({why:?})"
+            )
+        }
+        other => format!("TLS failed: {other}"),
+    }
+}
+
+fn explain_certificate(error: &CertificateError) -> String {
+    use CertificateError::*;
+    let certificate = "the server's certificate";
+    match error {
+        UnknownIssuer => format!("{certificate} is not from any root that this client trusts"),
+        NotValidForNameContext {
+            expected,
+            presented,
+        } => {
+            let expected = expected.to_str();
+            let names: Vec<String> = presented.iter().map(|name| plain_name(name)).collect();
+            let names = match names.is_empty() {
+                true => "no host at all (subjectAltName)".to_owned(),
+                false => names.join(", "),
+            };
+            format!("{certificate} is not valid for `{expected}`: it is for {names}")
+        }
+        ExpiredContext { time, not_after } => {
+            let ago = roughly(time.as_secs().saturating_sub(not_after.as_secs()));
+            format!("{certificate} expired {ago} ago, by the clock of this machine")
+        }
+        NotValidYetContext { time, not_before } => {
+            let left = roughly(not_before.as_secs().saturating_sub(time.as_secs()));
+            format!("{certificate} is not valid yet, for {left}, by the clock of this machine")
+        }
+        // Most often the authority has been made anew, under its old name.
+        BadSignature => format!(
+            "a signature of {certificate} is wrong: is it from another root of the same name?"
+        ),
+        InvalidPurpose | InvalidPurposeContext { .. } => {
+            format!("{certificate} is not for servers")
+        }
+        Other(why) if why.to_string() == "CaUsedAsEndEntity" => format!(
+            "{certificate} is that of an authority (CA:TRUE), not one for a server from an authority"
+        ),
+        other => format!("{certificate} is not valid: {other}"),
+    }
+}
+
+/// `DnsName("localhost")` and `IpAddress(127.0.0.1)` without what is around them.
+fn plain_name(presented: &str) -> String {
+    let inner = presented
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    format!("`{}`", inner.unwrap_or(presented).trim_matches('"'))
+}
+
+fn roughly(seconds: u64) -> String {
+    match seconds / 3600 {
+        0..2 => format!("{} minutes", seconds / 60),
+        hours @ 2..48 => format!("{hours} hours"),
+        hours => format!("{} days", hours / 24),
+    }
+}
+
+fn explain_alert(alert: AlertDescription) -> String {
+    use AlertDescription::*;
+    let what = match alert {
+        CertificateRequired | NoCertificate => "the server requires a certificate of the client",
+        // Java answers this to no certificate, too.
+        BadCertificate => {
+            "the server requires a certificate of the client, and got none or a wrong one"
+        }
+        CertificateExpired => "the client's certificate has expired, says the server",
+        UnknownCA
+        | CertificateUnknown
+        | CertificateRevoked
+        | UnsupportedCertificate
+        | AccessDenied => "the server does not trust the client's certificate",
+        HandshakeFailure | ProtocolVersion | InsufficientSecurity => {
+            "the server found no version or cipher of TLS in common with this client"
+        }
+        UnrecognisedName => "the server knows no host of this name",
+        _ => "the server ended TLS",
+    };
+    format!("{what} (alert {alert:?})")
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertifiedKey as Made, generate_simple_self_signed};
+
+    use super::*;
+
+    fn made() -> (String, String) {
+        let Made { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        (cert.pem(), signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn wrong_settings_are_told_by_whoever_wants_to_connect() {
+        let ((cert, key), (other, _)) = (made(), made());
+        let (cert, key, other) = (cert.as_bytes(), key.as_bytes(), other.as_bytes());
+        let broken = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n".as_bytes();
+        let empty = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n".as_bytes();
+        let good = || Tls::new().roots_pem(cert);
+        let cases = [
+            (Tls::new().roots_pem(b"no PEM"), "the TLS roots: no cert"),
+            (
+                Tls::new().roots_pem(broken),
+                "the PEM of the TLS roots cannot",
+            ),
+            (
+                Tls::new().roots_pem(empty),
+                "a certificate of the TLS roots is",
+            ),
+            (
+                good().client_cert_pem(b"", key),
+                "the client's chain: no cert",
+            ),
+            (
+                good().client_cert_pem(cert, cert),
+                "no unencrypted private key",
+            ),
+            (good().client_cert_pem(other, key), "cannot be used"),
+            (good().server_name("a b"), "`a b` is neither"),
+            (
+                Tls::new().roots_pem(b"").server_name("a b"),
+                "the TLS roots: no",
+            ),
+        ];
+        for (tls, expected) in cases {
+            let (checked, connected) = (tls.check(), tls.connect("localhost"));
+            println!("{checked:?}");
+            assert!(checked.as_ref().unwrap_err().contains(expected));
+            assert_eq!(connected.err(), checked.err());
+        }
+        assert!(good().client_cert_pem(cert, key).check().is_ok());
+        assert!(good().connect("a b").is_err());
+        for host in ["localhost", "127.0.0.1", "::1", "[::1]"] {
+            assert!(good().connect(host).is_ok(), "{host}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_key() {
+        let (cert, key) = made();
+        let tls = Tls::new()
+            .roots_pem(cert.as_bytes())
+            .client_cert_pem(cert.as_bytes(), key.as_bytes());
+        let shown = format!("{tls:?}");
+        println!("{shown}");
+        assert!(shown.contains("client_cert: true"));
+        assert!(!shown.to_lowercase().contains("key"));
+    }
+
+    #[test]
+    fn each_failure_has_a_sentence() {
+        let certificate = Error::InvalidCertificate;
+        let now = |seconds| UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+        let cases = [
+            (certificate(CertificateError::UnknownIssuer), "any root"),
+            (certificate(CertificateError::BadSignature), "signature"),
+            (
+                certificate(CertificateError::NotValidForNameContext {
+                    expected: parse_name("zk1").unwrap(),
+                    presented: vec![r#"DnsName("zk2")"#.into(), "IpAddress(::1)".into()],
+                }),
+                "not valid for `zk1`: it is for `zk2`, `::1`",
+            ),
+            (
+                certificate(CertificateError::ExpiredContext {
+                    time: now(500_000),
+                    not_after: now(400_000),
+                }),
+                "expired 27 hours ago",
+            ),
+            (
+                certificate(CertificateError::NotValidYetContext {
+                    time: now(400_000),
+                    not_before: now(400_300),
+                }),
+                "not valid yet, for 5 minutes",
+            ),
+            (
+                Error::AlertReceived(AlertDescription::CertificateRequired),
+                "requires a certificate of the client",
+            ),
+            (
+                Error::InvalidMessage(InvalidMessage::InvalidContentType),
+                "plain text",
+            ),
+            (Error::DecryptError, "TLS failed"),
+        ];
+        for (error, expected) in cases {
+            let text = explain(&error);
+            println!("{text}");
+            assert!(text.contains(expected), "{text}");
+            assert!(text.starts_with("the ") || text.starts_with("a ") || text.starts_with("TLS"));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests against real ZooKeeper servers, a file a subject.
+
+mod bytes;

@@ -1,0 +1,700 @@
+//! TLS against real servers: what works over it, and how each refusal is told.
+
+use std::env;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{self, Command};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection};
+use zoolock_test_support::{
+    Direction, FaultProxy, Probe, Server, ServerBuilder, fresh_path, shared_server, wait_until,
+};
+use zoolock_zookeeper::{
+    Acl, Builder, CreateMode, ErrorKind, EventType, Permissions, State, Tls, Watcher, ZooKeeper,
+};
+
+/// Long enough for a loaded machine; nothing waits for it to pass.
+const SOON: Duration = Duration::from_secs(30);
+/// How long a refused client may try.
+const PATIENCE: Duration = Duration::from_secs(3);
+const MEBIBYTE: usize = 1 << 20;
+
+type Fault = fn(&FaultProxy);
+type Change = fn(&mut CertificateParams);
+
+/// Who gives out certificates.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A chain and its key, in PEM.
+struct Identity {
+    chain: String,
+    key: String,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn give_out(&self, host: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
+        let mut params = CertificateParams::new([host.to_owned()]).unwrap();
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        Identity {
+            chain: params.signed_by(&key, &self.0).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    fn give_out_for(&self, host: &str) -> Identity {
+        self.give_out(host, |_| ())
+    }
+
+    fn give_out_to(&self, name: &str) -> Identity {
+        self.give_out("client", |params| {
+            params.distinguished_name.push(DnType::CommonName, name)
+        })
+    }
+
+    /// Trusts this authority alone.
+    fn tls(&self) -> Tls {
+        Tls::new().roots_pem(self.0.pem().as_bytes())
+    }
+}
+
+impl Identity {
+    fn server(&self) -> ServerBuilder {
+        Server::builder().tls(&self.chain, &self.key)
+    }
+
+    fn shown_by(&self, tls: Tls) -> Tls {
+        tls.client_cert_pem(self.chain.as_bytes(), self.key.as_bytes())
+    }
+}
+
+/// ZooKeeper 3.8 speaks TLS 1.2 alone unless it is told all of this.
+fn only_1_3(server: ServerBuilder) -> ServerBuilder {
+    server
+        .property("ssl.protocol", "TLSv1.3")
+        .property("ssl.enabledProtocols", "TLSv1.3")
+        .property("ssl.ciphersuites", "TLS_AES_256_GCM_SHA384")
+}
+
+/// A server with TLS, and who gave out its certificate, which is for 127.0.0.1.
+struct Secured {
+    version: &'static str,
+    authority: Authority,
+    server: Server,
+}
+
+impl Secured {
+    fn start(version: &'static str) -> Self {
+        let authority = Authority::new(version);
+        // More than a mebibyte in a request takes some more than that.
+        let server = authority
+            .give_out_for("127.0.0.1")
+            .server()
+            .jvm_flag("-Djute.maxbuffer=4194304");
+        let server = if version == "1.3" {
+            only_1_3(server)
+        } else {
+            server
+        };
+        let server = server.start().unwrap();
+        Self {
+            version,
+            authority,
+            server,
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.server.secure_address()
+    }
+
+    fn connect_to(&self, servers: &str) -> ZooKeeper {
+        builder(servers)
+            .tls(self.authority.tls())
+            .connect()
+            .unwrap()
+    }
+
+    fn connect(&self) -> ZooKeeper {
+        self.connect_to(&self.address().to_string())
+    }
+
+    /// A look past TLS, and a new node without data.
+    fn probe(&self, name: &str) -> (Probe, String) {
+        let (probe, path) = (
+            Probe::connect(self.server.address()).unwrap(),
+            fresh_path(name),
+        );
+        probe.create_all(&path).unwrap();
+        (probe, path)
+    }
+}
+
+/// A server of each version, shared by the tests.
+fn each_version() -> [&'static Secured; 2] {
+    static OLD: OnceLock<Secured> = OnceLock::new();
+    static NEW: OnceLock<Secured> = OnceLock::new();
+    let old = OLD.get_or_init(|| Secured::start("1.2"));
+    [old, NEW.get_or_init(|| Secured::start("1.3"))]
+}
+
+fn builder(servers: &str) -> Builder {
+    ZooKeeper::builder(servers)
+        .session_timeout(Duration::from_secs(10))
+        .connect_timeout(SOON)
+        .request_timeout(SOON)
+}
+
+/// Why a client gets no session, which it has to find out in time.
+fn refused(client: Builder) -> String {
+    let start = Instant::now();
+    let error = client.connect_timeout(PATIENCE).connect().unwrap_err();
+    let took = start.elapsed();
+    println!("after {took:.1?}: {error}");
+    assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+    assert!(took < PATIENCE + Duration::from_secs(5), "{took:?}");
+    error.to_string()
+}
+
+fn refused_at(address: SocketAddr, tls: Tls) -> String {
+    refused(builder(&address.to_string()).tls(tls))
+}
+
+#[track_caller]
+fn assert_says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
+}
+
+/// A mebibyte in which no part is like another.
+fn mebibyte(seed: u32) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..MEBIBYTE).map(|_| next()).collect()
+}
+
+/// A relay to `server` that passes everything on in small pieces, whatever they are. It ends with
+/// the process.
+fn piecemeal(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(server).unwrap();
+            for (mut from, mut to) in [
+                (client.try_clone().unwrap(), server.try_clone().unwrap()),
+                (server, client),
+            ] {
+                to.set_nodelay(true).unwrap();
+                thread::spawn(move || {
+                    let (mut buffer, mut size) = ([0; 4096], 1);
+                    while let Ok(length @ 1..) = from.read(&mut buffer) {
+                        for piece in buffer[..length].chunks(size) {
+                            if to.write_all(piece).is_err() {
+                                break;
+                            }
+                        }
+                        size = size % 97 + 3;
+                    }
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn nodes_and_watches_work_over_each_version() {
+    for secured in each_version() {
+        let (probe, root) = secured.probe("tls-works");
+        let zk = secured.connect();
+        println!("TLS {}: session {:x}", secured.version, zk.session_id());
+        let path = format!("{root}/node");
+        zk.create(&path, b"one", &Acl::open(), CreateMode::Ephemeral)
+            .unwrap();
+        assert_eq!(probe.get(&path).unwrap().unwrap().0, b"one");
+        let (watcher, events) = Watcher::channel();
+        assert_eq!(zk.get_data_w(&path, &watcher).unwrap().0, b"one");
+        probe.set(&path, b"two").unwrap();
+        let event = events.recv_timeout(SOON).unwrap();
+        assert_eq!(
+            (event.event_type, event.path),
+            (EventType::NodeDataChanged, path.clone())
+        );
+        assert_eq!(zk.get_data(&path).unwrap().0, b"two");
+        assert_eq!(zk.get_children(&root).unwrap().0, ["node"]);
+        zk.close().unwrap();
+        assert!(!probe.exists(&path).unwrap(), "the session is closed");
+    }
+}
+
+#[test]
+fn a_mebibyte_goes_both_ways_unchanged() {
+    for secured in each_version() {
+        let (probe, path) = secured.probe("tls-large");
+        let zk = secured.connect();
+        for round in 0..4 {
+            let data = mebibyte(round);
+            let start = Instant::now();
+            zk.set_data(&path, &data, None).unwrap();
+            assert!(
+                zk.get_data(&path).unwrap().0 == data,
+                "read is what was written"
+            );
+            println!(
+                "TLS {}: there and back in {:.0?}",
+                secured.version,
+                start.elapsed()
+            );
+            assert!(
+                probe.get(&path).unwrap().unwrap().0 == data,
+                "for others, too"
+            );
+        }
+    }
+}
+
+#[test]
+fn many_threads_share_one_connection() {
+    const THREADS: usize = 16;
+    const EACH: usize = 50;
+    for secured in each_version() {
+        let (probe, root) = secured.probe("tls-threads");
+        let proxy = FaultProxy::start(secured.address()).unwrap();
+        let zk = secured.connect_to(&proxy.connect_string());
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (zk, root) = (zk.clone(), &root);
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let path = format!("{root}/{thread}-{number}");
+                        // Up to some ten records of TLS.
+                        let data = vec![thread as u8; (thread * EACH + number) * 200];
+                        zk.create(&path, &data, &Acl::open(), CreateMode::Persistent)
+                            .unwrap();
+                        assert!(zk.get_data(&path).unwrap().0 == data, "{path}");
+                    }
+                });
+            }
+        });
+        println!(
+            "TLS {}: {} connections",
+            secured.version,
+            proxy.connections()
+        );
+        assert_eq!(proxy.connections(), 1);
+        assert_eq!(probe.children(&root).unwrap().len(), THREADS * EACH);
+    }
+}
+
+#[test]
+fn large_requests_and_answers_at_the_same_time_do_not_block_each_other() {
+    const THREADS: u32 = 8;
+    for secured in each_version() {
+        let (_, root) = secured.probe("tls-both-ways");
+        let zk = secured.connect();
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (zk, path) = (zk.clone(), format!("{root}/{thread}"));
+                scope.spawn(move || {
+                    let data = mebibyte(thread);
+                    zk.create(&path, &data, &Acl::open(), CreateMode::Persistent)
+                        .unwrap();
+                    for _ in 0..3 {
+                        zk.set_data(&path, &data, None).unwrap();
+                        assert!(zk.get_data(&path).unwrap().0 == data, "{path}");
+                    }
+                });
+            }
+        });
+        println!("TLS {}: {:.1?}", secured.version, start.elapsed());
+    }
+}
+
+#[test]
+fn records_may_come_in_any_pieces() {
+    for secured in each_version() {
+        let (_, path) = secured.probe("tls-pieces");
+        let zk = secured.connect_to(&piecemeal(secured.address()).to_string());
+        let data = mebibyte(7);
+        for end in [1, 100, 20_000, 200_000] {
+            zk.set_data(&path, &data[..end], None).unwrap();
+            assert!(zk.get_data(&path).unwrap().0 == data[..end], "{end}");
+        }
+        println!("TLS {}: in pieces of up to 99 bytes", secured.version);
+    }
+}
+
+#[test]
+fn a_session_is_resumed_over_cuts_and_silence() {
+    for secured in each_version() {
+        let (probe, root) = secured.probe("tls-resumes");
+        let proxy = FaultProxy::start(secured.address()).unwrap();
+        let zk = builder(&proxy.connect_string());
+        let zk = zk
+            .session_timeout(Duration::from_secs(6))
+            .tls(secured.authority.tls());
+        let zk = zk.connect().unwrap();
+        let (session, path) = (zk.session_id(), format!("{root}/mine"));
+        zk.create(&path, b"", &Acl::open(), CreateMode::Ephemeral)
+            .unwrap();
+        let (watcher, events) = Watcher::channel();
+        zk.get_data_w(&path, &watcher).unwrap();
+
+        let faults: [(&str, Fault); 3] = [
+            ("cut", FaultProxy::cut),
+            ("reset", FaultProxy::reset),
+            ("silence", |proxy| proxy.black_hole(Direction::Both)),
+        ];
+        for (name, fault) in faults {
+            let before = proxy.connections();
+            fault(&proxy);
+            let again = wait_until("there is another connection", SOON, || {
+                proxy.connections() > before
+            });
+            proxy.restore();
+            wait_until("the client is connected", SOON, || {
+                zk.state() == State::Connected && zk.get_data(&path).is_ok()
+            });
+            println!(
+                "TLS {}: {name}, another connection after {again:.1?}",
+                secured.version
+            );
+            assert_eq!(zk.session_id(), session, "{name}");
+        }
+        probe.set(&path, b"new").unwrap();
+        let event = events.recv_timeout(SOON).unwrap();
+        assert_eq!(event.event_type, EventType::NodeDataChanged);
+        assert_eq!(probe.stat(&path).unwrap().unwrap().ephemeral_owner, session);
+    }
+}
+
+#[test]
+fn a_session_outlives_a_restart_of_the_server() {
+    let secured = Secured::start("1.2");
+    let (_, path) = secured.probe("tls-restart");
+    let zk = secured.connect();
+    let session = zk.session_id();
+    secured.server.restart().unwrap();
+    let took = wait_until("it is connected again", SOON, || zk.get_data(&path).is_ok());
+    println!("answers again after {took:.1?}");
+    assert_eq!(zk.session_id(), session);
+}
+
+#[test]
+fn a_server_of_an_unknown_issuer_is_refused() {
+    for secured in each_version() {
+        let text = refused_at(secured.address(), Authority::new("other").tls());
+        assert_says(
+            &text,
+            &[&secured.address().to_string(), "not from any root"],
+        );
+        // Who makes an authority anew often forgets to tell the clients.
+        let text = refused_at(secured.address(), Authority::new(secured.version).tls());
+        assert_says(&text, &["another root of the same name"]);
+        let others = Authority::new("other")
+            .tls()
+            .danger_accept_invalid_hostnames();
+        assert_says(
+            &refused_at(secured.address(), others),
+            &["not from any root"],
+        );
+    }
+}
+
+#[test]
+fn a_certificate_for_another_name_is_refused_unless_names_do_not_matter() {
+    let authority = Authority::new("names");
+    let server = authority
+        .give_out_for("zk1.example")
+        .server()
+        .start()
+        .unwrap();
+    let address = server.secure_address();
+    let text = refused_at(address, authority.tls());
+    assert_says(&text, &["not valid for `127.0.0.1`", "`zk1.example`"]);
+    let text = refused_at(address, authority.tls().server_name("zk2.example"));
+    assert_says(&text, &["not valid for `zk2.example`", "`zk1.example`"]);
+
+    for accepting in [
+        authority.tls().server_name("zk1.example"),
+        authority.tls().danger_accept_invalid_hostnames(),
+    ] {
+        let zk = builder(&address.to_string())
+            .tls(accepting)
+            .connect()
+            .unwrap();
+        println!("accepted: {:?}", zk.exists("/").unwrap());
+    }
+}
+
+#[test]
+fn a_host_name_is_checked_as_it_is_in_the_connect_string() {
+    let authority = Authority::new("localhost");
+    let server = authority
+        .give_out_for("localhost")
+        .server()
+        .start()
+        .unwrap();
+    let port = server.secure_address().port();
+    let zk = builder(&format!("localhost:{port}"))
+        .tls(authority.tls())
+        .connect()
+        .unwrap();
+    println!("localhost: {:?}", zk.exists("/").unwrap());
+    let text = refused_at(server.secure_address(), authority.tls());
+    assert_says(&text, &["not valid for `127.0.0.1`: it is for `localhost`"]);
+}
+
+#[test]
+fn a_certificate_out_of_its_time_is_refused_whatever_its_name() {
+    let authority = Authority::new("times");
+    let cases: [(&str, Change); 2] = [
+        ("expired", |params| {
+            params.not_after = date_time_ymd(2001, 2, 3)
+        }),
+        ("not valid yet", |params| {
+            params.not_before = date_time_ymd(3000, 1, 1)
+        }),
+    ];
+    for (what, change) in cases {
+        let server = authority
+            .give_out("127.0.0.1", change)
+            .server()
+            .start()
+            .unwrap();
+        for tls in [
+            authority.tls(),
+            authority.tls().danger_accept_invalid_hostnames(),
+        ] {
+            assert_says(&refused_at(server.secure_address(), tls), &[what, "days"]);
+        }
+    }
+}
+
+#[test]
+fn a_plain_port_is_told_from_one_for_tls() {
+    let [secured, _] = each_version();
+    // ZooKeeper's own sockets, and Netty's.
+    for plain in [shared_server().address(), secured.server.address()] {
+        let text = refused_at(plain, secured.authority.tls());
+        assert_says(&text, &[&plain.to_string(), "plain port"]);
+    }
+}
+
+#[test]
+fn an_answer_in_plain_text_is_told_to_be_one() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            // Closed with something unread, the connection would be reset.
+            let _ = client.shutdown(Shutdown::Write);
+            let _ = client.read_to_end(&mut Vec::new());
+        }
+    });
+    let text = refused_at(address, Authority::new("nobody").tls());
+    assert_says(&text, &["answered in plain text"]);
+}
+
+#[test]
+fn a_client_without_tls_is_told_that_the_port_may_be_for_it() {
+    for secured in each_version() {
+        let text = refused(builder(&secured.address().to_string()));
+        assert_says(&text, &[&secured.address().to_string(), "TLS"]);
+    }
+}
+
+#[test]
+fn whatever_follows_the_end_of_tls_ends_the_connection() {
+    let authority = Authority::new("hostile");
+    let identity = authority.give_out_for("127.0.0.1");
+    let chain = CertificateDer::from_pem_slice(identity.chain.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![chain], key);
+    let config = Arc::new(config.unwrap());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            while tls.is_handshaking() {
+                tls.complete_io(&mut client).unwrap();
+            }
+            tls.send_close_notify();
+            let mut bytes = Vec::new();
+            tls.write_tls(&mut bytes).unwrap();
+            bytes.extend([0; 100]);
+            client.write_all(&bytes).unwrap();
+            let _ = client.shutdown(Shutdown::Write);
+            let _ = client.read_to_end(&mut Vec::new());
+        }
+    });
+    let start = Instant::now();
+    let text = refused_at(address, authority.tls());
+    assert!(!text.contains("no answer"), "{text}");
+    assert!(start.elapsed() < PATIENCE, "it has waited for nothing");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up_in_time() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    refused_at(address, Authority::new("nobody").tls());
+}
+
+#[test]
+fn a_good_server_is_found_behind_wrong_ones() {
+    let [secured, other] = each_version();
+    let servers = format!(
+        "{},{},{}",
+        secured.server.address(),
+        other.address(),
+        secured.address()
+    );
+    for _ in 0..5 {
+        let zk = secured.connect_to(&servers);
+        println!("session {:x}", zk.session_id());
+        assert!(zk.exists("/").unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_client_certificate_is_required_and_has_to_be_from_the_servers_roots() {
+    for version in ["1.2", "1.3"] {
+        let (authority, other) = (Authority::new("server"), Authority::new("other"));
+        let server = authority
+            .give_out_for("127.0.0.1")
+            .server()
+            .tls_clients(&authority.0.pem());
+        let server = if version == "1.3" {
+            only_1_3(server)
+        } else {
+            server
+        };
+        let server = server.start().unwrap();
+        let (address, root) = (server.secure_address(), fresh_path("tls-clients"));
+        Probe::connect(server.address())
+            .unwrap()
+            .create_all(&root)
+            .unwrap();
+        println!("TLS {version}");
+
+        let text = refused_at(address, authority.tls());
+        assert_says(&text, &["requires a certificate of the client"]);
+        let text = refused_at(
+            address,
+            other.give_out_to("mallory").shown_by(authority.tls()),
+        );
+        assert_says(&text, &["the client's certificate", "not trust"]);
+
+        // It is also who the client is.
+        let connect = |name: &str| {
+            let tls = authority.give_out_to(name).shown_by(authority.tls());
+            builder(&address.to_string()).tls(tls).connect().unwrap()
+        };
+        let alice = Acl {
+            permissions: Permissions::ALL,
+            scheme: "x509".into(),
+            id: "CN=alice".into(),
+        };
+        let path = format!("{root}/of-alice");
+        connect("alice")
+            .create(&path, b"mine", &[alice], CreateMode::Persistent)
+            .unwrap();
+        assert_eq!(connect("alice").get_data(&path).unwrap().0, b"mine");
+        let refused = connect("bob").get_data(&path).unwrap_err();
+        println!("bob: {refused}");
+        assert_eq!(refused.kind(), ErrorKind::NoAuth);
+    }
+}
+
+#[test]
+fn wrong_settings_are_bad_arguments_before_any_server_is_asked() {
+    let authority = Authority::new("settings");
+    let identity = authority.give_out_to("me");
+    let (chain, key) = (identity.chain.as_bytes(), identity.key.as_bytes());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let servers = listener.local_addr().unwrap().to_string();
+    let other = authority.give_out_to("other");
+    for (tls, says) in [
+        (Tls::new().roots_pem(b"rubbish"), "roots"),
+        (authority.tls().client_cert_pem(key, key), "chain"),
+        (authority.tls().client_cert_pem(chain, chain), "key"),
+        (
+            authority.tls().client_cert_pem(chain, other.key.as_bytes()),
+            "key",
+        ),
+        (authority.tls().server_name("no name"), "`no name`"),
+    ] {
+        let error = builder(&servers).tls(tls).connect().unwrap_err();
+        println!("{error}");
+        assert_eq!(error.kind(), ErrorKind::BadArguments);
+        assert_says(&error.to_string(), &[says]);
+    }
+    assert!(listener.accept().is_err(), "nobody has come");
+}
+
+/// What the system trusts is set in the environment, which is that of the process: so this runs
+/// itself.
+#[test]
+fn the_systems_roots_are_trusted_unless_others_are_given() {
+    const SERVERS: &str = "ZOOLOCK_TEST_TLS_SERVERS";
+    const NAME: &str = "tls::the_systems_roots_are_trusted_unless_others_are_given";
+    if let Ok(servers) = env::var(SERVERS) {
+        let client = builder(&servers).connect_timeout(PATIENCE).tls(Tls::new());
+        match client.connect() {
+            Ok(zk) => println!("connected: {:?}", zk.exists("/").is_ok()),
+            Err(error) => println!("{:?}: {error}", error.kind()),
+        }
+        return;
+    }
+    let [secured, other] = each_version();
+    let file = format!("roots-{}.pem", process::id());
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(file);
+    let run = || {
+        let mut child = Command::new(env::current_exe().unwrap());
+        child.args(["--exact", NAME, "--nocapture"]);
+        child.env(SERVERS, secured.address().to_string());
+        child.env_remove("SSL_CERT_DIR").env("SSL_CERT_FILE", &file);
+        let output = String::from_utf8_lossy(&child.output().unwrap().stdout).into_owned();
+        println!("{output}");
+        output
+    };
+    fs::write(&file, secured.authority.0.pem()).unwrap();
+    assert_says(&run(), &["connected: true"]);
+    fs::write(&file, other.authority.0.pem()).unwrap();
+    assert_says(&run(), &["ConnectFailed", "not from any root"]);
+    fs::remove_file(&file).unwrap();
+    assert_says(&run(), &["BadArguments", "no root certificates"]);
+}
