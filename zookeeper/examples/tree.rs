@@ -39,22 +39,9 @@ fn print(zk: &ZooKeeper, path: &str, depth: usize, watcher: &Watcher) -> Result<
         }
         Err(error) => return Err(error),
     };
-    let name = path
-        .rsplit('/')
-        .next()
-        .filter(|name| !name.is_empty())
-        .unwrap_or("/");
-    let owner = if stat.ephemeral_owner == 0 {
-        ""
-    } else {
-        ", ephemeral"
-    };
-    println!(
-        "{:indent$}{name}  {} bytes{owner}",
-        "",
-        stat.data_length,
-        indent = depth * 2
-    );
+    let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
+    let owner = if stat.ephemeral_owner == 0 { "" } else { ", ephemeral" };
+    println!("{:indent$}{name}  {} bytes{owner}", "", stat.data_length, indent = depth * 2);
     children.sort();
     children.iter().try_for_each(|child| {
         let path = format!("{}/{child}", path.trim_end_matches('/'));

@@ -61,11 +61,7 @@ pub struct Acl {
 impl Acl {
     /// An entry.
     pub fn new(permissions: Permissions, scheme: impl Into<String>, id: impl Into<String>) -> Acl {
-        Acl {
-            permissions,
-            scheme: scheme.into(),
-            id: id.into(),
-        }
+        Acl { permissions, scheme: scheme.into(), id: id.into() }
     }
 
     /// Everything for everybody, ZooKeeper's `OPEN_ACL_UNSAFE`.

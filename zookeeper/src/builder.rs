@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
+use crate::batch::{FOREVER, bad};
 use crate::client::ZooKeeper;
 use crate::core::hosts::HostList;
 use crate::core::session::Credential;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listener::Listener;
 use crate::reader::{self, Failed};
-use crate::request::bad;
 use crate::shared::Shared;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
@@ -69,10 +69,7 @@ impl Builder {
     /// Credentials, such as `digest` and `user:password`. They are sent on every connection before
     /// anything else; several can be given.
     pub fn auth(mut self, scheme: &str, secret: &[u8]) -> Builder {
-        self.credentials.push(Credential {
-            scheme: scheme.to_owned(),
-            secret: secret.to_owned(),
-        });
+        self.credentials.push(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() });
         self
     }
 
@@ -101,18 +98,16 @@ impl Builder {
     /// credentials that the servers refuse, [`ErrorKind::ConnectFailed`] if no server can be used, or
     /// not within the timeout; it says of each server why.
     pub fn connect(self) -> Result<ZooKeeper> {
-        let described = format!("connect to {:?}", self.servers);
-        self.try_connect().map_err(|error| error.of(|| described))
+        let servers = self.servers.clone();
+        self.try_connect().map_err(|error| error.of("connect to", &servers))
     }
 
     fn try_connect(self) -> Result<ZooKeeper> {
         let hosts = HostList::parse(&self.servers).map_err(bad)?;
         let milliseconds = self.session_timeout.as_millis();
         if milliseconds == 0 || i32::try_from(milliseconds).is_err() {
-            let problem = format!(
-                "a session timeout of {milliseconds} ms, 1 to {} are allowed",
-                i32::MAX
-            );
+            let problem =
+                format!("a session timeout of {milliseconds} ms, 1 to {} are allowed", i32::MAX);
             return Err(bad(problem));
         }
         #[cfg(feature = "tls")]
@@ -120,9 +115,7 @@ impl Builder {
             tls.check().map_err(bad)?;
         }
         let begun = Instant::now();
-        let deadline = begun
-            .checked_add(self.connect_timeout)
-            .unwrap_or(begun + FOREVER);
+        let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);
         let (request_timeout, credentials) = (self.request_timeout, self.credentials.clone());
         let shared = Arc::new(Shared::new(self, hosts));
         let (listener, events) = Listener::channel();
@@ -154,9 +147,6 @@ impl Builder {
         Ok(client)
     }
 }
-
-/// As good as never.
-pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
     let thread = thread::Builder::new().name(name.into()).spawn(run);

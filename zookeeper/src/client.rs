@@ -9,17 +9,16 @@ use crossbeam_channel::Receiver;
 
 use crate::Watcher;
 use crate::acl::Acl;
-use crate::builder::{Builder, FOREVER};
+use crate::batch::{Batch, FOREVER, Op, OpResult};
+use crate::builder::Builder;
 use crate::core::clock::Moment;
-use crate::core::message::{self, OpCode};
 use crate::core::session::{Credential, Effect};
-#[allow(unused_imports)]
-use crate::error::{Error, ErrorKind, Result};
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::Result;
 use crate::listener::Listener;
-use crate::multi::{Op, OpResult};
 use crate::pending::Pending;
-use crate::request::{Decode, Request};
-use crate::shared::{Call, Shared};
+use crate::shared::Shared;
 use crate::types::{CreateMode, SessionEvent, Stat, State};
 
 /// A client of an ensemble of ZooKeeper servers.
@@ -73,23 +72,13 @@ impl ZooKeeper {
         ended: Receiver<Infallible>,
     ) -> ZooKeeper {
         let shared = Arc::clone(shared);
-        ZooKeeper {
-            handle: Arc::new(Handle { shared, ended }),
-            timeout,
-            session: None,
-        }
+        ZooKeeper { handle: Arc::new(Handle { shared, ended }), timeout, session: None }
     }
 
     /// Opens a session with one of `servers`: hosts and a root, `a:2181,b:2181,[::1]:2182/app`. With a
     /// root all paths are below it. See [`Builder::connect`] for what may go wrong.
-    ///
-    /// # Errors
-    ///
-    /// See [`Builder::connect`].
     pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
-        ZooKeeper::builder(servers)
-            .session_timeout(session_timeout)
-            .connect()
+        ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
     }
 
     /// A client with other settings.
@@ -100,20 +89,14 @@ impl ZooKeeper {
     /// The same client; calls by this handle have this much time.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> ZooKeeper {
-        ZooKeeper {
-            timeout,
-            ..self.clone()
-        }
+        ZooKeeper { timeout, ..self.clone() }
     }
 
     /// The same client; calls by this handle fail with [`ErrorKind::SessionExpired`] when the session is
     /// not this one, so that nothing that belongs to an old session is done in a new one.
     #[must_use]
     pub fn in_session(&self, session_id: i64) -> ZooKeeper {
-        ZooKeeper {
-            session: Some(session_id),
-            ..self.clone()
-        }
+        ZooKeeper { session: Some(session_id), ..self.clone() }
     }
 
     pub(crate) fn by(&self, deadline: Instant) -> ZooKeeper {
@@ -124,13 +107,12 @@ impl ZooKeeper {
 
     /// Creates a node. Returns its path, which with a sequential mode is not the one given.
     ///
-    /// # Errors
-    ///
+    /// After a connection loss a sequential node may be there under a name that nobody was told: put
+    /// something into the name that you find it by. Fails with
     /// [`NodeExists`](ErrorKind::NodeExists), [`NoNode`](ErrorKind::NoNode) if there is no parent,
     /// [`NoChildrenForEphemerals`](ErrorKind::NoChildrenForEphemerals),
-    /// [`InvalidAcl`](ErrorKind::InvalidAcl), [`Unimplemented`](ErrorKind::Unimplemented) for modes that
-    /// the server does not know. After a connection loss a sequential node may be there under a name
-    /// that nobody was told: put something into the name that you find it by.
+    /// [`InvalidAcl`](ErrorKind::InvalidAcl), and [`Unimplemented`](ErrorKind::Unimplemented) for modes
+    /// that the server does not know.
     pub fn create(
         &self,
         path: &str,
@@ -138,239 +120,156 @@ impl ZooKeeper {
         acl: &[Acl],
         mode: CreateMode,
     ) -> Result<(String, Stat)> {
-        self.ask(&Request::create(path, data, acl, mode))
+        self.ask("create", path, |batch| batch.create(path, data, acl, mode))
     }
 
-    /// Deletes a node, of this version if one is given.
-    ///
-    /// # Errors
-    ///
-    /// [`NoNode`](ErrorKind::NoNode), [`NotEmpty`](ErrorKind::NotEmpty),
-    /// [`BadVersion`](ErrorKind::BadVersion). See [`delete_eventually`](Self::delete_eventually) for one
-    /// that outlasts a lost connection.
+    /// Deletes a node, of this version if one is given. Fails with [`NoNode`](ErrorKind::NoNode),
+    /// [`NotEmpty`](ErrorKind::NotEmpty), [`BadVersion`](ErrorKind::BadVersion).
     pub fn delete(&self, path: &str, version: Option<i32>) -> Result<()> {
-        self.ask(&Request::delete(path, version))
+        self.ask("delete", path, |batch| batch.delete(path, version))
+    }
+
+    /// Deletes a node of whatever version, in the background and over as many connections as it takes,
+    /// until it is gone, the server refuses, or the session is over. What is pending ends with that.
+    pub fn delete_eventually(&self, path: &str) -> Pending<()> {
+        self.submit(|batch| batch.delete_eventually(path))
     }
 
     /// Looks whether there is a node.
-    ///
-    /// # Errors
-    ///
-    /// Those of all calls.
     pub fn exists(&self, path: &str) -> Result<Option<Stat>> {
-        self.ask(&Request::exists(path, None))
+        self.ask("look for", path, |batch| batch.exists(path, None))
     }
 
-    /// The same; `watcher` is told once when the node is created, deleted, or its data set.
-    ///
-    /// # Errors
-    ///
-    /// Those of all calls; then nothing is watched.
+    /// The same; `watcher` is told once when the node is created, deleted, or its data set. Nothing is
+    /// watched if this fails.
     pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
-        self.ask(&Request::exists(path, Some(watcher)))
+        self.ask("look for", path, |batch| batch.exists(path, Some(watcher)))
     }
 
-    /// Reads the data of a node.
-    ///
-    /// # Errors
-    ///
-    /// [`NoNode`](ErrorKind::NoNode).
+    /// Reads the data of a node. Fails with [`NoNode`](ErrorKind::NoNode).
     pub fn get_data(&self, path: &str) -> Result<(Vec<u8>, Stat)> {
-        self.ask(&Request::get_data(path, None))
+        self.ask("read", path, |batch| batch.get_data(path, None))
     }
 
-    /// The same; `watcher` is told once when the data is set or the node deleted.
-    ///
-    /// # Errors
-    ///
-    /// [`NoNode`](ErrorKind::NoNode); then nothing is watched, as with all errors.
+    /// The same; `watcher` is told once when the data is set or the node deleted. Nothing is watched if
+    /// this fails.
     pub fn get_data_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<u8>, Stat)> {
-        self.ask(&Request::get_data(path, Some(watcher)))
+        self.ask("read", path, |batch| batch.get_data(path, Some(watcher)))
     }
 
-    /// Sets the data of a node, of this version if one is given.
-    ///
-    /// # Errors
-    ///
+    /// Sets the data of a node, of this version if one is given. Fails with
     /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion).
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat> {
-        self.ask(&Request::set_data(path, data, version))
+        self.ask("write", path, |batch| batch.set_data(path, data, version))
     }
 
-    /// Lists the names of a node's children, in no order.
-    ///
-    /// # Errors
-    ///
-    /// [`NoNode`](ErrorKind::NoNode).
+    /// Lists the names of a node's children, in no order. Fails with [`NoNode`](ErrorKind::NoNode).
     pub fn get_children(&self, path: &str) -> Result<(Vec<String>, Stat)> {
-        self.ask(&Request::get_children(path, None))
+        self.ask("list", path, |batch| batch.get_children(path, None))
     }
 
-    /// The same; `watcher` is told once when a child is created or deleted, or the node deleted.
-    ///
-    /// # Errors
-    ///
-    /// [`NoNode`](ErrorKind::NoNode); then nothing is watched, as with all errors.
+    /// The same; `watcher` is told once when a child is created or deleted, or the node deleted. Nothing
+    /// is watched if this fails.
     pub fn get_children_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<String>, Stat)> {
-        self.ask(&Request::get_children(path, Some(watcher)))
+        self.ask("list", path, |batch| batch.get_children(path, Some(watcher)))
     }
 
-    /// Reads the ACL of a node.
-    ///
-    /// # Errors
-    ///
-    /// [`NoNode`](ErrorKind::NoNode).
+    /// Reads the ACL of a node. Fails with [`NoNode`](ErrorKind::NoNode).
     pub fn get_acl(&self, path: &str) -> Result<(Vec<Acl>, Stat)> {
-        self.ask(&Request::get_acl(path))
+        self.ask("read the ACL of", path, |batch| batch.get_acl(path))
     }
 
-    /// Sets the ACL of a node, of this version ([`Stat::aversion`]) if one is given.
-    ///
-    /// # Errors
-    ///
+    /// Sets the ACL of a node, of this version ([`Stat::aversion`]) if one is given. Fails with
     /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion),
     /// [`InvalidAcl`](ErrorKind::InvalidAcl).
     pub fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> Result<Stat> {
-        self.ask(&Request::set_acl(path, acl, version))
+        self.ask("set the ACL of", path, |batch| batch.set_acl(path, acl, version))
     }
 
     /// Lets the server catch up with its leader: later reads see what was written by anybody before.
-    ///
-    /// # Errors
-    ///
-    /// Those of all calls.
     pub fn sync(&self, path: &str) -> Result<()> {
-        self.ask(&Request::sync(path))
+        self.ask("sync", path, |batch| batch.sync(path))
     }
 
-    /// Does all of these or none, in this order.
-    ///
-    /// # Errors
-    ///
-    /// That of the first that fails, which is [`Error::failed_op`].
+    /// Does all of these or none, in this order. Fails with the error of the first that fails, which is
+    /// [`Error::failed_op`](crate::Error::failed_op).
     pub fn multi(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>> {
-        self.ask(&Request::multi(ops))
+        self.ask("do operations", &ops.len().to_string(), |batch| batch.multi(ops))
     }
 
-    /// Adds credentials to this connection and, once the server has taken them, to all later ones.
-    ///
-    /// # Errors
-    ///
-    /// [`AuthFailed`](ErrorKind::AuthFailed); the server then ends the connection, and the session goes
-    /// on without these credentials.
+    /// Adds credentials to this connection and, once the server has taken them, to all later ones. Fails
+    /// with [`AuthFailed`](ErrorKind::AuthFailed); the server then ends the connection, and the session
+    /// goes on without these credentials.
     pub fn add_auth(&self, scheme: &str, secret: &[u8]) -> Result<()> {
-        let (scheme, secret) = (scheme.to_owned(), secret.to_owned());
-        self.remember(Credential { scheme, secret })
+        self.remember(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() })
     }
 
     pub(crate) fn remember(&self, credential: Credential) -> Result<()> {
-        let (pending, mut call) = self.call(
-            OpCode::Auth,
-            message::auth(&credential.scheme, &credential.secret),
-        );
-        let described = format!("add credentials of the scheme `{}`", credential.scheme);
-        call.effect = Effect::Remember(credential);
-        self.handle.shared.submit([call]);
-        pending.wait().map_err(|error| error.of(|| described))
+        let Credential { scheme, secret } = credential.clone();
+        let pending = self.submit(|batch| {
+            let pending = batch.auth(&scheme, &secret);
+            batch
+                .calls
+                .iter_mut()
+                .for_each(|call| call.effect = Effect::Remember(credential.clone()));
+            pending
+        });
+        pending.wait().map_err(|error| error.of("add credentials of the scheme", &scheme))
     }
 
     /// Ends the session: its ephemeral nodes are gone when this returns, and both threads of the client
     /// have ended. All calls fail from now on with [`ErrorKind::Closed`]. Closing it again does nothing.
     ///
     /// Without a connection it waits for the next one, but for no longer than the session could have
-    /// lived since the last.
-    ///
-    /// # Errors
-    ///
-    /// If the servers cannot be told in time; they will end the session by themselves, its timeout after
-    /// they last heard of it.
+    /// lived since the last. It fails if the servers cannot be told in time; they will end the session by
+    /// themselves, its timeout after they last heard of it.
     pub fn close(&self) -> Result<()> {
         let shared = &self.handle.shared;
-        let (pending, call) = self.call(OpCode::CloseSession, Vec::new());
+        let mut batch = self.batch();
+        let pending = batch.close();
         let deadline = Instant::now() + self.timeout.min(FOREVER);
-        shared.change(|core, now| core.close(call.slot, deadline, now));
+        let slot = batch.calls.pop().and_then(|call| call.slot);
+        shared.change(|core, now| core.close(slot, deadline, now));
         shared.wake();
         let result = pending.wait();
         // They end at once, unless somebody's callback keeps them.
         let _ = self.handle.ended.recv_timeout(self.timeout);
-        result.map_err(|error| error.of(|| "close the session".into()))
+        result.map_err(|error| error.of("close the session with", &format!("{shared:?}")))
     }
 
-    /// A request without an answer, which is made by hand.
-    fn call(&self, code: OpCode, frame: Vec<u8>) -> (Pending<()>, Call) {
-        let deadline = Instant::now() + self.timeout.min(FOREVER);
-        let (pending, slot) = Pending::new(&self.handle.shared, Some(deadline), Decode::nothing());
-        let call = Call {
-            frame,
-            code,
-            slot: Some(slot),
-            effect: Effect::None,
-            deadline: Some(deadline),
-            repeat: false,
-            session: self.session,
-        };
-        (pending, call)
+    /// Sends the requests that `make` makes, in one write, and does not wait for the answers. Their
+    /// deadlines run.
+    ///
+    /// ```no_run
+    /// # fn example(zk: &zoolock_zookeeper::ZooKeeper) -> zoolock_zookeeper::Result<()> {
+    /// let (data, names) = zk.submit(|batch| (batch.get_data("/a", None), batch.get_children("/a", None)));
+    /// println!("{:?}: {:?}", data.wait()?, names.wait()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn submit<T>(&self, make: impl FnOnce(&mut Batch<'_>) -> T) -> T {
+        let mut batch = self.batch();
+        let made = make(&mut batch);
+        self.handle.shared.submit(batch.calls);
+        made
     }
 
-    fn ask<T: Send + 'static>(&self, request: &Request<'_, T>) -> Result<T> {
-        let result = self.submit(request).wait();
-        result.map_err(|error| error.of(|| request.describe()))
-    }
-
-    // ---- submitted requests
-
-    /// Sends a request and does not wait. Its deadline runs.
-    pub fn submit<T: Send + 'static>(&self, request: &Request<'_, T>) -> Pending<T> {
-        let (pending, call) = self.prepare(request);
-        self.handle.shared.submit(call);
-        pending
-    }
-
-    /// Collects requests, to be sent in one write.
-    pub fn batch(&self) -> Batch<'_> {
+    fn batch(&self) -> Batch<'_> {
         Batch {
-            client: self,
+            shared: &self.handle.shared,
+            timeout: self.timeout,
+            session: self.session,
             calls: Vec::new(),
         }
     }
 
-    /// Deletes a node of whatever version, in the background and over as many connections as it takes,
-    /// until it is gone, the server refuses, or the session is over. What is pending ends with that.
-    pub fn delete_eventually(&self, path: &str) -> Pending<()> {
-        let mut request = self.prepare(&Request::delete_if_there(path));
-        if let Some(call) = &mut request.1 {
-            (call.deadline, call.repeat) = (None, true);
-        }
-        self.handle.shared.submit(request.1);
-        request.0.without_deadline()
-    }
-
-    /// Where the answer goes, and what is to be sent unless it was refused already.
-    fn prepare<T: Send + 'static>(&self, request: &Request<'_, T>) -> (Pending<T>, Option<Call>) {
-        let root = self.handle.shared.root();
-        let deadline = Instant::now() + self.timeout.min(FOREVER);
-        let (pending, slot) = Pending::new(&self.handle.shared, Some(deadline), request.decode);
-        let frame = match request.encode(root) {
-            Ok(frame) => frame,
-            Err(error) => {
-                slot.settle(Err(error));
-                return (pending, None);
-            }
-        };
-        let watched = request.watch(root).zip(request.watcher);
-        let effect = watched.map_or(Effect::None, |((kind, path), watcher)| {
-            Effect::Watch(kind, path, watcher.downgrade())
-        });
-        let call = Call {
-            frame,
-            code: request.code,
-            slot: Some(slot),
-            effect,
-            deadline: Some(deadline),
-            repeat: false,
-            session: self.session,
-        };
-        (pending, Some(call))
+    fn ask<T: Send + 'static>(
+        &self,
+        verb: &'static str,
+        path: &str,
+        make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
+    ) -> Result<T> {
+        self.submit(make).wait().map_err(|error| error.of(verb, path))
     }
 
     // ---- the session
@@ -404,12 +303,7 @@ impl ZooKeeper {
         self.handle.shared.look(|core| {
             let now = Moment::now();
             let (term, valid_for) = core.look_at_lease(now);
-            Lease {
-                session_id: core.session_id(),
-                term,
-                valid_for,
-                end: now.monotonic + valid_for,
-            }
+            Lease { session_id: core.session_id(), term, valid_for, end: now.monotonic + valid_for }
         })
     }
 
@@ -433,34 +327,6 @@ impl ZooKeeper {
 impl fmt::Debug for ZooKeeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ZooKeeper({:?})", self.handle.shared)
-    }
-}
-
-/// Requests that are sent together, in the order in which they were added: in one write, and so close
-/// together that the answers may come in one read. It is no transaction; see [`ZooKeeper::multi`].
-#[must_use = "nothing is sent before `send`"]
-pub struct Batch<'a> {
-    client: &'a ZooKeeper,
-    calls: Vec<Call>,
-}
-
-impl Batch<'_> {
-    /// Adds a request, whose deadline runs from now on.
-    pub fn add<T: Send + 'static>(&mut self, request: &Request<'_, T>) -> Pending<T> {
-        let (pending, call) = self.client.prepare(request);
-        self.calls.extend(call);
-        pending
-    }
-
-    /// Sends them.
-    pub fn send(self) {
-        self.client.handle.shared.submit(self.calls);
-    }
-}
-
-impl fmt::Debug for Batch<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Batch({} requests)", self.calls.len())
     }
 }
 

@@ -72,22 +72,14 @@ impl Dialer {
     pub(crate) fn new(hosts: &[Host]) -> Dialer {
         let mut hosts = hosts.to_vec();
         hosts.sort_by_cached_key(|_| random());
-        Dialer {
-            hosts,
-            next: 0,
-            known: Vec::new(),
-            resolver: None,
-            failures: 0,
-        }
+        Dialer { hosts, next: 0, known: Vec::new(), resolver: None, failures: 0 }
     }
 
     /// Waits, after failures, and begins the next round.
     pub(crate) fn round(&mut self, shared: &Shared) -> Round {
         if self.failures > 0 {
             let most = PAUSE.0 * 2_u32.saturating_pow(self.failures);
-            let most = most
-                .min(PAUSE.1)
-                .min(shared.look(|core| core.timeout()) / 10);
+            let most = most.min(PAUSE.1).min(shared.look(|core| core.timeout()) / 10);
             let jitter = random() % u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
             let until = Instant::now() + PAUSE.0 + Duration::from_nanos(jitter);
             while Instant::now() < until && !shared.look(|core| core.is_over()) {
@@ -98,14 +90,9 @@ impl Dialer {
         let mut round = Round::default();
         for index in 0..self.hosts.len() {
             let host = &self.hosts[(self.next + index) % self.hosts.len()];
-            let literal = host.literal().map(|address| Target {
-                address,
-                name: host.name.clone(),
-            });
+            let literal = host.literal().map(|address| Target { address, name: host.name.clone() });
             let known = self.known.iter().filter(|known| known.name == host.name);
-            round
-                .queue
-                .extend(literal.into_iter().chain(known.cloned()));
+            round.queue.extend(literal.into_iter().chain(known.cloned()));
         }
         self.next = (self.next + 1) % self.hosts.len();
         self.failures = self.failures.saturating_add(1).min(16);
@@ -114,11 +101,7 @@ impl Dialer {
 
     /// The connection of this round has been good for something.
     pub(crate) fn succeeded(&mut self, lasted: Duration) {
-        self.failures = if lasted > PAUSE.1 {
-            0
-        } else {
-            self.failures.min(3)
-        };
+        self.failures = if lasted > PAUSE.1 { 0 } else { self.failures.min(3) };
     }
 
     /// Has names resolved by a thread of its own, since that may block for long. If there can be no
@@ -148,10 +131,7 @@ impl Dialer {
         while let Some(resolver) = &self.resolver {
             match resolver.try_recv() {
                 Ok((name, Ok(addresses))) => {
-                    let target = |address| Target {
-                        address,
-                        name: name.clone(),
-                    };
+                    let target = |address| Target { address, name: name.clone() };
                     self.known.retain(|known| known.name != name);
                     self.known.extend(addresses.into_iter().map(target));
                     let fresh = self.known.iter().filter(|known| known.name == name);
@@ -186,9 +166,7 @@ impl Dialer {
                     return None;
                 }
                 if now > begun + limit {
-                    round
-                        .causes
-                        .push("no answer to the names of the servers".into());
+                    round.causes.push("no answer to the names of the servers".into());
                     round.is_silent = true;
                     return None;
                 }
@@ -226,8 +204,7 @@ impl Round {
                     Err(error) => self.causes.push(format!("{target}: {error}")),
                 }
             } else if now >= begun + limit {
-                self.causes
-                    .push(format!("{target}: no answer in {limit:.1?}"));
+                self.causes.push(format!("{target}: no answer in {limit:.1?}"));
                 self.is_silent = true;
             } else {
                 self.under_way.push((socket, target, begun));

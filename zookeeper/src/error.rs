@@ -50,61 +50,30 @@ pub enum ErrorKind {
 
 /// The codes of `org.apache.zookeeper.KeeperException.Code`, and their texts.
 const CODES: &[(i32, ErrorKind, &str)] = &[
-    (
-        -6,
-        ErrorKind::Unimplemented,
-        "the server does not know or does not allow this operation",
-    ),
+    (-6, ErrorKind::Unimplemented, "the server does not know or does not allow this operation"),
     (-101, ErrorKind::NoNode, "there is no such node"),
     (-102, ErrorKind::NoAuth, "the ACL does not allow it"),
     (-103, ErrorKind::BadVersion, "the node has another version"),
-    (
-        -108,
-        ErrorKind::NoChildrenForEphemerals,
-        "an ephemeral node has no children",
-    ),
+    (-108, ErrorKind::NoChildrenForEphemerals, "an ephemeral node has no children"),
     (-110, ErrorKind::NodeExists, "the node exists"),
     (-111, ErrorKind::NotEmpty, "the node has children"),
     (-114, ErrorKind::InvalidAcl, "the ACL is invalid"),
-    (
-        -115,
-        ErrorKind::AuthFailed,
-        "the server refused the credentials",
-    ),
+    (-115, ErrorKind::AuthFailed, "the server refused the credentials"),
     (-125, ErrorKind::QuotaExceeded, "a quota is exceeded"),
-    (
-        0,
-        ErrorKind::ConnectionLoss,
-        "the connection was lost, it may or may not be done",
-    ),
-    (
-        0,
-        ErrorKind::Timeout,
-        "no answer by the deadline, it may or may not be done",
-    ),
-    (
-        0,
-        ErrorKind::NoConnection,
-        "no connection by the deadline, it is not done",
-    ),
+    (0, ErrorKind::ConnectionLoss, "the connection was lost, it may or may not be done"),
+    (0, ErrorKind::Timeout, "no answer by the deadline, it may or may not be done"),
+    (0, ErrorKind::NoConnection, "no connection by the deadline, it is not done"),
     (0, ErrorKind::SessionExpired, "the session has expired"),
     (0, ErrorKind::Closed, "the client is closed"),
     (0, ErrorKind::BadArguments, "it cannot be sent"),
     (0, ErrorKind::ConnectFailed, "no session"),
-    (
-        0,
-        ErrorKind::WouldBlock,
-        "a callback must not wait for an answer",
-    ),
+    (0, ErrorKind::WouldBlock, "a callback must not wait for an answer"),
 ];
 
 /// The names of the codes that have no kind of their own.
 const OTHERS: &[(i32, &str)] = &[
     (-1, "a system error"),
-    (
-        -2,
-        "not tried, because another operation of the same request failed",
-    ),
+    (-2, "not tried, because another operation of the same request failed"),
     (-3, "inconsistent data"),
     (-5, "it could not read the request"),
     (-7, "its own time limit has passed"),
@@ -149,18 +118,13 @@ impl fmt::Display for ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     reason: Option<Arc<str>>,
-    request: Option<String>,
+    request: Option<(&'static str, Box<str>)>,
     failed: Option<usize>,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Error {
-        Error {
-            kind,
-            reason: None,
-            request: None,
-            failed: None,
-        }
+        Error { kind, reason: None, request: None, failed: None }
     }
 
     pub(crate) fn because(kind: ErrorKind, reason: impl Into<Arc<str>>) -> Error {
@@ -176,9 +140,9 @@ impl Error {
         error
     }
 
-    /// What was asked for, "create `/a`".
-    pub(crate) fn of(mut self, request: impl FnOnce() -> String) -> Error {
-        self.request.get_or_insert_with(request);
+    /// What was asked for.
+    pub(crate) fn of(mut self, verb: &'static str, what: &str) -> Error {
+        self.request = Some((verb, what.into()));
         self
     }
 
@@ -205,8 +169,8 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(request) = &self.request {
-            write!(f, "failed to {request}: ")?;
+        if let Some((verb, what)) = &self.request {
+            write!(f, "failed to {verb} `{what}`: ")?;
         }
         self.kind.fmt(f)?;
         match &self.reason {

@@ -1,6 +1,75 @@
-//! draft
+//! A blocking client of [Apache ZooKeeper](https://zookeeper.apache.org) that keeps its session.
+//!
+//! - **Every call has a deadline** and is answered by then, whatever servers and networks do.
+//! - **Sessions are resumed.** When a connection breaks, the client goes on with the same session on
+//!   another one: ephemeral nodes stay, watches are set again, and what happened meanwhile is told.
+//! - **Leases are certified.** It can say for how long no server can have ended the session.
+//! - Two threads a client, no async runtime, no `unsafe`.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use zoolock_zookeeper::{Acl, CreateMode, Watcher, ZooKeeper};
+//!
+//! # fn main() -> zoolock_zookeeper::Result<()> {
+//! let zk = ZooKeeper::connect("zk1:2181,zk2:2181,zk3:2181/app", Duration::from_secs(10))?;
+//! zk.create("/workers", b"", &Acl::open(), CreateMode::Persistent)?;
+//! let (me, _) = zk.create("/workers/w-", b"host-7", &Acl::open(), CreateMode::EphemeralSequential)?;
+//!
+//! let (watcher, events) = Watcher::channel();
+//! let (workers, _) = zk.get_children_w("/workers", &watcher)?;
+//! println!("{me} is one of {workers:?}");
+//! println!("{:?}", events.recv()); // when a worker comes or goes
+//! zk.close()
+//! # }
+//! ```
+//!
+//! # Calls
+//!
+//! Each operation of [`ZooKeeper`] sends a request and waits for its answer. By
+//! [`submit`](ZooKeeper::submit) several go out in one write, each with a [`Pending`] to wait for, to be
+//! told by, or to drop. Those in flight when a connection breaks fail at once with
+//! [`ConnectionLoss`](ErrorKind::ConnectionLoss): they may or may not be carried out, and
+//! [`Error::is_maybe_done`] says so; only [`delete_eventually`](ZooKeeper::delete_eventually) is sent
+//! again. Calls made while there is no connection wait for the next one.
+//!
+//! # Watches
+//!
+//! A [`Watcher`] is a channel or a callback. Reads that are given one (`get_data_w`, ...) have it told
+//! once of the next change, also over a resume, and before any answer that shows the change. If the
+//! session ends, it is told [`WatchEnded`](EventType::WatchEnded). Dropping the watcher ends its watches.
+//!
+//! # Sessions
+//!
+//! A client has one session at a time. [`SessionEvent`]s tell what happens to it: `Suspended` when the
+//! connection is lost, `Resumed` when it goes on, `Expired` when the servers have ended it, which they
+//! alone can say; then the next one is opened and `Connected`. How long a session lives without a
+//! connection is its timeout, by the clock of the servers' leader: an ensemble that is down ends none.
+//! [`in_session`](ZooKeeper::in_session) makes calls that must not reach the next session.
+//!
+//! # Leases
+//!
+//! Whoever holds something by an ephemeral node must know when to stop believing in it.
+//! [`ZooKeeper::lease`] says for how long the session is certain to live, and
+//! [`keep_lease`](ZooKeeper::keep_lease) has the client see to it that this does not run out as long as
+//! servers answer. A session may outlive its lease, for example when the ensemble is down for long; what
+//! was held under the old term must be looked at anew.
+//!
+//! # TLS
+//!
+//! With the feature `tls`, by rustls: see `Tls` and `Builder::tls`.
+//!
+//! # Logs
+//!
+//! Under the target `zookeeper`: lost connections as `info`, rounds in which no server could be used as
+//! `warn`, callbacks that panic as `error`. Data and credentials are never in it.
+//!
+//! # After a fork
+//!
+//! A child has the socket and none of the threads: it must not use the client, nor drop it.
+
 mod acl;
 mod alarm;
+mod batch;
 mod builder;
 mod client;
 mod core;
@@ -8,26 +77,28 @@ mod dial;
 mod error;
 mod link;
 mod listener;
-mod multi;
 mod pending;
 mod reader;
-mod request;
 mod shared;
 #[cfg(feature = "tls")]
 mod tls;
 mod types;
 
 pub use acl::{Acl, Permissions};
+pub use batch::{Batch, Op, OpResult};
 pub use builder::Builder;
-pub use client::{Batch, Lease, LeaseKeeper, ZooKeeper};
+pub use client::{Lease, LeaseKeeper, ZooKeeper};
 pub use error::{Error, ErrorKind, Result};
 pub use listener::Listener;
-pub use multi::{Op, OpResult};
 pub use pending::Pending;
-pub use request::Request;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use types::{CreateMode, EventType, SessionEvent, SessionEventKind, Stat, State, WatchedEvent};
 
 /// A [`Listener`] for what happens to nodes, once for each watch that is set with it.
 pub type Watcher = Listener<WatchedEvent>;
+
+/// Has the example of the README compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -71,8 +71,10 @@ impl Link {
         if is_full != self.is_full() {
             self.is_full.store(is_full, Ordering::Release);
         }
-        if sent.is_err() {
-            self.shut_down();
+        match sent.map_err(|error| error.kind()) {
+            // The reader finds that too, behind what the server has said before.
+            Ok(_) | Err(io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
+            Err(_) => self.shut_down(),
         }
     }
 
@@ -123,7 +125,9 @@ impl Link {
             let Some(tls) = &mut writer.tls else {
                 return Ok(None);
             };
-            tls.read_tls(&mut come).map_err(|error| error.to_string())?;
+            if tls.read_tls(&mut come).map_err(|error| error.to_string())? == 0 {
+                return Err("the server ended TLS".into());
+            }
             let processed = tls.process_new_packets();
             total += drain(tls, frames)?;
             if let Err(error) = processed {

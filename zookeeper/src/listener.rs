@@ -30,9 +30,7 @@ impl<E: Clone + Send + 'static> Listener<E> {
     /// for: it must not block. It may submit requests, and must not wait for them, which fails with
     /// [`WouldBlock`](crate::ErrorKind::WouldBlock). Should it panic, that is logged as an error.
     pub fn new(callback: impl Fn(&E) + Send + Sync + 'static) -> Listener<E> {
-        Listener {
-            tell: Arc::new(callback),
-        }
+        Listener { tell: Arc::new(callback) }
     }
 
     /// Sends each event to the receiver, which takes any number of them.

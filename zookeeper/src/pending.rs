@@ -10,9 +10,9 @@ use std::time::Instant;
 use log::error;
 use parking_lot::Mutex;
 
+use crate::batch::{Decode, Unread};
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
-use crate::request::{Decode, Unread};
 use crate::shared::Shared;
 
 thread_local! {
@@ -100,9 +100,7 @@ impl<T: Send> Answered for Slot<T> {
         let read = match code {
             0 => (self.decode.read)(&mut reader, self.root),
             _ => {
-                let meant = (kind == ErrorKind::NoNode)
-                    .then(self.decode.no_node)
-                    .flatten();
+                let meant = (kind == ErrorKind::NoNode).then(self.decode.no_node).flatten();
                 self.fill(meant.ok_or_else(|| Error::new(kind)));
                 return Ok(());
             }
@@ -112,9 +110,7 @@ impl<T: Send> Answered for Slot<T> {
             Err(Unread::Refused(kind, index)) => Err(Error::at(kind, index)),
             Err(Unread::Malformed(malformed)) => return Err(self.malformed(malformed)),
         };
-        reader
-            .end()
-            .map_err(|malformed| self.malformed(malformed))?;
+        reader.end().map_err(|malformed| self.malformed(malformed))?;
         self.fill(result);
         Ok(())
     }
@@ -127,10 +123,7 @@ impl<T: Send> Answered for Slot<T> {
 
 impl<T> Slot<T> {
     fn malformed(&self, malformed: Malformed) -> Malformed {
-        self.fill(Err(Error::because(
-            ErrorKind::ConnectionLoss,
-            malformed.0.as_str(),
-        )));
+        self.fill(Err(Error::because(ErrorKind::ConnectionLoss, malformed.0.as_str())));
         malformed
     }
 }
@@ -148,7 +141,7 @@ pub struct Pending<T> {
 impl<T: Send + 'static> Pending<T> {
     pub(crate) fn new(
         shared: &Arc<Shared>,
-        deadline: Option<Instant>,
+        deadline: Instant,
         decode: Decode<T>,
     ) -> (Pending<T>, Arc<dyn Answered>) {
         let slot = Arc::new(Slot {
@@ -159,7 +152,7 @@ impl<T: Send + 'static> Pending<T> {
         let pending = Pending {
             slot: Arc::clone(&slot),
             shared: Some(Arc::clone(shared)),
-            deadline,
+            deadline: Some(deadline),
         };
         (pending, slot)
     }
@@ -186,10 +179,7 @@ impl<T: Send + 'static> Pending<T> {
             if CARRIES.get() {
                 return Err(Error::new(ErrorKind::WouldBlock));
             }
-            match self
-                .deadline
-                .map(|deadline| deadline.saturating_duration_since(Instant::now()))
-            {
+            match self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
                 Some(left) if !left.is_zero() => thread::park_timeout(left),
                 // The timer would do it in a moment.
                 Some(_) => drop(self.shared.as_ref().map(|shared| shared.tick())),
@@ -217,11 +207,7 @@ impl<T: Send + 'static> Pending<T> {
 
 impl<T> fmt::Debug for Pending<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let left = self
-            .deadline
-            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        f.debug_struct("Pending")
-            .field("left", &left)
-            .finish_non_exhaustive()
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        f.debug_struct("Pending").field("left", &left).finish_non_exhaustive()
     }
 }

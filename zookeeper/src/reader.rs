@@ -13,6 +13,10 @@ use crate::link::Link;
 use crate::pending;
 use crate::shared::Shared;
 
+/// What a server does that does not like the first request, or does not understand it.
+const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
+    this client has seen, or may speak only TLS at this port";
+
 /// Why a whole round of servers gave no session.
 #[derive(Debug)]
 pub(crate) struct Failed {
@@ -80,19 +84,17 @@ fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ende
         Ok(link) => Arc::new(link),
         Err(reason) => {
             let reason = reason.into();
-            return Ended {
-                was_open: false,
-                reason,
-            };
+            return Ended { was_open: false, reason };
         }
     };
     shared.attach(&link);
     let mut frames = Frames::new(shared.config.max_answer);
-    let mut was_open = false;
+    let (mut was_open, mut came) = (false, false);
     let problem = loop {
         match link.read(&mut frames) {
-            Ok(Some(_)) => {}
-            Ok(None) => break "the server hung up".to_owned(),
+            Ok(Some(_)) => came = true,
+            Ok(None) if came => break "the server hung up".to_owned(),
+            Ok(None) => break SILENT_END.to_owned(),
             Err(problem) => break problem,
         }
         if let Err(problem) = take_frames(shared, &mut frames) {

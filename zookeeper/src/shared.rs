@@ -56,17 +56,10 @@ impl Shared {
         Shared {
             config,
             hosts,
-            state: Mutex::new(Inner {
-                core,
-                link: None,
-                planned: now.monotonic,
-            }),
+            state: Mutex::new(Inner { core, link: None, planned: now.monotonic }),
             alarm: Alarm::default(),
             dialing: Alarm::default(),
-            subscribers: Mutex::new(Subscribers {
-                listeners: Vec::new(),
-                sweep_at: 64,
-            }),
+            subscribers: Mutex::new(Subscribers { listeners: Vec::new(), sweep_at: 64 }),
         }
     }
 
@@ -133,9 +126,7 @@ impl Shared {
         let planned = inner.planned;
         let mut earliest = planned;
         for call in calls {
-            earliest = call
-                .deadline
-                .map_or(earliest, |deadline| deadline.min(earliest));
+            earliest = call.deadline.map_or(earliest, |deadline| deadline.min(earliest));
             inner.core.submit(call, now);
         }
         self.carry(inner);

@@ -188,9 +188,7 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 fn parse_name(host: &str) -> Result<ServerName<'static>, String> {
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let name = ServerName::try_from(bare.unwrap_or(host)).map(|name| name.to_owned());
     name.map_err(|_| format!("`{host}` is neither a host name nor an IP address"))
 }
@@ -230,8 +228,7 @@ impl ServerCertVerifier for AnyName {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let checked =
-            self.0
-                .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+            self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match checked {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -288,10 +285,7 @@ fn explain_certificate(error: &CertificateError) -> String {
     let certificate = "the server's certificate";
     match error {
         UnknownIssuer => format!("{certificate} is not from any root that this client trusts"),
-        NotValidForNameContext {
-            expected,
-            presented,
-        } => {
+        NotValidForNameContext { expected, presented } => {
             let expected = expected.to_str();
             let names: Vec<String> = presented.iter().map(|name| plain_name(name)).collect();
             let names = match names.is_empty() {
@@ -324,9 +318,7 @@ fn explain_certificate(error: &CertificateError) -> String {
 
 /// `DnsName("localhost")` and `IpAddress(127.0.0.1)` without what is around them.
 fn plain_name(presented: &str) -> String {
-    let inner = presented
-        .split_once('(')
-        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    let inner = presented.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     format!("`{}`", inner.unwrap_or(presented).trim_matches('"'))
 }
 
@@ -382,28 +374,13 @@ mod tests {
         let good = || Tls::new().roots_pem(cert);
         let cases = [
             (Tls::new().roots_pem(b"no PEM"), "the TLS roots: no cert"),
-            (
-                Tls::new().roots_pem(broken),
-                "the PEM of the TLS roots cannot",
-            ),
-            (
-                Tls::new().roots_pem(empty),
-                "a certificate of the TLS roots is",
-            ),
-            (
-                good().client_cert_pem(b"", key),
-                "the client's chain: no cert",
-            ),
-            (
-                good().client_cert_pem(cert, cert),
-                "no unencrypted private key",
-            ),
+            (Tls::new().roots_pem(broken), "the PEM of the TLS roots cannot"),
+            (Tls::new().roots_pem(empty), "a certificate of the TLS roots is"),
+            (good().client_cert_pem(b"", key), "the client's chain: no cert"),
+            (good().client_cert_pem(cert, cert), "no unencrypted private key"),
             (good().client_cert_pem(other, key), "cannot be used"),
             (good().server_name("a b"), "`a b` is neither"),
-            (
-                Tls::new().roots_pem(b"").server_name("a b"),
-                "the TLS roots: no",
-            ),
+            (Tls::new().roots_pem(b"").server_name("a b"), "the TLS roots: no"),
         ];
         for (tls, expected) in cases {
             let (checked, connected) = (tls.check(), tls.connect("localhost"));
@@ -421,9 +398,8 @@ mod tests {
     #[test]
     fn debug_shows_no_key() {
         let (cert, key) = made();
-        let tls = Tls::new()
-            .roots_pem(cert.as_bytes())
-            .client_cert_pem(cert.as_bytes(), key.as_bytes());
+        let tls =
+            Tls::new().roots_pem(cert.as_bytes()).client_cert_pem(cert.as_bytes(), key.as_bytes());
         let shown = format!("{tls:?}");
         println!("{shown}");
         assert!(shown.contains("client_cert: true"));
@@ -462,10 +438,7 @@ mod tests {
                 Error::AlertReceived(AlertDescription::CertificateRequired),
                 "requires a certificate of the client",
             ),
-            (
-                Error::InvalidMessage(InvalidMessage::InvalidContentType),
-                "plain text",
-            ),
+            (Error::InvalidMessage(InvalidMessage::InvalidContentType), "plain text"),
             (Error::DecryptError, "TLS failed"),
         ];
         for (error, expected) in cases {

@@ -21,12 +21,7 @@ pub(crate) struct Frames {
 impl Frames {
     /// `longest` is the most bytes that a frame may have.
     pub(crate) fn new(longest: usize) -> Frames {
-        Frames {
-            buffer: Vec::new(),
-            start: 0,
-            end: 0,
-            longest,
-        }
+        Frames { buffer: Vec::new(), start: 0, end: 0, longest }
     }
 
     /// Where the next bytes go; never empty. [`filled`](Self::filled) says how many came.
@@ -79,11 +74,7 @@ impl Frames {
             [0x15 | 0x16, 3, ..] => {
                 "the server speaks TLS at this port, and this client does not".into()
             }
-            bytes
-                if bytes
-                    .iter()
-                    .all(|byte| byte.is_ascii_graphic() || *byte == b' ') =>
-            {
+            bytes if bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') => {
                 let text = String::from_utf8_lossy(&bytes);
                 format!("the answer begins with \"{text}\": this is no ZooKeeper server")
             }
@@ -114,10 +105,8 @@ mod tests {
     #[test]
     fn frames_are_the_same_however_the_bytes_come() {
         let lengths = [0, 1, 3, 17, 64 * 1024, 300_000, 5, 0, 9_000_000, 2];
-        let expected: Vec<Vec<u8>> = lengths
-            .iter()
-            .map(|&length| vec![length as u8; length])
-            .collect();
+        let expected: Vec<Vec<u8>> =
+            lengths.iter().map(|&length| vec![length as u8; length]).collect();
         let mut bytes = Vec::new();
         for frame in &expected {
             bytes.extend((frame.len() as u32).to_be_bytes());
@@ -125,11 +114,7 @@ mod tests {
         }
         for most in [7, 4096, 65_537, usize::MAX] {
             let mut frames = Frames::new(10_000_000);
-            assert_eq!(
-                feed(&mut frames, &bytes, most).as_ref(),
-                Ok(&expected),
-                "{most} at a time"
-            );
+            assert_eq!(feed(&mut frames, &bytes, most).as_ref(), Ok(&expected), "{most} at a time");
             frames.space();
             println!("{most} at a time: {} bytes kept", frames.buffer.len());
             assert!(frames.buffer.len() <= KEPT, "{}", frames.buffer.len());
@@ -146,22 +131,10 @@ mod tests {
     #[test]
     fn what_is_no_frame_is_named() {
         for (bytes, expected) in [
-            (
-                *b"\x15\x03\x03\x00",
-                "the server speaks TLS at this port, and this client does not",
-            ),
-            (
-                *b"HTTP",
-                "the answer begins with \"HTTP\": this is no ZooKeeper server",
-            ),
-            (
-                *b"\xff\xff\xff\xff",
-                "a frame of 4294967295 bytes, 1000 are allowed",
-            ),
-            (
-                *b"\x00\x00\x03\xe9",
-                "a frame of 1001 bytes, 1000 are allowed",
-            ),
+            (*b"\x15\x03\x03\x00", "the server speaks TLS at this port, and this client does not"),
+            (*b"HTTP", "the answer begins with \"HTTP\": this is no ZooKeeper server"),
+            (*b"\xff\xff\xff\xff", "a frame of 4294967295 bytes, 1000 are allowed"),
+            (*b"\x00\x00\x03\xe9", "a frame of 1001 bytes, 1000 are allowed"),
         ] {
             let seen = feed(&mut Frames::new(1000), &bytes, 4);
             assert_eq!(seen, Err(Malformed(expected.into())));

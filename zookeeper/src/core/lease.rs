@@ -59,10 +59,7 @@ impl Lease {
     /// Of a new session, whose creation was a write: `connect` is the instant before its
     /// ConnectRequest, `answered` that of the answer.
     pub(crate) fn new(timeout: Duration, connect: Moment, answered: Instant) -> Lease {
-        let sample = Sample {
-            sent: connect,
-            settles: answered + timeout / 4,
-        };
+        let sample = Sample { sent: connect, settles: answered + timeout / 4 };
         Lease {
             timeout,
             granted: timeout,
@@ -76,19 +73,13 @@ impl Lease {
 
     /// The session after this one; its term is another.
     pub(crate) fn next(&self, timeout: Duration, connect: Moment, answered: Instant) -> Lease {
-        Lease {
-            term: self.term + 1,
-            ..Lease::new(timeout, connect, answered)
-        }
+        Lease { term: self.term + 1, ..Lease::new(timeout, connect, answered) }
     }
 
     /// The session goes on, on another connection. What was certified stays; samples of the
     /// connection before are worth nothing here.
     pub(crate) fn resumed(&mut self, timeout: Duration, connect: Moment, answered: Instant) {
-        let sample = Sample {
-            sent: connect,
-            settles: answered,
-        };
+        let sample = Sample { sent: connect, settles: answered };
         self.timeout = timeout;
         self.granted = self.granted.min(timeout);
         self.older = sample;
@@ -122,8 +113,7 @@ impl Lease {
         if self.over {
             return Duration::ZERO;
         }
-        self.length()
-            .saturating_sub(now.at_most_since(self.certified))
+        self.length().saturating_sub(now.at_most_since(self.certified))
     }
 
     /// The same, for those who tell others of it: a lease that was seen over is over.
@@ -155,10 +145,7 @@ impl Lease {
         }
         if now.monotonic >= self.newer.settles {
             self.older = self.newer;
-            self.newer = Sample {
-                sent,
-                settles: now.monotonic + self.step(),
-            };
+            self.newer = Sample { sent, settles: now.monotonic + self.step() };
         }
     }
 
@@ -178,11 +165,7 @@ impl Lease {
     /// last write" would let frequent short locks leave nothing to reconnect with.
     pub(crate) fn write_due(&self) -> Instant {
         let older_is_certified = self.older.sent.monotonic <= self.certified.monotonic;
-        let next = if older_is_certified {
-            &self.newer
-        } else {
-            &self.older
-        };
+        let next = if older_is_certified { &self.newer } else { &self.older };
         next.settles
     }
 
@@ -206,10 +189,7 @@ mod tests {
     }
 
     fn after(start: Moment, passed: Duration) -> Moment {
-        Moment {
-            monotonic: start.monotonic + passed,
-            system: start.system + passed,
-        }
+        Moment { monotonic: start.monotonic + passed, system: start.system + passed }
     }
 
     /// A lease and the instant before its connect. All times below are counted from there.
@@ -328,12 +308,7 @@ mod tests {
             &[(2500, 2510, false)],
             &[(2500, 2510, false), (4600, 4700, false)],
             &[(2500, 2510, true), (4600, 4700, true)],
-            &[
-                (30, 40, true),
-                (2100, 2150, true),
-                (3900, 4000, true),
-                (4140, 4200, true),
-            ],
+            &[(30, 40, true), (2100, 2150, true), (3900, 4000, true), (4140, 4200, true)],
         ];
         for history in histories {
             let build = || {
@@ -395,10 +370,7 @@ mod tests {
         let mut story = Story::new();
         story.write(HOUR, HOUR + ms(10));
         assert_eq!(story.lease.term(), 0);
-        assert_eq!(
-            story.lease.remaining(story.at(HOUR + ms(10))),
-            Duration::ZERO
-        );
+        assert_eq!(story.lease.remaining(story.at(HOUR + ms(10))), Duration::ZERO);
     }
 
     #[test]
@@ -462,10 +434,7 @@ mod tests {
         let second = story.end(ms(6310)) - LENGTH;
         println!("certified {first:?}, then due at {due:?}, then {second:?}");
         assert_eq!(first, ms(1500));
-        assert!(
-            due >= ms(4220),
-            "a heartbeat wanted at {due:?} certifies nothing"
-        );
+        assert!(due >= ms(4220), "a heartbeat wanted at {due:?} certifies nothing");
         assert_eq!(second, ms(1500), "never backwards");
     }
 }

@@ -35,10 +35,7 @@ impl OpCode {
     /// Does the leader propose it to the quorum?
     pub(crate) fn is_write(self) -> bool {
         use OpCode::{Create2, CreateContainer, CreateTtl, Delete, Multi, SetAcl, SetData};
-        matches!(
-            self,
-            Create2 | CreateContainer | CreateTtl | Delete | SetData | SetAcl | Multi
-        )
+        matches!(self, Create2 | CreateContainer | CreateTtl | Delete | SetData | SetAcl | Multi)
     }
 
     pub(crate) fn of_create(mode: CreateMode) -> OpCode {
@@ -94,11 +91,27 @@ pub(crate) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) ->
     finish(out)
 }
 
-pub(crate) fn path(out: &mut Vec<u8>, path: &str) {
-    out.put_buffer(path.as_bytes());
+/// A path below the client's root, without the root's end if it is the root itself.
+pub(crate) type RootedPath<'a> = (&'a str, &'a str);
+
+/// The parts of the whole path.
+pub(crate) fn full<'a>((root, path): RootedPath<'a>) -> impl Iterator<Item = &'a str> {
+    let path = if path == "/" && !root.is_empty() { "" } else { path };
+    [root, path].into_iter()
 }
 
-pub(crate) fn create(out: &mut Vec<u8>, node: &str, data: &[u8], acl: &[Acl], mode: CreateMode) {
+pub(crate) fn path(out: &mut Vec<u8>, path: RootedPath<'_>) {
+    out.put_int(full(path).map(str::len).sum::<usize>() as i32);
+    full(path).for_each(|part| out.extend_from_slice(part.as_bytes()));
+}
+
+pub(crate) fn create(
+    out: &mut Vec<u8>,
+    node: RootedPath<'_>,
+    data: &[u8],
+    acl: &[Acl],
+    mode: CreateMode,
+) {
     path(out, node);
     out.put_buffer(data);
     acl_list(out, acl);
@@ -108,23 +121,23 @@ pub(crate) fn create(out: &mut Vec<u8>, node: &str, data: &[u8], acl: &[Acl], mo
     }
 }
 
-pub(crate) fn versioned(out: &mut Vec<u8>, node: &str, version: Option<i32>) {
+pub(crate) fn versioned(out: &mut Vec<u8>, node: RootedPath<'_>, version: Option<i32>) {
     path(out, node);
     out.put_int(version.unwrap_or(ANY));
 }
 
-pub(crate) fn watched(out: &mut Vec<u8>, node: &str, watch: bool) {
+pub(crate) fn watched(out: &mut Vec<u8>, node: RootedPath<'_>, watch: bool) {
     path(out, node);
     out.put_bool(watch);
 }
 
-pub(crate) fn set_data(out: &mut Vec<u8>, node: &str, data: &[u8], version: Option<i32>) {
+pub(crate) fn set_data(out: &mut Vec<u8>, node: RootedPath<'_>, data: &[u8], version: Option<i32>) {
     path(out, node);
     out.put_buffer(data);
     out.put_int(version.unwrap_or(ANY));
 }
 
-pub(crate) fn set_acl(out: &mut Vec<u8>, node: &str, acl: &[Acl], version: Option<i32>) {
+pub(crate) fn set_acl(out: &mut Vec<u8>, node: RootedPath<'_>, acl: &[Acl], version: Option<i32>) {
     path(out, node);
     acl_list(out, acl);
     out.put_int(version.unwrap_or(ANY));
@@ -153,12 +166,10 @@ pub(crate) fn multi_create_code(mode: CreateMode) -> i32 {
     }
 }
 
-pub(crate) fn auth(scheme: &str, secret: &[u8]) -> Vec<u8> {
-    request(OpCode::Auth, |out| {
-        out.put_int(0);
-        out.put_buffer(scheme.as_bytes());
-        out.put_buffer(secret);
-    })
+pub(crate) fn auth(out: &mut Vec<u8>, scheme: &str, secret: &[u8]) {
+    out.put_int(0);
+    out.put_buffer(scheme.as_bytes());
+    out.put_buffer(secret);
 }
 
 pub(crate) fn ping() -> Vec<u8> {
@@ -175,14 +186,12 @@ pub(crate) struct WatchedPaths {
     pub(crate) child: Vec<String>,
 }
 
-pub(crate) fn set_watches(zxid: i64, paths: &WatchedPaths) -> Vec<u8> {
-    request(OpCode::SetWatches, |out| {
-        out.put_long(zxid);
-        for list in [&paths.data, &paths.exist, &paths.child] {
-            out.put_int(list.len() as i32);
-            list.iter().for_each(|watched| path(out, watched));
-        }
-    })
+pub(crate) fn set_watches(out: &mut Vec<u8>, zxid: i64, paths: &WatchedPaths) {
+    out.put_long(zxid);
+    for list in [&paths.data, &paths.exist, &paths.child] {
+        out.put_int(list.len() as i32);
+        list.iter().for_each(|watched| out.put_buffer(watched.as_bytes()));
+    }
 }
 
 // ---- what comes back
@@ -221,11 +230,7 @@ pub(crate) struct Header {
 }
 
 pub(crate) fn header(reader: &mut Reader<'_>) -> Result<Header, Malformed> {
-    Ok(Header {
-        xid: reader.int()?,
-        zxid: reader.long()?,
-        code: reader.int()?,
-    })
+    Ok(Header { xid: reader.int()?, zxid: reader.long()?, code: reader.int()? })
 }
 
 /// The body of a frame with the number [`EVENT`]. None for an event that is not about a node.

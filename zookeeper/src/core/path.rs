@@ -110,10 +110,7 @@ mod tests {
             ("/a/", "it ends in a slash"),
             ("/a//b", "part 2 is empty"),
             ("/./b", "part 1 is `.`, and ZooKeeper has no relative paths"),
-            (
-                "/ab\u{1}",
-                "character U+0001 at byte 3 is not allowed in a ZooKeeper path",
-            ),
+            ("/ab\u{1}", "character U+0001 at byte 3 is not allowed in a ZooKeeper path"),
         ] {
             assert_eq!(check(path), Err(reason.into()), "{path:?}");
         }

@@ -271,11 +271,7 @@ impl<S, W: Listen> Core<S, W> {
             self.refusals = 0;
         }
         self.doomed = None;
-        self.phase = Phase::Greeting {
-            sent: now,
-            until,
-            asking,
-        };
+        self.phase = Phase::Greeting { sent: now, until, asking };
         let timeout = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
         let zxid = if asking { 0 } else { self.zxid };
         self.out = message::connect(zxid, timeout, self.id, &self.password);
@@ -330,9 +326,7 @@ impl<S, W: Listen> Core<S, W> {
             return Err(Malformed("the server resumed another session".into()));
         }
         if asking {
-            return Err(Malformed(
-                "the session lives, but the servers are behind it".into(),
-            ));
+            return Err(Malformed("the session lives, but the servers are behind it".into()));
         }
         let timeout = Duration::from_millis(connected.timeout.unsigned_abs().into());
         self.id = connected.session;
@@ -344,21 +338,18 @@ impl<S, W: Listen> Core<S, W> {
             *self.vitals.lease_mut() = next;
             SessionEventKind::Connected
         } else {
-            self.vitals
-                .lease_mut()
-                .resumed(timeout, sent, now.monotonic);
+            self.vitals.lease_mut().resumed(timeout, sent, now.monotonic);
             SessionEventKind::Resumed
         };
         self.tell(kind);
         for Credential { scheme, secret } in self.credentials.clone() {
-            self.send(
-                Call::nobodys(message::auth(&scheme, &secret), OpCode::Auth),
-                now,
-            );
+            let auth = |out: &mut Vec<u8>| message::auth(out, &scheme, &secret);
+            self.send(Call::nobodys(OpCode::Auth, auth), now);
         }
         for paths in self.watches.chunks() {
-            let call = Call::nobodys(message::set_watches(self.zxid, &paths), OpCode::SetWatches);
-            self.send(call, now);
+            let zxid = self.zxid;
+            let set = |out: &mut Vec<u8>| message::set_watches(out, zxid, &paths);
+            self.send(Call::nobodys(OpCode::SetWatches, set), now);
         }
         self.pulse(now);
         self.send_waiting(now);
@@ -375,8 +366,7 @@ impl<S, W: Listen> Core<S, W> {
         if let Some((event_type, path)) = message::event(reader)? {
             let listeners = self.watches.take(event_type, path);
             if !listeners.is_empty() {
-                self.outputs
-                    .push(Output::Watched(listeners, event_type, path.to_owned()));
+                self.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
             }
         }
         Ok(())
@@ -407,13 +397,8 @@ impl<S, W: Listen> Core<S, W> {
             _ if header.code == 0 => {}
             _ => return Err(Malformed(refused.to_string())),
         }
-        let result = if header.code == 0 {
-            Ok(())
-        } else {
-            Err(refused)
-        };
-        self.outputs
-            .extend(call.slot.map(|slot| Output::Answer(slot, result)));
+        let result = if header.code == 0 { Ok(()) } else { Err(refused) };
+        self.outputs.extend(call.slot.map(|slot| Output::Answer(slot, result)));
         Ok(())
     }
 
@@ -426,10 +411,7 @@ impl<S, W: Listen> Core<S, W> {
         let due = self.in_flight.front().map(|flight| flight.xid);
         if due != Some(header.xid) {
             let due = due.map_or("none was due".into(), |due| format!("{due} was due"));
-            return Err(Malformed(format!(
-                "an answer to request {}, where {due}",
-                header.xid
-            )));
+            return Err(Malformed(format!("an answer to request {}, where {due}", header.xid)));
         }
         let code = header.code;
         if code != 0 {
@@ -465,9 +447,7 @@ impl<S, W: Listen> Core<S, W> {
         }
         if call.code == OpCode::SetWatches && code != 0 {
             let kind = ErrorKind::of_code(code);
-            return Err(Malformed(format!(
-                "the watches could not be set again: {kind}"
-            )));
+            return Err(Malformed(format!("the watches could not be set again: {kind}")));
         }
         if call.code == OpCode::CloseSession {
             self.finish(call.slot, Ok(()));
@@ -540,8 +520,7 @@ impl<S, W: Listen> Core<S, W> {
 
     fn end_watches(&mut self) {
         for (path, listeners) in self.watches.take_all() {
-            self.outputs
-                .push(Output::Watched(listeners, EventType::WatchEnded, path));
+            self.outputs.push(Output::Watched(listeners, EventType::WatchEnded, path));
         }
     }
 
@@ -567,19 +546,16 @@ impl<S, W: Listen> Core<S, W> {
             self.fail(call.slot, Error::new(ErrorKind::Closed));
         }
         self.tell(SessionEventKind::Closed);
-        self.outputs
-            .extend(slot.map(|slot| Output::Answer(slot, result)));
+        self.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
     fn tell(&mut self, kind: SessionEventKind) {
         let session_id = self.id;
-        self.outputs
-            .push(Output::Session(SessionEvent { kind, session_id }));
+        self.outputs.push(Output::Session(SessionEvent { kind, session_id }));
     }
 
     fn fail(&mut self, slot: Option<S>, error: Error) {
-        self.outputs
-            .extend(slot.map(|slot| Output::Answer(slot, Err(error))));
+        self.outputs.extend(slot.map(|slot| Output::Answer(slot, Err(error))));
     }
 
     // ---- requests
@@ -597,10 +573,8 @@ impl<S, W: Listen> Core<S, W> {
 
     fn enter(&mut self, call: Call<S, W>, now: Moment) {
         if let Some(deadline) = call.deadline {
-            self.next_deadline = Some(
-                self.next_deadline
-                    .map_or(deadline, |next| next.min(deadline)),
-            );
+            self.next_deadline =
+                Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
         }
         match self.phase {
             Phase::Open => self.send(call, now),
@@ -633,22 +607,13 @@ impl<S, W: Listen> Core<S, W> {
     /// come; without, it ends on this connection or not at all.
     pub(crate) fn close(&mut self, slot: Option<S>, deadline: Instant, now: Moment) {
         if self.state() == State::Closed {
-            return self
-                .outputs
-                .extend(slot.map(|slot| Output::Answer(slot, Ok(()))));
+            return self.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));
         }
-        self.closing = if slot.is_some() {
-            Closing::Patient
-        } else {
-            Closing::Hasty
-        };
+        self.closing = if slot.is_some() { Closing::Patient } else { Closing::Hasty };
         if self.id == 0 || (slot.is_none() && self.phase != Phase::Open) {
             return self.finish(slot, Ok(()));
         }
-        let mut call = Call::nobodys(
-            message::request(OpCode::CloseSession, |_| {}),
-            OpCode::CloseSession,
-        );
+        let mut call = Call::nobodys(OpCode::CloseSession, |_| {});
         (call.slot, call.deadline, call.repeat) = (slot, Some(deadline), true);
         self.enter(call, now);
         self.limit_close();
@@ -658,10 +623,7 @@ impl<S, W: Listen> Core<S, W> {
     /// reason to look for one until the deadline.
     fn limit_close(&mut self) {
         let (end, idle) = (self.lost_at + self.timeout(), self.phase != Phase::Open);
-        for call in self
-            .waiting
-            .iter_mut()
-            .filter(|call| idle && call.code == OpCode::CloseSession)
+        for call in self.waiting.iter_mut().filter(|call| idle && call.code == OpCode::CloseSession)
         {
             call.deadline = call.deadline.map(|deadline| deadline.min(end));
             self.next_deadline = self.next_deadline.min(call.deadline).or(call.deadline);
@@ -683,10 +645,7 @@ impl<S, W: Listen> Core<S, W> {
         let mut next = now.monotonic + FAR;
         // Once: a machine that is always late must not excuse a silent server.
         self.excused = !self.excused && now.monotonic > self.planned + STALL;
-        if self
-            .next_deadline
-            .is_some_and(|deadline| deadline <= now.monotonic)
-        {
+        if self.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
             self.expire_calls(now.monotonic);
         }
         next = next.min(self.next_deadline.unwrap_or(next));
@@ -754,12 +713,10 @@ impl<S, W: Listen> Core<S, W> {
             // A write that the leader refuses: it costs a proposal and changes nothing.
             Pulse::Write => {
                 let path = format!("/zookeeper/lease-of-{:x}", self.id);
-                let refused =
-                    |out: &mut Vec<u8>| message::set_data(out, &path, &[], Some(i32::MAX));
-                self.send(
-                    Call::nobodys(message::request(OpCode::SetData, refused), OpCode::SetData),
-                    now,
-                );
+                let refused = |out: &mut Vec<u8>| {
+                    message::set_data(out, ("", &path), &[], Some(i32::MAX));
+                };
+                self.send(Call::nobodys(OpCode::SetData, refused), now);
             }
         }
         now.monotonic + self.lease().step() / 8
@@ -816,9 +773,9 @@ impl<S, W: Listen> Core<S, W> {
 
 impl<S, W> Call<S, W> {
     /// A request that nobody waits for.
-    fn nobodys(frame: Vec<u8>, code: OpCode) -> Call<S, W> {
+    fn nobodys(code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Call<S, W> {
         Call {
-            frame,
+            frame: message::request(code, body),
             code,
             slot: None,
             effect: Effect::None,

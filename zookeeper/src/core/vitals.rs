@@ -47,11 +47,7 @@ pub(crate) enum Verdict {
 
 impl Vitals {
     pub(crate) fn new(lease: Lease) -> Vitals {
-        Vitals {
-            lease,
-            in_flight: VecDeque::new(),
-            oldest: 0,
-        }
+        Vitals { lease, in_flight: VecDeque::new(), oldest: 0 }
     }
 
     pub(crate) fn lease(&self) -> &Lease {
@@ -71,11 +67,7 @@ impl Vitals {
     /// A request is about to be sent. Returns its number, for [`Vitals::answered`].
     pub(crate) fn sending(&mut self, now: Moment, write: bool) -> u64 {
         let settled = self.lease.settled(now.monotonic);
-        let flight = Flight {
-            sent: now,
-            write,
-            settled,
-        };
+        let flight = Flight { sent: now, write, settled };
         self.in_flight.push_back(Some(flight));
         self.oldest + self.in_flight.len() as u64 - 1
     }
@@ -95,11 +87,7 @@ impl Vitals {
 
     /// What the pulse should do now.
     pub(crate) fn pulse(&self, now: Instant, held: bool) -> Pulse {
-        let due = if held {
-            self.lease.write_due()
-        } else {
-            self.lease.sample_due()
-        };
+        let due = if held { self.lease.write_due() } else { self.lease.sample_due() };
         let serves = |flight: &Flight| flight.sent.monotonic >= due && (flight.write || !held);
         if now < due {
             Pulse::Rest(due)
@@ -133,9 +121,7 @@ impl Vitals {
             let uncertified = self.lease.write_due() + step;
             let fifth = timeout / 5;
             let scarce = self.lease.end() - fifth;
-            end = end
-                .min(uncertified.max(sent + step))
-                .min(scarce.max(sent + fifth));
+            end = end.min(uncertified.max(sent + step)).min(scarce.max(sent + fifth));
         }
         if now >= end {
             Verdict::Silent(now.saturating_duration_since(sent))
@@ -173,10 +159,7 @@ mod tests {
         }
 
         fn at(&self, passed: Duration) -> Moment {
-            Moment {
-                monotonic: self.start.monotonic + passed,
-                system: self.start.system + passed,
-            }
+            Moment { monotonic: self.start.monotonic + passed, system: self.start.system + passed }
         }
 
         fn send(&mut self, at: Duration, write: bool) -> u64 {
@@ -266,10 +249,7 @@ mod tests {
             story.send(sent, write);
             let pulse = story.pulse(now, held);
             let rests = matches!(pulse, Pulse::Rest(until) if until > story.at(now).monotonic);
-            assert_eq!(
-                rests, serves,
-                "sent at {sent:?}, write: {write}, held: {held}: {pulse:?}"
-            );
+            assert_eq!(rests, serves, "sent at {sent:?}, write: {write}, held: {held}: {pulse:?}");
         }
     }
 
@@ -280,10 +260,7 @@ mod tests {
         story.answer(number, ms(4010), None);
         assert_eq!(story.pulse(ms(4010), false), Pulse::Read);
         assert_eq!(story.left(ms(4010)), T - T / 50 - ms(4010));
-        assert_eq!(
-            story.verdict(ms(60_000), true),
-            story.alive(ms(60_000) + STEP)
-        );
+        assert_eq!(story.verdict(ms(60_000), true), story.alive(ms(60_000) + STEP));
     }
 
     #[test]
@@ -390,11 +367,7 @@ mod tests {
         story.send(ms(20), true);
         let age = T / 2;
         let now = ms(20) + age;
-        assert_eq!(
-            story.verdict(now, false),
-            story.alive(ms(20) + T / 3 * 2),
-            "unheld"
-        );
+        assert_eq!(story.verdict(now, false), story.alive(ms(20) + T / 3 * 2), "unheld");
         assert_eq!(story.verdict(now, true), Verdict::Silent(age), "held");
     }
 

@@ -40,11 +40,7 @@ pub(crate) struct Watches<W> {
 
 impl<W: Listen> Watches<W> {
     pub(crate) fn new() -> Watches<W> {
-        Watches {
-            by_path: HashMap::new(),
-            count: 0,
-            sweep_at: SWEEP,
-        }
+        Watches { by_path: HashMap::new(), count: 0, sweep_at: SWEEP }
     }
 
     /// The server has set it. Whoever has the same watch already hears of it once.
@@ -92,11 +88,7 @@ impl<W: Listen> Watches<W> {
     pub(crate) fn take_all(&mut self) -> Vec<(String, Vec<W>)> {
         let paths: Vec<String> = self.by_path.keys().cloned().collect();
         let take = |path: String| (self.take(EventType::WatchEnded, &path), path);
-        paths
-            .into_iter()
-            .map(take)
-            .map(|(taken, path)| (path, taken))
-            .collect()
+        paths.into_iter().map(take).map(|(taken, path)| (path, taken)).collect()
     }
 
     /// What to set again on a new connection, in requests that are not too long.

@@ -106,9 +106,7 @@ impl<'a> Reader<'a> {
             return Ok(Vec::new());
         }
         let left = self.0.len();
-        let count = usize::try_from(count)
-            .ok()
-            .filter(|&count| count <= left / least);
+        let count = usize::try_from(count).ok().filter(|&count| count <= left / least);
         let count = count
             .ok_or_else(|| Malformed(format!("a list that cannot be in the {left} bytes left")))?;
         let mut list = Vec::with_capacity(count);

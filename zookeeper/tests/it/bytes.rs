@@ -11,6 +11,7 @@ mod relay;
 mod script;
 
 use std::fmt::Write;
+use std::panic;
 
 use zoolock_test_support::Server;
 
@@ -26,32 +27,29 @@ fn every_operation_is_sent_byte_for_byte_as_by_java() {
         return;
     };
     let theirs = mask::sent("Java", &java.run(new_server().address(), ROOT));
-    let ours = mask::sent("this client", &script::run(new_server().address(), ROOT));
-    let names = |steps: &[Sent]| {
-        steps
-            .iter()
-            .map(|step| step.name.clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(names(&theirs), names(&ours), "the two scripts differ");
+    let (ours, outcome) = script::run(new_server().address(), ROOT);
+    let ours = mask::sent("this client", &ours);
 
     let mut differences = String::new();
     for (theirs, ours) in theirs.iter().zip(&ours) {
         let kinds: Vec<&str> = ours.frames.iter().map(|frame| frame.kind).collect();
         let bytes: usize = ours.frames.iter().map(|frame| frame.bytes.len()).sum();
-        let verdict = if theirs == ours { "equal" } else { "DIFFERENT" };
-        println!(
-            "{}: {} ({bytes} bytes): {verdict}",
-            ours.name,
-            kinds.join(", ")
-        );
-        if theirs != ours {
-            let _ = writeln!(differences, "{}:\n{}", ours.name, diff::of(theirs, ours));
+        let (name, kinds, is_equal) =
+            (&theirs.name, kinds.join(", "), theirs.frames == ours.frames);
+        let verdict = if is_equal { "equal" } else { "DIFFERENT" };
+        println!("{name}: {kinds} ({bytes} bytes): {verdict}");
+        if !is_equal {
+            let _ = writeln!(differences, "{name}:\n{}", diff::of(theirs, ours));
         }
     }
     let frames: usize = ours.iter().map(|step| step.frames.len()).sum();
     println!("{} steps, {frames} frames", ours.len());
     assert!(differences.is_empty(), "{differences}");
+    if let Err(panic) = outcome {
+        panic::resume_unwind(panic);
+    }
+    let names = |steps: &[Sent]| steps.iter().map(|step| step.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&theirs), names(&ours), "the two scripts differ");
 }
 
 /// One for each client, so that numbers of sequential nodes and of versions are the same.

@@ -17,10 +17,7 @@ pub(crate) fn of(theirs: &Sent, ours: &Sent) -> String {
         let kind =
             |frame: Option<&super::mask::Masked>| frame.map_or("nothing", |frame| frame.kind);
         let (number, java, us) = (index + 1, kind(their), kind(our));
-        let _ = writeln!(
-            text,
-            "  frame {number}: Java sends {java}, this client {us}"
-        );
+        let _ = writeln!(text, "  frame {number}: Java sends {java}, this client {us}");
         let [their, our] = [their, our].map(|frame| frame.map_or(&[][..], |frame| &frame.bytes));
         rows(&mut text, their, our);
     }

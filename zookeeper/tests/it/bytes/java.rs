@@ -12,10 +12,7 @@ use super::relay::Relay;
 
 const REQUIRED: &str = "ZOOLOCK_INTEROP";
 const JARS: &str = "/usr/share/java";
-const PROGRAM: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/it/bytes/SayEverything.java"
-);
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/bytes/SayEverything.java");
 
 /// A JDK and Debian's jars.
 #[derive(Debug)]

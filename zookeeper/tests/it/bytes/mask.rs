@@ -37,7 +37,7 @@ const KINDS: &[(i32, &str)] = &[
 ];
 
 /// What a client sent in a step, without pings.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) name: String,
     pub(crate) frames: Vec<Masked>,
@@ -61,9 +61,7 @@ pub(crate) fn sent(client: &str, steps: &[Step]) -> Vec<Sent> {
         let frames = step.frames.iter();
         all.push(Sent {
             name: step.name.clone(),
-            frames: frames
-                .filter_map(|frame| known.see(&about, frame))
-                .collect(),
+            frames: frames.filter_map(|frame| known.see(&about, frame)).collect(),
         });
     }
     all
@@ -86,14 +84,18 @@ struct Known {
 impl Known {
     fn see(&mut self, about: &str, frame: &Frame) -> Option<Masked> {
         let is_first = self.begun.insert((frame.connection, frame.from));
-        let (bytes, first) = (&frame.bytes, is_first);
-        match frame.from {
-            Side::Server if first => self.connected(bytes),
-            Side::Server => self.answered(bytes),
-            Side::Client if first => return Some(self.connect(about, bytes.clone())),
-            Side::Client => return self.request(about, bytes.clone()),
+        match (frame.from, is_first) {
+            (Side::Client, true) => Some(self.connect(about, frame.bytes.clone())),
+            (Side::Client, false) => self.request(about, frame.bytes.clone()),
+            (Side::Server, true) => {
+                self.connected(&frame.bytes);
+                None
+            }
+            (Side::Server, false) => {
+                self.answered(&frame.bytes);
+                None
+            }
         }
-        None
     }
 
     /// Version, timeout, session, password.
@@ -116,10 +118,7 @@ impl Known {
     fn connect(&mut self, about: &str, mut bytes: Vec<u8>) -> Masked {
         if long(&bytes, 16) == 0 {
             // A new session: nothing in it is of an old one.
-            *self = Known {
-                begun: std::mem::take(&mut self.begun),
-                ..Known::default()
-            };
+            *self = Known { begun: std::mem::take(&mut self.begun), ..Known::default() };
         } else {
             assert_eq!(long(&bytes, 16), self.session, "{about}: session");
             assert_eq!(bytes[28..44], self.password, "{about}: password");
@@ -130,10 +129,7 @@ impl Known {
             bytes[16..24].fill(0xff);
             bytes[28..44].fill(0);
         }
-        Masked {
-            kind: "connect",
-            bytes,
-        }
+        Masked { kind: "connect", bytes }
     }
 
     /// Xid, operation, what it takes.

@@ -18,10 +18,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(relay: Relay) -> Recorder {
-        Recorder {
-            relay,
-            steps: Vec::new(),
-        }
+        Recorder { relay, steps: Vec::new() }
     }
 
     pub(crate) fn relay(&self) -> &Relay {

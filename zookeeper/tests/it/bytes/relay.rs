@@ -55,11 +55,7 @@ impl Relay {
         });
         let of_thread = Arc::clone(&shared);
         let listener = Some(thread::spawn(move || of_thread.listen(&listener)));
-        Ok(Relay {
-            address,
-            shared,
-            listener,
-        })
+        Ok(Relay { address, shared, listener })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -142,11 +138,7 @@ impl Shared {
             let mut bytes = vec![0; length];
             source.read_exact(&mut bytes)?;
             let whole = [&head[..], &bytes].concat();
-            lock(&self.frames).push(Frame {
-                connection,
-                from,
-                bytes,
-            });
+            lock(&self.frames).push(Frame { connection, from, bytes });
             sink.write_all(&whole)?;
         }
     }

@@ -1,6 +1,8 @@
 //! What `SayEverything.java` does, by this client.
 
 use std::net::SocketAddr;
+use std::panic::{self, AssertUnwindSafe};
+use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
@@ -18,13 +20,20 @@ const LONGER_TTL: Duration = Duration::from_millis(3_600_001);
 const CREDENTIALS: &[u8] = b"user:secret";
 const DATA: &[u8] = b"some data";
 
-/// Does the whole script at this server.
-pub(crate) fn run(server: SocketAddr, root: &str) -> Vec<Step> {
+/// Does the whole script at this server. A failure ends it, as the last step: that the server did not
+/// like what it got is what the frames are to explain.
+pub(crate) fn run(server: SocketAddr, root: &str) -> (Vec<Step>, thread::Result<()>) {
     let mut recorder = Recorder::new(Relay::start(server).expect("a relay"));
-    everything(&mut recorder, root);
-    resumed(&mut recorder, root);
-    below_a_root(&mut recorder, root);
-    recorder.finish()
+    let script = AssertUnwindSafe(|| {
+        everything(&mut recorder, root);
+        resumed(&mut recorder, root);
+        below_a_root(&mut recorder, root);
+    });
+    let outcome = panic::catch_unwind(script);
+    if outcome.is_err() {
+        recorder.done("a failure");
+    }
+    (recorder.finish(), outcome)
 }
 
 fn everything(recorder: &mut Recorder, root: &str) {
@@ -34,70 +43,28 @@ fn everything(recorder: &mut Recorder, root: &str) {
     let in_root = |name: &str| format!("{root}/{name}");
     let open = Acl::open();
     client.create("root", root, b"", &open, CreateMode::Persistent);
-    client.create(
-        "persistent",
-        &in_root("persistent"),
-        DATA,
-        &open,
-        CreateMode::Persistent,
-    );
-    client.create(
-        "ephemeral",
-        &in_root("ephemeral"),
-        DATA,
-        &open,
-        CreateMode::Ephemeral,
-    );
+    client.create("persistent", &in_root("persistent"), DATA, &open, CreateMode::Persistent);
+    client.create("ephemeral", &in_root("ephemeral"), DATA, &open, CreateMode::Ephemeral);
     let mode = CreateMode::PersistentSequential;
     client.create("sequential", &in_root("seq-"), DATA, &open, mode);
     let mode = CreateMode::EphemeralSequential;
     client.create("ephemeral sequential", &in_root("eseq-"), DATA, &open, mode);
-    client.create(
-        "container",
-        &in_root("container"),
-        DATA,
-        &open,
-        CreateMode::Container,
-    );
+    client.create("container", &in_root("container"), DATA, &open, CreateMode::Container);
     let mode = CreateMode::PersistentWithTtl(TTL);
     client.create("with TTL", &in_root("ttl"), DATA, &open, mode);
     let mode = CreateMode::PersistentSequentialWithTtl(LONGER_TTL);
     client.create("sequential with TTL", &in_root("tseq-"), DATA, &open, mode);
-    client.create(
-        "empty",
-        &in_root("empty"),
-        b"",
-        &open,
-        CreateMode::Persistent,
-    );
+    client.create("empty", &in_root("empty"), b"", &open, CreateMode::Persistent);
     let every: Vec<u8> = (0..=255).collect();
     let path = in_root("every-byte");
-    client.create(
-        "with every byte",
-        &path,
-        &every,
-        &open,
-        CreateMode::Persistent,
-    );
+    client.create("with every byte", &path, &every, &open, CreateMode::Persistent);
     // Of one, two and three bytes in UTF-8.
     let path = in_root("straße-ключ-鍵");
-    client.create(
-        "non-ASCII",
-        &path,
-        "鍵".as_bytes(),
-        &open,
-        CreateMode::Persistent,
-    );
+    client.create("non-ASCII", &path, "鍵".as_bytes(), &open, CreateMode::Persistent);
     let (path, acl) = (in_root("read-only"), Acl::read_only());
     client.create("for all to read", &path, DATA, &acl, CreateMode::Persistent);
     let (path, acl) = (in_root("several"), several());
-    client.create(
-        "with several ACLs",
-        &path,
-        DATA,
-        &acl,
-        CreateMode::Persistent,
-    );
+    client.create("with several ACLs", &path, DATA, &acl, CreateMode::Persistent);
 
     let (node, missing) = (&*in_root("persistent"), &*in_root("missing"));
     let watcher = ignored();
@@ -129,8 +96,7 @@ fn everything(recorder: &mut Recorder, root: &str) {
     let (acl, _) = zk.get_acl(&in_root("several")).expect("the ACL");
     assert_eq!(acl, several());
     client.done("get ACL");
-    zk.set_acl(&in_root("ephemeral"), &several(), None)
-        .expect("set");
+    zk.set_acl(&in_root("ephemeral"), &several(), None).expect("set");
     client.done("set ACL");
     zk.set_acl(&in_root("empty"), &open, Some(0)).expect("set");
     client.done("set ACL of a version");
@@ -168,19 +134,9 @@ fn multi(client: &mut Client<'_>, root: &str) {
     client.done("multi");
     let me = &*in_root("me");
     zk.multi(&[
-        create(
-            &in_root("m-"),
-            DATA,
-            &several(),
-            CreateMode::PersistentSequential,
-        ),
+        create(&in_root("m-"), DATA, &several(), CreateMode::PersistentSequential),
         create(me, DATA, &open, CreateMode::Ephemeral),
-        create(
-            &in_root("me-"),
-            DATA,
-            &open,
-            CreateMode::EphemeralSequential,
-        ),
+        create(&in_root("me-"), DATA, &open, CreateMode::EphemeralSequential),
         create(&in_root("mc"), b"", &open, CreateMode::Container),
         set_data(node, b"", None),
         delete(me, None),
@@ -189,18 +145,12 @@ fn multi(client: &mut Client<'_>, root: &str) {
     client.done("multi of other modes");
     let longer = CreateMode::PersistentSequentialWithTtl(LONGER_TTL);
     zk.multi(&[
-        create(
-            &in_root("mt"),
-            DATA,
-            &open,
-            CreateMode::PersistentWithTtl(TTL),
-        ),
+        create(&in_root("mt"), DATA, &open, CreateMode::PersistentWithTtl(TTL)),
         create(&in_root("mt-"), DATA, &open, longer),
     ])
     .expect("done");
     client.done("multi with TTL");
-    zk.multi(&[check(&in_root("missing"), 0)])
-        .expect_err("no such node");
+    zk.multi(&[check(&in_root("missing"), 0)]).expect_err("no such node");
     client.done("multi, refused");
 }
 
@@ -213,25 +163,18 @@ fn resumed(recorder: &mut Recorder, root: &str) {
     client.cut_and_resume("resume with auth");
     let in_root = |name: &str| format!("{root}/{name}");
     let watcher = ignored();
-    zk.get_data_w(&in_root("persistent"), &watcher)
-        .expect("the data");
-    zk.get_data_w(&in_root("several"), &watcher)
-        .expect("the data");
-    zk.exists_w(&in_root("read-only"), &watcher)
-        .expect("an answer");
-    zk.exists_w(&in_root("missing"), &watcher)
-        .expect("an answer");
-    zk.exists_w(&in_root("missing too"), &watcher)
-        .expect("an answer");
+    zk.get_data_w(&in_root("persistent"), &watcher).expect("the data");
+    zk.get_data_w(&in_root("several"), &watcher).expect("the data");
+    zk.exists_w(&in_root("read-only"), &watcher).expect("an answer");
+    zk.exists_w(&in_root("missing"), &watcher).expect("an answer");
+    zk.exists_w(&in_root("missing too"), &watcher).expect("an answer");
     zk.get_children_w(root, &watcher).expect("the children");
-    zk.get_children_w(&in_root("own"), &watcher)
-        .expect("the children");
+    zk.get_children_w(&in_root("own"), &watcher).expect("the children");
     client.done("watch");
     // Neither of these is a watch any more.
     zk.get_data_w(&in_root("ttl"), &watcher).expect("the data");
     zk.set_data(&in_root("ttl"), b"", None).expect("set");
-    zk.get_data_w(&in_root("never"), &watcher)
-        .expect_err("no such node");
+    zk.get_data_w(&in_root("never"), &watcher).expect_err("no such node");
     client.done("watches that end at once");
     client.cut_and_resume("resume with auth and watches");
     client.cut_and_resume("resume once more");
@@ -244,13 +187,7 @@ fn below_a_root(recorder: &mut Recorder, root: &str) {
     let mut client = Client::connect(recorder, root, false);
     client.done("connect below a root");
     client.cut_and_resume("resume below a root");
-    client.create(
-        "below a root",
-        "/below",
-        b"",
-        &Acl::open(),
-        CreateMode::Persistent,
-    );
+    client.create("below a root", "/below", b"", &Acl::open(), CreateMode::Persistent);
     let zk = client.zk.clone();
     zk.exists("/").expect("an answer");
     client.done("exists below a root");
@@ -297,12 +234,7 @@ impl Client<'_> {
         let zk = builder.connect().expect("a session");
         let (listener, events) = Listener::channel();
         zk.subscribe(&listener);
-        Client {
-            zk,
-            recorder,
-            _listener: listener,
-            events,
-        }
+        Client { zk, recorder, _listener: listener, events }
     }
 
     fn done(&mut self, step: &str) {
@@ -335,43 +267,26 @@ impl Client<'_> {
 }
 
 fn create<'a>(path: &'a str, data: &'a [u8], acl: &'a [Acl], mode: CreateMode) -> Op<'a> {
-    Op::Create {
-        path,
-        data,
-        acl,
-        mode,
-    }
+    Op::Create(path, data, acl, mode)
 }
 
 fn set_data<'a>(path: &'a str, data: &'a [u8], version: Option<i32>) -> Op<'a> {
-    Op::SetData {
-        path,
-        data,
-        version,
-    }
+    Op::SetData(path, data, version)
 }
 
 fn check(path: &str, version: i32) -> Op<'_> {
     let version = Some(version);
-    Op::Check { path, version }
+    Op::Check(path, version)
 }
 
 fn delete(path: &str, version: Option<i32>) -> Op<'_> {
-    Op::Delete { path, version }
+    Op::Delete(path, version)
 }
 
 fn several() -> Vec<Acl> {
     let mut acl = Acl::open();
-    acl.push(Acl::new(
-        Permissions::READ | Permissions::WRITE,
-        "digest",
-        "user:aGFzaA==",
-    ));
-    acl.push(Acl::new(
-        Permissions::CREATE | Permissions::DELETE,
-        "ip",
-        "127.0.0.1",
-    ));
+    acl.push(Acl::new(Permissions::READ | Permissions::WRITE, "digest", "user:aGFzaA=="));
+    acl.push(Acl::new(Permissions::CREATE | Permissions::DELETE, "ip", "127.0.0.1"));
     acl.push(Acl::new(Permissions::ADMIN, "digest", "ключ:aGFzaA=="));
     acl
 }

@@ -1,0 +1,341 @@
+//! What can be asked of the servers, and what the answers mean. It encodes requests and sends none.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::Watcher;
+use crate::acl::Acl;
+use crate::core::message::{self, MultiResult, OpCode};
+use crate::core::path;
+use crate::core::session::Effect;
+use crate::core::watches::WatchKind;
+use crate::core::wire::{Malformed, Reader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pending::Pending;
+use crate::shared::{Call, Shared};
+use crate::types::{CreateMode, Stat};
+
+/// Longer requests are refused by servers as they come, by cutting the connection
+/// (`jute.maxbuffer`), and so are not sent.
+const LONGEST: usize = 0xf_ffff;
+/// What ZooKeeper allows as a time to live, in milliseconds.
+const TTL_MAX: u128 = 1 << 40;
+/// As good as never.
+pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
+
+/// Requests that are sent together, in the order in which they were made: in one write, and so close
+/// together that the answers may come in one read. It is no transaction; see
+/// [`ZooKeeper::multi`](crate::ZooKeeper::multi).
+///
+/// Its methods are the operations of [`ZooKeeper`](crate::ZooKeeper), with the same errors. One that
+/// is given a watcher is what there ends in `_w`. See [`submit`](crate::ZooKeeper::submit).
+pub struct Batch<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) timeout: Duration,
+    pub(crate) session: Option<i64>,
+    pub(crate) calls: Vec<Call>,
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Batch({} requests)", self.calls.len())
+    }
+}
+
+/// One operation of a [`multi`](crate::ZooKeeper::multi).
+#[derive(Debug, Clone, Copy)]
+pub enum Op<'a> {
+    /// Creates a node at this path, with this data.
+    Create(&'a str, &'a [u8], &'a [Acl], CreateMode),
+    /// Deletes a node, of this version if one is given.
+    Delete(&'a str, Option<i32>),
+    /// Sets the data of a node, of this version if one is given.
+    SetData(&'a str, &'a [u8], Option<i32>),
+    /// Changes nothing, and fails if there is no such node or it has another version.
+    Check(&'a str, Option<i32>),
+}
+
+/// What an [`Op`] has come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpResult {
+    /// A node was created, at this path.
+    Created(String),
+    /// The node was deleted.
+    Deleted,
+    /// The data was set.
+    Set(Stat),
+    /// The node is there and has the version.
+    Checked,
+}
+
+/// How an answer is read.
+#[derive(Debug)]
+pub(crate) struct Decode<T> {
+    /// The body; paths in it begin with so many bytes of the client's root.
+    pub(crate) read: fn(&mut Reader<'_>, usize) -> Result<T, Unread>,
+    /// What it means that there is no such node, if that is not an error.
+    pub(crate) no_node: fn() -> Option<T>,
+}
+
+/// Why an answer does not mean success.
+pub(crate) enum Unread {
+    Malformed(Malformed),
+    /// The operation with this index was refused.
+    Refused(ErrorKind, usize),
+}
+
+impl From<Malformed> for Unread {
+    fn from(malformed: Malformed) -> Unread {
+        Unread::Malformed(malformed)
+    }
+}
+
+type Read<T> = fn(&mut Reader<'_>, usize) -> Result<T, Unread>;
+
+const NOTHING: Read<()> = |_, _| Ok(());
+const STAT: Read<Stat> = |reader, _| Ok(message::stat(reader)?);
+
+impl Batch<'_> {
+    /// See [`ZooKeeper::create`](crate::ZooKeeper::create).
+    pub fn create(
+        &mut self,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+        mode: CreateMode,
+    ) -> Pending<(String, Stat)> {
+        let read: Read<_> =
+            |reader, root| Ok((below(reader.string()?, root), message::stat(reader)?));
+        let checked = check_create(path, mode);
+        self.add(OpCode::of_create(mode), checked, read, |out, root| {
+            message::create(out, (root, path), data, acl, mode);
+        })
+    }
+
+    /// See [`ZooKeeper::delete`](crate::ZooKeeper::delete).
+    pub fn delete(&mut self, path: &str, version: Option<i32>) -> Pending<()> {
+        self.add(OpCode::Delete, check(path), NOTHING, |out, root| {
+            message::versioned(out, (root, path), version);
+        })
+    }
+
+    /// See [`ZooKeeper::delete_eventually`](crate::ZooKeeper::delete_eventually).
+    pub fn delete_eventually(&mut self, path: &str) -> Pending<()> {
+        let (encode, before) = (message::versioned, self.calls.len());
+        let decode = Decode { read: NOTHING, no_node: || Some(()) };
+        let pending = self.add_with(OpCode::Delete, check(path), decode, |out, root| {
+            encode(out, (root, path), None);
+        });
+        if let Some(call) = self.calls.get_mut(before) {
+            (call.deadline, call.repeat) = (None, true);
+        }
+        pending.without_deadline()
+    }
+
+    /// See [`ZooKeeper::exists`](crate::ZooKeeper::exists).
+    pub fn exists(&mut self, path: &str, watcher: Option<&Watcher>) -> Pending<Option<Stat>> {
+        let read: Read<_> = |reader, _| Ok(Some(message::stat(reader)?));
+        let decode = Decode { read, no_node: || Some(None) };
+        self.watch(OpCode::Exists, path, WatchKind::Data, watcher, decode)
+    }
+
+    /// See [`ZooKeeper::get_data`](crate::ZooKeeper::get_data).
+    pub fn get_data(&mut self, path: &str, watcher: Option<&Watcher>) -> Pending<(Vec<u8>, Stat)> {
+        let read: Read<_> = |reader, _| Ok((reader.buffer()?.to_vec(), message::stat(reader)?));
+        self.watch(OpCode::GetData, path, WatchKind::Data, watcher, read.into())
+    }
+
+    /// See [`ZooKeeper::set_data`](crate::ZooKeeper::set_data).
+    pub fn set_data(&mut self, path: &str, data: &[u8], version: Option<i32>) -> Pending<Stat> {
+        self.add(OpCode::SetData, check(path), STAT, |out, root| {
+            message::set_data(out, (root, path), data, version);
+        })
+    }
+
+    /// See [`ZooKeeper::get_children`](crate::ZooKeeper::get_children).
+    pub fn get_children(
+        &mut self,
+        path: &str,
+        watcher: Option<&Watcher>,
+    ) -> Pending<(Vec<String>, Stat)> {
+        let read: Read<_> = |reader, _| Ok((message::names(reader)?, message::stat(reader)?));
+        self.watch(OpCode::GetChildren2, path, WatchKind::Child, watcher, read.into())
+    }
+
+    /// See [`ZooKeeper::get_acl`](crate::ZooKeeper::get_acl).
+    pub fn get_acl(&mut self, path: &str) -> Pending<(Vec<Acl>, Stat)> {
+        let read: Read<_> = |reader, _| Ok((message::acls(reader)?, message::stat(reader)?));
+        self.add(OpCode::GetAcl, check(path), read, |out, root| message::path(out, (root, path)))
+    }
+
+    /// See [`ZooKeeper::set_acl`](crate::ZooKeeper::set_acl).
+    pub fn set_acl(&mut self, path: &str, acl: &[Acl], version: Option<i32>) -> Pending<Stat> {
+        self.add(OpCode::SetAcl, check(path), STAT, |out, root| {
+            message::set_acl(out, (root, path), acl, version);
+        })
+    }
+
+    /// See [`ZooKeeper::sync`](crate::ZooKeeper::sync).
+    pub fn sync(&mut self, path: &str) -> Pending<()> {
+        let read: Read<_> = |reader, _| Ok(reader.string().map(|_| ())?);
+        self.add(OpCode::Sync, check(path), read, |out, root| message::path(out, (root, path)))
+    }
+
+    /// See [`ZooKeeper::multi`](crate::ZooKeeper::multi).
+    pub fn multi(&mut self, ops: &[Op<'_>]) -> Pending<Vec<OpResult>> {
+        let checked = ops.iter().try_for_each(|op| match *op {
+            Op::Create(path, _, _, mode) => check_create(path, mode),
+            Op::Delete(path, _) | Op::SetData(path, ..) | Op::Check(path, _) => check(path),
+        });
+        self.add(OpCode::Multi, checked, results, |out, root| {
+            for op in ops {
+                encode_op(op, out, root);
+            }
+            message::multi_header(out, None);
+        })
+    }
+
+    pub(crate) fn auth(&mut self, scheme: &str, secret: &[u8]) -> Pending<()> {
+        self.add(OpCode::Auth, Ok(()), NOTHING, |out, _| message::auth(out, scheme, secret))
+    }
+
+    pub(crate) fn close(&mut self) -> Pending<()> {
+        self.add(OpCode::CloseSession, Ok(()), NOTHING, |_, _| {})
+    }
+
+    fn watch<T: Send + 'static>(
+        &mut self,
+        code: OpCode,
+        path: &str,
+        kind: WatchKind,
+        watcher: Option<&Watcher>,
+        decode: Decode<T>,
+    ) -> Pending<T> {
+        let before = self.calls.len();
+        let pending = self.add_with(code, check(path), decode, |out, root| {
+            message::watched(out, (root, path), watcher.is_some());
+        });
+        if let (Some(watcher), Some(call)) = (watcher, self.calls.get_mut(before)) {
+            let path = message::full((self.shared.root(), path)).collect();
+            call.effect = Effect::Watch(kind, path, watcher.downgrade());
+        }
+        pending
+    }
+
+    fn add<T: Send + 'static>(
+        &mut self,
+        code: OpCode,
+        checked: Result<()>,
+        read: Read<T>,
+        encode: impl FnOnce(&mut Vec<u8>, &str),
+    ) -> Pending<T> {
+        self.add_with(code, checked, read.into(), encode)
+    }
+
+    /// What cannot be sent is answered at once.
+    fn add_with<T: Send + 'static>(
+        &mut self,
+        code: OpCode,
+        checked: Result<()>,
+        decode: Decode<T>,
+        encode: impl FnOnce(&mut Vec<u8>, &str),
+    ) -> Pending<T> {
+        let deadline = Instant::now() + self.timeout.min(FOREVER);
+        let (pending, slot) = Pending::new(self.shared, deadline, decode);
+        let frame = checked.map(|()| message::request(code, |out| encode(out, self.shared.root())));
+        let frame = frame.and_then(|frame| match frame.len() - 4 {
+            0..=LONGEST => Ok(frame),
+            length => Err(bad(format!("it has {length} bytes, servers take {LONGEST}"))),
+        });
+        match frame {
+            Ok(frame) => self.calls.push(Call {
+                frame,
+                code,
+                slot: Some(slot),
+                effect: Effect::None,
+                deadline: Some(deadline),
+                repeat: false,
+                session: self.session,
+            }),
+            Err(error) => slot.settle(Err(error)),
+        }
+        pending
+    }
+}
+
+impl<T> From<Read<T>> for Decode<T> {
+    fn from(read: Read<T>) -> Decode<T> {
+        Decode { read, no_node: || None }
+    }
+}
+
+fn encode_op(op: &Op<'_>, out: &mut Vec<u8>, root: &str) {
+    let mut begin = |code: i32| message::multi_header(out, Some(code));
+    match *op {
+        Op::Create(path, data, acl, mode) => {
+            begin(message::multi_create_code(mode));
+            message::create(out, (root, path), data, acl, mode);
+        }
+        Op::Delete(path, version) => {
+            begin(OpCode::Delete as i32);
+            message::versioned(out, (root, path), version);
+        }
+        Op::SetData(path, data, version) => {
+            begin(OpCode::SetData as i32);
+            message::set_data(out, (root, path), data, version);
+        }
+        Op::Check(path, version) => {
+            begin(OpCode::Check as i32);
+            message::versioned(out, (root, path), version);
+        }
+    }
+}
+
+fn results(reader: &mut Reader<'_>, root: usize) -> Result<Vec<OpResult>, Unread> {
+    let (mut results, mut refused) = (Vec::new(), None);
+    while let Some(result) = message::multi_result(reader)? {
+        let index = results.len();
+        results.push(match result {
+            MultiResult::Created(path) => OpResult::Created(below(path, root)),
+            MultiResult::Deleted => OpResult::Deleted,
+            MultiResult::Set(stat) => OpResult::Set(stat),
+            MultiResult::Checked => OpResult::Checked,
+            // Those before the one that was refused are undone and have the code 0.
+            MultiResult::Failed(code) => {
+                refused = refused.or((code != 0).then_some((code, index)));
+                OpResult::Checked
+            }
+        });
+    }
+    match refused {
+        Some((code, index)) => Err(Unread::Refused(ErrorKind::of_code(code), index)),
+        None => Ok(results),
+    }
+}
+
+/// A path as the client's user knows it.
+fn below(path: &str, root: usize) -> String {
+    path.get(root..).unwrap_or(path).to_owned()
+}
+
+pub(crate) fn bad(reason: impl Into<Arc<str>>) -> Error {
+    Error::because(ErrorKind::BadArguments, reason)
+}
+
+fn check(path: &str) -> Result<()> {
+    path::check(path).map_err(|problem| bad(format!("the path is invalid: {problem}")))
+}
+
+fn check_create(path: &str, mode: CreateMode) -> Result<()> {
+    if let Some(ttl) = mode.ttl().map(|ttl| ttl.as_millis())
+        && !(1..=TTL_MAX).contains(&ttl)
+    {
+        return Err(bad(format!("a time to live of {ttl} ms, 1 to {TTL_MAX} are allowed")));
+    }
+    // The server appends a number, which may well be the whole name.
+    match mode.is_sequential() && path.ends_with('/') {
+        true => check(&format!("{path}0")),
+        false => check(path),
+    }
+}
