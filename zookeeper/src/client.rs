@@ -17,7 +17,7 @@ use crate::core::session::{Credential, Effect};
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::listener::Listener;
-use crate::pending::Pending;
+use crate::pending::{self, Pending};
 use crate::shared::Shared;
 use crate::types::{CreateMode, SessionEvent, Stat, State};
 
@@ -232,8 +232,10 @@ impl ZooKeeper {
         shared.change(|core, now| core.close(slot, deadline, now));
         shared.wake();
         let result = pending.wait();
-        // They end at once, unless somebody's callback keeps them.
-        let _ = self.handle.ended.recv_timeout(self.timeout);
+        // They end at once, unless somebody's callback keeps them, such as this very one.
+        if !pending::must_not_wait() {
+            let _ = self.handle.ended.recv_timeout(self.timeout);
+        }
         result.map_err(|error| error.of("close the session with", &format!("{shared:?}")))
     }
 

@@ -162,11 +162,10 @@ impl Dialer {
                 return Some(found);
             }
             if round.under_way.is_empty() && round.queue.is_empty() {
-                if self.resolver.is_none() {
-                    return None;
-                }
-                if now > begun + limit {
-                    round.causes.push("no answer to the names of the servers".into());
+                self.resolver.as_ref()?;
+                // The addresses from before have had their turn; names may take for ever.
+                if !round.tried.is_empty() || now > begun + limit {
+                    round.causes.push("names are still being resolved".into());
                     round.is_silent = true;
                     return None;
                 }

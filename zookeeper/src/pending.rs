@@ -25,6 +25,10 @@ pub(crate) fn never_wait_here() {
     CARRIES.set(true);
 }
 
+pub(crate) fn must_not_wait() -> bool {
+    CARRIES.get()
+}
+
 /// Where an answer goes, whatever its type.
 pub(crate) trait Answered: Send + Sync {
     /// The server has answered with this code and body. An error ends the connection.
@@ -168,7 +172,7 @@ impl<T: Send + 'static> Pending<T> {
     ///
     /// Those of the operation. [`ErrorKind::WouldBlock`] if this is a callback of the client's.
     pub fn wait(self) -> Result<T> {
-        let thread = || match CARRIES.get() {
+        let thread = || match must_not_wait() {
             false => Some(Waiter::Thread(thread::current())),
             true => None,
         };
@@ -176,7 +180,7 @@ impl<T: Send + 'static> Pending<T> {
             if let Some(result) = self.slot.take_or(thread) {
                 return result;
             }
-            if CARRIES.get() {
+            if must_not_wait() {
                 return Err(Error::new(ErrorKind::WouldBlock));
             }
             match self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
-use log::{debug, info, warn};
+use log::{info, warn};
 
+use crate::core::clock::Moment;
 use crate::core::frames::Frames;
 use crate::dial::{Dialer, Target};
 use crate::link::Link;
@@ -46,18 +47,18 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     pending::never_wait_here();
     let _last_word = LastWord(shared);
     let mut dialer = Dialer::new(&shared.hosts.hosts);
+    let mut lost = String::new();
     loop {
         let mut round = dialer.round(shared);
         let mut lasted = None;
         while let Some((socket, target)) = dialer.next(&mut round, shared) {
             let begun = Instant::now();
-            let ended = connection(shared, socket, &target);
+            let ended = connection(shared, socket, &target, &mut lost);
             if ended.was_open {
-                info!(target: "zookeeper", "the connection to {target} is lost: {}", ended.reason);
                 lasted = Some(begun.elapsed());
+                lost = format!("the connection to {target} was lost: {}", ended.reason);
                 break;
             }
-            debug!(target: "zookeeper", "no session at {target}: {}", ended.reason);
             round.is_silent |= ended.reason.starts_with("no answer");
             round.causes.push(format!("{target}: {}", ended.reason));
         }
@@ -69,7 +70,10 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
             None => {
                 let causes = round.causes.join("; ");
                 shared.change(|core, now| core.broke(&causes, now));
-                warn!(target: "zookeeper", "no server of {shared:?} can be used: {causes}");
+                // A logger may block, which only matters as long as there is something to be saved.
+                if shared.look(|core| core.look_at_lease(Moment::now()).1.is_zero()) {
+                    warn!(target: "zookeeper", "no server of {shared:?} can be used: {causes}");
+                }
                 let is_silent = round.is_silent;
                 // Nobody listens any more once there has been a session.
                 let _ = failures.send(Failed { causes, is_silent });
@@ -78,8 +82,14 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     }
 }
 
-/// The life of a connection.
-fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ended {
+/// The life of a connection. `lost` is what is to be logged of the one before, when all that hurries
+/// has been done.
+fn connection(
+    shared: &Shared,
+    socket: socket2::Socket,
+    target: &Target,
+    lost: &mut String,
+) -> Ended {
     let link = match open(shared, socket, target) {
         Ok(link) => Arc::new(link),
         Err(reason) => {
@@ -103,7 +113,7 @@ fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ende
         shared.send_rest(&link);
         if !was_open && shared.look(|core| core.is_open()) {
             was_open = true;
-            debug!(target: "zookeeper", "connected to {target}");
+            info!(target: "zookeeper", "connected to {target}; {}", std::mem::take(lost));
         }
     };
     link.shut_down();

@@ -17,7 +17,7 @@ use crate::core::wire::Malformed;
 use crate::error::Result;
 use crate::link::Link;
 use crate::listener::{Listener, WeakListener};
-use crate::pending::Answered;
+use crate::pending::{self, Answered};
 use crate::types::{SessionEvent, WatchedEvent};
 
 /// How long a socket that was full is left alone.
@@ -106,6 +106,7 @@ impl Shared {
 
     /// The life of the timer.
     pub(crate) fn keep_time(&self) {
+        pending::never_wait_here();
         while !self.look(|core| core.is_over()) {
             let next = self.tick();
             self.alarm.sleep(next);

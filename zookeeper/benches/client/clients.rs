@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use tokio::runtime::{Builder, Runtime};
 use zookeeper_client::Acls;
 use zoolock_test_support::Probe;
-use zoolock_zookeeper::{Acl, CreateMode, Request, ZooKeeper};
+use zoolock_zookeeper::{Acl, CreateMode, ZooKeeper};
 
 use crate::Outcome;
 
@@ -98,10 +98,10 @@ impl Client for Own {
 
     fn together(&self, folder: &str) -> Outcome<()> {
         let (prefix, mode) = (prefix(folder), CreateMode::EphemeralSequential);
-        let mut batch = self.client.batch();
-        let made = batch.add(&Request::create(&prefix, b"", &self.acl, mode));
-        let listed = batch.add(&Request::get_children(folder, None));
-        batch.send();
+        let (made, listed) = self.client.submit(|batch| {
+            let made = batch.create(&prefix, b"", &self.acl, mode);
+            (made, batch.get_children(folder, None))
+        });
         let (path, _) = made.wait()?;
         listed.wait()?;
         Ok(self.client.delete(&path, None)?)

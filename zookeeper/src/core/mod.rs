@@ -3,6 +3,8 @@
 
 pub(crate) mod clock;
 pub(crate) mod frames;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod hosts;
 mod lease;
 pub(crate) mod message;

@@ -264,6 +264,9 @@ impl<S, W: Listen> Core<S, W> {
 
     /// A server has accepted a connection.
     pub(crate) fn dialed(&mut self, now: Moment) {
+        if self.is_over() {
+            return;
+        }
         let until = now.monotonic + self.patience(now);
         let passed = now.monotonic.saturating_duration_since(self.lost_at);
         let asking = self.id != 0 && self.refusals >= REFUSALS && passed > self.timeout();
@@ -736,7 +739,7 @@ impl<S, W: Listen> Core<S, W> {
         for Flight { call, .. } in self.in_flight.iter_mut().chain(&mut self.auths) {
             // Its answer may still come, so its place is kept.
             if due(call.deadline) {
-                (call.deadline, call.repeat) = (None, false);
+                (call.deadline, call.repeat, call.effect) = (None, false, Effect::None);
                 is_closed |= call.code == OpCode::CloseSession;
                 ended.extend(call.slot.take().map(|slot| (slot, true)));
             }

@@ -1,0 +1,110 @@
+//! What can be wrong, by the text that says so, and how often it was.
+
+use std::fmt;
+
+use crate::error::ErrorKind;
+
+/// Parts of all texts that may end a connection; the first that fits counts. Each has to be reached.
+const TEXTS: &[&str] = &[
+    // wire.rs
+    "a number of ",
+    "a truth value of ",
+    "a buffer of -",
+    "a buffer of ",
+    " as a truth value",
+    "a text that is not UTF-8: ",
+    "a list that cannot be in the ",
+    " bytes too many",
+    // frames.rs
+    "the server speaks TLS at this port",
+    "this is no ZooKeeper server",
+    "a frame of ",
+    // message.rs
+    "an event of the type ",
+    "the result of an operation ",
+    // session.rs, of what came
+    "the server gave no session",
+    "the server only takes reads",
+    "the server resumed another session",
+    "the session lives, but the servers are behind it",
+    "an answer to a ping that was not sent",
+    "an answer to credentials that were not sent",
+    "the server refused the credentials",
+    "where none was due",
+    " was due",
+    "the server takes the session for expired",
+    "the session is on another connection",
+    "the watches could not be set again",
+    // session.rs, of what did not come
+    "the session has expired",
+    "no answer to the handshake in ",
+    "the server was silent for ",
+    // this test
+    "cut",
+];
+/// How often those files make such a text; one more there is one more above.
+const PLACES: &[(&str, usize)] = &[
+    (include_str!("../wire.rs"), 6),
+    (include_str!("../frames.rs"), 1),
+    (include_str!("../message.rs"), 2),
+    (include_str!("../session.rs"), 11),
+];
+
+/// How often connections ended with which text.
+#[derive(Debug)]
+pub(super) struct Tally {
+    counts: [u64; TEXTS.len()],
+    /// Credentials that were refused with a code that is not the usual one.
+    odd_refusals: u64,
+    pub(super) answers: u64,
+    pub(super) events: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { counts: [0; TEXTS.len()], odd_refusals: 0, answers: 0, events: 0 }
+    }
+}
+
+impl Tally {
+    pub(super) fn ended(&mut self, reason: &str) {
+        match TEXTS.iter().position(|text| reason.contains(text)) {
+            Some(index) => self.counts[index] += 1,
+            None => {
+                let is_refusal = reason.starts_with("the server answered with the code ")
+                    || (-130..0).any(|code| ErrorKind::of_code(code).to_string() == reason);
+                assert!(is_refusal, "a text that is not known here: {reason}");
+                self.odd_refusals += 1;
+            }
+        }
+    }
+
+    pub(super) fn missed(&self) -> Vec<&str> {
+        let counts = TEXTS.iter().zip(self.counts);
+        counts.filter(|(_, count)| *count == 0).map(|(text, _)| *text).collect()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { answers, events, .. } = self;
+        writeln!(f, "{answers} answers, {events} events; connections ended:")?;
+        for (text, count) in TEXTS.iter().zip(self.counts) {
+            writeln!(f, "{count:>10}  {text}")?;
+        }
+        write!(f, "{:>10}  (credentials refused with another code)", self.odd_refusals)
+    }
+}
+
+#[test]
+fn no_text_is_missing_in_the_list() {
+    for (source, expected) in PLACES {
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let made = code.lines().map(|line| line.matches("Malformed(").count());
+        let declared = code.matches("struct Malformed(").count();
+        let found = made.sum::<usize>() - declared;
+        let head = source.lines().next().unwrap_or_default();
+        println!("{found} texts: {head}");
+        assert_eq!(found, *expected, "{head}");
+    }
+}

@@ -1,0 +1,82 @@
+//! What many tests need: clients, and looking at what is really on the server.
+
+mod logged;
+mod own_process;
+mod stage;
+mod told;
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use zoolock_test_support::{connect_string, fresh_path, shared_probe};
+use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, Result, ZooKeeper};
+
+pub(crate) use logged::logged;
+pub(crate) use own_process::{OwnProcess, files, in_own_process, resident, threads};
+pub(crate) use stage::Stage;
+pub(crate) use told::Told;
+
+/// The session timeout of most tests: long enough that a busy machine does not end a session.
+pub(crate) const SESSION: Duration = Duration::from_secs(10);
+
+/// That of tests that wait for the end of a session.
+pub(crate) const SHORT: Duration = Duration::from_secs(4);
+
+/// The longest that anything should take that is not expected to take any time.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// For calls that are to give up.
+pub(crate) const BRIEFLY: Duration = Duration::from_secs(1);
+
+/// Settings for tests: what is to be answered may take its time.
+pub(crate) fn builder(servers: &str, session_timeout: Duration) -> Builder {
+    ZooKeeper::builder(servers)
+        .session_timeout(session_timeout)
+        .connect_timeout(SOON)
+        .request_timeout(SOON)
+}
+
+/// A client of some server or proxy.
+pub(crate) fn client_of(servers: &str, session_timeout: Duration) -> ZooKeeper {
+    builder(servers, session_timeout).connect().unwrap()
+}
+
+/// A client of the shared server.
+pub(crate) fn client() -> ZooKeeper {
+    client_of(&connect_string(), SESSION)
+}
+
+/// A node of the shared server that is this test's own.
+pub(crate) fn root(name: &str) -> String {
+    let path = fresh_path(name);
+    shared_probe().unwrap().create_all(&path).unwrap();
+    path
+}
+
+/// Creates an open, persistent node.
+#[track_caller]
+pub(crate) fn make(client: &ZooKeeper, path: &str, data: &[u8]) -> String {
+    let made = client.create(path, data, &Acl::open(), CreateMode::Persistent);
+    made.unwrap().0
+}
+
+/// Creates an open, ephemeral node.
+#[track_caller]
+pub(crate) fn make_ephemeral(client: &ZooKeeper, path: &str) -> String {
+    let made = client.create(path, b"", &Acl::open(), CreateMode::Ephemeral);
+    made.unwrap().0
+}
+
+/// The kind of the error there has to be.
+#[track_caller]
+pub(crate) fn kind<T: Debug>(result: Result<T>) -> ErrorKind {
+    result.unwrap_err().kind()
+}
+
+/// The kind and the text of the error there has to be.
+#[track_caller]
+pub(crate) fn said<T: Debug>(result: Result<T>) -> (ErrorKind, String) {
+    let error = result.unwrap_err();
+    println!("{error}");
+    (error.kind(), error.to_string())
+}

@@ -1,0 +1,74 @@
+//! A client behind a proxy.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use zoolock_test_support::{FaultProxy, Probe, Server, fresh_path, shared_server};
+use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
+
+use super::{Told, client_of};
+
+/// A client behind a proxy of its own, and a node that is this test's own.
+pub(crate) struct Stage {
+    pub(crate) proxy: FaultProxy,
+    pub(crate) client: ZooKeeper,
+    /// Of all but the first connect.
+    pub(crate) told: Told,
+    pub(crate) root: String,
+    server: SocketAddr,
+}
+
+impl Stage {
+    /// Before the shared server.
+    pub(crate) fn new(name: &str, session_timeout: Duration) -> Stage {
+        Stage::before(shared_server(), name, session_timeout)
+    }
+
+    pub(crate) fn before(server: &Server, name: &str, session_timeout: Duration) -> Stage {
+        let root = fresh_path(name);
+        let probe = Probe::connect(server.address()).unwrap();
+        probe.create_all(&root).unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let client = client_of(&proxy.connect_string(), session_timeout);
+        Stage {
+            told: Told::by(&client),
+            proxy,
+            client,
+            root,
+            server: server.address(),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.root)
+    }
+
+    /// A look past the proxy.
+    pub(crate) fn probe(&self) -> Probe {
+        Probe::connect(self.server).unwrap()
+    }
+
+    /// Ends the connection, and returns when the client knows and cannot connect again before
+    /// [`FaultProxy::restore`].
+    pub(crate) fn suspend(&self) {
+        self.proxy.refuse(true);
+        self.proxy.cut();
+        self.told.until(SessionEventKind::Suspended);
+    }
+
+    /// Lets the client connect again, and returns when it has its session back.
+    pub(crate) fn resume(&self) {
+        self.proxy.restore();
+        self.told.until(SessionEventKind::Resumed);
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("{}", self.proxy.log().join("\n"));
+            eprintln!("{:?}", self.told.all());
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What a client tells of its session.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+use zoolock_zookeeper::{Listener, SessionEvent, SessionEventKind, ZooKeeper};
+
+use super::SOON;
+
+/// Hears of a client's session from now on.
+pub(crate) struct Told {
+    _listener: Listener<SessionEvent>,
+    events: Receiver<SessionEvent>,
+    heard: RefCell<Vec<SessionEvent>>,
+}
+
+impl Told {
+    pub(crate) fn by(client: &ZooKeeper) -> Told {
+        let (listener, events) = Listener::channel();
+        client.subscribe(&listener);
+        Told {
+            _listener: listener,
+            events,
+            heard: RefCell::default(),
+        }
+    }
+
+    /// The next event.
+    #[track_caller]
+    pub(crate) fn next(&self) -> SessionEvent {
+        let Ok(event) = self.events.recv_deadline(Instant::now() + SOON) else {
+            panic!("nothing more was told after {:?}", self.heard.borrow());
+        };
+        self.heard.borrow_mut().push(event);
+        event
+    }
+
+    /// The next event of this kind, and whatever comes before.
+    #[track_caller]
+    pub(crate) fn until(&self, kind: SessionEventKind) -> SessionEvent {
+        loop {
+            let event = self.next();
+            if event.kind == kind {
+                return event;
+            }
+        }
+    }
+
+    /// All that was told so far.
+    pub(crate) fn all(&self) -> Vec<SessionEvent> {
+        let mut heard = self.heard.borrow_mut();
+        heard.extend(self.events.try_iter());
+        heard.clone()
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<SessionEventKind> {
+        self.all().iter().map(|event| event.kind).collect()
+    }
+}
