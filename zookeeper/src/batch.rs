@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::Watcher;
 use crate::acl::Acl;
+use crate::core::connection::Effect;
 use crate::core::message::{self, MultiResult, OpCode};
 use crate::core::path;
-use crate::core::session::Effect;
 use crate::core::watches::WatchKind;
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
@@ -315,8 +315,11 @@ fn results(reader: &mut Reader<'_>, root: usize) -> Result<Vec<OpResult>, Unread
 }
 
 /// A path as the client's user knows it.
-fn below(path: &str, root: usize) -> String {
-    path.get(root..).unwrap_or(path).to_owned()
+pub(crate) fn below(path: &str, root: usize) -> String {
+    match path.get(root..) {
+        Some("") => "/".to_owned(),
+        below => below.unwrap_or(path).to_owned(),
+    }
 }
 
 pub(crate) fn bad(reason: impl Into<Arc<str>>) -> Error {

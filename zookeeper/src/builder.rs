@@ -8,8 +8,8 @@ use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
 use crate::batch::{FOREVER, bad};
 use crate::client::ZooKeeper;
+use crate::core::connection::Credential;
 use crate::core::hosts::HostList;
-use crate::core::session::Credential;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listener::Listener;
 use crate::reader::{self, Failed};

@@ -12,7 +12,7 @@ use crate::acl::Acl;
 use crate::batch::{Batch, FOREVER, Op, OpResult};
 use crate::builder::Builder;
 use crate::core::clock::Moment;
-use crate::core::session::{Credential, Effect};
+use crate::core::connection::{Credential, Effect};
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::Result;

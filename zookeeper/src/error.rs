@@ -140,9 +140,9 @@ impl Error {
         error
     }
 
-    /// What was asked for.
+    /// What was asked for, unless that is known more exactly.
     pub(crate) fn of(mut self, verb: &'static str, what: &str) -> Error {
-        self.request = Some((verb, what.into()));
+        self.request.get_or_insert_with(|| (verb, what.into()));
         self
     }
 

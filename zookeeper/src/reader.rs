@@ -138,7 +138,7 @@ fn open(_: &Shared, socket: socket2::Socket, _: &Target) -> Result<Link, String>
 
 /// Gives what has come to those it is for. An error says why the connection has to end.
 fn take_frames(shared: &Shared, frames: &mut Frames) -> Result<(), String> {
-    let malformed = |problem| format!("the server sent {problem}");
+    let malformed = |problem| format!("bad answer: {problem}");
     while let Some(frame) = frames.next().map_err(|problem| problem.to_string())? {
         if shared.receive(frame).map_err(malformed)? {
             return Err("it was given up".into());

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::alarm::Alarm;
+use crate::batch::below;
 use crate::builder::Builder;
 use crate::core::clock::Moment;
+use crate::core::connection;
 use crate::core::hosts::HostList;
 use crate::core::message::HEADER;
-use crate::core::session::{self, Core, Output};
+use crate::core::session::{Core, Output};
 use crate::core::watches::Listen;
 use crate::core::wire::Malformed;
 use crate::error::Result;
@@ -24,7 +26,7 @@ use crate::types::{SessionEvent, WatchedEvent};
 const FULL: Duration = Duration::from_millis(1);
 
 pub(crate) type Slot = Arc<dyn Answered>;
-pub(crate) type Call = session::Call<Slot, WeakListener<WatchedEvent>>;
+pub(crate) type Call = connection::Call<Slot, WeakListener<WatchedEvent>>;
 
 pub(crate) struct Shared {
     pub(crate) config: Builder,
@@ -219,11 +221,7 @@ impl Shared {
         match output {
             Output::Answer(slot, result) => slot.settle(result),
             Output::Watched(listeners, event_type, path) => {
-                let path = match path.strip_prefix(self.root()) {
-                    Some("") => "/".to_owned(),
-                    Some(below) => below.to_owned(),
-                    None => path,
-                };
+                let path = below(&path, self.root().len());
                 let event = WatchedEvent { event_type, path };
                 listeners.iter().for_each(|listener| listener.tell(&event));
             }

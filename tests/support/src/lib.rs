@@ -2,7 +2,7 @@
 //! that uses ZooKeeper, with whatever client.
 //!
 //! - [`Server`]: a ZooKeeper server of its own in a temporary directory, on a free loopback
-//!   port; it never outlives the process that started it.
+//!   port; it never outlives the process that started it. It can listen for TLS, too.
 //! - [`CountingServer`]: a server whose sequence numbers can be set to their end.
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
 //! - [`Probe`]: a small blocking client with wire code of its own, to look at what is really
@@ -99,10 +99,11 @@
 //! | nobody listens, or whoever does hangs up | [`FaultProxy::refuse`], [`FaultProxy::accept_and_close`] |
 //! | the network falls silent, either way or both | [`FaultProxy::black_hole`] |
 //! | the network is slow | [`FaultProxy::delay`] |
-//! | one request or answer is lost, or late | [`FaultProxy::on`] |
+//! | one request or answer is lost, late, or torn | [`FaultProxy::on`] |
 //! | the session ends | [`FaultProxy::expire_sessions`] |
 //! | all is well again | [`FaultProxy::restore`] |
 //! | a server ends, crashes, stands still | [`Server::stop`], [`Server::kill`], [`Server::pause`] |
+//! | a server comes back with nothing | [`Server::wipe`] |
 //! | a member is cut off, the leader dies | [`Ensemble::cut_off`], [`Ensemble::kill_leader`] |
 //! | the sequence numbers are used up | [`CountingServer`] |
 //!

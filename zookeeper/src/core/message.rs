@@ -86,7 +86,7 @@ pub(crate) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) ->
     out.put_long(zxid);
     out.put_int(timeout);
     out.put_long(session);
-    out.put_buffer(password);
+    out.put_buffer(if session == 0 { &[0; 16] } else { password });
     out.put_bool(false); // a server that only takes reads will not do
     finish(out)
 }
@@ -95,24 +95,32 @@ pub(crate) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) ->
 pub(crate) type RootedPath<'a> = (&'a str, &'a str);
 
 /// The parts of the whole path.
-pub(crate) fn full<'a>((root, path): RootedPath<'a>) -> impl Iterator<Item = &'a str> {
+pub(crate) fn full<'a>((root, path): RootedPath<'a>) -> impl Iterator<Item = &'a str> + Clone {
     let path = if path == "/" && !root.is_empty() { "" } else { path };
     [root, path].into_iter()
 }
 
 pub(crate) fn path(out: &mut Vec<u8>, path: RootedPath<'_>) {
-    out.put_int(full(path).map(str::len).sum::<usize>() as i32);
-    full(path).for_each(|part| out.extend_from_slice(part.as_bytes()));
+    parts(out, full(path));
+}
+
+fn parts<'a>(out: &mut Vec<u8>, parts: impl Iterator<Item = &'a str> + Clone) {
+    out.put_int(parts.clone().map(str::len).sum::<usize>() as i32);
+    parts.for_each(|part| out.extend_from_slice(part.as_bytes()));
 }
 
 pub(crate) fn create(
     out: &mut Vec<u8>,
-    node: RootedPath<'_>,
+    (root, node): RootedPath<'_>,
     data: &[u8],
     acl: &[Acl],
     mode: CreateMode,
 ) {
-    path(out, node);
+    match mode.is_sequential() {
+        // The name that comes may be the number alone, below a slash.
+        true => parts(out, [root, node].into_iter()),
+        false => path(out, (root, node)),
+    }
     out.put_buffer(data);
     acl_list(out, acl);
     out.put_int(mode.flag());

@@ -2,6 +2,7 @@
 //! answers, events and the next instant come out. What carries them is one folder up.
 
 pub(crate) mod clock;
+pub(crate) mod connection;
 pub(crate) mod frames;
 #[cfg(test)]
 mod fuzz;

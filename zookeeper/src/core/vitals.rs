@@ -15,6 +15,8 @@ pub(crate) struct Vitals {
     /// answered before an older one.
     in_flight: VecDeque<Option<Flight>>,
     oldest: u64,
+    /// When the server last answered.
+    heard: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +49,7 @@ pub(crate) enum Verdict {
 
 impl Vitals {
     pub(crate) fn new(lease: Lease) -> Vitals {
-        Vitals { lease, in_flight: VecDeque::new(), oldest: 0 }
+        Vitals { lease, in_flight: VecDeque::new(), oldest: 0, heard: None }
     }
 
     pub(crate) fn lease(&self) -> &Lease {
@@ -77,6 +79,7 @@ impl Vitals {
         let index = number.checked_sub(self.oldest);
         let flight = index.and_then(|index| self.in_flight.get_mut(index as usize)?.take());
         if let (Some(flight), Some(proof)) = (flight, proof) {
+            self.heard = Some(now.monotonic);
             self.lease.answered(flight.sent, flight.settled, now, proof);
         }
         while self.in_flight.front().is_some_and(Option::is_none) {
@@ -101,22 +104,22 @@ impl Vitals {
         }
     }
 
-    /// May the connection go on? A request may be without an answer for two thirds of the session
-    /// timeout, since a slow disk must not make every client reconnect at once. While something
-    /// is held, for a third; for a quarter once the lease wants certifying for that long; and for
-    /// a fifth once the lease has no more than that left, which is needed to reconnect.
+    /// May the connection go on? A request may be without an answer until two thirds of the session
+    /// timeout after the last answer, since a slow disk must not make every client reconnect at once,
+    /// and a third is needed to be resumed elsewhere; and it always has a third. While something is
+    /// held, it has a third; a quarter once the lease wants certifying for that long; and a fifth once
+    /// the lease has no more than that left, which is needed to reconnect.
     pub(crate) fn verdict(&self, now: Instant, held: bool) -> Verdict {
         let timeout = self.lease.timeout();
-        let limit = match held {
-            true => timeout / 3,
-            false => timeout / 3 * 2,
-        };
+        let third = timeout / 3;
         let Some(oldest) = self.in_flight.front().and_then(Option::as_ref) else {
-            return Verdict::Alive(now + limit.min(self.lease.step()));
+            return Verdict::Alive(now + self.lease.step());
         };
         let sent = oldest.sent.monotonic;
-        let mut end = sent + limit;
-        if held {
+        let mut end = sent + third;
+        if !held {
+            end = end.max(self.heard.unwrap_or(sent) + third * 2);
+        } else {
             let step = self.lease.step();
             let uncertified = self.lease.write_due() + step;
             let fifth = timeout / 5;
@@ -347,18 +350,26 @@ mod tests {
         let second = story.send(ms(200), false);
         story.send(ms(300), false);
         story.answer(second, ms(400), Some(Proof::Server));
-        let limit = T / 3 * 2;
-        assert_eq!(
-            story.verdict(ms(500), false),
-            story.alive(ms(100) + limit),
-            "the first is open"
-        );
+        let limit = T / 3;
+        assert_eq!(story.verdict(ms(500), true), story.alive(ms(100) + limit), "the first is open");
         story.answer(first, ms(600), Some(Proof::Server));
-        assert_eq!(
-            story.verdict(ms(700), false),
-            story.alive(ms(300) + limit),
-            "the third is open"
-        );
+        assert_eq!(story.verdict(ms(700), true), story.alive(ms(300) + limit), "the third is open");
+    }
+
+    #[test]
+    fn two_thirds_after_the_last_answer_there_is_a_third_left_to_be_resumed() {
+        let mut story = Story::new();
+        story.read(ms(20), ms(100));
+        let ping = ms(100) + STEP;
+        story.send(ping, false);
+        let end = ms(100) + T / 3 * 2;
+        assert_eq!(story.verdict(end - MICROSECOND, false), story.alive(end));
+        assert_eq!(story.verdict(end, false), Verdict::Silent(T / 3 * 2 - STEP));
+        let late = ms(100) + T / 2;
+        let mut story = Story::new();
+        story.read(ms(20), ms(100));
+        story.send(late, false);
+        assert_eq!(story.verdict(end, false), story.alive(late + T / 3), "a third at least");
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl Lane {
 pub(crate) enum Verdict {
     Pass,
     Drop(Then),
+    Tear(usize),
     Hold(Arc<Trigger>),
 }
 
@@ -181,7 +182,7 @@ impl Control {
         let Request { id, op, path } = request;
         let (verdict, trigger) = self.match_request(op, &path);
         self.note(&describe(link, '>', op, &path, &verdict));
-        if !matches!(verdict, Verdict::Drop(_)) {
+        if !matches!(verdict, Verdict::Drop(_) | Verdict::Tear(_)) {
             link.expect_answer(Pending {
                 id,
                 op,
@@ -265,6 +266,7 @@ fn fire(trigger: &Arc<Trigger>) -> Verdict {
     match trigger.action {
         _ if !trigger.fire() => Verdict::Pass,
         Action::Drop(then) => Verdict::Drop(then),
+        Action::Tear(bytes) => Verdict::Tear(bytes),
         Action::Hold => Verdict::Hold(Arc::clone(trigger)),
     }
 }
@@ -273,6 +275,7 @@ fn describe(link: &Link, way: char, op: Op, path: &str, verdict: &Verdict) -> St
     let fate = match verdict {
         Verdict::Pass => String::new(),
         Verdict::Drop(then) => format!(" [dropped, then {then:?}]"),
+        Verdict::Tear(bytes) => format!(" [cut after {bytes} bytes]"),
         Verdict::Hold(_) => " [held]".to_owned(),
     };
     format!("#{} {way} {op:?} {path}{fate}", link.number)

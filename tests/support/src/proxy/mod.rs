@@ -58,6 +58,11 @@ impl Direction {
 ///
 /// [`requests`](Self::requests) and [`events`](Self::events) count what reaches the proxy, also
 /// what it then swallows or holds back.
+///
+/// # TLS
+///
+/// What TLS has encrypted passes, too. The proxy can cut, silence, delay and refuse it, but sees no
+/// requests in it, and so no sessions: no rule applies, and nothing is counted but connections.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: ReservedPort,

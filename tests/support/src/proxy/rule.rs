@@ -29,6 +29,8 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Drop(Then),
+    /// So many bytes pass, and then the connection is closed.
+    Tear(usize),
     Hold,
 }
 
@@ -103,7 +105,7 @@ impl Trigger {
     pub(crate) fn is_over(&self) -> bool {
         let (phase, released) = *self.state();
         match (phase, self.action) {
-            (Phase::Fired, Action::Drop(_)) | (Phase::Cancelled, _) => true,
+            (Phase::Fired, Action::Drop(_) | Action::Tear(_)) | (Phase::Cancelled, _) => true,
             _ => released,
         }
     }
@@ -159,6 +161,18 @@ impl RuleBuilder<'_> {
         self.rule(Side::Answer, Action::Drop(then))
     }
 
+    /// Only so many bytes of the request, of its length and what follows, reach the server; then
+    /// the connection is closed.
+    pub fn tear_request(self, bytes: usize) -> Rule {
+        self.rule(Side::Request, Action::Tear(bytes))
+    }
+
+    /// Only so many bytes of the answer, of its length and what follows, reach the client; then
+    /// the connection is closed.
+    pub fn tear_answer(self, bytes: usize) -> Rule {
+        self.rule(Side::Answer, Action::Tear(bytes))
+    }
+
     /// The request, and everything behind it on its way to the server, waits for
     /// [`Hold::release`].
     pub fn hold_request(self) -> Hold {
@@ -197,7 +211,7 @@ impl RuleBuilder<'_> {
     }
 }
 
-/// A handle on a rule that drops one frame. The rule stays when the handle is dropped.
+/// A handle on a rule that drops one frame, or the end of it. The rule stays when the handle is dropped.
 #[derive(Clone)]
 pub struct Rule {
     trigger: Arc<Trigger>,

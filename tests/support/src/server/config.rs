@@ -9,9 +9,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::install::Installation;
+use super::tls::Tls;
 
 const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 const SOURCE_FILE: &str = "CountingServer.java";
+/// Where a server keeps its data, in its folder.
+pub(crate) const DATA: &str = "data";
 
 /// Settings of a server; see the setters of [`ServerBuilder`](super::ServerBuilder).
 #[derive(Debug, Clone)]
@@ -23,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) jvm_flags: Vec<String>,
     /// `None` for a server on its own.
     pub(crate) membership: Option<Membership>,
+    pub(crate) tls: Option<Tls>,
 }
 
 /// What Java runs. Its first argument is the configuration file.
@@ -98,13 +102,20 @@ impl Default for Config {
             properties: Vec::new(),
             jvm_flags: Vec::new(),
             membership: None,
+            tls: None,
         }
     }
 }
 
 impl Config {
-    /// The text of `zoo.cfg`; the last line of a key counts, so properties come last.
-    pub(crate) fn text(&self, data: &Path, address: SocketAddr) -> String {
+    /// The text of `zoo.cfg`; the last line of a key counts, so properties come last. The files of
+    /// a server with TLS, which listens at `secure`, are in `folder`.
+    pub(crate) fn text(
+        &self,
+        folder: &Path,
+        address: SocketAddr,
+        secure: Option<SocketAddr>,
+    ) -> String {
         let mut text = format!(
             "tickTime={}\n\
              dataDir={}\n\
@@ -116,12 +127,15 @@ impl Config {
              admin.enableServer=false\n\
              4lw.commands.whitelist=*\n",
             self.tick.as_millis(),
-            data.display(),
+            folder.join(DATA).display(),
             address.port(),
             address.ip(),
         );
         if let Some(membership) = &self.membership {
             membership.write(&mut text, address.ip());
+        }
+        if let (Some(tls), Some(secure)) = (&self.tls, secure) {
+            tls.write_lines(&mut text, folder, secure);
         }
         for (key, value) in &self.properties {
             let _ = writeln!(text, "{key}={value}");

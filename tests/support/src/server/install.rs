@@ -89,11 +89,10 @@ fn is_zookeeper_jar(name: &std::ffi::OsStr) -> bool {
     name.starts_with("zookeeper-") && name.ends_with(".jar")
 }
 
-/// Debian's `zookeeper.jar` names what it needs in its manifest, all but a logger.
+/// Debian's `zookeeper.jar` names what it needs in its manifest, all but a logger, and the part of
+/// Netty that it takes for TLS alone.
 fn debian_jars(folder: &Path) -> Option<OsString> {
-    let jars = [
-        folder.join("zookeeper.jar"),
-        folder.join("slf4j-simple.jar"),
-    ];
+    let jars = ["zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar"];
+    let jars = jars.map(|jar| folder.join(jar));
     jars[0].is_file().then(|| env::join_paths(jars).ok())?
 }

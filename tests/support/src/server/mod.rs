@@ -4,10 +4,11 @@ pub(crate) mod config;
 mod four_letter;
 pub(crate) mod install;
 mod process;
+mod tls;
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,10 +17,11 @@ use tempfile::TempDir;
 
 use crate::port::ReservedPort;
 use crate::wait::poll;
-use config::{Config, Program};
+use config::{Config, DATA, Program};
 use four_letter::{four_letter, metric};
 use install::Installation;
 use process::Process;
+use tls::Tls;
 
 /// A start takes a fraction of a second; a machine under heavy load may need much longer.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -41,6 +43,7 @@ pub struct Server {
     config: Config,
     installation: Installation,
     port: ReservedPort,
+    secure_port: Option<ReservedPort>,
     // Dropped before the directory: the fields are dropped in this order.
     process: Mutex<Option<Process>>,
     folder: TempDir,
@@ -88,6 +91,31 @@ impl ServerBuilder {
         self
     }
 
+    /// A second port that speaks TLS, [`Server::secure_address`]; the plain one stays. The server
+    /// shows this chain of certificates, its own first, and has this key, both in PEM. It asks
+    /// clients for no certificate.
+    ///
+    /// ZooKeeper's settings for it, `ssl.*`, can be overridden with [`property`](Self::property).
+    /// Both ports are then served by Netty, whose jars Debian's ZooKeeper comes with. Unless told
+    /// otherwise ZooKeeper 3.8 speaks TLS 1.2 only.
+    pub fn tls(mut self, chain_pem: &str, key_pem: &str) -> Self {
+        self.config.tls = Some(Tls::new(chain_pem, key_pem));
+        self
+    }
+
+    /// Has the port that speaks TLS require a certificate of each client, from one of these roots
+    /// in PEM.
+    ///
+    /// # Panics
+    ///
+    /// Without [`tls`](Self::tls) before it.
+    pub fn tls_clients(mut self, roots_pem: &str) -> Self {
+        let tls = self.config.tls.as_mut();
+        let tls = tls.expect("`tls_clients` comes after `tls`");
+        tls.require_clients(roots_pem);
+        self
+    }
+
     /// Starts the server and returns when it answers.
     ///
     /// # Errors
@@ -131,10 +159,12 @@ impl Server {
         let folder = tempfile::Builder::new()
             .prefix("zoolock-server-")
             .tempdir()?;
+        let secure_port = config.tls.as_ref().map(|_| ReservedPort::any());
         Ok(Self {
             config,
             installation,
             port: ReservedPort::any()?,
+            secure_port: secure_port.transpose()?,
             process: Mutex::new(None),
             folder,
         })
@@ -150,6 +180,17 @@ impl Server {
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address().to_string()
+    }
+
+    /// The address for clients that speak TLS; it never changes.
+    ///
+    /// # Panics
+    ///
+    /// When the server was not started with [`ServerBuilder::tls`].
+    #[must_use]
+    pub fn secure_address(&self) -> SocketAddr {
+        self.secure()
+            .expect("this server was started without `ServerBuilder::tls`")
     }
 
     /// Shuts the server down in an orderly way (SIGTERM) and waits for its end. The data is
@@ -189,20 +230,38 @@ impl Server {
             return Err(io::Error::other("the server is running already"));
         }
         let config_file = self.path("zoo.cfg");
-        let data = self.path("data");
+        let data = self.path(DATA);
         fs::create_dir_all(&data)?;
         if let Some(membership) = &self.config.membership {
             fs::write(data.join("myid"), membership.id.to_string())?;
         }
-        fs::write(&config_file, self.config.text(&data, self.address()))?;
-        self.config.program.write(self.folder.path())?;
+        let folder = self.folder.path();
+        let text = self.config.text(folder, self.address(), self.secure());
+        fs::write(&config_file, text)?;
+        self.config.program.write(folder)?;
+        if let Some(tls) = &self.config.tls {
+            tls.write(folder)?;
+        }
         // The log of this start only, so that its end shows this start's trouble.
         fs::write(self.path("log"), "")?;
         let command = self.config.command(&self.installation, &config_file);
-        let mut started = Process::spawn(command, self.folder.path(), &self.path("log"))?;
+        let mut started = Process::spawn(command, folder, &self.path("log"))?;
         self.wait_until_ready(&mut started)?;
         *process = Some(started);
         Ok(())
+    }
+
+    /// Removes the data of a server that does not run: when it starts again, it knows no node and no
+    /// session.
+    ///
+    /// # Errors
+    ///
+    /// When it is running, or the files cannot be removed.
+    pub fn wipe(&self) -> io::Result<()> {
+        match *self.process() {
+            Some(_) => Err(io::Error::other("the server is running")),
+            None => fs::remove_dir_all(self.path(DATA)),
+        }
     }
 
     /// [`stop`](Self::stop) and [`start_again`](Self::start_again).
@@ -301,9 +360,20 @@ impl Server {
             return four_letter(self.address(), "ruok", READY_ANSWER_WITHIN)
                 .is_ok_and(|answer| answer == "imok");
         }
-        let own = format!("dataDir={}", self.path("data").display());
+        let own = format!("dataDir={}", self.path(DATA).display());
         four_letter(self.address(), "conf", READY_ANSWER_WITHIN)
             .is_ok_and(|answer| answer.contains(&own))
+            && self.listens_for_tls()
+    }
+
+    /// The port for TLS is opened after the other one.
+    fn listens_for_tls(&self) -> bool {
+        self.secure()
+            .is_none_or(|secure| TcpStream::connect_timeout(&secure, READY_ANSWER_WITHIN).is_ok())
+    }
+
+    fn secure(&self) -> Option<SocketAddr> {
+        self.secure_port.as_ref().map(ReservedPort::address)
     }
 
     fn running(&self, act: impl FnOnce(&mut Process) -> io::Result<()>) -> io::Result<()> {

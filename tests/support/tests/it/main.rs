@@ -11,6 +11,7 @@ mod raw;
 mod server;
 mod sessions;
 mod sockets;
+mod tls;
 
 use std::time::Duration;
 

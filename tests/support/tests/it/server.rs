@@ -45,6 +45,19 @@ fn keeps_data_and_port() {
 }
 
 #[test]
+fn comes_back_with_nothing() {
+    let server = Server::start().unwrap();
+    let before = Probe::connect(server.address()).unwrap();
+    before.create("/lost", b"", false, false).unwrap();
+    assert!(server.wipe().is_err(), "it runs");
+    server.stop().unwrap();
+    server.wipe().unwrap();
+    server.start_again().unwrap();
+    let after = Probe::connect(server.address()).unwrap();
+    assert!(!after.exists("/lost").unwrap());
+}
+
+#[test]
 fn pauses_and_resumes() {
     let server = Server::start().unwrap();
     let probe = Probe::connect(server.address()).unwrap();

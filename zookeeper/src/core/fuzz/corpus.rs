@@ -76,7 +76,7 @@ pub(super) fn answers(code: i32) -> &'static [&'static str] {
                 "multi third refused",
             ],
         ),
-        (OpCode::Auth, &["add auth"]),
+        (OpCode::Auth, &["add auth", "add auth", "add auth", "auth refused"]),
         (OpCode::SetWatches, &["set watches"]),
         (OpCode::CloseSession, &["close"]),
         (OpCode::Ping, &["ping"]),

@@ -45,6 +45,16 @@ const OTHERS: &[&[u8]] = &[
     b"\x00\x00\x00\x00",
 ];
 
+/// The bytes of these frames.
+pub(super) fn framed(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for frame in frames {
+        bytes.extend((frame.len() as u32).to_be_bytes());
+        bytes.extend(frame);
+    }
+    bytes
+}
+
 /// The bytes of these frames, or of something that is nearly them, or of neither.
 pub(super) fn stream(mut frames: Vec<Vec<u8>>, rng: &mut Rng) -> Vec<u8> {
     if rng.one_in(40) {
@@ -58,11 +68,7 @@ pub(super) fn stream(mut frames: Vec<Vec<u8>>, rng: &mut Rng) -> Vec<u8> {
             _ => body(&mut frames, rng),
         }
     }
-    let mut bytes = Vec::new();
-    for frame in &frames {
-        bytes.extend((frame.len() as u32).to_be_bytes());
-        bytes.extend(frame);
-    }
+    let mut bytes = framed(&frames);
     if changes > 0 && rng.one_in(8) {
         bytes_of(&mut bytes, rng);
     }
@@ -124,7 +130,7 @@ fn bytes_of(bytes: &mut Vec<u8>, rng: &mut Rng) {
     match rng.below(7) {
         0 => bytes[at] ^= 1 << rng.below(8),
         1 => bytes[at] = rng.next() as u8,
-        2 => bytes.truncate(at),
+        2 => bytes.truncate(if rng.one_in(2) { at } else { at & !3 }),
         3 => bytes.extend((0..=rng.below(6)).map(|_| 0)),
         4 => drop(bytes.drain(at..bytes.len().min(at + 1 + rng.below(8)))),
         5 => {

@@ -22,21 +22,20 @@ const TEXTS: &[&str] = &[
     // message.rs
     "an event of the type ",
     "the result of an operation ",
-    // session.rs, of what came
-    "the server gave no session",
-    "the server only takes reads",
-    "the server resumed another session",
-    "the session lives, but the servers are behind it",
+    // connection.rs
     "an answer to a ping that was not sent",
     "an answer to credentials that were not sent",
-    "the server refused the credentials",
     "where none was due",
     " was due",
-    "the server takes the session for expired",
-    "the session is on another connection",
-    "the watches could not be set again",
-    // session.rs, of what did not come
+    // session.rs, of what came
+    "no session where a new one was asked for",
+    "another session than the one to be resumed",
     "the session has expired",
+    "the server only takes reads",
+    "the session lives, but the server is behind what it has seen",
+    "the server refused the credentials",
+    "the server refused a request with the code ",
+    // session.rs, of what did not come
     "no answer to the handshake in ",
     "the server was silent for ",
     // this test
@@ -47,7 +46,8 @@ const PLACES: &[(&str, usize)] = &[
     (include_str!("../wire.rs"), 6),
     (include_str!("../frames.rs"), 1),
     (include_str!("../message.rs"), 2),
-    (include_str!("../session.rs"), 11),
+    (include_str!("../connection.rs"), 3),
+    (include_str!("../session.rs"), 2),
 ];
 
 /// How often connections ended with which text.

@@ -5,10 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::super::clock::Moment;
+use super::super::connection::{Call, Credential, Effect};
 use super::super::frames::Frames;
 use super::super::hosts::HostList;
-use super::super::message::{self, OpCode};
-use super::super::session::{Call, Core, Credential, Effect, Output};
+use super::super::message::{HEADER, OpCode};
+use super::super::session::{Core, Output};
 use super::super::watches::{Listen, WatchKind};
 use super::super::wire::Malformed;
 use super::Rng;
@@ -16,18 +17,17 @@ use super::corpus::{self, EVENTS};
 use super::mutate;
 use super::texts::Tally;
 use crate::acl::Acl;
+use crate::batch::{Batch, Op, OpResult};
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Result};
-use crate::multi::{Op, OpResult};
 use crate::pending::Pending;
-use crate::request::{Decode, Request};
-use crate::shared::Shared;
+use crate::shared::{Shared, Slot};
 use crate::types::{CreateMode, Stat, State};
 use crate::{EventType, Watcher};
 
 const ROOT: &str = "/root";
 const TIMEOUT: Duration = Duration::from_secs(30);
-const LONGEST: usize = 4096;
+pub(super) const LONGEST: usize = 4096;
 /// What the frames may keep beside what came: the space for a read.
 const SPACE: usize = 128 * 1024;
 
@@ -81,31 +81,37 @@ impl Asked {
         let hosts = HostList::parse(&format!("nowhere:1{ROOT}")).expect("a connect string");
         let shared = Arc::new(Shared::new(Builder::new("nowhere:1"), hosts));
         let (watcher, acl) = (Watcher::new(|_| {}), Acl::open());
-        let ops = [Op::Check { path: "/m", version: None }];
-        let create = |mode| encoded(&Request::create("/new", b"data", &acl, mode));
-        let frames = Kind::ALL.iter().map(|kind| match kind {
-            Kind::Create => create(CreateMode::Persistent),
-            Kind::CreateContainer => create(CreateMode::Container),
-            Kind::CreateTtl => create(CreateMode::PersistentWithTtl(TIMEOUT)),
-            Kind::Delete => encoded(&Request::delete("/below", None)),
-            Kind::DeleteEventually => encoded(&Request::delete_if_there("/below")),
-            Kind::Exists => encoded(&Request::exists("/missing", Some(&watcher))),
-            Kind::GetData => encoded(&Request::get_data("/persistent", Some(&watcher))),
-            Kind::GetChildren => encoded(&Request::get_children("/", Some(&watcher))),
-            Kind::SetData => encoded(&Request::set_data("/persistent", b"", None)),
-            Kind::GetAcl => encoded(&Request::get_acl("/persistent")),
-            Kind::SetAcl => encoded(&Request::set_acl("/persistent", &acl, None)),
-            Kind::Sync => encoded(&Request::sync("/")),
-            Kind::Multi => encoded(&Request::multi(&ops)),
-            Kind::Auth | Kind::Close => (OpCode::Auth, message::auth("digest", b"user:secret")),
-        });
-        let frames = frames.collect();
+        let watcher = Some(&watcher);
+        let mut batch = batch(&shared);
+        for kind in Kind::ALL {
+            let create =
+                |batch: &mut Batch<'_>, mode| drop(batch.create("/new", b"data", &acl, mode));
+            match kind {
+                Kind::Create => create(&mut batch, CreateMode::Persistent),
+                Kind::CreateContainer => create(&mut batch, CreateMode::Container),
+                Kind::CreateTtl => create(&mut batch, CreateMode::PersistentWithTtl(TIMEOUT)),
+                Kind::Delete => drop(batch.delete("/below", None)),
+                Kind::DeleteEventually => drop(batch.delete_eventually("/below")),
+                Kind::Exists => drop(batch.exists("/missing", watcher)),
+                Kind::GetData => drop(batch.get_data("/persistent", watcher)),
+                Kind::GetChildren => drop(batch.get_children("/", watcher)),
+                Kind::SetData => drop(batch.set_data("/persistent", b"", None)),
+                Kind::GetAcl => drop(batch.get_acl("/persistent")),
+                Kind::SetAcl => drop(batch.set_acl("/persistent", &acl, None)),
+                Kind::Sync => drop(batch.sync("/")),
+                Kind::Multi => drop(batch.multi(&[Op::Check("/m", None)])),
+                Kind::Auth | Kind::Close => drop(batch.auth("digest", b"user:secret")),
+            }
+        }
+        let frames: Vec<(OpCode, Vec<u8>)> =
+            batch.calls.into_iter().map(|call| (call.code, call.frame)).collect();
+        assert_eq!(frames.len(), Kind::ALL.len(), "a request was refused");
         Asked { shared, frames }
     }
 }
 
-fn encoded<T>(request: &Request<'_, T>) -> (OpCode, Vec<u8>) {
-    (request.code, request.encode(ROOT).expect("a sound request"))
+fn batch(shared: &Arc<Shared>) -> Batch<'_> {
+    Batch { shared, timeout: TIMEOUT, session: None, calls: Vec::new() }
 }
 
 /// Somebody who listens, unless the number is 0.
@@ -145,6 +151,8 @@ struct World<'a> {
     asked: &'a Asked,
     core: Core<usize, Ear>,
     frames: Frames,
+    /// The bytes of the frames that this connection brought.
+    taken: usize,
     now: Moment,
     rng: Rng,
     input: Input,
@@ -158,12 +166,14 @@ struct World<'a> {
 /// Why a connection is over.
 type Ended = String;
 
-pub(super) fn run(asked: &Asked, seed: u64, tally: &mut Tally) {
+/// `spare` has nothing in it, and its buffer need not be made again.
+pub(super) fn run(asked: &Asked, seed: u64, tally: &mut Tally, spare: &mut Frames) {
     let now = Moment::now();
     let mut world = World {
         asked,
         core: Core::new(TIMEOUT, now),
-        frames: Frames::new(LONGEST),
+        frames: std::mem::replace(spare, Frames::new(LONGEST)),
+        taken: 0,
         now,
         rng: Rng::new(seed),
         input: Input { seed, come: Vec::new() },
@@ -185,12 +195,14 @@ pub(super) fn run(asked: &Asked, seed: u64, tally: &mut Tally) {
         world.broke(reason.as_deref().unwrap_or("cut"));
     }
     world.end();
+    world.renew_frames();
+    std::mem::swap(spare, &mut world.frames);
 }
 
 impl World<'_> {
     /// The life of a connection. Most first ones are sound, so that there is something to resume.
     fn connection(&mut self, is_last: bool) -> Result<(), Ended> {
-        self.frames = Frames::new(LONGEST);
+        self.renew_frames();
         self.input.come.push(Vec::new());
         self.core.dialed(self.now);
         self.core.out().clear();
@@ -220,6 +232,14 @@ impl World<'_> {
             self.say(answers, is_sound)?;
         }
         Ok(())
+    }
+
+    /// New ones, unless nothing is left in these: to make a buffer takes longer than all the rest.
+    fn renew_frames(&mut self) {
+        if self.input.come.last().is_some_and(|come| come.len() != self.taken) {
+            self.frames = Frames::new(LONGEST);
+        }
+        self.taken = 0;
     }
 
     /// Servers that hang up when they are asked to resume, until one is asked whether there is
@@ -302,19 +322,18 @@ impl World<'_> {
     }
 
     fn say(&mut self, frames: Vec<Vec<u8>>, is_sound: bool) -> Result<(), Ended> {
-        let bytes = if is_sound {
-            let frames = frames.iter();
-            let framed = frames.flat_map(|frame| {
-                let length = (frame.len() as u32).to_be_bytes();
-                length.into_iter().chain(frame.iter().copied())
-            });
-            framed.collect()
-        } else {
-            mutate::stream(frames, &mut self.rng)
+        let bytes = match is_sound {
+            true => mutate::framed(&frames),
+            false => mutate::stream(frames, &mut self.rng),
         };
         let come = self.input.come.last_mut().expect("there is a connection");
         come.extend_from_slice(&bytes);
-        let most = self.rng.pick(&[1, 3, 16, 100, 100_000, 100_000, 100_000]);
+        // A byte at a time takes its time.
+        let most = match self.rng.below(24) {
+            0 => self.rng.pick(&[1, 3, 16]),
+            1..8 => 100,
+            _ => usize::MAX,
+        };
         self.hear(&bytes, most)
     }
 
@@ -336,6 +355,7 @@ impl World<'_> {
                 let frame = self.frames.next().map_err(|problem| problem.to_string())?;
                 let Some(frame) = frame else { break };
                 assert!(frame.len() <= LONGEST.min(come), "{} bytes", frame.len());
+                self.taken += 4 + frame.len();
                 let frame = frame.to_vec();
                 self.take(&frame).map_err(|problem| problem.0)?;
                 if self.core.is_doomed() {
@@ -352,7 +372,7 @@ impl World<'_> {
         self.tell();
         if let Some(answer) = answer {
             assert!(was_open, "an answer before the handshake");
-            let body = &frame[message::HEADER..];
+            let body = &frame[HEADER..];
             return self.answer(answer.slot, answer.code, body);
         }
         Ok(())
@@ -373,8 +393,8 @@ impl World<'_> {
     fn tick(&mut self) {
         let next = self.core.tick(self.now);
         self.tell();
-        let is_idle = self.core.is_over() || self.core.is_doomed();
-        assert!(is_idle || next > self.now.monotonic, "the timer would not sleep");
+        let sleeps = self.core.is_over() || next > self.now.monotonic;
+        assert!(sleeps, "the timer would not sleep");
     }
 
     fn broke(&mut self, reason: &str) {
@@ -384,7 +404,7 @@ impl World<'_> {
             self.tally.ended(&reason);
         }
         self.tell();
-        assert!(self.core.out().is_empty(), "something is to be sent still");
+        assert!(is_over || self.core.out().is_empty(), "something is to be sent still");
         assert!(!self.core.is_open());
         // Nothing that comes late belongs to anything.
         let late = self.core.receive(corpus::frame("get data"), self.now);
@@ -452,9 +472,10 @@ impl World<'_> {
         told.1 += 1;
         assert_eq!(told.1, 1, "{:?} is answered twice", told.0);
         // It goes where the answer would have gone.
-        let (pending, answered) = Pending::new(&self.asked.shared, None, Decode::nothing());
+        let mut batch = batch(&self.asked.shared);
+        let pending = batch.auth("digest", b"user:secret");
         let expected = result.as_ref().map_err(Error::kind).map(|()| ());
-        answered.settle(result.clone());
+        slot_of(&mut batch).settle(result.clone());
         assert!(pending.is_done());
         let seen = pending.wait();
         assert_eq!(seen.as_ref().map_err(Error::kind).map(|()| ()), expected);
@@ -465,62 +486,65 @@ impl World<'_> {
         told.1 += 1;
         assert_eq!(told.1, 1, "{:?} is answered twice", told.0);
         self.tally.answers += 1;
-        let answer = Came { code, body };
-        let shared = &self.asked.shared;
+        let answer = Came { asked: self.asked, code, body };
         let acl = Acl::open();
         let stat = |_: &Stat| 68;
-        let created = |(path, _): &(String, Stat)| path.len() + 4 + 68;
         let create = |mode| {
-            let request = Request::create("/new", b"data", &acl, mode);
-            answer.decode(shared, &request, created)
+            let size = |(path, _): &(String, Stat)| path.len() + 4 + 68;
+            answer.decode(|batch| batch.create("/new", b"data", &acl, mode), size)
         };
         match told.0 {
             Kind::Create => create(CreateMode::Persistent),
             Kind::CreateContainer => create(CreateMode::Container),
             Kind::CreateTtl => create(CreateMode::PersistentWithTtl(TIMEOUT)),
-            Kind::Delete => answer.decode(shared, &Request::delete("/below", None), |()| 0),
+            Kind::Delete => answer.decode(|batch| batch.delete("/below", None), |()| 0),
             Kind::DeleteEventually => {
-                answer.decode(shared, &Request::delete_if_there("/below"), |()| 0)
+                answer.decode(|batch| batch.delete_eventually("/below"), |()| 0)
             }
-            Kind::Exists => answer
-                .decode(shared, &Request::exists("/missing", None), |stat| stat.map_or(0, |_| 68)),
+            Kind::Exists => {
+                let size = |stat: &Option<Stat>| stat.map_or(0, |_| 68);
+                answer.decode(|batch| batch.exists("/missing", None), size)
+            }
             Kind::GetData => {
                 let size = |(data, _): &(Vec<u8>, Stat)| data.capacity() + 4 + 68;
-                answer.decode(shared, &Request::get_data("/persistent", None), size)
+                answer.decode(|batch| batch.get_data("/persistent", None), size)
             }
             Kind::GetChildren => {
                 let size = |(names, _): &(Vec<String>, Stat)| {
                     let bytes: usize = names.iter().map(String::capacity).sum();
                     bytes + 4 * names.capacity() + 4 + 68
                 };
-                answer.decode(shared, &Request::get_children("/", None), size)
+                answer.decode(|batch| batch.get_children("/", None), size)
             }
-            Kind::SetData => {
-                answer.decode(shared, &Request::set_data("/persistent", b"", None), stat)
-            }
+            Kind::SetData => answer.decode(|batch| batch.set_data("/persistent", b"", None), stat),
             Kind::GetAcl => {
                 // What is not UTF-8 may become three times as long.
                 let size = |(acl, _): &(Vec<Acl>, Stat)| {
                     let texts = acl.iter().map(|acl| acl.scheme.len() + acl.id.len());
                     texts.sum::<usize>() / 3 + 12 * acl.capacity() + 4 + 68
                 };
-                answer.decode(shared, &Request::get_acl("/persistent"), size)
+                answer.decode(|batch| batch.get_acl("/persistent"), size)
             }
-            Kind::SetAcl => {
-                answer.decode(shared, &Request::set_acl("/persistent", &acl, None), stat)
-            }
-            Kind::Sync => answer.decode(shared, &Request::sync("/"), |()| 4),
+            Kind::SetAcl => answer.decode(|batch| batch.set_acl("/persistent", &acl, None), stat),
+            Kind::Sync => answer.decode(|batch| batch.sync("/"), |()| 4),
             Kind::Multi => {
                 let size = |results: &Vec<OpResult>| 9 * (results.len() + 1);
-                answer.decode(shared, &Request::multi(&[]), size)
+                answer.decode(|batch| batch.multi(&[]), size)
             }
             Kind::Auth | Kind::Close => panic!("the answer to {:?} has no body", told.0),
         }
     }
 }
 
+/// Where the answer to the one request goes.
+fn slot_of(batch: &mut Batch<'_>) -> Slot {
+    let call = batch.calls.pop().expect("a request");
+    call.slot.expect("somebody waits")
+}
+
 /// An answer.
 struct Came<'a> {
+    asked: &'a Asked,
     code: i32,
     body: &'a [u8],
 }
@@ -529,23 +553,23 @@ impl Came<'_> {
     /// Gives it to whoever waits. `size` is the least that the server must have sent for a value.
     fn decode<T: Send + 'static>(
         &self,
-        shared: &Arc<Shared>,
-        request: &Request<'_, T>,
+        request: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
         size: impl Fn(&T) -> usize,
     ) -> Result<(), Malformed> {
-        let (pending, slot) = Pending::new(shared, None, request.decode);
-        let decoded = slot.answer(self.code, self.body);
-        assert!(pending.is_done(), "{request:?} was not told");
+        let mut batch = batch(&self.asked.shared);
+        let pending = request(&mut batch);
+        let decoded = slot_of(&mut batch).answer(self.code, self.body);
+        assert!(pending.is_done(), "nobody was told");
         match pending.wait() {
             Ok(value) => {
-                assert!(decoded.is_ok(), "{request:?}: {decoded:?}, and a value");
+                assert!(decoded.is_ok(), "{decoded:?}, and a value");
                 let (size, came) = (size(&value), self.body.len());
                 let no_node = ErrorKind::of_code(self.code) == ErrorKind::NoNode;
-                assert!(size <= came || no_node, "{request:?}: {size} bytes, {came} came");
+                assert!(size <= came || no_node, "{size} bytes, {came} came");
             }
             Err(error) => {
                 let lost = error.kind() == ErrorKind::ConnectionLoss;
-                assert_eq!(lost, decoded.is_err(), "{request:?}: {error}");
+                assert_eq!(lost, decoded.is_err(), "{error}");
             }
         }
         decoded
