@@ -63,6 +63,16 @@ impl Link {
         self.is_full.load(Ordering::Acquire)
     }
 
+    /// Has the reader to look whether there is something to be sent? With TLS it has had the right to
+    /// write while it read.
+    pub(crate) fn wants_a_look(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if self.is_tls {
+            return true;
+        }
+        self.is_full()
+    }
+
     /// Sends as much as the socket takes. The reader finds out what an error means.
     pub(crate) fn send(&self, mut writer: MutexGuard<'_, Writer>) {
         let sent = writer.send(&self.socket);
@@ -84,27 +94,21 @@ impl Link {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Reads what has come, waiting for it, into `frames`. None when nothing will come any more,
-    /// with an error for whatever is worth saying.
+    /// Reads what has come, waiting for it, into `frames`: how much, which may be nothing yet. None
+    /// when nothing will come any more, with an error for whatever is worth saying.
     pub(crate) fn read(&self, frames: &mut Frames) -> Result<Option<usize>, String> {
-        loop {
-            #[cfg(feature = "tls")]
-            if self.is_tls {
-                match self.read_tls(frames)? {
-                    // Not a whole record yet.
-                    Some(0) => continue,
-                    read => return Ok(read),
-                }
+        #[cfg(feature = "tls")]
+        if self.is_tls {
+            return self.read_tls(frames);
+        }
+        match (&self.socket).read(frames.space()) {
+            Ok(0) => Ok(None),
+            Ok(count) => {
+                frames.filled(count);
+                Ok(Some(count))
             }
-            return match (&self.socket).read(frames.space()) {
-                Ok(0) => Ok(None),
-                Ok(count) => {
-                    frames.filled(count);
-                    Ok(Some(count))
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => Err(error.to_string()),
-            };
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Some(0)),
+            Err(error) => Err(error.to_string()),
         }
     }
 

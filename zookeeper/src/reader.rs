@@ -107,10 +107,10 @@ fn connection(
             Ok(None) => break SILENT_END.to_owned(),
             Err(problem) => break problem,
         }
+        shared.send_rest(&link);
         if let Err(problem) = take_frames(shared, &mut frames) {
             break problem;
         }
-        shared.send_rest(&link);
         if !was_open && shared.look(|core| core.is_open()) {
             was_open = true;
             info!(target: "zookeeper", "connected to {target}; {}", std::mem::take(lost));

@@ -175,9 +175,9 @@ impl Shared {
         Ok(is_doomed)
     }
 
-    /// Sends what the socket did not take before.
+    /// Sends what was left behind, when something has been read.
     pub(crate) fn send_rest(&self, link: &Link) {
-        if link.is_full() {
+        if link.wants_a_look() {
             self.carry(self.state.lock());
         }
     }

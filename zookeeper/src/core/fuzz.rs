@@ -3,9 +3,9 @@
 //! Whatever comes, nobody panics, nothing is kept that is larger than what came, everybody is answered
 //! once, and the connection ends with a reason. Knows the wire and the core, no sockets and no threads.
 //!
-//! `ZOOLOCK_FUZZ_INPUTS` (200000, of a debug build 30000) or `ZOOLOCK_FUZZ_SECONDS` say for how long, `ZOOLOCK_FUZZ_SEED` (1)
-//! where to begin: each input has a seed of its own, one more than that of the input before. A failure
-//! prints its seed; with that and `ZOOLOCK_FUZZ_INPUTS=1` it comes again.
+//! `ZOOLOCK_FUZZ_INPUTS` (200000, of a debug build 30000) or `ZOOLOCK_FUZZ_SECONDS` say for how long,
+//! `ZOOLOCK_FUZZ_SEED` (1) where to begin: each input has a seed of its own, one more than that of the
+//! input before. A failure prints its seed; with that and `ZOOLOCK_FUZZ_INPUTS=1` it comes again.
 
 mod corpus;
 mod mutate;
@@ -66,7 +66,7 @@ fn setting(name: &str) -> Option<u64> {
 fn whatever_a_server_says_is_survived_and_everybody_is_answered_once() {
     let seconds = setting("ZOOLOCK_FUZZ_SECONDS");
     let inputs = setting("ZOOLOCK_FUZZ_INPUTS").unwrap_or(if cfg!(debug_assertions) {
-        50_000
+        30_000
     } else {
         200_000
     });

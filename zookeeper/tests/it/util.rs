@@ -1,5 +1,6 @@
 //! What many tests need: clients, and looking at what is really on the server.
 
+mod calls;
 mod logged;
 mod own_process;
 mod stage;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, Result, ZooKeeper};
 
+pub(crate) use calls::{CALLS, prepare};
 pub(crate) use logged::logged;
 pub(crate) use own_process::{OwnProcess, files, in_own_process, resident, threads};
 pub(crate) use stage::Stage;

@@ -55,9 +55,7 @@ pub(crate) fn files() -> usize {
 /// The memory of this process that is in use, in KiB.
 pub(crate) fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let mut lines = status
-        .lines()
-        .filter_map(|line| line.strip_prefix("VmRSS:"));
+    let mut lines = status.lines().filter_map(|line| line.strip_prefix("VmRSS:"));
     let number = lines.next().unwrap().trim().trim_end_matches(" kB");
     number.parse().unwrap()
 }

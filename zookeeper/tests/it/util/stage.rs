@@ -31,13 +31,7 @@ impl Stage {
         probe.create_all(&root).unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
         let client = client_of(&proxy.connect_string(), session_timeout);
-        Stage {
-            told: Told::by(&client),
-            proxy,
-            client,
-            root,
-            server: server.address(),
-        }
+        Stage { told: Told::by(&client), proxy, client, root, server: server.address() }
     }
 
     pub(crate) fn path(&self, name: &str) -> String {

@@ -19,11 +19,7 @@ impl Told {
     pub(crate) fn by(client: &ZooKeeper) -> Told {
         let (listener, events) = Listener::channel();
         client.subscribe(&listener);
-        Told {
-            _listener: listener,
-            events,
-            heard: RefCell::default(),
-        }
+        Told { _listener: listener, events, heard: RefCell::default() }
     }
 
     /// The next event.

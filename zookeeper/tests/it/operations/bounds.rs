@@ -1,0 +1,135 @@
+//! What is too much, and what is not.
+
+use std::collections::HashSet;
+
+use zoolock_test_support::Op;
+use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op as Change};
+
+use crate::util::{SESSION, Stage, client, client_of, kind, make, root, said};
+
+/// The longest request that a server takes.
+const LONGEST: usize = 0xf_ffff;
+/// A `create` with an open ACL: its two headers, three lengths, the ACL and the flags.
+const AROUND_CREATE: usize = 8 + 4 + 4 + 4 + (4 + 4 + 5 + 4 + 6) + 4;
+/// A `setData`.
+const AROUND_SET: usize = 8 + 4 + 4 + 4;
+
+#[test]
+fn paths_that_zookeeper_does_not_allow_are_not_sent() {
+    let stage = Stage::new("paths", SESSION);
+    let client = &stage.client;
+    let bad = [
+        "",
+        "a",
+        "a/b",
+        "/a/",
+        "//",
+        "/a//b",
+        "/.",
+        "/a/../b",
+        "/a\0",
+        "/\u{1f}",
+        "/\u{e000}",
+        "/🔒",
+    ];
+    for path in bad {
+        let create = |mode| kind(client.create(path, b"", &Acl::open(), mode));
+        let kinds = [
+            create(CreateMode::Persistent),
+            create(CreateMode::Container),
+            kind(client.delete(path, None)),
+            kind(client.exists(path)),
+            kind(client.get_data(path)),
+            kind(client.set_data(path, b"", None)),
+            kind(client.get_children(path)),
+            kind(client.get_acl(path)),
+            kind(client.set_acl(path, &Acl::open(), None)),
+            kind(client.sync(path)),
+            kind(client.multi(&[Change::Check(path, None)])),
+            kind(client.delete_eventually(path).wait()),
+            kind(client.submit(|batch| batch.exists(path, None)).wait()),
+        ];
+        assert_eq!(kinds, [ErrorKind::BadArguments; 13], "{path:?}");
+        let (_, text) = said(client.exists(path));
+        assert!(text.contains("the path is invalid: "), "{text}");
+    }
+    assert_eq!(stage.proxy.requests(Op::Exists) + stage.proxy.requests(Op::Create2), 0);
+    assert!(client.exists(&stage.root).unwrap().is_some());
+    assert_eq!(stage.told.all(), []);
+}
+
+#[test]
+fn what_is_too_long_for_a_server_is_not_sent_and_a_byte_less_is() {
+    let stage = Stage::new("long", SESSION);
+    let client = &stage.client;
+    let path = stage.path("a");
+    let data: Vec<u8> = (0..=LONGEST).map(|n| (n % 251) as u8).collect();
+    let create =
+        |length: usize| client.create(&path, &data[..length], &Acl::open(), CreateMode::Persistent);
+    let longest = LONGEST - AROUND_CREATE - path.len();
+    let (kind_, text) = said(create(longest + 1));
+    assert_eq!(kind_, ErrorKind::BadArguments, "{text}");
+    assert_eq!(create(longest).unwrap().1.data_length as usize, longest);
+    assert!(client.get_data(&path).unwrap().0 == data[..longest]);
+    let longest = LONGEST - AROUND_SET - path.len();
+    let too_long = client.set_data(&path, &data[..=longest], None);
+    assert_eq!(kind(too_long), ErrorKind::BadArguments);
+    let stat = client.set_data(&path, &data[..longest], None).unwrap();
+    let read = client.get_data(&path).unwrap();
+    assert!(read == (data[..longest].to_vec(), stat));
+
+    let long_path = format!("/{}", "p".repeat(LONGEST));
+    assert_eq!(kind(client.exists(&long_path)), ErrorKind::BadArguments);
+    assert_eq!(kind(client.delete_eventually(&long_path).wait()), ErrorKind::BadArguments);
+    let long_acl = vec![Acl::new(zoolock_zookeeper::Permissions::ALL, "ip", "1".repeat(LONGEST))];
+    assert_eq!(kind(client.set_acl(&path, &long_acl, None)), ErrorKind::BadArguments);
+    let (connections, told) = (stage.proxy.connections(), stage.told.all());
+    println!("{connections} connection, {told:?}");
+    assert!(connections == 1 && told.is_empty());
+}
+
+#[test]
+fn a_hundred_thousand_children_are_listed() {
+    let client = client();
+    let root = root("children");
+    let acl = Acl::open();
+    let names: Vec<String> = (0..100_000).map(|n| format!("child-{n:08}")).collect();
+    let paths: Vec<String> = names.iter().map(|name| format!("{root}/{name}")).collect();
+    let create = |path| Change::Create(path, b"", &acl, CreateMode::Ephemeral);
+    let submitted: Vec<_> = paths
+        .chunks(1000)
+        .map(|chunk| {
+            let ops: Vec<_> = chunk.iter().map(|path| create(path.as_str())).collect();
+            client.submit(|batch| batch.multi(&ops))
+        })
+        .collect();
+    for pending in submitted {
+        assert_eq!(pending.wait().unwrap().len(), 1000);
+    }
+    let begun = std::time::Instant::now();
+    let (listed, stat) = client.get_children(&root).unwrap();
+    println!("{} names in {:?}", listed.len(), begun.elapsed());
+    assert_eq!(stat.num_children, 100_000);
+    let (listed, names): (HashSet<_>, HashSet<_>) =
+        (listed.into_iter().collect(), names.into_iter().collect());
+    assert!(listed == names);
+}
+
+#[test]
+fn an_answer_longer_than_is_taken_ends_the_connection_and_no_more() {
+    let root = root("max_answer");
+    let path = format!("{root}/long");
+    make(&client(), &path, &[7; 20_000]);
+    let servers = zoolock_test_support::connect_string();
+    let builder = crate::util::builder(&servers, SESSION).max_answer(10_000);
+    let client = builder.connect().unwrap();
+    let told = crate::util::Told::by(&client);
+    let id = client.session_id();
+    let (kind, text) = said(client.get_data(&path));
+    assert_eq!(kind, ErrorKind::ConnectionLoss, "{text}");
+    told.until(zoolock_zookeeper::SessionEventKind::Resumed);
+    assert_eq!(client.exists(&path).unwrap().unwrap().data_length, 20_000);
+    assert_eq!(client.session_id(), id);
+    let all = client_of(&servers, SESSION);
+    assert_eq!(all.get_data(&path).unwrap().0.len(), 20_000);
+}

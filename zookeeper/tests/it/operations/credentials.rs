@@ -1,0 +1,151 @@
+//! Who a client says it is: on every connection, and to nobody else.
+
+use zoolock_test_support::{FaultProxy, Op, shared_server};
+use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, SessionEventKind, ZooKeeper};
+
+use crate::util::{SESSION, SHORT, SOON, Stage, Told, builder, client, kind, logged, make, said};
+
+const WHO: &[u8] = b"owner:correct-horse";
+
+/// A node that nobody else can read.
+fn own(client: &ZooKeeper, path: &str) {
+    client.create(path, b"own", &Acl::creator_all(), CreateMode::Persistent).unwrap();
+}
+
+#[track_caller]
+fn is_own(client: &ZooKeeper, path: &str) {
+    assert_eq!(client.get_data(path).unwrap().0, b"own");
+}
+
+#[test]
+fn credentials_given_before_are_sent_on_every_connection_and_in_every_session() {
+    let stage = Stage::new("auth", SHORT);
+    let proxy = FaultProxy::start(shared_server().address()).unwrap();
+    let servers = proxy.connect_string();
+    let builder = builder(&servers, SESSION).auth("digest", WHO).auth("digest", b"second:x");
+    let client = builder.connect().unwrap();
+    let told = Told::by(&client);
+    let path = stage.path("own");
+    own(&client, &path);
+    let acl = client.get_acl(&path).unwrap().0;
+    println!("{acl:?}");
+    assert_eq!(acl.len(), 2);
+    assert!(acl.iter().all(|acl| acl.scheme == "digest"));
+    assert_eq!(kind(stage.client.get_data(&path)), ErrorKind::NoAuth);
+    for end in [SessionEventKind::Resumed, SessionEventKind::Connected] {
+        let before = proxy.requests(Op::Auth);
+        match end {
+            SessionEventKind::Resumed => proxy.cut(),
+            _ => assert_eq!(proxy.expire_sessions().unwrap(), 1),
+        }
+        // Waits for the next connection, and must not come before the credentials.
+        let read = client.get_data(&path);
+        println!("{end:?}: {read:?}");
+        told.until(end);
+        is_own(&client, &path);
+        assert_eq!(proxy.requests(Op::Auth), before + 2);
+    }
+}
+
+#[test]
+fn a_read_that_waits_for_the_connection_comes_after_the_credentials() {
+    let stage = Stage::new("auth", SESSION);
+    stage.client.add_auth("digest", WHO).unwrap();
+    let path = stage.path("own");
+    own(&stage.client, &path);
+    for _ in 0..10 {
+        stage.suspend();
+        let read = stage.client.submit(|batch| batch.get_data(&path, None));
+        stage.resume();
+        assert_eq!(read.wait().unwrap().0, b"own");
+    }
+}
+
+#[test]
+fn credentials_added_later_are_sent_on_every_connection_from_then_on() {
+    let stage = Stage::new("auth", SESSION);
+    let path = stage.path("own");
+    let stranger = client();
+    stage.client.add_auth("digest", WHO).unwrap();
+    stage.client.add_auth("digest", WHO).unwrap();
+    own(&stage.client, &path);
+    assert_eq!(stage.client.get_acl(&path).unwrap().0.len(), 1);
+    stage.proxy.cut();
+    stage.told.until(SessionEventKind::Resumed);
+    is_own(&stage.client, &path);
+    assert_eq!(stage.proxy.requests(Op::Auth), 3, "the same is sent once a connection");
+    assert_eq!(kind(stranger.get_data(&path)), ErrorKind::NoAuth);
+    stranger.add_auth("digest", b"owner:wrong").unwrap();
+    let error = stranger.get_data(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoAuth);
+    assert!(!error.is_maybe_done());
+    stranger.add_auth("digest", WHO).unwrap();
+    is_own(&stranger, &path);
+}
+
+#[test]
+fn refused_credentials_are_named_and_the_session_goes_on_without_them() {
+    let stage = Stage::new("auth", SESSION);
+    let path = stage.path("own");
+    let id = stage.client.session_id();
+    stage.client.add_auth("digest", WHO).unwrap();
+    own(&stage.client, &path);
+    for _ in 0..3 {
+        let (kind, text) = said(stage.client.add_auth("nonsense", b"secret-x"));
+        assert_eq!(kind, ErrorKind::AuthFailed);
+        assert!(text.contains("`nonsense`") && !text.contains("secret-x"), "{text}");
+        // The server hangs up.
+        stage.told.until(SessionEventKind::Resumed);
+        is_own(&stage.client, &path);
+    }
+    assert_eq!(stage.client.session_id(), id);
+    stage.proxy.cut();
+    stage.told.until(SessionEventKind::Resumed);
+    is_own(&stage.client, &path);
+    let kinds = stage.told.kinds();
+    println!("{kinds:?}");
+    let turn = [SessionEventKind::Suspended, SessionEventKind::Resumed];
+    assert_eq!(kinds, turn.repeat(4), "the refused are not sent again");
+}
+
+#[test]
+fn nobody_connects_with_credentials_that_are_refused() {
+    let servers = zoolock_test_support::connect_string();
+    let builder = builder(&servers, SESSION).auth("digest", WHO).auth("nonsense", b"secret-y");
+    let begun = std::time::Instant::now();
+    let (kind, text) = said(builder.connect());
+    println!("after {:?}", begun.elapsed());
+    assert_eq!(kind, ErrorKind::AuthFailed);
+    assert!(text.contains("`nonsense`") && !text.contains("secret-y"), "{text}");
+    assert!(begun.elapsed() < SOON);
+}
+
+#[test]
+fn a_secret_is_nowhere_to_be_read() {
+    logged("");
+    let secrets = ["tell-no-one-1", "tell-no-one-2", "tell-no-one-3", "tell-no-one-4"];
+    let stage = Stage::new("secret", SESSION);
+    let credential = |number: usize| format!("user:{}", secrets[number]).into_bytes();
+    let servers = stage.proxy.connect_string();
+    let builder = builder(&servers, SESSION).auth("digest", &credential(0));
+    let mut said = format!("{builder:?}");
+    let client = builder.clone().connect().unwrap();
+    let told = Told::by(&client);
+    client.add_auth("digest", &credential(1)).unwrap();
+    let refused = client.add_auth("nonsense", &credential(2)).unwrap_err();
+    let not_at_all = builder.auth("nonsense", &credential(3)).connect().unwrap_err();
+    stage.proxy.cut();
+    told.until(SessionEventKind::Resumed);
+    make(&client, &stage.path("a"), b"tell-no-one-5");
+    let data =
+        client.create(&stage.path("a"), b"tell-no-one-6", &Acl::open(), CreateMode::Persistent);
+    said += &format!("{client:?} {refused:?} {refused} {not_at_all:?} {not_at_all} {data:?}");
+    client.close().unwrap();
+    println!("{said}");
+    assert!(!said.contains("tell-no-one"), "{said}");
+    let lines = logged("tell-no-one");
+    assert!(lines.is_empty(), "{lines:?}");
+    let all = logged("");
+    println!("{} lines were logged", all.len());
+    assert!(!all.is_empty(), "not set up");
+}

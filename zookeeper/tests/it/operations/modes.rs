@@ -1,0 +1,114 @@
+//! What becomes of nodes of each mode.
+
+use std::time::Duration;
+
+use zoolock_test_support::{Server, wait_until};
+use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
+
+use crate::util::{SESSION, SOON, client, client_of, kind, make, root, said};
+
+const TTL: Duration = Duration::from_millis(300);
+
+/// A server that knows all modes, and does not take a minute to look for what is over.
+fn server() -> Server {
+    Server::builder()
+        .jvm_flag("-Dzookeeper.extendedTypesEnabled=true")
+        .jvm_flag("-Dznode.container.checkIntervalMs=200")
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn each_mode_makes_what_it_says() {
+    let server = server();
+    let client = client_of(&server.connect_string(), SESSION);
+    let own = client.session_id();
+    make(&client, "/modes", b"");
+    let hour = Duration::from_secs(3600);
+    let modes = [
+        (CreateMode::Persistent, "/modes/n0", 0),
+        (CreateMode::Ephemeral, "/modes/n1", own),
+        (CreateMode::PersistentSequential, "/modes/n0000000002", 0),
+        (CreateMode::EphemeralSequential, "/modes/n0000000003", own),
+        (CreateMode::Container, "/modes/n4", 0),
+        (CreateMode::PersistentWithTtl(hour), "/modes/n5", 0),
+        (CreateMode::PersistentSequentialWithTtl(hour), "/modes/n0000000006", 0),
+    ];
+    for (number, (mode, path, owner)) in modes.into_iter().enumerate() {
+        let is_numbered = path.ends_with(&format!("{number:010}"));
+        let asked = if is_numbered { "/modes/n" } else { path };
+        let (created, stat) = client.create(asked, b"x", &Acl::open(), mode).unwrap();
+        println!("{mode:?}: {created}, owner {:x}", stat.ephemeral_owner);
+        assert_eq!((created.as_str(), stat.ephemeral_owner), (path, owner), "{mode:?}");
+        assert_eq!(client.get_data(path).unwrap(), (b"x".to_vec(), stat));
+    }
+    // A number may be the whole name.
+    let nameless = client.create("/modes/", b"", &Acl::open(), CreateMode::PersistentSequential);
+    assert_eq!(nameless.unwrap().0, "/modes/0000000007");
+
+    client.close().unwrap();
+    let other = client_of(&server.connect_string(), SESSION);
+    let mut left = other.get_children("/modes").unwrap().0;
+    left.sort();
+    println!("after the session: {left:?}");
+    let wanted = ["0000000002", "0000000006", "0", "4", "5"].map(|name| format!("n{name}"));
+    let mut wanted = [wanted.to_vec(), vec!["0000000007".to_owned()]].concat();
+    wanted.sort();
+    assert_eq!(left, wanted);
+}
+
+#[test]
+fn the_same_modes_can_be_made_together() {
+    let server = server();
+    let client = client_of(&server.connect_string(), SESSION);
+    let acl = Acl::open();
+    let hour = Duration::from_secs(3600);
+    let create = |path, mode| Op::Create(path, b"x", &acl, mode);
+    let created = client.multi(&[
+        create("/m", CreateMode::Container),
+        create("/m/n", CreateMode::EphemeralSequential),
+        create("/m/n", CreateMode::PersistentSequential),
+        create("/m/t", CreateMode::PersistentWithTtl(hour)),
+        create("/m/t", CreateMode::PersistentSequentialWithTtl(hour)),
+    ]);
+    println!("{created:?}");
+    let paths = ["/m", "/m/n0000000000", "/m/n0000000001", "/m/t", "/m/t0000000003"];
+    let wanted = paths.map(|path| OpResult::Created(path.into()));
+    assert_eq!(created.unwrap(), wanted);
+    let owner = |path: &str| client.exists(path).unwrap().unwrap().ephemeral_owner;
+    assert_eq!(paths.map(owner), [0, client.session_id(), 0, 0, 0]);
+}
+
+#[test]
+fn containers_and_nodes_with_a_time_to_live_go_by_themselves() {
+    let server = server();
+    let client = client_of(&server.connect_string(), SESSION);
+    let modes =
+        [("/container", CreateMode::Container), ("/ttl", CreateMode::PersistentWithTtl(TTL))];
+    for (path, mode) in modes {
+        client.create(path, b"", &Acl::open(), mode).unwrap();
+    }
+    let child = make(&client, "/container/child", b"");
+    let took = wait_until("the time is over", SOON, || client.exists("/ttl").unwrap().is_none());
+    println!("gone after {took:?}");
+    assert!(client.exists("/container").unwrap().is_some(), "it has a child");
+    client.delete(&child, None).unwrap();
+    wait_until("the container is gone", SOON, || client.exists("/container").unwrap().is_none());
+}
+
+#[test]
+fn a_server_without_times_to_live_says_so() {
+    let client = client();
+    let path = format!("{}/ttl", root("ttl"));
+    let create = |ttl| client.create(&path, b"", &Acl::open(), CreateMode::PersistentWithTtl(ttl));
+    let (kind_, text) = said(create(TTL));
+    assert_eq!(kind_, ErrorKind::Unimplemented, "{text}");
+    // These are not sent.
+    let longest = Duration::from_millis(1 << 40);
+    for ttl in [Duration::ZERO, Duration::from_micros(999), longest + Duration::from_millis(1)] {
+        let (kind, text) = said(create(ttl));
+        assert_eq!(kind, ErrorKind::BadArguments, "{text}");
+    }
+    assert_eq!(kind(create(longest)), ErrorKind::Unimplemented);
+    assert_eq!(client.exists(&path).unwrap(), None);
+}

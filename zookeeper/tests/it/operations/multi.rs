@@ -1,0 +1,113 @@
+//! Changes that are made together or not at all.
+
+use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
+
+use crate::util::{SESSION, Stage, client, make, root};
+
+#[test]
+fn all_changes_of_a_list_are_made_in_its_order() {
+    let client = client();
+    let root = root("multi");
+    let at = |name: &str| format!("{root}/{name}");
+    let (old, new, numbered) = (at("old"), at("new"), at("n-"));
+    make(&client, &old, b"");
+    let acl = Acl::open();
+    let create = |path, mode| Op::Create(path, b"made", &acl, mode);
+    let results = client
+        .multi(&[
+            Op::Check(&root, Some(0)),
+            create(&new, CreateMode::Ephemeral),
+            Op::SetData(&new, b"set", Some(0)),
+            Op::Delete(&old, None),
+            create(&old, CreateMode::Persistent),
+            create(&numbered, CreateMode::PersistentSequential),
+        ])
+        .unwrap();
+    println!("{results:?}");
+    let Some(OpResult::Set(stat)) = results.get(2).cloned() else {
+        panic!("{results:?}");
+    };
+    assert_eq!((stat.version, stat.ephemeral_owner), (1, client.session_id()));
+    let numbered = format!("{numbered}0000000003");
+    let wanted = [
+        OpResult::Checked,
+        OpResult::Created(new.clone()),
+        OpResult::Set(stat),
+        OpResult::Deleted,
+        OpResult::Created(old.clone()),
+        OpResult::Created(numbered),
+    ];
+    assert_eq!(results, wanted);
+    assert_eq!(client.get_data(&new).unwrap(), (b"set".to_vec(), stat));
+    assert_eq!(client.get_data(&old).unwrap().0, b"made");
+}
+
+#[test]
+fn nothing_is_done_when_one_is_refused_and_it_says_which() {
+    let client = client();
+    let root = root("multi");
+    let at = |name: &str| format!("{root}/{name}");
+    let (a, b, none) = (at("a"), at("b"), at("none"));
+    make(&client, &a, b"");
+    let acl = Acl::open();
+    let create = |path| Op::Create(path, b"", &acl, CreateMode::Persistent);
+    let fine = [create(&b), Op::SetData(&a, b"set", None), Op::Check(&root, None)];
+    let refused = [
+        (create(&a), ErrorKind::NodeExists),
+        (create(&none), ErrorKind::NodeExists),
+        (Op::Delete(&none, None), ErrorKind::NoNode),
+        (Op::Delete(&root, None), ErrorKind::NotEmpty),
+        (Op::Delete(&a, Some(7)), ErrorKind::BadVersion),
+        (Op::SetData(&a, b"", Some(7)), ErrorKind::BadVersion),
+        (Op::Check(&a, Some(7)), ErrorKind::BadVersion),
+        (Op::Check(&none, None), ErrorKind::NoNode),
+    ];
+    for (bad, kind) in refused {
+        for index in 0..=fine.len() {
+            let mut ops = fine.to_vec();
+            ops.insert(index, bad);
+            if matches!(bad, Op::Create(path, ..) if path == none) {
+                ops.insert(index, bad);
+            }
+            // Of those made twice, the second is refused.
+            let failed = index + ops.len() - fine.len() - 1;
+            let error = client.multi(&ops).unwrap_err();
+            println!("{error}");
+            assert_eq!((error.kind(), error.failed_op()), (kind, Some(failed)), "{bad:?}");
+            assert!(!error.is_maybe_done());
+        }
+    }
+    assert_eq!(client.get_children(&root).unwrap().0, ["a"]);
+    assert_eq!(client.exists(&a).unwrap().unwrap().version, 0);
+}
+
+#[test]
+fn an_empty_list_is_done_and_a_long_one_too() {
+    let client = client();
+    let root = root("multi");
+    assert_eq!(client.multi(&[]).unwrap(), []);
+    let set = Op::SetData(&root, b"x", None);
+    let results = client.multi(&[set; 5000]).unwrap();
+    assert_eq!(results.len(), 5000);
+    assert!(matches!(results[4999], OpResult::Set(stat) if stat.version == 5000));
+}
+
+#[test]
+fn a_list_that_cannot_be_sent_is_not_sent() {
+    let stage = Stage::new("multi", SESSION);
+    let acl = Acl::open();
+    let data = vec![0; 600_000];
+    let create = |path, data| Op::Create(path, data, &acl, CreateMode::Persistent);
+    let (a, b) = (stage.path("a"), stage.path("b"));
+    let too_long = [create(&a, &data), create(&b, &data)];
+    for ops in [&too_long[..], &[create(&a, b""), create("/b/", b"")]] {
+        let error = stage.client.multi(ops).unwrap_err();
+        println!("{error}");
+        assert_eq!(error.kind(), ErrorKind::BadArguments);
+        assert!(!error.is_maybe_done());
+    }
+    assert_eq!(stage.proxy.requests(zoolock_test_support::Op::Multi), 0);
+    assert_eq!(stage.client.multi(&too_long[1..]).unwrap().len(), 1);
+    assert_eq!(stage.client.get_children(&stage.root).unwrap().0, ["b"]);
+    assert_eq!(stage.told.all(), []);
+}

@@ -1,0 +1,132 @@
+//! Clients whose paths are all below a root.
+
+use zoolock_test_support::{Op as Kind, connect_string, shared_probe};
+use zoolock_zookeeper::{
+    Acl, CreateMode, ErrorKind, EventType, Op, OpResult, WatchedEvent, Watcher,
+};
+
+use crate::util::{SESSION, SOON, Stage, builder, client_of, kind, make, root, said};
+
+#[test]
+fn paths_are_below_the_root_and_are_told_without_it() {
+    let root = root("root");
+    let client = client_of(&format!("{}{root}", connect_string()), SESSION);
+    let probe = shared_probe().unwrap();
+    assert_eq!(make(&client, "/a", b"below"), "/a");
+    assert_eq!(probe.get(&format!("{root}/a")).unwrap().unwrap().0, b"below");
+    let acl = Acl::open();
+    let numbered = client.create("/a/n-", b"", &acl, CreateMode::EphemeralSequential);
+    assert_eq!(numbered.unwrap().0, "/a/n-0000000000");
+    assert_eq!(client.get_data("/a").unwrap().0, b"below");
+    assert_eq!(client.get_children("/a").unwrap().0, ["n-0000000000"]);
+    let results = client.multi(&[
+        Op::Create("/b", b"", &acl, CreateMode::Persistent),
+        Op::Create("/b/n-", b"", &acl, CreateMode::PersistentSequential),
+        Op::SetData("/a", b"set", None),
+        Op::Check("/", None),
+        Op::Delete("/b/n-0000000000", None),
+    ]);
+    let results = results.unwrap();
+    println!("{results:?}");
+    assert_eq!(results[..2], ["/b", "/b/n-0000000000"].map(|path| OpResult::Created(path.into())));
+    client.delete_eventually("/b").wait().unwrap();
+    client.sync("/a").unwrap();
+    client.set_acl("/a", &Acl::read_only(), None).unwrap();
+    let (_, text) = said(client.set_data("/a", b"", None));
+    assert!(text.contains("`/a`"), "as the path was given: {text}");
+}
+
+#[test]
+fn a_number_may_be_the_whole_name_of_a_child_of_the_root() {
+    let root = root("root");
+    let client = client_of(&format!("{}{root}", connect_string()), SESSION);
+    let acl = Acl::open();
+    let mode = CreateMode::PersistentSequential;
+    let created = client.create("/", b"", &acl, mode).unwrap().0;
+    let together = client.multi(&[Op::Create("/", b"", &acl, mode)]).unwrap();
+    println!("{created:?}, {together:?}");
+    assert_eq!(created, "/0000000000");
+    assert_eq!(together, [OpResult::Created("/0000000001".into())]);
+    assert_eq!(shared_probe().unwrap().children(&root).unwrap().len(), 2);
+}
+
+#[test]
+fn the_root_itself_is_a_slash() {
+    let root = root("root");
+    let client = client_of(&format!("{}{root}", connect_string()), SESSION);
+    let probe = shared_probe().unwrap();
+    probe.set(&root, b"root").unwrap();
+    assert_eq!(client.get_data("/").unwrap().0, b"root");
+    assert_eq!(client.exists("/").unwrap().unwrap().data_length, 4);
+    make(&client, "/a", b"");
+    assert_eq!(client.get_children("/").unwrap().0, ["a"]);
+    assert_eq!(client.get_acl("/").unwrap().0, Acl::open());
+    client.set_data("/", b"", None).unwrap();
+    client.sync("/").unwrap();
+    assert_eq!(kind(client.delete("/", None)), ErrorKind::NotEmpty);
+    client.delete("/a", None).unwrap();
+    client.delete("/", None).unwrap();
+    assert!(!probe.exists(&root).unwrap());
+    let acl = Acl::open();
+    let created = client.create("/", b"", &acl, CreateMode::Persistent).unwrap().0;
+    assert!(probe.exists(&root).unwrap());
+    client.delete("/", None).unwrap();
+    let together = client.multi(&[Op::Create("/", b"", &acl, CreateMode::Persistent)]).unwrap();
+    println!("{created:?}, {together:?}");
+    assert_eq!(created, "/");
+    assert_eq!(together, [OpResult::Created("/".into())]);
+}
+
+#[test]
+fn a_root_that_is_not_there_is_no_node_like_any_other() {
+    let root = format!("{}/none", root("root"));
+    let client = client_of(&format!("{}{root}", connect_string()), SESSION);
+    assert_eq!(client.exists("/").unwrap(), None);
+    let created = client.create("/a", b"", &Acl::open(), CreateMode::Persistent);
+    assert_eq!(kind(created), ErrorKind::NoNode);
+    for bad in ["/", "/a/", "//a", "/./a"] {
+        let servers = format!("{}{bad}", connect_string());
+        let connected = builder(&servers, SESSION).connect();
+        match bad {
+            "/" => drop(connected.unwrap()),
+            _ => assert_eq!(kind(connected), ErrorKind::BadArguments, "{bad}"),
+        }
+    }
+}
+
+#[test]
+fn events_are_told_without_the_root_also_after_a_cut() {
+    let stage = Stage::new("root", SESSION);
+    let servers = format!("{}{}", stage.proxy.connect_string(), stage.root);
+    let client = client_of(&servers, SESSION);
+    make(&client, "/a", b"");
+    let told = crate::util::Told::by(&client);
+    let (watcher, events) = Watcher::channel();
+    let probe = stage.probe();
+    for is_cut in [false, true] {
+        client.get_children_w("/", &watcher).unwrap();
+        client.get_data_w("/a", &watcher).unwrap();
+        client.exists_w("/b", &watcher).unwrap();
+        let before = stage.proxy.requests(Kind::SetWatches);
+        if is_cut {
+            stage.proxy.cut();
+            told.until(zoolock_zookeeper::SessionEventKind::Resumed);
+            client.sync("/").unwrap();
+            assert!(stage.proxy.requests(Kind::SetWatches) > before);
+        }
+        probe.set(&stage.path("a"), b"").unwrap();
+        probe.create(&stage.path("b"), b"", false, false).unwrap();
+        let mut heard: Vec<WatchedEvent> =
+            (0..3).map(|_| events.recv_timeout(SOON).unwrap()).collect();
+        heard.sort_by_key(|event| event.path.clone());
+        println!("{heard:?}");
+        let event = |event_type, path: &str| WatchedEvent { event_type, path: path.to_owned() };
+        let wanted = [
+            event(EventType::NodeChildrenChanged, "/"),
+            event(EventType::NodeDataChanged, "/a"),
+            event(EventType::NodeCreated, "/b"),
+        ];
+        assert_eq!(heard, wanted);
+        probe.delete(&stage.path("b")).unwrap();
+    }
+}

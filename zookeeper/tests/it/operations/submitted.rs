@@ -1,0 +1,172 @@
+//! Requests that are not waited for at once.
+
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::unbounded;
+use zoolock_test_support::{Direction, Op, wait_until};
+use zoolock_zookeeper::{
+    Acl, CreateMode, ErrorKind, Listener, SessionEvent, WatchedEvent, Watcher,
+};
+
+use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, client, kind, logged, make, root};
+
+#[test]
+fn a_batch_is_answered_in_its_order() {
+    let client = client();
+    let root = root("batch");
+    let acl = Acl::open();
+    let (say, said) = unbounded();
+    let paths: Vec<String> = (0..500).map(|n| format!("{root}/{n:03}")).collect();
+    client.submit(|batch| {
+        for (number, path) in paths.iter().enumerate() {
+            let (created, listed) = (say.clone(), say.clone());
+            let create = batch.create(path, b"", &acl, CreateMode::Persistent);
+            create.on_done(move |result| created.send((number, result.unwrap().0.len())).unwrap());
+            let list = batch.get_children(&root, None);
+            list.on_done(move |result| listed.send((number, result.unwrap().0.len())).unwrap());
+        }
+        println!("{batch:?}");
+        let seen = self::client().get_children(&root).unwrap().0;
+        assert_eq!(seen, [""; 0], "nothing is sent before all are there");
+    });
+    for number in 0..500 {
+        let created = said.recv_timeout(SOON).unwrap();
+        let listed = said.recv_timeout(SOON).unwrap();
+        assert_eq!(created, (number, root.len() + 4));
+        assert_eq!(listed, (number, number + 1), "it sees what was done before");
+    }
+    client.submit(|_| {});
+}
+
+#[test]
+fn one_that_cannot_be_sent_does_not_stop_the_others_of_its_batch() {
+    let client = client();
+    let root = root("batch");
+    let (before, bad, refused, after) = client.submit(|batch| {
+        let before = batch.exists(&root, None);
+        let bad = batch.get_data("no/path", None);
+        let refused = batch.delete("/", None);
+        (before, bad, refused, batch.exists(&root, None))
+    });
+    assert_eq!(kind(bad.wait()), ErrorKind::BadArguments);
+    assert_eq!(before.wait().unwrap(), after.wait().unwrap());
+    let refused = kind(refused.wait());
+    println!("the root of all: {refused:?}");
+}
+
+#[test]
+fn a_submitted_request_is_done_whether_anybody_waits_or_not() {
+    let stage = Stage::new("submitted", SESSION);
+    let acl = Acl::open();
+    let (a, b) = (stage.path("a"), stage.path("b"));
+    let held = stage.proxy.hold_answer(Op::Create2, 1);
+    let pending = stage.client.submit(|batch| batch.create(&a, b"", &acl, CreateMode::Persistent));
+    drop(stage.client.submit(|batch| batch.create(&b, b"", &acl, CreateMode::Persistent)));
+    assert!(held.wait(SOON));
+    println!("{pending:?}");
+    assert!(!pending.is_done());
+    held.release();
+    wait_until("it is answered", SOON, || pending.is_done());
+    assert_eq!(pending.wait().unwrap().0, a);
+    let mut names = stage.client.get_children(&stage.root).unwrap().0;
+    names.sort();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn an_answer_that_is_there_is_called_back_with_at_once() {
+    let client = client();
+    let pending = client.submit(|batch| batch.exists("/", None));
+    wait_until("it is answered", SOON, || pending.is_done());
+    let (say, said) = unbounded();
+    pending.on_done(move |result| say.send((thread::current().id(), result.is_ok())).unwrap());
+    assert_eq!(said.try_recv(), Ok((thread::current().id(), true)));
+}
+
+#[test]
+fn a_callback_may_submit_and_must_not_wait() {
+    let stage = Stage::new("callbacks", SESSION);
+    let (say, said) = unbounded();
+    let (client, path) = (stage.client.clone(), stage.path("a"));
+    let held = stage.proxy.hold_answer(Op::Exists, 1);
+    stage.client.submit(|batch| batch.exists("/", None)).on_done(move |_| {
+        let submitted = client.submit(|batch| batch.sync("/"));
+        let waited = client.create(&path, b"", &Acl::open(), CreateMode::Persistent);
+        let name = thread::current().name().map(str::to_owned);
+        say.send((kind(waited), submitted, name)).unwrap();
+    });
+    held.release();
+    let (waited, submitted, thread) = said.recv_timeout(SOON).unwrap();
+    println!("{waited:?} on {thread:?}");
+    assert_eq!(waited, ErrorKind::WouldBlock);
+    submitted.wait().unwrap();
+    // It was sent all the same.
+    assert_eq!(stage.client.get_children(&stage.root).unwrap().0, ["a"]);
+}
+
+#[test]
+fn no_callback_may_wait_whatever_it_is_for() {
+    let stage = Stage::new("callbacks", SHORT);
+    let (say, said) = unbounded();
+    let at = stage.root.clone();
+    // A watch, an end of the session's connection, a deadline, an end of the lease.
+    let (client, tell, path) = (stage.client.clone(), say.clone(), at.clone());
+    let watcher = Watcher::new(move |event: &WatchedEvent| {
+        tell.send((format!("{:?}", event.event_type), kind(client.get_data(&path)))).unwrap();
+    });
+    let (client, tell, path) = (stage.client.clone(), say.clone(), at.clone());
+    let listener = Listener::new(move |event: &SessionEvent| {
+        tell.send((format!("{:?}", event.kind), kind(client.get_data(&path)))).unwrap();
+    });
+    stage.client.get_data_w(&at, &watcher).unwrap();
+    stage.client.set_data(&at, b"", None).unwrap();
+    stage.client.subscribe(&listener);
+    let keeper = stage.client.keep_lease();
+    stage.proxy.black_hole(Direction::Both);
+    let (client, hurried) = (stage.client.clone(), stage.client.with_timeout(BRIEFLY));
+    hurried.submit(|batch| batch.sync(&at)).on_done(move |result| {
+        let result = format!("{:?}", result.unwrap_err().kind());
+        say.send((result, kind(client.get_data(&at)))).unwrap();
+    });
+    let wanted = ["NodeDataChanged", "Timeout", "Suspended", "LeaseEnded"];
+    let mut heard = Vec::new();
+    while !wanted.iter().all(|wanted| heard.iter().any(|(what, _)| what == wanted)) {
+        let Ok(next) = said.recv_timeout(SOON) else {
+            panic!("nothing more after {heard:?}");
+        };
+        println!("{next:?}");
+        heard.push(next);
+    }
+    drop(keeper);
+    let waited: Vec<_> = heard.iter().filter(|heard| heard.1 != ErrorKind::WouldBlock).collect();
+    assert!(waited.is_empty(), "{waited:?}");
+}
+
+#[test]
+fn a_callback_that_panics_is_logged_and_harms_nobody() {
+    logged("");
+    let stage = Stage::new("panics", SESSION);
+    let held = stage.proxy.hold_answer(Op::Exists, 1);
+    let first = stage.client.submit(|batch| batch.exists("/", None));
+    let second = stage.client.submit(|batch| batch.exists(&stage.root, None));
+    first.on_done(|_| panic!("on purpose, in a callback for an answer"));
+    held.release();
+    assert!(second.wait().unwrap().is_some());
+    let lines = logged("has panicked");
+    println!("{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("ERROR") && line.contains("answer")));
+    assert_eq!(stage.told.all(), []);
+}
+
+#[test]
+fn a_deadline_passes_also_when_nobody_waits() {
+    let stage = Stage::new("nobody", SESSION);
+    let held = stage.proxy.hold_answer(Op::Sync, 1);
+    let (say, said) = unbounded();
+    let hurried = stage.client.with_timeout(Duration::from_millis(100));
+    hurried.submit(|batch| batch.sync("/")).on_done(move |result| say.send(kind(result)).unwrap());
+    assert_eq!(said.recv_timeout(SOON), Ok(ErrorKind::Timeout));
+    held.release();
+    make(&stage.client, &stage.path("a"), b"");
+}

@@ -1,0 +1,281 @@
+//! Watches: who is told of what, how often, and over cuts and ends.
+
+mod costs;
+mod ended;
+mod over_cuts;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_channel::Receiver;
+use zoolock_test_support::{Probe, shared_probe};
+use zoolock_zookeeper::{Acl, ErrorKind, EventType, Permissions, WatchedEvent, Watcher, ZooKeeper};
+
+use crate::util::{SOON, client, kind, logged, make, root};
+
+/// A read that sets a watch.
+pub(crate) type Read = fn(&ZooKeeper, &str, &Watcher) -> zoolock_zookeeper::Result<()>;
+
+const EXISTS: Read = |client, path, watcher| client.exists_w(path, watcher).map(drop);
+const GET_DATA: Read = |client, path, watcher| client.get_data_w(path, watcher).map(drop);
+const GET_CHILDREN: Read = |client, path, watcher| client.get_children_w(path, watcher).map(drop);
+
+/// What was told up to now, of all that happened before now: events come before later answers.
+fn heard(client: &ZooKeeper, events: &Receiver<WatchedEvent>) -> Vec<WatchedEvent> {
+    client.sync("/").unwrap();
+    events.try_iter().collect()
+}
+
+fn event(event_type: EventType, path: &str) -> WatchedEvent {
+    WatchedEvent { event_type, path: path.to_owned() }
+}
+
+#[test]
+fn each_read_is_told_of_what_it_has_read_and_of_nothing_else() {
+    type Change = fn(&Probe, &str);
+    const CREATE: Change = |probe, path| drop(probe.create(path, b"", false, false).unwrap());
+    const SET: Change = |probe, path| drop(probe.set(path, b"new").unwrap());
+    const DELETE: Change = |probe, path| probe.delete(path).unwrap();
+    const CREATE_CHILD: Change =
+        |probe, path| drop(probe.create(&format!("{path}/a"), b"", false, false).unwrap());
+    const SET_CHILD: Change =
+        |probe, path| drop(probe.set(&format!("{path}/old"), b"new").unwrap());
+    const DELETE_CHILD: Change = |probe, path| probe.delete(&format!("{path}/old")).unwrap();
+    use EventType::*;
+    // The read, whether the node is there, whether it has a child, the change, what is told.
+    let cases = [
+        ("exists", EXISTS, true, false, "set", SET, Some(NodeDataChanged)),
+        ("exists", EXISTS, true, false, "delete", DELETE, Some(NodeDeleted)),
+        ("exists", EXISTS, true, false, "create a child", CREATE_CHILD, None),
+        ("exists", EXISTS, true, true, "delete a child", DELETE_CHILD, None),
+        ("exists", EXISTS, false, false, "create", CREATE, Some(NodeCreated)),
+        ("get_data", GET_DATA, true, false, "set", SET, Some(NodeDataChanged)),
+        ("get_data", GET_DATA, true, false, "delete", DELETE, Some(NodeDeleted)),
+        ("get_data", GET_DATA, true, false, "create a child", CREATE_CHILD, None),
+        ("get_data", GET_DATA, true, true, "delete a child", DELETE_CHILD, None),
+        ("get_children", GET_CHILDREN, true, false, "set", SET, None),
+        ("get_children", GET_CHILDREN, true, false, "delete", DELETE, Some(NodeDeleted)),
+        ("get_children", GET_CHILDREN, true, true, "set a child", SET_CHILD, None),
+        (
+            "get_children",
+            GET_CHILDREN,
+            true,
+            false,
+            "create a child",
+            CREATE_CHILD,
+            Some(NodeChildrenChanged),
+        ),
+        (
+            "get_children",
+            GET_CHILDREN,
+            true,
+            true,
+            "delete a child",
+            DELETE_CHILD,
+            Some(NodeChildrenChanged),
+        ),
+    ];
+    let (client, root, probe) = (client(), root("kinds"), shared_probe().unwrap());
+    for (number, (name, read, is_there, has_child, what, change, wanted)) in
+        cases.into_iter().enumerate()
+    {
+        let path = format!("{root}/{number}");
+        if is_there {
+            make(&client, &path, b"");
+        }
+        if has_child {
+            make(&client, &format!("{path}/old"), b"");
+        }
+        let (watcher, events) = Watcher::channel();
+        read(&client, &path, &watcher).unwrap();
+        assert_eq!(heard(&client, &events), [], "{name}: nothing has happened");
+        change(&probe, &path);
+        let told = heard(&client, &events);
+        println!("{name}, then {what}: {told:?}");
+        let wanted: Vec<_> = wanted.into_iter().map(|kind| event(kind, &path)).collect();
+        assert_eq!(told, wanted, "{name}, then {what}");
+    }
+}
+
+#[test]
+fn one_watch_tells_once_and_another_read_sets_another() {
+    let (client, path, probe) = (client(), root("once"), shared_probe().unwrap());
+    let (watcher, events) = Watcher::channel();
+    let changed = event(EventType::NodeDataChanged, &path);
+    for _ in 0..3 {
+        client.get_data_w(&path, &watcher).unwrap();
+        for _ in 0..3 {
+            probe.set(&path, b"").unwrap();
+        }
+        assert_eq!(heard(&client, &events), [changed.clone()]);
+    }
+    // A node that comes, is set and goes: one event.
+    let path = format!("{path}/a");
+    client.exists_w(&path, &watcher).unwrap();
+    probe.create(&path, b"", false, false).unwrap();
+    probe.set(&path, b"").unwrap();
+    probe.delete(&path).unwrap();
+    assert_eq!(heard(&client, &events), [event(EventType::NodeCreated, &path)]);
+}
+
+#[test]
+fn all_who_watch_a_node_are_told_and_each_of_its_own() {
+    let (client, path, probe) = (client(), root("several"), shared_probe().unwrap());
+    let watchers: Vec<_> = (0..20).map(|_| Watcher::channel()).collect();
+    for (number, (watcher, _)) in watchers.iter().enumerate() {
+        let reads = [EXISTS, GET_DATA, GET_CHILDREN];
+        reads[number % 3](&client, &path, watcher).unwrap();
+    }
+    // Twice the same is once.
+    GET_DATA(&client, &path, &watchers[1].0).unwrap();
+    GET_DATA(&client, &path, &watchers[1].0.clone()).unwrap();
+    probe.set(&path, b"").unwrap();
+    client.sync("/").unwrap();
+    for (number, (_, events)) in watchers.iter().enumerate() {
+        let told: Vec<_> = events.try_iter().collect();
+        let wanted = match number % 3 {
+            2 => vec![],
+            _ => vec![event(EventType::NodeDataChanged, &path)],
+        };
+        assert_eq!(told, wanted, "watcher {number}");
+    }
+    probe.create(&format!("{path}/a"), b"", false, false).unwrap();
+    client.sync("/").unwrap();
+    let told = watchers.iter().map(|(_, events)| events.try_iter().count());
+    let told: Vec<_> = told.collect();
+    println!("{told:?}");
+    let wanted: Vec<_> = (0..20).map(|number| usize::from(number % 3 == 2)).collect();
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn a_node_that_goes_ends_all_watches_of_it() {
+    let (client, root, probe) = (client(), root("gone"), shared_probe().unwrap());
+    let path = make(&client, &format!("{root}/a"), b"");
+    let (watcher, events) = Watcher::channel();
+    for read in [EXISTS, GET_DATA, GET_CHILDREN] {
+        read(&client, &path, &watcher).unwrap();
+    }
+    probe.delete(&path).unwrap();
+    let told = heard(&client, &events);
+    println!("{told:?}");
+    // One change, one word of it to whoever asked in three ways.
+    assert_eq!(told, [event(EventType::NodeDeleted, &path)]);
+    probe.create(&path, b"", false, false).unwrap();
+    probe.set(&path, b"").unwrap();
+    probe.create(&format!("{path}/b"), b"", false, false).unwrap();
+    assert_eq!(heard(&client, &events), []);
+}
+
+#[test]
+fn a_read_that_fails_sets_no_watch() {
+    let (client, root, probe) = (client(), root("failed"), shared_probe().unwrap());
+    let (watcher, events) = Watcher::channel();
+    let path = format!("{root}/a");
+    assert_eq!(kind(client.get_data_w(&path, &watcher)), ErrorKind::NoNode);
+    assert_eq!(kind(client.get_children_w(&path, &watcher)), ErrorKind::NoNode);
+    assert_eq!(kind(client.exists_w("/a/", &watcher)), ErrorKind::BadArguments);
+    let locked = format!("{root}/locked");
+    make(&client, &locked, b"");
+    let no_reads = [Acl::new(Permissions::WRITE | Permissions::CREATE, "world", "anyone")];
+    client.set_acl(&locked, &no_reads, None).unwrap();
+    assert_eq!(kind(client.get_data_w(&locked, &watcher)), ErrorKind::NoAuth);
+    assert_eq!(kind(client.get_children_w(&locked, &watcher)), ErrorKind::NoAuth);
+    for path in [&path, &locked] {
+        let _ = probe.create(path, b"", false, false);
+        probe.set(path, b"").unwrap();
+        probe.create(&format!("{path}/b"), b"", false, false).unwrap();
+    }
+    probe.delete(&format!("{path}/b")).unwrap();
+    probe.delete(&path).unwrap();
+    assert_eq!(heard(&client, &events), []);
+    client.close().unwrap();
+    assert_eq!(events.try_iter().count(), 0, "no watch has ended");
+}
+
+#[test]
+fn a_watcher_that_was_dropped_hears_nothing_and_its_clones_do() {
+    let (client, path, probe) = (client(), root("dropped"), shared_probe().unwrap());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let dropped = Watcher::new(move |_: &WatchedEvent| {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let (watcher, events) = Watcher::channel();
+    let clone = watcher.clone();
+    client.get_data_w(&path, &dropped).unwrap();
+    client.get_data_w(&path, &watcher).unwrap();
+    drop((dropped, watcher));
+    assert_eq!(Arc::strong_count(&calls), 1, "the callback is kept");
+    probe.set(&path, b"").unwrap();
+    assert_eq!(heard(&client, &events), [event(EventType::NodeDataChanged, &path)]);
+    drop(clone);
+    client.get_data_w(&path, &Watcher::channel().0).unwrap();
+    probe.set(&path, b"").unwrap();
+    assert_eq!(heard(&client, &events), []);
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    assert!(events.recv_timeout(SOON).is_err(), "the channel has ended");
+}
+
+#[test]
+fn a_receiver_that_was_dropped_harms_nobody() {
+    let (client, path, probe) = (client(), root("receiver"), shared_probe().unwrap());
+    let (deaf, events) = Watcher::channel();
+    let (other, heard_by_other) = Watcher::channel();
+    drop(events);
+    client.get_data_w(&path, &deaf).unwrap();
+    client.get_data_w(&path, &other).unwrap();
+    probe.set(&path, b"").unwrap();
+    assert_eq!(heard(&client, &heard_by_other).len(), 1);
+}
+
+#[test]
+fn a_callback_that_panics_keeps_nobody_else_from_hearing() {
+    logged("");
+    let (client, path, probe) = (client(), root("panics"), shared_probe().unwrap());
+    let watchers: Vec<_> = (0..5).map(|_| Watcher::channel()).collect();
+    let loud = Watcher::new(|_: &WatchedEvent| panic!("on purpose, in a callback for events"));
+    for round in 0..2 {
+        for (number, (watcher, _)) in watchers.iter().enumerate() {
+            client.get_data_w(&path, watcher).unwrap();
+            if number == 2 {
+                client.get_data_w(&path, &loud).unwrap();
+            }
+        }
+        probe.set(&path, b"").unwrap();
+        client.sync("/").unwrap();
+        let told: Vec<_> = watchers.iter().map(|(_, events)| events.try_iter().count()).collect();
+        println!("round {round}: {told:?}");
+        assert_eq!(told, [1; 5]);
+    }
+    let lines = logged("a callback for events has panicked");
+    println!("{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("ERROR zookeeper")));
+}
+
+#[test]
+fn a_callback_may_set_the_watch_again_and_misses_nothing() {
+    const TIMES: i32 = 300;
+    let (client, path, probe) = (client(), root("again"), shared_probe().unwrap());
+    let (say, versions) = crossbeam_channel::unbounded();
+    let (again, at) = (client.clone(), path.clone());
+    let itself: Arc<std::sync::OnceLock<Watcher>> = Arc::default();
+    let weak = Arc::downgrade(&itself);
+    let watcher = Watcher::new(move |_: &WatchedEvent| {
+        let (say, itself) = (say.clone(), weak.upgrade());
+        let watcher = itself.as_ref().and_then(|itself| itself.get());
+        let read = again.submit(|batch| batch.get_data(&at, watcher));
+        read.on_done(move |read| say.send(read.unwrap().1.version).unwrap());
+    });
+    client.get_data_w(&path, &watcher).unwrap();
+    itself.set(watcher).unwrap();
+    for _ in 0..TIMES {
+        probe.set(&path, b"").unwrap();
+    }
+    let mut seen = Vec::new();
+    while seen.last() != Some(&TIMES) {
+        seen.push(versions.recv_timeout(SOON).expect("the last version is seen"));
+    }
+    println!("{} of {TIMES} versions were seen", seen.len());
+    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+}

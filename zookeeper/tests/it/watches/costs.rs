@@ -1,0 +1,70 @@
+//! What watches and listeners leave behind: nothing.
+
+use zoolock_zookeeper::{Listener, Watcher, ZooKeeper};
+
+use crate::util::{OwnProcess, client, in_own_process, resident, root};
+
+const TIMES: usize = 100_000;
+/// In KiB. A tenth of what 100,000 of the smallest things there are would take.
+const LITTLE: usize = 4096;
+
+/// The growth of the process while something is done 100,000 times, after it was done often enough
+/// to have grown to its size.
+fn growth(what: &str, mut do_it: impl FnMut(usize)) {
+    (0..TIMES / 4).for_each(&mut do_it);
+    let before = resident();
+    (0..TIMES).for_each(&mut do_it);
+    let after = resident();
+    println!("{what}: {before} KiB, after {TIMES} more {after} KiB");
+    assert!(after < before + LITTLE, "{what}: from {before} to {after} KiB");
+}
+
+/// The reads go out in hundreds, and their watchers are dropped when all are answered.
+fn watch(client: &ZooKeeper, path: impl Fn(usize) -> String) -> impl FnMut(usize) {
+    let mut waiting = Vec::new();
+    move |number| {
+        let (watcher, events) = Watcher::channel();
+        let path = path(number);
+        let read = client.submit(|batch| batch.exists(&path, Some(&watcher)));
+        waiting.push((watcher, events, read));
+        if waiting.len() == 100 {
+            for (watcher, events, read) in waiting.drain(..) {
+                read.wait().unwrap();
+                drop((watcher, events));
+            }
+        }
+    }
+}
+
+#[test]
+fn watchers_that_are_dropped_leave_nothing_behind() {
+    let test = "watches::costs::watchers_that_are_dropped_leave_nothing_behind";
+    if in_own_process(test) == OwnProcess::HasRun {
+        return;
+    }
+    let (client, root) = (client(), root("costs"));
+    growth("watches of one node", watch(&client, |_| root.clone()));
+    growth("watches of many nodes", watch(&client, |n| format!("{root}/{n}")));
+    // And for those that live it is another matter.
+    let kept: Vec<_> = (0..1000).map(|_| Watcher::channel()).collect();
+    kept.iter().for_each(|(watcher, _)| drop(client.exists_w(&root, watcher).unwrap()));
+    client.set_data(&root, b"", None).unwrap();
+    assert!(kept.iter().all(|(_, events)| events.try_iter().count() == 1));
+}
+
+#[test]
+fn listeners_that_are_dropped_leave_nothing_behind() {
+    let test = "watches::costs::listeners_that_are_dropped_leave_nothing_behind";
+    if in_own_process(test) == OwnProcess::HasRun {
+        return;
+    }
+    let client = client();
+    growth("subscribers", |_| {
+        let (listener, _events) = Listener::channel();
+        client.subscribe(&listener);
+    });
+    let (listener, events) = Listener::channel();
+    client.subscribe(&listener);
+    client.close().unwrap();
+    assert_eq!(events.try_iter().count(), 1);
+}
