@@ -137,8 +137,8 @@ impl<T> Slot<T> {
 #[must_use = "the answer says whether it was done"]
 pub struct Pending<T> {
     slot: Arc<Slot<T>>,
-    /// None where there is nothing to wait for.
-    shared: Option<Arc<Shared>>,
+    shared: Arc<Shared>,
+    /// None for what is sent again until it is answered.
     deadline: Option<Instant>,
 }
 
@@ -155,7 +155,7 @@ impl<T: Send + 'static> Pending<T> {
         });
         let pending = Pending {
             slot: Arc::clone(&slot),
-            shared: Some(Arc::clone(shared)),
+            shared: Arc::clone(shared),
             deadline: Some(deadline),
         };
         (pending, slot)
@@ -186,7 +186,7 @@ impl<T: Send + 'static> Pending<T> {
             match self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
                 Some(left) if !left.is_zero() => thread::park_timeout(left),
                 // The timer would do it in a moment.
-                Some(_) => drop(self.shared.as_ref().map(|shared| shared.tick())),
+                Some(_) => drop(self.shared.tick()),
                 None => thread::park(),
             }
         }
@@ -198,7 +198,7 @@ impl<T: Send + 'static> Pending<T> {
         !matches!(*self.slot.state.lock(), Status::Open(_))
     }
 
-    /// Calls back with the answer: at once if it is there, else on a thread of the client that
+    /// Calls back with the answer: at once if it is there, else on the thread that brings it, which
     /// everybody else's answers wait for, so that the callback must not block.
     pub fn on_done(self, callback: impl FnOnce(Result<T>) + Send + 'static) {
         let mut callback: Option<Box<dyn FnOnce(Result<T>) + Send>> = Some(Box::new(callback));
