@@ -256,6 +256,7 @@ impl Batch<'_> {
                 effect: Effect::None,
                 deadline: Some(deadline),
                 repeat: false,
+                was_sent: false,
                 session: self.session,
             }),
             Err(error) => slot.settle(Err(error)),

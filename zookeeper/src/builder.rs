@@ -1,7 +1,7 @@
 //! How a client is made.
 
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
@@ -134,8 +134,8 @@ impl Builder {
         };
         // From here on dropping it ends everything.
         let client = ZooKeeper::new(&shared, request_timeout, ended);
-        spawn("zookeeper-timer", timer)?;
-        spawn("zookeeper-reader", reader)?;
+        client.has_thread(spawn("zookeeper-timer", timer)?);
+        client.has_thread(spawn("zookeeper-reader", reader)?);
         first_session(&events, &failed, deadline)?;
         for credential in credentials {
             while let Err(error) = client.by(deadline).remember(credential.clone()) {
@@ -148,10 +148,10 @@ impl Builder {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let thread = thread::Builder::new().name(name.into()).spawn(run);
     let no_thread = |error| Error::because(ErrorKind::ConnectFailed, format!("no thread: {error}"));
-    thread.map(drop).map_err(no_thread)
+    thread.map_err(no_thread)
 }
 
 fn first_session(

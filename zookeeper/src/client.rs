@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use parking_lot::Mutex;
 
 use crate::Watcher;
 use crate::acl::Acl;
@@ -51,7 +53,8 @@ pub struct ZooKeeper {
 /// The client ends with this.
 struct Handle {
     shared: Arc<Shared>,
-    /// Disconnected when both threads have ended.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Disconnected when both of them are about to end.
     ended: Receiver<Infallible>,
 }
 
@@ -71,8 +74,12 @@ impl ZooKeeper {
         timeout: Duration,
         ended: Receiver<Infallible>,
     ) -> ZooKeeper {
-        let shared = Arc::clone(shared);
-        ZooKeeper { handle: Arc::new(Handle { shared, ended }), timeout, session: None }
+        let (shared, threads) = (Arc::clone(shared), Mutex::default());
+        ZooKeeper { handle: Arc::new(Handle { shared, threads, ended }), timeout, session: None }
+    }
+
+    pub(crate) fn has_thread(&self, thread: JoinHandle<()>) {
+        self.handle.threads.lock().push(thread);
     }
 
     /// Opens a session with one of `servers`: hosts and a root, `a:2181,b:2181,[::1]:2182/app`. With a
@@ -233,8 +240,13 @@ impl ZooKeeper {
         shared.wake();
         let result = pending.wait();
         // They end at once, unless somebody's callback keeps them, such as this very one.
-        if !pending::must_not_wait() {
-            let _ = self.handle.ended.recv_timeout(self.timeout);
+        if !pending::must_not_wait()
+            && self.handle.ended.recv_timeout(self.timeout) == Err(RecvTimeoutError::Disconnected)
+        {
+            for thread in std::mem::take(&mut *self.handle.threads.lock()) {
+                // It has let go of everything; what it panicked with, if it has, is printed.
+                let _ = thread.join();
+            }
         }
         result.map_err(|error| error.of("close the session with", &format!("{shared:?}")))
     }

@@ -31,7 +31,8 @@ pub(crate) fn must_not_wait() -> bool {
 
 /// Where an answer goes, whatever its type.
 pub(crate) trait Answered: Send + Sync {
-    /// The server has answered with this code and body. An error ends the connection.
+    /// The server has answered with this code and body. An error ends the connection, and nobody has
+    /// been told.
     fn answer(&self, code: i32, body: &[u8]) -> Result<(), Malformed>;
     /// It is over without an answer of a server's, or with one that has no body.
     fn settle(&self, result: Result<()>);
@@ -112,9 +113,9 @@ impl<T: Send> Answered for Slot<T> {
         let result = match read {
             Ok(value) => Ok(value),
             Err(Unread::Refused(kind, index)) => Err(Error::at(kind, index)),
-            Err(Unread::Malformed(malformed)) => return Err(self.malformed(malformed)),
+            Err(Unread::Malformed(malformed)) => return Err(malformed),
         };
-        reader.end().map_err(|malformed| self.malformed(malformed))?;
+        reader.end()?;
         self.fill(result);
         Ok(())
     }
@@ -122,13 +123,6 @@ impl<T: Send> Answered for Slot<T> {
     fn settle(&self, result: Result<()>) {
         let done = || (self.decode.read)(&mut Reader(&[]), 0).map_err(|_| ErrorKind::Closed.into());
         self.fill(result.and_then(|()| done()));
-    }
-}
-
-impl<T> Slot<T> {
-    fn malformed(&self, malformed: Malformed) -> Malformed {
-        self.fill(Err(Error::because(ErrorKind::ConnectionLoss, malformed.0.as_str())));
-        malformed
     }
 }
 

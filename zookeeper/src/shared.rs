@@ -13,10 +13,10 @@ use crate::core::clock::Moment;
 use crate::core::connection;
 use crate::core::hosts::HostList;
 use crate::core::message::HEADER;
-use crate::core::session::{Core, Output};
+use crate::core::session::{Answer, Core, Output};
 use crate::core::watches::Listen;
 use crate::core::wire::Malformed;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::link::Link;
 use crate::listener::{Listener, WeakListener};
 use crate::pending::{self, Answered};
@@ -169,8 +169,14 @@ impl Shared {
         } else {
             self.carry(inner);
         }
-        if let Some(answer) = answer {
-            answer.slot.answer(answer.code, &frame[HEADER..])?;
+        let Some(Answer { slot, code }) = answer else {
+            return Ok(is_doomed);
+        };
+        if let Err(malformed) = slot.answer(code, &frame[HEADER..]) {
+            // Before anybody is told, so that nothing more is sent here.
+            self.look(|core| core.doom(&format!("bad answer: {malformed}")));
+            slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, malformed.0)));
+            return Ok(true);
         }
         Ok(is_doomed)
     }

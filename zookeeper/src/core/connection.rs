@@ -21,6 +21,8 @@ pub(crate) struct Call<S, W> {
     pub(crate) deadline: Option<Instant>,
     /// Is it sent again, over connections, until it is answered?
     pub(crate) repeat: bool,
+    /// It was, on some connection, so that it may be carried out.
+    pub(crate) was_sent: bool,
     /// The session it is meant for; any, if none.
     pub(crate) session: Option<i64>,
 }
@@ -87,6 +89,7 @@ impl<S, W> Call<S, W> {
             effect: Effect::None,
             deadline: None,
             repeat: false,
+            was_sent: false,
             session: None,
         }
     }
@@ -115,6 +118,7 @@ impl<S, W> Connection<S, W> {
         };
         message::number(&mut call.frame, xid);
         out.extend_from_slice(&call.frame);
+        call.was_sent = true;
         if !call.repeat {
             call.frame = Vec::new();
         }

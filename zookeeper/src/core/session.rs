@@ -359,7 +359,7 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     /// The connection has to end.
-    fn doom(&mut self, reason: &str) {
+    pub(crate) fn doom(&mut self, reason: &str) {
         if let Some(connection) = &mut self.connection {
             connection.doomed.get_or_insert_with(|| reason.to_owned());
         }
@@ -417,7 +417,7 @@ impl<S, W: Listen> Core<S, W> {
         for call in std::mem::take(&mut self.waiting) {
             match call.code {
                 OpCode::CloseSession => self.finish(call.slot, Ok(())),
-                _ => self.fail(call.slot, Error::new(ErrorKind::SessionExpired)),
+                _ => self.give_up(call, ErrorKind::SessionExpired),
             }
         }
     }
@@ -448,10 +448,16 @@ impl<S, W: Listen> Core<S, W> {
             );
         }
         for call in std::mem::take(&mut self.waiting) {
-            self.fail(call.slot, Error::new(ErrorKind::Closed));
+            self.give_up(call, ErrorKind::Closed);
         }
         self.tell(SessionEventKind::Closed);
         self.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
+    }
+
+    /// It waits in vain, and is not done unless it was sent on an earlier connection.
+    fn give_up(&mut self, call: Call<S, W>, kind: ErrorKind) {
+        let lost = || Error::because(ErrorKind::ConnectionLoss, kind.to_string());
+        self.fail(call.slot, if call.was_sent { lost() } else { Error::new(kind) });
     }
 
     fn tell(&mut self, kind: SessionEventKind) {
@@ -478,7 +484,7 @@ impl<S, W: Listen> Core<S, W> {
 
     fn enter(&mut self, call: Call<S, W>, now: Moment) {
         self.next_deadline = earlier(self.next_deadline, call.deadline);
-        match self.is_open() {
+        match self.is_open() && !self.is_doomed() {
             true => self.send(call, now),
             false => self.waiting.push_back(call),
         }
@@ -615,32 +621,30 @@ impl<S, W: Listen> Core<S, W> {
 
     fn expire_calls(&mut self, now: Instant) {
         let (mut next, mut ended, mut is_closed) = (None, Vec::new(), false);
-        let mut expire = |call: &mut Call<S, W>, was_sent: bool| {
+        let mut expire = |call: &mut Call<S, W>| {
             if call.deadline.is_none_or(|deadline| deadline > now) {
                 next = earlier(next, call.deadline);
                 return false;
             }
             is_closed |= call.code == OpCode::CloseSession;
-            ended.extend(call.slot.take().map(|slot| (slot, was_sent)));
+            ended.extend(call.slot.take().map(|slot| (slot, call.was_sent)));
             (call.deadline, call.repeat, call.effect) = (None, false, Effect::None);
             true
         };
         // Their answers may still come, so their places are kept.
         for call in self.connection.iter_mut().flat_map(Connection::calls_mut) {
-            expire(call, true);
+            expire(call);
         }
-        self.waiting.retain_mut(|call| !expire(call, false));
+        self.waiting.retain_mut(|call| !expire(call));
         self.next_deadline = next;
         if is_closed {
             self.end();
         }
         for (slot, was_sent) in ended {
-            let error = match (was_sent, &self.last_failure) {
-                (true, _) => Error::new(ErrorKind::Timeout),
-                (false, None) => Error::new(ErrorKind::NoConnection),
-                (false, Some(reason)) => {
-                    Error::because(ErrorKind::NoConnection, Arc::clone(reason))
-                }
+            let kind = if was_sent { ErrorKind::Timeout } else { ErrorKind::NoConnection };
+            let error = match &self.last_failure {
+                Some(reason) => Error::because(kind, Arc::clone(reason)),
+                None => Error::new(kind),
             };
             self.fail(Some(slot), error);
         }
