@@ -343,3 +343,100 @@ fn check_create(path: &str, mode: CreateMode) -> Result<()> {
         false => check(path),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::Builder;
+    use crate::core::hosts::HostList;
+
+    fn shared(root: &str) -> Arc<Shared> {
+        let hosts = HostList::parse(&format!("nowhere:1{root}")).expect("a connect string");
+        Arc::new(Shared::new(Builder::new("nowhere:1"), hosts))
+    }
+
+    fn batch(shared: &Arc<Shared>) -> Batch<'_> {
+        Batch { shared, timeout: Duration::from_secs(1), session: None, calls: Vec::new() }
+    }
+
+    /// What is said of a request that is not sent.
+    fn refused<T: fmt::Debug + Send + 'static>(
+        make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
+    ) -> String {
+        let shared = shared("");
+        let mut batch = batch(&shared);
+        let pending = make(&mut batch);
+        assert!(batch.calls.is_empty() && pending.is_done(), "{batch:?} is sent");
+        let error = pending.wait().expect_err("it is refused");
+        println!("{error}");
+        assert_eq!(error.kind(), ErrorKind::BadArguments);
+        error.to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_with_the_reason() {
+        const TTL: &str = "a time to live of ";
+        let ttl = |milliseconds| CreateMode::PersistentWithTtl(Duration::from_millis(milliseconds));
+        let create =
+            |path: &'static str, mode| refused(move |batch| batch.create(path, b"", &[], mode));
+        for (seen, expected) in [
+            (create("a", CreateMode::Persistent), "it does not start with a slash"),
+            (create("/a/", CreateMode::Persistent), "it ends in a slash"),
+            (create("/a//", CreateMode::PersistentSequential), "part 2 is empty"),
+            (create("/a", ttl(0)), TTL),
+            (create("/a", CreateMode::PersistentWithTtl(Duration::from_micros(999))), TTL),
+            (create("/a", ttl(1 << 40)), TTL),
+            (create("/a", CreateMode::PersistentSequentialWithTtl(Duration::MAX)), TTL),
+            (refused(|batch| batch.delete("/a/..", None)), "relative paths"),
+            (refused(|batch| batch.delete_eventually("")), "it is empty"),
+            (refused(|batch| batch.exists("/\0", None)), "U+0000"),
+            (refused(|batch| batch.get_data("/\u{1f512}", None)), "U+1F512"),
+            (refused(|batch| batch.set_data("//", b"", None)), "the path is invalid"),
+            (refused(|batch| batch.get_children("/a//b", None)), "part 2 is empty"),
+            (refused(|batch| batch.get_acl("")), "it is empty"),
+            (refused(|batch| batch.set_acl("x", &[], None)), "a slash"),
+            (refused(|batch| batch.sync("/.")), "relative paths"),
+            (
+                refused(|batch| batch.multi(&[Op::Check("/a", None), Op::Delete("b", None)])),
+                "a slash",
+            ),
+        ] {
+            assert!(seen.contains(expected), "{seen:?} does not say {expected:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_as_long_as_servers_take_and_no_longer() {
+        let shared = shared("");
+        // Number, operation, path, length of the data, version.
+        let beside = 4 + 4 + (4 + 2) + 4 + 4;
+        let data = vec![7; LONGEST - beside + 1];
+        let mut batch = batch(&shared);
+        let fits = batch.set_data("/a", &data[1..], None);
+        assert!(!fits.is_done());
+        assert_eq!(batch.calls[0].frame.len(), 4 + LONGEST);
+        assert_eq!(batch.calls[0].frame[..4], (LONGEST as u32).to_be_bytes());
+        let text = refused(|batch| batch.set_data("/a", &data, None));
+        assert!(text.contains("it has 1048576 bytes, servers take 1048575"), "{text}");
+        let half = vec![7; LONGEST / 2];
+        let ops = [Op::SetData("/a", &half, None), Op::SetData("/a", &half, None)];
+        let text = refused(|batch| batch.multi(&ops));
+        assert!(text.contains("servers take 1048575"), "{text}");
+    }
+
+    #[test]
+    fn paths_are_sent_below_the_root_and_come_back_without_it() {
+        let shared = shared("/root");
+        for (path, full) in [("/", "/root"), ("/a", "/root/a"), ("/a/b", "/root/a/b")] {
+            let mut batch = batch(&shared);
+            drop(batch.sync(path));
+            let sent = &batch.calls[0].frame[12..];
+            assert_eq!(Reader(sent).string(), Ok(full), "{path}");
+            assert_eq!(below(full, "/root".len()), path);
+        }
+        // A server that names something else is taken at its word.
+        for odd in ["/", "", "/r", "/\u{e9}\u{e9}\u{e9}"] {
+            assert_eq!(below(odd, 6), odd, "{odd:?}");
+        }
+    }
+}

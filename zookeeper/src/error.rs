@@ -190,3 +190,95 @@ impl From<ErrorKind> for Error {
 
 /// What the calls of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_has_its_kind_and_its_text() {
+        use ErrorKind::{
+            AuthFailed, BadVersion, InvalidAcl, NoAuth, NoChildrenForEphemerals, NoNode,
+            NodeExists, NotEmpty, QuotaExceeded, Server, Unimplemented,
+        };
+        for (code, kind, text) in [
+            (-6, Unimplemented, "the server does not know or does not allow this operation"),
+            (-101, NoNode, "there is no such node"),
+            (-102, NoAuth, "the ACL does not allow it"),
+            (-103, BadVersion, "the node has another version"),
+            (-108, NoChildrenForEphemerals, "an ephemeral node has no children"),
+            (-110, NodeExists, "the node exists"),
+            (-111, NotEmpty, "the node has children"),
+            (-114, InvalidAcl, "the ACL is invalid"),
+            (-115, AuthFailed, "the server refused the credentials"),
+            (-125, QuotaExceeded, "a quota is exceeded"),
+            (-4, Server(-4), "the server answered with the code -4"),
+            (-7, Server(-7), "the server says: its own time limit has passed (-7)"),
+            (-8, Server(-8), "the server says: it takes the arguments for bad (-8)"),
+            (-119, Server(-119), "the server says: it only takes reads (-119)"),
+            (-127, Server(-127), "the server says: it has too much to do (-127)"),
+            (0, Server(0), "the server answered with the code 0"),
+            (7, Server(7), "the server answered with the code 7"),
+            (i32::MIN, Server(i32::MIN), "the server answered with the code -2147483648"),
+        ] {
+            let seen = ErrorKind::of_code(code);
+            assert_eq!((seen, &*seen.to_string()), (kind, text), "{code}");
+        }
+    }
+
+    #[test]
+    fn every_code_and_every_kind_is_in_the_tables_once() {
+        for (index, (code, kind, text)) in CODES.iter().enumerate() {
+            assert!(!text.is_empty());
+            let others = &CODES[index + 1..];
+            assert!(others.iter().all(|other| other.1 != *kind), "{kind:?}");
+            let codes =
+                others.iter().map(|other| other.0).chain(OTHERS.iter().map(|known| known.0));
+            assert!(*code == 0 || codes.into_iter().all(|other| other != *code), "{code}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_what_was_asked_what_went_wrong_and_why() {
+        let kind = ErrorKind::NodeExists;
+        for (error, text) in [
+            (Error::new(kind), "the node exists"),
+            (Error::new(kind).of("create", "/a"), "failed to create `/a`: the node exists"),
+            (
+                Error::new(kind).of("create", "/a").of("delete", "/b"),
+                "failed to create `/a`: the node exists",
+            ),
+            (Error::at(kind, 2), "the node exists: operation 2 of the list"),
+            (
+                Error::because(ErrorKind::ConnectFailed, "a:1: Connection refused"),
+                "no session: a:1: Connection refused",
+            ),
+            (
+                Error::because(ErrorKind::ConnectionLoss, "the server hung up").of("read", "/a"),
+                "failed to read `/a`: the connection was lost, it may or may not be done: the server \
+                 hung up",
+            ),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+        assert_eq!(Error::at(kind, 2).failed_op(), Some(2));
+        assert_eq!(Error::new(kind).failed_op(), None);
+    }
+
+    #[test]
+    fn only_what_may_have_reached_the_servers_may_be_done() {
+        for (kind, is_maybe) in [
+            (ErrorKind::ConnectionLoss, true),
+            (ErrorKind::Timeout, true),
+            (ErrorKind::Server(-7), true),
+            (ErrorKind::NoConnection, false),
+            (ErrorKind::SessionExpired, false),
+            (ErrorKind::Closed, false),
+            (ErrorKind::BadArguments, false),
+            (ErrorKind::NodeExists, false),
+            (ErrorKind::Server(-8), false),
+        ] {
+            assert_eq!(Error::new(kind).is_maybe_done(), is_maybe, "{kind:?}");
+        }
+    }
+}

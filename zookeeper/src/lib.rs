@@ -60,8 +60,9 @@
 //!
 //! # Logs
 //!
-//! Under the target `zookeeper`: lost connections as `info`, rounds in which no server could be used as
-//! `warn`, callbacks that panic as `error`. Data and credentials are never in it.
+//! Under the target `zookeeper`: connections that come and go as `info`, rounds in which no server could
+//! be used as `warn`. Data and credentials are never in it. Lines are written by a short-lived thread,
+//! so that a logger that blocks holds up nobody; those that it does not get to are dropped.
 //!
 //! # After a fork
 //!
@@ -74,6 +75,7 @@ mod builder;
 mod client;
 mod core;
 mod dial;
+mod diary;
 mod error;
 mod link;
 mod listener;

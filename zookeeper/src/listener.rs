@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use crossbeam_channel::{Receiver, unbounded};
-use log::error;
 
 use crate::core::watches::Listen;
 
@@ -28,7 +27,7 @@ pub struct Listener<E> {
 impl<E: Clone + Send + 'static> Listener<E> {
     /// Calls `callback` with each event, on a thread of the client that everybody else's answers wait
     /// for: it must not block. It may submit requests, and must not wait for them, which fails with
-    /// [`WouldBlock`](crate::ErrorKind::WouldBlock). Should it panic, that is logged as an error.
+    /// [`WouldBlock`](crate::ErrorKind::WouldBlock). Should it panic, that thread goes on.
     pub fn new(callback: impl Fn(&E) + Send + Sync + 'static) -> Listener<E> {
         Listener { tell: Arc::new(callback) }
     }
@@ -69,9 +68,8 @@ impl<E> WeakListener<E> {
         let Some(tell) = self.0.upgrade() else {
             return;
         };
-        if catch_unwind(AssertUnwindSafe(|| tell(event))).is_err() {
-            error!(target: "zookeeper", "a callback for events has panicked");
-        }
+        // What it panics with is printed; the thread goes on.
+        let _ = catch_unwind(AssertUnwindSafe(|| tell(event)));
     }
 }
 

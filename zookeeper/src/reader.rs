@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
-use log::{info, warn};
+use log::Level;
 
-use crate::core::clock::Moment;
 use crate::core::frames::Frames;
 use crate::dial::{Dialer, Target};
 use crate::link::Link;
@@ -47,16 +46,16 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     pending::never_wait_here();
     let _last_word = LastWord(shared);
     let mut dialer = Dialer::new(&shared.hosts.hosts);
-    let mut lost = String::new();
     loop {
         let mut round = dialer.round(shared);
         let mut lasted = None;
         while let Some((socket, target)) = dialer.next(&mut round, shared) {
             let begun = Instant::now();
-            let ended = connection(shared, socket, &target, &mut lost);
+            let ended = connection(shared, socket, &target);
             if ended.was_open {
                 lasted = Some(begun.elapsed());
-                lost = format!("the connection to {target} was lost: {}", ended.reason);
+                let line = || format!("the connection to {target} is lost: {}", ended.reason);
+                shared.diary.note(Level::Info, line);
                 break;
             }
             round.is_silent |= ended.reason.starts_with("no answer");
@@ -70,10 +69,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
             None => {
                 let causes = round.causes.join("; ");
                 shared.change(|core, now| core.broke(&causes, now));
-                // A logger may block, which only matters as long as there is something to be saved.
-                if shared.look(|core| core.look_at_lease(Moment::now()).1.is_zero()) {
-                    warn!(target: "zookeeper", "no server of {shared:?} can be used: {causes}");
-                }
+                shared.diary.note(Level::Warn, || format!("{shared:?} cannot be used: {causes}"));
                 let is_silent = round.is_silent;
                 // Nobody listens any more once there has been a session.
                 let _ = failures.send(Failed { causes, is_silent });
@@ -82,14 +78,8 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     }
 }
 
-/// The life of a connection. `lost` is what is to be logged of the one before, when all that hurries
-/// has been done.
-fn connection(
-    shared: &Shared,
-    socket: socket2::Socket,
-    target: &Target,
-    lost: &mut String,
-) -> Ended {
+/// The life of a connection.
+fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ended {
     let link = match open(shared, socket, target) {
         Ok(link) => Arc::new(link),
         Err(reason) => {
@@ -113,7 +103,7 @@ fn connection(
         }
         if !was_open && shared.look(|core| core.is_open()) {
             was_open = true;
-            info!(target: "zookeeper", "connected to {target}; {}", std::mem::take(lost));
+            shared.diary.note(Level::Info, || format!("connected to {target}"));
         }
     };
     link.shut_down();

@@ -16,6 +16,7 @@ use crate::core::message::HEADER;
 use crate::core::session::{Answer, Core, Output};
 use crate::core::watches::Listen;
 use crate::core::wire::Malformed;
+use crate::diary::Diary;
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Link;
 use crate::listener::{Listener, WeakListener};
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     /// Wakes the reader while it looks for a server.
     pub(crate) dialing: Alarm,
     subscribers: Mutex<Subscribers>,
+    pub(crate) diary: Arc<Diary>,
 }
 
 struct Inner {
@@ -62,6 +64,7 @@ impl Shared {
             alarm: Alarm::default(),
             dialing: Alarm::default(),
             subscribers: Mutex::new(Subscribers { listeners: Vec::new(), sweep_at: 64 }),
+            diary: Arc::default(),
         }
     }
 

@@ -16,6 +16,7 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use super::frames::Frames;
+pub(super) use corpus::frame;
 use texts::Tally;
 use world::Asked;
 

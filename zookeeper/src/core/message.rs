@@ -331,3 +331,199 @@ pub(crate) fn multi_result<'a>(
     };
     Ok(Some(result))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuzz::frame;
+    use super::*;
+
+    /// The body of a recorded answer, behind a header that says that all is well.
+    fn body(name: &str) -> Reader<'static> {
+        let mut reader = Reader(frame(name));
+        let header = header(&mut reader).expect("a header");
+        assert_eq!(header.code, 0, "{name}");
+        reader
+    }
+
+    fn read<T>(name: &str, read: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>) -> T {
+        let mut reader = body(name);
+        let value = read(&mut reader).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        assert_eq!(reader.end(), Ok(()), "{name}");
+        value
+    }
+
+    const PERSISTENT: Stat = Stat {
+        czxid: 3,
+        mzxid: 3,
+        ctime: 0x1a2_0245_74b9,
+        mtime: 0x1a2_0245_74b9,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner: 0,
+        data_length: 9,
+        num_children: 0,
+        pzxid: 3,
+    };
+
+    #[test]
+    fn a_servers_handshakes_are_read() {
+        for (name, timeout, session, read_only) in [
+            ("connect", 30_000, 0x0100_0011_07b8_0000, false),
+            ("connect before 3.4", 30_000, 0x0100_0011_07b8_0000, false),
+            ("connect read-only", 30_000, 0x0100_0011_07b8_0000, true),
+            ("connect expired", 0, 0, false),
+        ] {
+            let seen = connected(frame(name)).expect(name);
+            println!("{name}: {seen:?}");
+            let known = (seen.timeout, seen.session, seen.read_only, seen.password.len());
+            assert_eq!(known, (timeout, session, read_only, 16), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_servers_headers_are_read() {
+        for (name, xid, zxid, code) in [
+            ("create", 2, 3, 0),
+            ("delete refused", 0x25, 0x1b, -101),
+            ("exists missing", 0xf, 0xe, -101),
+            ("add auth", AUTH, 0, 0),
+            ("auth refused", AUTH, 0, -115),
+            ("ping", PING, 0xe, 0),
+            ("event data", EVENT, -1, 0),
+            ("set watches", 0xd, 0x1e, 0),
+            ("close", 0x26, 0x1c, 0),
+        ] {
+            let seen = header(&mut Reader(frame(name))).expect(name);
+            assert_eq!((seen.xid, seen.zxid, seen.code), (xid, zxid, code), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_servers_answers_are_read_to_their_end() {
+        let path_and_stat =
+            |reader: &mut Reader<'_>| Ok((reader.string()?.to_owned(), stat(reader)?));
+        let created = |name| read(name, path_and_stat);
+        assert_eq!(created("create"), ("/root/persistent".into(), PERSISTENT));
+        assert_eq!(created("create sequential").0, "/root/eseq-0000000003");
+        assert_eq!(created("create sequential").1.ephemeral_owner, 0x0100_0011_07b8_0000);
+        assert_eq!(
+            created("create non-ASCII").0,
+            "/root/stra\u{df}e-\u{43a}\u{43b}\u{44e}\u{447}-\u{9375}"
+        );
+        assert_eq!(created("create container").0, "/root/container");
+        assert_eq!(created("create with TTL").0, "/root/ttl");
+        assert_eq!(read("exists", stat), PERSISTENT);
+        assert_eq!((read("set data", stat).version, read("set data", stat).data_length), (1, 5));
+        assert_eq!(read("set ACL", stat).aversion, 1);
+        let data = |name| read(name, |reader| Ok((reader.buffer()?.to_vec(), stat(reader)?)));
+        assert_eq!(data("get data"), (b"some data".to_vec(), PERSISTENT));
+        assert_eq!(data("get data null"), (Vec::new(), Stat { data_length: 0, ..PERSISTENT }));
+        assert_eq!(read("sync", |reader| reader.string().map(str::len)), 16);
+        read("delete", |_| Ok(()));
+        read("set watches", |_| Ok(()));
+    }
+
+    #[test]
+    fn a_servers_lists_are_read() {
+        let children = |name| read(name, |reader| Ok((names(reader)?, stat(reader)?)));
+        let (list, stat_) = children("get children");
+        println!("{list:?}");
+        assert_eq!((list.len(), stat_.num_children), (12, 12));
+        assert!(list.contains(&"stra\u{df}e-\u{43a}\u{43b}\u{44e}\u{447}-\u{9375}".to_owned()));
+        assert_eq!(children("get children none").0, Vec::<String>::new());
+        assert_eq!(children("get children null").0, Vec::<String>::new());
+        let acl = |name| read(name, |reader| Ok((acls(reader)?, stat(reader)?))).0;
+        let expected = [
+            Acl::new(Permissions::ALL, "world", "anyone"),
+            Acl::new(Permissions::READ | Permissions::WRITE, "digest", "user:aGFzaA=="),
+            Acl::new(Permissions::CREATE | Permissions::DELETE, "ip", "127.0.0.1"),
+            Acl::new(Permissions::ADMIN, "digest", "\u{43a}\u{43b}\u{44e}\u{447}:aGFzaA=="),
+        ];
+        assert_eq!(acl("get ACL"), expected);
+        assert_eq!(
+            acl("get ACL beyond U+FFFF")[0].id,
+            "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}:h"
+        );
+    }
+
+    #[test]
+    fn a_servers_results_of_a_multi_are_read() {
+        let all = |name| {
+            read(name, |reader| {
+                let mut results = Vec::new();
+                while let Some(result) = multi_result(reader)? {
+                    results.push(match result {
+                        MultiResult::Created(path) => path.to_owned(),
+                        MultiResult::Deleted => "deleted".into(),
+                        MultiResult::Set(stat) => format!("set {}", stat.version),
+                        MultiResult::Checked => "checked".into(),
+                        MultiResult::Failed(code) => code.to_string(),
+                    });
+                }
+                Ok(results)
+            })
+        };
+        assert_eq!(all("multi"), ["/root/m", "set 1", "checked", "deleted"]);
+        assert_eq!(
+            all("multi of other modes"),
+            [
+                "/root/m-0000000013",
+                "/root/me",
+                "/root/me-0000000015",
+                "/root/mc",
+                "set 4",
+                "deleted"
+            ]
+        );
+        assert_eq!(all("multi with TTL"), ["/root/mt", "/root/mt-0000000018"]);
+        assert_eq!(all("multi refused"), ["-101"]);
+        assert_eq!(all("multi third refused"), ["0", "0", "-101", "-2"]);
+    }
+
+    #[test]
+    fn a_servers_events_are_read() {
+        for (name, expected) in [
+            ("event created", Some((EventType::NodeCreated, "/root/missing"))),
+            ("event deleted", Some((EventType::NodeDeleted, "/root/below"))),
+            ("event data", Some((EventType::NodeDataChanged, "/root/persistent"))),
+            ("event children", Some((EventType::NodeChildrenChanged, "/root"))),
+            ("event state", None),
+            ("event watch removed", None),
+        ] {
+            assert_eq!(event(&mut body(name)), Ok(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_anywhere_is_malformed() {
+        type Cut = fn(&mut Reader<'_>) -> Result<(), Malformed>;
+        let results: Cut = |reader| {
+            while multi_result(reader)?.is_some() {}
+            Ok(())
+        };
+        let cases: [(&str, Cut); 6] = [
+            ("create", |reader| reader.string().and_then(|_| stat(reader)).map(drop)),
+            ("get data", |reader| reader.buffer().and_then(|_| stat(reader)).map(drop)),
+            ("get children", |reader| names(reader).and_then(|_| stat(reader)).map(drop)),
+            ("get ACL", |reader| acls(reader).and_then(|_| stat(reader)).map(drop)),
+            ("event data", |reader| event(reader).map(drop)),
+            ("multi of other modes", results),
+        ];
+        for (name, read) in cases {
+            let whole = body(name).0;
+            for length in 0..whole.len() {
+                let seen = read(&mut Reader(&whole[..length]));
+                assert!(seen.is_err(), "{name}, {length} bytes of {}", whole.len());
+            }
+            assert_eq!(read(&mut Reader(whole)), Ok(()), "{name}");
+            println!("{name}: cut at each of {} bytes", whole.len());
+        }
+        let whole = frame("connect");
+        for length in 0..whole.len() {
+            // That of a server before 3.4 is the only one that is whole.
+            let is_whole = connected(&whole[..length]).is_ok();
+            assert_eq!(is_whole, length == whole.len() - 1, "{length} bytes");
+        }
+    }
+}

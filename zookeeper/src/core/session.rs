@@ -655,3 +655,54 @@ impl<S, W: Listen> Core<S, W> {
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone)]
+    struct Nobody;
+
+    impl Listen for Nobody {
+        fn is_live(&self) -> bool {
+            false
+        }
+
+        fn is_same(&self, _: &Nobody) -> bool {
+            true
+        }
+    }
+
+    /// The answer to a handshake: a session of 30 s.
+    const CONNECTED: &str = "connect";
+
+    #[test]
+    fn the_numbers_of_requests_go_on_from_the_last_to_the_first_and_miss_those_that_mean_something()
+    {
+        let now = Moment::now();
+        let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
+        core.dialed(now);
+        let greeted = core.receive(super::super::fuzz::frame(CONNECTED), now);
+        assert!(greeted.is_ok(), "{:?}", greeted.err());
+        core.xid = i32::MAX - 2;
+        core.out.clear();
+        for slot in 0..4 {
+            let mut call = Call::nobodys(OpCode::Sync, |_| {});
+            call.slot = Some(slot);
+            core.submit(call, now);
+        }
+        let sent: Vec<i32> = core
+            .out
+            .chunks(12)
+            .map(|frame| i32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]))
+            .collect();
+        println!("{sent:?}");
+        assert_eq!(sent, [i32::MAX - 1, i32::MAX, 1, 2]);
+        for (slot, xid) in (0..).zip(sent) {
+            let mut answer = xid.to_be_bytes().to_vec();
+            answer.extend([0; 12]);
+            let answer = core.receive(&answer, now).expect("it belongs to this request");
+            assert_eq!(answer.map(|answer| answer.slot), Some(slot));
+        }
+    }
+}

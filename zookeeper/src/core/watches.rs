@@ -123,3 +123,151 @@ impl<W: Listen> Watches<W> {
         self.sweep_at = SWEEP.max(self.count * 2);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// Somebody with a number, who may stop listening.
+    #[derive(Debug, Clone)]
+    struct Ear(u32, Rc<Cell<bool>>);
+
+    impl Ear {
+        fn new(number: u32) -> Ear {
+            Ear(number, Rc::new(Cell::new(true)))
+        }
+    }
+
+    impl Listen for Ear {
+        fn is_live(&self) -> bool {
+            self.1.get()
+        }
+
+        fn is_same(&self, other: &Ear) -> bool {
+            self.0 == other.0
+        }
+    }
+
+    fn numbers(ears: &[Ear]) -> Vec<u32> {
+        let mut numbers: Vec<u32> = ears.iter().map(|ear| ear.0).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    const KINDS: [WatchKind; 3] = [WatchKind::Data, WatchKind::Exist, WatchKind::Child];
+
+    #[test]
+    fn each_kind_of_watch_hears_of_the_events_that_servers_end_it_with() {
+        use EventType::{
+            NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted, WatchEnded,
+        };
+        for (event, heard_by) in [
+            (NodeCreated, [true, true, false]),
+            (NodeDataChanged, [true, true, false]),
+            (NodeChildrenChanged, [false, false, true]),
+            (NodeDeleted, [true, true, true]),
+            (WatchEnded, [true, true, true]),
+        ] {
+            for (kind, hears) in KINDS.into_iter().zip(heard_by) {
+                let mut watches = Watches::new();
+                watches.add(kind, "/a".into(), Ear::new(1));
+                watches.add(kind, "/a/b".into(), Ear::new(2));
+                assert_eq!(watches.take(event, "/b").len(), 0);
+                let heard = numbers(&watches.take(event, "/a"));
+                println!("{kind:?}, {event:?}: {heard:?}");
+                assert_eq!(!heard.is_empty(), hears, "{kind:?}, {event:?}");
+                // It was for once, and for nobody else.
+                assert_eq!(watches.take(event, "/a").len(), 0);
+                assert_eq!(watches.count, if hears { 1 } else { 2 });
+                assert_eq!(watches.by_path.contains_key("/a"), !hears);
+            }
+        }
+    }
+
+    #[test]
+    fn all_who_listen_hear_of_an_event_and_each_of_them_once() {
+        let mut watches = Watches::new();
+        let ears: Vec<Ear> = (0..5).map(Ear::new).collect();
+        for ear in &ears {
+            // The same again counts once, other kinds count for themselves.
+            for kind in [WatchKind::Data, WatchKind::Data, WatchKind::Exist, WatchKind::Child] {
+                watches.add(kind, "/a".into(), ear.clone());
+            }
+        }
+        assert_eq!(watches.count, 15);
+        assert_eq!(numbers(&watches.take(EventType::NodeDataChanged, "/a")), [0, 1, 2, 3, 4]);
+        assert_eq!(watches.count, 5);
+        assert_eq!(numbers(&watches.take(EventType::NodeDeleted, "/a")), [0, 1, 2, 3, 4]);
+        assert!(watches.by_path.is_empty() && watches.count == 0, "{watches:?}");
+    }
+
+    #[test]
+    fn who_has_stopped_listening_is_forgotten_before_there_are_twice_as_many() {
+        let mut watches = Watches::new();
+        let loyal = Ear::new(0);
+        watches.add(WatchKind::Data, "/loyal".into(), loyal);
+        let mut most = 0;
+        for number in 1..10_000 {
+            let ear = Ear::new(number);
+            watches.add(WatchKind::Child, format!("/{number}"), ear.clone());
+            ear.1.set(false);
+            most = most.max(watches.by_path.len());
+        }
+        println!("{most} at the most, {} at the end", watches.by_path.len());
+        assert!(most <= SWEEP, "{most} paths are kept");
+        assert_eq!(watches.take(EventType::NodeDeleted, "/loyal").len(), 1);
+        let again: usize = watches.chunks().iter().map(|chunk| chunk.child.len()).sum();
+        assert_eq!(again, 0, "the dead are not set again");
+        assert!(watches.by_path.is_empty() && watches.count == 0, "{watches:?}");
+    }
+
+    #[test]
+    fn all_are_taken_out_by_path() {
+        let mut watches = Watches::new();
+        for (number, kind) in KINDS.into_iter().enumerate() {
+            watches.add(kind, "/a".into(), Ear::new(number as u32));
+            watches.add(kind, "/b".into(), Ear::new(7));
+        }
+        let mut taken = watches.take_all();
+        taken.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let taken: Vec<_> = taken.iter().map(|(path, ears)| (&path[..], numbers(ears))).collect();
+        assert_eq!(taken, [("/a", vec![0, 1, 2]), ("/b", vec![7])]);
+        assert!(watches.by_path.is_empty() && watches.count == 0, "{watches:?}");
+        assert!(watches.take_all().is_empty());
+    }
+
+    #[test]
+    fn what_is_set_again_is_set_once_in_requests_that_servers_take() {
+        for length in [2, 100, 1000, 100_000, 200_000, 1_000_000] {
+            let mut watches = Watches::new();
+            let count = 3_000_000 / (length + 20) + 1;
+            for number in 0..count {
+                let name = number.to_string();
+                let path = format!("/{name}{}", "x".repeat(length - 1 - name.len().min(length - 1)));
+                // Two ears at each of the three kinds.
+                for (kind, ear) in KINDS.iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
+                    watches.add(*kind, path.clone(), Ear::new(ear));
+                }
+            }
+            let chunks = watches.chunks();
+            let mut longest = 0;
+            let mut seen = [0, 0, 0];
+            for chunk in &chunks {
+                let mut frame = Vec::new();
+                super::super::message::set_watches(&mut frame, 1, chunk);
+                longest = longest.max(frame.len());
+                for (seen, list) in seen.iter_mut().zip([&chunk.data, &chunk.exist, &chunk.child]) {
+                    *seen += list.len();
+                }
+            }
+            println!("{count} paths of {length}: {} requests, {longest} at most", chunks.len());
+            assert_eq!(seen, [count; 3]);
+            let limit = if length < 100_000 { CHUNK + 100 } else { 0xf_ffff };
+            assert!(longest <= limit, "a request of {longest} bytes");
+            assert_eq!(watches.count, count * 6, "they are still set");
+        }
+    }
+}

@@ -287,6 +287,7 @@ impl World<'_> {
                 effect,
                 deadline: has_deadline.then(|| self.now.monotonic + limit),
                 repeat,
+                was_sent: false,
                 session,
             };
             self.core.submit(call, self.now);
@@ -438,6 +439,7 @@ impl World<'_> {
             effect: Effect::None,
             deadline: None,
             repeat: false,
+            was_sent: false,
             session: None,
         };
         self.core.submit(call, self.now);
