@@ -45,6 +45,7 @@ impl fmt::Debug for Batch<'_> {
 
 /// One operation of a [`multi`](crate::ZooKeeper::multi).
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Op<'a> {
     /// Creates a node at this path, with this data.
     Create(&'a str, &'a [u8], &'a [Acl], CreateMode),
@@ -58,6 +59,7 @@ pub enum Op<'a> {
 
 /// What an [`Op`] has come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OpResult {
     /// A node was created, at this path.
     Created(String),
@@ -184,10 +186,12 @@ impl Batch<'_> {
 
     /// See [`ZooKeeper::multi`](crate::ZooKeeper::multi).
     pub fn multi(&mut self, ops: &[Op<'_>]) -> Pending<Vec<OpResult>> {
-        let checked = ops.iter().try_for_each(|op| match *op {
+        let check = |op: &Op<'_>| match *op {
             Op::Create(path, _, _, mode) => check_create(path, mode),
             Op::Delete(path, _) | Op::SetData(path, ..) | Op::Check(path, _) => check(path),
-        });
+        };
+        let mut checks = ops.iter().enumerate();
+        let checked = checks.try_for_each(|(index, op)| check(op).map_err(|error| error.at(index)));
         self.add(OpCode::Multi, checked, results, |out, root| {
             for op in ops {
                 encode_op(op, out, root);
@@ -262,6 +266,18 @@ impl Batch<'_> {
             Err(error) => slot.settle(Err(error)),
         }
         pending
+    }
+}
+
+impl Op<'_> {
+    /// What it does, and where.
+    pub(crate) fn describe(&self) -> (&'static str, &str) {
+        match *self {
+            Op::Create(path, ..) => ("create", path),
+            Op::Delete(path, _) => ("delete", path),
+            Op::SetData(path, ..) => ("write", path),
+            Op::Check(path, _) => ("check", path),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub struct Builder {
     pub(crate) request_timeout: Duration,
     credentials: Vec<Credential>,
     pub(crate) max_answer: usize,
+    listeners: Vec<Listener<SessionEvent>>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Tls>,
 }
@@ -41,6 +42,7 @@ impl Builder {
             request_timeout: Duration::from_secs(10),
             credentials: Vec::new(),
             max_answer: 64 * 1024 * 1024,
+            listeners: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -70,6 +72,13 @@ impl Builder {
     /// anything else; several can be given.
     pub fn auth(mut self, scheme: &str, secret: &[u8]) -> Builder {
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() });
+        self
+    }
+
+    /// Has `listener` told of what happens to the session, from the first
+    /// [`Connected`](SessionEventKind::Connected) on and as long as the client lives.
+    pub fn subscribe(mut self, listener: &Listener<SessionEvent>) -> Builder {
+        self.listeners.push(listener.clone());
         self
     }
 
@@ -119,7 +128,7 @@ impl Builder {
         let (request_timeout, credentials) = (self.request_timeout, self.credentials.clone());
         let shared = Arc::new(Shared::new(self, hosts));
         let (listener, events) = Listener::channel();
-        shared.subscribe(&listener);
+        shared.config.listeners.iter().chain([&listener]).for_each(|each| shared.subscribe(each));
         let (failures, failed) = unbounded();
         let (alive, ended) = bounded(0);
         let (reading, reader_alive) = (Arc::clone(&shared), alive.clone());

@@ -15,9 +15,7 @@ use crate::batch::{Batch, FOREVER, Op, OpResult};
 use crate::builder::Builder;
 use crate::core::clock::Moment;
 use crate::core::connection::{Credential, Effect};
-#[cfg(doc)]
-use crate::error::ErrorKind;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::listener::Listener;
 use crate::pending::{self, Pending};
 use crate::shared::Shared;
@@ -82,8 +80,8 @@ impl ZooKeeper {
         self.handle.threads.lock().push(thread);
     }
 
-    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b:2181,[::1]:2182/app`. With a
-    /// root all paths are below it. See [`Builder::connect`] for what may go wrong.
+    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port is
+    /// 2181 if none is given. With a root, which has to be there, all paths are below it. See [`Builder::connect`] for what may go wrong.
     pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
         ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
     }
@@ -100,7 +98,8 @@ impl ZooKeeper {
     }
 
     /// The same client; calls by this handle fail with [`ErrorKind::SessionExpired`] when the session is
-    /// not this one, so that nothing that belongs to an old session is done in a new one.
+    /// not this one, so that nothing that belongs to an old session is done in a new one, and its
+    /// [`lease`](Self::lease) has then run out. Closing it closes the client.
     #[must_use]
     pub fn in_session(&self, session_id: i64) -> ZooKeeper {
         ZooKeeper { session: Some(session_id), ..self.clone() }
@@ -130,6 +129,20 @@ impl ZooKeeper {
         self.ask("create", path, |batch| batch.create(path, data, acl, mode))
     }
 
+    /// Creates a persistent node without data, and its parents, as far as they are not there yet: those
+    /// above a client's root are not made. Fails as [`create`](Self::create) does.
+    pub fn create_all(&self, path: &str, acl: &[Acl]) -> Result<()> {
+        let created = self.create(path, b"", acl, CreateMode::Persistent);
+        match (created.map_err(|error| (error.kind(), error)), path.rfind('/')) {
+            (Ok(_) | Err((ErrorKind::NodeExists, _)), _) => Ok(()),
+            (Err((ErrorKind::NoNode, _)), Some(end)) if path.len() > 1 => {
+                self.create_all(if end == 0 { "/" } else { &path[..end] }, acl)?;
+                self.create_all(path, acl)
+            }
+            (Err((_, error)), _) => Err(error),
+        }
+    }
+
     /// Deletes a node, of this version if one is given. Fails with [`NoNode`](ErrorKind::NoNode),
     /// [`NotEmpty`](ErrorKind::NotEmpty), [`BadVersion`](ErrorKind::BadVersion).
     pub fn delete(&self, path: &str, version: Option<i32>) -> Result<()> {
@@ -137,7 +150,8 @@ impl ZooKeeper {
     }
 
     /// Deletes a node of whatever version, in the background and over as many connections as it takes,
-    /// until it is gone, the server refuses, or the session is over. What is pending ends with that.
+    /// until it is gone, the server refuses, or the session is over. What is pending ends with that; if
+    /// the session ends when it had been sent, with [`ConnectionLoss`](ErrorKind::ConnectionLoss).
     pub fn delete_eventually(&self, path: &str) -> Pending<()> {
         self.submit(|batch| batch.delete_eventually(path))
     }
@@ -147,8 +161,8 @@ impl ZooKeeper {
         self.ask("look for", path, |batch| batch.exists(path, None))
     }
 
-    /// The same; `watcher` is told once when the node is created, deleted, or its data set. Nothing is
-    /// watched if this fails.
+    /// The same; `watcher` is told once when the node is created, deleted, or its data set, whether it is
+    /// there now or not. Nothing is watched if this fails, nor when the watcher is dropped.
     pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, Some(watcher)))
     }
@@ -201,7 +215,11 @@ impl ZooKeeper {
     /// Does all of these or none, in this order. Fails with the error of the first that fails, which is
     /// [`Error::failed_op`](crate::Error::failed_op).
     pub fn multi(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>> {
-        self.ask("do operations", &ops.len().to_string(), |batch| batch.multi(ops))
+        self.submit(|batch| batch.multi(ops)).wait().map_err(|error| {
+            let failed = error.failed_op().and_then(|index| ops.get(index));
+            let (verb, path) = failed.map_or(("do several", "operations"), Op::describe);
+            error.of(verb, path)
+        })
     }
 
     /// Adds credentials to this connection and, once the server has taken them, to all later ones. Fails
@@ -225,7 +243,9 @@ impl ZooKeeper {
     }
 
     /// Ends the session: its ephemeral nodes are gone when this returns, and both threads of the client
-    /// have ended. All calls fail from now on with [`ErrorKind::Closed`]. Closing it again does nothing.
+    /// have ended. What was asked for before is done first; all calls fail from now on with
+    /// [`ErrorKind::Closed`]. Closing it again does nothing. A callback only begins it, with
+    /// [`ErrorKind::WouldBlock`].
     ///
     /// Without a connection it waits for the next one, but for no longer than the session could have
     /// lived since the last. It fails if the servers cannot be told in time; they will end the session by
@@ -306,25 +326,41 @@ impl ZooKeeper {
         self.handle.shared.look(|core| core.state())
     }
 
-    /// Has `listener` told of what happens to the session from now on.
+    /// Has `listener` told of what happens to the session from now on, until it is dropped: hold on to it,
+    /// or nothing is told. See [`Builder::subscribe`] for one that misses nothing.
     pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
         self.handle.shared.subscribe(listener);
     }
 
     /// What is certain about the session now. Asks the clocks, not the servers.
+    ///
+    /// Only writes renew it, those that fail included: without [`keep_lease`](Self::keep_lease) it runs
+    /// out a session timeout after the last one, though all is well. Kept, and with servers that answer
+    /// soon, it stays above two fifths of the timeout.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.handle.shared.look(|core| {
-            let now = Moment::now();
-            let (term, valid_for) = core.look_at_lease(now);
-            Lease { session_id: core.session_id(), term, valid_for, end: now.monotonic + valid_for }
+            let (now, session_id) = (Moment::now(), core.session_id());
+            let (term, left) = core.look_at_lease(now);
+            let is_ours = self.session.is_none_or(|session| session == session_id);
+            let valid_for = if is_ours { left } else { Duration::ZERO };
+            Lease { session_id, term, valid_for, end: now.monotonic + valid_for }
         })
     }
 
-    /// How long the servers cannot have expired the session yet: what is left of its lease.
+    /// How long the servers cannot have expired the session yet: what is left of its lease. That is the
+    /// session there is now; see [`left_of`](Self::left_of) for the one that something was granted in.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.lease().valid_for
+    }
+
+    /// What is left of the lease that was `granted`, however often it has been renewed; zero for ever
+    /// when its term is over.
+    #[must_use]
+    pub fn left_of(&self, granted: &Lease) -> Duration {
+        let lease = self.lease();
+        if lease.term == granted.term { lease.valid_for } else { Duration::ZERO }
     }
 
     /// As long as what this returns lives, the lease is kept: writes that change nothing certify it
@@ -349,9 +385,11 @@ impl fmt::Debug for ZooKeeper {
 ///
 /// It is not "the last answer and the timeout": a server that has lost its leader answers reads for
 /// seconds while the leader expires the session. It counts from requests that a quorum is known to have
-/// heard of, and both clocks of the machine count, the one that went further. It takes session timeouts
-/// of four ticks of the servers or more, and clocks that run at the same speed within 2%.
+/// heard of, and both clocks of the machine count, the one that went further. It is right for session
+/// timeouts of four ticks of the servers or more (`tickTime`, 2 s by default), which the client cannot
+/// check, and for clocks that run at the same speed within 2%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// Of which session.
     pub session_id: i64,
@@ -360,7 +398,7 @@ pub struct Lease {
     pub term: u64,
     /// What is left of it; zero when it has run out.
     pub valid_for: Duration,
-    /// When it runs out by the monotonic clock, if nothing renews it.
+    /// When it runs out by the monotonic clock, if nothing renews it; now, if it has.
     pub end: Instant,
 }
 

@@ -134,10 +134,9 @@ impl Error {
     }
 
     /// The operation of a `multi` with this index failed.
-    pub(crate) fn at(kind: ErrorKind, failed: usize) -> Error {
-        let mut error = Error::because(kind, format!("operation {failed} of the list"));
-        error.failed = Some(failed);
-        error
+    pub(crate) fn at(mut self, failed: usize) -> Error {
+        self.failed = Some(failed);
+        self
     }
 
     /// What was asked for, unless that is known more exactly.
@@ -173,8 +172,11 @@ impl fmt::Display for Error {
             write!(f, "failed to {verb} `{what}`: ")?;
         }
         self.kind.fmt(f)?;
-        match &self.reason {
-            Some(reason) => write!(f, ": {reason}"),
+        if let Some(reason) = &self.reason {
+            write!(f, ": {reason}")?;
+        }
+        match self.failed {
+            Some(index) => write!(f, " (operation {index} of the list)"),
             None => Ok(()),
         }
     }
@@ -248,7 +250,7 @@ mod tests {
                 Error::new(kind).of("create", "/a").of("delete", "/b"),
                 "failed to create `/a`: the node exists",
             ),
-            (Error::at(kind, 2), "the node exists: operation 2 of the list"),
+            (Error::new(kind).at(2), "the node exists"),
             (
                 Error::because(ErrorKind::ConnectFailed, "a:1: Connection refused"),
                 "no session: a:1: Connection refused",
@@ -261,7 +263,7 @@ mod tests {
         ] {
             assert_eq!(error.to_string(), text);
         }
-        assert_eq!(Error::at(kind, 2).failed_op(), Some(2));
+        assert_eq!(Error::new(kind).at(2).failed_op(), Some(2));
         assert_eq!(Error::new(kind).failed_op(), None);
     }
 

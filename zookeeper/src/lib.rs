@@ -12,7 +12,7 @@
 //!
 //! # fn main() -> zoolock_zookeeper::Result<()> {
 //! let zk = ZooKeeper::connect("zk1:2181,zk2:2181,zk3:2181/app", Duration::from_secs(10))?;
-//! zk.create("/workers", b"", &Acl::open(), CreateMode::Persistent)?;
+//! zk.create_all("/workers", &Acl::open())?;
 //! let (me, _) = zk.create("/workers/w-", b"host-7", &Acl::open(), CreateMode::EphemeralSequential)?;
 //!
 //! let (watcher, events) = Watcher::channel();
@@ -35,8 +35,11 @@
 //! # Watches
 //!
 //! A [`Watcher`] is a channel or a callback. Reads that are given one (`get_data_w`, ...) have it told
-//! once of the next change, also over a resume, and before any answer that shows the change. If the
-//! session ends, it is told [`WatchEnded`](EventType::WatchEnded). Dropping the watcher ends its watches.
+//! once of the next change, also over a resume as far as the change still shows then, and before any
+//! answer that shows it. The same watcher, path and kind of watch (of the node or of its children) is one
+//! watch, however often it is set. If the session ends, it is told
+//! [`WatchEnded`](EventType::WatchEnded). The client keeps no watcher alive: hold on to it, or nothing is
+//! told.
 //!
 //! # Sessions
 //!
@@ -51,16 +54,37 @@
 //! Whoever holds something by an ephemeral node must know when to stop believing in it.
 //! [`ZooKeeper::lease`] says for how long the session is certain to live, and
 //! [`keep_lease`](ZooKeeper::keep_lease) has the client see to it that this does not run out as long as
-//! servers answer. A session may outlive its lease, for example when the ensemble is down for long; what
-//! was held under the old term must be looked at anew.
+//! servers answer. A leader, who was found to be the first in the queue, acts like this:
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use zoolock_zookeeper::{Result, ZooKeeper};
+//! # fn is_first(zk: &ZooKeeper) -> Result<bool> { zk.exists("/first").map(|node| node.is_some()) }
+//! # fn act() {}
+//! # fn lead(zk: &ZooKeeper) -> Result<()> {
+//! let keeper = zk.keep_lease();
+//! let granted = zk.lease(); // before the look, so that it is no newer than what that found
+//! if is_first(zk)? {
+//!     while zk.left_of(&granted) > Duration::from_secs(1) {
+//!         act(); // takes less than a second
+//!     }
+//! }
+//! # drop(keeper);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A session may outlive its lease, for example when the ensemble is down for long. While it lives nobody
+//! else has got what it held, but that cannot be known before the lease is renewed
+//! ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)). It has another term then: look again.
 //!
 //! # TLS
 //!
-//! With the feature `tls`, by rustls: see `Tls` and `Builder::tls`.
+//! With the feature `tls`, by rustls: the type `Tls` has the settings, which `Builder::tls` takes.
 //!
 //! # Logs
 //!
-//! Under the target `zookeeper`: connections that come and go as `info`, rounds in which no server could
+//! Under the target `zookeeper`: connections and sessions that come and go as `info`, why no server can
 //! be used as `warn`. Data and credentials are never in it. Lines are written by a short-lived thread,
 //! so that a logger that blocks holds up nobody; those that it does not get to are dropped.
 //!
@@ -85,6 +109,9 @@ mod shared;
 #[cfg(feature = "tls")]
 mod tls;
 mod types;
+
+/// What a [`Listener::channel`] is read from.
+pub use crossbeam_channel::Receiver;
 
 pub use acl::{Acl, Permissions};
 pub use batch::{Batch, Op, OpResult};

@@ -110,7 +110,7 @@ impl<T: Send> Answered for Slot<T> {
         };
         let result = match read {
             Ok(value) => Ok(value),
-            Err(Unread::Refused(kind, index)) => Err(Error::at(kind, index)),
+            Err(Unread::Refused(kind, index)) => Err(Error::new(kind).at(index)),
             Err(Unread::Malformed(malformed)) => return Err(malformed),
         };
         reader.end()?;

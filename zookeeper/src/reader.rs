@@ -46,6 +46,8 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     pending::never_wait_here();
     let _last_word = LastWord(shared);
     let mut dialer = Dialer::new(&shared.hosts.hosts);
+    // A long outage is said once, not once a second.
+    let mut said = String::new();
     loop {
         let mut round = dialer.round(shared);
         let mut lasted = None;
@@ -54,6 +56,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
             let ended = connection(shared, socket, &target);
             if ended.was_open {
                 lasted = Some(begun.elapsed());
+                said.clear();
                 let line = || format!("the connection to {target} is lost: {}", ended.reason);
                 shared.diary.note(Level::Info, line);
                 break;
@@ -69,7 +72,10 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
             None => {
                 let causes = round.causes.join("; ");
                 shared.change(|core, now| core.broke(&causes, now));
-                shared.diary.note(Level::Warn, || format!("{shared:?} cannot be used: {causes}"));
+                if said != causes {
+                    shared.diary.note(Level::Warn, || format!("{shared:?}: {causes}"));
+                    said.clone_from(&causes);
+                }
                 let is_silent = round.is_silent;
                 // Nobody listens any more once there has been a session.
                 let _ = failures.send(Failed { causes, is_silent });

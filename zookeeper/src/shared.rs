@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use log::Level;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::alarm::Alarm;
@@ -235,6 +236,8 @@ impl Shared {
                 listeners.iter().for_each(|listener| listener.tell(&event));
             }
             Output::Session(event) => {
+                let SessionEvent { kind, session_id } = event;
+                self.diary.note(Level::Info, || format!("session {session_id:#x}: {kind:?}"));
                 let listeners = self.subscribers.lock().listeners.clone();
                 listeners.iter().for_each(|listener| listener.tell(&event));
             }

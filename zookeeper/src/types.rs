@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// How a node is made, and what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CreateMode {
     /// It stays until it is deleted.
     Persistent,
@@ -81,6 +82,7 @@ pub struct Stat {
 
 /// What has happened to a node that was watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EventType {
     /// It was created.
     NodeCreated,
@@ -104,9 +106,10 @@ pub struct WatchedEvent {
     pub path: String,
 }
 
-/// What happens to the session of a client, in this order: `Connected`, then `Suspended` and
+/// What happens to the session of a client, but for its lease in this order: `Connected`, then `Suspended` and
 /// `Resumed` any number of times, then `Expired`, whereupon the next session begins, or `Closed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SessionEventKind {
     /// A new session was opened: the first, or the one after an expired one.
     Connected,
@@ -118,9 +121,11 @@ pub enum SessionEventKind {
     /// The servers have ended the session: its ephemeral nodes and watches are gone.
     Expired,
     /// The certified lease has run out while it was kept ([`keep_lease`](crate::ZooKeeper::keep_lease)):
-    /// the session may go on, but others may have taken what it held. It comes from a timer, in no
+    /// the session may go on, but that is not known. It comes before `Expired`, and otherwise in no
     /// fixed order with the others.
     LeaseEnded,
+    /// The lease that had ended is certified again, under a new term and in the same session.
+    LeaseRenewed,
     /// The client is closed.
     Closed,
 }
@@ -136,6 +141,7 @@ pub struct SessionEvent {
 
 /// Where a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum State {
     /// There is no session: the next one is being opened.
     Connecting,

@@ -79,8 +79,8 @@ pub(crate) struct Core<S, W> {
     watches: Watches<W>,
     /// How many want the lease to be kept.
     keepers: usize,
-    /// The term of the lease whose end was told.
-    told_end_of: u64,
+    /// The term of the lease whose end was told, until it is renewed.
+    told_end_of: Option<u64>,
     /// Not later than any deadline there is.
     next_deadline: Option<Instant>,
     /// When the session was last without a connection from then on, and why.
@@ -110,7 +110,7 @@ impl<S, W: Listen> Core<S, W> {
             retry_at: now.monotonic,
             watches: Watches::new(),
             keepers: 0,
-            told_end_of: 0,
+            told_end_of: None,
             next_deadline: None,
             lost_at: now.monotonic,
             last_failure: None,
@@ -282,6 +282,7 @@ impl<S, W: Listen> Core<S, W> {
         let (sent, answered) = (greeting.sent, now.monotonic);
         if asked == 0 {
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, answered);
+            self.told_end_of = None;
             self.tell(SessionEventKind::Connected);
         } else {
             self.vitals.lease_mut().resumed(timeout, sent, answered);
@@ -410,8 +411,9 @@ impl<S, W: Listen> Core<S, W> {
 
     /// The servers have ended it.
     fn expired(&mut self) {
-        self.tell(SessionEventKind::Expired);
         self.vitals.lease_mut().end_now();
+        self.tell_lease_ended();
+        self.tell(SessionEventKind::Expired);
         self.end_watches();
         self.session = Identity::default();
         for call in std::mem::take(&mut self.waiting) {
@@ -451,6 +453,7 @@ impl<S, W: Listen> Core<S, W> {
             self.give_up(call, ErrorKind::Closed);
         }
         self.tell(SessionEventKind::Closed);
+        self.session = Identity::default();
         self.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
@@ -558,18 +561,25 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn watch_lease(&mut self, now: Moment) -> Option<Instant> {
-        if self.keepers == 0 {
+        if self.keepers == 0 || self.is_over() {
             return None;
         }
         let (term, left) = self.look_at_lease(now);
-        if !left.is_zero() {
-            return Some(now.monotonic + left.min(LOOK).min(self.timeout() / 20));
+        if left.is_zero() {
+            self.tell_lease_ended();
+            return None;
         }
-        if term > self.told_end_of {
-            self.told_end_of = term;
+        if self.told_end_of.take_if(|ended| *ended < term).is_some() {
+            self.tell(SessionEventKind::LeaseRenewed);
+        }
+        Some(now.monotonic + left.min(LOOK).min(self.timeout() / 20))
+    }
+
+    fn tell_lease_ended(&mut self) {
+        let term = self.lease().term();
+        if self.keepers > 0 && term > 0 && self.told_end_of.replace(term) != Some(term) {
             self.tell(SessionEventKind::LeaseEnded);
         }
-        None
     }
 
     fn watch_connection(&mut self, now: Moment) -> Option<Instant> {

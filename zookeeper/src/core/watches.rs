@@ -246,7 +246,8 @@ mod tests {
             let count = 3_000_000 / (length + 20) + 1;
             for number in 0..count {
                 let name = number.to_string();
-                let path = format!("/{name}{}", "x".repeat(length - 1 - name.len().min(length - 1)));
+                let path =
+                    format!("/{name}{}", "x".repeat(length - 1 - name.len().min(length - 1)));
                 // Two ears at each of the three kinds.
                 for (kind, ear) in KINDS.iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
                     watches.add(*kind, path.clone(), Ear::new(ear));

@@ -192,6 +192,7 @@ pub(super) fn run(asked: &Asked, seed: u64, tally: &mut Tally, spare: &mut Frame
         }
         let is_last = index + 1 == connections;
         let reason = world.connection(is_last).err();
+        world.ask_too_late();
         world.broke(reason.as_deref().unwrap_or("cut"));
     }
     world.end();
@@ -301,6 +302,15 @@ impl World<'_> {
         self.tell();
     }
 
+    /// Nothing more is sent on a connection that has to end.
+    fn ask_too_late(&mut self) {
+        let before = self.core.out().len();
+        if self.core.is_doomed() && self.rng.one_in(4) {
+            self.ask();
+            assert_eq!(self.core.out().len(), before, "bytes to be sent on this connection");
+        }
+    }
+
     /// What a sound server would say to what was sent to it.
     fn answers(&mut self) -> Vec<Vec<u8>> {
         let sent = std::mem::take(self.core.out());
@@ -373,8 +383,10 @@ impl World<'_> {
         self.tell();
         if let Some(answer) = answer {
             assert!(was_open, "an answer before the handshake");
-            let body = &frame[HEADER..];
-            return self.answer(answer.slot, answer.code, body);
+            let answered = self.answer(answer.slot, answer.code, &frame[HEADER..]);
+            if let Err(malformed) = answered {
+                self.core.doom(&format!("bad answer: {malformed}"));
+            }
         }
         Ok(())
     }
@@ -560,8 +572,12 @@ impl Came<'_> {
     ) -> Result<(), Malformed> {
         let mut batch = batch(&self.asked.shared);
         let pending = request(&mut batch);
-        let decoded = slot_of(&mut batch).answer(self.code, self.body);
-        assert!(pending.is_done(), "nobody was told");
+        let slot = slot_of(&mut batch);
+        let decoded = slot.answer(self.code, self.body);
+        assert_eq!(pending.is_done(), decoded.is_ok(), "{decoded:?}");
+        if let Err(malformed) = &decoded {
+            slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, malformed.0.as_str())));
+        }
         match pending.wait() {
             Ok(value) => {
                 assert!(decoded.is_ok(), "{decoded:?}, and a value");
