@@ -2,6 +2,7 @@
 //! of bytes and answers between them. Nothing is called and nobody is told with the mutex held.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use log::Level;
@@ -26,6 +27,9 @@ use crate::types::{SessionEvent, WatchedEvent};
 
 /// How long a socket that was full is left alone.
 const FULL: Duration = Duration::from_millis(1);
+/// With so many requests under way, answers come together and wake several threads at once, which then
+/// send again.
+const MANY: usize = 3;
 
 pub(crate) type Slot = Arc<dyn Answered>;
 pub(crate) type Call = connection::Call<Slot, WeakListener<WatchedEvent>>;
@@ -216,6 +220,15 @@ impl Shared {
             };
             if inner.core.out().is_empty() && writer.is_empty() {
                 return;
+            }
+            if inner.core.under_way() >= MANY {
+                // They leave theirs to whoever has the writer: one write for all of them.
+                drop(inner);
+                thread::yield_now();
+                inner = self.state.lock();
+                if !inner.link.as_ref().is_some_and(|now| Arc::ptr_eq(now, &link)) {
+                    continue;
+                }
             }
             writer.take(inner.core.out());
             drop(inner);

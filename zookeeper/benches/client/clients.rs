@@ -35,7 +35,8 @@ pub(crate) trait Client: Send + Sync {
     /// Creates an ephemeral sequential node, lists the directory, deletes the node.
     fn cycle(&self, folder: &str) -> Outcome<()>;
 
-    /// The same; the first two do not wait for each other, if that can be said.
+    /// The same; the first two do not wait for each other, if that can be said. Answers come in the
+    /// order of the requests: who waits for the last one first wakes once.
     fn together(&self, folder: &str) -> Outcome<()> {
         self.cycle(folder)
     }
@@ -102,8 +103,8 @@ impl Client for Own {
             let made = batch.create(&prefix, b"", &self.acl, mode);
             (made, batch.get_children(folder, None))
         });
-        let (path, _) = made.wait()?;
         listed.wait()?;
+        let (path, _) = made.wait()?;
         Ok(self.client.delete(&path, None)?)
     }
 
@@ -155,8 +156,8 @@ impl Client for Asynchronous {
         self.runtime.block_on(async {
             let made = self.client.create(&prefix, b"", &ephemeral());
             let listed = self.client.get_children(folder);
-            let (_, number) = made.await?;
             listed.await?;
+            let (_, number) = made.await?;
             let path = format!("{prefix}{number}");
             Ok(self.client.delete(&path, None).await?)
         })

@@ -151,8 +151,14 @@ fn main() -> Outcome<()> {
             let able: Vec<_> = able.collect();
             let mut case = Case::new(threads, able.iter().map(|(contestant, _)| *contestant));
             for round in 0..options.rounds {
-                // Another one is first each time.
-                for place in (0..able.len()).map(|place| (round + place) % able.len()) {
+                // Another one is first each time, and every other round goes backwards: who comes
+                // after whom must not matter.
+                let mut order: Vec<_> = (0..able.len()).collect();
+                order.rotate_left(round / 2 % able.len().max(1));
+                if !round.is_multiple_of(2) {
+                    order.reverse();
+                }
+                for place in order {
                     let (contestant, client) = able[place];
                     let name = table::name(workload);
                     eprintln!("{name}, {threads} threads, round {}: {contestant}", round + 1);

@@ -170,6 +170,11 @@ impl<S, W: Listen> Core<S, W> {
         &mut self.out
     }
 
+    /// How many requests are on their way, or about to be.
+    pub(crate) fn under_way(&self) -> usize {
+        self.vitals.under_way()
+    }
+
     /// Is there anything to be sent or told?
     pub(crate) fn has_news(&self) -> bool {
         !(self.outputs.is_empty() && self.out.is_empty())

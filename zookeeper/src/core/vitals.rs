@@ -60,6 +60,11 @@ impl Vitals {
         &mut self.lease
     }
 
+    /// How many requests are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// The connection is no more, and with it what was in flight.
     pub(crate) fn broke(&mut self) {
         self.oldest += self.in_flight.len() as u64;

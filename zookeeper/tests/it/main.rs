@@ -1,7 +1,11 @@
 //! Tests against real ZooKeeper servers, a file a subject.
 
 mod bytes;
+mod ending;
+mod hostile;
+mod leases;
 mod operations;
+mod resuming;
 #[cfg(feature = "tls")]
 mod tls;
 mod util;

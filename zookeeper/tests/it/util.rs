@@ -1,6 +1,7 @@
 //! What many tests need: clients, and looking at what is really on the server.
 
 mod calls;
+mod late;
 mod logged;
 mod own_process;
 mod stage;
@@ -9,10 +10,11 @@ mod told;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use zoolock_test_support::{connect_string, fresh_path, shared_probe};
+use zoolock_test_support::{FaultProxy, connect_string, fresh_path, shared_probe};
 use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, Result, ZooKeeper};
 
 pub(crate) use calls::{CALLS, prepare};
+pub(crate) use late::Late;
 pub(crate) use logged::logged;
 pub(crate) use own_process::{OwnProcess, files, in_own_process, resident, threads};
 pub(crate) use stage::Stage;
@@ -46,6 +48,13 @@ pub(crate) fn client_of(servers: &str, session_timeout: Duration) -> ZooKeeper {
 /// A client of the shared server.
 pub(crate) fn client() -> ZooKeeper {
     client_of(&connect_string(), SESSION)
+}
+
+/// A proxy of one's own before the shared server, which may be another process's.
+pub(crate) fn shared_proxy() -> FaultProxy {
+    let servers = connect_string();
+    let first = servers.split([',', '/']).next().unwrap_or_default();
+    FaultProxy::start(first.parse().unwrap()).unwrap()
 }
 
 /// A node of the shared server that is this test's own.
