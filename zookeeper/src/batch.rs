@@ -20,7 +20,7 @@ use crate::types::{CreateMode, Stat};
 /// (`jute.maxbuffer`), and so are not sent.
 const LONGEST: usize = 0xf_ffff;
 /// What ZooKeeper allows as a time to live, in milliseconds.
-const TTL_MAX: u128 = 1 << 40;
+const TTL_MAX: u128 = (1 << 40) - 1;
 /// As good as never.
 pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
 
@@ -74,10 +74,20 @@ pub enum OpResult {
 /// How an answer is read.
 #[derive(Debug)]
 pub(crate) struct Decode<T> {
-    /// The body; paths in it begin with so many bytes of the client's root.
-    pub(crate) read: fn(&mut Reader<'_>, usize) -> Result<T, Unread>,
+    pub(crate) read: Read<T>,
     /// What it means that there is no such node, if that is not an error.
     pub(crate) no_node: fn() -> Option<T>,
+    /// How many operations were asked for, in a `multi`.
+    pub(crate) ops: usize,
+}
+
+/// What an answer has to fit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Paths begin with so many bytes of the client's root.
+    pub(crate) root: usize,
+    /// As in [`Decode`].
+    pub(crate) ops: usize,
 }
 
 /// Why an answer does not mean success.
@@ -93,7 +103,7 @@ impl From<Malformed> for Unread {
     }
 }
 
-type Read<T> = fn(&mut Reader<'_>, usize) -> Result<T, Unread>;
+pub(crate) type Read<T> = fn(&mut Reader<'_>, Asked) -> Result<T, Unread>;
 
 const NOTHING: Read<()> = |_, _| Ok(());
 const STAT: Read<Stat> = |reader, _| Ok(message::stat(reader)?);
@@ -108,7 +118,7 @@ impl Batch<'_> {
         mode: CreateMode,
     ) -> Pending<(String, Stat)> {
         let read: Read<_> =
-            |reader, root| Ok((below(reader.string()?, root), message::stat(reader)?));
+            |reader, asked| Ok((below(reader.string()?, asked.root), message::stat(reader)?));
         let checked = check_create(path, mode);
         self.add(OpCode::of_create(mode), checked, read, |out, root| {
             message::create(out, (root, path), data, acl, mode);
@@ -125,7 +135,7 @@ impl Batch<'_> {
     /// See [`ZooKeeper::delete_eventually`](crate::ZooKeeper::delete_eventually).
     pub fn delete_eventually(&mut self, path: &str) -> Pending<()> {
         let (encode, before) = (message::versioned, self.calls.len());
-        let decode = Decode { read: NOTHING, no_node: || Some(()) };
+        let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
         let pending = self.add_with(OpCode::Delete, check(path), decode, |out, root| {
             encode(out, (root, path), None);
         });
@@ -138,7 +148,7 @@ impl Batch<'_> {
     /// See [`ZooKeeper::exists`](crate::ZooKeeper::exists).
     pub fn exists(&mut self, path: &str, watcher: Option<&Watcher>) -> Pending<Option<Stat>> {
         let read: Read<_> = |reader, _| Ok(Some(message::stat(reader)?));
-        let decode = Decode { read, no_node: || Some(None) };
+        let decode = Decode { read, no_node: || Some(None), ops: 0 };
         self.watch(OpCode::Exists, path, WatchKind::Data, watcher, decode)
     }
 
@@ -192,7 +202,8 @@ impl Batch<'_> {
         };
         let mut checks = ops.iter().enumerate();
         let checked = checks.try_for_each(|(index, op)| check(op).map_err(|error| error.at(index)));
-        self.add(OpCode::Multi, checked, results, |out, root| {
+        let decode = Decode { read: results, no_node: || None, ops: ops.len() };
+        self.add_with(OpCode::Multi, checked, decode, |out, root| {
             for op in ops {
                 encode_op(op, out, root);
             }
@@ -283,7 +294,7 @@ impl Op<'_> {
 
 impl<T> From<Read<T>> for Decode<T> {
     fn from(read: Read<T>) -> Decode<T> {
-        Decode { read, no_node: || None }
+        Decode { read, no_node: || None, ops: 0 }
     }
 }
 
@@ -309,25 +320,33 @@ fn encode_op(op: &Op<'_>, out: &mut Vec<u8>, root: &str) {
     }
 }
 
-fn results(reader: &mut Reader<'_>, root: usize) -> Result<Vec<OpResult>, Unread> {
-    let (mut results, mut refused) = (Vec::new(), None);
+fn results(reader: &mut Reader<'_>, asked: Asked) -> Result<Vec<OpResult>, Unread> {
+    let (mut results, mut refused, mut failed) = (Vec::new(), None, false);
     while let Some(result) = message::multi_result(reader)? {
         let index = results.len();
+        if index == asked.ops {
+            return Err(Malformed(format!("more than {index} results")).into());
+        }
         results.push(match result {
-            MultiResult::Created(path) => OpResult::Created(below(path, root)),
+            MultiResult::Created(path) => OpResult::Created(below(path, asked.root)),
             MultiResult::Deleted => OpResult::Deleted,
             MultiResult::Set(stat) => OpResult::Set(stat),
             MultiResult::Checked => OpResult::Checked,
             // Those before the one that was refused are undone and have the code 0.
             MultiResult::Failed(code) => {
+                failed = true;
                 refused = refused.or((code != 0).then_some((code, index)));
                 OpResult::Checked
             }
         });
     }
-    match refused {
-        Some((code, index)) => Err(Unread::Refused(ErrorKind::of_code(code), index)),
-        None => Ok(results),
+    match (refused, results.len()) {
+        (_, count) if count < asked.ops => {
+            Err(Malformed(format!("{count} results of {} operations", asked.ops)).into())
+        }
+        (Some((code, index)), _) => Err(Unread::Refused(ErrorKind::of_code(code), index)),
+        (None, _) if failed => Err(Malformed("failed operations without a cause".into()).into()),
+        (None, _) => Ok(results),
     }
 }
 

@@ -272,12 +272,13 @@ impl ZooKeeper {
     }
 
     /// Sends the requests that `make` makes, in one write, and does not wait for the answers. Their
-    /// deadlines run.
+    /// deadlines run. Who waits for the last one first is woken once: the others are answered by then.
     ///
     /// ```no_run
     /// # fn example(zk: &zoolock_zookeeper::ZooKeeper) -> zoolock_zookeeper::Result<()> {
     /// let (data, names) = zk.submit(|batch| (batch.get_data("/a", None), batch.get_children("/a", None)));
-    /// println!("{:?}: {:?}", data.wait()?, names.wait()?);
+    /// let names = names.wait()?;
+    /// println!("{:?} {names:?}", data.wait()?);
     /// # Ok(())
     /// # }
     /// ```

@@ -250,7 +250,7 @@ mod tests {
                 Error::new(kind).of("create", "/a").of("delete", "/b"),
                 "failed to create `/a`: the node exists",
             ),
-            (Error::new(kind).at(2), "the node exists"),
+            (Error::new(kind).at(2), "the node exists (operation 2 of the list)"),
             (
                 Error::because(ErrorKind::ConnectFailed, "a:1: Connection refused"),
                 "no session: a:1: Connection refused",

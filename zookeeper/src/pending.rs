@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::batch::{Decode, Unread};
+use crate::batch::{Asked, Decode, Unread};
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shared::Shared;
@@ -40,8 +40,7 @@ pub(crate) trait Answered: Send + Sync {
 struct Slot<T> {
     state: Mutex<Status<T>>,
     decode: Decode<T>,
-    /// The length of the client's root.
-    root: usize,
+    asked: Asked,
 }
 
 /// From `Open` to `Done` once. The result is given away with the mutex free.
@@ -101,7 +100,7 @@ impl<T: Send> Answered for Slot<T> {
         let kind = ErrorKind::of_code(code);
         let mut reader = Reader(body);
         let read = match code {
-            0 => (self.decode.read)(&mut reader, self.root),
+            0 => (self.decode.read)(&mut reader, self.asked),
             _ => {
                 let meant = (kind == ErrorKind::NoNode).then(self.decode.no_node).flatten();
                 self.fill(meant.ok_or_else(|| Error::new(kind)));
@@ -119,7 +118,9 @@ impl<T: Send> Answered for Slot<T> {
     }
 
     fn settle(&self, result: Result<()>) {
-        let done = || (self.decode.read)(&mut Reader(&[]), 0).map_err(|_| ErrorKind::Closed.into());
+        let done = || {
+            (self.decode.read)(&mut Reader(&[]), self.asked).map_err(|_| ErrorKind::Closed.into())
+        };
         self.fill(result.and_then(|()| done()));
     }
 }
@@ -142,8 +143,8 @@ impl<T: Send + 'static> Pending<T> {
     ) -> (Pending<T>, Arc<dyn Answered>) {
         let slot = Arc::new(Slot {
             state: Mutex::new(Status::Open(None)),
+            asked: Asked { root: shared.root().len(), ops: decode.ops },
             decode,
-            root: shared.root().len(),
         });
         let pending = Pending {
             slot: Arc::clone(&slot),

@@ -182,8 +182,9 @@ impl Shared {
         };
         if let Err(malformed) = slot.answer(code, &frame[HEADER..]) {
             // Before anybody is told, so that nothing more is sent here.
-            self.look(|core| core.doom(&format!("bad answer: {malformed}")));
-            slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, malformed.0)));
+            let reason = format!("bad answer: {malformed}");
+            self.look(|core| core.doom(&reason));
+            slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, reason)));
             return Ok(true);
         }
         Ok(is_doomed)

@@ -196,7 +196,8 @@ fn start() -> std::io::Result<Server> {
 
 /// The nodes that are read, and a directory for each thread. Returns what they are below.
 fn prepare(server: &str, threads: usize) -> Outcome<String> {
-    let probe = Probe::connect(server)?;
+    let probe =
+        Probe::connect(server).map_err(|error| format!("cannot connect to {server}: {error}"))?;
     let root = fresh_path("client");
     for thread in 0..threads {
         probe.create_all(&format!("{root}/{thread}"))?;

@@ -3,7 +3,7 @@
 //! Whatever comes, nobody panics, nothing is kept that is larger than what came, everybody is answered
 //! once, and the connection ends with a reason. Knows the wire and the core, no sockets and no threads.
 //!
-//! `ZOOLOCK_FUZZ_INPUTS` (200000, of a debug build 30000) or `ZOOLOCK_FUZZ_SECONDS` say for how long,
+//! `ZOOLOCK_FUZZ_INPUTS` (200000, of a debug build 50000) or `ZOOLOCK_FUZZ_SECONDS` say for how long,
 //! `ZOOLOCK_FUZZ_SEED` (1) where to begin: each input has a seed of its own, one more than that of the
 //! input before. A failure prints its seed; with that and `ZOOLOCK_FUZZ_INPUTS=1` it comes again.
 
@@ -21,7 +21,7 @@ use texts::Tally;
 use world::Asked;
 
 /// From so many inputs on every text has to have been seen.
-const ENOUGH: u64 = 30_000;
+const ENOUGH: u64 = 50_000;
 
 /// Numbers that look random and are the same for the same seed (xorshift64*).
 #[derive(Debug)]
@@ -67,7 +67,7 @@ fn setting(name: &str) -> Option<u64> {
 fn whatever_a_server_says_is_survived_and_everybody_is_answered_once() {
     let seconds = setting("ZOOLOCK_FUZZ_SECONDS");
     let inputs = setting("ZOOLOCK_FUZZ_INPUTS").unwrap_or(if cfg!(debug_assertions) {
-        30_000
+        50_000
     } else {
         200_000
     });

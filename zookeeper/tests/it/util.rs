@@ -21,9 +21,9 @@ pub(crate) use stage::Stage;
 pub(crate) use told::Told;
 
 /// The session timeout of most tests: long enough that a busy machine does not end a session.
-pub(crate) const SESSION: Duration = Duration::from_secs(10);
+pub(crate) const SESSION: Duration = Duration::from_secs(20);
 
-/// That of tests that wait for the end of a session.
+/// That of tests that wait for the end of a session, or for a silence to be noticed.
 pub(crate) const SHORT: Duration = Duration::from_secs(4);
 
 /// The longest that anything should take that is not expected to take any time.

@@ -235,8 +235,11 @@ impl World<'_> {
         Ok(())
     }
 
-    /// New ones, unless nothing is left in these: to make a buffer takes longer than all the rest.
+    /// New ones, unless these can be emptied: to make a buffer takes longer than all the rest.
     fn renew_frames(&mut self) {
+        while let Ok(Some(frame)) = self.frames.next() {
+            self.taken += 4 + frame.len();
+        }
         if self.input.come.last().is_some_and(|come| come.len() != self.taken) {
             self.frames = Frames::new(LONGEST);
         }
@@ -488,11 +491,10 @@ impl World<'_> {
         // It goes where the answer would have gone.
         let mut batch = batch(&self.asked.shared);
         let pending = batch.auth("digest", b"user:secret");
-        let expected = result.as_ref().map_err(Error::kind).map(|()| ());
+        let expected = result.as_ref().err().map(Error::kind);
         slot_of(&mut batch).settle(result.clone());
         assert!(pending.is_done());
-        let seen = pending.wait();
-        assert_eq!(seen.as_ref().map_err(Error::kind).map(|()| ()), expected);
+        assert_eq!(pending.wait().err().as_ref().map(Error::kind), expected);
     }
 
     fn answer(&mut self, slot: usize, code: i32, body: &[u8]) -> Result<(), Malformed> {

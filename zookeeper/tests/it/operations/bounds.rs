@@ -1,12 +1,15 @@
 //! What is too much, and what is not.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
-use zoolock_test_support::Op;
+use zoolock_test_support::{Op, Server};
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op as Change};
 
 use crate::util::{SESSION, Stage, client, client_of, kind, make, root, said};
 
+/// For a server that may be silent for long.
+const LONG: Duration = Duration::from_secs(60);
 /// The longest request that a server takes.
 const LONGEST: usize = 0xf_ffff;
 /// A `create` with an open ACL: its two headers, three lengths, the ACL and the flags.
@@ -90,8 +93,10 @@ fn what_is_too_long_for_a_server_is_not_sent_and_a_byte_less_is() {
 
 #[test]
 fn a_hundred_thousand_children_are_listed() {
-    let client = client();
-    let root = root("children");
+    // It keeps a server busy for some seconds.
+    let server = Server::start().unwrap();
+    let client = client_of(&server.connect_string(), LONG);
+    let root = make(&client, "/children", b"");
     let acl = Acl::open();
     let names: Vec<String> = (0..100_000).map(|n| format!("child-{n:08}")).collect();
     let paths: Vec<String> = names.iter().map(|name| format!("{root}/{name}")).collect();
@@ -106,7 +111,7 @@ fn a_hundred_thousand_children_are_listed() {
     for pending in submitted {
         assert_eq!(pending.wait().unwrap().len(), 1000);
     }
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     let (listed, stat) = client.get_children(&root).unwrap();
     println!("{} names in {:?}", listed.len(), begun.elapsed());
     assert_eq!(stat.num_children, 100_000);

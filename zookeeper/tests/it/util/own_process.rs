@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::process::Command;
 
-use zoolock_test_support::connect_string;
+use zoolock_test_support::Server;
 
 const VARIABLE: &str = "ZOOLOCK_ZOOKEEPER_TEST_ALONE";
 
@@ -17,17 +17,18 @@ pub(crate) enum OwnProcess {
     HasRun,
 }
 
-/// Runs the test of this name again, alone. The server is the shared one of this process.
+/// Runs the test of this name again, alone, beside a server of its own: it has much to do.
 #[track_caller]
 pub(crate) fn in_own_process(test: &str) -> OwnProcess {
     if env::var_os(VARIABLE).is_some() {
         return OwnProcess::Yes;
     }
+    let server = Server::start().unwrap();
     let mut command = Command::new(env::current_exe().unwrap());
     command
         .args([test, "--exact", "--nocapture"])
         .env(VARIABLE, "yes")
-        .env("ZOOKEEPER_CONNECT", connect_string());
+        .env("ZOOKEEPER_CONNECT", server.connect_string());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");

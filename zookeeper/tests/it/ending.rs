@@ -1,0 +1,145 @@
+//! Ends: of clients, of calls, and of what they have opened.
+
+mod closing;
+mod deadlines;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock_test_support::{connect_string, shared_probe, wait_until};
+use zoolock_zookeeper::ZooKeeper;
+
+use crate::util::{
+    OwnProcess, SESSION, SOON, client, client_of, files, in_own_process, make_ephemeral, resident,
+    root, threads,
+};
+
+/// For a server that has much to do, and may be silent for long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The client's own threads, of all threads of this process.
+fn of_clients() -> usize {
+    threads().iter().filter(|name| name.starts_with("zookeeper-")).count()
+}
+
+#[test]
+fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
+    const CLIENTS: usize = 10_000;
+    let test = "ending::ten_thousand_clients_leave_no_thread_and_no_file_behind";
+    if in_own_process(test) == OwnProcess::HasRun {
+        return;
+    }
+    // As it is with everything that a process has after the first.
+    client().close().unwrap();
+    // What has ended is a moment later gone.
+    wait_until("its threads are gone", SOON, || of_clients() == 0);
+    let before = files();
+    let begun = Instant::now();
+    let next = AtomicUsize::new(0);
+    let run = |most: usize| {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while next.fetch_add(1, Ordering::SeqCst) < most {
+                        client_of(&connect_string(), LONG).close().unwrap();
+                    }
+                });
+            }
+        });
+    };
+    run(CLIENTS / 4);
+    let middle = resident();
+    run(CLIENTS);
+    wait_until("the last threads are gone", SOON, || of_clients() == 0);
+    let (after, memory) = (files(), resident());
+    println!(
+        "{CLIENTS} clients in {:?}: {:?}, {after} files; {middle} KiB after a quarter, {memory} in the end",
+        begun.elapsed(),
+        threads()
+    );
+    assert_eq!(after, before);
+    assert!(memory < middle + 4096, "from {middle} to {memory} KiB");
+}
+
+#[test]
+fn the_last_clone_that_is_dropped_ends_the_threads_and_the_session() {
+    let test = "ending::the_last_clone_that_is_dropped_ends_the_threads_and_the_session";
+    if in_own_process(test) == OwnProcess::HasRun {
+        return;
+    }
+    let (root, probe) = (root("dropped"), shared_probe().unwrap());
+    let files_before = files();
+    let clients: Vec<ZooKeeper> = (0..50).map(|_| client()).collect();
+    for (number, client) in clients.iter().enumerate() {
+        make_ephemeral(client, &format!("{root}/{number}"));
+    }
+    assert_eq!(of_clients(), 100, "{:?}", threads());
+    assert_eq!(probe.children(&root).unwrap().len(), 50);
+    let clones = clients.clone();
+    let others: Vec<_> = clients.iter().map(|client| client.with_timeout(SESSION)).collect();
+    let keepers: Vec<_> = clients.iter().map(ZooKeeper::keep_lease).collect();
+    drop((clients, others, clones));
+    assert!(keepers.len() == 50 && of_clients() == 100, "whoever keeps a lease keeps the client");
+    assert_eq!(probe.children(&root).unwrap().len(), 50);
+    let begun = Instant::now();
+    drop(keepers);
+    let dropping = begun.elapsed();
+    wait_until("the threads have ended", SOON, || of_clients() == 0);
+    println!("dropped in {dropping:?}, ended {:?} later", begun.elapsed() - dropping);
+    wait_until("the sessions have ended", SOON, || probe.children(&root).unwrap().is_empty());
+    assert_eq!(files(), files_before);
+}
+
+#[test]
+fn clients_that_could_not_connect_leave_nothing_behind() {
+    let test = "ending::clients_that_could_not_connect_leave_nothing_behind";
+    if in_own_process(test) == OwnProcess::HasRun {
+        return;
+    }
+    let before = (threads(), files());
+    let nobody = {
+        let proxy = crate::util::shared_proxy();
+        proxy.connect_string()
+    };
+    let silent = crate::util::shared_proxy();
+    silent.black_hole(zoolock_test_support::Direction::Both);
+    for servers in [nobody, silent.connect_string(), "no-such-host.invalid:2181".into()] {
+        for _ in 0..5 {
+            let brief = Duration::from_millis(200);
+            let builder = crate::util::builder(&servers, SESSION).connect_timeout(brief);
+            let error = builder.connect().unwrap_err();
+            println!("{error}");
+            assert_eq!(error.kind(), zoolock_zookeeper::ErrorKind::ConnectFailed);
+        }
+    }
+    wait_until("the clients' threads have ended", SOON, || of_clients() == 0);
+    drop(silent);
+    wait_until("all is as before", SOON, || (threads(), files()) == before);
+}
+
+#[test]
+fn a_client_that_is_dropped_without_a_server_ends_at_once() {
+    let test = "ending::a_client_that_is_dropped_without_a_server_ends_at_once";
+    if in_own_process(test) == OwnProcess::HasRun {
+        return;
+    }
+    for how in ["refused", "silent"] {
+        let proxy = crate::util::shared_proxy();
+        let client = client_of(&proxy.connect_string(), SESSION);
+        match how {
+            "refused" => {
+                proxy.refuse(true);
+                proxy.cut();
+            }
+            _ => proxy.black_hole(zoolock_test_support::Direction::Both),
+        }
+        let begun = Instant::now();
+        drop(client);
+        let dropping = begun.elapsed();
+        wait_until("the threads have ended", SOON, || of_clients() == 0);
+        println!("{how}: dropped in {dropping:?}, ended after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < SESSION, "it does not wait for the end of the session");
+    }
+    client_of(&connect_string(), SESSION).close().unwrap();
+}

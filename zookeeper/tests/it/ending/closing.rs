@@ -1,0 +1,164 @@
+//! `close`, whatever stands in its way.
+
+use std::thread;
+use std::time::Instant;
+
+use zoolock_test_support::{Direction, Op, Server, Then, wait_until};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind, State};
+
+use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, kind, make_ephemeral, said};
+
+#[test]
+fn a_session_that_is_closed_is_over_when_that_returns() {
+    let stage = Stage::new("closed", SESSION);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let probe = stage.probe();
+    let clone = stage.client.clone();
+    clone.close().unwrap();
+    assert!(!probe.exists(&path).unwrap());
+    assert_eq!(stage.told.kinds(), [SessionEventKind::Closed]);
+    assert_eq!(stage.client.state(), State::Closed);
+    for _ in 0..3 {
+        stage.client.close().unwrap();
+        clone.close().unwrap();
+    }
+    assert_eq!(stage.proxy.requests(Op::CloseSession), 1);
+    assert_eq!(stage.told.kinds(), [SessionEventKind::Closed], "it is over once");
+}
+
+#[test]
+fn all_that_close_at_the_same_time_return() {
+    let stage = Stage::new("closed", SESSION);
+    let held = stage.proxy.hold_answer(Op::CloseSession, 1);
+    thread::scope(|scope| {
+        let closing: Vec<_> = (0..8).map(|_| scope.spawn(|| stage.client.close())).collect();
+        assert!(held.wait(SOON));
+        held.release();
+        let results: Vec<_> = closing.into_iter().map(|thread| thread.join().unwrap()).collect();
+        println!("{results:?}");
+        assert!(results.iter().all(Result::is_ok));
+    });
+    assert_eq!(stage.proxy.requests(Op::CloseSession), 1);
+}
+
+#[test]
+fn what_was_sent_before_is_answered_before() {
+    let stage = Stage::new("closed", SESSION);
+    let client = &stage.client;
+    let pending = client.submit(|batch| {
+        (0..100).map(|_| batch.set_data(&stage.root, b"", None)).collect::<Vec<_>>()
+    });
+    client.close().unwrap();
+    for (number, pending) in (1..).zip(pending) {
+        assert_eq!(pending.wait().unwrap().version, number);
+    }
+}
+
+#[test]
+fn a_callback_may_close_its_client() {
+    let stage = Stage::new("closed", SESSION);
+    let (say, told) = crossbeam_channel::unbounded();
+    let client = stage.client.clone();
+    let held = stage.proxy.hold_answer(Op::Exists, 1);
+    stage.client.submit(|batch| batch.exists("/", None)).on_done(move |_| {
+        say.send(client.close()).unwrap();
+    });
+    held.release();
+    let closed = told.recv_timeout(SOON).unwrap();
+    println!("{closed:?}");
+    assert_eq!(kind(closed), ErrorKind::WouldBlock);
+    stage.told.until(SessionEventKind::Closed);
+}
+
+#[test]
+fn a_close_into_a_black_hole_returns_by_its_deadline() {
+    let stage = Stage::new("black_hole", SESSION);
+    stage.proxy.black_hole(Direction::Both);
+    let begun = Instant::now();
+    let (kind, text) = said(stage.client.with_timeout(BRIEFLY).close());
+    println!("after {:?}", begun.elapsed());
+    assert_eq!(kind, ErrorKind::Timeout, "{text}");
+    assert!(begun.elapsed() >= BRIEFLY && begun.elapsed() < SESSION);
+    assert_eq!(stage.client.state(), State::Closed);
+    stage.client.close().unwrap();
+}
+
+#[test]
+fn a_close_with_much_time_returns_when_the_servers_have_ended_the_session_by_themselves() {
+    let stage = Stage::new("black_hole", SHORT);
+    stage.proxy.black_hole(Direction::Both);
+    let begun = Instant::now();
+    let error = stage.client.close().unwrap_err();
+    println!("{error}, after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON / 2, "its own time is {SOON:?}, T is {SHORT:?}");
+    assert!(error.is_maybe_done(), "it was sent, and nobody knows how far it came: {error}");
+}
+
+#[test]
+fn a_close_without_a_server_returns_when_the_session_could_not_have_lived_on() {
+    let server = Server::start().unwrap();
+    let stage = Stage::before(&server, "stopped", SHORT);
+    server.stop().unwrap();
+    stage.told.until(SessionEventKind::Suspended);
+    let begun = Instant::now();
+    let (kind, text) = said(stage.client.close());
+    println!("after {:?}", begun.elapsed());
+    assert_eq!(kind, ErrorKind::NoConnection, "{text}");
+    assert!(begun.elapsed() < SOON / 2);
+}
+
+#[test]
+fn a_close_whose_answer_is_lost_asks_again() {
+    let stage = Stage::new("lost", SESSION);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let lost = stage.proxy.drop_answer(Op::CloseSession, 1, Then::Cut);
+    stage.client.close().unwrap();
+    assert!(lost.fired());
+    assert!(!stage.probe().exists(&path).unwrap());
+    let kinds = stage.told.kinds();
+    println!("{kinds:?}");
+    assert_eq!(kinds.last(), Some(&SessionEventKind::Closed));
+
+    let stage = Stage::new("lost", SESSION);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let lost = stage.proxy.drop_request(Op::CloseSession, 1, Then::Cut);
+    stage.client.close().unwrap();
+    assert!(lost.fired());
+    assert!(!stage.probe().exists(&path).unwrap());
+}
+
+#[test]
+fn a_close_that_was_sent_may_be_done() {
+    let stage = Stage::new("sent", SHORT);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let held = stage.proxy.hold_answer(Op::CloseSession, 1);
+    thread::scope(|scope| {
+        let closing = scope.spawn(|| stage.client.close());
+        assert!(held.wait(SOON));
+        stage.proxy.refuse(true);
+        stage.proxy.cut();
+        let error = closing.join().unwrap().unwrap_err();
+        println!("{error}");
+        assert!(!stage.probe().exists(&path).unwrap());
+        assert!(error.is_maybe_done(), "the session was closed: {error}");
+    });
+}
+
+#[test]
+fn a_client_between_two_sessions_is_closed_at_once() {
+    let stage = Stage::new("between", SESSION);
+    stage.suspend();
+    stage.proxy.expire_sessions().unwrap();
+    let silent = stage.proxy.drop_answer(Op::Connect, 2, Then::Hold);
+    stage.proxy.refuse(false);
+    stage.told.until(SessionEventKind::Expired);
+    assert!(silent.wait(SOON));
+    let begun = Instant::now();
+    stage.client.close().unwrap();
+    println!("{:?} after {:?}", stage.told.all(), begun.elapsed());
+    assert!(begun.elapsed() < SOON / 2);
+    wait_until("the proxy's connection ends", SOON, || {
+        stage.proxy.cut();
+        stage.proxy.open_connections() == 0
+    });
+}

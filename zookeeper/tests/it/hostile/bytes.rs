@@ -1,0 +1,55 @@
+//! What a server may say, by hand.
+
+/// The numbers that answers to pings and credentials and events have.
+pub(super) const EVENT: i32 = -1;
+pub(super) const PING: i32 = -2;
+pub(super) const AUTH: i32 = -4;
+
+/// Bytes that are put together field by field.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Bytes(pub(super) Vec<u8>);
+
+impl Bytes {
+    pub(super) fn int(mut self, value: i32) -> Bytes {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn long(mut self, value: i64) -> Bytes {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn raw(mut self, bytes: &[u8]) -> Bytes {
+        self.0.extend(bytes);
+        self
+    }
+
+    pub(super) fn buffer(self, bytes: &[u8]) -> Bytes {
+        self.int(bytes.len() as i32).raw(bytes)
+    }
+
+    /// Of a node that is of no interest.
+    pub(super) fn stat(self) -> Bytes {
+        self.raw(&[0; 68])
+    }
+}
+
+/// The answer to a handshake.
+pub(super) fn greeting(timeout: i32, session: i64) -> Bytes {
+    Bytes::default().int(0).int(timeout).long(session).buffer(&[7; 16]).raw(&[0])
+}
+
+/// The beginning of an answer.
+pub(super) fn header(xid: i32, code: i32) -> Bytes {
+    Bytes::default().int(xid).long(1).int(code)
+}
+
+pub(super) fn event(event_type: i32, path: &[u8]) -> Bytes {
+    header(EVENT, 0).int(event_type).int(3).buffer(path)
+}
+
+/// The number of a request.
+pub(super) fn xid(request: &[u8]) -> i32 {
+    i32::from_be_bytes(request[..4].try_into().unwrap())
+}

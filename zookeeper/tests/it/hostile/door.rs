@@ -1,0 +1,231 @@
+//! A listener with bad manners, which can be told to behave: then it passes everything on to a real
+//! server.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+/// What is done with a connection; it ends with this. The guest's stream and the real server.
+pub(super) type Manner = Arc<dyn Fn(&mut Guest) -> io::Result<()> + Send + Sync>;
+
+/// Listens until it is dropped, and has ended everything by then.
+pub(super) struct Door {
+    state: Arc<State>,
+    porter: Option<JoinHandle<()>>,
+}
+
+struct State {
+    address: SocketAddr,
+    server: SocketAddr,
+    /// What is done with the next connections: the first so many, then all.
+    manner: Mutex<(usize, Manner)>,
+    connections: AtomicUsize,
+    is_closing: AtomicBool,
+    /// Of connections that may be open.
+    streams: Mutex<Vec<TcpStream>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A connection of the client's.
+pub(super) struct Guest {
+    pub(super) stream: TcpStream,
+    server: SocketAddr,
+    state: Arc<State>,
+}
+
+impl Door {
+    /// Does this with every connection until it is told otherwise.
+    pub(super) fn new(
+        server: SocketAddr,
+        manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Door {
+        Door::open(server, usize::MAX, Arc::new(manner))
+    }
+
+    /// Does this with the first connection and passes on all others.
+    pub(super) fn once(server: SocketAddr, manner: Manner) -> Door {
+        Door::open(server, 1, manner)
+    }
+
+    fn open(server: SocketAddr, times: usize, manner: Manner) -> Door {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let state = Arc::new(State {
+            address: listener.local_addr().unwrap(),
+            server,
+            manner: Mutex::new((times, manner)),
+            connections: AtomicUsize::new(0),
+            is_closing: AtomicBool::new(false),
+            streams: Mutex::default(),
+            threads: Mutex::default(),
+        });
+        let accepting = Arc::clone(&state);
+        let porter = thread::spawn(move || accepting.accept(&listener));
+        Door { state, porter: Some(porter) }
+    }
+
+    pub(super) fn address(&self) -> String {
+        self.state.address.to_string()
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::SeqCst)
+    }
+
+    /// Treats the next connections like this, and ends those there are.
+    pub(super) fn change(
+        &self,
+        manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
+    ) {
+        *self.state.manner.lock().unwrap() = (usize::MAX, Arc::new(manner));
+        self.state.cut();
+    }
+
+    /// Passes on all that comes from now on, and ends the connections there are.
+    pub(super) fn behave(&self) {
+        self.change(Guest::pass_on);
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.state.is_closing.store(true, Ordering::SeqCst);
+        // Wakes the porter.
+        drop(TcpStream::connect(self.state.address));
+        if let Some(porter) = self.porter.take() {
+            porter.join().unwrap();
+        }
+        self.state.cut();
+        for thread in std::mem::take(&mut *self.state.threads.lock().unwrap()) {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl State {
+    fn accept(self: &Arc<State>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            if self.is_closing.load(Ordering::SeqCst) {
+                return;
+            }
+            let stream = stream.unwrap();
+            self.streams.lock().unwrap().push(stream.try_clone().unwrap());
+            self.connections.fetch_add(1, Ordering::SeqCst);
+            let manner = {
+                let mut manner = self.manner.lock().unwrap();
+                match manner.0 {
+                    0 => Arc::new(Guest::pass_on) as Manner,
+                    _ => {
+                        manner.0 -= 1;
+                        Arc::clone(&manner.1)
+                    }
+                }
+            };
+            let (server, state) = (self.server, Arc::clone(self));
+            let serve = move || {
+                let mut guest = Guest { stream, server, state };
+                // What goes wrong here is what the guest has done about it.
+                let _ = manner(&mut guest);
+                let _ = guest.stream.shutdown(Shutdown::Both);
+            };
+            self.threads.lock().unwrap().push(thread::spawn(serve));
+        }
+    }
+
+    fn cut(&self) {
+        for stream in std::mem::take(&mut *self.streams.lock().unwrap()) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Guest {
+    /// The next frame that the client sends, without its length.
+    pub(super) fn frame(&mut self) -> io::Result<Vec<u8>> {
+        read_frame(&mut self.stream)
+    }
+
+    /// Sends a frame.
+    pub(super) fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.stream.write_all(&framed(frame))
+    }
+
+    /// Hangs up.
+    pub(super) fn leave(&mut self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Both)
+    }
+
+    /// Waits until the client hangs up.
+    pub(super) fn linger(&mut self) -> io::Result<()> {
+        io::copy(&mut self.stream, &mut io::sink()).map(drop)
+    }
+
+    /// Has the client hung up? What it sent may still be unread.
+    pub(super) fn has_left(&self) -> bool {
+        // As the kernel has it: 01 is a connection that stands.
+        let (mine, theirs) = (self.state.address.port(), self.stream.peer_addr());
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let ports = theirs.map(|theirs| (mine, theirs.port()));
+        let stands = |line: &str| {
+            let mut fields = line.split_whitespace().skip(1);
+            let mut port = || {
+                let port = fields.next()?.split_once(':')?.1;
+                u16::from_str_radix(port, 16).ok()
+            };
+            let found = port().zip(port());
+            found.is_some() && found == ports.as_ref().ok().copied() && fields.next() == Some("01")
+        };
+        !table.lines().any(stands)
+    }
+
+    /// Passes everything on, both ways.
+    pub(super) fn pass_on(&mut self) -> io::Result<()> {
+        let server = self.connect()?;
+        self.relay(server)
+    }
+
+    /// Has the real server open the session, or take it up again. It lives as long as what this
+    /// returns, and then for its timeout.
+    pub(super) fn introduce(&mut self) -> io::Result<TcpStream> {
+        let mut server = self.connect()?;
+        let request = self.frame()?;
+        server.write_all(&framed(&request))?;
+        let answer = read_frame(&mut server)?;
+        self.send(&answer)?;
+        Ok(server)
+    }
+
+    fn relay(&mut self, mut server: TcpStream) -> io::Result<()> {
+        let (mut from, mut to) = (server.try_clone()?, self.stream.try_clone()?);
+        let back = thread::spawn(move || {
+            let _ = io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Both);
+        });
+        let copied = io::copy(&mut self.stream, &mut server);
+        let _ = server.shutdown(Shutdown::Both);
+        back.join().unwrap();
+        copied.map(drop)
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let server = TcpStream::connect(self.server)?;
+        self.state.streams.lock().unwrap().push(server.try_clone()?);
+        Ok(server)
+    }
+}
+
+pub(super) fn framed(frame: &[u8]) -> Vec<u8> {
+    let mut bytes = (frame.len() as u32).to_be_bytes().to_vec();
+    bytes.extend_from_slice(frame);
+    bytes
+}
+
+fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut frame)?;
+    Ok(frame)
+}

@@ -1,0 +1,124 @@
+//! A logger that blocks: whatever hurries is done before anything is logged.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use zoolock_test_support::{Direction, FaultProxy, connect_string, wait_until};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind};
+
+use crate::util::{BRIEFLY, OwnProcess, SHORT, SOON, Told, client_of, in_own_process, said};
+
+static LOGGER: Logger = Logger {
+    is_blocked: Mutex::new(false),
+    changed: Condvar::new(),
+    waiting: AtomicUsize::new(0),
+    written: AtomicUsize::new(0),
+};
+
+/// A logger behind a mutex that somebody else may have for long.
+struct Logger {
+    is_blocked: Mutex<bool>,
+    changed: Condvar,
+    /// How many wait for it.
+    waiting: AtomicUsize,
+    /// How many lines it has written.
+    written: AtomicUsize,
+}
+
+impl Logger {
+    fn block(&self, is_blocked: bool) {
+        *self.is_blocked.lock().unwrap() = is_blocked;
+        self.changed.notify_all();
+    }
+}
+
+impl log::Log for Logger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let name = thread::current().name().unwrap_or_default().to_owned();
+        println!("{name}: {} {}", record.level(), record.args());
+        let blocked = self.is_blocked.lock().unwrap();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        drop(self.changed.wait_while(blocked, |is_blocked| *is_blocked).unwrap());
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.written.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn flush(&self) {}
+}
+
+/// For a process in which nobody else logs.
+fn set_logger() {
+    log::set_logger(&LOGGER).expect("no other logger");
+    log::set_max_level(log::LevelFilter::Trace);
+}
+
+#[test]
+fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() {
+    let name = concat!(
+        "hostile::logging::",
+        "a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept"
+    );
+    if in_own_process(name) != OwnProcess::Yes {
+        return;
+    }
+    set_logger();
+    let proxy = FaultProxy::start(connect_string().parse().unwrap()).unwrap();
+    let client = client_of(&proxy.connect_string(), SHORT);
+    let (session, told) = (client.session_id(), Told::by(&client));
+    let keeper = client.keep_lease();
+    // What there is to be said of the first connection is said.
+    wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
+    LOGGER.block(true);
+    proxy.cut();
+    told.until(SessionEventKind::Resumed);
+    // Longer than any lease that was there before.
+    let resumed = Instant::now();
+    wait_until("the lease has been kept for two timeouts", SOON, || {
+        assert!(!client.valid_for().is_zero(), "the lease has ended after {:?}", resumed.elapsed());
+        resumed.elapsed() > SHORT * 2
+    });
+    client.exists("/").unwrap();
+    println!("{:?}, {} wait for the logger", told.kinds(), LOGGER.waiting.load(Ordering::SeqCst));
+    assert_eq!(client.session_id(), session);
+    // And once more.
+    proxy.cut();
+    told.until(SessionEventKind::Resumed);
+    client.exists("/").unwrap();
+    drop(keeper);
+    LOGGER.block(false);
+    client.close().unwrap();
+}
+
+#[test]
+fn a_logger_that_blocks_for_ever_keeps_no_call_beyond_its_deadline() {
+    let name = "hostile::logging::a_logger_that_blocks_for_ever_keeps_no_call_beyond_its_deadline";
+    if in_own_process(name) != OwnProcess::Yes {
+        return;
+    }
+    set_logger();
+    let proxy = FaultProxy::start(connect_string().parse().unwrap()).unwrap();
+    let client = client_of(&proxy.connect_string(), SHORT);
+    let told = Told::by(&client);
+    // What there is to be said of the first connection is said.
+    wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
+    LOGGER.block(true);
+    proxy.refuse(true);
+    proxy.cut();
+    told.until(SessionEventKind::Suspended);
+    let begun = Instant::now();
+    let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));
+    println!("after {:.1?}", begun.elapsed());
+    assert_eq!(kind, ErrorKind::NoConnection);
+    proxy.restore();
+    told.until(SessionEventKind::Resumed);
+    proxy.black_hole(Direction::Both);
+    let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));
+    assert_eq!(kind, ErrorKind::Timeout);
+    LOGGER.block(false);
+}

@@ -1,0 +1,125 @@
+//! Settings that make no sense, and servers that are none.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use zoolock_test_support::{connect_string, shared_server};
+use zoolock_zookeeper::{ErrorKind, ZooKeeper};
+
+use super::door::Door;
+use crate::util::{BRIEFLY, SESSION, SOON, client_of, said};
+
+#[test]
+fn bad_connect_strings_are_refused_with_what_is_wrong() {
+    for (servers, expected) in [
+        ("", "the list of hosts is empty"),
+        ("   ", "the list of hosts is empty"),
+        ("/root", "the list of hosts is empty"),
+        (",", "host 1 is empty"),
+        ("a:2181,,b:2181", "host 2 is empty"),
+        ("a:2181,", "host 2 is empty"),
+        ("a:0", "host 1 (\"a:0\") has an invalid port; ports are 1 to 65535"),
+        ("a:65536", "has an invalid port"),
+        ("a:port", "has an invalid port"),
+        ("a:-1", "has an invalid port"),
+        ("a:", "has an invalid port"),
+        (":2181", "has no name"),
+        ("a b:2181", "has ' ' in its name"),
+        ("a,b:1:2", "host 2 (\"b:1:2\") has more than one colon"),
+        ("[::1:2181", "has no closing bracket"),
+        ("[a]:2181", "has no IPv6 address in its brackets"),
+        ("a:2181/root/", "it ends in a slash"),
+        ("a:2181//root", "part 1 is empty"),
+        ("a:2181/../root", "no relative paths"),
+        ("a:2181/root,b:2181", "b:2181"),
+        ("a:2181/r\u{1f512}", "U+1F512"),
+    ] {
+        let (kind, text) = said(ZooKeeper::connect(servers, SESSION));
+        assert_eq!(kind, ErrorKind::BadArguments, "{servers:?}: {text}");
+        assert!(text.contains(expected), "{servers:?}: {text:?} does not say {expected:?}");
+    }
+}
+
+#[test]
+fn session_timeouts_that_no_server_can_be_asked_for_are_refused() {
+    let most = Duration::from_millis(i32::MAX as u64);
+    for timeout in
+        [Duration::ZERO, Duration::from_nanos(1), most + Duration::from_millis(1), Duration::MAX]
+    {
+        let (kind, text) = said(ZooKeeper::connect("127.0.0.1:1", timeout));
+        assert_eq!(kind, ErrorKind::BadArguments);
+        assert!(text.contains("a session timeout of "), "{text}");
+        assert!(text.contains("1 to 2147483647 are allowed"), "{text}");
+    }
+}
+
+#[test]
+fn a_server_raises_a_session_timeout_that_is_too_short_and_lowers_one_that_is_too_long() {
+    // Those of test servers last from 1 s to 60 s.
+    for (asked, given) in [
+        (Duration::from_millis(1), Duration::from_secs(1)),
+        (Duration::from_millis(i32::MAX as u64), Duration::from_secs(60)),
+    ] {
+        let client = client_of(&shared_server().connect_string(), asked);
+        println!("asked for {asked:?}, given {:?}", client.session_timeout());
+        assert_eq!(client.session_timeout(), given);
+        client.exists("/").unwrap();
+    }
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_named() {
+    // Nobody listens at a port that somebody has bound and does nothing with.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let begun = Instant::now();
+    let (kind, text) = said(ZooKeeper::builder(&address).connect_timeout(SOON).connect());
+    assert_eq!(kind, ErrorKind::ConnectFailed);
+    assert!(text.contains(&format!("{address}: Connection refused")), "{text}");
+    // It has not waited for anything.
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_name_that_nobody_knows_is_named_and_another_server_is_taken() {
+    let builder = ZooKeeper::builder("no-such-host.invalid:2181").connect_timeout(BRIEFLY * 5);
+    let (kind, text) = said(builder.connect());
+    assert_eq!(kind, ErrorKind::ConnectFailed);
+    // Where names cannot be asked for, that may take longer than this.
+    let is_said = text.contains("no-such-host.invalid: ") || text.contains("no answer");
+    assert!(is_said, "{text}");
+    let both = format!("no-such-host.invalid:2181,{}", connect_string());
+    let client = client_of(&both, SESSION);
+    client.exists("/").unwrap();
+}
+
+#[test]
+fn every_server_of_the_list_is_named_with_its_own_reason() {
+    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let http = Door::new(refused, |guest| {
+        guest.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
+        guest.linger()
+    });
+    let (kind, text) = said(ZooKeeper::builder(&format!("{refused},{}", http.address())).connect());
+    assert_eq!(kind, ErrorKind::ConnectFailed);
+    assert!(text.contains(&format!("{refused}: Connection refused")), "{text}");
+    assert!(text.contains(&format!("{}: the answer begins with", http.address())), "{text}");
+}
+
+#[test]
+fn a_connect_ends_with_its_deadline_however_silent_the_server() {
+    let mute = Door::new(shared_server().address(), |guest| guest.linger());
+    for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(300)] {
+        let begun = Instant::now();
+        let builder = ZooKeeper::builder(&mute.address()).session_timeout(SOON);
+        let (kind, text) = said(builder.connect_timeout(timeout).connect());
+        let took = begun.elapsed();
+        println!("after {took:.1?} of {timeout:?}");
+        assert_eq!(kind, ErrorKind::ConnectFailed);
+        assert!(text.contains("no answer"), "{text}");
+        // Less than the patience with one server.
+        assert!(timeout <= took && took < SOON / 3, "{took:?}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Servers that have opened a session and then do nothing.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock_test_support::{shared_server, wait_until};
+use zoolock_zookeeper::{ErrorKind, Pending, SessionEventKind, Stat, State};
+
+use super::bytes::{greeting, header, xid};
+use super::door::{Door, Guest, framed};
+use crate::util::{BRIEFLY, SESSION, SOON, Told, client_of, said};
+
+#[test]
+fn a_server_that_never_answers_costs_each_call_its_deadline_and_is_left() {
+    let mute = |guest: &mut Guest| {
+        let _session = guest.introduce()?;
+        guest.linger()
+    };
+    let door = Door::once(shared_server().address(), Arc::new(mute));
+    let client = client_of(&door.address(), SESSION);
+    let (session, told) = (client.session_id(), Told::by(&client));
+    let brief = client.with_timeout(BRIEFLY);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let begun = Instant::now();
+                let error = brief.exists("/").unwrap_err();
+                println!("{error}, after {:.1?}", begun.elapsed());
+                // A very slow machine may find the server silent before that.
+                assert!(error.is_maybe_done(), "{error}");
+            });
+        }
+    });
+    // Somebody with patience hears why.
+    let (kind, text) = said(client.exists("/"));
+    assert_eq!(kind, ErrorKind::ConnectionLoss);
+    assert!(text.contains("the server was silent for "), "{text}");
+    told.until(SessionEventKind::Resumed);
+    client.exists("/").unwrap();
+    assert_eq!(client.session_id(), session);
+}
+
+#[test]
+fn a_server_that_never_reads_blocks_nobody() {
+    /// More than any buffer on the way takes.
+    const COUNT: usize = 32;
+    const SIZE: usize = 1_000_000;
+    let deaf = |guest: &mut Guest| {
+        let _session = guest.introduce()?;
+        while !guest.has_left() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    };
+    let door = Door::once(shared_server().address(), Arc::new(deaf));
+    let client = client_of(&door.address(), SESSION);
+    let (session, told) = (client.session_id(), Told::by(&client));
+    let brief = client.with_timeout(BRIEFLY);
+    let data = vec![7; SIZE];
+    let begun = Instant::now();
+    let pending: Vec<Pending<Stat>> =
+        (0..COUNT).map(|_| brief.submit(|batch| batch.set_data("/none", &data, None))).collect();
+    println!("{COUNT} requests submitted in {:.1?}", begun.elapsed());
+    // Nobody who asks something of the client waits for the socket.
+    assert_ne!(client.state(), State::Closed);
+    let _ = client.valid_for();
+    let keeper = client.keep_lease();
+    drop(keeper);
+    for pending in pending {
+        let error = pending.wait().unwrap_err();
+        assert!(error.is_maybe_done(), "{error}");
+    }
+    println!("all are answered {:.1?} after the first", begun.elapsed());
+    let error = brief.exists("/").unwrap_err();
+    println!("{error}");
+    // It is given up in time, and what it has not read is not sent to the next.
+    told.until(SessionEventKind::Resumed);
+    client.exists("/").unwrap();
+    println!("{:?} after {:.1?}", told.kinds(), begun.elapsed());
+    assert_eq!(client.session_id(), session);
+}
+
+#[test]
+fn a_client_at_a_server_that_never_reads_is_closed_and_dropped_in_time() {
+    for is_closed in [false, true] {
+        let deaf = |guest: &mut Guest| {
+            let _session = guest.introduce()?;
+            while !guest.has_left() {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Ok(())
+        };
+        let door = Door::new(shared_server().address(), deaf);
+        let client = client_of(&door.address(), SESSION);
+        let told = Told::by(&client);
+        let data = vec![7; 1_000_000];
+        for _ in 0..16 {
+            drop(client.submit(|batch| batch.set_data("/none", &data, None)));
+        }
+        let begun = Instant::now();
+        if is_closed {
+            let (kind, text) = said(client.with_timeout(BRIEFLY).close());
+            assert_eq!(kind, ErrorKind::Timeout, "{text}");
+        } else {
+            drop(client);
+        }
+        told.until(SessionEventKind::Closed);
+        println!("closed: {is_closed}, over after {:.1?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_server_that_answers_a_byte_at_a_time_is_understood() {
+    // Each byte in a packet of its own, as far as the kernel lets it.
+    let crumble = |guest: &mut Guest| {
+        let _session = guest.introduce()?;
+        let number = xid(&guest.frame()?);
+        guest.stream.set_nodelay(true)?;
+        let answer = header(number, 0).stat();
+        for byte in framed(&answer.0) {
+            guest.stream.write_all(&[byte])?;
+            thread::sleep(Duration::from_millis(5));
+        }
+        guest.linger()
+    };
+    let door = Door::once(shared_server().address(), Arc::new(crumble));
+    let client = client_of(&door.address(), SESSION);
+    assert_eq!(client.exists("/").unwrap(), Some(Stat::default()));
+    assert_eq!(door.connections(), 1);
+}
+
+#[test]
+fn a_timeout_of_next_to_nothing_from_the_server_still_leaves_calls_their_deadlines() {
+    let hurry = |guest: &mut Guest| {
+        guest.frame()?;
+        guest.send(&greeting(1, 0x1234).0)?;
+        guest.linger()
+    };
+    let door = Door::new(shared_server().address(), hurry);
+    let client = client_of(&door.address(), SESSION);
+    println!("{:?}", client.session_timeout());
+    let begun = Instant::now();
+    let error = client.with_timeout(BRIEFLY).exists("/").unwrap_err();
+    println!("{error}");
+    assert!(begun.elapsed() < SOON);
+    // The session is none that the real server knows.
+    let told = Told::by(&client);
+    door.behave();
+    told.until(SessionEventKind::Connected);
+    wait_until("calls are answered again", SOON, || client.exists("/").is_ok());
+}

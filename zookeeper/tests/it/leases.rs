@@ -1,0 +1,317 @@
+//! Leases: for how long a session is certain to live, and who is told when that is over.
+
+mod ensembles;
+
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, unbounded};
+use zoolock_test_support::{Direction, Op, Probe, Server, wait_until};
+use zoolock_zookeeper::{
+    Lease, LeaseKeeper, Listener, SessionEvent, SessionEventKind, State, ZooKeeper,
+};
+
+use crate::util::{Late, SESSION, SHORT, SOON, Stage, Told, client_of, make_ephemeral};
+
+/// For leases that are to be kept on a busy machine.
+const STEADY: Duration = Duration::from_secs(6);
+
+/// A server that nobody else keeps busy.
+fn quiet_server() -> &'static Server {
+    static QUIET: OnceLock<Server> = OnceLock::new();
+    QUIET.get_or_init(|| Server::start().unwrap())
+}
+
+/// The longest that a lease can be.
+fn longest(session_timeout: Duration) -> Duration {
+    session_timeout - session_timeout / 50
+}
+
+/// When each event is told, by a callback on the client's own thread.
+pub(crate) struct Watch {
+    _listener: Listener<SessionEvent>,
+    told: Receiver<(SessionEventKind, Instant)>,
+}
+
+impl Watch {
+    pub(crate) fn over(client: &ZooKeeper) -> Watch {
+        let (say, told) = unbounded();
+        let listener = Listener::new(move |event: &SessionEvent| {
+            say.send((event.kind, Instant::now())).unwrap();
+        });
+        client.subscribe(&listener);
+        Watch { _listener: listener, told }
+    }
+
+    #[track_caller]
+    pub(crate) fn until(&self, kind: SessionEventKind) -> Instant {
+        loop {
+            match self.told.recv_timeout(SOON) {
+                Ok((told, at)) if told == kind => return at,
+                Ok(_) => {}
+                Err(_) => panic!("{kind:?} was not told"),
+            }
+        }
+    }
+}
+
+/// When a node was first seen to be gone, and what was left of the lease then.
+pub(crate) fn gone_at(
+    probe: Probe,
+    path: String,
+    client: &ZooKeeper,
+) -> thread::JoinHandle<(Instant, Duration)> {
+    let client = client.clone();
+    thread::spawn(move || {
+        wait_until("the node is gone", SOON, || probe.exists(&path).is_ok_and(|there| !there));
+        (Instant::now(), client.valid_for())
+    })
+}
+
+/// Looks at a lease until something is so, and that it never says more than it may.
+#[track_caller]
+fn look_until(what: &str, client: &ZooKeeper, mut is_so: impl FnMut(Lease) -> bool) -> Lease {
+    let mut last = client.lease();
+    wait_until(what, SOON, || {
+        last = client.lease();
+        assert!(last.valid_for <= longest(client.session_timeout()), "{last:?}");
+        is_so(last)
+    });
+    last
+}
+
+#[test]
+fn a_new_session_is_certain_to_live_for_its_timeout_without_a_fiftieth() {
+    let before = Instant::now();
+    let stage = Stage::new("lease", SESSION);
+    let lease = stage.client.lease();
+    let passed = before.elapsed();
+    println!("{lease:?} {passed:?} after the call");
+    assert_eq!(stage.client.session_timeout(), SESSION);
+    assert_eq!(lease.session_id, stage.client.session_id());
+    assert!(lease.valid_for < longest(SESSION));
+    assert!(lease.valid_for >= longest(SESSION).saturating_sub(passed));
+    assert!(lease.end >= before + longest(SESSION) && lease.end < Instant::now() + SESSION);
+    assert!(stage.client.valid_for() <= lease.valid_for);
+}
+
+#[test]
+fn the_servers_have_the_last_word_on_the_timeout() {
+    let servers = zoolock_test_support::connect_string();
+    for (asked, given) in [(10, 1000), (70_000, 60_000)] {
+        let client = client_of(&servers, Duration::from_millis(asked));
+        let lease = client.lease();
+        println!("{asked} ms asked, {:?} given: {lease:?}", client.session_timeout());
+        assert_eq!(client.session_timeout(), Duration::from_millis(given));
+        assert!(lease.valid_for <= longest(client.session_timeout()));
+    }
+}
+
+#[test]
+fn a_lease_that_is_kept_does_not_end_on_an_idle_client() {
+    let stage = Stage::before(quiet_server(), "kept", STEADY);
+    let keeper = stage.client.keep_lease();
+    let first = stage.client.lease();
+    let (begun, mut least, mut renewed, mut last) = (Instant::now(), STEADY, 0, first.end);
+    look_until("5 T have passed", &stage.client, |lease| {
+        assert!(!lease.valid_for.is_zero(), "{lease:?} after {:?}", begun.elapsed());
+        assert_eq!(lease.term, first.term);
+        least = least.min(lease.valid_for);
+        // Both clocks count, so the end moves by itself a little.
+        renewed += u32::from(lease.end > last + STEADY / 20);
+        last = lease.end;
+        begun.elapsed() > 5 * STEADY
+    });
+    let (writes, pings) = (stage.proxy.requests(Op::SetData), stage.proxy.requests(Op::Ping));
+    println!("never less than {least:?}, renewed {renewed} times: {writes} writes, {pings} pings");
+    assert!(!stage.told.kinds().contains(&SessionEventKind::LeaseEnded));
+    assert!(renewed >= 10);
+    assert!(writes + pings < 100, "that is no traffic to keep a lease of {STEADY:?}");
+    drop(keeper);
+}
+
+#[test]
+fn a_lease_that_is_not_kept_ends_while_the_session_goes_on() {
+    let stage = Stage::before(quiet_server(), "not_kept", STEADY);
+    let (id, path) = (stage.client.session_id(), stage.path("a"));
+    make_ephemeral(&stage.client, &path);
+    drop(stage.client.keep_lease());
+    let first = stage.client.lease();
+    let ended = look_until("it has run out", &stage.client, |lease| lease.valid_for.is_zero());
+    assert!(Instant::now() >= first.end);
+    let begun = Instant::now();
+    look_until("2 T have passed", &stage.client, |lease| {
+        assert_eq!(
+            (lease.valid_for, lease.term),
+            (Duration::ZERO, ended.term),
+            "reads renew nothing"
+        );
+        begun.elapsed() > 2 * STEADY
+    });
+    assert_eq!((stage.client.state(), stage.client.session_id()), (State::Connected, id));
+    assert!(stage.probe().exists(&path).unwrap());
+    let told = stage.told.kinds();
+    assert!(!told.contains(&SessionEventKind::LeaseEnded), "nobody wanted to know: {told:?}");
+    // Whoever keeps it from now on has another term.
+    let keeper = stage.client.keep_lease();
+    let again = look_until("it is certified", &stage.client, |lease| !lease.valid_for.is_zero());
+    println!("{first:?}, {ended:?}, {again:?}");
+    assert!(again.term > first.term);
+    drop(keeper);
+}
+
+#[test]
+fn a_lease_is_kept_as_long_as_anybody_keeps_it() {
+    let stage = Stage::before(quiet_server(), "keepers", STEADY);
+    let mut keepers: Vec<LeaseKeeper> = (0..3).map(|_| stage.client.keep_lease()).collect();
+    let first = stage.client.lease();
+    while !keepers.is_empty() {
+        let begun = Instant::now();
+        look_until("T has passed", &stage.client, |lease| {
+            assert!(!lease.valid_for.is_zero());
+            begun.elapsed() > STEADY
+        });
+        keepers.pop();
+    }
+    assert_eq!(stage.client.lease().term, first.term);
+    look_until("it has run out", &stage.client, |lease| lease.valid_for.is_zero());
+    println!("{:?}", stage.told.all());
+    assert!(!stage.told.kinds().contains(&SessionEventKind::LeaseEnded));
+}
+
+/// Silence in one direction or both ends the lease before anybody can see the session gone.
+fn ends_before_the_session(silent: Direction) {
+    let stage = Stage::before(quiet_server(), "silent", SHORT);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let keeper = stage.client.keep_lease();
+    let watch = Watch::over(&stage.client);
+    let gone = gone_at(stage.probe(), path, &stage.client);
+    let late = Late::start();
+    let begun = Instant::now();
+    stage.proxy.black_hole(silent);
+    let mut end = begun;
+    look_until("it has run out", &stage.client, |lease| {
+        end = end.max(lease.end);
+        lease.valid_for.is_zero()
+    });
+    let seen = Instant::now();
+    let told = watch.until(SessionEventKind::LeaseEnded);
+    let (gone, left) = gone.join().unwrap();
+    let late = late.most();
+    println!(
+        "{silent:?} silent: ended by {:?}, seen {:?}, told {:?}, gone {:?}; late by {late:?}",
+        end - begun,
+        seen - begun,
+        told - begun,
+        gone - begun
+    );
+    assert!(end < gone, "the lease was {:?} too long", end - gone);
+    assert!(seen < gone + late, "seen {:?} too late", seen - gone);
+    assert!(told < gone + late, "told {:?} too late", told - gone);
+    assert!(left.is_zero(), "{left:?} left when the session was gone");
+    let term = stage.client.lease().term;
+    stage.proxy.restore();
+    stage.told.until(SessionEventKind::Expired);
+    stage.told.until(SessionEventKind::Connected);
+    assert!(stage.client.lease().term > term && !stage.client.valid_for().is_zero());
+    let ends = stage.told.kinds();
+    let ends = ends.iter().filter(|kind| **kind == SessionEventKind::LeaseEnded).count();
+    assert_eq!(ends, 1, "told once");
+    drop(keeper);
+}
+
+#[test]
+fn silence_ends_a_lease_before_anybody_sees_the_session_gone() {
+    ends_before_the_session(Direction::Both);
+}
+
+#[test]
+fn an_unheard_client_ends_its_lease_before_anybody_sees_the_session_gone() {
+    ends_before_the_session(Direction::ToServer);
+}
+
+/// The server hears of each handshake, and so keeps the session for whoever cannot hear it.
+#[test]
+fn a_session_whose_answers_are_lost_outlives_its_lease() {
+    let stage = Stage::before(quiet_server(), "answers", SHORT);
+    let id = stage.client.session_id();
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let keeper = stage.client.keep_lease();
+    let first = stage.client.lease();
+    stage.proxy.black_hole(Direction::ToClient);
+    stage.told.until(SessionEventKind::LeaseEnded);
+    let begun = Instant::now();
+    wait_until("another T has passed", SOON, || begun.elapsed() > SHORT);
+    assert!(stage.client.valid_for().is_zero());
+    stage.resume();
+    let again = look_until("it is certified", &stage.client, |lease| !lease.valid_for.is_zero());
+    println!("{first:?}, {again:?}, {:?}", stage.told.kinds());
+    assert_eq!(again.session_id, id);
+    assert!(again.term > first.term);
+    assert!(stage.probe().exists(&path).unwrap());
+    drop(keeper);
+}
+
+#[test]
+fn a_lease_is_certified_again_in_time_after_a_cut() {
+    let stage = Stage::before(quiet_server(), "cut", STEADY);
+    let keeper = stage.client.keep_lease();
+    let term = stage.client.lease().term;
+    for _ in 0..20 {
+        stage.proxy.cut();
+        stage.told.until(SessionEventKind::Resumed);
+    }
+    let begun = Instant::now();
+    look_until("2 T have passed", &stage.client, |lease| {
+        assert!(!lease.valid_for.is_zero() && lease.term == term, "{lease:?}");
+        begun.elapsed() > 2 * STEADY
+    });
+    assert!(!stage.told.kinds().contains(&SessionEventKind::LeaseEnded));
+    drop(keeper);
+}
+
+#[test]
+fn a_silent_way_is_left_for_another_before_the_lease_ends() {
+    let [first, second] = [(); 2].map(|()| crate::util::shared_proxy());
+    second.refuse(true);
+    let servers = format!("{},{}", first.connect_string(), second.connect_string());
+    let client = client_of(&servers, SESSION);
+    second.refuse(false);
+    let (told, keeper) = (Told::by(&client), client.keep_lease());
+    let before = client.lease();
+    first.black_hole(Direction::Both);
+    let begun = Instant::now();
+    let mut least = before.valid_for;
+    look_until("it is certified on another way", &client, |lease| {
+        assert!(!lease.valid_for.is_zero(), "{lease:?}\n{:#?}\n{:#?}", first.log(), second.log());
+        least = least.min(lease.valid_for);
+        second.open_connections() > 0 && lease.valid_for > SESSION * 3 / 4
+    });
+    println!("after {:?}, with {least:?} left at least", begun.elapsed());
+    assert_eq!(client.lease().term, before.term);
+    assert_eq!(told.kinds(), [SessionEventKind::Suspended, SessionEventKind::Resumed]);
+    drop(keeper);
+}
+
+#[test]
+fn a_session_that_outlives_its_lease_has_another_term() {
+    let server = Server::start().unwrap();
+    let client = client_of(&server.connect_string(), SHORT);
+    let (told, keeper) = (Told::by(&client), client.keep_lease());
+    let id = client.session_id();
+    let first = client.lease();
+    server.stop().unwrap();
+    told.until(SessionEventKind::LeaseEnded);
+    assert!(client.valid_for().is_zero());
+    assert_eq!(client.lease().term, first.term);
+    server.start_again().unwrap();
+    told.until(SessionEventKind::Resumed);
+    let again = look_until("it is certified", &client, |lease| !lease.valid_for.is_zero());
+    println!("{first:?}, {again:?}, {:?}", told.kinds());
+    assert_eq!(again.session_id, id);
+    assert!(again.term > first.term);
+    drop(keeper);
+    client.close().unwrap();
+    assert!(client.valid_for().is_zero());
+}

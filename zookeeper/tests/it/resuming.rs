@@ -1,0 +1,207 @@
+//! Sessions over connections: cut at every place, resumed wherever there is a server, and expired.
+
+mod cuts;
+mod deleting;
+mod ensembles;
+mod expired;
+mod restarts;
+
+use std::time::{Duration, Instant};
+
+use zoolock_test_support::{Op, wait_until};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind, State, ZooKeeper};
+
+use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, Told, kind, make, make_ephemeral, said};
+
+/// Reads until one is answered: a connection that was found may break again.
+#[track_caller]
+pub(crate) fn read_until_answered(client: &ZooKeeper, path: &str) {
+    let hurried = client.with_timeout(BRIEFLY);
+    wait_until("a read is answered", SOON, || match hurried.exists(path) {
+        Ok(found) => {
+            assert!(found.is_some(), "{path}");
+            true
+        }
+        Err(error) => {
+            let kinds = [ErrorKind::ConnectionLoss, ErrorKind::Timeout, ErrorKind::NoConnection];
+            assert!(kinds.contains(&error.kind()), "{error}");
+            false
+        }
+    });
+}
+
+#[test]
+fn fifty_cuts_in_a_row_are_fifty_resumes_of_one_session() {
+    let stage = Stage::new("fifty", SESSION);
+    let id = stage.client.session_id();
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let begun = Instant::now();
+    for number in 0..50 {
+        match number % 2 {
+            0 => stage.proxy.cut(),
+            _ => stage.proxy.reset(),
+        }
+        stage.told.until(SessionEventKind::Resumed);
+        assert_eq!(stage.client.state(), State::Connected);
+        stage.client.set_data(&path, b"", Some(number)).unwrap();
+    }
+    println!("50 cuts in {:?}", begun.elapsed());
+    let kinds = stage.told.kinds();
+    assert_eq!(kinds, [SessionEventKind::Suspended, SessionEventKind::Resumed].repeat(50));
+    assert!(stage.told.all().iter().all(|event| event.session_id == id));
+    assert_eq!(stage.client.session_id(), id);
+    let stat = stage.probe().stat(&path).unwrap().unwrap();
+    assert_eq!((stat.ephemeral_owner, stat.version), (id, 50));
+}
+
+#[test]
+fn connections_that_live_for_50_ms_only_are_enough_to_keep_a_session() {
+    let stage = Stage::new("brief", SHORT);
+    let id = stage.client.session_id();
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    let (end, mut cuts, mut done) = (Instant::now() + 2 * SHORT, 0, 0);
+    while Instant::now() < end {
+        let alive = Instant::now();
+        wait_until("it has lived for 50 ms", SOON, || {
+            done += u32::from(stage.client.set_data(&path, b"", None).is_ok());
+            alive.elapsed() > Duration::from_millis(50)
+        });
+        stage.proxy.cut();
+        cuts += 1;
+        stage.told.until(SessionEventKind::Resumed);
+    }
+    println!("{cuts} cuts in {:?}, {done} writes were answered", 2 * SHORT);
+    assert!(!stage.told.kinds().contains(&SessionEventKind::Expired));
+    assert_eq!(stage.client.session_id(), id);
+    assert!(cuts > 3 && done > cuts);
+    // It does not hammer at the door: one connection for each that was lost.
+    assert!(stage.proxy.connections() <= u64::from(cuts) + 1);
+}
+
+#[test]
+fn a_server_that_hangs_up_at_once_is_asked_again_and_not_all_the_time() {
+    let stage = Stage::new("hangs_up", SESSION);
+    let id = stage.client.session_id();
+    stage.proxy.accept_and_close(true);
+    stage.proxy.cut();
+    stage.told.until(SessionEventKind::Suspended);
+    let before = stage.proxy.connections();
+    let begun = Instant::now();
+    wait_until("some time has passed", SOON, || begun.elapsed() > SHORT);
+    let tries = stage.proxy.connections() - before;
+    println!("{tries} tries in {:?}", begun.elapsed());
+    assert!((2..=100).contains(&tries), "{tries}");
+    stage.resume();
+    assert_eq!(stage.client.session_id(), id);
+}
+
+#[test]
+fn all_that_happens_is_told_in_its_order() {
+    use SessionEventKind::*;
+    let stage = Stage::new("order", SESSION);
+    let first = stage.client.session_id();
+    stage.proxy.cut();
+    stage.told.until(Resumed);
+    stage.suspend();
+    stage.proxy.expire_sessions().unwrap();
+    stage.proxy.restore();
+    stage.told.until(Connected);
+    let second = stage.client.session_id();
+    stage.proxy.cut();
+    stage.told.until(Resumed);
+    stage.client.close().unwrap();
+    let all: Vec<_> = stage.told.all().iter().map(|event| (event.kind, event.session_id)).collect();
+    println!("{all:x?}");
+    assert_ne!(first, second);
+    let wanted = [
+        (Suspended, first),
+        (Resumed, first),
+        (Suspended, first),
+        (Expired, first),
+        (Connected, second),
+        (Suspended, second),
+        (Resumed, second),
+        (Closed, second),
+    ];
+    assert_eq!(all, wanted);
+}
+
+#[test]
+fn a_suspended_session_that_is_closed_ends_at_the_server_when_that_is_back() {
+    let stage = Stage::new("closing", SESSION);
+    let path = make_ephemeral(&stage.client, &stage.path("a"));
+    stage.suspend();
+    let client = stage.client.clone();
+    let closing = std::thread::spawn(move || client.close());
+    wait_until("it is being closed", SOON, || stage.client.state() == State::Closed);
+    assert_eq!(kind(stage.client.exists("/")), ErrorKind::Closed);
+    assert!(stage.probe().exists(&path).unwrap());
+    stage.proxy.restore();
+    closing.join().unwrap().unwrap();
+    assert!(!stage.probe().exists(&path).unwrap());
+    assert_eq!(
+        stage.told.until(SessionEventKind::Closed),
+        stage.told.all()[stage.told.all().len() - 1]
+    );
+}
+
+#[test]
+fn a_suspended_session_that_cannot_be_closed_is_given_up_when_the_servers_have() {
+    let stage = Stage::new("closing", SHORT);
+    stage.suspend();
+    let begun = Instant::now();
+    let (kind, text) = said(stage.client.close());
+    println!("after {:?}", begun.elapsed());
+    assert_eq!(kind, ErrorKind::NoConnection, "{text}");
+    assert!(text.contains("refused"), "no reason: {text}");
+    stage.told.until(SessionEventKind::Closed);
+    // Its own time is a minute.
+    assert!(begun.elapsed() < SOON / 2);
+}
+
+#[test]
+fn a_request_in_flight_is_answered_when_the_last_clone_is_dropped() {
+    for is_answered in [true, false] {
+        let stage = Stage::new("dropped", SESSION);
+        let (proxy, path) = (&stage.proxy, stage.path("a"));
+        let client = crate::util::client_of(&proxy.connect_string(), SESSION);
+        let told = Told::by(&client);
+        let ephemeral = make_ephemeral(&client, &stage.path("ephemeral"));
+        let held = proxy.hold_answer(Op::Create2, 1);
+        let acl = zoolock_zookeeper::Acl::open();
+        let mode = zoolock_zookeeper::CreateMode::Persistent;
+        let pending = client.submit(|batch| batch.create(&path, b"", &acl, mode));
+        assert!(held.wait(SOON));
+        drop(client);
+        if is_answered {
+            held.release();
+        }
+        let answer = pending.wait();
+        println!("released: {is_answered}: {answer:?}");
+        if is_answered {
+            assert_eq!(answer.unwrap().0, path);
+        } else {
+            assert_eq!(answer.unwrap_err().kind(), ErrorKind::ConnectionLoss);
+        }
+        told.until(SessionEventKind::Closed);
+        let probe = stage.probe();
+        wait_until("the session has ended", SOON, || !probe.exists(&ephemeral).unwrap());
+        assert!(probe.exists(&path).unwrap());
+    }
+}
+
+#[test]
+fn who_waits_for_a_connection_gets_one() {
+    let stage = Stage::new("waits", SESSION);
+    stage.suspend();
+    let waiting: Vec<_> =
+        (0..100).map(|_| stage.client.submit(|batch| batch.get_data(&stage.root, None))).collect();
+    let told = stage.told.kinds();
+    assert_eq!(told, [SessionEventKind::Suspended]);
+    assert!(waiting.iter().all(|read| !read.is_done()));
+    stage.resume();
+    for read in waiting {
+        read.wait().unwrap();
+    }
+    make(&stage.client, &stage.path("a"), b"");
+}

@@ -1,0 +1,190 @@
+//! Sessions that move between the members of an ensemble.
+
+use std::time::{Duration, Instant};
+
+use zoolock_test_support::{Ensemble, FaultProxy, Probe, wait_until};
+use zoolock_zookeeper::{Acl, CreateMode, SessionEventKind, ZooKeeper};
+
+use super::read_until_answered;
+use crate::util::{BRIEFLY, SESSION, SOON, Told, client_of, make_ephemeral};
+
+/// Enough for an election on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A proxy before each member, and a client that knows them all.
+struct Ways {
+    proxies: Vec<FaultProxy>,
+    client: ZooKeeper,
+    told: Told,
+}
+
+impl Ways {
+    /// The client's first connection is to `first`.
+    fn to(ensemble: &Ensemble, first: usize, session_timeout: Duration) -> Ways {
+        let start = |address| FaultProxy::start(address).unwrap();
+        let proxies: Vec<_> = ensemble.addresses().into_iter().map(start).collect();
+        let names: Vec<_> = proxies.iter().map(FaultProxy::connect_string).collect();
+        let others = || proxies.iter().enumerate().filter(|(index, _)| *index != first);
+        others().for_each(|(_, proxy)| proxy.refuse(true));
+        let client = client_of(&names.join(","), session_timeout);
+        others().for_each(|(_, proxy)| proxy.refuse(false));
+        let told = Told::by(&client);
+        let ways = Ways { proxies, client, told };
+        assert_eq!(ways.at(), [first]);
+        ways
+    }
+
+    /// Where the client is connected.
+    fn at(&self) -> Vec<usize> {
+        let all = self.proxies.iter().enumerate();
+        all.filter(|(_, proxy)| proxy.open_connections() > 0).map(|(index, _)| index).collect()
+    }
+}
+
+impl Drop for Ways {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (index, proxy) in self.proxies.iter().enumerate() {
+                eprintln!("member {index}:\n{}", proxy.log().join("\n"));
+            }
+            eprintln!("{:?}", self.told.all());
+        }
+    }
+}
+
+#[test]
+fn a_session_moves_to_another_member_and_its_watches_with_it() {
+    let ensemble = Ensemble::start(3).unwrap();
+    let first = ensemble.followers().unwrap()[0];
+    let ways = Ways::to(&ensemble, first, LONG);
+    let id = ways.client.session_id();
+    let path = make_ephemeral(&ways.client, "/a");
+    let (watcher, events) = zoolock_zookeeper::Watcher::channel();
+    ways.client.get_data_w(&path, &watcher).unwrap();
+    for round in 0..3 {
+        let from = ways.at();
+        let proxy = &ways.proxies[from[0]];
+        proxy.refuse(true);
+        proxy.cut();
+        ways.told.until(SessionEventKind::Resumed);
+        let to = ways.at();
+        println!("round {round}: from {from:?} to {to:?}");
+        assert!(to.len() == 1 && to != from);
+        proxy.refuse(false);
+        assert_eq!(ways.client.session_id(), id);
+        assert_eq!(ways.client.get_data(&path).unwrap().1.ephemeral_owner, id);
+        ways.client.set_data(&path, b"", None).unwrap();
+        assert_eq!(events.try_iter().count(), 1, "told before the answer");
+        ways.client.get_data_w(&path, &watcher).unwrap();
+    }
+}
+
+#[test]
+fn a_session_outlives_its_leader() {
+    let ensemble = Ensemble::start(3).unwrap();
+    for is_at_leader in [true, false] {
+        let leader = ensemble.leader().unwrap();
+        let first = if is_at_leader { leader } else { ensemble.followers().unwrap()[0] };
+        let ways = Ways::to(&ensemble, first, LONG);
+        let id = ways.client.session_id();
+        let path = make_ephemeral(&ways.client, "/a");
+        let begun = Instant::now();
+        assert_eq!(ensemble.kill_leader().unwrap(), leader);
+        let next = ensemble.leader().unwrap();
+        ways.told.until(SessionEventKind::Resumed);
+        read_until_answered(&ways.client, &path);
+        println!(
+            "at the leader: {is_at_leader}; {leader} was killed, {next} leads, resumed at {:?} \
+             after {:?}",
+            ways.at(),
+            begun.elapsed()
+        );
+        assert_eq!(ways.client.session_id(), id);
+        assert!(!ways.told.kinds().contains(&SessionEventKind::Expired));
+        ensemble.server(leader).start_again().unwrap();
+        ensemble.wait_ready().unwrap();
+        ways.client.close().unwrap();
+        let probe = Probe::connect(ensemble.server(next).address()).unwrap();
+        assert!(!probe.exists(&path).unwrap());
+    }
+}
+
+#[test]
+fn a_session_outlives_a_rolling_restart() {
+    let ensemble = Ensemble::start(3).unwrap();
+    let client = client_of(&ensemble.connect_string(), LONG);
+    let told = Told::by(&client);
+    let id = client.session_id();
+    let path = make_ephemeral(&client, "/a");
+    std::thread::scope(|scope| {
+        let restart = scope.spawn(|| ensemble.rolling_restart().unwrap());
+        let (mut done, mut failed) = (0_u32, 0_u32);
+        let hurried = client.with_timeout(Duration::from_secs(2));
+        while !restart.is_finished() {
+            match hurried.set_data(&path, b"", None) {
+                Ok(_) => done += 1,
+                Err(error) => {
+                    println!("{error}");
+                    failed += 1;
+                }
+            }
+        }
+        println!("{done} writes were done, {failed} failed");
+        assert!(done > 0);
+    });
+    read_until_answered(&client, &path);
+    let kinds = told.kinds();
+    println!("{kinds:?}");
+    assert!(kinds.contains(&SessionEventKind::Resumed));
+    assert!(!kinds.contains(&SessionEventKind::Expired));
+    assert_eq!(client.exists(&path).unwrap().unwrap().ephemeral_owner, id);
+}
+
+#[test]
+fn a_member_that_is_behind_what_was_seen_is_left_for_another() {
+    let ensemble = Ensemble::start(3).unwrap();
+    let leader = ensemble.leader().unwrap();
+    let behind = ensemble.followers().unwrap()[0];
+    let ways = Ways::to(&ensemble, leader, SESSION);
+    let id = ways.client.session_id();
+    let path = make_ephemeral(&ways.client, "/a");
+    ensemble.cut_off(behind);
+    // An answer from beyond what that member will ever see.
+    let written = ways.client.set_data(&path, b"seen", None).unwrap();
+    let before = ways.proxies[behind].connections();
+    for (index, proxy) in ways.proxies.iter().enumerate() {
+        proxy.refuse(index != behind);
+    }
+    ways.proxies[leader].cut();
+    ways.told.until(SessionEventKind::Suspended);
+    wait_until("the one behind has been tried twice", SOON, || {
+        ways.proxies[behind].connections() >= before + 2
+    });
+    assert_eq!(ways.told.kinds(), [SessionEventKind::Suspended], "it must not let the client in");
+    // One that has no leader would not let it in either, but it would say nothing.
+    let waited = ways.client.with_timeout(BRIEFLY).exists(&path).unwrap_err();
+    println!("{waited}");
+    assert!(waited.to_string().contains("hung up"), "{waited}");
+    ways.proxies[leader].refuse(false);
+    ways.told.until(SessionEventKind::Resumed);
+    let tries = ways.proxies[behind].connections() - before;
+    println!("{tries} times at the one that is behind, then at {:?}", ways.at());
+    assert_eq!(ways.client.session_id(), id);
+    assert_eq!(ways.client.get_data(&path).unwrap(), (b"seen".to_vec(), written));
+    ensemble.heal();
+}
+
+#[test]
+fn a_client_of_an_ensemble_finds_the_one_member_that_is_left_to_connect_to() {
+    let ensemble = Ensemble::start(3).unwrap();
+    let followers = ensemble.followers().unwrap();
+    ensemble.server(followers[0]).pause().unwrap();
+    let begun = Instant::now();
+    let clients: Vec<_> = (0..5).map(|_| client_of(&ensemble.connect_string(), SESSION)).collect();
+    println!("five clients in {:?}, one of three servers stands still", begun.elapsed());
+    for (number, client) in clients.iter().enumerate() {
+        let path = format!("/{number}");
+        client.create(&path, b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
+    }
+    ensemble.server(followers[0]).resume().unwrap();
+}

@@ -1,0 +1,90 @@
+//! Servers that go and come back, with what they knew or without.
+
+use std::time::{Duration, Instant};
+
+use zoolock_test_support::{Server, wait_until};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind};
+
+use crate::util::{SHORT, SOON, Stage, Told, client_of, kind, make, make_ephemeral};
+
+/// Not much to wait for, and time enough to come back.
+const MODERATE: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_session_outlives_its_only_server_being_down_for_longer_than_it_could_live() {
+    let server = Server::start().unwrap();
+    let client = client_of(&server.connect_string(), SHORT);
+    let told = Told::by(&client);
+    let id = client.session_id();
+    let path = make_ephemeral(&client, "/a");
+    for stop in [Server::stop, Server::kill] {
+        stop(&server).unwrap();
+        told.until(SessionEventKind::Suspended);
+        let down = Instant::now();
+        let waits = client.submit(|batch| batch.get_data(&path, None));
+        wait_until("it is down for longer than T", SOON, || down.elapsed() > SHORT * 3 / 2);
+        server.start_again().unwrap();
+        let ended = told.next();
+        println!("{ended:?} after {:?}", down.elapsed());
+        // Servers count from their start: nobody else can end a session.
+        assert_eq!((ended.kind, ended.session_id), (SessionEventKind::Resumed, id));
+        assert_eq!(waits.wait().unwrap().1.ephemeral_owner, id);
+    }
+}
+
+#[test]
+fn a_server_that_stands_still_is_left_and_the_session_goes_on_when_it_moves() {
+    let server = Server::start().unwrap();
+    let client = client_of(&server.connect_string(), MODERATE);
+    let told = Told::by(&client);
+    let path = make_ephemeral(&client, "/a");
+    server.pause().unwrap();
+    // Nothing is sent but what the client sends by itself.
+    told.until(SessionEventKind::Suspended);
+    server.resume().unwrap();
+    let next = told.next();
+    println!("{next:?}");
+    assert_eq!(next.kind, SessionEventKind::Resumed);
+    assert!(client.exists(&path).unwrap().is_some());
+}
+
+#[test]
+fn a_server_that_has_lost_everything_ends_the_session_in_bounded_time() {
+    let server = Server::start().unwrap();
+    let client = client_of(&server.connect_string(), SHORT);
+    let told = Told::by(&client);
+    let id = client.session_id();
+    make(&client, "/a", b"");
+    (0..20).for_each(|_| assert!(client.set_data("/a", b"", None).is_ok()));
+    let (watcher, events) = zoolock_zookeeper::Watcher::channel();
+    client.get_data_w("/a", &watcher).unwrap();
+    server.stop().unwrap();
+    server.wipe().unwrap();
+    server.start_again().unwrap();
+    let back = Instant::now();
+    let expired = told.until(SessionEventKind::Expired);
+    let connected = told.until(SessionEventKind::Connected);
+    println!("{:?} after {:?}; {events:?}", expired.kind, back.elapsed());
+    assert_eq!(expired.session_id, id);
+    // The server begins to count its sessions by the time of its start.
+    assert_eq!(connected.session_id, client.session_id());
+    assert!(back.elapsed() < 8 * SHORT, "T is {SHORT:?}");
+    assert_eq!(kind(client.get_data("/a")), ErrorKind::NoNode);
+    assert_eq!(events.try_iter().count(), 1, "the watch has ended");
+    make(&client, "/a", b"");
+}
+
+#[test]
+fn a_client_whose_every_server_is_gone_for_long_comes_back_to_the_first_one_there_is() {
+    let stage = Stage::new("gone", SHORT);
+    stage.suspend();
+    let gone = Instant::now();
+    wait_until("it was gone for 2 T", SOON, || gone.elapsed() > 2 * SHORT);
+    // The server goes on, and ends the session.
+    stage.proxy.restore();
+    let back = Instant::now();
+    stage.told.until(SessionEventKind::Expired);
+    stage.told.until(SessionEventKind::Connected);
+    println!("back after {:?}", back.elapsed());
+    assert!(back.elapsed() < SOON / 2);
+}
