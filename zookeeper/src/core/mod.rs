@@ -11,6 +11,8 @@ mod lease;
 pub(crate) mod message;
 pub(crate) mod path;
 pub(crate) mod session;
+#[cfg(test)]
+mod simulation;
 mod vitals;
 pub(crate) mod watches;
 pub(crate) mod wire;

@@ -189,10 +189,10 @@ impl<S, W: Listen> Core<S, W> {
     pub(crate) fn patience(&self, now: Moment) -> Duration {
         let third = self.timeout() / 3;
         let left = self.lease().remaining(now);
-        match self.session.id {
-            // What the server will grant is not known, and it may be more.
-            0 => third.max(Duration::from_secs(1)),
-            _ if self.keepers == 0 || left.is_zero() => third,
+        match self.keepers {
+            // Nothing is to be saved any more, or the server may grant more than is asked for.
+            _ if left.is_zero() => third.max(Duration::from_secs(1)),
+            0 => third,
             _ => (left / 2).max(self.timeout() / 20).min(third),
         }
     }
@@ -338,7 +338,11 @@ impl<S, W: Listen> Core<S, W> {
         let committed = [0, -101, -103, -110].contains(&code);
         let proof = if call.code.is_write() && committed { Proof::Leader } else { Proof::Server };
         self.vitals.answered(sign, now, Some(proof));
-        self.session.zxid = self.session.zxid.max(zxid);
+        // Watches that were refused, or whose turn is still to come, have missed what was missed before:
+        // they are set again from where they were.
+        if call.code != OpCode::SetWatches {
+            self.session.zxid = self.session.zxid.max(zxid);
+        }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
             (Effect::Watch(kind, path, listener), 0, _) => self.watches.add(kind, path, listener),
             (Effect::Watch(_, path, listener), -101, OpCode::Exists) => {
@@ -351,7 +355,10 @@ impl<S, W: Listen> Core<S, W> {
             (_, -112 | -118) | (OpCode::SetWatches, ..=-1) => {
                 let text = format!("the server refused a request with the code {code}");
                 self.doom(&text);
-                self.fail(call.slot, Error::because(ErrorKind::ConnectionLoss, text));
+                match call.repeat {
+                    true => self.waiting.push_back(call),
+                    false => self.fail(call.slot, Error::because(ErrorKind::ConnectionLoss, text)),
+                }
             }
             (OpCode::CloseSession, _) => self.finish(call.slot, Ok(())),
             // The server was too busy for it.

@@ -7,6 +7,7 @@ mod multi;
 mod roots;
 mod submitted;
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock_test_support::{Op, fresh_path};
@@ -40,6 +41,31 @@ fn what_is_written_is_read() {
     client.delete(&path, None).unwrap();
     assert_eq!(client.exists(&path).unwrap(), None);
     assert_eq!(client.get_children(&root).unwrap().0, [""; 0]);
+}
+
+#[test]
+fn each_of_many_threads_gets_its_own_answers() {
+    const TIMES: i32 = 100;
+    let (client, root) = (client(), root("threads"));
+    thread::scope(|scope| {
+        for number in 0..16 {
+            let (client, path) = (&client, format!("{root}/{number}"));
+            scope.spawn(move || {
+                make(client, &path, b"");
+                for version in 1..=TIMES {
+                    let data = format!("{number}: {version}").into_bytes();
+                    let (set, read) = client.submit(|batch| {
+                        (batch.set_data(&path, &data, None), batch.get_data(&path, None))
+                    });
+                    let again = client.get_data(&path).unwrap();
+                    assert_eq!(again.1.version, version);
+                    assert_eq!(read.wait().unwrap(), again);
+                    assert_eq!((set.wait().unwrap(), data), (again.1, again.0));
+                }
+            });
+        }
+    });
+    assert_eq!(client.get_children(&root).unwrap().0.len(), 16);
 }
 
 #[test]

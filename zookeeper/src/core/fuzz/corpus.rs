@@ -74,6 +74,7 @@ pub(super) fn answers(code: i32) -> &'static [&'static str] {
                 "multi with TTL",
                 "multi refused",
                 "multi third refused",
+                "multi failed for nothing",
             ],
         ),
         (OpCode::Auth, &["add auth", "add auth", "add auth", "auth refused"]),

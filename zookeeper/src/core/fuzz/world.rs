@@ -31,6 +31,9 @@ pub(super) const LONGEST: usize = 4096;
 /// What the frames may keep beside what came: the space for a read.
 const SPACE: usize = 128 * 1024;
 
+/// As many as most answers of the corpus are about.
+const OPS: &[Op<'_>] = &[Op::Check("/m", None); 4];
+
 /// What is asked for, and how its answer is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -99,7 +102,7 @@ impl Asked {
                 Kind::GetAcl => drop(batch.get_acl("/persistent")),
                 Kind::SetAcl => drop(batch.set_acl("/persistent", &acl, None)),
                 Kind::Sync => drop(batch.sync("/")),
-                Kind::Multi => drop(batch.multi(&[Op::Check("/m", None)])),
+                Kind::Multi => drop(batch.multi(OPS)),
                 Kind::Auth | Kind::Close => drop(batch.auth("digest", b"user:secret")),
             }
         }
@@ -545,7 +548,7 @@ impl World<'_> {
             Kind::Sync => answer.decode(|batch| batch.sync("/"), |()| 4),
             Kind::Multi => {
                 let size = |results: &Vec<OpResult>| 9 * (results.len() + 1);
-                answer.decode(|batch| batch.multi(&[]), size)
+                answer.decode(|batch| batch.multi(OPS), size)
             }
             Kind::Auth | Kind::Close => panic!("the answer to {:?} has no body", told.0),
         }

@@ -1,12 +1,16 @@
 //! `close`, whatever stands in its way.
 
+use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
+use crossbeam_channel::unbounded;
 use zoolock_test_support::{Direction, Op, Server, Then, wait_until};
-use zoolock_zookeeper::{ErrorKind, SessionEventKind, State};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind, State, WatchedEvent, Watcher};
 
-use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, kind, make_ephemeral, said};
+use crate::util::{
+    BRIEFLY, SESSION, SHORT, SOON, Stage, Told, client_of, kind, make_ephemeral, said,
+};
 
 #[test]
 fn a_session_that_is_closed_is_over_when_that_returns() {
@@ -57,7 +61,7 @@ fn what_was_sent_before_is_answered_before() {
 #[test]
 fn a_callback_may_close_its_client() {
     let stage = Stage::new("closed", SESSION);
-    let (say, told) = crossbeam_channel::unbounded();
+    let (say, told) = unbounded();
     let client = stage.client.clone();
     let held = stage.proxy.hold_answer(Op::Exists, 1);
     stage.client.submit(|batch| batch.exists("/", None)).on_done(move |_| {
@@ -161,4 +165,45 @@ fn a_client_between_two_sessions_is_closed_at_once() {
         stage.proxy.cut();
         stage.proxy.open_connections() == 0
     });
+}
+
+#[test]
+fn a_client_may_be_dropped_by_its_own_callback() {
+    let stage = Stage::new("dropped", SESSION);
+    let probe = stage.probe();
+    for is_event in [false, true] {
+        let client = client_of(&stage.proxy.connect_string(), SESSION);
+        let told = Told::by(&client);
+        let path = make_ephemeral(&client, &stage.path("a"));
+        let (say, dropped) = unbounded();
+        let last = Mutex::new(Some(client.clone()));
+        let drop_it = move || {
+            let last = last.lock().unwrap().take();
+            drop(last);
+            say.send(thread::current().name().map(str::to_owned)).unwrap();
+        };
+        let held = stage.proxy.hold_answer(Op::Exists, 1);
+        let answer = client.submit(|batch| batch.exists(&stage.root, None));
+        let watcher = match is_event {
+            true => {
+                held.release();
+                let watcher = Watcher::new(move |_: &WatchedEvent| drop_it());
+                client.get_data_w(&stage.root, &watcher).unwrap();
+                Some(watcher)
+            }
+            false => {
+                answer.on_done(move |_| drop_it());
+                None
+            }
+        };
+        drop(client);
+        match is_event {
+            true => assert!(probe.set(&stage.root, b"").is_ok()),
+            false => held.release(),
+        }
+        println!("by {:?}", dropped.recv_timeout(SOON).unwrap());
+        told.until(SessionEventKind::Closed);
+        wait_until("its session has ended", SOON, || !probe.exists(&path).unwrap());
+        drop(watcher);
+    }
 }

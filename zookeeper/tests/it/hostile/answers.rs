@@ -5,7 +5,7 @@ use std::iter;
 use std::sync::Arc;
 
 use zoolock_test_support::shared_server;
-use zoolock_zookeeper::{ErrorKind, Result, SessionEventKind, Watcher, ZooKeeper};
+use zoolock_zookeeper::{ErrorKind, Op, Result, SessionEventKind, Watcher, ZooKeeper};
 
 use super::bytes::{AUTH, PING, event, header, xid};
 use super::door::{Door, Guest, framed};
@@ -23,7 +23,10 @@ const CHILDREN: Call = |client| client.get_children("/").map(drop);
 const ACL: Call = |client| client.get_acl("/").map(drop);
 const DELETE: Call = |client| client.delete("/none", None);
 const SYNC: Call = |client| client.sync("/");
-const MULTI: Call = |client| client.multi(&[]).map(drop);
+const MULTI: Call = |client| {
+    let ops = [Op::Check("/", None), Op::Check("/zookeeper", None)];
+    client.multi(&ops).map(drop)
+};
 
 /// A request, what the server does about it with its number, and what is said then.
 const NONSENSE: &[(&str, Call, Manner, &str)] = &[
@@ -112,6 +115,27 @@ const NONSENSE: &[(&str, Call, Manner, &str)] = &[
         MULTI,
         |guest, xid| guest.send(&header(xid, 0).int(77).raw(&[0]).int(0).0),
         "the result of an operation 77",
+    ),
+    (
+        "no results",
+        MULTI,
+        |guest, xid| guest.send(&header(xid, 0).int(-1).raw(&[1]).int(-1).0),
+        "0 results of 2 operations",
+    ),
+    (
+        "three results of two operations",
+        MULTI,
+        |guest, xid| guest.send(&header(xid, 0).raw(&[0, 0, 0, 13, 0, 0, 0, 0, 0].repeat(3)).0),
+        "more than 2 results",
+    ),
+    (
+        "failures of nothing",
+        MULTI,
+        |guest, xid| {
+            let failed = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0].repeat(2);
+            guest.send(&header(xid, 0).raw(&failed).int(-1).raw(&[1]).int(-1).0)
+        },
+        "failed operations without a cause",
     ),
     (
         "an answer to nobody",
@@ -306,7 +330,8 @@ fn an_answer_that_comes_twice_counts_once() {
 fn a_server_that_answers_before_it_is_asked_is_left_and_the_session_goes_on() {
     let early = |guest: &mut Guest| {
         let _session = guest.introduce()?;
-        guest.send(&header(1, 0).stat().0)?;
+        // The first request may be on its way by now, the second cannot be.
+        guest.send(&header(2, 0).stat().0)?;
         guest.linger()
     };
     let door = Door::once(shared_server().address(), Arc::new(early));

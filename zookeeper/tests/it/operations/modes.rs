@@ -104,7 +104,7 @@ fn a_server_without_times_to_live_says_so() {
     let (kind_, text) = said(create(TTL));
     assert_eq!(kind_, ErrorKind::Unimplemented, "{text}");
     // These are not sent.
-    let longest = Duration::from_millis(1 << 40);
+    let longest = Duration::from_millis((1 << 40) - 1);
     for ttl in [Duration::ZERO, Duration::from_micros(999), longest + Duration::from_millis(1)] {
         let (kind, text) = said(create(ttl));
         assert_eq!(kind, ErrorKind::BadArguments, "{text}");
