@@ -73,7 +73,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 let causes = round.causes.join("; ");
                 shared.change(|core, now| core.broke(&causes, now));
                 if said != causes {
-                    shared.diary.note(Level::Warn, || format!("{shared:?}: {causes}"));
+                    shared.diary.note(Level::Warn, || format!("no session: {causes}"));
                     said.clone_from(&causes);
                 }
                 let is_silent = round.is_silent;

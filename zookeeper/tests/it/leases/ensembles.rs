@@ -1,13 +1,16 @@
 //! A follower without its leader answers reads as if nothing had happened, while the leader ends the
 //! sessions of its clients.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock_test_support::{Ensemble, FaultProxy, Probe, wait_until};
 use zoolock_zookeeper::{SessionEventKind, Watcher};
 
 use super::{Watch, gone_at};
-use crate::util::{Late, SHORT, SOON, Told, client_of, make_ephemeral};
+use crate::util::{BRIEFLY, Late, SHORT, SOON, Told, client_of, make_ephemeral};
 
 /// Well below the 10 s after which the follower notices, with time for a move.
 const LONGER: Duration = Duration::from_secs(6);
@@ -26,11 +29,23 @@ fn a_lease_ends_on_a_follower_without_its_leader_before_that_ends_the_session() 
     let gone = gone_at(probe, path.clone(), &client);
     let late = Late::start();
     let reads = Probe::connect(ensemble.server(follower).address()).unwrap();
+    // It reads all the time, and is answered.
+    let (reading, is_over) = (client.clone(), Arc::new(AtomicBool::new(false)));
+    let (at, until) = (path.clone(), Arc::clone(&is_over));
+    let reader = thread::spawn(move || {
+        let (mut answered, hurried) = (0_u64, reading.with_timeout(BRIEFLY));
+        while !until.load(Ordering::SeqCst) {
+            answered += u64::from(hurried.get_data(&at).is_ok());
+        }
+        answered
+    });
     let begun = Instant::now();
     ensemble.cut_off(follower);
     let ended = watch.until(SessionEventKind::LeaseEnded);
     let still_there = reads.exists(&path);
     let (gone, left) = gone.join().unwrap();
+    is_over.store(true, Ordering::SeqCst);
+    println!("{} reads were answered", reader.join().unwrap());
     println!(
         "the lease ended after {:?}, the leader ended the session after {:?}; the follower still \
          sees the node: {still_there:?}",
