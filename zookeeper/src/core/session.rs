@@ -22,8 +22,8 @@ const STALL: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(100);
 /// Farther than anyone looks ahead.
 const FAR: Duration = Duration::from_secs(3600);
-/// So many hang-ups in a row by servers that were asked to resume, for longer than the session can
-/// live, and one of them is asked whether there is such a session at all.
+/// So many hang-ups in a row by servers that were asked to resume, for twice as long as the session can
+/// live, and one of them is asked whether there is such a session at all. More often would keep it alive.
 const REFUSALS: u32 = 6;
 
 /// What is to be told, in this order, and not with a mutex held.
@@ -205,7 +205,8 @@ impl<S, W: Listen> Core<S, W> {
             return;
         }
         let passed = now.monotonic.saturating_duration_since(self.lost_at);
-        let asking = self.session.id != 0 && self.refusals >= REFUSALS && passed > self.timeout();
+        let asking =
+            self.session.id != 0 && self.refusals >= REFUSALS && passed > self.timeout() * 2;
         if asking {
             self.refusals = 0;
         }
@@ -272,6 +273,9 @@ impl<S, W: Listen> Core<S, W> {
             return Err(Malformed("another session than the one to be resumed".into()));
         }
         self.refusals = 0;
+        if greeting.asking {
+            self.lost_at = now.monotonic;
+        }
         if connected.read_only || greeting.asking {
             self.doom(match greeting.asking {
                 true => "the session lives, but the server is behind what it has seen",

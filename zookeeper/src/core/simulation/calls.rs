@@ -97,10 +97,9 @@ impl Client {
         };
         let repeat = code == OpCode::Delete && kind >= 6;
         let reads = [OpCode::Exists, OpCode::GetData, OpCode::GetChildren2].contains(&code);
-        let watch = (watch && reads && !secret).then(|| match code {
-            OpCode::GetChildren2 => (WatchKind::Child, ear),
-            _ => (WatchKind::Data, ear),
-        });
+        let child_watch = code == OpCode::GetChildren2;
+        let watched = if child_watch { WatchKind::Child } else { WatchKind::Data };
+        let watch = (watch && reads && !secret).then_some((watched, ear));
         let tagged = format!("{path}#{tag}");
         let on = ("", tagged.as_str());
         let acl = [Acl::new(Permissions::ALL, "world", "anyone")];

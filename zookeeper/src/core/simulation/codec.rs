@@ -157,11 +157,8 @@ pub(super) fn answer(asked: &Asked, code: i32, tree: &Tree) -> Vec<u8> {
         match asked.op {
             Op::Ping | Op::Auth | Op::SetWatches { .. } | Op::Delete | Op::Close => {}
             Op::Exists { .. } | Op::SetData { .. } => stat(out, tree.node(&asked.path), asked.tag),
-            Op::GetData { .. } => {
-                out.put_buffer(asked.path.as_bytes());
-                stat(out, tree.node(&asked.path), asked.tag);
-            }
-            Op::Create { .. } => {
+            // The data of a node is its path.
+            Op::GetData { .. } | Op::Create { .. } => {
                 out.put_buffer(asked.path.as_bytes());
                 stat(out, tree.node(&asked.path), asked.tag);
             }

@@ -6,7 +6,7 @@ use super::stage::{Event, NEVER, Stage, Time};
 use super::world::{ClockFaults, Fault};
 
 /// Up to twice the session timeout, mostly much less.
-fn while_(stage: &mut Stage) -> Time {
+fn some_while(stage: &mut Stage) -> Time {
     let timeout = stage.world.timeout;
     let most = [timeout / 10, timeout / 2, timeout * 2][stage.rng.below(3) as usize];
     stage.some(most)
@@ -14,7 +14,7 @@ fn while_(stage: &mut Stage) -> Time {
 
 /// When that is over, which all is at the end of the faults.
 fn until(stage: &mut Stage) -> Time {
-    (stage.now + while_(stage)).min(stage.world.length)
+    (stage.now + some_while(stage)).min(stage.world.length)
 }
 
 impl Client {
@@ -60,7 +60,7 @@ impl Client {
                 }
             }
             Fault::Behind => {
-                let (server, lag) = (around.any_server(), while_(around.stage));
+                let (server, lag) = (around.any_server(), some_while(around.stage));
                 around.ensemble.servers[server].lag = lag;
             }
             Fault::Isolate => {
@@ -84,7 +84,7 @@ impl Client {
             ClockFaults::None => {}
             ClockFaults::Jumps => {
                 self.now(stage);
-                let by = while_(stage) as i64;
+                let by = some_while(stage) as i64;
                 let by = if stage.chance(0.5) { by } else { -by };
                 self.clocks.set(by);
                 stage.figures.jumps += 1;
@@ -215,7 +215,7 @@ impl Around<'_> {
 
     fn all_down(&mut self) {
         self.stage.figures.downs += 1;
-        let up_again = while_(self.stage) * 2;
+        let up_again = some_while(self.stage) * 2;
         for server in 0..self.ensemble.servers.len() {
             self.ensemble.crash(self.stage, self.network, server);
             let later = up_again + self.stage.some(self.stage.world.tick);
@@ -232,7 +232,7 @@ impl Around<'_> {
             - usize::from(server < self.stage.world.voters && self.ensemble.servers[server].up);
         let leads = self.ensemble.leads(server);
         self.ensemble.crash(self.stage, self.network, server);
-        let later = while_(self.stage);
+        let later = some_while(self.stage);
         self.stage.after(later, Event::Start { server });
         if leads || voters <= self.stage.world.voters / 2 {
             self.ensemble.abdicate(self.stage);

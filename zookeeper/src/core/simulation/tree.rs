@@ -153,12 +153,11 @@ impl Tree {
     pub(super) fn apply(&mut self, transaction: &Transaction) {
         let zxid = transaction.zxid;
         self.zxid = zxid;
-        match transaction.write.kind {
-            WriteKind::Open(timeout) => {
-                drop(self.sessions.insert(transaction.write.session, timeout))
-            }
-            WriteKind::Close => drop(self.sessions.remove(&transaction.write.session)),
-            _ => {}
+        let session = transaction.write.session;
+        if let WriteKind::Open(timeout) = transaction.write.kind {
+            self.sessions.insert(session, timeout);
+        } else if transaction.write.kind == WriteKind::Close {
+            self.sessions.remove(&session);
         }
         for Change { path, kind } in &transaction.changes {
             let grown = match *kind {

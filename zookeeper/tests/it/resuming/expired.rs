@@ -72,7 +72,8 @@ fn the_next_session_can_be_had_although_its_handshakes_are_cut() {
     let stage = Stage::new("first", SESSION);
     for _ in 0..3 {
         stage.suspend();
-        assert_eq!(stage.proxy.expire_sessions().unwrap(), 1);
+        // With those that nobody was told of.
+        assert!(stage.proxy.expire_sessions().unwrap() >= 1);
         // The word that the old one has expired, and twice the new one.
         let lost = [1, 3, 4].map(|nth| stage.proxy.drop_answer(Op::Connect, nth, Then::Cut));
         stage.proxy.refuse(false);
