@@ -37,6 +37,15 @@ pub struct Batch<'a> {
     pub(crate) calls: Vec<Call>,
 }
 
+/// What was made and not sent, because making the rest panicked.
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        for slot in self.calls.drain(..).filter_map(|call| call.slot) {
+            slot.settle(Err(bad("it was never sent")));
+        }
+    }
+}
+
 impl fmt::Debug for Batch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Batch({} requests)", self.calls.len())
@@ -209,6 +218,13 @@ impl Batch<'_> {
             }
             message::multi_header(out, None);
         })
+    }
+
+    /// See [`ZooKeeper::renew_lease`](crate::ZooKeeper::renew_lease).
+    pub fn renew_lease(&mut self) -> Pending<()> {
+        // There is no such node, which the leader says by a proposal.
+        let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
+        self.add_with(OpCode::SetData, Ok(()), decode, |out, _| message::renew_lease(out))
     }
 
     pub(crate) fn auth(&mut self, scheme: &str, secret: &[u8]) -> Pending<()> {

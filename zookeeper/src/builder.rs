@@ -50,7 +50,8 @@ impl Builder {
 
     /// For how long the servers keep the session when they hear nothing of it; 10 s by default, from
     /// 1 ms to 24 days. They may give another ([`ZooKeeper::session_timeout`]), by default 2 to 20 of
-    /// their ticks of 2 s. Four ticks or more are what leases are made for.
+    /// their ticks of 2 s. Four ticks or more are what leases are made for, and
+    /// the same minimum and maximum on all servers.
     pub fn session_timeout(mut self, timeout: Duration) -> Builder {
         self.session_timeout = timeout;
         self

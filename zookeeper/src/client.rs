@@ -62,7 +62,6 @@ impl Drop for Handle {
             let limit = (core.timeout() / 3).min(Duration::from_secs(1));
             core.close(None, now.monotonic + limit, now);
         });
-        self.shared.wake();
     }
 }
 
@@ -215,7 +214,7 @@ impl ZooKeeper {
     /// Does all of these or none, in this order. Fails with the error of the first that fails, which is
     /// [`Error::failed_op`](crate::Error::failed_op).
     pub fn multi(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>> {
-        self.submit(|batch| batch.multi(ops)).wait().map_err(|error| {
+        self.wait_for(|batch| batch.multi(ops)).map_err(|error| {
             let failed = error.failed_op().and_then(|index| ops.get(index));
             let (verb, path) = failed.map_or(("do several", "operations"), Op::describe);
             error.of(verb, path)
@@ -231,15 +230,14 @@ impl ZooKeeper {
 
     pub(crate) fn remember(&self, credential: Credential) -> Result<()> {
         let Credential { scheme, secret } = credential.clone();
-        let pending = self.submit(|batch| {
+        self.ask("add credentials of the scheme", &scheme, |batch| {
             let pending = batch.auth(&scheme, &secret);
             batch
                 .calls
                 .iter_mut()
                 .for_each(|call| call.effect = Effect::Remember(credential.clone()));
             pending
-        });
-        pending.wait().map_err(|error| error.of("add credentials of the scheme", &scheme))
+        })
     }
 
     /// Ends the session: its ephemeral nodes are gone when this returns, and both threads of the client
@@ -257,11 +255,10 @@ impl ZooKeeper {
         let deadline = Instant::now() + self.timeout.min(FOREVER);
         let slot = batch.calls.pop().and_then(|call| call.slot);
         shared.change(|core, now| core.close(slot, deadline, now));
-        shared.wake();
         let result = pending.wait();
         // They end at once, unless somebody's callback keeps them, such as this very one.
         if !pending::must_not_wait()
-            && self.handle.ended.recv_timeout(self.timeout) == Err(RecvTimeoutError::Disconnected)
+            && self.handle.ended.recv_deadline(deadline) == Err(RecvTimeoutError::Disconnected)
         {
             for thread in std::mem::take(&mut *self.handle.threads.lock()) {
                 // It has let go of everything; what it panicked with, if it has, is printed.
@@ -271,8 +268,8 @@ impl ZooKeeper {
         result.map_err(|error| error.of("close the session with", &format!("{shared:?}")))
     }
 
-    /// Sends the requests that `make` makes, in one write, and does not wait for the answers. Their
-    /// deadlines run. Who waits for the last one first is woken once: the others are answered by then.
+    /// Sends the requests that `make` makes, in one write and when it has returned, and does not wait for
+    /// the answers. Their deadlines run. Who waits for the last one first is woken once: the others are answered by then.
     ///
     /// ```no_run
     /// # fn example(zk: &zoolock_zookeeper::ZooKeeper) -> zoolock_zookeeper::Result<()> {
@@ -285,7 +282,7 @@ impl ZooKeeper {
     pub fn submit<T>(&self, make: impl FnOnce(&mut Batch<'_>) -> T) -> T {
         let mut batch = self.batch();
         let made = make(&mut batch);
-        self.handle.shared.submit(batch.calls);
+        self.handle.shared.submit(std::mem::take(&mut batch.calls));
         made
     }
 
@@ -304,7 +301,18 @@ impl ZooKeeper {
         path: &str,
         make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
     ) -> Result<T> {
-        self.submit(make).wait().map_err(|error| error.of(verb, path))
+        self.wait_for(make).map_err(|error| error.of(verb, path))
+    }
+
+    /// Nothing is sent where nobody may wait.
+    fn wait_for<T: Send + 'static>(
+        &self,
+        make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
+    ) -> Result<T> {
+        match pending::must_not_wait() {
+            true => Err(ErrorKind::WouldBlock.into()),
+            false => self.submit(make).wait(),
+        }
     }
 
     // ---- the session
@@ -364,12 +372,18 @@ impl ZooKeeper {
         if lease.term == granted.term { lease.valid_for } else { Duration::ZERO }
     }
 
+    /// Has a write that changes nothing certify the lease, and returns what that has made certain: with
+    /// servers that answer soon, two fifths of the timeout at least.
+    pub fn renew_lease(&self) -> Result<Lease> {
+        self.ask("renew the lease of", "the session", |batch| batch.renew_lease())?;
+        Ok(self.lease())
+    }
+
     /// As long as what this returns lives, the lease is kept: writes that change nothing certify it
     /// before it runs out, a silent server is given up sooner, and
     /// [`LeaseEnded`](crate::SessionEventKind::LeaseEnded) is told if it runs out all the same.
     pub fn keep_lease(&self) -> LeaseKeeper {
-        self.handle.shared.change(|core, _| core.keep_lease());
-        self.handle.shared.wake();
+        self.handle.shared.change(|core, now| core.keep_lease(now));
         let handle = Arc::clone(&self.handle);
         LeaseKeeper { handle }
     }

@@ -86,6 +86,8 @@ impl Dialer {
                 shared.dialing.sleep(until);
             }
         }
+        // What is left of an earlier round is better than nothing, and no reason not to ask again.
+        self.take_resolved(&mut Round::default());
         self.resolve();
         let mut round = Round::default();
         for index in 0..self.hosts.len() {

@@ -44,7 +44,8 @@ pub enum ErrorKind {
     BadArguments,
     /// No session could be had in the first place.
     ConnectFailed,
-    /// A callback waited for an answer on the thread that reads answers.
+    /// A callback waited for an answer on the thread that reads answers. A call was not sent; what had
+    /// been submitted before may be carried out.
     WouldBlock,
 }
 
@@ -160,9 +161,12 @@ impl Error {
     /// May the servers have carried it out all the same, or do so later? False is certain.
     #[must_use]
     pub fn is_maybe_done(&self) -> bool {
-        // The server ran out of time itself; its request may still be on its way to the leader.
-        let server = ErrorKind::Server(-7);
-        [ErrorKind::ConnectionLoss, ErrorKind::Timeout, server].contains(&self.kind)
+        match self.kind {
+            ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::WouldBlock => true,
+            // The server has given up on it itself, or failed when it had done it.
+            ErrorKind::Server(code) => [-1, -4, -5, -7].contains(&code),
+            _ => false,
+        }
     }
 }
 

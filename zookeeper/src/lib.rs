@@ -63,7 +63,7 @@
 //! # fn act() {}
 //! # fn lead(zk: &ZooKeeper) -> Result<()> {
 //! let keeper = zk.keep_lease();
-//! let granted = zk.lease(); // before the look, so that it is no newer than what that found
+//! let granted = zk.renew_lease()?; // before the look, so that it is no newer than what that found
 //! if is_first(zk)? {
 //!     while zk.left_of(&granted) > Duration::from_secs(1) {
 //!         act(); // takes less than a second

@@ -34,6 +34,9 @@ pub(crate) struct Writer {
     sent: usize,
     #[cfg(feature = "tls")]
     tls: Option<Box<rustls::ClientConnection>>,
+    /// What TLS has still to take.
+    #[cfg(feature = "tls")]
+    plain: Vec<u8>,
 }
 
 impl Link {
@@ -73,19 +76,23 @@ impl Link {
         self.is_full()
     }
 
-    /// Sends as much as the socket takes. The reader finds out what an error means.
-    pub(crate) fn send(&self, mut writer: MutexGuard<'_, Writer>) {
+    /// Sends as much as the socket takes. False if there is no use in trying again now.
+    pub(crate) fn send(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
         let sent = writer.send(&self.socket);
         let is_full = matches!(sent, Ok(false));
         // Stored only when it changes: this is on everybody's way.
         if is_full != self.is_full() {
             self.is_full.store(is_full, Ordering::Release);
         }
-        match sent.map_err(|error| error.kind()) {
+        match &sent {
+            Ok(_) => {}
             // The reader finds that too, behind what the server has said before.
-            Ok(_) | Err(io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
+            Err(error)
+                if [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset]
+                    .contains(&error.kind()) => {}
             Err(_) => self.shut_down(),
         }
+        matches!(sent, Ok(true))
     }
 
     /// Ends the connection, which wakes whoever reads. Never blocks.
@@ -175,11 +182,8 @@ impl Writer {
     /// Takes what is to be sent behind what is left from before.
     pub(crate) fn take(&mut self, more: &mut Vec<u8>) {
         #[cfg(feature = "tls")]
-        if let Some(tls) = &mut self.tls {
-            // Into memory without a limit.
-            let _ = io::Write::write_all(&mut tls.writer(), more);
-            more.clear();
-            return;
+        if self.tls.is_some() {
+            return self.plain.append(more);
         }
         if self.is_empty() {
             self.bytes.clear();
@@ -198,6 +202,9 @@ impl Writer {
     fn send(&mut self, socket: &Socket) -> io::Result<bool> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &mut self.tls {
+            // Into memory, without a limit.
+            io::Write::write_all(&mut tls.writer(), &self.plain)?;
+            self.plain.clear();
             while tls.wants_write() {
                 tls.write_tls(&mut self.bytes)?;
             }
@@ -207,7 +214,10 @@ impl Writer {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.sent = self.bytes.len();
+                    return Err(error);
+                }
             }
         }
         // What one long request took is not kept for ever.

@@ -69,7 +69,13 @@ impl<E> WeakListener<E> {
             return;
         };
         // What it panics with is printed; the thread goes on.
-        let _ = catch_unwind(AssertUnwindSafe(|| tell(event)));
+        let panicked = catch_unwind(AssertUnwindSafe(move || {
+            tell(event);
+            // It may have been the last to know the callback, and what that has captured goes with it.
+            drop(tell);
+        }));
+        // Its payload may panic, too.
+        std::mem::forget(panicked);
     }
 }
 

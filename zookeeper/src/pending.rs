@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, Thread};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -18,6 +18,9 @@ thread_local! {
     /// Is this a thread that others' answers wait for?
     static CARRIES: Cell<bool> = const { Cell::new(false) };
 }
+
+/// So long after its deadline at the most an answer has come that will come at all.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Marks this thread as one that must not wait for answers.
 pub(crate) fn never_wait_here() {
@@ -92,7 +95,9 @@ impl<T> Slot<T> {
 
 fn call<T>(callback: Box<dyn FnOnce(Result<T>) + Send>, result: Result<T>) {
     // What it panics with is printed; the thread goes on.
-    let _ = catch_unwind(AssertUnwindSafe(|| callback(result)));
+    let panicked = catch_unwind(AssertUnwindSafe(|| callback(result)));
+    // Its payload may panic, too.
+    std::mem::forget(panicked);
 }
 
 impl<T: Send> Answered for Slot<T> {
@@ -130,7 +135,6 @@ impl<T: Send> Answered for Slot<T> {
 #[must_use = "the answer says whether it was done"]
 pub struct Pending<T> {
     slot: Arc<Slot<T>>,
-    shared: Arc<Shared>,
     /// None for what is sent again until it is answered.
     deadline: Option<Instant>,
 }
@@ -146,11 +150,7 @@ impl<T: Send + 'static> Pending<T> {
             asked: Asked { root: shared.root().len(), ops: decode.ops },
             decode,
         });
-        let pending = Pending {
-            slot: Arc::clone(&slot),
-            shared: Arc::clone(shared),
-            deadline: Some(deadline),
-        };
+        let pending = Pending { slot: Arc::clone(&slot), deadline: Some(deadline) };
         (pending, slot)
     }
 
@@ -169,6 +169,8 @@ impl<T: Send + 'static> Pending<T> {
             false => Some(Waiter::Thread(thread::current())),
             true => None,
         };
+        // The timer answers at the deadline.
+        let latest = self.deadline.map(|deadline| deadline + GRACE);
         loop {
             if let Some(result) = self.slot.take_or(thread) {
                 return result;
@@ -176,10 +178,11 @@ impl<T: Send + 'static> Pending<T> {
             if must_not_wait() {
                 return Err(Error::new(ErrorKind::WouldBlock));
             }
-            match self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            match latest.map(|latest| latest.saturating_duration_since(Instant::now())) {
                 Some(left) if !left.is_zero() => thread::park_timeout(left),
-                // The timer would do it in a moment.
-                Some(_) => drop(self.shared.tick()),
+                // It was never sent: its batch is still being made, by this very thread perhaps; or a
+                // callback holds the timer up.
+                Some(_) => return Err(Error::new(ErrorKind::Timeout)),
                 None => thread::park(),
             }
         }

@@ -86,39 +86,34 @@ impl Shared {
         look(&mut self.state.lock().core)
     }
 
-    /// Changes the core, and carries what comes of it.
+    /// Changes the core; what comes of it is told by the timer.
     pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut Core<Slot, WeakListener<WatchedEvent>>, Moment) -> T,
     ) -> T {
         let mut inner = self.state.lock();
         let changed = change(&mut inner.core, Moment::now());
-        self.carry(inner);
+        self.send(inner);
+        self.wake();
         changed
-    }
-
-    /// Does what is due, also for a caller whose deadline has come.
-    pub(crate) fn tick(&self) -> Instant {
-        let mut inner = self.state.lock();
-        let mut next = inner.core.tick(Moment::now());
-        if let Some(link) = &inner.link {
-            if inner.core.is_doomed() {
-                link.shut_down();
-            }
-            if link.is_full() {
-                next = next.min(Instant::now() + FULL);
-            }
-        }
-        inner.planned = next;
-        self.carry(inner);
-        next
     }
 
     /// The life of the timer.
     pub(crate) fn keep_time(&self) {
         pending::never_wait_here();
-        while !self.look(|core| core.is_over()) {
-            let next = self.tick();
+        loop {
+            let mut inner = self.state.lock();
+            let is_over = inner.core.is_over();
+            inner.planned = inner.core.tick(Moment::now());
+            if let (true, Some(link)) = (inner.core.is_doomed(), &inner.link) {
+                link.shut_down();
+            }
+            let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
+            let next = if is_full { Instant::now() + FULL } else { inner.planned };
+            self.carry(inner);
+            if is_over {
+                return;
+            }
             self.alarm.sleep(next);
         }
     }
@@ -133,16 +128,19 @@ impl Shared {
     /// Sends requests, all of them in one write if nobody else is at it.
     pub(crate) fn submit(&self, calls: impl IntoIterator<Item = Call>) {
         let mut inner = self.state.lock();
-        let now = Moment::now();
-        let planned = inner.planned;
-        let mut earliest = planned;
+        let (now, mut next) = (Moment::now(), inner.planned);
         for call in calls {
-            earliest = call.deadline.map_or(earliest, |deadline| deadline.min(earliest));
+            next = call.deadline.map_or(next, |deadline| deadline.min(next));
             inner.core.submit(call, now);
         }
-        self.carry(inner);
-        if earliest < planned {
-            self.alarm.set(earliest);
+        // What was refused is told by the timer: here somebody may hold what a callback wants.
+        if inner.core.has_outputs() {
+            next = now.monotonic;
+        }
+        let is_sooner = next < inner.planned;
+        self.send(inner);
+        if is_sooner {
+            self.alarm.set(next);
         }
     }
 
@@ -170,8 +168,13 @@ impl Shared {
     /// Takes a frame. An error says why the connection has to end; true that it has to.
     pub(crate) fn receive(&self, frame: &[u8]) -> Result<bool, Malformed> {
         let mut inner = self.state.lock();
+        let was_open = inner.core.is_open();
         let answer = inner.core.receive(frame, Moment::now())?;
         let is_doomed = inner.core.is_doomed();
+        if was_open != inner.core.is_open() {
+            // What is due next is another.
+            self.alarm.set(Instant::now());
+        }
         if !inner.core.has_news() {
             drop(inner);
         } else {
@@ -197,7 +200,8 @@ impl Shared {
         }
     }
 
-    /// Sends what there is to be sent and tells what there is to be told, with the mutex free.
+    /// Sends what there is to be sent and tells what there is to be told, with the mutex free. For the
+    /// reader and the timer.
     fn carry<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         let outputs = inner.core.outputs();
         let is_over = inner.core.is_over();
@@ -233,9 +237,11 @@ impl Shared {
             }
             writer.take(inner.core.out());
             drop(inner);
-            link.send(writer);
-            if link.is_full() {
-                return self.alarm.set(Instant::now() + FULL);
+            if !link.send(writer) {
+                // The timer tries again what did not fit; the reader sees what is over.
+                return if link.is_full() {
+                    self.alarm.set(Instant::now() + FULL)
+                };
             }
             inner = self.state.lock();
         }

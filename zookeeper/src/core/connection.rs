@@ -54,8 +54,8 @@ impl std::fmt::Debug for Credential {
 #[derive(Debug)]
 pub(super) struct Flight<S, W> {
     xid: i32,
-    /// Its number among the vital signs.
-    pub(super) sign: u64,
+    /// Its number among the vital signs, if it is one.
+    pub(super) sign: Option<u64>,
     pub(super) call: Call<S, W>,
 }
 
@@ -111,7 +111,13 @@ impl<S, W> Connection<S, W> {
     }
 
     /// Sends it, by `out`, under this number; credentials have one of their own.
-    pub(super) fn send(&mut self, mut call: Call<S, W>, xid: i32, sign: u64, out: &mut Vec<u8>) {
+    pub(super) fn send(
+        &mut self,
+        mut call: Call<S, W>,
+        xid: i32,
+        sign: Option<u64>,
+        out: &mut Vec<u8>,
+    ) {
         let (xid, queue) = match call.code {
             OpCode::Auth => (message::AUTH, &mut self.auths),
             _ => (xid, &mut self.in_flight),

@@ -145,6 +145,11 @@ pub(crate) fn set_data(out: &mut Vec<u8>, node: RootedPath<'_>, data: &[u8], ver
     out.put_int(version.unwrap_or(ANY));
 }
 
+/// A write that the leader refuses, whatever is at this path: it costs a proposal and changes nothing.
+pub(crate) fn renew_lease(out: &mut Vec<u8>) {
+    set_data(out, ("", "/zookeeper/no-such-node"), &[], Some(i32::MAX));
+}
+
 pub(crate) fn set_acl(out: &mut Vec<u8>, node: RootedPath<'_>, acl: &[Acl], version: Option<i32>) {
     path(out, node);
     acl_list(out, acl);

@@ -20,6 +20,8 @@ use crate::types::{EventType, SessionEvent, SessionEventKind, State};
 const STALL: Duration = Duration::from_millis(250);
 /// The most time between two looks at the clocks while a lease is kept.
 const LOOK: Duration = Duration::from_millis(100);
+/// A server has at least so long to give a session, and at most so long for a new one.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
 /// Farther than anyone looks ahead.
 const FAR: Duration = Duration::from_secs(3600);
 /// So many hang-ups in a row by servers that were asked to resume, for twice as long as the session can
@@ -62,6 +64,15 @@ enum Closing {
     Over,
 }
 
+/// What was told of the end of the lease's term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeaseEnd {
+    NotYet,
+    Told,
+    /// Nothing: it ran out before anybody wanted it to be kept, and is nobody's loss.
+    Unkept,
+}
+
 /// See the head of this file. `S` is where an answer goes, `W` who is told of an event.
 #[derive(Debug)]
 pub(crate) struct Core<S, W> {
@@ -79,17 +90,16 @@ pub(crate) struct Core<S, W> {
     watches: Watches<W>,
     /// How many want the lease to be kept.
     keepers: usize,
-    /// The term of the lease whose end was told, until it is renewed.
-    told_end_of: Option<u64>,
+    lease_end: LeaseEnd,
     /// Not later than any deadline there is.
     next_deadline: Option<Instant>,
     /// When the session was last without a connection from then on, and why.
     lost_at: Instant,
     last_failure: Option<Arc<str>>,
     refusals: u32,
-    /// When the clock was to be looked at next, and whether being late for that was an excuse once.
+    /// When the clock was to be looked at next, and until when being late for that is an excuse.
     planned: Instant,
-    excused: bool,
+    excused: Instant,
     out: Vec<u8>,
     outputs: Vec<Output<S, W>>,
 }
@@ -110,13 +120,13 @@ impl<S, W: Listen> Core<S, W> {
             retry_at: now.monotonic,
             watches: Watches::new(),
             keepers: 0,
-            told_end_of: None,
+            lease_end: LeaseEnd::NotYet,
             next_deadline: None,
             lost_at: now.monotonic,
             last_failure: None,
             refusals: 0,
             planned: now.monotonic,
-            excused: false,
+            excused: now.monotonic,
             out: Vec::new(),
             outputs: Vec::new(),
         }
@@ -180,6 +190,10 @@ impl<S, W: Listen> Core<S, W> {
         !(self.outputs.is_empty() && self.out.is_empty())
     }
 
+    pub(crate) fn has_outputs(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
     pub(crate) fn outputs(&mut self) -> Vec<Output<S, W>> {
         std::mem::take(&mut self.outputs)
     }
@@ -190,8 +204,9 @@ impl<S, W: Listen> Core<S, W> {
         let third = self.timeout() / 3;
         let left = self.lease().remaining(now);
         match self.keepers {
-            // Nothing is to be saved any more, or the server may grant more than is asked for.
-            _ if left.is_zero() => third.max(Duration::from_secs(1)),
+            // There are others to be tried, and the session may be granted for longer than asked for.
+            _ if self.session.id == 0 => third.clamp(PATIENCE.0, PATIENCE.1),
+            _ if left.is_zero() => third.max(PATIENCE.0),
             0 => third,
             _ => (left / 2).max(self.timeout() / 20).min(third),
         }
@@ -228,6 +243,10 @@ impl<S, W: Listen> Core<S, W> {
             return Ok(None);
         };
         if let Some(greeting) = connection.greeting {
+            // It was given up, and its answer has come all the same.
+            if connection.doomed.is_some() {
+                return Ok(None);
+            }
             let connected = message::connected(frame)?;
             return self.connected(&connected, greeting, now).map(|()| None);
         }
@@ -241,7 +260,7 @@ impl<S, W: Listen> Core<S, W> {
             }
             message::AUTH => {
                 let flight = connection.authenticated()?;
-                self.authenticated(flight, header.code, now);
+                self.authenticated(flight, header.code);
             }
             xid => {
                 if header.code != 0 {
@@ -291,7 +310,7 @@ impl<S, W: Listen> Core<S, W> {
         let (sent, answered) = (greeting.sent, now.monotonic);
         if asked == 0 {
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, answered);
-            self.told_end_of = None;
+            self.lease_end = LeaseEnd::NotYet;
             self.tell(SessionEventKind::Connected);
         } else {
             self.vitals.lease_mut().resumed(timeout, sent, answered);
@@ -321,8 +340,7 @@ impl<S, W: Listen> Core<S, W> {
         Ok(())
     }
 
-    fn authenticated(&mut self, flight: Flight<S, W>, code: i32, now: Moment) {
-        self.vitals.answered(flight.sign, now, Some(Proof::Server));
+    fn authenticated(&mut self, flight: Flight<S, W>, code: i32) {
         let refused = (code != 0).then(|| Error::new(ErrorKind::of_code(code)));
         let Call { slot, effect, .. } = flight.call;
         match (effect, &refused) {
@@ -341,7 +359,18 @@ impl<S, W: Listen> Core<S, W> {
         let (Header { zxid, code, .. }, Flight { sign, mut call, .. }) = (header, flight);
         let committed = [0, -101, -103, -110].contains(&code);
         let proof = if call.code.is_write() && committed { Proof::Leader } else { Proof::Server };
-        self.vitals.answered(sign, now, Some(proof));
+        let term = self.lease().term();
+        sign.into_iter().for_each(|sign| self.vitals.answered(sign, now, Some(proof)));
+        if self.lease().term() > term {
+            // It may have run out and been renewed since the last look.
+            if self.keepers > 0 && self.lease_end == LeaseEnd::NotYet {
+                self.tell(SessionEventKind::LeaseEnded);
+            }
+            if self.keepers > 0 && self.lease_end != LeaseEnd::Unkept {
+                self.tell(SessionEventKind::LeaseRenewed);
+            }
+            self.lease_end = LeaseEnd::NotYet;
+        }
         // Watches that were refused, or whose turn is still to come, have missed what was missed before:
         // they are set again from where they were.
         if call.code != OpCode::SetWatches {
@@ -457,6 +486,7 @@ impl<S, W: Listen> Core<S, W> {
             return;
         }
         self.closing = Closing::Over;
+        self.out.clear();
         self.vitals.lease_mut().end_now();
         self.end_watches();
         for call in self.connection.take().into_iter().flat_map(Connection::into_calls) {
@@ -495,7 +525,7 @@ impl<S, W: Listen> Core<S, W> {
         if self.state() == State::Closed {
             return self.fail(call.slot, Error::new(ErrorKind::Closed));
         }
-        if call.session.is_some_and(|session| session != self.session.id) {
+        if call.session.is_some_and(|session| session == 0 || session != self.session.id) {
             return self.fail(call.slot, Error::new(ErrorKind::SessionExpired));
         }
         self.enter(call, now);
@@ -517,7 +547,11 @@ impl<S, W: Listen> Core<S, W> {
         if call.code != OpCode::Auth {
             self.xid = self.xid.checked_add(1).unwrap_or(1);
         }
-        let sign = self.vitals.sending(now, call.code.is_write());
+        // Servers take credentials for no sign of life.
+        let sign = match call.code {
+            OpCode::Auth => None,
+            code => Some(self.vitals.sending(now, code.is_write())),
+        };
         connection.send(call, self.xid, sign, &mut self.out);
     }
 
@@ -556,7 +590,11 @@ impl<S, W: Listen> Core<S, W> {
 
     // ---- time
 
-    pub(crate) fn keep_lease(&mut self) {
+    pub(crate) fn keep_lease(&mut self, now: Moment) {
+        if self.keepers == 0 {
+            let is_over = self.look_at_lease(now).1.is_zero();
+            self.lease_end = if is_over { LeaseEnd::Unkept } else { LeaseEnd::NotYet };
+        }
         self.keepers += 1;
     }
 
@@ -566,8 +604,11 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Does what time has brought, and says when the next look is due.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // Once: a machine that is always late must not excuse a silent server.
-        self.excused = !self.excused && now.monotonic > self.planned + STALL;
+        // Not twice in a row: a machine that is always late must not excuse a silent server.
+        if now.monotonic > self.planned + STALL && now.monotonic > self.excused + self.timeout() / 3
+        {
+            self.excused = now.monotonic + LOOK;
+        }
         if self.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
             self.expire_calls(now.monotonic);
         }
@@ -580,20 +621,17 @@ impl<S, W: Listen> Core<S, W> {
         if self.keepers == 0 || self.is_over() {
             return None;
         }
-        let (term, left) = self.look_at_lease(now);
+        let (_, left) = self.look_at_lease(now);
         if left.is_zero() {
             self.tell_lease_ended();
             return None;
-        }
-        if self.told_end_of.take_if(|ended| *ended < term).is_some() {
-            self.tell(SessionEventKind::LeaseRenewed);
         }
         Some(now.monotonic + left.min(LOOK).min(self.timeout() / 20))
     }
 
     fn tell_lease_ended(&mut self) {
-        let term = self.lease().term();
-        if self.keepers > 0 && term > 0 && self.told_end_of.replace(term) != Some(term) {
+        if self.keepers > 0 && self.lease_end == LeaseEnd::NotYet && self.lease().term() > 0 {
+            self.lease_end = LeaseEnd::Told;
             self.tell(SessionEventKind::LeaseEnded);
         }
     }
@@ -610,7 +648,7 @@ impl<S, W: Listen> Core<S, W> {
             Some(Greeting { until, .. }) => return Some(until),
             None => match self.vitals.verdict(now.monotonic, self.keepers > 0) {
                 // Answers that came while the process stood still get a moment to be read.
-                Verdict::Silent(_) if self.excused => now.monotonic + LOOK,
+                Verdict::Silent(_) if now.monotonic < self.excused => self.excused,
                 Verdict::Silent(time) => {
                     connection.doomed = Some(format!("the server was silent for {time:.1?}"));
                     return None;
@@ -633,12 +671,8 @@ impl<S, W: Listen> Core<S, W> {
                 let sign = self.vitals.sending(now, false);
                 connection.ping(sign, &mut self.out);
             }
-            // A write that the leader refuses: it costs a proposal and changes nothing.
             (Pulse::Write, _) => {
-                let path = format!("/zookeeper/lease-of-{:x}", self.session.id);
-                let refused =
-                    |out: &mut Vec<u8>| message::set_data(out, ("", &path), &[], Some(i32::MAX));
-                self.send(Call::nobodys(OpCode::SetData, refused), now);
+                self.send(Call::nobodys(OpCode::SetData, message::renew_lease), now)
             }
             (Pulse::Read, None) => {}
         }

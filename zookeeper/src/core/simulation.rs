@@ -124,7 +124,6 @@ fn behind_another_follower_a_timeout_of_less_than_four_ticks_is_too_short() {
 /// Servers that were restored from a time when the session was there already are behind the client for
 /// ever. Asking them whether it lives must not keep it alive.
 #[test]
-#[ignore = "the core asks more often than once a timeout, and so keeps it alive"]
 fn servers_restored_with_the_session_do_not_hold_it_up_for_ever() {
     for seed in 0..100 {
         let mut rng = Rng::new(seed);

@@ -106,8 +106,11 @@ impl Asked {
                 Kind::Auth | Kind::Close => drop(batch.auth("digest", b"user:secret")),
             }
         }
-        let frames: Vec<(OpCode, Vec<u8>)> =
-            batch.calls.into_iter().map(|call| (call.code, call.frame)).collect();
+        let frames: Vec<(OpCode, Vec<u8>)> = std::mem::take(&mut batch.calls)
+            .into_iter()
+            .map(|call| (call.code, call.frame))
+            .collect();
+        drop(batch);
         assert_eq!(frames.len(), Kind::ALL.len(), "a request was refused");
         Asked { shared, frames }
     }
@@ -262,7 +265,7 @@ impl World<'_> {
     /// Some requests of all kinds.
     fn ask(&mut self) {
         match self.rng.below(8) {
-            0 => self.core.keep_lease(),
+            0 => self.core.keep_lease(self.now),
             1 => self.core.release_lease(),
             _ => {}
         }

@@ -42,9 +42,10 @@ impl Client {
         if stage.chance(0.08) {
             match self.keepers {
                 0 => {
-                    self.core.keep_lease();
+                    // What ran out before is nobody's loss.
+                    self.story.is_kept = !self.core.look_at_lease(now).1.is_zero();
+                    self.core.keep_lease(now);
                     self.keepers += 1;
-                    self.story.is_kept = true;
                     self.story.kept_since = stage.now;
                     self.wake(stage);
                 }

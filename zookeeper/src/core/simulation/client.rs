@@ -80,7 +80,7 @@ impl Client {
             remembered: false,
         };
         if stage.world.kept {
-            client.core.keep_lease();
+            client.core.keep_lease(now);
             client.keepers = 1;
             client.story.is_kept = true;
         }

@@ -85,8 +85,12 @@ impl Client {
             ClockFaults::Jumps => {
                 self.now(stage);
                 let by = some_while(stage) as i64;
-                let by = if stage.chance(0.5) { by } else { -by };
+                let by = if stage.chance(0.7) { by } else { -by };
                 self.clocks.set(by);
+                if stage.chance(0.6) {
+                    let soon = stage.some(stage.world.timeout / 4);
+                    stage.after(soon, Event::SetClock(-by));
+                }
                 stage.figures.jumps += 1;
                 // Seen, perhaps, before it is set back.
                 stage.after(1, Event::Look);

@@ -8,7 +8,7 @@ use super::ensemble::Ensemble;
 use super::network::Network;
 use super::stage::{Event, Property, Stage};
 use super::tree::{Write, WriteKind};
-use super::world::World;
+use super::world::{Fault, World};
 
 /// More than any run needs.
 const MOST: u64 = 200_000;
@@ -24,8 +24,10 @@ pub(super) fn run(mut rng: Rng, world: World, traced: bool) -> Stage {
     let mut ensemble = Ensemble::new(&mut stage);
     let mut client = Client::new(&mut stage);
     let (timeout, length) = (stage.world.timeout, stage.world.length);
-    // The slowest way back: silence, a session that is over, and rounds of servers in between.
-    let calm = length + timeout * 4 + 5_000_000;
+    // The slowest way back: silence, a session that is over, and rounds of servers in between; for
+    // servers that have forgotten it, two lives of the session and the time until they are asked.
+    let slowest = if stage.world.faults.contains(&Fault::Restore) { 7 } else { 4 };
+    let calm = length + timeout * slowest + 5_000_000;
     let end = calm + timeout * 4;
     for (at, event) in [
         (0, Event::Call),
@@ -90,6 +92,10 @@ fn step(around: &mut Around<'_>, client: &mut Client, event: Event) {
         }
         Event::LastCalls => stage.last_calls = true,
         Event::Close => client.close(around),
+        Event::SetClock(by) => {
+            client.now(stage);
+            client.clocks.set(by);
+        }
         Event::Look => client.look(stage, around.ensemble),
         Event::Fault => client.fault(around),
         Event::Heal => client.heal(around),

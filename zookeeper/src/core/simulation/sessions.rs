@@ -11,7 +11,7 @@ pub(super) struct Story {
     last: Option<SessionEventKind>,
     session: i64,
     /// The end of the lease was told, and nothing of it since.
-    lease_ended: bool,
+    pub(super) lease_ended: bool,
     /// Somebody wants to be told of it.
     pub(super) is_kept: bool,
     /// The newest term that was looked at, and whether it was seen over.

@@ -90,6 +90,8 @@ pub(super) enum Event {
     Heal,
     Calm,
     LastCalls,
+    /// The system clock is set by so much.
+    SetClock(i64),
     // The client.
     Tick(u64),
     Round,

@@ -161,7 +161,7 @@ impl World {
             length: share(rng, 2.0, 7.0),
             overtake: rng.chance(0.3),
             numbered_events: rng.chance(0.5),
-            throttle: if rng.chance(0.2) { 0.05 } else { 0.0 },
+            throttle: [0.0, 0.0, 0.0, 0.0, 0.05, 0.4][rng.below(6) as usize],
             calls: share(rng, 0.03, 0.4),
             late: if rng.chance(0.8) { 2000 } else { timeout / 100 },
             looks: [0.02, 0.3, 1.0][rng.below(3) as usize],
@@ -170,7 +170,7 @@ impl World {
             only: None,
             auth: rng.chance(0.3),
             suffix: if rng.chance(0.004) { "x".repeat(66_000) } else { String::new() },
-            keeps_session: false,
+            keeps_session: rng.chance(0.3),
         }
     }
 
