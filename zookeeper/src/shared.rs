@@ -51,6 +51,8 @@ struct Inner {
     link: Option<Arc<Link>>,
     /// When the timer means to wake.
     planned: Instant,
+    /// The timer has ended: whoever brings something about tells it.
+    is_ended: bool,
 }
 
 struct Subscribers {
@@ -65,7 +67,7 @@ impl Shared {
         Shared {
             config,
             hosts,
-            state: Mutex::new(Inner { core, link: None, planned: now.monotonic }),
+            state: Mutex::new(Inner { core, link: None, planned: now.monotonic, is_ended: false }),
             alarm: Alarm::default(),
             dialing: Alarm::default(),
             subscribers: Mutex::new(Subscribers { listeners: Vec::new(), sweep_at: 64 }),
@@ -93,9 +95,18 @@ impl Shared {
     ) -> T {
         let mut inner = self.state.lock();
         let changed = change(&mut inner.core, Moment::now());
-        self.send(inner);
+        self.leave(inner);
         self.wake();
         changed
+    }
+
+    /// Sends what there is to be sent, and leaves what there is to be told to the timer: a caller may
+    /// hold what a callback wants.
+    fn leave<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
+        match inner.is_ended {
+            true => self.carry(inner),
+            false => self.send(inner),
+        }
     }
 
     /// The life of the timer.
@@ -103,17 +114,17 @@ impl Shared {
         pending::never_wait_here();
         loop {
             let mut inner = self.state.lock();
-            let is_over = inner.core.is_over();
             inner.planned = inner.core.tick(Moment::now());
             if let (true, Some(link)) = (inner.core.is_doomed(), &inner.link) {
                 link.shut_down();
             }
+            if inner.core.is_over() && !inner.core.has_outputs() {
+                inner.is_ended = true;
+                return;
+            }
             let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
             let next = if is_full { Instant::now() + FULL } else { inner.planned };
             self.carry(inner);
-            if is_over {
-                return;
-            }
             self.alarm.sleep(next);
         }
     }
@@ -133,12 +144,11 @@ impl Shared {
             next = call.deadline.map_or(next, |deadline| deadline.min(next));
             inner.core.submit(call, now);
         }
-        // What was refused is told by the timer: here somebody may hold what a callback wants.
         if inner.core.has_outputs() {
             next = now.monotonic;
         }
         let is_sooner = next < inner.planned;
-        self.send(inner);
+        self.leave(inner);
         if is_sooner {
             self.alarm.set(next);
         }

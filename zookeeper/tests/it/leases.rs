@@ -162,6 +162,21 @@ fn a_lease_that_is_not_kept_ends_while_the_session_goes_on() {
 }
 
 #[test]
+fn a_lease_that_is_not_kept_can_be_renewed_by_hand() {
+    let stage = Stage::before(quiet_server(), "by_hand", STEADY);
+    let first = stage.client.lease();
+    for round in 0..3 {
+        look_until("little is left", &stage.client, |lease| lease.valid_for < STEADY / 3);
+        let renewed = stage.client.renew_lease().unwrap();
+        println!("round {round}: {renewed:?}");
+        assert!(renewed.valid_for > STEADY / 3 && renewed.end > first.end);
+        assert_eq!((renewed.session_id, renewed.term), (first.session_id, first.term));
+    }
+    look_until("it has run out", &stage.client, |lease| lease.valid_for.is_zero());
+    assert!(stage.client.renew_lease().unwrap().term > first.term);
+}
+
+#[test]
 fn a_lease_is_kept_as_long_as_anybody_keeps_it() {
     let stage = Stage::before(quiet_server(), "keepers", STEADY);
     let mut keepers: Vec<LeaseKeeper> = (0..3).map(|_| stage.client.keep_lease()).collect();
