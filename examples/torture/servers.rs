@@ -15,7 +15,7 @@ const PROBE_PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(crate) enum Servers {
-    Single(Server),
+    Single(Box<Server>),
     Several(Ensemble),
 }
 
@@ -24,7 +24,7 @@ impl Servers {
         Ok(if ensemble {
             Servers::Several(Ensemble::builder(MEMBERS).tick(TICK).start()?)
         } else {
-            Servers::Single(Server::builder().tick(TICK).start()?)
+            Servers::Single(Box::new(Server::builder().tick(TICK).start()?))
         })
     }
 

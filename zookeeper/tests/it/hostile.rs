@@ -2,6 +2,7 @@
 //! good one. Here the servers are made up; elsewhere they never are.
 
 mod answers;
+mod attacked;
 mod bytes;
 mod door;
 mod handshakes;
