@@ -248,6 +248,8 @@ fn many_threads_share_one_connection() {
         let (probe, root) = secured.probe("tls-threads");
         let proxy = FaultProxy::start(secured.address()).unwrap();
         let zk = secured.connect_to(&proxy.connect_string());
+        // A first handshake that a busy machine was too slow for does not count.
+        let connections = proxy.connections();
         thread::scope(|scope| {
             for thread in 0..THREADS {
                 let (zk, root) = (zk.clone(), &root);
@@ -262,8 +264,9 @@ fn many_threads_share_one_connection() {
                 });
             }
         });
-        println!("TLS {}: {} connections", secured.version, proxy.connections());
-        assert_eq!(proxy.connections(), 1);
+        let more = proxy.connections() - connections;
+        println!("TLS {}: {more} more connections", secured.version);
+        assert_eq!(more, 0);
         assert_eq!(probe.children(&root).unwrap().len(), THREADS * EACH);
     }
 }

@@ -79,8 +79,10 @@ impl Client {
         let share = if stage.chance(0.3) { 0.05 } else { 1.5 };
         let deadline =
             now + Duration::from_micros((ttl * share * stage.rng.fraction()) as Time + 500);
-        let session = Some(self.core.session_id());
-        let session = session.filter(|&session| session != 0 && stage.chance(0.2));
+        // Now and then the one before.
+        let former = stage.chance(0.1);
+        let session = if former { self.story.former } else { self.core.session_id() };
+        let session = (session != 0 && (former || stage.chance(0.2))).then_some(session);
         let kind = stage.rng.below(14);
         let secret = kind == 13 && self.remembered;
         let (code, path) = match kind {
@@ -91,7 +93,8 @@ impl Client {
             6 | 7 => (OpCode::Delete, self.somebodys_child(stage).unwrap_or(child)),
             8 | 9 => (OpCode::Exists, node),
             10 => (OpCode::GetData, node),
-            11 | 12 => (OpCode::GetChildren2, node),
+            11 => (OpCode::GetChildren2, node),
+            12 => (OpCode::GetChildren2, "/".into()),
             _ if stage.world.auth && !self.remembered => (OpCode::Auth, String::new()),
             _ if secret => (OpCode::Exists, "/secret".into()),
             _ => (OpCode::Exists, node),
@@ -190,6 +193,9 @@ impl Client {
         });
         match outcome {
             Outcome::Server(code) => {
+                stage.check(!call.repeat || code != -127, Property::Repeats, || {
+                    format!("call {tag} is not repeated by a server that was busy")
+                });
                 if call.path == "/secret" {
                     stage.figures.secrets += 1;
                     let known = code == 0 || code == -127;

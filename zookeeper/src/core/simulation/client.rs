@@ -39,8 +39,10 @@ pub(super) struct Client {
     // The timer.
     planned: Instant,
     alarm: u64,
-    /// It looked too late the last time.
-    late: bool,
+    /// When the core meant to be asked again.
+    expected: Instant,
+    /// Until then being late again is no excuse for a server that is silent.
+    excused: Instant,
     /// The process does nothing until then.
     pub(super) stopped_until: Time,
     pub(super) calls: Vec<CallRecord>,
@@ -69,7 +71,8 @@ impl Client {
             failures: 0,
             planned: now.monotonic,
             alarm: 0,
-            late: false,
+            expected: now.monotonic,
+            excused: now.monotonic,
             stopped_until: 0,
             calls: Vec::new(),
             open: Vec::new(),
@@ -322,13 +325,17 @@ impl Client {
         if self.core.is_over() && self.link.is_none() {
             return;
         }
-        let was_late = std::mem::replace(&mut self.late, now.monotonic > self.planned + STALL);
+        let excuse = now.monotonic > self.expected + STALL && now.monotonic > self.excused;
+        if excuse {
+            // Once in a third of the session timeout will do.
+            self.excused = now.monotonic + self.core.timeout() / 3 + STALL;
+        }
         let was_doomed = self.core.is_doomed();
         let next = self.core.tick(now);
+        self.expected = next;
         let given_up = !was_doomed && self.core.is_doomed() && self.core.is_open();
         let unread = self.link.is_some_and(|conn| around.network.has_unread(stage.now, conn));
-        let excused = self.late && !was_late;
-        stage.check(!(given_up && unread && excused), Property::NoHarm, || {
+        stage.check(!(given_up && unread && excuse), Property::NoHarm, || {
             "a connection is given up that has an answer".into()
         });
         stage.check(next > now.monotonic, Property::Liveness, || "the timer would spin".into());

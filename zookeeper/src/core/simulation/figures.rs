@@ -26,7 +26,7 @@ macro_rules! figures {
 figures! {
     calls, losses, lost_answers, timeouts, no_connections, of_expired, of_closed, throttled, secrets,
     connects, resumes, resumed_at_deposed, refused_as_behind, expired, expired_by_leader, misjudged,
-    moved, hushed, confused, set_again, missed_events, told, silences, looks, lease_ends, lease_renewals, closes,
+    moved, hushed, confused, set_again, missed_events, half_told, told, silences, looks, lease_ends, lease_renewals, closes,
     cuts, holes, cut_off, depositions, downs, restarts, restores, stalls, suspends, jumps, asked,
 }
 

@@ -171,7 +171,11 @@ impl Ensemble {
         if asked.tag != NOBODY {
             *self.reached.entry(asked.tag).or_default() += 1;
         }
-        self.sign_of_life(stage, server, known.session, known.granted);
+        let (session, granted) = (known.session, known.granted);
+        // Credentials are dealt with before anybody is told.
+        if asked.op != Op::Auth {
+            self.sign_of_life(stage, server, session, granted);
+        }
         let known = &mut network.conns[conn];
         let number = known.next_due;
         known.next_due += 1;

@@ -10,6 +10,8 @@ use crate::types::{SessionEvent, SessionEventKind};
 pub(super) struct Story {
     last: Option<SessionEventKind>,
     session: i64,
+    /// The one before, or 0.
+    pub(super) former: i64,
     /// The end of the lease was told, and nothing of it since.
     pub(super) lease_ended: bool,
     /// Somebody wants to be told of it.
@@ -88,7 +90,7 @@ impl Story {
         let own = session_id == self.session;
         stage.check(own, Property::SessionEvents, || format!("{kind:?} of session {session_id:x}"));
         if kind == Expired {
-            self.session = 0;
+            (self.former, self.session) = (self.session, 0);
         }
         self.last = Some(kind);
         kind == Expired || kind == Closed

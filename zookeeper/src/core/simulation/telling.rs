@@ -8,6 +8,7 @@ use super::ensemble::Ensemble;
 use super::network::{Network, Way};
 use super::stage::Stage;
 use super::tree::{self, ChangeKind, Transaction, WriteKind};
+use super::world::Fault;
 
 impl Ensemble {
     /// As `DataTree.setWatches` has it.
@@ -119,6 +120,12 @@ impl Ensemble {
             let parents = change.kind != ChangeKind::Set && took(&mut known.child, parent);
             if own {
                 self.tell(stage, network, conn, done.zxid, event, path);
+            }
+            // The same transaction is told twice, or half of it.
+            let half = own && parents && !stage.healed && stage.chance(0.05);
+            if half && stage.world.faults.contains(&Fault::Cut) {
+                stage.figures.half_told += 1;
+                return self.hang_up(stage, network, conn);
             }
             if parents {
                 self.tell(stage, network, conn, done.zxid, 4, parent);

@@ -1,0 +1,580 @@
+//! What an attack on the client has found: servers, callbacks and moments that it was not ready for.
+
+use std::io;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use zoolock_test_support::{Server, wait_until};
+use zoolock_zookeeper::{
+    Acl, CreateMode, ErrorKind, Listener, Op, Result, SessionEvent, SessionEventKind, State,
+    WatchedEvent, Watcher, ZooKeeper,
+};
+
+use super::bytes::{event, greeting, header, xid};
+use super::door::{Door, Guest};
+use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Told, builder, client_of, kind, said};
+
+const MINE: i64 = 0x1234;
+const OTHER: i64 = 0x5678;
+const NO_NODE: i32 = -101;
+const NO_AUTH: i32 = -102;
+const NODE_CREATED: i32 = 1;
+
+const EXISTS: i32 = 3;
+const SYNC: i32 = 9;
+const PING: i32 = 11;
+
+/// A deadline that nothing is expected to meet.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// A server that is made up from the beginning to the end, and told the number of each connection.
+fn door(manner: impl Fn(&mut Guest, usize) -> io::Result<()> + Send + Sync + 'static) -> Door {
+    let connections = AtomicUsize::new(0);
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    Door::new(nobody, move |guest| {
+        let number = connections.fetch_add(1, Ordering::SeqCst);
+        manner(guest, number)
+    })
+}
+
+/// Gives the session, with this timeout.
+fn greet(guest: &mut Guest, timeout: Duration) -> io::Result<()> {
+    guest.frame()?;
+    guest.send(&greeting(timeout.as_millis() as i32, MINE).0)
+}
+
+fn op(request: &[u8]) -> i32 {
+    i32::from_be_bytes(request[4..8].try_into().unwrap())
+}
+
+/// Answers, with this code if it is no ping.
+fn answer(guest: &mut Guest, request: &[u8], code: i32) -> io::Result<()> {
+    let code = if op(request) == PING { 0 } else { code };
+    guest.send(&header(xid(request), code).0)
+}
+
+/// Answers all that comes: there are no nodes.
+fn serve(guest: &mut Guest) -> io::Result<()> {
+    serve_until(guest, |_| false)
+}
+
+/// Answers what comes until something comes that is not to be answered.
+fn serve_until(guest: &mut Guest, is_end: impl Fn(i32) -> bool) -> io::Result<()> {
+    loop {
+        let request = guest.frame()?;
+        if is_end(op(&request)) {
+            return Ok(());
+        }
+        answer(guest, &request, NO_NODE)?;
+    }
+}
+
+/// A server that hangs up when it is asked to sync, and gives the session back after that.
+fn leaves_at_sync(guest: &mut Guest, number: usize) -> io::Result<()> {
+    greet(guest, SESSION)?;
+    serve_until(guest, |op| number == 0 && op == SYNC)
+}
+
+fn here() -> String {
+    thread::current().name().unwrap_or_default().to_owned()
+}
+
+/// Holds up whoever comes, until it lets them go.
+struct Gate {
+    entered: Receiver<String>,
+    release: Sender<()>,
+}
+
+impl Gate {
+    /// The gate and what has to be called to be held up.
+    fn new() -> (Gate, impl FnOnce() + Send + 'static) {
+        let ((enter, entered), (release, released)) = (bounded(1), bounded(1));
+        let hold = move || {
+            enter.send(here()).unwrap();
+            released.recv_timeout(SOON).unwrap();
+        };
+        (Gate { entered, release }, hold)
+    }
+
+    /// Waits until somebody is held up, who is this thread.
+    #[track_caller]
+    fn has_stopped(&self, thread: &str) {
+        assert_eq!(self.entered.recv_timeout(SOON).unwrap(), thread);
+    }
+
+    fn open(&self) {
+        self.release.send(()).unwrap();
+    }
+}
+
+/// Holds up the timer, by a request that its server must not answer until then. Nobody else looks at
+/// deadlines.
+#[track_caller]
+fn hold_timer(client: &ZooKeeper) -> Gate {
+    let (gate, hold) = Gate::new();
+    // Called back from the beginning: what has come by then is told at once, on this thread.
+    let unanswered = client.with_timeout(MOMENT);
+    unanswered.submit(|batch| batch.exists("/never", None).on_done(move |_| hold()));
+    gate.has_stopped("zookeeper-timer");
+    gate
+}
+
+// ---- connections
+
+#[test]
+fn a_callback_that_submits_to_a_server_that_has_left_does_not_keep_the_reader_there() {
+    // No ping of the timer's comes to help.
+    const LONG: Duration = Duration::from_secs(600);
+    let (say, left) = bounded(1);
+    let door = door(move |guest, number| {
+        greet(guest, LONG)?;
+        if number > 0 {
+            return serve(guest);
+        }
+        let request = guest.frame()?;
+        answer(guest, &request, NO_NODE)?;
+        guest.send(&event(NODE_CREATED, b"/a").0)?;
+        guest.leave()?;
+        say.send(()).unwrap();
+        Ok(())
+    });
+    let client = client_of(&door.address(), LONG);
+    let told = Told::by(&client);
+    let (submitting, (say, submitted)) = (client.clone(), bounded(1));
+    let watcher = Watcher::new(move |_: &WatchedEvent| {
+        left.recv_timeout(SOON).unwrap();
+        // The first has the connection reset, and a later one finds that.
+        let all: Vec<_> =
+            (0..100).map(|_| submitting.submit(|batch| batch.get_data("/a", None))).collect();
+        let _ = say.send(all);
+    });
+    client.exists_w("/a", &watcher).unwrap();
+    let submitted = submitted.recv_timeout(SOON).expect("submit returns");
+    told.until(SessionEventKind::Resumed);
+    for pending in submitted {
+        let kind = kind(pending.wait());
+        // As it came to the one server or to the other.
+        assert!([ErrorKind::ConnectionLoss, ErrorKind::NoNode].contains(&kind), "{kind:?}");
+    }
+    assert_eq!(client.exists("/a").unwrap(), None);
+    println!("{:?}, {} connections", told.kinds(), door.connections());
+    assert_eq!((client.session_id(), door.connections()), (MINE, 2));
+}
+
+#[test]
+fn an_answer_to_a_handshake_that_was_given_up_opens_nothing() {
+    const T: Duration = Duration::from_secs(3);
+    let ((say_greeted, greeted), (say_given_up, given_up)) = (bounded(1), bounded(1));
+    let door = door(move |guest, number| {
+        greet(guest, T)?;
+        match number {
+            0 => loop {
+                let request = guest.frame()?;
+                match op(&request) {
+                    EXISTS => {}
+                    SYNC => return Ok(()),
+                    _ => answer(guest, &request, NO_NODE)?,
+                }
+            },
+            1 => {
+                say_greeted.send(()).unwrap();
+                let _ = guest.linger();
+                say_given_up.send(()).unwrap();
+                Ok(())
+            }
+            _ => serve(guest),
+        }
+    });
+    let client = client_of(&door.address(), T);
+    let told = Told::by(&client);
+    let timer = hold_timer(&client);
+    // The reader tells this when it has sent the next handshake, and reads no answer before.
+    let (reader, hold) = Gate::new();
+    let (hold, (say, waiting)) = (Mutex::new(Some(hold)), bounded(1));
+    let (other, waits) = (client.in_session(OTHER), client.clone());
+    let listener = Listener::new(move |event: &SessionEvent| {
+        if event.kind == SessionEventKind::Suspended
+            && let Some(hold) = hold.lock().unwrap().take()
+        {
+            other.submit(|batch| batch.exists("/", None).on_done(move |_| hold()));
+            say.send(waits.submit(|batch| batch.exists("/", None))).unwrap();
+        }
+    });
+    client.subscribe(&listener);
+    drop(client.submit(|batch| batch.sync("/")));
+    let waiting = waiting.recv_timeout(SOON).unwrap();
+    reader.has_stopped("zookeeper-reader");
+    greeted.recv_timeout(SOON).unwrap();
+    timer.open();
+    given_up.recv_timeout(SOON).unwrap();
+    reader.open();
+    // It was not sent where nobody could have answered.
+    let answered = waiting.wait();
+    println!("{answered:?}, {:?}, {} connections", told.kinds(), door.connections());
+    assert_eq!(answered.unwrap(), None);
+    assert_eq!(told.kinds(), [SessionEventKind::Suspended, SessionEventKind::Resumed]);
+    assert_eq!(door.connections(), 3);
+}
+
+/// The first signs of life of an idle client, at a server that ends the session of who is silent for
+/// `given`: how long after each other they came, or that they came too late.
+fn signs(asked: Duration, given: Duration) -> Option<Vec<Duration>> {
+    let (say, signs) = unbounded();
+    let door = door(move |guest, _| {
+        // By now the timer sleeps, and somebody has to wake it.
+        thread::sleep(Duration::from_millis(50));
+        greet(guest, given)?;
+        guest.stream.set_read_timeout(Some(given))?;
+        loop {
+            let begun = Instant::now();
+            let request = guest.frame();
+            let _ = say.send(request.is_ok().then(|| begun.elapsed()));
+            answer(guest, &request?, NO_NODE)?;
+        }
+    });
+    let _client = client_of(&door.address(), asked);
+    (0..3).map(|_| signs.recv_timeout(SOON).unwrap()).collect()
+}
+
+#[test]
+fn the_first_sign_of_life_comes_in_time_whatever_timeout_was_asked_for() {
+    for (asked, given) in [(30_000, 2000), (600, 600)] {
+        let (asked, given) = (Duration::from_millis(asked), Duration::from_millis(given));
+        // A busy machine may be late.
+        let came = (0..5).find_map(|_| signs(asked, given));
+        println!("{asked:?} asked, {given:?} given: {came:?}");
+        assert!(came.is_some(), "it was silent for {given:?} each time");
+    }
+}
+
+#[test]
+fn an_idle_client_keeps_a_session_of_three_ticks_and_one_much_shorter_than_asked_for() {
+    let builder = Server::builder().tick(Duration::from_millis(200));
+    let limits = builder.property("minSessionTimeout", "400").property("maxSessionTimeout", "2000");
+    let server = limits.start().unwrap();
+    thread::scope(|scope| {
+        for (asked, given) in [(30_000, 2000), (600, 600)] {
+            let (asked, given) = (Duration::from_millis(asked), Duration::from_millis(given));
+            let servers = server.connect_string();
+            scope.spawn(move || {
+                let lives = || {
+                    let client = client_of(&servers, asked);
+                    assert_eq!(client.session_timeout(), given);
+                    let (listener, events) = Listener::channel();
+                    client.subscribe(&listener);
+                    let told = events.recv_timeout(given * 2);
+                    println!("{asked:?} asked, {given:?} given, then {told:?}");
+                    told == Err(RecvTimeoutError::Timeout)
+                };
+                // A busy machine may be late.
+                assert!((0..3).any(|_| lives()), "it loses each session of {given:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_silent_server_does_not_use_up_the_time_to_connect() {
+    const LONG: Duration = Duration::from_secs(30);
+    let silent = door(|guest, _| guest.linger());
+    let good = door(|guest, _| {
+        greet(guest, LONG)?;
+        serve(guest)
+    });
+    let servers = format!("{},{}", silent.address(), good.address());
+    let begun = Instant::now();
+    // Which of them is tried first is left to chance.
+    while silent.connections() == 0 {
+        let connected = builder(&servers, LONG).connect_timeout(LONG / 3).connect();
+        println!("{:?} after {:.1?}", connected.as_ref().map(drop), begun.elapsed());
+        connected.unwrap();
+    }
+}
+
+// ---- callbacks
+
+#[test]
+fn a_call_that_a_callback_must_not_make_is_not_made() {
+    let (say, asked) = unbounded();
+    let door = door(move |guest, _| {
+        greet(guest, SESSION)?;
+        loop {
+            let request = guest.frame()?;
+            say.send(op(&request)).unwrap();
+            answer(guest, &request, NO_NODE)?;
+        }
+    });
+    let client = client_of(&door.address(), SESSION);
+    let (calling, (say, refused)) = (client.clone(), bounded(1));
+    client.submit(|batch| batch.exists("/", None)).on_done(move |_| {
+        let acl = Acl::open();
+        let results: Vec<Result<()>> = vec![
+            calling.create("/a", b"", &acl, CreateMode::Persistent).map(drop),
+            calling.create_all("/a/b", &acl),
+            calling.delete("/a", None),
+            calling.set_data("/a", b"", None).map(drop),
+            calling.get_data("/a").map(drop),
+            calling.multi(&[Op::Delete("/a", None)]).map(drop),
+            calling.sync("/"),
+            calling.add_auth("digest", b"a:b"),
+            calling.renew_lease().map(drop),
+        ];
+        say.send(results).unwrap();
+    });
+    for result in refused.recv_timeout(SOON).unwrap() {
+        assert_eq!(said(result).0, ErrorKind::WouldBlock);
+    }
+    client.exists("/").unwrap();
+    let asked: Vec<i32> = asked.try_iter().filter(|op| *op != PING).collect();
+    println!("the server was asked {asked:?}");
+    assert_eq!(asked, [EXISTS, EXISTS]);
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            panic!("dropped");
+        }
+    }
+}
+
+#[test]
+fn a_callback_may_panic_when_it_is_dropped_and_with_what_panics_then() {
+    let (send, is_to_be_sent) = bounded(1);
+    let door = door(move |guest, _| {
+        greet(guest, SESSION)?;
+        let request = guest.frame()?;
+        answer(guest, &request, NO_NODE)?;
+        is_to_be_sent.recv_timeout(SOON).unwrap();
+        guest.send(&event(NODE_CREATED, b"/a").0)?;
+        serve(guest)
+    });
+    let client = client_of(&door.address(), SESSION);
+    let told = Told::by(&client);
+    // The last to know the callback is the callback, and what it has captured is dropped behind it.
+    let (say, called) = bounded(1);
+    let (own, bomb) = (Arc::new(Mutex::new(None::<Watcher>)), Bomb);
+    let last = Arc::clone(&own);
+    let watcher = Watcher::new(move |_: &WatchedEvent| {
+        let _captured = &bomb;
+        drop(last.lock().unwrap().take());
+        say.send(()).unwrap();
+    });
+    client.exists_w("/a", &watcher).unwrap();
+    *own.lock().unwrap() = Some(watcher);
+    drop(own);
+    send.send(()).unwrap();
+    called.recv_timeout(SOON).unwrap();
+    assert_eq!(client.exists("/").unwrap(), None, "after a listener");
+
+    client.submit(|batch| batch.exists("/", None)).on_done(|_| panic_any(Bomb));
+    assert_eq!(client.exists("/").unwrap(), None, "after an answer");
+    println!("{:?}, {:?}", client.state(), told.kinds());
+    assert_eq!(client.state(), State::Connected);
+    assert!(told.kinds().is_empty() && door.connections() == 1);
+}
+
+#[test]
+fn whoever_drops_the_client_may_hold_what_a_callback_waits_for() {
+    let door = door(|guest, number| match number {
+        0 => leaves_at_sync(guest, number),
+        _ => guest.linger(),
+    });
+    let client = client_of(&door.address(), SESSION);
+    let told = Told::by(&client);
+    let held = Arc::new(Mutex::new(()));
+    let (wanted, (say, closed)) = (Arc::clone(&held), bounded(1));
+    let listener = Listener::new(move |event: &SessionEvent| {
+        if event.kind == SessionEventKind::Closed {
+            drop(wanted.lock().unwrap());
+            say.send(here()).unwrap();
+        }
+    });
+    client.subscribe(&listener);
+    drop(client.submit(|batch| batch.sync("/")));
+    // Without a connection the end needs no server.
+    told.until(SessionEventKind::Suspended);
+    let (say, dropped) = bounded(1);
+    thread::spawn(move || {
+        let _held = held.lock().unwrap();
+        drop(client);
+        let _ = say.send(());
+    });
+    dropped.recv_timeout(SHORT * 2).expect("the drop returns");
+    let thread = closed.recv_timeout(SOON).expect("it is told");
+    println!("told on {thread:?}");
+    assert!(thread.starts_with("zookeeper-"), "{thread}");
+}
+
+// ---- requests that are not sent
+
+#[test]
+fn what_waits_for_its_own_batch_comes_back() {
+    let door = door(leaves_at_sync);
+    let client = client_of(&door.address(), SESSION);
+    let (say, told) = bounded(1);
+    thread::spawn(move || {
+        let begun = Instant::now();
+        let brief = client.with_timeout(BRIEFLY);
+        let result = brief.submit(|batch| batch.exists("/", None).wait());
+        let _ = say.send((result, begun.elapsed()));
+    });
+    // A second after its deadline, and what a busy machine takes.
+    let (result, passed) = told.recv_timeout(BRIEFLY * 2 + SHORT).expect("it comes back");
+    let kind = kind(result);
+    println!("{kind:?} after {passed:?}");
+    assert_eq!(kind, ErrorKind::Timeout);
+    assert!(passed >= BRIEFLY);
+}
+
+#[test]
+fn what_was_made_before_making_panicked_is_settled() {
+    let door = door(leaves_at_sync);
+    let client = client_of(&door.address(), SESSION);
+    let mut made = Vec::new();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        client.submit(|batch| {
+            made.extend((0..2).map(|_| batch.exists("/", None)));
+            panic!("while a batch is made");
+        })
+    }));
+    assert!(panicked.is_err());
+    assert!(made.iter().all(zoolock_zookeeper::Pending::is_done), "{made:?}");
+    let (say, called) = bounded(1);
+    made.pop().unwrap().on_done(move |result| say.send(kind(result)).unwrap());
+    assert_eq!(called.try_recv(), Ok(ErrorKind::BadArguments));
+    let error = made.pop().unwrap().wait().unwrap_err();
+    println!("{error}");
+    assert!(!error.is_maybe_done());
+    assert_eq!(client.exists("/").unwrap(), None, "the client goes on");
+}
+
+#[test]
+fn whatever_is_asked_of_a_client_that_is_closed_is_refused_at_once() {
+    let door = door(leaves_at_sync);
+    let client = client_of(&door.address(), SESSION);
+    client.close().unwrap();
+    let begun = Instant::now();
+    let (say, called) = bounded(1);
+    client.submit(|batch| batch.exists("/", None)).on_done(move |result| {
+        say.send(kind(result)).unwrap();
+    });
+    let told = called.recv_timeout(SHORT);
+    println!("a callback: {told:?} after {:?}", begun.elapsed());
+    let kind = kind(client.with_timeout(SHORT).exists("/"));
+    println!("{kind:?} after {:?}", begun.elapsed());
+    assert_eq!((told, kind), (Ok(ErrorKind::Closed), ErrorKind::Closed));
+    assert!(begun.elapsed() < SHORT);
+}
+
+#[test]
+fn a_call_in_no_session_is_made_in_none() {
+    let (say, asked) = unbounded();
+    let ((say_held, held), (open, opened)) = (bounded(1), bounded(1));
+    let door = door(move |guest, number| match number {
+        0 => leaves_at_sync(guest, number),
+        1 => {
+            guest.frame()?;
+            guest.send(&greeting(0, 0).0)?;
+            guest.linger()
+        }
+        _ => {
+            guest.frame()?;
+            say_held.send(()).unwrap();
+            opened.recv_timeout(SOON).unwrap();
+            guest.send(&greeting(SESSION.as_millis() as i32, OTHER).0)?;
+            loop {
+                let request = guest.frame()?;
+                say.send(op(&request)).unwrap();
+                answer(guest, &request, NO_NODE)?;
+            }
+        }
+    });
+    let client = client_of(&door.address(), SESSION);
+    let told = Told::by(&client);
+    drop(client.submit(|batch| batch.sync("/")));
+    told.until(SessionEventKind::Expired);
+    held.recv_timeout(SOON).unwrap();
+    let id = client.session_id();
+    assert_eq!((id, client.state()), (0, State::Connecting));
+    let none = client.in_session(id).submit(|batch| batch.delete("/a", None));
+    open.send(()).unwrap();
+    told.until(SessionEventKind::Connected);
+    assert_eq!(said(none.wait()).0, ErrorKind::SessionExpired);
+    client.exists("/").unwrap();
+    let asked: Vec<i32> = asked.try_iter().filter(|op| *op != PING).collect();
+    println!("the next session was asked {asked:?}");
+    assert_eq!(asked, [EXISTS]);
+}
+
+// ---- leases
+
+#[test]
+fn the_end_of_a_kept_lease_is_told_although_it_was_renewed_before_anybody_looked() {
+    const T: Duration = Duration::from_secs(2);
+    let (say, is_held) = bounded(1);
+    let door = door(move |guest, _| {
+        greet(guest, T)?;
+        loop {
+            let request = guest.frame()?;
+            if op(&request) == EXISTS {
+                is_held.recv_timeout(SOON).unwrap();
+            }
+            answer(guest, &request, NO_NODE)?;
+        }
+    });
+    let client = client_of(&door.address(), T);
+    let (told, keeper) = (Told::by(&client), client.keep_lease());
+    // As a process that was stopped and whose reader is the first to go on.
+    let timer = hold_timer(&client);
+    say.send(()).unwrap();
+    let lease = client.lease();
+    wait_until("the lease has run out", SOON, || Instant::now() > lease.end);
+    wait_until("it is renewed", SOON, || {
+        client.submit(|batch| batch.renew_lease()).wait().unwrap();
+        !told.kinds().is_empty() || client.lease().term > lease.term
+    });
+    // The reader tells it before it brings the next answer.
+    client.submit(|batch| batch.renew_lease()).wait().unwrap();
+    let kinds = told.kinds();
+    println!("{lease:?}, {:?}, {kinds:?}", client.lease());
+    assert_eq!(kinds, [SessionEventKind::LeaseEnded, SessionEventKind::LeaseRenewed]);
+    assert_eq!(client.lease().term, lease.term + 1);
+    timer.open();
+    drop(keeper);
+}
+
+#[test]
+fn a_kept_lease_that_has_ended_is_renewed_in_the_same_session() {
+    const T: Duration = Duration::from_secs(2);
+    let code = Arc::new(AtomicI32::new(NO_AUTH));
+    let said = Arc::clone(&code);
+    let door = door(move |guest, _| {
+        greet(guest, T)?;
+        loop {
+            let request = guest.frame()?;
+            answer(guest, &request, said.load(Ordering::SeqCst))?;
+        }
+    });
+    let client = client_of(&door.address(), T);
+    let (told, keeper) = (Told::by(&client), client.keep_lease());
+    let first = client.lease();
+    // A server says this by itself, whatever has become of its leader.
+    let ended = told.until(SessionEventKind::LeaseEnded);
+    assert!(client.valid_for().is_zero());
+    code.store(NO_NODE, Ordering::SeqCst);
+    let renewed = told.until(SessionEventKind::LeaseRenewed);
+    let again = client.lease();
+    println!("{first:?}, {again:?}, {:?}", told.kinds());
+    assert_eq!((ended.session_id, renewed.session_id), (MINE, MINE));
+    assert!(again.term > first.term && !again.valid_for.is_zero());
+    drop(keeper);
+}
