@@ -533,6 +533,7 @@ impl<S, W: Listen> Core<S, W> {
 
     fn enter(&mut self, call: Call<S, W>, now: Moment) {
         self.next_deadline = earlier(self.next_deadline, call.deadline);
+        self.planned = call.deadline.map_or(self.planned, |deadline| deadline.min(self.planned));
         match self.is_open() && !self.is_doomed() {
             true => self.send(call, now),
             false => self.waiting.push_back(call),

@@ -52,7 +52,7 @@ impl Client {
                 1 if !stage.world.kept => {
                     self.core.release_lease();
                     self.keepers -= 1;
-                    self.story.is_kept = false;
+                    (self.story.is_kept, self.story.lease_ended) = (false, false);
                 }
                 _ => {}
             }
@@ -84,7 +84,7 @@ impl Client {
         let session = if former { self.story.former } else { self.core.session_id() };
         let session = (session != 0 && (former || stage.chance(0.2))).then_some(session);
         let kind = stage.rng.below(14);
-        let secret = kind == 13 && self.remembered;
+        let secret = kind == 13 && self.remembered && stage.chance(0.5);
         let (code, path) = match kind {
             0 | 1 => (OpCode::Create2, node),
             2 | 3 => (OpCode::Create2, child),
@@ -95,8 +95,8 @@ impl Client {
             10 => (OpCode::GetData, node),
             11 => (OpCode::GetChildren2, node),
             12 => (OpCode::GetChildren2, "/".into()),
-            _ if stage.world.auth && !self.remembered => (OpCode::Auth, String::new()),
             _ if secret => (OpCode::Exists, "/secret".into()),
+            _ if stage.world.auth => (OpCode::Auth, String::new()),
             _ => (OpCode::Exists, node),
         };
         let repeat = code == OpCode::Delete && kind >= 6;

@@ -107,6 +107,8 @@ impl Story {
         stage.check(!over || left.is_zero(), Property::Lease, || {
             format!("the lease of term {term} was over, and is not any more")
         });
+        let untold = self.is_kept && self.lease_ended && !left.is_zero();
+        stage.check(!untold, Property::SessionEvents, || "the lease goes on untold".into());
         self.over |= left.is_zero();
     }
 }
