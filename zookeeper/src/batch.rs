@@ -145,7 +145,7 @@ impl Batch<'_> {
     pub fn delete_eventually(&mut self, path: &str) -> Pending<()> {
         let (encode, before) = (message::versioned, self.calls.len());
         let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
-        let pending = self.add_with(OpCode::Delete, check(path), decode, |out, root| {
+        let pending = self.add(OpCode::Delete, check(path), decode, |out, root| {
             encode(out, (root, path), None);
         });
         if let Some(call) = self.calls.get_mut(before) {
@@ -164,7 +164,7 @@ impl Batch<'_> {
     /// See [`ZooKeeper::get_data`](crate::ZooKeeper::get_data).
     pub fn get_data(&mut self, path: &str, watcher: Option<&Watcher>) -> Pending<(Vec<u8>, Stat)> {
         let read: Read<_> = |reader, _| Ok((reader.buffer()?.to_vec(), message::stat(reader)?));
-        self.watch(OpCode::GetData, path, WatchKind::Data, watcher, read.into())
+        self.watch(OpCode::GetData, path, WatchKind::Data, watcher, read)
     }
 
     /// See [`ZooKeeper::set_data`](crate::ZooKeeper::set_data).
@@ -181,7 +181,7 @@ impl Batch<'_> {
         watcher: Option<&Watcher>,
     ) -> Pending<(Vec<String>, Stat)> {
         let read: Read<_> = |reader, _| Ok((message::names(reader)?, message::stat(reader)?));
-        self.watch(OpCode::GetChildren2, path, WatchKind::Child, watcher, read.into())
+        self.watch(OpCode::GetChildren2, path, WatchKind::Child, watcher, read)
     }
 
     /// See [`ZooKeeper::get_acl`](crate::ZooKeeper::get_acl).
@@ -212,7 +212,7 @@ impl Batch<'_> {
         let mut checks = ops.iter().enumerate();
         let checked = checks.try_for_each(|(index, op)| check(op).map_err(|error| error.at(index)));
         let decode = Decode { read: results, no_node: || None, ops: ops.len() };
-        self.add_with(OpCode::Multi, checked, decode, |out, root| {
+        self.add(OpCode::Multi, checked, decode, |out, root| {
             for op in ops {
                 encode_op(op, out, root);
             }
@@ -224,7 +224,7 @@ impl Batch<'_> {
     pub fn renew_lease(&mut self) -> Pending<()> {
         // There is no such node, which the leader says by a proposal.
         let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
-        self.add_with(OpCode::SetData, Ok(()), decode, |out, _| message::renew_lease(out))
+        self.add(OpCode::SetData, Ok(()), decode, |out, _| message::renew_lease(out))
     }
 
     pub(crate) fn auth(&mut self, scheme: &str, secret: &[u8]) -> Pending<()> {
@@ -241,10 +241,10 @@ impl Batch<'_> {
         path: &str,
         kind: WatchKind,
         watcher: Option<&Watcher>,
-        decode: Decode<T>,
+        decode: impl Into<Decode<T>>,
     ) -> Pending<T> {
         let before = self.calls.len();
-        let pending = self.add_with(code, check(path), decode, |out, root| {
+        let pending = self.add(code, check(path), decode, |out, root| {
             message::watched(out, (root, path), watcher.is_some());
         });
         if let (Some(watcher), Some(call)) = (watcher, self.calls.get_mut(before)) {
@@ -254,26 +254,16 @@ impl Batch<'_> {
         pending
     }
 
+    /// What cannot be sent is answered at once.
     fn add<T: Send + 'static>(
         &mut self,
         code: OpCode,
         checked: Result<()>,
-        read: Read<T>,
-        encode: impl FnOnce(&mut Vec<u8>, &str),
-    ) -> Pending<T> {
-        self.add_with(code, checked, read.into(), encode)
-    }
-
-    /// What cannot be sent is answered at once.
-    fn add_with<T: Send + 'static>(
-        &mut self,
-        code: OpCode,
-        checked: Result<()>,
-        decode: Decode<T>,
+        decode: impl Into<Decode<T>>,
         encode: impl FnOnce(&mut Vec<u8>, &str),
     ) -> Pending<T> {
         let deadline = Instant::now() + self.timeout.min(FOREVER);
-        let (pending, slot) = Pending::new(self.shared, deadline, decode);
+        let (pending, slot) = Pending::new(self.shared, deadline, decode.into());
         let frame = checked.map(|()| message::request(code, |out| encode(out, self.shared.root())));
         let frame = frame.and_then(|frame| match frame.len() - 4 {
             0..=LONGEST => Ok(frame),

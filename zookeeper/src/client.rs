@@ -269,7 +269,8 @@ impl ZooKeeper {
     }
 
     /// Sends the requests that `make` makes, in one write and when it has returned, and does not wait for
-    /// the answers. Their deadlines run. Who waits for the last one first is woken once: the others are answered by then.
+    /// the answers. Their deadlines run. Who waits for the last one first is woken once: the others are
+    /// answered by then.
     ///
     /// ```no_run
     /// # fn example(zk: &zoolock_zookeeper::ZooKeeper) -> zoolock_zookeeper::Result<()> {
