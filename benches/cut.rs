@@ -67,10 +67,7 @@ impl Cuts {
         self.proxy.cut();
         look_until("held again", || {
             self.client.stats().connections > before.connections
-                && self
-                    .holds
-                    .iter()
-                    .all(|hold| hold.state() == HoldState::Held)
+                && self.holds.iter().all(|hold| hold.state() == HoldState::Held)
         });
         let held = cut.elapsed();
         look_until("every place is kept", || {
@@ -134,11 +131,7 @@ impl Queue {
         wait_until("all are in the queue", PATIENCE, || {
             probe.children(&path).is_ok_and(|nodes| nodes.len() > count)
         });
-        Ok(Queue {
-            ahead,
-            waiting,
-            locks,
-        })
+        Ok(Queue { ahead, waiting, locks })
     }
 
     fn end(self) -> Result<()> {

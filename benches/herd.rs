@@ -47,12 +47,8 @@ struct Options {
 type Make = fn(&Client, &str) -> zoolock::Result<Box<dyn Lock>>;
 
 const LOCKS: [(&str, Make); 2] = [
-    ("EphemeralLock", |client, path| {
-        EphemeralLock::new(client, path).map(Into::into)
-    }),
-    ("DistributedLock", |client, path| {
-        DistributedLock::new(client, path).map(Into::into)
-    }),
+    ("EphemeralLock", |client, path| EphemeralLock::new(client, path).map(Into::into)),
+    ("DistributedLock", |client, path| DistributedLock::new(client, path).map(Into::into)),
 ];
 
 /// What one round has shown.
@@ -65,11 +61,7 @@ struct Round {
 fn main() -> Result<()> {
     let options = Options::parse();
     let server = Server::builder().force_sync(options.sync).start()?;
-    println!(
-        "{} processors, forced to disk: {}",
-        thread::available_parallelism()?,
-        options.sync
-    );
+    println!("{} processors, forced to disk: {}", thread::available_parallelism()?, options.sync);
     let mut table = Vec::new();
     for &contenders in &options.clients {
         let clients: Vec<_> = (0..contenders)
@@ -175,11 +167,8 @@ fn round(clients: &[Client], make: Make, time: Duration) -> Result<Round> {
     thread::sleep(time / 4);
     let (begun, requests_before, before) = (Instant::now(), requests(), turns.grants());
     thread::sleep(time);
-    let (took, sent, grants) = (
-        begun.elapsed(),
-        requests() - requests_before,
-        turns.grants() - before,
-    );
+    let (took, sent, grants) =
+        (begun.elapsed(), requests() - requests_before, turns.grants() - before);
     turns.end();
     for contender in contenders {
         contender.join().map_err(|_| "a contender panicked")??;

@@ -52,14 +52,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
 
     println!("\n| from the cut until | p50 ms | max ms |\n|---|---:|---:|");
     for (what, samples) in [
-        (
-            format!("{} held locks are held again", options.held),
-            held_ms,
-        ),
-        (
-            format!("{} waiting locks have their place", options.waiting),
-            waiting_ms,
-        ),
+        (format!("{} held locks are held again", options.held), held_ms),
+        (format!("{} waiting locks have their place", options.waiting), waiting_ms),
     ] {
         let (middle, most) = middle_and_most(samples);
         println!("| {what} | {middle:.1} | {most:.1} |");
@@ -71,8 +65,5 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
 fn middle_and_most(mut samples: Vec<f64>) -> (f64, f64) {
     samples.sort_by(f64::total_cmp);
     let middle = samples.get(samples.len() / 2).copied();
-    (
-        middle.unwrap_or(0.0),
-        samples.last().copied().unwrap_or(0.0),
-    )
+    (middle.unwrap_or(0.0), samples.last().copied().unwrap_or(0.0))
 }

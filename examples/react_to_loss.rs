@@ -109,20 +109,14 @@ fn run() -> Outcome<()> {
     };
     let worker = start("the worker", DistributedLock::new(&shaky, PATH)?, &steps);
     goes_on("the worker works");
-    let successor = start(
-        "the successor",
-        DistributedLock::new(&steady, PATH)?,
-        &steps,
-    );
+    let successor = start("the successor", DistributedLock::new(&steady, PATH)?, &steps);
     wait_until("the successor waits", SOON, || {
         steady.contenders(PATH).is_ok_and(|all| all.len() == 2)
     });
 
     println!("the connection is cut");
     proxy.cut();
-    wait_until("the hold has moved", SOON, || {
-        shaky.stats().seats_moved == 1
-    });
+    wait_until("the hold has moved", SOON, || shaky.stats().seats_moved == 1);
     goes_on("the worker works on the next connection");
 
     println!("the network falls silent");

@@ -58,9 +58,7 @@ fn transfer(client: &Client, accounts: &[Account], from: usize, to: usize) -> Ou
     };
     let token = |lock: &DistributedLock| match lock.hold() {
         Some(hold) => hold.fencing_token(),
-        None => Err(zoolock::Error::NotHeld {
-            path: lock.path().to_owned(),
-        }),
+        None => Err(zoolock::Error::NotHeld { path: lock.path().to_owned() }),
     };
     let (debit, credit) = (accounts[from].read() - 1, accounts[to].read() + 1);
     thread::yield_now(); // Without the locks, others would write here.
@@ -95,10 +93,7 @@ fn run() -> Outcome<()> {
     })?;
     let balances = accounts.each_ref().map(Account::read);
     let (sum, expected) = (balances.iter().sum::<i64>(), ACCOUNTS as i64 * AT_FIRST);
-    println!(
-        "{} transfers, balances {balances:?}, sum {sum}",
-        THREADS * TRANSFERS
-    );
+    println!("{} transfers, balances {balances:?}, sum {sum}", THREADS * TRANSFERS);
     if sum != expected {
         return Err(format!("the sum was {expected}").into());
     }

@@ -71,9 +71,7 @@ impl Acl {
     /// Nobody may do anything: to add to.
     #[must_use]
     pub fn none() -> Acl {
-        Acl {
-            entries: Vec::new(),
-        }
+        Acl { entries: Vec::new() }
     }
 
     /// Adds an entry: a scheme of the server such as `digest`, `ip` or `world`, an id of that

@@ -69,12 +69,8 @@ pub(crate) fn attempt(
     let connection = session.require_live(claim.lock.as_str())?;
     let until = Until::within(connection.timeout() / 3);
     let waiter = Waiter::new(session, claim)?;
-    let outcome = way(&Attempt {
-        session,
-        seat: &waiter.seat,
-        connection: &connection,
-        until: &until,
-    });
+    let outcome =
+        way(&Attempt { session, seat: &waiter.seat, connection: &connection, until: &until });
     waiter.end(outcome)
 }
 
@@ -87,11 +83,7 @@ struct Waiter<'a> {
 
 impl<'a> Waiter<'a> {
     fn new(session: &'a Arc<Session>, claim: Claim) -> Result<Waiter<'a>> {
-        Ok(Waiter {
-            session,
-            seat: session.seat(claim)?,
-            granted: false,
-        })
+        Ok(Waiter { session, seat: session.seat(claim)?, granted: false })
     }
 
     fn end(mut self, outcome: std::result::Result<Outcome, Failure>) -> Result<Option<Arc<Seat>>> {

@@ -80,9 +80,7 @@ impl Client {
     /// [`Error::InvalidArgument`] for a malformed list or timeout, [`Error::Connect`] with what
     /// each server said.
     pub fn connect(hosts: &str, session_timeout: Duration) -> Result<Client> {
-        Client::builder(hosts)
-            .session_timeout(session_timeout)
-            .connect()
+        Client::builder(hosts).session_timeout(session_timeout).connect()
     }
 
     /// A client with more settings. No I/O before [`ClientBuilder::connect`].
@@ -206,9 +204,7 @@ impl Client {
             false => wire.set(&node, REVOKE, None),
         });
         asked.map_err(|failure| match failure.is_no_node() {
-            true => Error::NotHeld {
-                path: path.to_owned(),
-            },
+            true => Error::NotHeld { path: path.to_owned() },
             false => session.error(path, failure),
         })
     }
@@ -366,10 +362,7 @@ fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
 
 fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
     match timeout.as_millis() {
-        0 => Err(invalid(
-            what,
-            format!("{timeout:?} is less than a millisecond"),
-        )),
+        0 => Err(invalid(what, format!("{timeout:?} is less than a millisecond"))),
         millis if millis > MOST_MILLIS => {
             let reason = format!("{timeout:?} is more than ZooKeeper can carry (24.8 days)");
             Err(invalid(what, reason))
@@ -401,8 +394,7 @@ fn host() -> String {
     let name = name.or_else(|| std::env::var("HOSTNAME").ok());
     let name = name.or_else(|| std::env::var("COMPUTERNAME").ok());
     let name = name.map(|name| name.trim().to_owned());
-    name.filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "localhost".to_owned())
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_owned())
 }
 
 #[cfg(test)]

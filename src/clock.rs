@@ -14,10 +14,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     pub(crate) fn now() -> Moment {
-        Moment {
-            monotonic: Instant::now(),
-            system: SystemTime::now(),
-        }
+        Moment { monotonic: Instant::now(), system: SystemTime::now() }
     }
 
     /// The most time that may have passed since `earlier`: what the clock that went further says.
@@ -36,10 +33,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn after(earlier: Moment, monotonic: Duration, system: Duration) -> Moment {
-        Moment {
-            monotonic: earlier.monotonic + monotonic,
-            system: earlier.system + system,
-        }
+        Moment { monotonic: earlier.monotonic + monotonic, system: earlier.system + system }
     }
 
     #[test]
@@ -55,10 +49,7 @@ mod tests {
     #[test]
     fn a_system_clock_set_back_counts_as_no_time() {
         let earlier = Moment::now();
-        let set_back = Moment {
-            monotonic: earlier.monotonic,
-            system: earlier.system - HOUR,
-        };
+        let set_back = Moment { monotonic: earlier.monotonic, system: earlier.system - HOUR };
         assert_eq!(set_back.at_most_since(earlier), Duration::ZERO);
     }
 

@@ -115,13 +115,8 @@ fn read(
 
 /// Of a lock with a queue.
 fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
-    let low = nodes
-        .iter()
-        .any(|node| node::sequence(&node.name).is_some_and(node::is_low));
-    let mut nodes: Vec<_> = nodes
-        .into_iter()
-        .map(|node| (order(&node, low), node))
-        .collect();
+    let low = nodes.iter().any(|node| node::sequence(&node.name).is_some_and(node::is_low));
+    let mut nodes: Vec<_> = nodes.into_iter().map(|node| (order(&node, low), node)).collect();
     nodes.sort_unstable_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
     // The kinds of all that are before the place, and of those in it.
     let (mut ahead, mut beside): (Vec<node::Kind>, Vec<node::Kind>) = Default::default();
@@ -207,10 +202,7 @@ fn single(path: &LockPath, node: Znode) -> Contender {
     // Of ours an id stands before it.
     let identity = data::decode_single(&node.data).map(|(_, identity)| identity.to_owned());
     let own = contender(path, None, Kind::Exclusive, true, node);
-    Contender {
-        identity: identity.or(own.identity),
-        ..own
-    }
+    Contender { identity: identity.or(own.identity), ..own }
 }
 
 fn public(kind: Option<node::Kind>) -> Kind {

@@ -103,19 +103,11 @@ fn parse(origin: &str) -> Option<Origin> {
 mod tests {
     use super::*;
 
-    const SOME: Origin = Origin {
-        token: 4_294_967_314,
-        since: 1_700_000_000_000,
-    };
+    const SOME: Origin = Origin { token: 4_294_967_314, since: 1_700_000_000_000 };
 
     #[test]
     fn what_was_written_is_read() {
-        for identity in [
-            "host/7/main",
-            "",
-            "two\nlines",
-            "\n_zoolock token=1 since=x",
-        ] {
+        for identity in ["host/7/main", "", "two\nlines", "\n_zoolock token=1 since=x"] {
             for origin in [None, Some(SOME)] {
                 let read = decode(&encode(identity, origin));
                 assert_eq!(read, (Some(identity.to_owned()), origin), "{identity:?}");
@@ -128,11 +120,7 @@ mod tests {
         for data in [&b"\xff\xfe"[..], REVOKE] {
             assert_eq!(decode(data), (None, None), "{data:?}");
         }
-        for text in [
-            "192.168.0.1",
-            "_zoolock token=1 since=2",
-            "a\n_zoolock token=-1 since=2",
-        ] {
+        for text in ["192.168.0.1", "_zoolock token=1 since=2", "a\n_zoolock token=-1 since=2"] {
             assert_eq!(decode(text.as_bytes()), (Some(text.to_owned()), None));
         }
     }

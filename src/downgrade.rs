@@ -94,10 +94,7 @@ impl Job {
             self.seat.strike(&id);
             return Ok(Step::Shares);
         };
-        match self
-            .session
-            .create(&self.seat, wire, &id, &name, Make::Named)
-        {
+        match self.session.create(&self.seat, wire, &id, &name, Make::Named) {
             Ok(()) => {}
             // Without the directory there is no write either.
             Err(failure) if failure.is_no_node() => {

@@ -202,10 +202,7 @@ impl fmt::Display for Error {
             }
             Error::Timeout { what, after } => write!(f, "no {what} within {after:?}"),
             Error::Disconnected { path } => {
-                write!(
-                    f,
-                    "no connection to ZooKeeper, or no answer in time, for {path:?}"
-                )
+                write!(f, "no connection to ZooKeeper, or no answer in time, for {path:?}")
             }
             Error::Lost { path, reason } => write!(f, "lock {path:?} was lost: {reason}"),
             Error::NotHeld { path } => write!(f, "lock {path:?} is not held"),
@@ -250,10 +247,7 @@ mod tests {
     fn several_failures_tell_what_each_of_them_tells() {
         let path = |path: &str| path.to_owned();
         let disconnected = Error::Disconnected { path: path("/b") };
-        let lost = Error::Lost {
-            path: path("/a"),
-            reason: LossReason::LeaseExpired,
-        };
+        let lost = Error::Lost { path: path("/a"), reason: LossReason::LeaseExpired };
         let failures = vec![disconnected.clone(), lost.clone()];
         let both = Error::Release { failures };
         println!("{both}");

@@ -51,11 +51,7 @@ pub type ReentrantGuard = Guard<ThisThread>;
 
 impl<O> Guard<O> {
     pub(crate) fn new(hold: Hold, lock: Arc<dyn Releases>) -> Guard<O> {
-        Guard {
-            hold,
-            lock: Some(lock),
-            owner: PhantomData,
-        }
+        Guard { hold, lock: Some(lock), owner: PhantomData }
     }
 
     /// Releases the lock and says how that went. Blocks like the drop.

@@ -177,10 +177,7 @@ impl Hold {
         let path = || self.path().to_owned();
         match self.state() {
             HoldState::Held | HoldState::Suspended => Ok(()),
-            HoldState::Lost(reason) => Err(Error::Lost {
-                path: path(),
-                reason,
-            }),
+            HoldState::Lost(reason) => Err(Error::Lost { path: path(), reason }),
             HoldState::Released => Err(Error::NotHeld { path: path() }),
         }
     }

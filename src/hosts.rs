@@ -50,10 +50,7 @@ impl HostList {
                 hosts.push(host);
             }
         }
-        Ok(HostList {
-            hosts,
-            chroot: chroot.to_owned(),
-        })
+        Ok(HostList { hosts, chroot: chroot.to_owned() })
     }
 
     /// The servers in a form that is the same however they were written: in a fixed order, with
@@ -88,20 +85,13 @@ impl Host {
     fn parse(entry: &str) -> Result<Host, String> {
         if let Some(bracketed) = entry.strip_prefix('[') {
             let (address, rest) = bracketed.split_once(']').ok_or("has no closing bracket")?;
-            let address: Ipv6Addr = address
-                .parse()
-                .map_err(|_| "has no IPv6 address in its brackets")?;
-            return Ok(Host {
-                name: address.to_string(),
-                port: parse_port(rest)?,
-            });
+            let address: Ipv6Addr =
+                address.parse().map_err(|_| "has no IPv6 address in its brackets")?;
+            return Ok(Host { name: address.to_string(), port: parse_port(rest)? });
         }
         // `::1:2181` is one too: without brackets nothing tells a port from the last group.
         if let Ok(address) = entry.parse::<Ipv6Addr>() {
-            return Ok(Host {
-                name: address.to_string(),
-                port: DEFAULT_PORT,
-            });
+            return Ok(Host { name: address.to_string(), port: DEFAULT_PORT });
         }
         if entry.matches(':').nth(1).is_some() {
             return Err(
@@ -111,10 +101,7 @@ impl Host {
         }
         let (name, port) = entry.split_at(entry.find(':').unwrap_or(entry.len()));
         check_name(name)?;
-        Ok(Host {
-            name: name.to_owned(),
-            port: parse_port(port)?,
-        })
+        Ok(Host { name: name.to_owned(), port: parse_port(port)? })
     }
 
     fn is_same(&self, other: &Host) -> bool {
@@ -125,11 +112,7 @@ impl Host {
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Host { name, port } = self;
-        if name.contains(':') {
-            write!(f, "[{name}]:{port}")
-        } else {
-            write!(f, "{name}:{port}")
-        }
+        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
     }
 }
 
@@ -150,9 +133,8 @@ fn parse_port(text: &str) -> Result<u16, String> {
     if text.is_empty() {
         return Ok(DEFAULT_PORT);
     }
-    let digits = text
-        .strip_prefix(':')
-        .ok_or("has something other than a port behind its bracket")?;
+    let digits =
+        text.strip_prefix(':').ok_or("has something other than a port behind its bracket")?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     match digits.parse() {
         Ok(port) if is_number && port > 0 => Ok(port),
@@ -187,10 +169,7 @@ mod tests {
             ("a:1", "a:1"),
             ("a:65535", "a:65535"),
             ("a:02181", "a:2181"),
-            (
-                "a:2181,[::1]:2182,10.0.0.1/chroot",
-                "a:2181,[::1]:2182,10.0.0.1:2181/chroot",
-            ),
+            ("a:2181,[::1]:2182,10.0.0.1/chroot", "a:2181,[::1]:2182,10.0.0.1:2181/chroot"),
             (" a , b:2182\t,c /x/y\n", "a:2181,b:2182,c:2181/x/y"),
             ("zk-1.example.com.,zk_2", "zk-1.example.com.:2181,zk_2:2181"),
             ("b\u{fc}ro", "b\u{fc}ro:2181"),
@@ -205,11 +184,7 @@ mod tests {
         ] {
             let seen = HostList::parse(connect).map(|list| list.to_string());
             assert_eq!(seen.as_deref(), Ok(printed), "{connect:?}");
-            assert_eq!(
-                HostList::parse(printed),
-                HostList::parse(connect),
-                "{printed:?}"
-            );
+            assert_eq!(HostList::parse(printed), HostList::parse(connect), "{printed:?}");
         }
     }
 
@@ -235,32 +210,19 @@ mod tests {
             ("b,a", "a:2181,b:2181"),
             (" B:2181 , a,b/x/y", "a:2181,b:2181"),
             ("a:2182,a:2181", "a:2181,a:2182"),
-            (
-                "::1,10.0.0.1,[0:0:0::1]:2182",
-                "10.0.0.1:2181,[::1]:2181,[::1]:2182",
-            ),
+            ("::1,10.0.0.1,[0:0:0::1]:2182", "10.0.0.1:2181,[::1]:2181,[::1]:2182"),
             ("[2001:DB8::1]", "[2001:db8::1]:2181"),
         ] {
             assert_eq!(servers(connect).as_deref(), Ok(expected), "{connect:?}");
         }
-        for (one, other) in [
-            ("a", "b"),
-            ("a:1", "a:2"),
-            ("a", "a,b"),
-            ("127.0.0.1", "localhost"),
-        ] {
+        for (one, other) in [("a", "b"), ("a:1", "a:2"), ("a", "a,b"), ("127.0.0.1", "localhost")] {
             assert_ne!(servers(one), servers(other));
         }
     }
 
     #[test]
     fn keeps_the_chroot_apart() {
-        for (connect, chroot) in [
-            ("a", ""),
-            ("a/", ""),
-            ("a,b/x", "/x"),
-            ("a,b:1/x/y", "/x/y"),
-        ] {
+        for (connect, chroot) in [("a", ""), ("a/", ""), ("a,b/x", "/x"), ("a,b:1/x/y", "/x/y")] {
             let seen = HostList::parse(connect).map(|list| list.chroot);
             assert_eq!(seen.as_deref(), Ok(chroot), "{connect:?}");
         }
@@ -322,15 +284,8 @@ mod tests {
         ] {
             let host = Host::parse(entry).unwrap();
             let seen = host.literal();
-            assert_eq!(
-                seen,
-                expected.map(|address| address.parse().unwrap()),
-                "{entry}"
-            );
-            assert!(
-                expected.is_none_or(|address| host.to_string() == address),
-                "{host}"
-            );
+            assert_eq!(seen, expected.map(|address| address.parse().unwrap()), "{entry}");
+            assert!(expected.is_none_or(|address| host.to_string() == address), "{host}");
         }
     }
 }

@@ -26,10 +26,7 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub(crate) fn new(most: u32) -> Limit {
-        Limit {
-            most: AtomicU32::new(most),
-            changed: Broadcast::new(),
-        }
+        Limit { most: AtomicU32::new(most), changed: Broadcast::new() }
     }
 
     pub(crate) fn get(&self) -> u32 {
@@ -115,13 +112,7 @@ impl<'a> Wanted<'a> {
     }
 
     fn on<'b>(&'b self, connection: &'b Arc<Connection>, until: &'b Until) -> Attempt<'b> {
-        Attempt {
-            session: self.session,
-            seats: &self.seats,
-            limit: self.limit,
-            connection,
-            until,
-        }
+        Attempt { session: self.session, seats: &self.seats, limit: self.limit, connection, until }
     }
 }
 
@@ -260,9 +251,7 @@ impl Attempt<'_> {
             let Some((name, _)) = seat.own() else {
                 return Ok(false);
             };
-            let granted = self
-                .session
-                .grant(seat, self.connection, &name, self.until)?;
+            let granted = self.session.grant(seat, self.connection, &name, self.until)?;
             if granted == Grant::NodeGone {
                 seat.strike(&name);
                 return Ok(false);

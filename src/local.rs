@@ -229,10 +229,7 @@ impl<H: Clone> Local<H> {
     }
 
     fn turn(&self) -> Turn<'_, H> {
-        Turn {
-            local: self,
-            kept: false,
-        }
+        Turn { local: self, kept: false }
     }
 
     /// Stops waiting. A hand-over sets the owner before it wakes it, so who is not in the queue
@@ -314,9 +311,7 @@ impl<H> Local<H> {
         state.depth = 0;
         let next = state.waiting.pop_front();
         state.owner = next.as_ref().map(|waiter| waiter.thread);
-        let discarded = state
-            .left
-            .take_if(|left| next.is_none() && !(self.legacy.stays)(left));
+        let discarded = state.left.take_if(|left| next.is_none() && !(self.legacy.stays)(left));
         drop(state);
         if let Some(waiter) = next {
             // Room for one, and only one is ever sent.

@@ -152,10 +152,8 @@ fn decide_by_czxid<'a>(
         return nearest(normal);
     }
     let asked = iter::once(me).chain(abnormal.iter().map(|&(_, child)| child));
-    let unknown: Vec<String> = asked
-        .filter(|child| child.czxid.is_none())
-        .map(|child| child.name.clone())
-        .collect();
+    let unknown: Vec<String> =
+        asked.filter(|child| child.czxid.is_none()).map(|child| child.name.clone()).collect();
     if !unknown.is_empty() {
         return Standing::NeedsCzxid(unknown);
     }
@@ -172,10 +170,7 @@ fn decide_by_czxid<'a>(
 /// Behind the highest of those that are lower. Among equals any would do; always the same one, so
 /// that callers that list again watch the same node again.
 fn nearest<'a, K: Ord>(lower: impl Iterator<Item = (K, &'a Child)>) -> Standing {
-    match lower
-        .map(|(place, child)| (place, Reverse(&child.name)))
-        .max()
-    {
+    match lower.map(|(place, child)| (place, Reverse(&child.name))).max() {
         Some((_, Reverse(name))) => Standing::Behind(name.clone()),
         None => Standing::Granted,
     }
@@ -211,9 +206,7 @@ pub(crate) fn read_under(name: &str, id: &str) -> Option<String> {
 
 /// Whether this is the name of the create that carried `id`.
 pub(crate) fn carries(name: &str, id: &str) -> bool {
-    let after_id = name
-        .strip_prefix(PREFIX)
-        .and_then(|rest| rest.strip_prefix(id));
+    let after_id = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(id));
     !id.is_empty() && after_id.is_some_and(|rest| rest.starts_with('-'))
 }
 

@@ -81,10 +81,7 @@ pub(crate) fn validate_chroot(path: &str) -> Result<(), PathError> {
 }
 
 fn refused(path: &str, reason: String) -> PathError {
-    PathError {
-        path: path.to_owned(),
-        reason,
-    }
+    PathError { path: path.to_owned(), reason }
 }
 
 /// The verdicts of `org.apache.zookeeper.common.PathUtils.validatePath`. Bytes are counted from 0,
@@ -124,10 +121,7 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
         return Err("`/zookeeper` is reserved for ZooKeeper itself".into());
     }
     if path.len() > MAX_PATH {
-        return Err(format!(
-            "it has {} bytes, {MAX_PATH} are allowed",
-            path.len()
-        ));
+        return Err(format!("it has {} bytes, {MAX_PATH} are allowed", path.len()));
     }
     each_part(below_root, |part| {
         (part.len() > MAX_PART).then(|| format!("has {} bytes, {MAX_PART} are allowed", part.len()))
@@ -236,10 +230,7 @@ mod tests {
             &longest_path,
         ] {
             let seen = LockPath::parse(path);
-            assert!(
-                seen.as_ref().is_ok_and(|seen| seen.as_str() == path),
-                "{path:?}: {seen:?}"
-            );
+            assert!(seen.as_ref().is_ok_and(|seen| seen.as_str() == path), "{path:?}: {seen:?}");
         }
     }
 
@@ -253,34 +244,16 @@ mod tests {
             ("/", "the root cannot be a lock"),
             ("/a/", "it ends in a slash"),
             ("/a//b", "part 2 is empty"),
-            (
-                "/a/b/..",
-                "part 3 is `..`, and ZooKeeper has no relative paths",
-            ),
+            ("/a/b/..", "part 3 is `..`, and ZooKeeper has no relative paths"),
             ("/./b", "part 1 is `.`, and ZooKeeper has no relative paths"),
-            (
-                "/ab\u{1}",
-                "character U+0001 at byte 3 is not allowed in a ZooKeeper path",
-            ),
-            (
-                "/\u{e9}\u{1f512}",
-                "character U+1F512 at byte 3 is not allowed in a ZooKeeper path",
-            ),
-            (
-                "/zookeeper",
-                "`/zookeeper` is reserved for ZooKeeper itself",
-            ),
-            (
-                "/zookeeper/quota",
-                "`/zookeeper` is reserved for ZooKeeper itself",
-            ),
+            ("/ab\u{1}", "character U+0001 at byte 3 is not allowed in a ZooKeeper path"),
+            ("/\u{e9}\u{1f512}", "character U+1F512 at byte 3 is not allowed in a ZooKeeper path"),
+            ("/zookeeper", "`/zookeeper` is reserved for ZooKeeper itself"),
+            ("/zookeeper/quota", "`/zookeeper` is reserved for ZooKeeper itself"),
             (&long_part, "part 2 has 256 bytes, 255 are allowed"),
             (&long_path, "it has 4100 bytes, 4096 are allowed"),
         ] {
-            let expected = PathError {
-                path: path.into(),
-                reason: reason.into(),
-            };
+            let expected = PathError { path: path.into(), reason: reason.into() };
             assert_eq!(LockPath::parse(path), Err(expected), "{path:?}");
         }
     }

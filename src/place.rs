@@ -72,9 +72,7 @@ pub(crate) fn await_change(at: &Attempt<'_>) -> Result<bool, Failure> {
             Err(Failure::Deadline) if !at.connection.is_dead() => return Ok(false),
             Err(failure) => return Err(failure),
         }
-        let changed = at
-            .seat
-            .await_change(at.connection, &observer.next(at.until))?;
+        let changed = at.seat.await_change(at.connection, &observer.next(at.until))?;
         let over = at.until.deadline.is_some_and(|end| end <= Instant::now());
         if changed || over {
             return Ok(changed);
@@ -87,9 +85,7 @@ pub(crate) fn await_change(at: &Attempt<'_>) -> Result<bool, Failure> {
 fn place(at: &Attempt<'_>) -> Result<Option<Place>, Failure> {
     let claim = at.seat.claim();
     let listed = claim.directory.clone();
-    let names = at
-        .connection
-        .call(at.until, move |wire| wire.children(listed.as_str(), false))?;
+    let names = at.connection.call(at.until, move |wire| wire.children(listed.as_str(), false))?;
     let children = names.into_iter().map(|name| Child { name, czxid: None });
     let children: Vec<_> = children.collect();
     let Some((own, _)) = at.seat.own() else {

@@ -54,12 +54,7 @@ impl Queue<'_> {
     }
 
     fn wait(&self) -> Result<Outcome, Failure> {
-        let Attempt {
-            session,
-            seat,
-            connection,
-            ..
-        } = self.0;
+        let Attempt { session, seat, connection, .. } = self.0;
         let mut seen_ahead = false;
         let mut step = self.enter()?;
         loop {
@@ -142,10 +137,7 @@ impl Queue<'_> {
     }
 
     fn job(&self) -> Job {
-        Job {
-            session: Arc::clone(self.0.session),
-            seat: Arc::clone(self.0.seat),
-        }
+        Job { session: Arc::clone(self.0.session), seat: Arc::clone(self.0.seat) }
     }
 }
 
@@ -179,10 +171,7 @@ impl Job {
             };
             let path = self.seat.claim().directory.child(&ahead);
             let sender = self.seat.wake().0.clone();
-            let listening = wire
-                .connection()
-                .watches()
-                .listen(wire.full(&path), sender, 0);
+            let listening = wire.connection().watches().listen(wire.full(&path), sender, 0);
             match wire.data(&path, true) {
                 Ok(_) => return Ok(Step::Behind(Some(listening))),
                 Err(failure) if failure.is_no_node() => {}

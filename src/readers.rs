@@ -39,11 +39,7 @@ struct Read {
 
 impl Readers {
     pub(crate) fn new(write: Arc<TwoLevel>) -> Arc<Readers> {
-        Arc::new(Readers {
-            reads: Mutex::default(),
-            cancel: Broadcast::new(),
-            write,
-        })
+        Arc::new(Readers { reads: Mutex::default(), cancel: Broadcast::new(), write })
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -75,10 +71,7 @@ impl Readers {
         match patience.now() {
             Patience::Try => attempt::attempt(self.site().session(), self.claim(), queue::attempt),
             Patience::Until(deadline) => {
-                let until = Until {
-                    deadline,
-                    cancelled: self.cancel.listen(),
-                };
+                let until = Until { deadline, cancelled: self.cancel.listen() };
                 attempt::wait(self.site().session(), self.claim(), &until, queue::wait)
             }
         }
@@ -92,10 +85,7 @@ impl Readers {
                 let connection = session.require_live(self.path())?;
                 Until::within(connection.timeout() / 3)
             }
-            Patience::Until(deadline) => Until {
-                deadline,
-                cancelled: self.cancel.listen(),
-            },
+            Patience::Until(deadline) => Until { deadline, cancelled: self.cancel.listen() },
         };
         downgrade(session, self.claim(), write, &until)
     }
@@ -104,9 +94,8 @@ impl Readers {
     pub(crate) fn release(&self, only: Option<&Arc<Seat>>) -> Result<()> {
         let me = thread::current().id();
         let mut reads = self.reads.lock();
-        let read = reads
-            .get_mut(&me)
-            .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.seat)));
+        let read =
+            reads.get_mut(&me).filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.seat)));
         let Some(read) = read else {
             drop(reads);
             return Err(self.refuse());
@@ -147,9 +136,7 @@ impl Readers {
 
     pub(crate) fn depth(&self) -> u32 {
         let reads = self.reads.lock();
-        reads
-            .get(&thread::current().id())
-            .map_or(0, |read| read.depth)
+        reads.get(&thread::current().id()).map_or(0, |read| read.depth)
     }
 
     pub(crate) fn cancel_waiters(&self) {

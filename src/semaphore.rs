@@ -274,10 +274,7 @@ impl Semaphore {
     }
 
     fn wait(&self, count: u32, deadline: Option<Instant>) -> Result<Option<Arc<Vec<Arc<Seat>>>>> {
-        let until = Until {
-            deadline,
-            cancelled: self.turn.cancelled(),
-        };
+        let until = Until { deadline, cancelled: self.turn.cancelled() };
         let mut again = false;
         loop {
             match self.in_turn(count, &until) {
@@ -299,11 +296,7 @@ impl Semaphore {
             return Ok(Outcome::Busy);
         };
         let lock = &self.turn;
-        let mut turn = Turn {
-            lock,
-            seat,
-            hurried: true,
-        };
+        let mut turn = Turn { lock, seat, hurried: true };
         let wanted = self.wanted(count, Some(&turn.seat))?;
         let outcome = wanted.wait(&turn.seat, until)?;
         if let Outcome::Granted(_) = outcome {
@@ -334,9 +327,8 @@ impl Semaphore {
         let (path, session) = (self.site.path.as_str(), self.site.session());
         let connection = session.require_live(path)?;
         let (until, leases) = (Until::within(connection.timeout() / 3), self.leases.clone());
-        let counted = connection.call(&until, move |wire| {
-            Ok(wire.children(leases.as_str(), false)?.len())
-        });
+        let counted =
+            connection.call(&until, move |wire| Ok(wire.children(leases.as_str(), false)?.len()));
         counted.map_err(|failure| session.error(path, failure))
     }
 }
@@ -382,11 +374,7 @@ impl Permits {
         let holds: Vec<Hold> = seats.iter().map(view).collect();
         // All have the same one, and there is no request for none.
         let lost = seats.first().map(|seat| seat.any_ended().clone());
-        Permits {
-            holds,
-            lost: lost.unwrap_or_else(never),
-            semaphore,
-        }
+        Permits { holds, lost: lost.unwrap_or_else(never), semaphore }
     }
 
     /// How many there are.

@@ -19,10 +19,7 @@ pub(crate) struct Signal {
 impl Signal {
     pub(crate) fn new() -> Signal {
         let (keeper, ended) = bounded(0);
-        Signal {
-            keeper: Mutex::new(Some(keeper)),
-            ended,
-        }
+        Signal { keeper: Mutex::new(Some(keeper)), ended }
     }
 
     /// Ends it. True for the call that did.
@@ -46,9 +43,7 @@ pub(crate) struct Broadcast {
 
 impl Broadcast {
     pub(crate) fn new() -> Broadcast {
-        Broadcast {
-            current: Mutex::new(Signal::new()),
-        }
+        Broadcast { current: Mutex::new(Signal::new()) }
     }
 
     pub(crate) fn listen(&self) -> Ended {

@@ -75,8 +75,7 @@ fn step(at: &Attempt<'_>, watch: bool) -> Result<Step, Failure> {
         seat: Arc::clone(at.seat),
         on: Arc::clone(at.connection),
     };
-    at.connection
-        .call(at.until, move |wire| job.run(wire, watch))
+    at.connection.call(at.until, move |wire| job.run(wire, watch))
 }
 
 fn is_granted(at: &Attempt<'_>) -> Result<bool, Failure> {

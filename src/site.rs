@@ -23,11 +23,7 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new(client: &Client, path: &str, options: LockOptions) -> Result<Site> {
-        Ok(Site {
-            client: client.clone(),
-            path: LockPath::parse(path)?,
-            options: options.check()?,
-        })
+        Ok(Site { client: client.clone(), path: LockPath::parse(path)?, options: options.check()? })
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {

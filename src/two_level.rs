@@ -71,10 +71,8 @@ impl TwoLevel {
 
     /// One whose directory is the lock's path, and whose threads pass it on as its options say.
     pub(crate) fn at(site: Site, kind: Kind, ownership: Ownership) -> Arc<TwoLevel> {
-        let passing = Passing {
-            hand_offs: site.options.local_handoffs,
-            keep: site.options.keep_idle,
-        };
+        let passing =
+            Passing { hand_offs: site.options.local_handoffs, keep: site.options.keep_idle };
         let directory = site.path.clone();
         TwoLevel::with(site, directory, kind, ownership, passing)
     }
@@ -113,10 +111,9 @@ impl TwoLevel {
     pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Seat>>> {
         match patience.now() {
             Patience::Try => self.attempt(),
-            Patience::Until(deadline) => self.wait(&Until {
-                deadline,
-                cancelled: self.cancelled(),
-            }),
+            Patience::Until(deadline) => {
+                self.wait(&Until { deadline, cancelled: self.cancelled() })
+            }
         }
     }
 
@@ -231,10 +228,7 @@ impl TwoLevel {
     /// A lost hold is an error to everyone who comes back to it.
     pub(crate) fn check(&self, seat: &Seat) -> Result<()> {
         match seat.standing(Moment::now()) {
-            Standing::Lost(reason) => Err(Error::Lost {
-                path: self.path().to_owned(),
-                reason,
-            }),
+            Standing::Lost(reason) => Err(Error::Lost { path: self.path().to_owned(), reason }),
             _ => Ok(()),
         }
     }

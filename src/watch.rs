@@ -47,21 +47,9 @@ impl Watches {
         token: u64,
     ) -> Listening {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let listener = Listener {
-            number,
-            sender,
-            token,
-        };
-        self.listeners
-            .lock()
-            .entry(path.clone())
-            .or_default()
-            .push(listener);
-        Listening {
-            watches: Arc::clone(self),
-            path,
-            number,
-        }
+        let listener = Listener { number, sender, token };
+        self.listeners.lock().entry(path.clone()).or_default().push(listener);
+        Listening { watches: Arc::clone(self), path, number }
     }
 
     /// What the event thread calls. A full channel has its signal already.

@@ -93,10 +93,7 @@ fn recall(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
         name: case.name(),
         about: case.workload.about(case.size),
         rows: vec![
-            (
-                "lock(), when the other has released it",
-                timed(LockOptions::new())?,
-            ),
+            ("lock(), when the other has released it", timed(LockOptions::new())?),
             ("lock(), when the other keeps it idle", timed(keeps)?),
         ],
     })

@@ -56,12 +56,8 @@ impl Lines {
         let mut sizes: Vec<f64> = points().map(|(x, _)| *x).collect();
         sizes.sort_by(f64::total_cmp);
         sizes.dedup();
-        let across = Scale::new(
-            sizes[0],
-            sizes[sizes.len() - 1],
-            LEFT + 20.0,
-            WIDTH - RIGHT - 20.0,
-        );
+        let across =
+            Scale::new(sizes[0], sizes[sizes.len() - 1], LEFT + 20.0, WIDTH - RIGHT - 20.0);
         let low = points().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
         let high = points().map(|(_, y)| *y).fold(0.0, f64::max);
         let ticks = decades(low, high);
@@ -75,11 +71,8 @@ impl Lines {
         }
         text(&mut svg, middle(), HEIGHT - 16.0, "middle", self.x);
         for (number, series) in self.series.iter().enumerate() {
-            let at: Vec<_> = series
-                .points
-                .iter()
-                .map(|(x, y)| (across.at(*x), up.at(*y)))
-                .collect();
+            let at: Vec<_> =
+                series.points.iter().map(|(x, y)| (across.at(*x), up.at(*y))).collect();
             let path: Vec<_> = at.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
             let colour = colour(series.name);
             let _ = writeln!(
@@ -150,12 +143,7 @@ struct Scale {
 impl Scale {
     fn new(low: f64, high: f64, from: f64, to: f64) -> Scale {
         let (low, high) = (low.log10(), high.log10());
-        Scale {
-            low,
-            high,
-            from,
-            to,
-        }
+        Scale { low, high, from, to }
     }
 
     fn at(&self, value: f64) -> f64 {
@@ -182,10 +170,7 @@ fn decades(low: f64, high: f64) -> Vec<f64> {
 fn nice_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
-    steps
-        .into_iter()
-        .find(|step| *step >= least)
-        .unwrap_or(least)
+    steps.into_iter().find(|step| *step >= least).unwrap_or(least)
 }
 
 fn colour(name: &str) -> &'static str {
@@ -238,10 +223,8 @@ fn legend(svg: &mut String, number: usize, name: &str) {
 }
 
 fn text(svg: &mut String, x: f64, y: f64, anchor: &str, label: &str) {
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{label}</text>"
-    );
+    let _ =
+        writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{label}</text>");
 }
 
 /// As short as it can be, to fit beside the axis: `0.05`, `20`, `5000`, `20k`, `1M`.

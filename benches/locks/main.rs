@@ -109,10 +109,7 @@ fn measure(options: &Options, results: &mut Results) -> Outcome<()> {
         eprintln!("{}: warming up", one.contestant.name);
         one.warm_up(warm_up)?;
     }
-    for case in workloads
-        .into_iter()
-        .flat_map(|workload| workload.cases(quick))
-    {
+    for case in workloads.into_iter().flat_map(|workload| workload.cases(quick)) {
         match case.workload {
             Workload::Recover | Workload::Recall => alone::measure(case, &servers, results)?,
             _ => compare(case, &mut running, seconds, results),
@@ -126,11 +123,7 @@ fn start<'a>(wanted: &[String], servers: &'a Servers) -> Outcome<Vec<Running<'a>
     let all = contestant::all();
     let names: Vec<_> = all.iter().map(|contestant| contestant.name).collect();
     if let Some(unknown) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(format!(
-            "there is no contestant {unknown}, only {}",
-            names.join(", ")
-        )
-        .into());
+        return Err(format!("there is no contestant {unknown}, only {}", names.join(", ")).into());
     }
     let is_wanted =
         |it: &Contestant| wanted.is_empty() || wanted.iter().any(|name| name == it.name);

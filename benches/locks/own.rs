@@ -12,11 +12,7 @@ use crate::session::{Exclusive, Outcome, Session, Side};
 type Make = fn(&Client, &str, LockOptions) -> zoolock::Result<Box<dyn Lock>>;
 
 /// What a contestant is called, its lock and the options that are not the defaults.
-pub(crate) struct Variant(
-    pub(crate) &'static str,
-    Make,
-    fn(LockOptions) -> LockOptions,
-);
+pub(crate) struct Variant(pub(crate) &'static str, Make, fn(LockOptions) -> LockOptions);
 
 pub(crate) const VARIANTS: &[Variant] = &[
     Variant("zoolock", plain, |defaults| defaults),
@@ -24,9 +20,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
     Variant("zoolock-ephemeral", ephemeral, |defaults| defaults),
     Variant("zoolock-handoffs", plain, |it| it.local_handoffs(32)),
     Variant("zoolock-keep", plain, |it| it.keep_idle(KEPT)),
-    Variant("zoolock-background", plain, |it| {
-        it.background_release(true)
-    }),
+    Variant("zoolock-background", plain, |it| it.background_release(true)),
 ];
 
 /// Longer than a thread is away from its lock here.
@@ -63,12 +57,8 @@ impl Session for Own {
         let Variant(_, make, set) = self.variant;
         let lock = match side {
             Side::Mutex => make(&self.client, path, set(LockOptions::new()))?,
-            Side::Read => DistributedRwLock::new(&self.client, path)?
-                .read_lock()
-                .into(),
-            Side::Write => DistributedRwLock::new(&self.client, path)?
-                .write_lock()
-                .into(),
+            Side::Read => DistributedRwLock::new(&self.client, path)?.read_lock().into(),
+            Side::Write => DistributedRwLock::new(&self.client, path)?.write_lock().into(),
         };
         Ok(Box::new(Of(lock)))
     }

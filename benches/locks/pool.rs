@@ -12,18 +12,11 @@ pub(crate) struct Pool<C> {
 
 impl<C> Pool<C> {
     pub(crate) fn new(open: impl Fn() -> Outcome<C> + Send + Sync + 'static) -> Pool<C> {
-        Pool {
-            open: Box::new(open),
-            idle: Mutex::default(),
-        }
+        Pool { open: Box::new(open), idle: Mutex::default() }
     }
 
     pub(crate) fn take(&self) -> Outcome<C> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| (self.open)(), Ok)
     }
 

@@ -37,12 +37,7 @@ pub(crate) type Connect = Box<dyn Fn() -> Outcome<Box<dyn Session>>>;
 pub(crate) fn serve(connect: Connect) {
     let lines = read_lines();
     println!("ok");
-    let mut program = Program {
-        connect,
-        sessions: Vec::new(),
-        held: None,
-        queue: None,
-    };
+    let mut program = Program { connect, sessions: Vec::new(), held: None, queue: None };
     for line in lines {
         match program.obey(&line) {
             Ok(text) => println!("ok {text}"),
@@ -117,9 +112,7 @@ impl Program {
             };
             let threads: Vec<_> = steps.into_iter().map(start).collect();
             let joined = threads.into_iter().map(|thread| thread.join());
-            joined
-                .map(|run| run.map_err(|_| "a thread panicked")?)
-                .collect()
+            joined.map(|run| run.map_err(|_| "a thread panicked")?).collect()
         });
         let runs = runs.into_iter().collect::<Outcome<Vec<Run>>>()?;
         let begun = runs.iter().map(|run| run.begun).min().ok_or("no thread")?;
@@ -171,10 +164,7 @@ impl Program {
 
     fn waiters(&self, count: usize, path: &str) -> Outcome<Queue> {
         let session = self.sessions.first().ok_or("no session")?;
-        let (gate, parked) = (
-            Arc::new(Barrier::new(count + 1)),
-            Arc::new(Barrier::new(count + 1)),
-        );
+        let (gate, parked) = (Arc::new(Barrier::new(count + 1)), Arc::new(Barrier::new(count + 1)));
         let start = |_| -> Outcome<_> {
             let lock = session.lock(path, Side::Mutex)?;
             let (gate, parked) = (Arc::clone(&gate), Arc::clone(&parked));
@@ -197,12 +187,7 @@ impl Program {
         let begun = Instant::now();
         lock.unlock()?;
         let mut grants = vec![begun];
-        for waiter in self
-            .queue
-            .take()
-            .into_iter()
-            .flat_map(|queue| queue.waiters)
-        {
+        for waiter in self.queue.take().into_iter().flat_map(|queue| queue.waiters) {
             grants.push(waiter.join().map_err(|_| "a waiter panicked")??);
         }
         let all = begun.elapsed();
@@ -230,11 +215,7 @@ fn run(mut step: Step, time: Duration) -> Outcome<Run> {
         times.push(now - ended);
         ended = now;
     }
-    Ok(Run {
-        begun,
-        ended,
-        times,
-    })
+    Ok(Run { begun, ended, times })
 }
 
 fn times(all: Duration, each: impl Iterator<Item = Duration>) -> String {

@@ -30,10 +30,9 @@ struct RawSingle(Arc<ZooKeeper>);
 impl Session for RawSingle {
     fn lock(&self, path: &str, side: Side) -> Outcome<Box<dyn Exclusive>> {
         match side {
-            Side::Mutex => Ok(Box::new(Single {
-                zookeeper: Arc::clone(&self.0),
-                path: path.to_owned(),
-            })),
+            Side::Mutex => {
+                Ok(Box::new(Single { zookeeper: Arc::clone(&self.0), path: path.to_owned() }))
+            }
             _ => lacks("read-write lock"),
         }
     }
@@ -80,16 +79,12 @@ impl Queue {
     fn ahead(&self, own: &str) -> Outcome<Option<String>> {
         let nodes = self.zookeeper.get_children(&self.path, false)?;
         let sequence = |name: &str| name[name.len().saturating_sub(SEQUENCE)..].to_owned();
-        let earlier = nodes
-            .into_iter()
-            .filter(|name| sequence(name) < sequence(own));
+        let earlier = nodes.into_iter().filter(|name| sequence(name) < sequence(own));
         Ok(earlier.max_by_key(|name| sequence(name)))
     }
 
     fn delete(&self, node: &str) -> Outcome<()> {
-        Ok(self
-            .zookeeper
-            .delete(&format!("{}/{node}", self.path), None)?)
+        Ok(self.zookeeper.delete(&format!("{}/{node}", self.path), None)?)
     }
 
     fn set_held(&self, node: Option<String>) -> Option<String> {
@@ -136,8 +131,7 @@ struct Single {
 impl Single {
     fn create(&self) -> Result<String, ZkError> {
         let acl = Acl::open_unsafe().clone();
-        self.zookeeper
-            .create(&self.path, Vec::new(), acl, CreateMode::Ephemeral)
+        self.zookeeper.create(&self.path, Vec::new(), acl, CreateMode::Ephemeral)
     }
 }
 

@@ -31,10 +31,8 @@ impl Connection {
     /// The answer to a command, if it is one line; none if it is nil.
     fn ask(&mut self, words: &[&str]) -> Outcome<Option<String>> {
         let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
-        let words: Vec<String> = [format!("*{}\r\n", words.len())]
-            .into_iter()
-            .chain(words.iter().map(word))
-            .collect();
+        let words: Vec<String> =
+            [format!("*{}\r\n", words.len())].into_iter().chain(words.iter().map(word)).collect();
         self.0.get_mut().write_all(words.concat().as_bytes())?;
         let mut line = String::new();
         self.0.read_line(&mut line)?;
@@ -91,10 +89,7 @@ impl Exclusive for Key {
 
     fn unlock(&self) -> Outcome<()> {
         let token = self.set_token(None).ok_or("it is not held")?;
-        match self
-            .ask(&["EVAL", UNLOCK, "1", &self.key, &token])?
-            .as_deref()
-        {
+        match self.ask(&["EVAL", UNLOCK, "1", &self.key, &token])?.as_deref() {
             Some("1") => Ok(()),
             answer => Err(format!("the key was somebody else's: {answer:?}").into()),
         }

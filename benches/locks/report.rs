@@ -65,11 +65,7 @@ impl Results {
     /// For each contestant a figure of a workload by its size.
     fn by_size(&self, workload: Workload, of: fn(&Figures) -> Option<f64>) -> Vec<Series> {
         let mut all: Vec<Series> = Vec::new();
-        for (case, figures) in self
-            .cases
-            .iter()
-            .filter(|(case, _)| case.workload == workload)
-        {
+        for (case, figures) in self.cases.iter().filter(|(case, _)| case.workload == workload) {
             for (name, figures) in figures {
                 let Some(value) = of(figures) else {
                     continue;
@@ -77,10 +73,7 @@ impl Results {
                 let point = (case.size as f64, value);
                 match all.iter_mut().find(|series| series.name == *name) {
                     Some(series) => series.points.push(point),
-                    None => all.push(Series {
-                        name,
-                        points: vec![point],
-                    }),
+                    None => all.push(Series { name, points: vec![point] }),
                 }
             }
         }
@@ -141,9 +134,8 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
         ),
     ];
     let drawn = lines.iter().filter(|(_, chart)| !chart.series.is_empty());
-    let mut charts: Vec<(&str, &str, String)> = drawn
-        .map(|(file, chart)| (*file, chart.title, chart.svg()))
-        .collect();
+    let mut charts: Vec<(&str, &str, String)> =
+        drawn.map(|(file, chart)| (*file, chart.title, chart.svg())).collect();
     let bars = requests(results);
     if !bars.groups.is_empty() {
         charts.push(("requests", bars.title, bars.svg()));
@@ -162,15 +154,11 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
 fn requests(results: &Results) -> Bars {
     let of = |figures: &[(&'static str, Figures)]| -> Vec<(&'static str, f64)> {
         let each = figures.iter();
-        each.filter_map(|(name, figures)| Some((*name, figures.get(REQUESTS)?)))
-            .collect()
+        each.filter_map(|(name, figures)| Some((*name, figures.get(REQUESTS)?))).collect()
     };
     // The sizes of a workload differ little in this; one of each is enough to see.
     let middle = |workload: Workload| {
-        let cases = results
-            .cases
-            .iter()
-            .filter(|(case, _)| case.workload == workload);
+        let cases = results.cases.iter().filter(|(case, _)| case.workload == workload);
         let cases: Vec<_> = cases.collect();
         let (case, figures) = *cases.get(cases.len() / 2)?;
         let bars = of(figures);

@@ -40,12 +40,7 @@ impl<'a> Running<'a> {
         let mut peer = Peer::spawn(name.to_owned(), command);
         peer.result_within(LONGEST)?;
         let threads_at_first = status(&peer, "Threads:")?;
-        Ok(Some(Running {
-            contestant,
-            servers,
-            peer,
-            threads_at_first,
-        }))
+        Ok(Some(Running { contestant, servers, peer, threads_at_first }))
     }
 
     /// Lets compilers that work while a program runs do so.
@@ -144,10 +139,7 @@ impl<'a> Running<'a> {
         after: (Option<Counters>, Option<u64>),
     ) {
         if let (Some(before), Some(after)) = (before.0, after.0) {
-            figures.set(
-                REQUESTS,
-                (after.requests - before.requests) as f64 / operations,
-            );
+            figures.set(REQUESTS, (after.requests - before.requests) as f64 / operations);
             figures.set(EVENTS, (after.events - before.events) as f64 / operations);
         }
         if let (Some(before), Some(after)) = (before.1, after.1) {
@@ -168,7 +160,5 @@ fn status(peer: &Peer, name: &str) -> Outcome<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", peer.process_id()))?;
     let value = status.lines().find_map(|line| line.strip_prefix(name));
     let value = value.and_then(|value| value.split_whitespace().next());
-    Ok(value
-        .ok_or_else(|| format!("no {name} of the process"))?
-        .parse()?)
+    Ok(value.ok_or_else(|| format!("no {name} of the process"))?.parse()?)
 }

@@ -83,9 +83,7 @@ impl Servers {
         let sum = |wanted: &dyn Fn(&str) -> bool| -> u64 {
             let lines = answer.lines().filter_map(|line| line.split_once('\t'));
             let wanted = lines.filter(|(name, _)| wanted(name));
-            wanted
-                .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
-                .sum()
+            wanted.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
         };
         Ok(Some(Counters {
             requests: sum(&|name| name == "zk_packets_received") - self.asked.get(),
@@ -166,14 +164,7 @@ fn start_redis() -> Outcome<Option<Service>> {
     start("redis-server", b"PING\r\n", "+PONG", |folder, [port, _]| {
         let port = port.to_string();
         let bind = ["--bind", "127.0.0.1", "--port", &port, "--dir", folder];
-        let keep = [
-            "--save",
-            "",
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "always",
-        ];
+        let keep = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
         bind.into_iter().chain(keep).map(str::to_owned).collect()
     })
 }
@@ -190,9 +181,7 @@ fn start_etcd() -> Outcome<Option<Service>> {
             ("initial-advertise-peer-urls", members.clone()),
             ("initial-cluster", format!("default={members}")),
         ];
-        options
-            .map(|(name, value)| format!("--{name}={value}"))
-            .to_vec()
+        options.map(|(name, value)| format!("--{name}={value}")).to_vec()
     })
 }
 
@@ -207,9 +196,7 @@ fn start(
     if !is_installed(program) {
         return Ok(None);
     }
-    let folder = tempfile::Builder::new()
-        .prefix("zoolock-bench-")
-        .tempdir()?;
+    let folder = tempfile::Builder::new().prefix("zoolock-bench-").tempdir()?;
     let ports = free_ports()?;
     let log_file = folder.path().join("log");
     let log = File::create(&log_file)?;

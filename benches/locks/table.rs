@@ -91,9 +91,7 @@ fn one(case: Case, figures: &[(&'static str, Figures)]) -> String {
     let _ = writeln!(text, "| |{heads}\n|---|{}", "---:|".repeat(used.len()));
     for (name, figures) in figures {
         let cells = used.iter().map(|(_, cell)| cell(figures, &reference(name)));
-        let cells: String = cells
-            .map(|cell| format!(" {} |", cell.unwrap_or_default()))
-            .collect();
+        let cells: String = cells.map(|cell| format!(" {} |", cell.unwrap_or_default())).collect();
         let _ = writeln!(text, "| {name} |{cells}");
     }
     text

@@ -100,10 +100,7 @@ impl Workload {
             Workload::Recall => (&[1], &[1]),
         };
         let sizes = if quick { few } else { full };
-        let case = |&size| Case {
-            workload: self,
-            size,
-        };
+        let case = |&size| Case { workload: self, size };
         sizes.iter().map(case).collect()
     }
 }

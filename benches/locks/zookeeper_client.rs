@@ -10,10 +10,7 @@ use crate::session::{Exclusive, Outcome, Session, Side, lacks};
 
 /// All sessions share a runtime, as they would in a program.
 pub(crate) fn runtime() -> Outcome<Arc<Runtime>> {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     Ok(Arc::new(runtime))
 }
 
@@ -22,13 +19,8 @@ pub(crate) fn connect(
     hosts: &str,
     timeout: Duration,
 ) -> Outcome<Box<dyn Session>> {
-    let connecting = Client::connector()
-        .with_session_timeout(timeout)
-        .connect(hosts);
-    Ok(Box::new(Connected {
-        client: runtime.block_on(connecting)?,
-        runtime: Arc::clone(runtime),
-    }))
+    let connecting = Client::connector().with_session_timeout(timeout).connect(hosts);
+    Ok(Box::new(Connected { client: runtime.block_on(connecting)?, runtime: Arc::clone(runtime) }))
 }
 
 struct Connected {
@@ -70,9 +62,7 @@ impl Exclusive for Curated {
         let parents = CreateMode::Persistent.with_acls(all);
         let options = LockOptions::new(all).with_ancestor_options(parents)?;
         let prefix = LockPrefix::new_curator(&self.path, "lock-")?;
-        let locked = self
-            .runtime
-            .block_on(self.client.lock(prefix, b"", options))?;
+        let locked = self.runtime.block_on(self.client.lock(prefix, b"", options))?;
         self.set_held(Some(locked.into_owned()));
         Ok(())
     }

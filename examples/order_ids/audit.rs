@@ -31,14 +31,9 @@ impl Findings {
         Findings {
             orders: ledger.len(),
             duplicates: ledger.len() - lines.len(),
-            gaps: (1..=wanted)
-                .filter(|order| !lines.contains_key(order))
-                .count(),
+            gaps: (1..=wanted).filter(|order| !lines.contains_key(order)).count(),
             overlaps: ledger.iter().filter(|entry| !entry.alone).count(),
-            late_tokens: ledger
-                .windows(2)
-                .filter(|pair| pair[1].token < pair[0].token)
-                .count(),
+            late_tokens: ledger.windows(2).filter(|pair| pair[1].token < pair[0].token).count(),
         }
     }
 

@@ -49,14 +49,8 @@ impl Books {
 
     pub(crate) fn open(folder: &Path) -> io::Result<Books> {
         Ok(Books {
-            number: File::options()
-                .read(true)
-                .write(true)
-                .open(folder.join(NUMBER))?,
-            ledger: File::options()
-                .read(true)
-                .append(true)
-                .open(folder.join(LEDGER))?,
+            number: File::options().read(true).write(true).open(folder.join(NUMBER))?,
+            ledger: File::options().read(true).append(true).open(folder.join(LEDGER))?,
         })
     }
 
@@ -84,8 +78,7 @@ impl Books {
     }
 
     fn set_next(&self, number: u64) -> io::Result<()> {
-        self.number
-            .write_all_at(format!("{number:020}\n").as_bytes(), 0)
+        self.number.write_all_at(format!("{number:020}\n").as_bytes(), 0)
     }
 
     fn last(&self) -> io::Result<Option<Entry>> {
@@ -100,10 +93,7 @@ impl Books {
 
 /// All lines of the ledger.
 pub(crate) fn read_ledger(folder: &Path) -> io::Result<Vec<Entry>> {
-    fs::read_to_string(folder.join(LEDGER))?
-        .lines()
-        .map(parse)
-        .collect()
+    fs::read_to_string(folder.join(LEDGER))?.lines().map(parse).collect()
 }
 
 /// Sees whether two are at the books at once: an advisory lock of the operating system, which it
@@ -126,9 +116,7 @@ impl Witness {
     /// Watches until the result is dropped.
     pub(crate) fn look(&self) -> io::Result<Watch<'_>> {
         match self.0.try_lock() {
-            Ok(()) => Ok(Watch {
-                file: Some(&self.0),
-            }),
+            Ok(()) => Ok(Watch { file: Some(&self.0) }),
             Err(TryLockError::WouldBlock) => Ok(Watch { file: None }),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -150,13 +138,7 @@ impl Drop for Watch<'_> {
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Entry {
-            order,
-            process,
-            thread,
-            token,
-            alone,
-        } = self;
+        let Entry { order, process, thread, token, alone } = self;
         let witness = if *alone { "alone" } else { "overlap" };
         write!(f, "{order} {process} {thread} {token} {witness}")
     }
@@ -167,11 +149,8 @@ impl FromStr for Entry {
 
     fn from_str(line: &str) -> Result<Entry, String> {
         let damaged = || format!("damaged line in the ledger: {line:?}");
-        let [order, process, thread, token, witness] = line
-            .split(' ')
-            .collect::<Vec<_>>()
-            .try_into()
-            .map_err(|_| damaged())?;
+        let [order, process, thread, token, witness] =
+            line.split(' ').collect::<Vec<_>>().try_into().map_err(|_| damaged())?;
         let number = |text: &str| text.parse().map_err(|_| damaged());
         Ok(Entry {
             order: number(order)?,

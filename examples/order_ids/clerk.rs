@@ -113,11 +113,7 @@ impl<'a> Clerk<'a> {
     fn turn(&self, turn: u64) -> Outcome<bool> {
         let begun = Instant::now();
         let only_tries = (turn + self.thread).is_multiple_of(TRY_EVERY);
-        let guard = if only_tries {
-            self.lock.try_acquire()?
-        } else {
-            Some(self.lock.acquire()?)
-        };
+        let guard = if only_tries { self.lock.try_acquire()? } else { Some(self.lock.acquire()?) };
         let Some(guard) = guard else {
             Message::Refused.send();
             return Ok(true);

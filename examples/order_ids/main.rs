@@ -98,9 +98,7 @@ fn refuse_too_few_orders(plan: &Plan) {
              has its turn before they run out",
             plan.orders, plan.processes
         );
-        CommandLine::command()
-            .error(ErrorKind::ValueValidation, text)
-            .exit();
+        CommandLine::command().error(ErrorKind::ValueValidation, text).exit();
     }
 }
 

@@ -10,10 +10,7 @@ pub(crate) enum Message {
     /// Connected; waits to be told to begin.
     Ready,
     /// A thread has the lock, with this fencing token, after waiting for it.
-    Granted {
-        token: u64,
-        waited: Option<Duration>,
-    },
+    Granted { token: u64, waited: Option<Duration> },
     /// `try_lock` found the lock taken.
     Refused,
     /// An order is in the ledger; the thread had entered the lock so often at that moment.
@@ -35,14 +32,10 @@ impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Message::Ready => f.write_str("ready"),
-            Message::Granted {
-                token,
-                waited: None,
-            } => write!(f, "granted {token}"),
-            Message::Granted {
-                token,
-                waited: Some(waited),
-            } => write!(f, "granted {token} {}", waited.as_micros()),
+            Message::Granted { token, waited: None } => write!(f, "granted {token}"),
+            Message::Granted { token, waited: Some(waited) } => {
+                write!(f, "granted {token} {}", waited.as_micros())
+            }
             Message::Refused => f.write_str("refused"),
             Message::Ordered { depth } => write!(f, "ordered {depth}"),
             Message::Holding { token } => write!(f, "holding {token}"),
@@ -57,12 +50,7 @@ impl FromStr for Message {
     fn from_str(line: &str) -> Result<Message, Self::Err> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let mut numbers = rest.split(' ').map(str::parse::<u64>);
-        let mut number = || {
-            numbers
-                .next()
-                .ok_or("a number is missing")?
-                .map_err(Self::Err::from)
-        };
+        let mut number = || numbers.next().ok_or("a number is missing")?.map_err(Self::Err::from);
         Ok(match word {
             "ready" => Message::Ready,
             "granted" => Message::Granted {
@@ -70,9 +58,7 @@ impl FromStr for Message {
                 waited: number().ok().map(Duration::from_micros),
             },
             "refused" => Message::Refused,
-            "ordered" => Message::Ordered {
-                depth: number()?.try_into()?,
-            },
+            "ordered" => Message::Ordered { depth: number()?.try_into()? },
             "holding" => Message::Holding { token: number()? },
             "trouble" => Message::Trouble(rest.to_owned()),
             _ => return Err(format!("unknown message {line:?}").into()),

@@ -197,8 +197,7 @@ impl Office {
             _ => "",
         };
         let seconds = self.begun.elapsed().as_secs_f64();
-        self.progress
-            .show(|| format!("{handed_out} of {orders} orders, {seconds:.1} s{pending}"));
+        self.progress.show(|| format!("{handed_out} of {orders} orders, {seconds:.1} s{pending}"));
     }
 
     /// The table, and the one line that says it all.
@@ -216,10 +215,7 @@ impl Office {
         }
         let findings = Findings::of(ledger, self.orders);
         if findings.late_tokens > 0 {
-            eprintln!(
-                "{} fencing tokens were lower than the one before",
-                findings.late_tokens
-            );
+            eprintln!("{} fencing tokens were lower than the one before", findings.late_tokens);
         }
         let take_over = match self.killing {
             Killing::TakenOver { after } => after.as_millis().to_string(),
@@ -265,14 +261,7 @@ impl Clerk {
             }
             let _ = mail.send((index, None));
         });
-        Ok(Clerk {
-            number,
-            process,
-            input,
-            tally: Tally::default(),
-            killed: false,
-            status: None,
-        })
+        Ok(Clerk { number, process, input, tally: Tally::default(), killed: false, status: None })
     }
 
     fn kill(&mut self) -> io::Result<()> {
@@ -320,10 +309,7 @@ struct Progress {
 
 impl Progress {
     fn new() -> Progress {
-        Progress {
-            on_terminal: io::stderr().is_terminal(),
-            shown: Instant::now(),
-        }
+        Progress { on_terminal: io::stderr().is_terminal(), shown: Instant::now() }
     }
 
     fn period(&self) -> Duration {

@@ -43,21 +43,15 @@ pub(crate) fn run(job: &Job) -> Outcome<()> {
     thread::scope(|scope| {
         let start = |thread| {
             let (process, life) = (job.process, job.life);
-            let me = ThreadId {
-                process,
-                life,
-                thread,
-            };
+            let me = ThreadId { process, life, thread };
             let work = move || Worker::new(me, job.seed, &job.folder, shared)?.work();
             scope.spawn(move || work().map_err(|error: crate::Failure| error.to_string()))
         };
         let threads: Vec<_> = (0..job.threads).map(start).collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| match thread.join() {
-                Ok(outcome) => outcome,
-                Err(_) => Err("a worker panicked".to_owned()),
-            })
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(_) => Err("a worker panicked".to_owned()),
+        })
     })?;
     // A break that it still has to clean up after is no fault.
     let closed = client.close();

@@ -53,9 +53,7 @@ impl Crew {
     ) -> io::Result<(Arc<Crew>, Receiver<()>)> {
         let members = (0..launch.connect.len()).map(|process| launch.start(process, 0));
         let crew = Arc::new(Crew {
-            members: members
-                .map(|member| member.map(Mutex::new))
-                .collect::<io::Result<_>>()?,
+            members: members.map(|member| member.map(Mutex::new)).collect::<io::Result<_>>()?,
             launch,
             hub: Arc::clone(hub),
         });

@@ -77,10 +77,7 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     pub(crate) fn new() -> Evidence {
-        Evidence {
-            begun: now(),
-            ..Evidence::default()
-        }
+        Evidence { begun: now(), ..Evidence::default() }
     }
 
     /// Nobody waits for the sleepers, so a nap of the phase before may be told now.

@@ -24,10 +24,7 @@ pub(crate) struct Network(Vec<FaultProxy>);
 impl Network {
     pub(crate) fn start(servers: &Servers) -> io::Result<Network> {
         let addresses = servers.addresses().into_iter();
-        addresses
-            .map(FaultProxy::start)
-            .collect::<Result<_, _>>()
-            .map(Network)
+        addresses.map(FaultProxy::start).collect::<Result<_, _>>().map(Network)
     }
 
     pub(crate) fn connect_string(&self) -> String {

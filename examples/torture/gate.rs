@@ -40,10 +40,6 @@ impl Gate {
 impl State {
     fn after(closed: u32) -> State {
         let (open, drained) = bounded(0);
-        State {
-            closed,
-            _open: open,
-            drained,
-        }
+        State { closed, _open: open, drained }
     }
 }

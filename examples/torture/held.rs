@@ -37,11 +37,7 @@ impl<'a> Held<'a> {
         parts: Vec<Part>,
         release: impl FnOnce() -> Option<zoolock::Result<()>> + 'a,
     ) -> Held<'a> {
-        Held {
-            parts,
-            then: Then::Nothing,
-            release: Box::new(release),
-        }
+        Held { parts, then: Then::Nothing, release: Box::new(release) }
     }
 
     fn of(

@@ -95,10 +95,7 @@ impl Hub {
             found = look(state);
             found.is_none()
         };
-        drop(
-            self.changed
-                .wait_timeout_while(self.state(), bound, missing),
-        );
+        drop(self.changed.wait_timeout_while(self.state(), bound, missing));
         found
     }
 
@@ -213,13 +210,7 @@ impl State {
     fn write(&mut self, hold: HoldId, token: u64) -> Option<Answer> {
         let path = self.evidence.grant(hold)?.path;
         let accepted = self.register.write(path, token);
-        self.evidence.wrote(Write {
-            at: now(),
-            path,
-            token,
-            hold,
-            accepted,
-        });
+        self.evidence.wrote(Write { at: now(), path, token, hold, accepted });
         Some(Answer::Written { accepted })
     }
 

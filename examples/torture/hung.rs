@@ -40,11 +40,7 @@ impl Watch {
         let mut hung = Vec::new();
         for call in calls {
             let thread = call.thread;
-            let id = ThreadId {
-                process,
-                life,
-                thread,
-            };
+            let id = ThreadId { process, life, thread };
             // A call of a process that was stopped may have been about to return for all that time.
             let late = call.deadline.map(|end| difference(at, end.max(since)));
             if late.is_some_and(|late| late > nanos(HUNG_AFTER))

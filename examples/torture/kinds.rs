@@ -63,13 +63,7 @@ impl Kinds {
     /// All if none are named.
     pub(crate) fn new(named: &[Kind]) -> Kinds {
         let wanted = |kind: &&Kind| named.is_empty() || named.contains(kind);
-        Kinds(
-            Kind::value_variants()
-                .iter()
-                .filter(wanted)
-                .copied()
-                .collect(),
-        )
+        Kinds(Kind::value_variants().iter().filter(wanted).copied().collect())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Kind> {

@@ -28,9 +28,7 @@ impl Locks {
     /// By path, for one of the processes.
     pub(crate) fn all(client: &Client, process: usize) -> zoolock::Result<Vec<Locks>> {
         let options = options(process);
-        (0..PATHS)
-            .map(|path| Locks::new(client, path, &options))
-            .collect()
+        (0..PATHS).map(|path| Locks::new(client, path, &options)).collect()
     }
 
     fn new(client: &Client, path: usize, options: &LockOptions) -> zoolock::Result<Locks> {

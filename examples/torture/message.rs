@@ -211,11 +211,7 @@ pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Resul
 
 impl fmt::Display for ThreadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ThreadId {
-            process,
-            life,
-            thread,
-        } = self;
+        let ThreadId { process, life, thread } = self;
         write!(f, "p{process}.{life}/t{thread}")
     }
 }

@@ -27,13 +27,8 @@ pub(crate) enum Peer {
 const CURATOR_SOURCES: &str = "tests/interop/peers/torture";
 /// The first names in its manifest what else it needs, all but the logger.
 const CURATOR_JARS: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar";
-const CURATOR_KINDS: [Kind; 5] = [
-    Kind::Exclusive,
-    Kind::Reentrant,
-    Kind::ReadWrite,
-    Kind::Semaphore,
-    Kind::Multi,
-];
+const CURATOR_KINDS: [Kind; 5] =
+    [Kind::Exclusive, Kind::Reentrant, Kind::ReadWrite, Kind::Semaphore, Kind::Multi];
 
 impl Peer {
     /// Those that are named, or all that the library has.
@@ -85,9 +80,7 @@ fn compile(classes: &Path) -> Outcome<()> {
     command.args(["-cp", CURATOR_JARS, "-d"]).arg(classes);
     command.args(sources.collect::<Result<Vec<_>, _>>()?);
     let hint = "tests/setup.sh --interop installs what it takes";
-    let output = command
-        .output()
-        .map_err(|error| format!("no Java compiler ({hint}): {error}"))?;
+    let output = command.output().map_err(|error| format!("no Java compiler ({hint}): {error}"))?;
     match output.status.success() {
         true => Ok(()),
         false => {

@@ -93,12 +93,7 @@ const fn phase(
     breaks: Breaks,
     script: fn(&mut Field) -> Outcome<()>,
 ) -> Phase {
-    Phase {
-        name,
-        script,
-        rules,
-        breaks,
-    }
+    Phase { name, script, rules, breaks }
 }
 
 /// Those that the servers allow, and whose names contain `only`.

@@ -70,11 +70,7 @@ const PLACES: [Place; PATHS] = [
 ];
 
 const fn place(name: &'static str, what: Use, traffic: Traffic) -> Place {
-    Place {
-        name,
-        what,
-        traffic,
-    }
+    Place { name, what, traffic }
 }
 
 pub(crate) fn at(path: usize) -> &'static Place {

@@ -10,9 +10,7 @@ pub(crate) struct Register {
 
 impl Register {
     pub(crate) fn new() -> Register {
-        Register {
-            highest: [0; PATHS],
-        }
+        Register { highest: [0; PATHS] }
     }
 
     /// Whether the write was accepted.

@@ -92,10 +92,7 @@ impl Summary {
             values
         };
         let (overshoots, slept) = (all(|found| &found.overshoots), all(|found| &found.slept));
-        let latest = rows
-            .iter()
-            .filter_map(|row| row.found.latest.as_ref())
-            .max();
+        let latest = rows.iter().filter_map(|row| row.found.latest.as_ref()).max();
         Summary {
             peer: end.peer,
             seed: end.seed,
@@ -122,9 +119,7 @@ impl Summary {
                 sleeper_max: largest(&slept),
             },
             loss_margin_ms: margins(rows),
-            witness_lag_ms_max: all(|found| &found.witness_lags)
-                .last()
-                .map(|&lag| millis(lag)),
+            witness_lag_ms_max: all(|found| &found.witness_lags).last().map(|&lag| millis(lag)),
             connections: end.counts.connections,
             seats_moved: end.counts.seats_moved,
             seats_lost: end.counts.seats_lost,
@@ -160,10 +155,7 @@ fn margins(rows: &[Row]) -> Margins {
         }
     }
     let usual = rows.iter().filter(|row| !row.phase.rules.expect_overlaps());
-    Margins {
-        min: usual.filter_map(Row::margin).reduce(f64::min),
-        per_fault,
-    }
+    Margins { min: usual.filter_map(Row::margin).reduce(f64::min), per_fault }
 }
 
 fn p999(sorted: &[i64]) -> f64 {

@@ -163,19 +163,12 @@ impl Run {
         let begun = Instant::now();
         let progress = show_progress(&self.field.hub, phase.name);
         let deaths = phase.rules.allow_deaths();
-        let turn = Answer::Turn {
-            phase: number,
-            deaths,
-        };
+        let turn = Answer::Turn { phase: number, deaths };
         self.field.hub.begin(turn);
         let script = (phase.script)(&mut self.field);
         self.field.restore_networks();
         self.spare(number);
-        let mut wrongs: Vec<_> = script
-            .err()
-            .map(|error| error.to_string())
-            .into_iter()
-            .collect();
+        let mut wrongs: Vec<_> = script.err().map(|error| error.to_string()).into_iter().collect();
         wrongs.extend(self.await_share(share));
         wrongs.extend(self.drain(number));
         drop(progress);
@@ -186,11 +179,7 @@ impl Run {
         self.violations.extend(found.violations.iter().cloned());
         let row = Row::new(phase, took, found);
         println!("{}", row.line());
-        match self
-            .rows
-            .iter_mut()
-            .find(|row| row.phase.name == phase.name)
-        {
+        match self.rows.iter_mut().find(|row| row.phase.name == phase.name) {
             Some(sum) => sum.add(row),
             None => self.rows.push(row),
         }
@@ -242,10 +231,7 @@ impl Run {
     fn drain(&mut self, phase: u32) -> Vec<String> {
         self.field.hub.end();
         self.field.crew.tell_all(&Command::Drain { phase });
-        let at_rest = self
-            .field
-            .hub
-            .wait(DRAINED_WITHIN, |state| state.is_at_rest().then_some(()));
+        let at_rest = self.field.hub.wait(DRAINED_WITHIN, |state| state.is_at_rest().then_some(()));
         if at_rest.is_some() {
             return Vec::new();
         }
@@ -264,8 +250,7 @@ impl Run {
             let text = format!("{late} processes did not end within {FINISHED_WITHIN:?}");
             self.violations.push(text);
         }
-        self.violations
-            .extend(self.field.hub.state().take_evidence().wrongs);
+        self.violations.extend(self.field.hub.state().take_evidence().wrongs);
         let orphans = orphans::find(&self.field.probe()?, CLEAN_WITHIN)?;
         let found = orphans.iter().map(|node| format!("orphan: {node}"));
         self.violations.extend(found);

@@ -43,9 +43,7 @@ impl Servers {
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        (0..self.len())
-            .map(|index| self.server(index).address())
-            .collect()
+        (0..self.len()).map(|index| self.server(index).address()).collect()
     }
 
     /// What only an ensemble can suffer.

@@ -108,21 +108,12 @@ impl Worker<'_> {
             alone,
         }));
         self.check_count(path, share, &view);
-        Holding {
-            id,
-            path,
-            share,
-            view,
-            witness,
-            guardian,
-            token,
-        }
+        Holding { id, path, share, view, witness, guardian, token }
     }
 
     fn token(&self, path: usize, view: &View) -> Option<u64> {
         let token = || view.fencing_token();
-        self.timed("fencing_token", path, Some(ANSWER_WITHIN), token)?
-            .ok()
+        self.timed("fencing_token", path, Some(ANSWER_WITHIN), token)?.ok()
     }
 
     fn check_count(&self, path: usize, share: Share, view: &View) {
@@ -208,11 +199,7 @@ impl Worker<'_> {
         if let (Some(token), Some(own)) = (self.token(path, &reading.view), write.token)
             && token != own
         {
-            self.wrong(
-                op,
-                path,
-                &format!("its token {token} is not the write's, {own}"),
-            );
+            self.wrong(op, path, &format!("its token {token} is not the write's, {own}"));
         }
         Ok(Some((read, reading)))
     }

@@ -21,12 +21,7 @@ pub(crate) const HEADING: &str = "phase              seconds  acquired  overlaps
 
 impl Row {
     pub(crate) fn new(phase: &'static Phase, took: Duration, found: Findings) -> Row {
-        Row {
-            phase,
-            times: 1,
-            took,
-            found,
-        }
+        Row { phase, times: 1, took, found }
     }
 
     /// The same phase again.

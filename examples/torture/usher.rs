@@ -58,12 +58,7 @@ fn look(probe: &Probe, paths: &[usize], hub: &Hub, stopped: &Receiver<()>) {
             let answered = now();
             let queued: Vec<_> = names.iter().filter_map(|name| number(name)).collect();
             if !queued.is_empty() {
-                hub.state().evidence.glimpses.push(Glimpse {
-                    path,
-                    asked,
-                    answered,
-                    queued,
-                });
+                hub.state().evidence.glimpses.push(Glimpse { path, asked, answered, queued });
             }
         }
     }

@@ -72,15 +72,7 @@ impl<'a> Worker<'a> {
         let ear = BufReader::new(stream.try_clone()?);
         let mouth = Mouth::new(stream);
         mouth.say(&Said::Worker(me));
-        Ok(Worker {
-            me,
-            seed,
-            folder,
-            shared,
-            ear,
-            mouth,
-            holds: 0,
-        })
+        Ok(Worker { me, seed, folder, shared, ear, mouth, holds: 0 })
     }
 
     pub(crate) fn work(mut self) -> Outcome<()> {
@@ -93,24 +85,15 @@ impl<'a> Worker<'a> {
     }
 
     fn phase(&mut self, phase: u32, deaths: bool) -> Outcome<()> {
-        let ThreadId {
-            process,
-            life,
-            thread,
-        } = self.me;
+        let ThreadId { process, life, thread } = self.me;
         let parts = [process as u64, u64::from(life), thread as u64, phase.into()];
         let mut rng = seed::rng(self.seed, &parts);
         while let Some(drained) = self.shared.gate.enter(phase) {
             let kind = self.shared.kinds.pick(&mut rng);
             let spared = self.shared.spared.load(Ordering::SeqCst) >= phase;
             let op = Op::pick(kind, &mut rng, deaths && !spared);
-            let turn = Turn {
-                kind,
-                op,
-                wish: op.wish(kind, &mut rng),
-                started: now(),
-                drained: &drained,
-            };
+            let turn =
+                Turn { kind, op, wish: op.wish(kind, &mut rng), started: now(), drained: &drained };
             self.take(&turn, &mut rng)?;
             rest(&mut rng, &drained);
         }
@@ -151,28 +134,12 @@ impl<'a> Worker<'a> {
         let started: Nanos = now();
         let deadline = patience.map(|patience| after(started, patience));
         let thread = self.me.thread;
-        let slot = || {
-            self.shared.calls[thread]
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        *slot() = Some(InFlight {
-            thread,
-            op: op.to_owned(),
-            path,
-            since: started,
-            deadline,
-        });
+        let slot = || self.shared.calls[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        *slot() = Some(InFlight { thread, op: op.to_owned(), path, since: started, deadline });
         let result = call();
         let ended = now();
         *slot() = None;
-        self.mouth.say(&Said::Called(Call {
-            op: op.to_owned(),
-            path,
-            started,
-            deadline,
-            ended,
-        }));
+        self.mouth.say(&Said::Called(Call { op: op.to_owned(), path, started, deadline, ended }));
         result
     }
 
@@ -183,16 +150,12 @@ impl<'a> Worker<'a> {
 
     pub(crate) fn wrong(&self, op: &str, path: usize, what: &str) {
         let (me, path) = (self.me, lock_path(path));
-        self.mouth
-            .say(&Said::Wrong(format!("{me}: {op} at {path}: {what}")));
+        self.mouth.say(&Said::Wrong(format!("{me}: {op} at {path}: {what}")));
     }
 
     pub(crate) fn next_id(&mut self) -> HoldId {
         self.holds += 1;
-        HoldId {
-            by: self.me,
-            number: self.holds,
-        }
+        HoldId { by: self.me, number: self.holds }
     }
 }
 

@@ -12,10 +12,7 @@ fn made(name: &str, token: u64, session: i64, data: &str) -> Znode {
     Znode {
         name: name.to_owned(),
         data: data.as_bytes().to_vec(),
-        origin: Origin {
-            token,
-            since: 1_000 + token,
-        },
+        origin: Origin { token, since: 1_000 + token },
         session,
     }
 }
@@ -23,9 +20,7 @@ fn made(name: &str, token: u64, session: i64, data: &str) -> Znode {
 /// In the order of their making.
 fn nodes(names: &[String]) -> Vec<Znode> {
     let numbered = names.iter().zip(1..);
-    numbered
-        .map(|(name, token)| made(name, token, 7, "who"))
-        .collect()
+    numbered.map(|(name, token)| made(name, token, 7, "who")).collect()
 }
 
 fn names(contenders: &[Contender]) -> Vec<&str> {
@@ -58,13 +53,7 @@ fn normal_sequences_go_by_number_and_never_by_name() {
 
 #[test]
 fn abnormal_sequences_come_last_in_the_order_of_their_making() {
-    let given = [
-        "-2147483648",
-        "2147483647",
-        "-000000001",
-        "2147483647",
-        "2147483646",
-    ];
+    let given = ["-2147483648", "2147483647", "-000000001", "2147483647", "2147483646"];
     let mut given: Vec<String> = given.iter().map(|sequence| lock(sequence)).collect();
     // Two with one sequence have different ids.
     given[3] = given[3].replace("_c_0", "_c_f");
@@ -75,13 +64,7 @@ fn abnormal_sequences_come_last_in_the_order_of_their_making() {
     assert_eq!(names(&seen), expected);
     assert_eq!(holders(&seen), [&given[4]]);
     let sequences: Vec<_> = seen.iter().map(|c| c.sequence).collect();
-    let expected = [
-        2_147_483_646,
-        i64::from(i32::MIN),
-        2_147_483_647,
-        -1,
-        2_147_483_647,
-    ];
+    let expected = [2_147_483_646, i64::from(i32::MIN), 2_147_483_647, -1, 2_147_483_647];
     assert_eq!(sequences[..5], expected.map(Some));
     assert_eq!(sequences[5], None);
     let alone = queue(&path(), nodes(&given[..4]));
@@ -213,18 +196,12 @@ fn holds_is_what_the_queue_decides() {
 fn what_a_moved_node_says_of_its_beginning_counts_but_not_for_the_order() {
     let stuck =
         |id: char, token, data: &str| made(&format!("{id}-lock-2147483647"), token, 7, data);
-    let given = vec![
-        stuck('a', 20, "a"),
-        stuck('b', 10, "b\n_zoolock token=30 since=5"),
-    ];
+    let given = vec![stuck('a', 20, "a"), stuck('b', 10, "b\n_zoolock token=30 since=5")];
     let seen = queue(&path(), given);
     println!("{seen:?}");
     let nodes = ["b-lock-2147483647", "a-lock-2147483647"];
     assert_eq!(names(&seen), nodes);
-    assert_eq!(
-        (seen[0].token, seen[0].identity.as_deref()),
-        (30, Some("b"))
-    );
+    assert_eq!((seen[0].token, seen[0].identity.as_deref()), (30, Some("b")));
     let since = SystemTime::UNIX_EPOCH + Duration::from_millis(5);
     assert_eq!(seen[0].since, since);
     assert_eq!(holders(&seen), [nodes[0]]);
@@ -234,32 +211,16 @@ fn what_a_moved_node_says_of_its_beginning_counts_but_not_for_the_order() {
 fn who_has_the_turn_does_not_hold_the_permits_it_has_made_since() {
     let lease =
         |number: u64, session| made(&format!("{number}-lease-0000000000"), number, session, "");
-    let turns = vec![
-        made(&lock("0000000004"), 40, 1, ""),
-        made(&lock("0000000005"), 41, 2, ""),
-    ];
+    let turns = vec![made(&lock("0000000004"), 40, 1, ""), made(&lock("0000000005"), 41, 2, "")];
     let leases = vec![lease(50, 1), lease(30, 1), lease(45, 2), lease(51, 1)];
     let seen = semaphore(&path(), turns, leases);
     println!("{seen:#?}");
     let shown: Vec<_> = seen.iter().map(|c| (c.token, c.holds)).collect();
-    let expected = [
-        (30, true),
-        (45, true),
-        (50, false),
-        (51, false),
-        (40, false),
-        (41, false),
-    ];
+    let expected = [(30, true), (45, true), (50, false), (51, false), (40, false), (41, false)];
     assert_eq!(shown, expected);
-    assert!(
-        seen.iter()
-            .all(|c| c.kind == Kind::Permit && c.path == "/locks/a")
-    );
+    assert!(seen.iter().all(|c| c.kind == Kind::Permit && c.path == "/locks/a"));
     assert_eq!(seen[4].node, format!("locks/{}", lock("0000000004")));
-    assert_eq!(
-        seen[4].znode(),
-        format!("/locks/a/locks/{}", lock("0000000004"))
-    );
+    assert_eq!(seen[4].znode(), format!("/locks/a/locks/{}", lock("0000000004")));
 }
 
 #[test]
@@ -268,10 +229,7 @@ fn a_stranger_among_the_turns_holds_up_nobody() {
     let seen = semaphore(&path(), turns, Vec::new());
     println!("{seen:#?}");
     assert_eq!((seen[0].kind, seen[0].token), (Kind::Permit, 2));
-    assert_eq!(
-        (seen[1].kind, &*seen[1].node),
-        (Kind::Foreign, "locks/notes")
-    );
+    assert_eq!((seen[1].kind, &*seen[1].node), (Kind::Foreign, "locks/notes"));
 }
 
 #[test]

@@ -24,20 +24,14 @@ impl Fixture {
         Fixture {
             local: Local::new(
                 ownership,
-                Legacy {
-                    stays: |_| false,
-                    discard: Box::new(|_| panic!("nothing was left")),
-                },
+                Legacy { stays: |_| false, discard: Box::new(|_| panic!("nothing was left")) },
             ),
             closed: Signal::new(),
         }
     }
 
     fn until(&self, limit: Duration) -> Until {
-        Until {
-            deadline: Some(Instant::now() + limit),
-            cancelled: self.local.cancelled(),
-        }
+        Until { deadline: Some(Instant::now() + limit), cancelled: self.local.cancelled() }
     }
 
     fn enter(&self, limit: Duration) -> Result<Entry<'_, u32>, Stopped> {
@@ -306,10 +300,7 @@ fn a_waiter_that_gives_up_in_the_middle_keeps_the_others_in_order() {
     thread::scope(|scope| {
         let turn = fixture.first();
         let (fixture, order) = (&fixture, &order);
-        for (number, limit) in [LONG, Duration::from_millis(50), LONG]
-            .into_iter()
-            .enumerate()
-        {
+        for (number, limit) in [LONG, Duration::from_millis(50), LONG].into_iter().enumerate() {
             scope.spawn(move || {
                 if let Ok(entry) = fixture.enter(limit) {
                     order.lock().push(number);
@@ -492,11 +483,7 @@ fn a_waiter_stopped_after_it_was_handed_the_turn_passes_it_on() {
         let me = thread::current().id();
         let mut state = fixture.local.state.lock();
         state.next = number;
-        state.waiting.push_back(Waiter {
-            number,
-            thread: me,
-            turn: sender,
-        });
+        state.waiting.push_back(Waiter { number, thread: me, turn: sender });
         drop(state);
         let behind = fixture.waiter(scope, LONG);
         drop(turn);

@@ -56,12 +56,7 @@ fn it_takes_no_signal() {
     let (client, connection) = client();
     let session = client.session();
     let seat = seat(&client);
-    let attempt = Attempt {
-        session,
-        seat: &seat,
-        connection: &connection,
-        until: &soon(),
-    };
+    let attempt = Attempt { session, seat: &seat, connection: &connection, until: &soon() };
     let queue = Queue(&attempt);
     assert!(matches!(queue.enter(), Ok(Step::Granted(_))), "granted");
     seat.wake().0.try_send(0).expect("room for a signal");

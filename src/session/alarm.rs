@@ -17,10 +17,7 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub(crate) fn new() -> Alarm {
-        Alarm {
-            at: Mutex::new(None),
-            changed: Condvar::new(),
-        }
+        Alarm { at: Mutex::new(None), changed: Condvar::new() }
     }
 
     /// The thread shall be awake at `at` or before. Costs a wake-up only if it would not be.

@@ -40,10 +40,7 @@ pub(crate) struct Until {
 impl Until {
     /// Until an instant; nobody can cancel it.
     pub(crate) fn deadline(deadline: Instant) -> Until {
-        Until {
-            deadline: Some(deadline),
-            cancelled: never(),
-        }
+        Until { deadline: Some(deadline), cancelled: never() }
     }
 
     /// For `limit` from now; nobody can cancel it.

@@ -39,9 +39,7 @@ impl Config {
     /// The list in the crate's terms.
     pub(crate) fn acl(acl: &Acl) -> Vec<zookeeper::Acl> {
         let entry = |(permissions, scheme, id): &(Permissions, String, String)| {
-            let permission = permissions
-                .each()
-                .fold(Permission::NONE, |all, one| all | bit(one));
+            let permission = permissions.each().fold(Permission::NONE, |all, one| all | bit(one));
             zookeeper::Acl::new(permission, scheme, id)
         };
         // A server keeps one of equal entries; what it says of a node is compared with this.

@@ -295,9 +295,7 @@ impl Connection {
     /// Runs `step` on a worker thread; nobody waits. On a dead connection it is dropped.
     pub(crate) fn run(self: &Arc<Self>, step: impl FnOnce(&Wire<'_>) + Send + 'static) {
         let connection = Arc::clone(self);
-        let grow = self
-            .workers
-            .submit(Box::new(move || connection.step(step).unwrap_or(())));
+        let grow = self.workers.submit(Box::new(move || connection.step(step).unwrap_or(())));
         let workers = Arc::clone(&self.workers);
         if grow && spawn("worker", move || workers.work()).is_err() {
             self.kill(Cause::NoThread);

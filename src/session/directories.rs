@@ -42,10 +42,7 @@ impl Session {
     /// what this client has made is remembered, where that matters.
     fn remember(&self, claim: &Claim, wire: &Wire<'_>, full: &str, made: bool) {
         let auth = self.config.acl.iter().any(|entry| entry.scheme == "auth");
-        let wanted = claim
-            .remember
-            .iter()
-            .find(|directory| wire.full(directory.as_str()) == full);
+        let wanted = claim.remember.iter().find(|directory| wire.full(directory.as_str()) == full);
         if let Some(directory) = wanted.filter(|_| made && auth) {
             self.made.lock().insert(directory.clone());
         }
@@ -81,9 +78,7 @@ impl Session {
 fn remove_if_ours(wire: &Wire<'_>, directory: &LockPath, made: bool) -> Result<bool, Failure> {
     let removed = match wire.is_our_directory(directory.as_str(), made) {
         Ok(true) => wire.delete(directory.as_str()),
-        other => other
-            .map(drop)
-            .and(Err(Failure::Refused(ZkError::NotEmpty))),
+        other => other.map(drop).and(Err(Failure::Refused(ZkError::NotEmpty))),
     };
     match removed {
         Ok(()) => Ok(true),

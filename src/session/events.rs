@@ -83,11 +83,7 @@ pub(super) enum LinkState {
 
 impl Link {
     pub(super) fn new() -> Link {
-        Link(Mutex::new(Inner {
-            closed: false,
-            state: LinkState::Never,
-            subscribers: Vec::new(),
-        }))
+        Link(Mutex::new(Inner { closed: false, state: LinkState::Never, subscribers: Vec::new() }))
     }
 
     pub(super) fn state(&self) -> LinkState {
@@ -107,11 +103,7 @@ impl Link {
         let mut inner = self.0.lock();
         let first = matches!(inner.state, LinkState::Never);
         inner.state = LinkState::Connected;
-        inner.tell(if first {
-            ConnectionEvent::Connected
-        } else {
-            ConnectionEvent::Reconnected
-        });
+        inner.tell(if first { ConnectionEvent::Connected } else { ConnectionEvent::Reconnected });
     }
 
     pub(super) fn suspended(&self, timeout: Duration) {
@@ -142,7 +134,6 @@ impl Inner {
     /// Who does not read misses events. Without a word in the log: a logger may block.
     fn tell(&mut self, event: ConnectionEvent) {
         let gone = |result| matches!(result, Err(TrySendError::Disconnected(_)));
-        self.subscribers
-            .retain(|subscriber| !gone(subscriber.try_send(event)));
+        self.subscribers.retain(|subscriber| !gone(subscriber.try_send(event)));
     }
 }

@@ -58,10 +58,7 @@ pub(crate) enum Deleted {
 
 impl Garbage {
     pub(super) fn new() -> Garbage {
-        Garbage {
-            entries: Mutex::default(),
-            wake: bounded(1),
-        }
+        Garbage { entries: Mutex::default(), wake: bounded(1) }
     }
 
     /// Takes over nodes of a seat. Returns their ids. Whoever adds also sees to the first
@@ -212,10 +209,7 @@ impl Garbage {
     /// Its create may still be under way, unless the session is over.
     fn not_seen(&self, id: &str) {
         let mut entries = self.entries.lock();
-        if entries
-            .get(id)
-            .is_some_and(|entry| entry.connection.is_over())
-        {
+        if entries.get(id).is_some_and(|entry| entry.connection.is_over()) {
             entries.remove(id);
         } else if let Some(entry) = entries.get_mut(id) {
             entry.back_off();
@@ -272,11 +266,7 @@ mod tests {
         let ids = garbage.add(&directory, [node].into_iter());
         let look = || live.step(|wire| garbage.delete(wire, &ids[0]));
         assert_eq!(look(), Some(Ok(Deleted::Before)));
-        assert_eq!(
-            (garbage.len(), garbage.is_over()),
-            (1, false),
-            "{garbage:?}"
-        );
+        assert_eq!((garbage.len(), garbage.is_over()), (1, false), "{garbage:?}");
         maker.close().expect("closed");
         let second = Duration::from_secs(1);
         wait_until("its session is over", 20 * second, || connection.is_over());

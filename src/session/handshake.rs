@@ -47,10 +47,7 @@ fn exchange(stream: &mut TcpStream, wanted: Duration, deadline: Instant) -> io::
     read(stream, &mut length, deadline)?;
     let length = u32::from_be_bytes(length) as usize;
     if !RESPONSE.contains(&length) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the answer is not ZooKeeper's",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is not ZooKeeper's"));
     }
     let mut response = [0; *RESPONSE.end()];
     read(stream, &mut response[..length], deadline)?;

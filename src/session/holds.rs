@@ -59,10 +59,7 @@ impl Session {
                 && seat.owner() == claim.owner
         };
         let held = |seat: &Arc<Seat>| {
-            matches!(
-                seat.standing(Moment::now()),
-                Standing::Held | Standing::Suspended
-            )
+            matches!(seat.standing(Moment::now()), Standing::Held | Standing::Suspended)
         };
         claim.owner.is_some() && self.seats.all().iter().any(|seat| same(seat) && held(seat))
     }
@@ -107,10 +104,7 @@ impl Session {
         let seats = self.seats.all();
         let over = |seat: &&Arc<Seat>| matches!(seat.standing(now), Standing::Lost(_));
         let ends = |seat: &Arc<Seat>| {
-            Some((
-                Arc::clone(seat),
-                seat.end(Ending::Lapse, || now, &self.garbage)?,
-            ))
+            Some((Arc::clone(seat), seat.end(Ending::Lapse, || now, &self.garbage)?))
         };
         let kept_too_long = |seat: &&Arc<Seat>| seat.is_kept_too_long(now.monotonic);
         let unwanted = seats.iter().filter(kept_too_long);

@@ -43,10 +43,7 @@ impl Session {
     /// What is kept is not kept over the end of its connection.
     pub(super) fn end_kept_on(self: &Arc<Self>, connection: &Arc<Connection>) {
         for seat in self.seats.all() {
-            if seat
-                .held_on()
-                .is_some_and(|on| Arc::ptr_eq(&on, connection))
-            {
+            if seat.held_on().is_some_and(|on| Arc::ptr_eq(&on, connection)) {
                 self.end_unwanted(&seat);
             }
         }

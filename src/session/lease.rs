@@ -49,17 +49,8 @@ impl Lease {
     /// `connect` is the instant before the connect, `answered` that of the first answer: creating
     /// a session is a write.
     pub(crate) fn new(timeout: Duration, connect: Moment, answered: Instant) -> Lease {
-        let sample = Sample {
-            sent: connect,
-            answered,
-        };
-        Lease {
-            timeout,
-            certified: connect,
-            older: sample,
-            newer: sample,
-            term: 0,
-        }
+        let sample = Sample { sent: connect, answered };
+        Lease { timeout, certified: connect, older: sample, newer: sample, term: 0 }
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -81,8 +72,7 @@ impl Lease {
 
     /// What is left of the lease; zero when it has run out.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
-        self.length()
-            .saturating_sub(now.at_most_since(self.certified))
+        self.length().saturating_sub(now.at_most_since(self.certified))
     }
 
     /// When it runs out by the monotonic clock.
@@ -107,10 +97,7 @@ impl Lease {
         }
         if now.monotonic >= self.newer.answered + self.step() {
             self.older = self.newer;
-            self.newer = Sample {
-                sent,
-                answered: now.monotonic,
-            };
+            self.newer = Sample { sent, answered: now.monotonic };
         }
     }
 
@@ -128,11 +115,7 @@ impl Lease {
     /// last write" would let frequent short locks leave nothing to reconnect with.
     pub(crate) fn write_due(&self) -> Instant {
         let older_is_certified = self.older.sent.monotonic <= self.certified.monotonic;
-        let next = if older_is_certified {
-            &self.newer
-        } else {
-            &self.older
-        };
+        let next = if older_is_certified { &self.newer } else { &self.older };
         next.answered + self.step()
     }
 
@@ -156,10 +139,7 @@ mod tests {
     }
 
     fn after(start: Moment, passed: Duration) -> Moment {
-        Moment {
-            monotonic: start.monotonic + passed,
-            system: start.system + passed,
-        }
+        Moment { monotonic: start.monotonic + passed, system: start.system + passed }
     }
 
     /// A lease and the instant before its connect. All times below are counted from there.
@@ -278,12 +258,7 @@ mod tests {
             &[(2500, 2510, false)],
             &[(2500, 2510, false), (4600, 4700, false)],
             &[(2500, 2510, true), (4600, 4700, true)],
-            &[
-                (30, 40, true),
-                (2100, 2150, true),
-                (3900, 4000, true),
-                (4140, 4200, true),
-            ],
+            &[(30, 40, true), (2100, 2150, true), (3900, 4000, true), (4140, 4200, true)],
         ];
         for history in histories {
             let build = || {
@@ -345,10 +320,7 @@ mod tests {
         let mut story = Story::new();
         story.write(HOUR, HOUR + ms(10));
         assert_eq!(story.lease.term(), 0);
-        assert_eq!(
-            story.lease.remaining(story.at(HOUR + ms(10))),
-            Duration::ZERO
-        );
+        assert_eq!(story.lease.remaining(story.at(HOUR + ms(10))), Duration::ZERO);
     }
 
     #[test]
@@ -412,10 +384,7 @@ mod tests {
         let second = story.end(ms(6310)) - LENGTH;
         println!("certified {first:?}, then due at {due:?}, then {second:?}");
         assert_eq!(first, ms(1500));
-        assert!(
-            due >= ms(4220),
-            "a heartbeat wanted at {due:?} certifies nothing"
-        );
+        assert!(due >= ms(4220), "a heartbeat wanted at {due:?} certifies nothing");
         assert_eq!(second, ms(1500), "never backwards");
     }
 }

@@ -69,9 +69,7 @@ impl Session {
     pub(super) fn bury(self: &Arc<Self>, connection: Arc<Connection>) {
         connection.dismiss();
         let counters = &self.counters;
-        counters
-            .requests
-            .fetch_add(connection.requests(), Ordering::Relaxed);
+        counters.requests.fetch_add(connection.requests(), Ordering::Relaxed);
         let events = connection.watches().events();
         counters.events.fetch_add(events, Ordering::Relaxed);
         // Without a thread nothing could be opened either, and dropping a handle here may block.
@@ -123,8 +121,7 @@ impl Session {
             return Err(Error::Closed);
         }
         let path = || path.to_owned();
-        self.live()
-            .ok_or_else(|| Error::Disconnected { path: path() })
+        self.live().ok_or_else(|| Error::Disconnected { path: path() })
     }
 
     /// Waits for a live connection. Without one at the deadline, or at once if it is over:
@@ -166,10 +163,7 @@ impl Session {
                 path,
                 reason: "a node above it is ephemeral and cannot have children".to_owned(),
             },
-            Failure::Refused(cause) => Error::ZooKeeper {
-                path,
-                cause: Arc::new(cause),
-            },
+            Failure::Refused(cause) => Error::ZooKeeper { path, cause: Arc::new(cause) },
         }
     }
 }

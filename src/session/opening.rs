@@ -129,9 +129,7 @@ impl Opener {
         let limit = session.timeout().min(session.config.connect_timeout) / 3;
         // If one fails, a hold that has to move wants time for another.
         let pressed = session.pressed(Moment::now());
-        let limit = pressed.map_or(limit, |left| {
-            (left / 2).max(session.timeout() / 20).min(limit)
-        });
+        let limit = pressed.map_or(limit, |left| (left / 2).max(session.timeout() / 20).min(limit));
         let mut round = Round {
             session,
             limit,
@@ -269,10 +267,8 @@ fn attempt(
     }
     let connection = Connection::open(address, timeout, config)?;
     session.handle_opened();
-    let candidate = Candidate {
-        session: Arc::clone(session),
-        connection: Some(Arc::clone(&connection)),
-    };
+    let candidate =
+        Candidate { session: Arc::clone(session), connection: Some(Arc::clone(&connection)) };
     let (auth, (refuse, refused)) = (config.auth.clone(), bounded(1));
     let proved = connection.call(&Until::deadline(deadline), move |wire| {
         for (scheme, secret) in &auth {

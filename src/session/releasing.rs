@@ -74,10 +74,7 @@ impl Session {
         connection: &Arc<Connection>,
         held: Vec<(Arc<Seat>, Over)>,
     ) -> Result<()> {
-        if held
-            .first()
-            .is_some_and(|(seat, _)| seat.claim().background)
-        {
+        if held.first().is_some_and(|(seat, _)| seat.claim().background) {
             self.delete_held_behind(connection, held);
             return Ok(());
         }
@@ -85,15 +82,11 @@ impl Session {
         let until = Until::within(connection.timeout() / 3);
         let deleting = Arc::clone(&held);
         let deleted = connection.call(&until, move |wire| {
-            let deleted = deleting
-                .iter()
-                .map(|(seat, over)| session.delete(wire, seat, over));
+            let deleted = deleting.iter().map(|(seat, over)| session.delete(wire, seat, over));
             Ok(deleted.collect())
         });
         // Apart, so that what the deletions said is known whatever becomes of this.
-        let tidy = held
-            .first()
-            .filter(|(seat, _)| !seat.claim().tidy.is_empty());
+        let tidy = held.first().filter(|(seat, _)| !seat.claim().tidy.is_empty());
         if let (Ok(_), Some((seat, _))) = (&deleted, tidy) {
             let (session, seat) = (Arc::clone(self), Arc::clone(seat));
             let _ = connection.call(&until, move |wire| {
@@ -124,8 +117,7 @@ impl Session {
         held: Vec<(Arc<Seat>, Over)>,
     ) {
         if connection.is_dead() {
-            held.iter()
-                .for_each(|(_, over)| self.delete_later(&over.ids));
+            held.iter().for_each(|(_, over)| self.delete_later(&over.ids));
             return;
         }
         let session = Arc::clone(self);
@@ -239,10 +231,7 @@ impl Session {
     /// is stuck on a dead connection does not count.
     pub(super) fn sweep(self: &Arc<Self>, connection: &Arc<Connection>) {
         if self.garbage.len() > 0 && connection.start_sweep() {
-            let sweep = Sweep {
-                session: Arc::clone(self),
-                connection: Arc::clone(connection),
-            };
+            let sweep = Sweep { session: Arc::clone(self), connection: Arc::clone(connection) };
             connection.run(move |wire| sweep.session.garbage.work_off(wire));
         }
     }

@@ -117,11 +117,7 @@ impl Place {
     }
 
     fn into_node(self) -> Node {
-        Node {
-            id: self.id,
-            name: self.name,
-            connection: Arc::clone(self.berth.connection()),
-        }
+        Node { id: self.id, name: self.name, connection: Arc::clone(self.berth.connection()) }
     }
 }
 

@@ -79,9 +79,7 @@ impl Seats {
     pub(super) fn close(&self) -> Vec<Arc<Seat>> {
         let mut registry = self.0.lock();
         registry.closed = true;
-        std::mem::take(&mut registry.by_number)
-            .into_values()
-            .collect()
+        std::mem::take(&mut registry.by_number).into_values().collect()
     }
 }
 

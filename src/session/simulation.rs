@@ -22,10 +22,7 @@ struct Least {
 
 impl Least {
     fn new() -> Least {
-        Least {
-            value: f64::MAX,
-            run: String::new(),
-        }
+        Least { value: f64::MAX, run: String::new() }
     }
 
     fn take(&mut self, value: f64, seed: u64, run: &Run) {

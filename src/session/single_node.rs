@@ -103,10 +103,7 @@ mod tests {
         let connection = session.live().expect("a connection");
         let now = Moment::now();
         let later = Duration::from_secs(3600);
-        session.lapse(Moment {
-            monotonic: now.monotonic + later,
-            system: now.system + later,
-        });
+        session.lapse(Moment { monotonic: now.monotonic + later, system: now.system + later });
         assert!(connection.is_dead(), "{connection:?}");
         let probe = shared_probe().expect("a probe");
         let there = || probe.stat(&path).expect("an answer").is_some();

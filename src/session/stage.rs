@@ -37,10 +37,6 @@ impl Holder {
         let name = new_name_prefix(&id, Kind::Exclusive) + "0000000007";
         assert!(seat.entered(&id, &name), "its place");
         seat.grant(&connection, &name).expect("granted");
-        Holder {
-            client,
-            connection,
-            seat,
-        }
+        Holder { client, connection, seat }
     }
 }

@@ -42,10 +42,7 @@ fn serve(session: &Arc<Session>, connection: &Arc<Connection>) {
     loop {
         let due = session.garbage.due().filter(|_| !connection.is_sweeping());
         let retry = due.map_or_else(never, |due| {
-            after(
-                due.saturating_duration_since(Instant::now())
-                    .max(Duration::from_millis(20)),
-            )
+            after(due.saturating_duration_since(Instant::now()).max(Duration::from_millis(20)))
         });
         select_biased! {
             recv(session.closed()) -> _ => {

@@ -46,10 +46,7 @@ pub(crate) fn survey(
                     return Err(Failure::Cancelled);
                 }
                 let node = read(wire, &directory.child(name))?;
-                Ok(node.map(|node| Znode {
-                    name: name.clone(),
-                    ..node
-                }))
+                Ok(node.map(|node| Znode { name: name.clone(), ..node }))
             });
             // Nobody may be waiting any more.
             let _ = sender.send(nodes.collect::<Result<Vec<_>, _>>());

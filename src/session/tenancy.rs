@@ -37,10 +37,7 @@ pub(super) struct Berth {
 
 impl Tenancy {
     pub(super) fn new() -> Tenancy {
-        Tenancy {
-            counts: Mutex::default(),
-            vacated: Signal::new(),
-        }
+        Tenancy { counts: Mutex::default(), vacated: Signal::new() }
     }
 
     pub(super) fn held(&self) -> usize {
@@ -72,11 +69,7 @@ impl Berth {
     /// For a seat that waits; `pinned` if it cannot move.
     pub(super) fn new(connection: &Arc<Connection>, pinned: bool) -> Berth {
         connection.tenancy().counts.lock().waiting += 1;
-        Berth {
-            connection: Arc::clone(connection),
-            held: false,
-            pinned,
-        }
+        Berth { connection: Arc::clone(connection), held: false, pinned }
     }
 
     pub(super) fn connection(&self) -> &Arc<Connection> {

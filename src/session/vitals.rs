@@ -46,11 +46,7 @@ pub(crate) enum Verdict {
 
 impl Vitals {
     pub(crate) fn new(lease: Lease) -> Vitals {
-        Vitals {
-            lease,
-            in_flight: BTreeMap::new(),
-            next: 0,
-        }
+        Vitals { lease, in_flight: BTreeMap::new(), next: 0 }
     }
 
     pub(crate) fn lease(&self) -> &Lease {
@@ -67,11 +63,7 @@ impl Vitals {
         let number = self.next;
         self.next += 1;
         let settled = self.lease.settled(now.monotonic);
-        let flight = Flight {
-            sent: now,
-            write,
-            settled,
-        };
+        let flight = Flight { sent: now, write, settled };
         self.in_flight.insert(number, flight);
         number
     }
@@ -85,11 +77,7 @@ impl Vitals {
 
     /// What the pulse should do now.
     pub(crate) fn pulse(&self, now: Instant, held: bool) -> Pulse {
-        let due = if held {
-            self.lease.write_due()
-        } else {
-            self.lease.sample_due()
-        };
+        let due = if held { self.lease.write_due() } else { self.lease.sample_due() };
         let serves = |flight: &Flight| flight.sent.monotonic >= due && (flight.write || !held);
         if now < due {
             Pulse::Rest(due)
@@ -126,9 +114,7 @@ impl Vitals {
             let uncertified = self.lease.write_due() + step;
             let fifth = timeout / 5;
             let scarce = self.lease.end() - fifth;
-            end = end
-                .min(uncertified.max(sent + step))
-                .min(scarce.max(sent + fifth));
+            end = end.min(uncertified.max(sent + step)).min(scarce.max(sent + fifth));
         }
         if let Some(left) = pressed.filter(|&left| left >= timeout / 20) {
             let age = now.saturating_duration_since(sent);
@@ -170,10 +156,7 @@ mod tests {
         }
 
         fn at(&self, passed: Duration) -> Moment {
-            Moment {
-                monotonic: self.start.monotonic + passed,
-                system: self.start.system + passed,
-            }
+            Moment { monotonic: self.start.monotonic + passed, system: self.start.system + passed }
         }
 
         fn send(&mut self, at: Duration, write: bool) -> u64 {
@@ -263,10 +246,7 @@ mod tests {
             story.send(sent, write);
             let pulse = story.pulse(now, held);
             let rests = matches!(pulse, Pulse::Rest(until) if until > story.at(now).monotonic);
-            assert_eq!(
-                rests, serves,
-                "sent at {sent:?}, write: {write}, held: {held}: {pulse:?}"
-            );
+            assert_eq!(rests, serves, "sent at {sent:?}, write: {write}, held: {held}: {pulse:?}");
         }
     }
 
@@ -277,10 +257,7 @@ mod tests {
         story.answer(number, ms(4010), None);
         assert_eq!(story.pulse(ms(4010), false), Pulse::Read);
         assert_eq!(story.left(ms(4010)), T - T / 50 - ms(4010));
-        assert_eq!(
-            story.verdict(ms(60_000), true),
-            story.alive(ms(60_000) + STEP)
-        );
+        assert_eq!(story.verdict(ms(60_000), true), story.alive(ms(60_000) + STEP));
     }
 
     #[test]
@@ -387,11 +364,7 @@ mod tests {
         story.send(ms(20), true);
         let age = T / 2;
         let now = ms(20) + age;
-        assert_eq!(
-            story.verdict(now, false),
-            story.alive(ms(20) + T / 3 * 2),
-            "unheld"
-        );
+        assert_eq!(story.verdict(now, false), story.alive(ms(20) + T / 3 * 2), "unheld");
         assert_eq!(story.verdict(now, true), Verdict::Silent(age), "held");
     }
 
@@ -418,10 +391,7 @@ mod tests {
         story.send(ms(20), false);
         let lease = Lease::new(T, story.start, story.at(ms(50)).monotonic);
         story.vitals.connected(lease);
-        assert_eq!(
-            story.verdict(ms(60), false),
-            story.alive(ms(20) + T / 3 * 2)
-        );
+        assert_eq!(story.verdict(ms(60), false), story.alive(ms(20) + T / 3 * 2));
         assert_eq!(story.pulse(ms(60), false), story.rest(ms(50) + STEP));
     }
 }

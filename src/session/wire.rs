@@ -112,8 +112,7 @@ impl<'a> Wire<'a> {
 
     /// A read that every client may make.
     pub(crate) fn probe(&self) -> Result<(), Failure> {
-        self.read("exists", "/", |zk| zk.exists("/", false))
-            .map(drop)
+        self.read("exists", "/", |zk| zk.exists("/", false)).map(drop)
     }
 
     /// A write that the leader refuses: the sign of life that certifies a lease. Says whether
@@ -231,8 +230,5 @@ pub(super) fn rules_out(error: ZkError) -> bool {
 
 /// A write refused with one of these has been to the leader; NoAuth a follower may say by itself.
 fn certifies(error: ZkError) -> bool {
-    matches!(
-        error,
-        ZkError::BadVersion | ZkError::NoNode | ZkError::NodeExists
-    )
+    matches!(error, ZkError::BadVersion | ZkError::NoNode | ZkError::NodeExists)
 }

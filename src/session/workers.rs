@@ -44,10 +44,7 @@ impl Workers {
     }
 
     fn with_patience(patience: Duration) -> Workers {
-        Workers {
-            state: Mutex::default(),
-            patience,
-        }
+        Workers { state: Mutex::default(), patience }
     }
 
     /// Queues a job. Returns true if the caller must start one more thread, which calls
@@ -127,10 +124,7 @@ fn hand(worker: &Sender<Option<Job>>, job: Option<Job>) {
 
 /// Starts a named background thread of the library.
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    thread::Builder::new()
-        .name(format!("zoolock-{name}"))
-        .spawn(body)
-        .map(drop)
+    thread::Builder::new().name(format!("zoolock-{name}")).spawn(body).map(drop)
 }
 
 #[cfg(test)]

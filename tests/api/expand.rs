@@ -27,9 +27,7 @@ pub(crate) fn expand(item: Item, macros: &[ItemMacro]) -> Vec<Item> {
         None => vec![&arguments[..]],
     };
     let body = repeated(body.stream()).unwrap_or_else(|| body.stream());
-    let made = rounds
-        .iter()
-        .flat_map(|round| fill(body.clone(), &parameters, round));
+    let made = rounds.iter().flat_map(|round| fill(body.clone(), &parameters, round));
     let made: TokenStream = made.collect();
     let made: syn::File = syn::parse2(made).unwrap_or_else(|error| panic!("{name}: {error}"));
     made.items
@@ -77,9 +75,7 @@ fn fill(body: TokenStream, parameters: &[String], arguments: &[TokenStream]) -> 
         match token {
             TokenTree::Punct(dollar) if dollar.as_char() == '$' => {
                 let Some(name) = tokens.next() else { break };
-                let at = parameters
-                    .iter()
-                    .position(|parameter| *parameter == name.to_string());
+                let at = parameters.iter().position(|parameter| *parameter == name.to_string());
                 match at.and_then(|at| arguments.get(at)) {
                     Some(argument) => filled.extend(argument.clone()),
                     None => filled.extend([name]),

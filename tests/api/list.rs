@@ -18,11 +18,7 @@ use crate::source::{Modules, Place, attributes, modules};
 /// Every public item on a line of its own, sorted.
 pub(crate) fn public_api(src: &Path) -> String {
     let modules = modules(src);
-    let mut api = Api {
-        modules: &modules,
-        public: BTreeSet::new(),
-        lines: BTreeSet::new(),
-    };
+    let mut api = Api { modules: &modules, public: BTreeSet::new(), lines: BTreeSet::new() };
     api.enter(&Place::new());
     for (place, items) in &modules {
         for item in items {
@@ -71,9 +67,7 @@ impl Api<'_> {
 
     fn show(&mut self, id: Id) {
         let items = &self.modules[&id.0];
-        let found = items
-            .iter()
-            .find(|item| name(item).as_deref() == Some(&id.1));
+        let found = items.iter().find(|item| name(item).as_deref() == Some(&id.1));
         let Some(item) = found.cloned() else { return };
         if !self.public.insert(id.clone()) {
             return;
@@ -85,10 +79,7 @@ impl Api<'_> {
                 for field in item.fields.iter().filter(|field| is_public(&field.vis)) {
                     let (name, ty) = (field.ident.to_token_stream(), &field.ty);
                     let ty = line(parse_quote!(type T = #ty;));
-                    self.say(
-                        &id.1,
-                        &format!("pub {name}: {}", ty.trim_start_matches("type T = ")),
-                    );
+                    self.say(&id.1, &format!("pub {name}: {}", ty.trim_start_matches("type T = ")));
                 }
                 item.fields = Fields::Unit;
                 item.semi_token = Some(Default::default());
@@ -98,10 +89,7 @@ impl Api<'_> {
                 item.attrs.retain(is_contract);
                 for mut variant in std::mem::take(&mut item.variants) {
                     variant.attrs.clear();
-                    variant
-                        .fields
-                        .iter_mut()
-                        .for_each(|field| field.attrs.clear());
+                    variant.fields.iter_mut().for_each(|field| field.attrs.clear());
                     let alone = line(parse_quote!(enum E { #variant }));
                     let alone = alone.trim_start_matches("enum E { ").trim_end_matches(" }");
                     let open = alone.contains('{');
@@ -139,11 +127,7 @@ impl Api<'_> {
             panic!("not listed: {}", part.to_token_stream());
         };
         function.attrs.retain(is_contract);
-        let provided = if function.default.take().is_some() {
-            " { .. }"
-        } else {
-            ""
-        };
+        let provided = if function.default.take().is_some() { " { .. }" } else { "" };
         let signature = function.sig;
         let alone = line(parse_quote!(#signature {}));
         self.say(owner, &format!("{alone}{provided}"));

@@ -12,10 +12,7 @@ pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<
     let (first, rest) = path.split_first()?;
     if rest.is_empty() {
         let items = modules.get(at)?;
-        if items
-            .iter()
-            .any(|item| name(item).as_deref() == Some(first))
-        {
+        if items.iter().any(|item| name(item).as_deref() == Some(first)) {
             return Some((at.clone(), first.clone()));
         }
         let imports = items.iter().filter_map(|item| match item {
@@ -24,11 +21,7 @@ pub(crate) fn resolve(modules: &Modules, at: &Place, path: &[String]) -> Option<
         });
         let (_, path) = imports.flatten().find(|(name, _)| name == first)?;
         // Without a prefix of its own it would mean itself for ever.
-        return if path.len() > 1 {
-            resolve(modules, at, &path)
-        } else {
-            None
-        };
+        return if path.len() > 1 { resolve(modules, at, &path) } else { None };
     }
     let mut module = at.clone();
     match first.as_str() {

@@ -10,14 +10,9 @@ pub(crate) fn line(mut item: Item) -> String {
     let text = prettyplease::unparse(&file);
     let words: Vec<_> = text.split_whitespace().collect();
     let mut line = words.join(" ");
-    for (long, short) in [
-        ("( ", "("),
-        (", )", ")"),
-        (", }", " }"),
-        (", >", ">"),
-        (" {}", ""),
-        ("< ", "<"),
-    ] {
+    for (long, short) in
+        [("( ", "("), (", )", ")"), (", }", " }"), (", >", ">"), (" {}", ""), ("< ", "<")]
+    {
         line = line.replace(long, short);
     }
     line.trim_end_matches([';', ',']).to_owned()
@@ -25,9 +20,7 @@ pub(crate) fn line(mut item: Item) -> String {
 
 /// What a user has to know of the attributes.
 pub(crate) fn is_contract(attribute: &Attribute) -> bool {
-    ["must_use", "non_exhaustive", "deprecated"]
-        .iter()
-        .any(|name| attribute.path().is_ident(name))
+    ["must_use", "non_exhaustive", "deprecated"].iter().any(|name| attribute.path().is_ident(name))
 }
 
 struct Short;

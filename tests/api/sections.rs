@@ -18,13 +18,8 @@ const LOCKS: [&str; 8] = [
     "EphemeralLock",
 ];
 
-const SECTIONS: [&str; 5] = [
-    "Guarantees",
-    "Fairness",
-    "When the session dies",
-    "Errors",
-    "Example",
-];
+const SECTIONS: [&str; 5] =
+    ["Guarantees", "Fairness", "When the session dies", "Errors", "Example"];
 
 #[test]
 fn every_lock_type_tells_the_same_things_in_the_same_order() {
@@ -49,10 +44,7 @@ fn doc_line(attribute: &Attribute) -> Option<String> {
     };
     let is_doc = pair.path.is_ident("doc");
     match &pair.value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(line),
-            ..
-        }) if is_doc => Some(line.value()),
+        Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) if is_doc => Some(line.value()),
         _ => None,
     }
 }

@@ -27,10 +27,7 @@ pub(crate) fn modules(src: &Path) -> Modules {
         })
         .collect();
     for items in modules.values_mut() {
-        *items = std::mem::take(items)
-            .into_iter()
-            .flat_map(|item| expand(item, &macros))
-            .collect();
+        *items = std::mem::take(items).into_iter().flat_map(|item| expand(item, &macros)).collect();
     }
     modules
 }
@@ -62,10 +59,7 @@ fn enter(mut items: Vec<Item>, folder: &Path, place: Place, modules: &mut Module
 /// Not for tests only.
 fn is_built(attributes: &[Attribute]) -> bool {
     let for_tests = |attribute: &&Attribute| {
-        let cfg = attribute
-            .path()
-            .is_ident("cfg")
-            .then(|| attribute.meta.require_list().ok());
+        let cfg = attribute.path().is_ident("cfg").then(|| attribute.meta.require_list().ok());
         let cfg = cfg.flatten().map(|list| list.tokens.to_string());
         cfg.is_some_and(|cfg| cfg == "test" || cfg == "doctest")
     };

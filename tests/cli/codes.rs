@@ -44,10 +44,7 @@ fn a_program_that_a_signal_ended_gives_128_and_the_signal() {
 fn a_starter_that_ignores_the_end_of_children_changes_nothing() {
     let path = fresh_path("ignored-end");
     let mut starter = Command::new("bash");
-    let command = format!(
-        "{} run {path} sh -c 'exit 7'",
-        env!("CARGO_BIN_EXE_zoolock")
-    );
+    let command = format!("{} run {path} sh -c 'exit 7'", env!("CARGO_BIN_EXE_zoolock"));
     starter.args(["-c", &format!("trap '' CHLD; exec {command}")]);
     starter.env("ZOOKEEPER_CONNECT", connect_string());
     assert_eq!(Beside::start(starter).code(), Some(7));
@@ -171,14 +168,10 @@ fn a_conflict_gives_1_or_what_was_asked_for() {
 
 #[test]
 fn readers_and_permits_are_beside_each_other_as_long_as_they_may() {
-    for (options, more) in [
-        (&["-s"][..], "-x"),
-        (&["--semaphore", "2"], "--semaphore=2"),
-    ] {
+    for (options, more) in [(&["-s"][..], "-x"), (&["--semaphore", "2"], "--semaphore=2")] {
         let path = fresh_path("beside");
-        let mut both: Vec<_> = (0..2)
-            .map(|_| Beside::start(run(options, &path, UNTIL_TOLD)))
-            .collect();
+        let mut both: Vec<_> =
+            (0..2).map(|_| Beside::start(run(options, &path, UNTIL_TOLD))).collect();
         both.iter().for_each(|one| {
             one.is_inside();
         });

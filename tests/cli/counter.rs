@@ -17,23 +17,14 @@ fn count(what: &str, scratch: &Scratch, command: impl Fn(&str) -> Command) -> u3
     let script = format!("n=$(cat {name}); sleep 0.01; echo $((n + 1)) > {name}");
     let begun = Instant::now();
     let all: Vec<_> = (0..RUNS)
-        .map(|_| {
-            command(&script)
-                .stdin(Stdio::null())
-                .spawn()
-                .expect("started")
-        })
+        .map(|_| command(&script).stdin(Stdio::null()).spawn().expect("started"))
         .collect();
     for mut one in all {
         let status = one.wait().expect("can be waited for");
         assert!(status.success(), "{what}: {status}");
     }
     let counted = std::fs::read_to_string(&scratch.file).expect("read");
-    println!(
-        "{what}: {RUNS} runs, counted {} in {:.1?}",
-        counted.trim(),
-        begun.elapsed()
-    );
+    println!("{what}: {RUNS} runs, counted {} in {:.1?}", counted.trim(), begun.elapsed());
     counted.trim().parse().expect("a number")
 }
 
@@ -47,10 +38,7 @@ fn fifty_scripts_at_once_count_to_fifty_as_with_flock() {
     };
     // Nothing can be said of this one, but that the others have something to do.
     count("without a lock", &scratch, shell);
-    assert_eq!(
-        count("zoolock run", &scratch, |script| run(&[], &path, script)),
-        RUNS
-    );
+    assert_eq!(count("zoolock run", &scratch, |script| run(&[], &path, script)), RUNS);
     await_queue(&path, 0);
     let locked = format!("{}.lock", scratch.name());
     let flock = |script: &str| {

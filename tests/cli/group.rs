@@ -41,9 +41,7 @@ fn what_has_left_the_group_is_buried_when_it_ends() {
     let daemon: u32 = running.says("daemon ").parse().expect("a process");
     running.let_go();
     let entry = format!("/proc/{daemon}");
-    wait_until("nothing is left of it", SOON, || {
-        !std::path::Path::new(&entry).exists()
-    });
+    wait_until("nothing is left of it", SOON, || !std::path::Path::new(&entry).exists());
     running.signal(Signal::SIGTERM);
     assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
 }
@@ -75,9 +73,7 @@ fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
     let (inside, daemon) = said.split_once(" daemon ").expect("two processes");
     // Not before zoolock knows of it.
     let program = format!("/proc/{inside}");
-    wait_until("the program is buried", SOON, || {
-        !std::path::Path::new(&program).exists()
-    });
+    wait_until("the program is buried", SOON, || !std::path::Path::new(&program).exists());
     std::fs::write(pipe, "go\n").expect("written");
     assert_eq!(running.code(), Some(3), "that of the program");
     let daemon = daemon.parse().expect("a process");
@@ -92,24 +88,14 @@ const IN_ANOTHER_GROUP: &str =
 #[test]
 fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
     let path = fresh_path("another-group");
-    let mut running = Beside::start(run(
-        &[],
-        &path,
-        &format!("echo shell $$; {IN_ANOTHER_GROUP}"),
-    ));
+    let mut running = Beside::start(run(&[], &path, &format!("echo shell $$; {IN_ANOTHER_GROUP}")));
     let shell: u32 = running.says("shell ").parse().expect("a process");
     let inside = running.is_inside();
     running.signal(Signal::SIGTERM);
     let shell = format!("/proc/{shell}");
-    wait_until("the shell is buried", SOON, || {
-        !std::path::Path::new(&shell).exists()
-    });
+    wait_until("the shell is buried", SOON, || !std::path::Path::new(&shell).exists());
     let mut other = Beside::start(run(&["-n"], &path, "true"));
-    assert_eq!(
-        other.code(),
-        Some(1),
-        "what the shell has started still runs"
-    );
+    assert_eq!(other.code(), Some(1), "what the shell has started still runs");
     assert!(!is_gone(inside));
     // It may come before zoolock knows that only others are left to hand it on to.
     wait_until("it has ended", SOON, || {
@@ -134,10 +120,8 @@ fn what_runs_in_another_group_is_ended_before_the_next_one_is_let_in() {
     let path = fresh_path("another-group-lost");
     let proxy = FaultProxy::start(crate::util::shared_address()).expect("proxy");
     let hosts = proxy.connect_string();
-    let mut running = Beside::start(zoolock_at(
-        &hosts,
-        &["run", &path, "sh", "-c", IN_ANOTHER_GROUP],
-    ));
+    let mut running =
+        Beside::start(zoolock_at(&hosts, &["run", &path, "sh", "-c", IN_ANOTHER_GROUP]));
     let inside = running.is_inside();
     proxy.black_hole(Direction::Both);
     let client = crate::util::client();

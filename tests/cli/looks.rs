@@ -18,10 +18,7 @@ fn output(arguments: &[&str]) -> (Option<i32>, String) {
 fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let path = fresh_path("list");
     assert_eq!(output(&["list", &path]), (Some(0), String::new()));
-    assert_eq!(
-        output(&["list", "--json", &path]),
-        (Some(0), "[]\n".to_owned())
-    );
+    assert_eq!(output(&["list", "--json", &path]), (Some(0), "[]\n".to_owned()));
     let holding = Beside::start(run(&[], &path, UNTIL_TOLD));
     holding.is_inside();
     let _waiting = Beside::start(run(&["-s"], &path, "true"));
@@ -29,11 +26,7 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
 
     let (code, table) = output(&["list", &path]);
     assert_eq!(code, Some(0));
-    let words = |line: &str| {
-        line.split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let lines: Vec<_> = table.lines().map(words).collect();
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[1][..3], ["1", "holds", "exclusive"]);
@@ -99,10 +92,7 @@ fn revoke_asks_whoever_holds() {
     // It begins to listen when the program runs.
     zoolock_test_support::wait_until("it has been asked", crate::util::SOON, || {
         assert_eq!(output(&["revoke", &path]).0, Some(0));
-        running
-            .said()
-            .iter()
-            .any(|line| line.contains("somebody asks for the lock"))
+        running.said().iter().any(|line| line.contains("somebody asks for the lock"))
     });
     running.let_go();
     assert_eq!(running.code(), Some(0));
@@ -112,19 +102,10 @@ fn revoke_asks_whoever_holds() {
 fn what_stands_in_a_node_cannot_play_with_a_terminal() {
     let path = fresh_path("controls");
     let probe = zoolock_test_support::shared_probe().expect("probe");
-    drop(
-        lock_of(&client(), &path)
-            .acquire()
-            .expect("its directory is made"),
-    );
-    probe
-        .create(&format!("{path}/lock-"), b"a\x1b[2Jb", true, true)
-        .expect("made");
+    drop(lock_of(&client(), &path).acquire().expect("its directory is made"));
+    probe.create(&format!("{path}/lock-"), b"a\x1b[2Jb", true, true).expect("made");
     let (_, table) = output(&["list", &path]);
-    assert!(
-        table.contains(r"a\u{1b}[2Jb") && !table.contains('\x1b'),
-        "{table:?}"
-    );
+    assert!(table.contains(r"a\u{1b}[2Jb") && !table.contains('\x1b'), "{table:?}");
 }
 
 #[test]
@@ -145,13 +126,7 @@ fn what_others_write_does_not_blow_up_or_bend_the_table() {
     assert!(table.len() < 2000, "{} bytes", table.len());
     let columns: Vec<_> = table
         .lines()
-        .map(|line| {
-            line.find(if line.starts_with("PLACE") {
-                "SESSION"
-            } else {
-                "0x"
-            })
-        })
+        .map(|line| line.find(if line.starts_with("PLACE") { "SESSION" } else { "0x" }))
         .map(|column| column.expect("a session"))
         .collect();
     // The two characters take two columns and three bytes each.
@@ -229,17 +204,11 @@ fn help_and_completions_are_there_for_every_part() {
     for part in ["run", "list", "watch", "verify", "revoke", "completions"] {
         let (code, help) = output(&[part, "--help"]);
         assert_eq!(code, Some(0));
-        assert!(
-            help.contains("Example") && help.contains(&format!("zoolock {part}")),
-            "{part}"
-        );
+        assert!(help.contains("Example") && help.contains(&format!("zoolock {part}")), "{part}");
     }
     for shell in ["bash", "zsh", "fish"] {
         let (code, script) = output(&["completions", shell]);
         assert_eq!(code, Some(0));
-        assert!(
-            script.contains("semaphore") && !script.contains("exec-step"),
-            "{shell}"
-        );
+        assert!(script.contains("semaphore") && !script.contains("exec-step"), "{shell}");
     }
 }

@@ -52,10 +52,7 @@ fn behind_a_black_hole_a_stubborn_program_is_killed_before_the_next_one_is_let_i
     let (let_in, was_gone) = let_in.recv_timeout(SOON).expect("the rival is let in");
     let let_in = let_in - begun;
     println!("TERM after {told:.2?}, gone after {gone:.2?}, rival let in after {let_in:.2?}");
-    assert!(
-        was_gone,
-        "the program was still there when the rival was let in"
-    );
+    assert!(was_gone, "the program was still there when the rival was let in");
     assert!(told < gone && gone < let_in);
     assert_eq!(running.code(), Some(74));
 }
@@ -82,15 +79,7 @@ fn a_server_that_comes_back_in_time_costs_nothing() {
     let server = Server::builder().property("maxSessionTimeout", "60000");
     let server = server.start().expect("a server");
     let hosts = server.connect_string();
-    let arguments = [
-        "run",
-        "--session-timeout",
-        "60",
-        "/back",
-        "sh",
-        "-c",
-        ORDERLY,
-    ];
+    let arguments = ["run", "--session-timeout", "60", "/back", "sh", "-c", ORDERLY];
     let mut running = Beside::start(zoolock_at(&hosts, &arguments));
     running.is_inside();
     let client = Client::connect(&hosts, SOON).expect("connect");

@@ -68,17 +68,12 @@ fn the_program_reads_from_the_terminal_and_whoever_comes_after_it_too() {
     assert_eq!(code_of(&reading), 0);
 
     let mut script = Command::new("sh");
-    let command = format!(
-        "{} run {path} true; read line; echo \"then $line\"",
-        zoolock_program()
-    );
+    let command = format!("{} run {path} true; read line; echo \"then $line\"", zoolock_program());
     script.args(["-c", &command]);
     script.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
     let mut script = in_terminal(script);
     script.send_line("there").expect("sent");
-    script
-        .exp_string("then there")
-        .expect("the script reads on");
+    script.exp_string("then there").expect("the script reads on");
     assert_eq!(code_of(&script), 0);
 }
 
@@ -87,10 +82,7 @@ fn in_a_pipeline_the_program_may_ask_the_terminal() {
     let path = fresh_path("pipeline");
     let mut script = Command::new("bash");
     let program = "read line </dev/tty; echo \"it read $line\"";
-    let command = format!(
-        "echo piped | {} run {path} sh -c '{program}'",
-        zoolock_program()
-    );
+    let command = format!("echo piped | {} run {path} sh -c '{program}'", zoolock_program());
     script.args(["--norc", "--noprofile", "-ic", &command]);
     script.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
     let mut script = in_terminal(script);
@@ -135,9 +127,7 @@ fn the_program_knows_its_lock() {
     assert_eq!(running.says("path "), path);
     let (token, node) = (running.says("token "), running.says("node "));
     running.is_inside();
-    let stat = shared_probe()
-        .expect("probe")
-        .stat(&format!("{path}/{node}"));
+    let stat = shared_probe().expect("probe").stat(&format!("{path}/{node}"));
     let stat = stat.expect("asked").expect("its node");
     assert_eq!(token, stat.czxid.to_string());
     for (asked, wanted) in [(token.as_str(), 0), ("1", 1)] {

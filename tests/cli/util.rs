@@ -69,18 +69,10 @@ impl Beside {
             .spawn()
             .expect("started");
         let (say, said) = unbounded();
-        listen(
-            process.id(),
-            process.stdout.take().expect("a pipe"),
-            say.clone(),
-        );
+        listen(process.id(), process.stdout.take().expect("a pipe"), say.clone());
         listen(process.id(), process.stderr.take().expect("a pipe"), say);
         let input = process.stdin.take();
-        Beside {
-            process,
-            input,
-            said,
-        }
+        Beside { process, input, said }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -214,10 +206,7 @@ pub(crate) fn lock_of(client: &Client, path: &str) -> DistributedLock {
 pub(crate) fn await_queue(path: &str, length: usize) -> Duration {
     let probe = shared_probe().expect("probe");
     wait_until("the queue is as long as it should be", SOON, || {
-        let nodes = probe
-            .exists(path)
-            .expect("exists")
-            .then(|| probe.children(path));
+        let nodes = probe.exists(path).expect("exists").then(|| probe.children(path));
         nodes.map_or(0, |nodes| nodes.expect("children").len()) == length
     })
 }
@@ -232,10 +221,7 @@ impl Scratch {
     pub(crate) fn new() -> Scratch {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
-        Scratch {
-            _folder: folder,
-            file,
-        }
+        Scratch { _folder: folder, file }
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -30,10 +30,7 @@ fn the_place_moves_as_the_queue_does_on_one_line_of_a_terminal() {
     // Looked at again, as the seconds go.
     let again = third.exp_string(&place).expect(&place);
     println!("between: {again:?}");
-    assert!(
-        again.contains("\r\x1b[K") && !again.contains('\n'),
-        "{again:?}"
-    );
+    assert!(again.contains("\r\x1b[K") && !again.contains('\n'), "{again:?}");
     first.let_go();
     let begun = Instant::now();
     let place = format!("2nd, held by {}/{} for 0 s", host(), second.id());
@@ -72,11 +69,7 @@ fn a_semaphore_says_when_it_is_next_and_all_permits_are_taken() {
     let next = Beside::start(run(&["--semaphore=1", "-v"], &path, "true"));
     next.says("1st, all permits are taken");
     let last = Beside::start(run(&["--semaphore=1", "-v"], &path, "true"));
-    last.says(&format!(
-        "2nd, the next permits are for {}/{}",
-        host(),
-        next.id()
-    ));
+    last.says(&format!("2nd, the next permits are for {}/{}", host(), next.id()));
     first.let_go();
     next.says("got it");
     last.says("got it");
@@ -95,10 +88,7 @@ fn ctrl_c_leaves_the_queue_at_once() {
     assert_eq!(code_of(&waiting), 128 + Signal::SIGINT as i32);
     let took = begun.elapsed();
     let rest = waiting.exp_eof().expect("all that it said");
-    assert!(
-        rest.ends_with("\r\x1b[K"),
-        "the line is not clear: {rest:?}"
-    );
+    assert!(rest.ends_with("\r\x1b[K"), "the line is not clear: {rest:?}");
     let nodes = lock.contenders().expect("contenders").len();
     println!("gone after {took:?}, {nodes} node left");
     assert_eq!(nodes, 1, "its node is still there");
@@ -112,13 +102,9 @@ fn any_of_the_signals_ends_waiting() {
     let (client, path) = (client(), fresh_path("signals"));
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");
-    for signal in [
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGQUIT,
-        Signal::SIGUSR1,
-        Signal::SIGUSR2,
-    ] {
+    for signal in
+        [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2]
+    {
         let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
         await_queue(&path, 2);
         waiting.signal(signal);

@@ -34,9 +34,7 @@ fn works(client: &Client) {
 }
 
 fn wait_for(client: &Client, state: ClientState) {
-    let took = wait_until(&format!("the client is {state:?}"), SOON, || {
-        client.state() == state
-    });
+    let took = wait_until(&format!("the client is {state:?}"), SOON, || client.state() == state);
     println!("{state:?} after {took:?}");
 }
 
@@ -130,11 +128,7 @@ fn dead_and_silent_hosts_of_a_list_are_passed_over() {
         let begun = Instant::now();
         let client = client_of(&format!("{bad},{}", connect_string()), SESSION);
         println!("behind {bad}: connected in {:?}", begun.elapsed());
-        assert!(
-            begun.elapsed() < SESSION / 2,
-            "{bad}: {:?}",
-            begun.elapsed()
-        );
+        assert!(begun.elapsed() < SESSION / 2, "{bad}: {:?}", begun.elapsed());
         works(&client);
     }
     let all = format!("{},{}", hosts.join(","), connect_string());
@@ -172,10 +166,7 @@ fn reconnects_to_another_host_when_its_own_is_gone_or_silent() {
         if seen == ConnectionEvent::Lost {
             seen = next_event(&events);
         }
-        println!(
-            "{what}: {seen:?} {:?} after the suspension",
-            begun.elapsed()
-        );
+        println!("{what}: {seen:?} {:?} after the suspension", begun.elapsed());
         assert_eq!(seen, ConnectionEvent::Reconnected);
         assert!(other.open_connections() > 0, "{:?}", other.log());
         works(&client);
@@ -220,9 +211,7 @@ fn the_session_timeout_is_known_without_a_connection() {
     let given = client.session_timeout();
     proxy.refuse(true);
     proxy.cut();
-    wait_until("the connection is gone", SOON, || {
-        client.state() != ClientState::Connected
-    });
+    wait_until("the connection is gone", SOON, || client.state() != ClientState::Connected);
     assert_eq!(client.session_timeout(), given, "while suspended");
     proxy.restore();
     client.close().unwrap();
@@ -393,9 +382,7 @@ fn cycles(hosts: &str) {
         cycle(number);
     }
     println!("at the end of the last: {:?}", footprint());
-    let took = wait_until("all files and threads are gone", SOON * 2, || {
-        footprint() <= before
-    });
+    let took = wait_until("all files and threads are gone", SOON * 2, || footprint() <= before);
     println!("back at {:?} after {took:?}", footprint());
 }
 
@@ -457,9 +444,7 @@ fn hold_on_an_old_connection(proxy: &FaultProxy, path: &str) -> (Client, Distrib
     let lock = DistributedLock::new(&client, path).unwrap();
     let begun = Instant::now();
     lock.lock().unwrap();
-    wait_until("the connection is old", SOON, || {
-        begun.elapsed() > old_age(session)
-    });
+    wait_until("the connection is old", SOON, || begun.elapsed() > old_age(session));
     (client, lock)
 }
 
@@ -481,9 +466,7 @@ fn close_deletes_what_is_left_on_an_earlier_connection() {
     let (client, lock) = hold_on_an_old_connection(&proxy, &path);
     let connections = client.stats().connections;
     proxy.cut();
-    wait_until("it is connected again", SOON, || {
-        client.stats().connections > connections
-    });
+    wait_until("it is connected again", SOON, || client.stats().connections > connections);
     assert!(lock.is_held(), "{:?}", lock.hold());
     let begun = Instant::now();
     let closed = client.close();
@@ -517,9 +500,7 @@ fn a_session_is_ended_though_its_first_ends_got_lost() {
     let lock = DistributedLock::new(&client, &path).unwrap();
     lock.lock().unwrap();
     // The handshake has ended its own session by then.
-    wait_until("one connection is open", SOON, || {
-        proxy.open_connections() == 1
-    });
+    wait_until("one connection is open", SOON, || proxy.open_connections() == 1);
     // The crate tries a second time by itself.
     let lost = [1, 2, 3].map(|nth| proxy.drop_request(Op::CloseSession, nth, Then::Cut));
     let closed = Task::spawn(move || client.close()).result("close()");

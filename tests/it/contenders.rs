@@ -54,10 +54,7 @@ fn is_as_the_server_says(contender: &Contender) {
     let now = SystemTime::now();
     let age = now.duration_since(contender.since).unwrap_or_default();
     assert!(age < Duration::from_secs(60), "{age:?}: {contender:?}");
-    assert!(
-        contender.since < now + Duration::from_secs(1),
-        "{contender:?}"
-    );
+    assert!(contender.since < now + Duration::from_secs(1), "{contender:?}");
 }
 
 fn kinds(contenders: &[Contender]) -> Vec<Kind> {

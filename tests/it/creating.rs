@@ -41,28 +41,20 @@ impl Faulty {
     fn has_one_node_until_unlocked(&self) {
         let seen = children(&self.path);
         println!("held: {seen:?}");
-        assert_eq!(
-            seen,
-            [self.lock.hold().expect("held").node()],
-            "{}",
-            self.log()
-        );
+        assert_eq!(seen, [self.lock.hold().expect("held").node()], "{}", self.log());
         self.lock.unlock().unwrap();
         self.becomes_empty();
     }
 
     fn becomes_empty(&self) {
-        let took = wait_until("nothing is left behind", SOON, || {
-            children(&self.path).is_empty()
-        });
+        let took = wait_until("nothing is left behind", SOON, || children(&self.path).is_empty());
         println!("nothing left after {took:?}, {:?}", self.client.stats());
     }
 
     /// Nothing is remembered for ever: what may still appear goes with its session.
     fn has_no_garbage(&self) {
-        let took = wait_until("the garbage list is empty", SOON, || {
-            self.client.stats().garbage == 0
-        });
+        let took =
+            wait_until("the garbage list is empty", SOON, || self.client.stats().garbage == 0);
         println!("no garbage after {took:?}");
     }
 

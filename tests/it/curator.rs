@@ -48,16 +48,9 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testReentrant",
-        &[
-            "reentrant::guards_nest_and_may_go_in_any_order",
-            "reentrant::excludes",
-        ],
+        &["reentrant::guards_nest_and_may_go_in_any_order", "reentrant::excludes"],
     ),
-    (
-        "TestInterProcessMutexBase",
-        "test2Clients",
-        &["lock::excludes", "lock::fifo"],
-    ),
+    ("TestInterProcessMutexBase", "test2Clients", &["lock::excludes", "lock::fifo"]),
     (
         "TestInterProcessMutex",
         "testWithSchema",
@@ -163,10 +156,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testAcquireAfterLostServer",
-        &[
-            "semaphore::survives_cut",
-            "semaphore::deadlines::without_a_connection_nothing_is_known",
-        ],
+        &["semaphore::survives_cut", "semaphore::deadlines::without_a_connection_nothing_is_known"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -178,16 +168,8 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
         "testClientClose",
         &["semaphore::losses::the_permits_of_a_dead_client_come_back_to_those_who_wait"],
     ),
-    (
-        "TestInterProcessSemaphore",
-        "testMaxPerSession",
-        &["semaphore::times_out"],
-    ),
-    (
-        "TestInterProcessSemaphore",
-        "testRelease1AtATime",
-        &["semaphore::excludes"],
-    ),
+    ("TestInterProcessSemaphore", "testMaxPerSession", &["semaphore::times_out"]),
+    ("TestInterProcessSemaphore", "testRelease1AtATime", &["semaphore::excludes"]),
     (
         "TestInterProcessSemaphore",
         "testReleaseInChunks",
@@ -200,16 +182,8 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
             "semaphore::quantities::ten_clients_with_random_quantities_never_have_more_than_the_limit",
         ],
     ),
-    (
-        "TestInterProcessSemaphore",
-        "testSimple",
-        &["semaphore::smoke"],
-    ),
-    (
-        "TestInterProcessSemaphore",
-        "testSimple2",
-        &["semaphore::times_out"],
-    ),
+    ("TestInterProcessSemaphore", "testSimple", &["semaphore::smoke"]),
+    ("TestInterProcessSemaphore", "testSimple2", &["semaphore::times_out"]),
     (
         "TestInterProcessSemaphore",
         "testGetParticipantNodes",
@@ -256,10 +230,7 @@ fn every_behaviour_that_curator_tests_has_a_test_here_or_a_reason() {
     let own = env::current_exe().unwrap();
     let listed = Command::new(own).arg("--list").output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    let names: Vec<_> = listed
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .collect();
+    let names: Vec<_> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
     assert!(names.len() > 100, "{} tests are listed", names.len());
     let (mut covered, mut reasons) = (0, 0);
     for (class, test, counterparts) in COUNTERPARTS {
@@ -271,17 +242,11 @@ fn every_behaviour_that_curator_tests_has_a_test_here_or_a_reason() {
                     reasons += 1;
                 }
                 None => {
-                    assert!(
-                        names.contains(counterpart),
-                        "{class}.{test}: no {counterpart}"
-                    );
+                    assert!(names.contains(counterpart), "{class}.{test}: no {counterpart}");
                     covered += 1;
                 }
             }
         }
     }
-    println!(
-        "{} of Curator's tests: {covered} tests here, {reasons} reasons",
-        COUNTERPARTS.len()
-    );
+    println!("{} of Curator's tests: {covered} tests here, {reasons} reasons", COUNTERPARTS.len());
 }

@@ -19,10 +19,7 @@ struct Looker {
 
 impl Looker {
     fn at(addresses: Vec<SocketAddr>) -> Looker {
-        Looker {
-            addresses,
-            probe: None,
-        }
+        Looker { addresses, probe: None }
     }
 
     /// The children of a node, sorted; none if it does not exist.
@@ -71,11 +68,7 @@ impl Ways {
 
     /// A client that knows all members and is connected to this one.
     fn client_on(&self, member: usize, session_timeout: Duration) -> Client {
-        let others = || {
-            (0..)
-                .zip(&self.0)
-                .filter(move |(index, _)| *index != member)
-        };
+        let others = || (0..).zip(&self.0).filter(move |(index, _)| *index != member);
         others().for_each(|(_, way)| way.refuse(true));
         let hosts: Vec<_> = self.0.iter().map(FaultProxy::connect_string).collect();
         let client = client_of(&hosts.join(","), session_timeout);

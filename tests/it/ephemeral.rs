@@ -71,9 +71,7 @@ fn node_at(path: &str) -> Option<(String, Stat)> {
 }
 
 fn stat_of(path: &str) -> Stat {
-    node_at(path)
-        .unwrap_or_else(|| panic!("nothing at {path}"))
-        .1
+    node_at(path).unwrap_or_else(|| panic!("nothing at {path}")).1
 }
 
 fn await_gone(path: &str, limit: Duration) -> Duration {
@@ -82,9 +80,7 @@ fn await_gone(path: &str, limit: Duration) -> Duration {
 
 /// Until the client has a seat for this many calls, waiting or held.
 fn await_seats(client: &Client, seats: usize) {
-    wait_until(&format!("{seats} seats"), SOON, || {
-        client.stats().seats == seats
-    });
+    wait_until(&format!("{seats} seats"), SOON, || client.stats().seats == seats);
 }
 
 /// Nothing of the client is left but its connection.
@@ -351,10 +347,7 @@ fn a_node_says_its_id_and_who_made_it() {
     let options = LockOptions::new().identity("the lock's own ✓");
     let locks = [
         (lock_of(&client, &path), "the client's"),
-        (
-            EphemeralLock::with(&client, &path, options).unwrap(),
-            "the lock's own ✓",
-        ),
+        (EphemeralLock::with(&client, &path, options).unwrap(), "the lock's own ✓"),
     ];
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -377,14 +370,5 @@ fn a_node_says_its_id_and_who_made_it() {
     assert!(id_and_maker(&data).1.contains(&host_and_process), "{data}");
     let long = LockOptions::new().identity("x".repeat(16 * 1024 + 1));
     let refused = EphemeralLock::with(&client, &path, long).map(drop);
-    assert!(
-        matches!(
-            refused,
-            Err(Error::InvalidArgument {
-                what: "identity",
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::InvalidArgument { what: "identity", .. })), "{refused:?}");
 }

@@ -16,23 +16,14 @@ fn built(example: &str) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args([
-            "build",
-            "--quiet",
-            "--package=zoolock",
-            "--example",
-            example,
-        ])
+        .args(["build", "--quiet", "--package=zoolock", "--example", example])
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
     let output = command.output().expect("cargo");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{example} does not build: {errors}"
-    );
+    assert!(output.status.success(), "{example} does not build: {errors}");
     // This is <target>/<profile>/deps/it-<hash>.
     let test = env::current_exe().expect("a path");
     let profile = test.ancestors().nth(2).expect("a folder of the profile");
@@ -81,10 +72,7 @@ impl Drop for Running {
 
 fn text(stream: Option<impl Read>) -> String {
     let mut text = String::new();
-    stream
-        .expect("a pipe")
-        .read_to_string(&mut text)
-        .expect("UTF-8");
+    stream.expect("a pipe").read_to_string(&mut text).expect("UTF-8");
     text
 }
 
@@ -96,20 +84,14 @@ fn run(example: &'static str) -> String {
 #[track_caller]
 fn assert_lines(said: &str, expected: &[&str]) {
     for line in expected {
-        assert!(
-            said.lines().any(|said| said.starts_with(line)),
-            "no line {line:?}"
-        );
+        assert!(said.lines().any(|said| said.starts_with(line)), "no line {line:?}");
     }
 }
 
 #[test]
 fn quickstart_holds_and_releases() {
     let said = run("quickstart");
-    assert_lines(
-        &said,
-        &["held, with fencing token ", "step 3, ", "released"],
-    );
+    assert_lines(&said, &["held, with fencing token ", "step 3, ", "released"]);
 }
 
 #[test]
@@ -119,16 +101,11 @@ fn scheduled_job_runs_once_a_round_when_three_are_started_at_once() {
     let said = machines.map(Running::said).concat();
     let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
     for line in said.lines() {
-        let (round, what) = line
-            .split_once(": ")
-            .expect("a round and what became of it");
+        let (round, what) = line.split_once(": ").expect("a round and what became of it");
         *runs.entry(round).or_default() += usize::from(what.starts_with("ran here"));
     }
     println!("{runs:?}");
-    assert!(
-        runs.values().all(|&runs| runs <= 1),
-        "a job ran twice: {runs:?}"
-    );
+    assert!(runs.values().all(|&runs| runs <= 1), "a job ran twice: {runs:?}");
     assert!(runs.values().any(|&runs| runs == 1), "no job ran: {runs:?}");
 }
 

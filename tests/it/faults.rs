@@ -28,11 +28,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn at(path: &str) -> Line {
-        Line {
-            path: path.to_owned(),
-            waiters: Vec::new(),
-            granted: unbounded(),
-        }
+        Line { path: path.to_owned(), waiters: Vec::new(), granted: unbounded() }
     }
 
     /// One more waiter at the end, of the shared server; returns when its node is there.
@@ -82,9 +78,7 @@ impl Line {
 fn has_one_node_until_unlocked(lock: &DistributedLock) {
     let path = lock.path();
     let node = hold_of(lock).node();
-    wait_until("no other node is there", SOON, || {
-        children(path) == [node.clone()]
-    });
+    wait_until("no other node is there", SOON, || children(path) == [node.clone()]);
     lock.unlock().unwrap();
     let took = wait_until("nothing is left", SOON, || children(path).is_empty());
     println!("{path}: {node} alone, and nothing {took:?} after the unlock");

@@ -47,10 +47,7 @@ fn the_next_turn_costs_no_request() {
     }
     let requests = client.stats().requests - before;
     let nodes = children(&path);
-    println!(
-        "{TURNS} turns in {:?}: {requests} requests, {nodes:?}",
-        begun.elapsed()
-    );
+    println!("{TURNS} turns in {:?}: {requests} requests, {nodes:?}", begun.elapsed());
     assert!(!lock.is_held() && nodes.len() == 1);
     // Heartbeats, if the machine was very slow.
     assert!(requests < 5, "{requests}");
@@ -139,11 +136,8 @@ fn after_a_move_whoever_queues_gets_it_all_the_same() {
 
 #[test]
 fn asked_for_it_is_given_back() {
-    let (own, others, path) = (
-        client_of(&connect_string(), Duration::from_secs(4)),
-        client(),
-        fresh_path("asked"),
-    );
+    let (own, others, path) =
+        (client_of(&connect_string(), Duration::from_secs(4)), client(), fresh_path("asked"));
     let lock = keeping(&own, &path, LONG);
     kept(&lock, &own);
     let who = others.contenders(&path).unwrap();
@@ -155,18 +149,12 @@ fn asked_for_it_is_given_back() {
 
 #[test]
 fn deleted_by_somebody_it_is_made_anew() {
-    let (own, path) = (
-        client_of(&connect_string(), Duration::from_secs(4)),
-        fresh_path("deleted"),
-    );
+    let (own, path) = (client_of(&connect_string(), Duration::from_secs(4)), fresh_path("deleted"));
     let lock = keeping(&own, &path, LONG);
     for _ in 0..3 {
         kept(&lock, &own);
         let node = children(&path).remove(0);
-        shared_probe()
-            .unwrap()
-            .delete(&format!("{path}/{node}"))
-            .unwrap();
+        shared_probe().unwrap().delete(&format!("{path}/{node}")).unwrap();
         wait_until("it is noticed", SOON, || own.stats().seats == 0);
     }
     assert_eq!(own.stats().seats_lost, 0, "nobody held it");
@@ -199,10 +187,7 @@ fn a_kept_lock_belongs_to_no_thread() {
 #[test]
 fn a_write_that_became_a_read_is_left_to_nobody() {
     let (own, path) = (client(), fresh_path("became-a-read"));
-    for options in [
-        LockOptions::new().local_handoffs(4),
-        LockOptions::new().keep_idle(LONG),
-    ] {
+    for options in [LockOptions::new().local_handoffs(4), LockOptions::new().keep_idle(LONG)] {
         let both = DistributedRwLock::with(&own, &path, options).unwrap();
         let (write, read) = (both.write_lock(), both.read_lock());
         write.lock().unwrap();

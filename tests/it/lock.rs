@@ -89,11 +89,7 @@ pub(crate) mod core {
     }
 
     exclusive!(DistributedLock, AnyThread, DistributedLock::new);
-    exclusive!(
-        DistributedReentrantLock,
-        ThisThread,
-        DistributedReentrantLock::new
-    );
+    exclusive!(DistributedReentrantLock, ThisThread, DistributedReentrantLock::new);
     exclusive!(WriteLock, ThisThread, |client, path: &str| {
         DistributedRwLock::new(client, path).map(|lock| lock.write_lock())
     });
@@ -320,10 +316,7 @@ pub(crate) mod core {
         assert!(lock.is_held() && hold.is_held());
         let begun = Instant::now();
         let unlocked = lock.unlock();
-        println!(
-            "unlock while suspended: {unlocked:?}, {:?}",
-            begun.elapsed()
-        );
+        println!("unlock while suspended: {unlocked:?}, {:?}", begun.elapsed());
         unlocked.unwrap();
         assert_eq!(hold.state(), HoldState::Released);
         proxy.refuse(false);

@@ -22,14 +22,8 @@ fn a_hold_survives_cut_after_cut_with_its_place_and_its_token() {
         let first = hold.node();
         let before = know_token_before.then(|| hold.fencing_token().unwrap());
         let czxid = zoolock_test_support::shared_probe().unwrap();
-        let czxid = czxid
-            .stat(&format!("{path}/{first}"))
-            .unwrap()
-            .unwrap()
-            .czxid;
-        for (round, cut) in [FaultProxy::cut, FaultProxy::reset, FaultProxy::cut]
-            .iter()
-            .enumerate()
+        let czxid = czxid.stat(&format!("{path}/{first}")).unwrap().unwrap().czxid;
+        for (round, cut) in [FaultProxy::cut, FaultProxy::reset, FaultProxy::cut].iter().enumerate()
         {
             let begun = Instant::now();
             cut(&proxy);
@@ -37,18 +31,11 @@ fn a_hold_survives_cut_after_cut_with_its_place_and_its_token() {
             println!("round {round}: moved after {:?}: {hold:?}", begun.elapsed());
             assert_eq!(hold.state(), HoldState::Held);
             wait_until("one node", SOON, || children(&path) == [hold.node()]);
-            assert_eq!(
-                places_of(&[hold.node()]),
-                places_of(std::slice::from_ref(&first))
-            );
+            assert_eq!(places_of(&[hold.node()]), places_of(std::slice::from_ref(&first)));
         }
         assert_ne!(hold.node(), first);
         let token = hold.fencing_token().unwrap();
-        assert_eq!(
-            token,
-            before.unwrap_or(czxid as u64),
-            "the token of the first node"
-        );
+        assert_eq!(token, before.unwrap_or(czxid as u64), "the token of the first node");
         assert_eq!(token, czxid as u64);
         lock.unlock().unwrap();
         assert_eq!(children(&path), [""; 0]);
@@ -69,11 +56,7 @@ fn waiters_keep_their_places_over_a_cut() {
     // Every second one comes through the proxy.
     let waiters: Vec<_> = (0..WAITERS)
         .map(|number| {
-            let client = if number % 2 == 0 {
-                &behind_proxy
-            } else {
-                &holder
-            };
+            let client = if number % 2 == 0 { &behind_proxy } else { &holder };
             let lock = DistributedLock::new(client, &path).unwrap();
             let granted = granted.clone();
             let waiter = Task::spawn(move || {
@@ -89,9 +72,7 @@ fn waiters_keep_their_places_over_a_cut() {
     let before = places_of(&nodes);
     proxy.cut();
     await_moved(&behind_proxy, WAITERS as u64 / 2);
-    wait_until("the old nodes are gone", SOON, || {
-        places_of(&children(&path)) == before
-    });
+    wait_until("the old nodes are gone", SOON, || places_of(&children(&path)) == before);
     held.unlock().unwrap();
     for waiter in waiters {
         waiter.result("a waiter");

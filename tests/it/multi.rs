@@ -109,10 +109,7 @@ fn excludes() {
     let locks = clients.each_ref().map(|client| multi(client, &root, names));
     locks[0].lock().unwrap();
     assert!(!locks[1].try_lock().unwrap());
-    assert!(
-        !locks[0].clone().try_lock().unwrap(),
-        "one object, one hold"
-    );
+    assert!(!locks[0].clone().try_lock().unwrap(), "one object, one hold");
     locks[0].unlock().unwrap();
     for one in members(&clients[0], &root, names) {
         one.lock().unwrap();
@@ -147,11 +144,7 @@ fn times_out() {
     }
     assert!(other.try_acquire().unwrap().is_none());
     assert_eq!(await_nodes(holder.path(), 1), [node]);
-    assert_eq!(
-        nodes(&other),
-        [0, 0, 1],
-        "those taken before are free again"
-    );
+    assert_eq!(nodes(&other), [0, 0, 1], "those taken before are free again");
     assert!(other.holds().is_empty(), "{:?}", other.holds());
     holder.unlock().unwrap();
     assert!(other.try_lock_for(SOON).unwrap());
@@ -219,22 +212,12 @@ fn survives_cut() {
     assert!(lock.is_held());
 
     let holds = lock.holds();
-    let tokens = || -> Vec<_> {
-        holds
-            .iter()
-            .map(|hold| hold.fencing_token().unwrap())
-            .collect()
-    };
+    let tokens = || -> Vec<_> { holds.iter().map(|hold| hold.fencing_token().unwrap()).collect() };
     let before = tokens();
     let moved = client.stats().seats_moved;
     proxy.cut();
-    wait_until("both moved again", SOON, || {
-        client.stats().seats_moved >= moved + 2
-    });
-    assert!(
-        holds.iter().all(|hold| hold.state() == HoldState::Held),
-        "{holds:?}"
-    );
+    wait_until("both moved again", SOON, || client.stats().seats_moved >= moved + 2);
+    assert!(holds.iter().all(|hold| hold.state() == HoldState::Held), "{holds:?}");
     println!("cut while held: tokens {before:?}");
     assert_eq!(tokens(), before);
     lock.unlock().unwrap();

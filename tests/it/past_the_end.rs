@@ -104,10 +104,8 @@ fn nodes(probe: &Probe, path: &str) -> Vec<String> {
         false => Vec::new(),
     };
     let stat = |node: &String| probe.stat(&format!("{path}/{node}")).unwrap();
-    let mut nodes: Vec<_> = listed
-        .into_iter()
-        .filter_map(|node| Some((stat(&node)?.czxid, node)))
-        .collect();
+    let mut nodes: Vec<_> =
+        listed.into_iter().filter_map(|node| Some((stat(&node)?.czxid, node))).collect();
     nodes.sort();
     nodes.into_iter().map(|(_, node)| node).collect()
 }

@@ -42,13 +42,7 @@ fn fifty_objects_on_one_path() {
     let client = client();
     let path = fresh_path("fifty_objects");
     let locks = (0..50).map(|_| DistributedLock::new(&client, &path).unwrap().into());
-    take_turns(
-        "50 threads, an object each",
-        &path,
-        locks.collect(),
-        4,
-        0..3,
-    );
+    take_turns("50 threads, an object each", &path, locks.collect(), 4, 0..3);
 }
 
 #[test]
@@ -57,13 +51,7 @@ fn fifty_threads_on_one_object() {
     let path = fresh_path("fifty_threads");
     let lock = DistributedReentrantLock::new(&client, &path).unwrap();
     let locks = (0..50).map(|_| lock.clone().into());
-    take_turns(
-        "50 threads, one object",
-        &path,
-        locks.collect(),
-        1,
-        100..200,
-    );
+    take_turns("50 threads, one object", &path, locks.collect(), 1, 100..200);
 }
 
 #[test]

@@ -74,10 +74,7 @@ fn the_node_goes_at_the_outermost_unlock_only() {
     assert_eq!(children(&path), [""; 0]);
     assert!(!lock.is_held());
     let unlocked = lock.unlock();
-    assert!(
-        matches!(unlocked, Err(Error::NotHeld { .. })),
-        "{unlocked:?}"
-    );
+    assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
 }
 
 #[test]

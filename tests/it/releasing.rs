@@ -44,10 +44,7 @@ fn unlock_with_a_lost_delete(answer_only: bool, then: Then) {
     assert!(took < session / 3 + Duration::from_secs(2), "{took:?}");
 
     let locked = lock.try_lock_for(SOON);
-    println!(
-        "locked again {:?} later: {locked:?}",
-        begun.elapsed() - took
-    );
+    println!("locked again {:?} later: {locked:?}", begun.elapsed() - took);
     assert!(matches!(locked, Ok(true)), "{locked:?}\n{:#?}", proxy.log());
     let probe = shared_probe().unwrap();
     wait_until("the node is gone", SOON, || !probe.exists(&node).unwrap());
@@ -109,17 +106,9 @@ fn a_stale_unlock_leaves_a_newer_node_of_the_same_sequence_alone() {
     println!("{old}, then {new}");
     assert_eq!(old[old.len() - 10..], new[new.len() - 10..]);
     let unlocked = lock.unlock();
-    let deleted = matches!(
-        unlocked,
-        Err(Error::Lost {
-            reason: LossReason::NodeDeleted,
-            ..
-        })
-    );
+    let deleted = matches!(unlocked, Err(Error::Lost { reason: LossReason::NodeDeleted, .. }));
     assert!(deleted, "{unlocked:?}");
-    wait_until("nothing is left to delete", SOON, || {
-        stale.stats().garbage == 0
-    });
+    wait_until("nothing is left to delete", SOON, || stale.stats().garbage == 0);
     assert_eq!(children(&path), [new]);
     assert!(rival.is_held());
     rival.unlock().unwrap();
@@ -140,17 +129,11 @@ fn a_stale_guard_leaves_a_newer_hold_of_its_object_alone() {
     let hold = hold_of(&lock);
     assert_eq!(dropped.state(), HoldState::Released);
     let result = released.release();
-    assert!(
-        matches!(&result, Err(Error::NotHeld { path: at }) if *at == path),
-        "{result:?}"
-    );
+    assert!(matches!(&result, Err(Error::NotHeld { path: at }) if *at == path), "{result:?}");
     drop(dropped);
     let logged = warnings(&path);
     println!("release: {result:?}; log: {logged:?}");
-    assert!(
-        logged.iter().any(|l| l.contains("is not held")),
-        "{logged:?}"
-    );
+    assert!(logged.iter().any(|l| l.contains("is not held")), "{logged:?}");
     assert!(lock.is_held() && hold.is_held());
     assert_eq!(children(&path), [hold.node()]);
     lock.unlock().unwrap();
@@ -166,10 +149,7 @@ fn a_guard_released_after_an_unlock_touches_no_rival() {
     let rival = DistributedLock::new(&rivals, &path).unwrap();
     rival.lock().unwrap();
     let released = guard.release();
-    assert!(
-        matches!(released, Err(Error::NotHeld { .. })),
-        "{released:?}"
-    );
+    assert!(matches!(released, Err(Error::NotHeld { .. })), "{released:?}");
     assert_eq!(children(&path), [hold_of(&rival).node()]);
     assert!(rival.is_held());
     rival.unlock().unwrap();
@@ -191,9 +171,7 @@ fn an_unlock_too_many_or_by_the_wrong_thread_is_an_error() {
     objects.lock().unwrap();
     threads.lock().unwrap();
     let (any, own) = (objects.clone(), threads.clone());
-    let (by_any, by_other) = thread::spawn(move || (any.unlock(), own.unlock()))
-        .join()
-        .unwrap();
+    let (by_any, by_other) = thread::spawn(move || (any.unlock(), own.unlock())).join().unwrap();
     println!("unlock by another thread: {by_any:?}, {by_other:?}");
     assert!(by_any.is_ok(), "any thread may unlock: {by_any:?}");
     let me = thread::current().id();
@@ -267,9 +245,7 @@ fn drops_after_a_close_do_not_hang() {
     println!("dropped in {:?}", task.result("drops after a close"));
     let logged = warnings(&path);
     println!("{logged:#?}");
-    let told = logged
-        .iter()
-        .filter(|l| l.contains("the client was closed"));
+    let told = logged.iter().filter(|l| l.contains("the client was closed"));
     assert!(told.count() >= 2, "{logged:#?}");
     assert_eq!(await_nodes(&format!("{path}/a"), 0), [""; 0]);
     assert_eq!(await_nodes(&format!("{path}/b"), 0), [""; 0]);
@@ -336,9 +312,7 @@ fn a_sweep_stuck_on_a_silent_connection_does_not_stop_the_next_one() {
     let lock = DistributedLock::new(&client, &path).unwrap();
     // The session of an old connection is not closed after a cut.
     let begun = Instant::now();
-    wait_until("the connection is old", SOON, || {
-        begun.elapsed() > old_age(session)
-    });
+    wait_until("the connection is old", SOON, || begun.elapsed() > old_age(session));
     // So a node that may still come to be is looked for again and again ..
     let lost = first.drop_request(Op::Create, 1, Then::Cut);
     lock.lock().unwrap();
@@ -357,22 +331,15 @@ fn a_sweep_stuck_on_a_silent_connection_does_not_stop_the_next_one() {
     let connections = client.stats().connections;
     second.refuse(true);
     second.cut();
-    wait_until("it is suspended", SOON, || {
-        client.state() == ClientState::Suspended
-    });
+    wait_until("it is suspended", SOON, || client.state() == ClientState::Suspended);
     lock.unlock().unwrap();
     second.refuse(false);
-    wait_until("it is connected again", SOON, || {
-        client.stats().connections > connections
-    });
+    wait_until("it is connected again", SOON, || client.stats().connections > connections);
     let begun = Instant::now();
     await_nodes(&path, 0);
     let took = begun.elapsed();
     println!("the node of the suspended hold went {took:?} after the reconnect");
-    assert!(
-        took < session / 2,
-        "only its session's end took it: {took:?}"
-    );
+    assert!(took < session / 2, "only its session's end took it: {took:?}");
 }
 
 #[test]
@@ -390,13 +357,8 @@ fn a_refused_delete_is_tried_again() {
     lock.lock().unwrap();
     let unlocked = lock.unlock();
     println!("{unlocked:?}");
-    assert!(
-        matches!(unlocked, Err(Error::Denied { .. })),
-        "{unlocked:?}"
-    );
-    let took = wait_until("it is tried three more times", SOON, || {
-        proxy.requests(Op::Delete) > 3
-    });
+    assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}");
+    let took = wait_until("it is tried three more times", SOON, || proxy.requests(Op::Delete) > 3);
     println!("tried three more times in {took:?}");
 }
 
@@ -413,9 +375,7 @@ fn an_unlock_without_a_connection_deletes_as_soon_as_there_is_one() {
         proxy.refuse(true);
         proxy.cut();
     }
-    wait_until("it is suspended", SOON, || {
-        hold.state() == HoldState::Suspended
-    });
+    wait_until("it is suspended", SOON, || hold.state() == HoldState::Suspended);
     lock.unlock().unwrap();
     assert_eq!(await_nodes(&path, 1), [hold.node()]);
     // By the other way than before, so that the old session lives on for a minute.

@@ -64,14 +64,8 @@ fn a_local_rival_costs_no_request() {
     let (server, client) = quiet_server();
     let lock = DistributedLock::new(&client, "/cost/local").unwrap();
     lock.lock().unwrap();
-    assert_cost(
-        &server,
-        "failed try_lock on the same object",
-        CYCLES,
-        0,
-        || {
-            assert!(!lock.try_lock().unwrap());
-        },
-    );
+    assert_cost(&server, "failed try_lock on the same object", CYCLES, 0, || {
+        assert!(!lock.try_lock().unwrap());
+    });
     lock.unlock().unwrap();
 }

@@ -31,11 +31,7 @@ impl Held {
         release: impl FnOnce() -> Result<()> + 'static,
     ) -> Held {
         let release = Box::new(release);
-        Held {
-            what,
-            holds,
-            release,
-        }
+        Held { what, holds, release }
     }
 }
 
@@ -62,11 +58,9 @@ fn every_hold(client: &Client) -> Vec<Held> {
         Held::new("a single node", vec![single.hold()], || single.release()),
         Held::new("a read", vec![read.hold()], || read.release()),
         Held::new("a write", vec![write.hold()], || write.release()),
-        Held::new(
-            "a write and a read under it",
-            vec![over.hold(), under.hold()],
-            || over.release().and(under.release()),
-        ),
+        Held::new("a write and a read under it", vec![over.hold(), under.hold()], || {
+            over.release().and(under.release())
+        }),
         Held::new("permits", permits.holds(), || permits.release()),
     ]
 }

@@ -46,9 +46,7 @@ impl Stage {
         let hosts = proxy.connect_string();
         Stage {
             path: fresh_path(name),
-            clients: (0..clients)
-                .map(|_| client_of(&hosts, Duration::from_secs(60)))
-                .collect(),
+            clients: (0..clients).map(|_| client_of(&hosts, Duration::from_secs(60))).collect(),
             proxy,
         }
     }
@@ -85,9 +83,7 @@ impl Stage {
 
     /// Waits until somebody has set a watch since this many were.
     fn watches_after(&self, watches: u64) {
-        wait_until("it watches the one ahead", SOON, || {
-            self.proxy.requests(Op::GetData) > watches
-        });
+        wait_until("it watches the one ahead", SOON, || self.proxy.requests(Op::GetData) > watches);
     }
 
     #[track_caller]

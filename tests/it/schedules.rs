@@ -44,14 +44,8 @@ fn a_single_node_that_was_replaced_and_asked_for_is_not_taken_for_ones_own() {
     let unlocked = first.unlock();
     let stays = shared_probe().unwrap().exists(&path).unwrap();
     println!("unlocked: {unlocked:?}; the next owner's node stays: {stays}");
-    assert!(
-        lost.is_err_and(|e| e.is_disconnected()),
-        "it was not told that it is lost"
-    );
-    assert!(
-        unlocked.is_err_and(|error| error.is_lost()),
-        "nor by the unlock"
-    );
+    assert!(lost.is_err_and(|e| e.is_disconnected()), "it was not told that it is lost");
+    assert!(unlocked.is_err_and(|error| error.is_lost()), "nor by the unlock");
     assert!(stays && next.is_held(), "the next owner is gone");
 }
 
@@ -94,9 +88,7 @@ fn a_watch_that_was_refused_once_is_set_later() {
     };
     let requests = own.stats().requests;
     allow(Permission::WRITE | Permission::DELETE | Permission::ADMIN);
-    wait_until("a heartbeat and a refused read", SOON, || {
-        own.stats().requests >= requests + 2
-    });
+    wait_until("a heartbeat and a refused read", SOON, || own.stats().requests >= requests + 2);
     allow(Permission::ALL);
     let asked = hold.revocation().unwrap();
     shared_probe().unwrap().set(&node, b"__REVOKE__").unwrap();
@@ -222,10 +214,7 @@ fn a_call_that_loses_its_turn_at_its_deadline_is_out_of_time_and_not_disconnecte
     }
     let seen: Vec<_> = calls.iter().map(|call| call.3.result("a call")).collect();
     println!("{seen:?}");
-    assert!(
-        seen.iter().all(|seen| matches!(seen, Ok(false))),
-        "{seen:?}"
-    );
+    assert!(seen.iter().all(|seen| matches!(seen, Ok(false))), "{seen:?}");
     for (_, turn, held, _) in calls {
         held.release().unwrap();
         let turns = turn.rsplit_once('/').unwrap().0.to_owned();

@@ -160,10 +160,7 @@ fn smoke() {
     assert_eq!(leases(&path), nodes(&permits));
     assert_eq!(turns(&path), [""; 0], "the turn was given back");
     let names = nodes(&permits);
-    assert!(
-        names.iter().all(|name| name.contains("-lease-")),
-        "{names:?}"
-    );
+    assert!(names.iter().all(|name| name.contains("-lease-")), "{names:?}");
     let holds = permits.holds();
     let probe = shared_probe().unwrap();
     for hold in &holds {
@@ -235,10 +232,7 @@ fn fifo() {
     assert!(arrivals.is_empty(), "more are out than there are");
     held.release().unwrap();
     assert_eq!(arrivals.order(), [0, 1, 2, 3, 4, 5]);
-    is_free(
-        &semaphore(&clients[0], &path, 3),
-        &[&clients[0], &clients[1]],
-    );
+    is_free(&semaphore(&clients[0], &path, 3), &[&clients[0], &clients[1]]);
 }
 
 #[test]
@@ -335,11 +329,7 @@ fn survives_cut() {
     println!("cut while waiting: {first:?}, {:?}", cut.stats());
     assert!(!second.is_done(), "one is left, three are wanted");
     first.release().unwrap();
-    second
-        .result("the second waiter")
-        .unwrap()
-        .release()
-        .unwrap();
+    second.result("the second waiter").unwrap().release().unwrap();
     is_free(&own, &[&cut, &rivals]);
 }
 
@@ -363,16 +353,11 @@ fn survives_cut_while_held() {
 
     proxy.refuse(true);
     FaultProxy::cut(&proxy);
-    wait_until("suspended", SOON, || {
-        permits.state() == HoldState::Suspended
-    });
+    wait_until("suspended", SOON, || permits.state() == HoldState::Suspended);
     assert!(permits.is_held());
     let begun = Instant::now();
     let released = permits.release();
-    println!(
-        "release while suspended: {released:?}, {:?}",
-        begun.elapsed()
-    );
+    println!("release while suspended: {released:?}, {:?}", begun.elapsed());
     released.unwrap();
     assert_eq!(holds[0].state(), HoldState::Released);
     proxy.refuse(false);
@@ -389,10 +374,7 @@ fn survives_cut_while_held() {
     println!("lost {took:?} after the cut; release: {released:?}");
     assert!(is_lost(&released, &path, LossReason::LeaseExpired));
     proxy.refuse(false);
-    let again = own
-        .try_acquire_for(3, SOON)
-        .unwrap()
-        .expect("all came back");
+    let again = own.try_acquire_for(3, SOON).unwrap().expect("all came back");
     again.release().unwrap();
     is_free(&own, &[&cut]);
 }

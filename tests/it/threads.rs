@@ -90,9 +90,7 @@ fn two_objects_on_one_path_exclude_each_other() {
         any.into(),
         own.into(),
         DistributedLock::new(&client, &path).unwrap().into(),
-        DistributedReentrantLock::new(&client, &path)
-            .unwrap()
-            .into(),
+        DistributedReentrantLock::new(&client, &path).unwrap().into(),
     ];
     locks[0].lock().unwrap();
     for other in &locks[1..] {
@@ -202,10 +200,7 @@ fn a_failed_second_level_gives_the_first_one_back() {
     let mine = lock.try_lock_for(BRIEFLY);
     assert!(disconnected(&mine), "{mine:?}");
     let tries = on_another_thread("while disconnected");
-    assert!(
-        disconnected(&tries.0) && disconnected(&tries.1),
-        "{tries:?}"
-    );
+    assert!(disconnected(&tries.0) && disconnected(&tries.1), "{tries:?}");
     proxy.refuse(false);
     works("connected again");
     assert!(lock.try_lock().unwrap());
@@ -271,10 +266,7 @@ fn a_thread_that_would_wait_for_itself_behind_others_is_told() {
     }
     let told = |r: &zoolock::Result<bool>| matches!(r, Err(Error::WouldDeadlock { .. }));
     assert!(told(&in_the_queue), "{in_the_queue:?}");
-    assert!(
-        matches!(by_another_client, Ok(false)),
-        "{by_another_client:?}"
-    );
+    assert!(matches!(by_another_client, Ok(false)), "{by_another_client:?}");
     assert!(told(&locally), "{locally:?}");
 }
 
@@ -464,9 +456,7 @@ fn a_locker_locks_anything_for_as_long_as_it_lives() {
     let rival = DistributedLock::new(&client, &path).unwrap();
     {
         let _outer = Locker::acquire(&lock).unwrap();
-        let _inner = Locker::try_acquire(&lock)
-            .unwrap()
-            .expect("the same thread");
+        let _inner = Locker::try_acquire(&lock).unwrap().expect("the same thread");
         assert_eq!(lock.hold_count(), 2);
         assert!(Locker::try_acquire(&rival).unwrap().is_none());
         let timeout = Duration::from_millis(100);
@@ -490,10 +480,7 @@ fn a_locker_locks_anything_for_as_long_as_it_lives() {
     let locker = Locker::acquire(&rival).unwrap();
     rival.unlock().unwrap();
     let released = locker.release();
-    assert!(
-        matches!(released, Err(Error::NotHeld { .. })),
-        "{released:?}"
-    );
+    assert!(matches!(released, Err(Error::NotHeld { .. })), "{released:?}");
 }
 
 #[test]

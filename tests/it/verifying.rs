@@ -47,12 +47,8 @@ fn the_token_of_a_plain_lock_is_current_while_it_is_held() {
 fn the_token_of_any_reader_or_permit_or_of_a_single_node_is_current() {
     let clients = [client(), client()];
     let path = fresh_path("verify-readers");
-    let locks = clients
-        .each_ref()
-        .map(|client| DistributedRwLock::new(client, &path).unwrap());
-    let reads = locks
-        .each_ref()
-        .map(|lock| lock.read_lock().acquire().unwrap());
+    let locks = clients.each_ref().map(|client| DistributedRwLock::new(client, &path).unwrap());
+    let reads = locks.each_ref().map(|lock| lock.read_lock().acquire().unwrap());
     let tokens = reads.each_ref().map(|read| token(read));
     assert!(tokens.iter().all(|&token| is_current(&path, token)));
     for (read, token) in reads.into_iter().zip(tokens) {
@@ -82,11 +78,7 @@ fn the_token_of_any_reader_or_permit_or_of_a_single_node_is_current() {
     }
     assert!(seen.len() > 2, "{seen:?}");
     permits.release().unwrap();
-    waiting
-        .result("the other permits")
-        .unwrap()
-        .release()
-        .unwrap();
+    waiting.result("the other permits").unwrap().release().unwrap();
     assert!(!tokens.iter().any(|&token| is_current(&path, token)));
 
     let path = fresh_path("verify-single");
@@ -148,17 +140,11 @@ fn it_asks_the_leader_first_and_gives_up_in_a_third_of_the_session_timeout() {
         asking.verify(&path, token(&held))
     });
     assert!(lost.fired());
-    assert!(
-        matches!(answer, Err(Error::Disconnected { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(Error::Disconnected { .. })), "{answer:?}");
     lost.release();
     asking.close().unwrap();
     let closed = asking.verify(&path, 1);
     assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
     let invalid = client().verify("not/absolute", 1);
-    assert!(
-        matches!(invalid, Err(Error::InvalidPath { .. })),
-        "{invalid:?}"
-    );
+    assert!(matches!(invalid, Err(Error::InvalidPath { .. })), "{invalid:?}");
 }

@@ -117,12 +117,7 @@ impl Three {
             client_of(&server.connect_string(), SESSION),
         ];
         let locks = clients.each_ref().map(|client| lock_of(client, Self::PATH));
-        Three {
-            server,
-            clients,
-            locks,
-            middle,
-        }
+        Three { server, clients, locks, middle }
     }
 
     /// The middle one goes by `leave`: the last must not enter, but watch the first.
@@ -140,19 +135,12 @@ impl Three {
                 queue.len() == tasks.len() + 1
             });
         }
-        let nodes: Vec<_> = queue
-            .iter()
-            .map(|n| format!("{}/{n}", Self::PATH))
-            .collect();
+        let nodes: Vec<_> = queue.iter().map(|n| format!("{}/{n}", Self::PATH)).collect();
         let last = probe.stat(&nodes[2]).unwrap().unwrap().ephemeral_owner;
         wait_for_watcher(&self.server, &nodes[1], last);
         leave(self);
         wait_for_watcher(&self.server, &nodes[0], last);
-        assert!(
-            !tasks[1].is_done(),
-            "the last one entered: {:?}",
-            self.locks[2]
-        );
+        assert!(!tasks[1].is_done(), "the last one entered: {:?}", self.locks[2]);
         let seen = probe.children(Self::PATH).unwrap();
         assert!(!seen.contains(&queue[1]), "{queue:?}, {seen:?}");
         println!("left of {queue:?}: {seen:?}");
@@ -252,10 +240,7 @@ fn a_waiter_whose_node_was_deleted_gets_the_lock_when_it_is_free() {
     for round in 0..10 {
         let waiting = locking(&behind);
         let queue = wait_for_queue(&path, 2);
-        shared_probe()
-            .unwrap()
-            .delete(&format!("{path}/{}", queue[1]))
-            .unwrap();
+        shared_probe().unwrap().delete(&format!("{path}/{}", queue[1])).unwrap();
         ahead.unlock().unwrap();
         waiting.result("the waiter").unwrap();
         let hold = behind.hold().unwrap();
@@ -271,17 +256,13 @@ fn a_directory_deleted_under_a_waiters_feet_is_made_again() {
     let path = fresh_path("directory-deleted");
     let probe = shared_probe().unwrap();
     probe.create_all(&path).unwrap();
-    let ahead = probe
-        .create(&format!("{path}/lock-"), b"", false, true)
-        .unwrap();
+    let ahead = probe.create(&format!("{path}/lock-"), b"", false, true).unwrap();
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SESSION);
     let lock = lock_of(&client, &path);
     let waiting = locking(&lock);
     let queue = wait_for_queue(&path, 2);
-    wait_until("it watches the one ahead", SOON, || {
-        proxy.requests(Op::GetData) > 0
-    });
+    wait_until("it watches the one ahead", SOON, || proxy.requests(Op::GetData) > 0);
     // All of it goes before the waiter can look.
     proxy.black_hole(Direction::ToServer);
     probe.delete(&format!("{path}/{}", queue[1])).unwrap();
@@ -304,9 +285,7 @@ fn a_release_wakes_exactly_one_of_100_waiters() {
     let clients: [Client; CLIENTS] =
         std::array::from_fn(|_| client_of(&proxy.connect_string(), Duration::from_secs(60)));
     let (inside, entered) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let locks: Vec<_> = (0..WAITERS)
-        .map(|at| lock_of(&clients[at % CLIENTS], &path))
-        .collect();
+    let locks: Vec<_> = (0..WAITERS).map(|at| lock_of(&clients[at % CLIENTS], &path)).collect();
     // Each leaves only when it is told, and tells how many were inside.
     let (leave, told) = zoolock::crossbeam_channel::bounded::<()>(0);
     let tasks: Vec<_> = locks
@@ -331,12 +310,7 @@ fn a_release_wakes_exactly_one_of_100_waiters() {
     });
     let lists = || proxy.requests(Op::GetChildren) + proxy.requests(Op::GetChildren2);
     let (events_before, lists_before) = (proxy.events(), lists());
-    let stats = || {
-        clients
-            .iter()
-            .map(|client| client.stats().events)
-            .sum::<u64>()
-    };
+    let stats = || clients.iter().map(|client| client.stats().events).sum::<u64>();
     let stats_before = stats();
     for release in 1..=RELEASES {
         match release {
@@ -350,10 +324,7 @@ fn a_release_wakes_exactly_one_of_100_waiters() {
     let (events, lists) = (proxy.events() - events_before, lists() - lists_before);
     println!("{RELEASES} releases of {WAITERS}: {events} events, {lists} lists");
     // A holder of more than T/4 watches its own node, which is one event more.
-    assert!(
-        (RELEASES..=2 * RELEASES).contains(&events),
-        "{events} events"
-    );
+    assert!((RELEASES..=2 * RELEASES).contains(&events), "{events} events");
     assert_eq!(lists, RELEASES, "lists");
     let counted = stats() - stats_before;
     assert!(counted <= events, "{counted} events by the stats");
@@ -426,10 +397,7 @@ fn a_waiter_that_reconnects_is_not_behind_its_own_old_node() {
 fn a_waiter_below_a_chroot_is_told_of_its_own_node_by_the_watch() {
     let server = Server::start().unwrap();
     let hosts = format!("{}/below", server.connect_string());
-    let (first, second) = (
-        client_of(&hosts, SESSION),
-        client_of(&hosts, Duration::from_secs(4)),
-    );
+    let (first, second) = (client_of(&hosts, SESSION), client_of(&hosts, Duration::from_secs(4)));
     let (ahead, behind) = (lock_of(&first, "/lock"), lock_of(&second, "/lock"));
     ahead.lock().unwrap();
     let held = ahead.hold().unwrap().node();

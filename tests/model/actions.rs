@@ -152,9 +152,7 @@ impl Protocol {
 impl World {
     /// Does anybody wait or hold with this client?
     fn is_used(&self, client: usize) -> bool {
-        self.has_seat(client, |phase| {
-            matches!(phase, Phase::Waiting | Phase::Held)
-        })
+        self.has_seat(client, |phase| matches!(phase, Phase::Waiting | Phase::Held))
     }
 
     /// Would a connection of this client be of any use?

@@ -4,13 +4,8 @@ use super::check::fails;
 use super::properties::{IN_ORDER, NO_STUCK_WAITER, NOTHING_FORGOTTEN, ONE_HOLDER};
 use super::rules::{Bounds, Broken};
 
-const TWO_CLIENTS: Bounds = Bounds {
-    seats: &[0, 1],
-    sessions: 3,
-    sessions_each: 2,
-    give_ups: 1,
-    removals: 0,
-};
+const TWO_CLIENTS: Bounds =
+    Bounds { seats: &[0, 1], sessions: 3, sessions_each: 2, give_ups: 1, removals: 0 };
 
 /// A waiter's node is gone and the next one holds. The waiter makes its node again and is granted.
 #[test]
@@ -27,12 +22,7 @@ fn confirmed_before_the_create() {
 /// The same, where the node that stands in for the old one came late itself.
 #[test]
 fn confirmed_by_an_unconfirmed_node() {
-    let bounds = Bounds {
-        sessions: 4,
-        sessions_each: 3,
-        give_ups: 0,
-        ..TWO_CLIENTS
-    };
+    let bounds = Bounds { sessions: 4, sessions_each: 3, give_ups: 0, ..TWO_CLIENTS };
     fails(Broken::ConfirmedByUnconfirmed, bounds, ONE_HOLDER);
 }
 
@@ -69,11 +59,7 @@ fn a_grant_out_of_order() {
 /// "Own" nodes are the seat's, not the client's.
 #[test]
 fn seats_of_one_client_that_ignore_each_other() {
-    let bounds = Bounds {
-        seats: &[0, 0],
-        sessions: 1,
-        ..TWO_CLIENTS
-    };
+    let bounds = Bounds { seats: &[0, 0], sessions: 1, ..TWO_CLIENTS };
     fails(Broken::ClientIsNoRival, bounds, ONE_HOLDER);
 }
 

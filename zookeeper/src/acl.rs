@@ -19,6 +19,8 @@ impl Permissions {
     pub const DELETE: Permissions = Permissions(8);
     /// The ACL may be set.
     pub const ADMIN: Permissions = Permissions(16);
+    /// All but [`ADMIN`](Self::ADMIN): what it takes to share nodes with others.
+    pub const CONTEND: Permissions = Permissions(15);
     /// All of them.
     pub const ALL: Permissions = Permissions(31);
 

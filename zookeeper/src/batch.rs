@@ -126,10 +126,21 @@ impl Batch<'_> {
         acl: &[Acl],
         mode: CreateMode,
     ) -> Pending<(String, Stat)> {
+        self.create_below(self.shared.root(), path, data, acl, mode)
+    }
+
+    pub(crate) fn create_below(
+        &mut self,
+        root: &str,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+        mode: CreateMode,
+    ) -> Pending<(String, Stat)> {
         let read: Read<_> =
             |reader, asked| Ok((below(reader.string()?, asked.root), message::stat(reader)?));
         let checked = check_create(path, mode);
-        self.add(OpCode::of_create(mode), checked, read, |out, root| {
+        self.add(OpCode::of_create(mode), checked, read, |out, _| {
             message::create(out, (root, path), data, acl, mode);
         })
     }
@@ -368,7 +379,7 @@ pub(crate) fn bad(reason: impl Into<Arc<str>>) -> Error {
     Error::because(ErrorKind::BadArguments, reason)
 }
 
-fn check(path: &str) -> Result<()> {
+pub(crate) fn check(path: &str) -> Result<()> {
     path::check(path).map_err(|problem| bad(format!("the path is invalid: {problem}")))
 }
 

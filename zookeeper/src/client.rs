@@ -7,19 +7,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use log::Level;
 use parking_lot::Mutex;
 
 use crate::Watcher;
 use crate::acl::Acl;
-use crate::batch::{Batch, FOREVER, Op, OpResult};
+use crate::batch::{Batch, FOREVER, Op, OpResult, check};
 use crate::builder::Builder;
 use crate::core::clock::Moment;
 use crate::core::connection::{Credential, Effect};
+use crate::core::message;
 use crate::error::{ErrorKind, Result};
 use crate::listener::Listener;
 use crate::pending::{self, Pending};
 use crate::shared::Shared;
-use crate::types::{CreateMode, SessionEvent, Stat, State};
+use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
 
 /// A client of an ensemble of ZooKeeper servers.
 ///
@@ -128,15 +130,24 @@ impl ZooKeeper {
         self.ask("create", path, |batch| batch.create(path, data, acl, mode))
     }
 
-    /// Creates a persistent node without data, and its parents, as far as they are not there yet: those
-    /// above a client's root are not made. Fails as [`create`](Self::create) does.
-    pub fn create_all(&self, path: &str, acl: &[Acl]) -> Result<()> {
-        let created = self.create(path, b"", acl, CreateMode::Persistent);
-        match (created.map_err(|error| (error.kind(), error)), path.rfind('/')) {
+    /// Creates a node without data, and its parents likewise, as far as they are not there yet, those
+    /// above the client's root included. `mode` is [`Persistent`](CreateMode::Persistent) or
+    /// [`Container`](CreateMode::Container). Fails as [`create`](Self::create) does.
+    pub fn create_all(&self, path: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
+        check(path).map_err(|error| error.of("create", path))?;
+        let full: String = message::full((self.root(), path)).collect();
+        self.create_from_root(&full, acl, mode)
+    }
+
+    /// Up to the first that is there, and no further: it may be that more is not allowed.
+    fn create_from_root(&self, full: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
+        let created =
+            self.ask("create", full, |batch| batch.create_below("", full, b"", acl, mode));
+        match (created.map_err(|error| (error.kind(), error)), full.rfind('/')) {
             (Ok(_) | Err((ErrorKind::NodeExists, _)), _) => Ok(()),
-            (Err((ErrorKind::NoNode, _)), Some(end)) if path.len() > 1 => {
-                self.create_all(if end == 0 { "/" } else { &path[..end] }, acl)?;
-                self.create_all(path, acl)
+            (Err((ErrorKind::NoNode, _)), Some(end)) if end > 0 => {
+                self.create_from_root(&full[..end], acl, mode)?;
+                self.create_from_root(full, acl, mode)
             }
             (Err((_, error)), _) => Err(error),
         }
@@ -314,6 +325,39 @@ impl ZooKeeper {
             true => Err(ErrorKind::WouldBlock.into()),
             false => self.submit(make).wait(),
         }
+    }
+
+    // ---- the client
+
+    /// The servers that it was given, in a form that does not depend on how they were written: sorted,
+    /// with their ports, in lower case.
+    #[must_use]
+    pub fn servers(&self) -> String {
+        self.handle.shared.hosts.servers()
+    }
+
+    /// The node that all paths are below, empty if that is the root of ZooKeeper.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        self.handle.shared.root()
+    }
+
+    /// What it has done since it was made.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.handle.shared.look(|core| core.counts())
+    }
+
+    /// Calls back at this instant or soon after, on the client's timer, which nothing else may wait for:
+    /// the callback must not block. A client that is closed before does not call.
+    pub fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
+        self.handle.shared.call_at(when, callback);
+    }
+
+    /// Has a line written to the log by a thread of its own: for callbacks, since a logger may block.
+    /// Beyond a hundred lines that the logger has not taken they are dropped.
+    pub fn note(&self, target: &'static str, level: Level, line: impl FnOnce() -> String) {
+        self.handle.shared.diary.note(target, level, line);
     }
 
     // ---- the session

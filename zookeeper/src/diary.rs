@@ -17,19 +17,24 @@ pub(crate) struct Diary(Mutex<Lines>);
 
 #[derive(Debug, Default)]
 struct Lines {
-    waiting: VecDeque<(Level, String)>,
+    waiting: VecDeque<(Level, &'static str, String)>,
     is_written: bool,
 }
 
 impl Diary {
     /// Has a line written, if there is a thread to be had.
-    pub(crate) fn note(self: &Arc<Self>, level: Level, line: impl FnOnce() -> String) {
-        if !log_enabled!(target: "zookeeper", level) {
+    pub(crate) fn note(
+        self: &Arc<Self>,
+        target: &'static str,
+        level: Level,
+        line: impl FnOnce() -> String,
+    ) {
+        if !log_enabled!(target: target, level) {
             return;
         }
         let mut lines = self.0.lock();
         if lines.waiting.len() < MOST {
-            lines.waiting.push_back((level, line()));
+            lines.waiting.push_back((level, target, line()));
         }
         if !lines.is_written {
             let diary = Arc::clone(self);
@@ -39,12 +44,12 @@ impl Diary {
     }
 
     fn write(&self) {
-        while let Some((level, line)) = self.next() {
-            log!(target: "zookeeper", level, "{line}");
+        while let Some((level, target, line)) = self.next() {
+            log!(target: target, level, "{line}");
         }
     }
 
-    fn next(&self) -> Option<(Level, String)> {
+    fn next(&self) -> Option<(Level, &'static str, String)> {
         let mut lines = self.0.lock();
         let next = lines.waiting.pop_front();
         lines.is_written = next.is_some();

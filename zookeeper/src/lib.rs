@@ -12,7 +12,7 @@
 //!
 //! # fn main() -> zoolock_zookeeper::Result<()> {
 //! let zk = ZooKeeper::connect("zk1:2181,zk2:2181,zk3:2181/app", Duration::from_secs(10))?;
-//! zk.create_all("/workers", &Acl::open())?;
+//! zk.create_all("/workers", &Acl::open(), CreateMode::Persistent)?;
 //! let (me, _) = zk.create("/workers/w-", b"host-7", &Acl::open(), CreateMode::EphemeralSequential)?;
 //!
 //! let (watcher, events) = Watcher::channel();
@@ -122,7 +122,11 @@ pub use listener::Listener;
 pub use pending::Pending;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
-pub use types::{CreateMode, EventType, SessionEvent, SessionEventKind, Stat, State, WatchedEvent};
+pub use types::{
+    Counts, CreateMode, EventType, SessionEvent, SessionEventKind, Stat, State, WatchedEvent,
+};
+
+pub use core::path::check as check_path;
 
 /// A [`Listener`] for what happens to nodes, once for each watch that is set with it.
 pub type Watcher = Listener<WatchedEvent>;

@@ -68,15 +68,19 @@ impl<E> WeakListener<E> {
         let Some(tell) = self.0.upgrade() else {
             return;
         };
-        // What it panics with is printed; the thread goes on.
-        let panicked = catch_unwind(AssertUnwindSafe(move || {
+        call_out(move || {
             tell(event);
             // It may have been the last to know the callback, and what that has captured goes with it.
             drop(tell);
-        }));
-        // Its payload may panic, too.
-        std::mem::forget(panicked);
+        });
     }
+}
+
+/// Calls what is not this crate's. What it panics with is printed; the thread goes on.
+pub(crate) fn call_out(callback: impl FnOnce()) {
+    let panicked = catch_unwind(AssertUnwindSafe(callback));
+    // Its payload may panic, too.
+    std::mem::forget(panicked);
 }
 
 impl<E> Clone for WeakListener<E> {

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use parking_lot::Mutex;
 use crate::batch::{Asked, Decode, Unread};
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
+use crate::listener::call_out;
 use crate::shared::Shared;
 
 thread_local! {
@@ -69,7 +69,7 @@ impl<T> Slot<T> {
         if let Some(Waiter::Callback(callback)) = waiter {
             *status = Status::Gone;
             drop(status);
-            return call(callback, result);
+            return call_out(|| callback(result));
         }
         *status = Status::Done(result);
         drop(status);
@@ -91,13 +91,6 @@ impl<T> Slot<T> {
             Status::Gone => Some(Err(Error::new(ErrorKind::Closed))),
         }
     }
-}
-
-fn call<T>(callback: Box<dyn FnOnce(Result<T>) + Send>, result: Result<T>) {
-    // What it panics with is printed; the thread goes on.
-    let panicked = catch_unwind(AssertUnwindSafe(|| callback(result)));
-    // Its payload may panic, too.
-    std::mem::forget(panicked);
 }
 
 impl<T: Send> Answered for Slot<T> {
@@ -200,7 +193,7 @@ impl<T: Send + 'static> Pending<T> {
         let mut callback: Option<Box<dyn FnOnce(Result<T>) + Send>> = Some(Box::new(callback));
         let result = self.slot.take_or(|| callback.take().map(Waiter::Callback));
         if let (Some(result), Some(callback)) = (result, callback) {
-            call(callback, result);
+            call_out(|| callback(result));
         }
     }
 }

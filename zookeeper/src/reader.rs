@@ -58,7 +58,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 lasted = Some(begun.elapsed());
                 said.clear();
                 let line = || format!("the connection to {target} is lost: {}", ended.reason);
-                shared.diary.note(Level::Info, line);
+                shared.note(Level::Info, line);
                 break;
             }
             round.is_silent |= ended.reason.starts_with("no answer");
@@ -73,7 +73,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 let causes = round.causes.join("; ");
                 shared.change(|core, now| core.broke(&causes, now));
                 if said != causes {
-                    shared.diary.note(Level::Warn, || format!("no session: {causes}"));
+                    shared.note(Level::Warn, || format!("no session: {causes}"));
                     said.clone_from(&causes);
                 }
                 let is_silent = round.is_silent;
@@ -109,7 +109,7 @@ fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ende
         }
         if !was_open && shared.look(|core| core.is_open()) {
             was_open = true;
-            shared.diary.note(Level::Info, || format!("connected to {target}"));
+            shared.note(Level::Info, || format!("connected to {target}"));
         }
     };
     link.shut_down();

@@ -1,6 +1,7 @@
 //! What a client's threads and callers share: the core behind a mutex, the connection, and the carrying
 //! of bytes and answers between them. Nothing is called and nobody is told with the mutex held.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use crate::core::wire::Malformed;
 use crate::diary::Diary;
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Link;
-use crate::listener::{Listener, WeakListener};
+use crate::listener::{Listener, WeakListener, call_out};
 use crate::pending::{self, Answered};
 use crate::types::{SessionEvent, WatchedEvent};
 
@@ -31,6 +32,7 @@ const FULL: Duration = Duration::from_millis(1);
 /// send again.
 const MANY: usize = 3;
 
+type Reminder = Box<dyn FnOnce() + Send>;
 pub(crate) type Slot = Arc<dyn Answered>;
 pub(crate) type Call = connection::Call<Slot, WeakListener<WatchedEvent>>;
 
@@ -43,6 +45,8 @@ pub(crate) struct Shared {
     /// Wakes the reader while it looks for a server.
     pub(crate) dialing: Alarm,
     subscribers: Mutex<Subscribers>,
+    /// Whom to call back, and when.
+    reminders: Mutex<BTreeMap<Instant, Vec<Reminder>>>,
     pub(crate) diary: Arc<Diary>,
 }
 
@@ -71,6 +75,7 @@ impl Shared {
             alarm: Alarm::default(),
             dialing: Alarm::default(),
             subscribers: Mutex::new(Subscribers { listeners: Vec::new(), sweep_at: 64 }),
+            reminders: Mutex::default(),
             diary: Arc::default(),
         }
     }
@@ -120,13 +125,38 @@ impl Shared {
             }
             if inner.core.is_over() && !inner.core.has_outputs() {
                 inner.is_ended = true;
-                return;
+                drop(inner);
+                // They may be the last to know this client.
+                return drop(std::mem::take(&mut *self.reminders.lock()));
             }
             let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
             let next = if is_full { Instant::now() + FULL } else { inner.planned };
             self.carry(inner);
-            self.alarm.sleep(next);
+            self.alarm.sleep(self.remind().map_or(next, |due| due.min(next)));
         }
+    }
+
+    /// Calls those back whose time has come, and says when the next is due.
+    fn remind(&self) -> Option<Instant> {
+        let mut reminders = self.reminders.lock();
+        while let Some(first) = reminders.first_entry() {
+            if *first.key() > Instant::now() {
+                return Some(*first.key());
+            }
+            let due = first.remove();
+            drop(reminders);
+            due.into_iter().for_each(|callback| call_out(callback));
+            reminders = self.reminders.lock();
+        }
+        None
+    }
+
+    pub(crate) fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
+        if self.look(|core| core.is_over()) {
+            return;
+        }
+        self.reminders.lock().entry(when).or_default().push(Box::new(callback));
+        self.alarm.set(when);
     }
 
     /// Wakes the threads to look again.
@@ -267,11 +297,16 @@ impl Shared {
             }
             Output::Session(event) => {
                 let SessionEvent { kind, session_id } = event;
-                self.diary.note(Level::Info, || format!("session {session_id:#x}: {kind:?}"));
+                self.note(Level::Info, || format!("session {session_id:#x}: {kind:?}"));
                 let listeners = self.subscribers.lock().listeners.clone();
                 listeners.iter().for_each(|listener| listener.tell(&event));
             }
         }
+    }
+
+    /// Has a line of the client's own written to the log.
+    pub(crate) fn note(&self, level: Level, line: impl FnOnce() -> String) {
+        self.diary.note("zookeeper", level, line);
     }
 
     pub(crate) fn subscribe(&self, listener: &Listener<SessionEvent>) {

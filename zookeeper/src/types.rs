@@ -139,6 +139,18 @@ pub struct SessionEvent {
     pub session_id: i64,
 }
 
+/// What a client has done since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Requests sent, with the heartbeats and pings that nobody asked for.
+    pub requests: u64,
+    /// Watch events received.
+    pub events: u64,
+    /// Connections on which it had its session.
+    pub connections: u64,
+}
+
 /// Where a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

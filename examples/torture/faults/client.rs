@@ -23,8 +23,7 @@ pub(crate) fn kill(field: &mut Field) -> Outcome<()> {
         let process = field.some_process();
         let holds = field.hub.wait(HOLD_WITHIN, |state| {
             let mut open = state.evidence.open_holds();
-            open.any(|record| record.grant.hold.by.process == process)
-                .then_some(())
+            open.any(|record| record.grant.hold.by.process == process).then_some(())
         });
         holds.ok_or_else(|| format!("process {process} got no lock"))?;
         field.crew.kill(process)?;
@@ -74,10 +73,7 @@ fn stop_one(field: &Field, process: usize) -> Outcome<bool> {
     let overtaken = field.hub.wait(RIVAL_WITHIN, |state| {
         let grant = state.evidence.grant(hold)?;
         let highest = state.register.highest(grant.path);
-        grant
-            .token
-            .is_some_and(|token| highest > token)
-            .then_some(())
+        grant.token.is_some_and(|token| highest > token).then_some(())
     });
     if overtaken.is_some() {
         let mut state = field.hub.state();
@@ -85,9 +81,8 @@ fn stop_one(field: &Field, process: usize) -> Outcome<bool> {
     }
     field.crew.resume(process)?;
     answered?;
-    let written = field.hub.wait(HOLD_WITHIN, |state| {
-        state.evidence.write_after(hold, stopped).map(drop)
-    });
+    let written =
+        field.hub.wait(HOLD_WITHIN, |state| state.evidence.write_after(hold, stopped).map(drop));
     written.ok_or_else(|| format!("the write of {hold} did not come"))?;
     Ok(overtaken.is_some())
 }

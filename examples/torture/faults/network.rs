@@ -16,13 +16,7 @@ const LONGEST_DELAY: u64 = TIMEOUT.as_millis() as u64 / 16;
 const EXPIRIES: usize = 8;
 /// How often each of [`LOSABLE`] is lost.
 const LOSSES: usize = 4;
-const LOSABLE: [Op; 5] = [
-    Op::Create,
-    Op::Delete,
-    Op::GetChildren,
-    Op::GetData,
-    Op::SetData,
-];
+const LOSABLE: [Op; 5] = [Op::Create, Op::Delete, Op::GetChildren, Op::GetData, Op::SetData];
 
 pub(crate) fn cut_storm(field: &mut Field) -> Outcome<()> {
     let begun = Instant::now();
@@ -43,9 +37,7 @@ pub(crate) fn black_hole(field: &mut Field) -> Outcome<()> {
     for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
         for (least, most) in [(timeout / 5, timeout / 2), (timeout, timeout * 3 / 2)] {
             field.pass(200, 600);
-            field
-                .network_of_some_holder()
-                .each(|proxy| proxy.black_hole(direction));
+            field.network_of_some_holder().each(|proxy| proxy.black_hole(direction));
             field.pass(least, most);
             field.restore_networks();
         }
@@ -85,9 +77,7 @@ pub(crate) fn delays(field: &mut Field) -> Outcome<()> {
             1 => Direction::ToClient,
             _ => Direction::Both,
         };
-        field
-            .some_network()
-            .each(|proxy| proxy.delay(direction, delay));
+        field.some_network().each(|proxy| proxy.delay(direction, delay));
         field.pass(500, 900);
     }
     field.restore_networks();

@@ -68,13 +68,7 @@ const fn op(
     stay: Stay,
     get: for<'a> fn(&'a [Locks], &Wish) -> Got<'a>,
 ) -> Op {
-    Op {
-        weight,
-        name,
-        patience,
-        stay,
-        get,
-    }
+    Op { weight, name, patience, stay, get }
 }
 
 fn mix(kind: Kind) -> &'static [Op] {

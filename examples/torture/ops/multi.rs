@@ -36,11 +36,7 @@ fn take<'a>(
     let mut holds = all.holds();
     let part = |&(path, _): &(usize, bool)| {
         let at_path = lock_path(path);
-        let view = View::new(
-            holds
-                .extract_if(.., |hold| hold.path() == at_path)
-                .collect(),
-        );
+        let view = View::new(holds.extract_if(.., |hold| hold.path() == at_path).collect());
         let share = Share::Alone;
         Part { path, share, view }
     };

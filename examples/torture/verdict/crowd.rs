@@ -38,12 +38,7 @@ impl<'e> Crowd<'e> {
             open.retain(|&index| members[index].end > record.grant.at);
             let other = |&&index: &&usize| record.grant.under != Some(members[index].hold());
             let beside: Vec<_> = open.iter().filter(other).copied().collect();
-            let there = || {
-                beside
-                    .iter()
-                    .map(|&index| members[index].record)
-                    .chain([record])
-            };
+            let there = || beside.iter().map(|&index| members[index].record).chain([record]);
             let (load, at_once) = (there().map(Record::weight).sum(), there().map(units).sum());
             open.push(members.len());
             members.push(Member {

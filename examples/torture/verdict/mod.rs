@@ -72,11 +72,7 @@ pub(crate) struct Judge {
 impl Judge {
     /// Of zoolock, or of another library.
     pub(crate) fn new(peer: Option<Peer>) -> Judge {
-        Judge {
-            peer,
-            orders: Default::default(),
-            tokens: Tokens::default(),
-        }
+        Judge { peer, orders: Default::default(), tokens: Tokens::default() }
     }
 
     pub(crate) fn judge(&mut self, phase: &Phase, evidence: &Evidence) -> Findings {
@@ -88,11 +84,7 @@ impl Judge {
         };
         for path in 0..PATHS {
             let on_path = |record: &&Record| record.grant.path == path;
-            let crowd = Crowd::new(
-                path,
-                evidence.holds.iter().filter(on_path),
-                &evidence.deaths,
-            );
+            let crowd = Crowd::new(path, evidence.holds.iter().filter(on_path), &evidence.deaths);
             found.count(&crowd);
             overlaps::look(&mut found, phase, &crowd);
             losses::look(&mut found, phase, evidence, &crowd, |kind| {
@@ -108,9 +100,7 @@ impl Judge {
         writes::judge_late(&mut found, phase, evidence);
         calls::judge(&mut found, phase, evidence);
         let hung = evidence.hung.iter();
-        found
-            .violations
-            .extend(hung.map(|call| format!("hung call: {call}")));
+        found.violations.extend(hung.map(|call| format!("hung call: {call}")));
         found.violations.extend(evidence.wrongs.iter().cloned());
         for violation in &mut found.violations {
             *violation = format!("[{}] {violation}", phase.name);

@@ -71,28 +71,19 @@ impl Order {
 
 /// By looks at the queue before the call was made and after it came back.
 pub(super) fn check_queue(found: &mut Findings, crowd: &Crowd<'_>, glimpses: &[Glimpse]) {
-    let mut looks = glimpses
-        .iter()
-        .filter(|look| look.path == crowd.path)
-        .peekable();
+    let mut looks = glimpses.iter().filter(|look| look.path == crowd.path).peekable();
     if looks.peek().is_none() {
         return;
     }
     let looks: Vec<_> = looks.collect();
-    let waited = crowd
-        .members
-        .iter()
-        .filter(|member| member.record.grant.waited);
+    let waited = crowd.members.iter().filter(|member| member.record.grant.waited);
     for grant in waited.map(|member| &member.record.grant) {
         let before = looks.partition_point(|look| look.answered < grant.started);
         let after = looks.partition_point(|look| look.asked <= grant.at);
         let (Some(before), Some(after)) = (looks[..before].last(), looks.get(after)) else {
             continue;
         };
-        let passed = after
-            .queued
-            .iter()
-            .find(|number| before.queued.contains(number));
+        let passed = after.queued.iter().find(|number| before.queued.contains(number));
         if let Some(number) = passed {
             found.inversions += 1;
             found.violations.push(format!(

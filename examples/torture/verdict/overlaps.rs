@@ -20,11 +20,7 @@ pub(super) fn look(found: &mut Findings, phase: &Phase, crowd: &Crowd<'_>) {
         if member.record.grant.alone {
             continue;
         }
-        let losers = || {
-            crowd.members[..index]
-                .iter()
-                .filter(|loser| lingers(loser, member))
-        };
+        let losers = || crowd.members[..index].iter().filter(|loser| lingers(loser, member));
         let lingering: u32 = losers().map(|loser| loser.record.weight()).sum();
         let first = losers().filter_map(|loser| loser.record.loss_while_held());
         match first.map(|loss| loss.at).min() {

@@ -32,9 +32,7 @@ impl Tokens {
     }
 
     fn audit_accepted(&mut self, found: &mut Findings, write: &Write) {
-        let Write {
-            path, token, hold, ..
-        } = *write;
+        let Write { path, token, hold, .. } = *write;
         if let Some((highest, holder)) = self.0[path]
             && (token < highest || token == highest && !hold.by.is_beside(holder.by))
         {

@@ -157,10 +157,7 @@ impl Servers {
         let host = nix::unistd::gethostname().unwrap_or_default();
         let hosts = self.connect.as_ref().filter(|hosts| !hosts.is_empty());
         let hosts = hosts.ok_or_else(|| {
-            Failed::new(
-                USAGE,
-                format!("no servers: name them with -c, or in {CONNECT}"),
-            )
+            Failed::new(USAGE, format!("no servers: name them with -c, or in {CONNECT}"))
         })?;
         let mut builder = Client::builder(hosts)
             .session_timeout(self.session_timeout)
@@ -260,10 +257,7 @@ fn credentials() -> Result<Option<(String, Vec<u8>)>, Failed> {
     let mut scheme = given.into_vec();
     // What is wrong with it is not shown: it is a secret.
     let wrong = || Failed::new(USAGE, format!("{AUTH} is not SCHEME:SECRET"));
-    let colon = scheme
-        .iter()
-        .position(|byte| *byte == b':')
-        .ok_or_else(wrong)?;
+    let colon = scheme.iter().position(|byte| *byte == b':').ok_or_else(wrong)?;
     let secret = scheme.split_off(colon + 1);
     scheme.pop();
     let scheme = String::from_utf8(scheme).map_err(|_| wrong())?;

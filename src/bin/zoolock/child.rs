@@ -59,12 +59,7 @@ impl Child {
         let (sender, events) = unbounded();
         let watched = family.clone();
         thread::spawn(move || watch(&watched, &sender));
-        Ok(Child {
-            id,
-            family,
-            guard,
-            events,
-        })
+        Ok(Child { id, family, guard, events })
     }
 
     /// What becomes of it. Nothing comes after its end.

@@ -49,11 +49,7 @@ pub(crate) fn unmark(command: &mut Command) {
 impl Family {
     pub(crate) fn new(group: Pid, mark: impl Into<OsString>) -> Family {
         let mark = mark.into();
-        Family {
-            group,
-            group_is_over: Arc::default(),
-            mark,
-        }
+        Family { group, group_is_over: Arc::default(), mark }
     }
 
     pub(crate) fn mark(&self) -> &OsString {

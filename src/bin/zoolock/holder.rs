@@ -68,12 +68,7 @@ impl Holder {
                 let _ = say.send(Message::Failed(failed));
             }
         });
-        Holder {
-            messages,
-            let_go,
-            released,
-            client: None,
-        }
+        Holder { messages, let_go, released, client: None }
     }
 
     /// Waits for the lock, or a signal.

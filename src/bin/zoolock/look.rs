@@ -14,10 +14,7 @@ pub(crate) fn list(list: &List) -> Result<u8, Failed> {
         return print(json(&contenders).as_bytes());
     }
     if contenders.is_empty() {
-        say(&format!(
-            "{}: nobody holds it, nobody waits for it",
-            list.path
-        ));
+        say(&format!("{}: nobody holds it, nobody waits for it", list.path));
         return Ok(0);
     }
     print(table(&contenders).as_bytes())

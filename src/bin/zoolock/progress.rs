@@ -144,9 +144,6 @@ mod tests {
         let numbers = [1, 2, 3, 4, 10, 11, 12, 13, 21, 22, 101, 111];
         let said = numbers.map(ordinal).join(" ");
         println!("{said}");
-        assert_eq!(
-            said,
-            "1st 2nd 3rd 4th 10th 11th 12th 13th 21st 22nd 101st 111th"
-        );
+        assert_eq!(said, "1st 2nd 3rd 4th 10th 11th 12th 13th 21st 22nd 101st 111th");
     }
 }

@@ -47,10 +47,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
 
 fn lost(run: &Run) -> Failed {
     let path = &run.path;
-    Failed::new(
-        LOST,
-        format!("{path}: the lock was lost while the program ran"),
-    )
+    Failed::new(LOST, format!("{path}: the lock was lost while the program ran"))
 }
 
 /// Runs the program for as long as the lock is held, and returns its exit code, or that of the signal

@@ -10,22 +10,15 @@ use zoolock::{Contender, Kind};
 
 use crate::progress::age;
 
-const HEADER: [&str; 7] = [
-    "PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "SINCE", "TOKEN",
-];
+const HEADER: [&str; 7] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "SINCE", "TOKEN"];
 
 /// How much of an identity is shown to people. Whoever makes a node may write a megabyte.
 const LONGEST: usize = 80;
 
 /// A table with a line for each.
 pub(crate) fn table(contenders: &[Contender]) -> String {
-    let rows = (1..)
-        .zip(contenders)
-        .map(|(place, contender)| row(place, contender));
-    let rows: Vec<_> = [HEADER.map(str::to_owned)]
-        .into_iter()
-        .chain(rows)
-        .collect();
+    let rows = (1..).zip(contenders).map(|(place, contender)| row(place, contender));
+    let rows: Vec<_> = [HEADER.map(str::to_owned)].into_iter().chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
     let widths: [_; HEADER.len()] = std::array::from_fn(|column| width(column).unwrap_or(0));
     let line = |row: &[String; HEADER.len()]| {
@@ -82,11 +75,7 @@ pub(crate) fn plain(text: &str) -> String {
 pub(crate) fn identity(contender: &Contender) -> Option<String> {
     let identity = contender.identity.as_deref()?;
     let begin: String = identity.chars().take(LONGEST).collect();
-    let more = if begin.len() < identity.len() {
-        "…"
-    } else {
-        ""
-    };
+    let more = if begin.len() < identity.len() { "…" } else { "" };
     Some(plain(&begin) + more)
 }
 
@@ -110,10 +99,7 @@ pub(crate) fn clip(line: &str, terminal: &impl AsFd) -> String {
 
 pub(crate) fn state(contender: &Contender) -> &'static str {
     match contender {
-        Contender {
-            kind: Kind::Foreign,
-            ..
-        } => "-",
+        Contender { kind: Kind::Foreign, .. } => "-",
         Contender { holds: true, .. } => "holds",
         Contender { holds: false, .. } => "waits",
     }

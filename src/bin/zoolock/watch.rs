@@ -40,9 +40,7 @@ fn drawn(path: &str, contenders: &[Contender]) -> String {
     let output = io::stdout();
     let height = terminal_size_of(&output).map_or(usize::MAX, |(_, Height(height))| height.into());
     let time = humantime::format_rfc3339_seconds(SystemTime::now());
-    let waiting = contenders
-        .iter()
-        .filter(|contender| state(contender) == "waits");
+    let waiting = contenders.iter().filter(|contender| state(contender) == "waits");
     let title = format!("{}  {time}  {} waiting\n\n", plain(path), waiting.count());
     let text = title + &table(contenders);
     let lines = text.lines().take(height.saturating_sub(1));
@@ -65,10 +63,7 @@ fn changes(before: &[Contender], now: &[Contender]) -> String {
     let line = |(sign, contender): (char, &Contender)| {
         let identity = identity(contender).unwrap_or_else(|| "-".to_owned());
         let (kind, token) = (kind(contender.kind), contender.token);
-        format!(
-            "{time} {sign} {} {kind} {identity} {token}\n",
-            state(contender)
-        )
+        format!("{time} {sign} {} {kind} {identity} {token}\n", state(contender))
     };
     went.chain(others).map(line).collect()
 }

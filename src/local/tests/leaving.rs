@@ -12,16 +12,11 @@ impl Leaving {
     fn new() -> Leaving {
         let nobodys = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&nobodys);
-        let legacy = Legacy {
-            stays: |_| false,
-            discard: Box::new(move |hold| keep.lock().push(hold)),
-        };
+        let legacy =
+            Legacy { stays: |_| false, discard: Box::new(move |hold| keep.lock().push(hold)) };
         let local = Local::new(Ownership::ThisThread, legacy);
         let closed = Signal::new();
-        Leaving {
-            fixture: Fixture { local, closed },
-            nobodys,
-        }
+        Leaving { fixture: Fixture { local, closed }, nobodys }
     }
 
     fn assert_free(&self) {
@@ -57,17 +52,7 @@ fn what_is_left_is_the_next_ones_so_many_times_in_a_row() {
         visit(turn, 0);
     });
     let (none, some) = (None, Some);
-    let expected = [
-        none,
-        some(0),
-        some(0),
-        some(0),
-        none,
-        some(4),
-        some(4),
-        some(4),
-        none,
-    ];
+    let expected = [none, some(0), some(0), some(0), none, some(4), some(4), some(4), none];
     assert_eq!(taken.into_inner(), expected);
     assert_eq!(*leaving.nobodys.lock(), [0; 0]);
     leaving.assert_free();

@@ -5,14 +5,8 @@ use super::*;
 #[test]
 fn a_place_moves_under_a_new_id_with_the_same_sequence() {
     for (name, moved) in [
-        (
-            format!("_c_{LOW}-lock-0000000007"),
-            Some(format!("_c_{HIGH}-lock-0000000007")),
-        ),
-        (
-            format!("_c_{LOW}-__READ__2147483646"),
-            Some(format!("_c_{HIGH}-__READ__2147483646")),
-        ),
+        (format!("_c_{LOW}-lock-0000000007"), Some(format!("_c_{HIGH}-lock-0000000007"))),
+        (format!("_c_{LOW}-__READ__2147483646"), Some(format!("_c_{HIGH}-__READ__2147483646"))),
         // The sequence alone does not tell these places.
         (format!("_c_{LOW}-lock-2147483647"), None),
         (format!("_c_{LOW}-lock--2147483648"), None),
@@ -40,10 +34,7 @@ fn every_kind_but_a_single_node_moves_and_a_permit_wherever_it_is() {
         let moved = |digits: &str| {
             let name = |id| new_name_prefix(id, kind) + digits;
             let moved = moved_name(kind, &name(LOW), HIGH);
-            assert!(
-                moved.is_none() || moved == Some(name(HIGH)),
-                "{kind:?} {digits}: {moved:?}"
-            );
+            assert!(moved.is_none() || moved == Some(name(HIGH)), "{kind:?} {digits}: {moved:?}");
             moved.is_some()
         };
         for digits in ["0000000000", "0000000007", "2147483646"] {
@@ -86,11 +77,8 @@ fn a_read_under_a_write_has_its_sequence_or_none() {
 fn a_read_under_a_write_is_granted_beside_it_and_keeps_its_place_after_it() {
     let write = new_name_prefix(LOW, Kind::Write) + "0000000003";
     let read = read_under(&write, HIGH).unwrap();
-    let (before, reader, writer) = (
-        "x-__READ__0000000002",
-        "x-__READ__0000000004",
-        "x-__WRIT__0000000005",
-    );
+    let (before, reader, writer) =
+        ("x-__READ__0000000002", "x-__READ__0000000004", "x-__WRIT__0000000005");
     let at = |nodes: &[&str], seat: &str| {
         let nodes = children(nodes);
         decide(kind_of(seat).unwrap(), &nodes, seat)

@@ -3,13 +3,7 @@
 use super::*;
 
 fn with_czxids(nodes: &[(&str, Option<i64>)]) -> Vec<Child> {
-    nodes
-        .iter()
-        .map(|&(name, czxid)| Child {
-            name: name.into(),
-            czxid,
-        })
-        .collect()
+    nodes.iter().map(|&(name, czxid)| Child { name: name.into(), czxid }).collect()
 }
 
 fn needs(names: &[&str]) -> Standing {
@@ -18,13 +12,8 @@ fn needs(names: &[&str]) -> Standing {
 
 #[test]
 fn an_exclusive_seat_waits_for_the_nearest_lower_one() {
-    let names = [
-        "lock-0000000007",
-        "lock-0000000003",
-        "hello",
-        "lock-0000000005",
-        "lock-0000000001",
-    ];
+    let names =
+        ["lock-0000000007", "lock-0000000003", "hello", "lock-0000000005", "lock-0000000001"];
     for (seat, expected) in [
         ("lock-0000000001", Standing::Granted),
         ("lock-0000000003", behind("lock-0000000001")),
@@ -33,16 +22,9 @@ fn an_exclusive_seat_waits_for_the_nearest_lower_one() {
         ("lock-0000000006", Standing::Gone),
         ("hello", Standing::Gone),
     ] {
-        assert_eq!(
-            decide(Kind::Exclusive, &children(&names), seat),
-            expected,
-            "{seat}"
-        );
+        assert_eq!(decide(Kind::Exclusive, &children(&names), seat), expected, "{seat}");
     }
-    assert_eq!(
-        decide(Kind::Exclusive, &[], "lock-0000000001"),
-        Standing::Gone
-    );
+    assert_eq!(decide(Kind::Exclusive, &[], "lock-0000000001"), Standing::Gone);
 }
 
 #[test]
@@ -60,12 +42,7 @@ fn order_is_by_sequence_never_by_whole_name() {
         (1, behind(&names[0])),
         (3, behind(&names[1])),
     ] {
-        assert_eq!(
-            decide(Kind::Exclusive, &nodes, &names[seat]),
-            expected,
-            "{}",
-            names[seat]
-        );
+        assert_eq!(decide(Kind::Exclusive, &nodes, &names[seat]), expected, "{}", names[seat]);
     }
 }
 
@@ -109,11 +86,7 @@ fn readers_ignore_readers_and_higher_writers() {
         "__WRIT__0000000004",
     ]);
     for seat in ["__READ__0000000001", "__READ__0000000003"] {
-        assert_eq!(
-            decide(Kind::Read, &nodes, seat),
-            Standing::Granted,
-            "{seat}"
-        );
+        assert_eq!(decide(Kind::Read, &nodes, seat), Standing::Granted, "{seat}");
     }
 }
 
@@ -131,11 +104,7 @@ fn equal_sequences_do_not_block_each_other_and_are_watched_in_a_fixed_order() {
     for names in [names, reversed] {
         let nodes = children(&names);
         for seat in ["a-lock-0000000005", "b-lock-0000000005"] {
-            assert_eq!(
-                decide(Kind::Exclusive, &nodes, seat),
-                Standing::Granted,
-                "{seat}"
-            );
+            assert_eq!(decide(Kind::Exclusive, &nodes, seat), Standing::Granted, "{seat}");
         }
         assert_eq!(
             decide(Kind::Exclusive, &nodes, "lock-0000000006"),
@@ -167,10 +136,7 @@ fn abnormal_sequences_come_last_and_in_the_order_of_their_czxids() {
     ] {
         assert_eq!(decide(Kind::Exclusive, &nodes, seat), expected, "{seat}");
     }
-    assert_eq!(
-        decide(Kind::Exclusive, &nodes[..3], other),
-        Standing::Granted
-    );
+    assert_eq!(decide(Kind::Exclusive, &nodes[..3], other), Standing::Granted);
 }
 
 #[test]
@@ -191,46 +157,17 @@ fn negative_sequences_are_not_ordered_by_number() {
 
 #[test]
 fn asks_for_exactly_the_czxids_that_the_order_hangs_on() {
-    let (a, b, read, normal) = (
-        "a-lock-2147483647",
-        "b-lock--2147483648",
-        "__READ__2147483647",
-        "lock-0000000001",
-    );
+    let (a, b, read, normal) =
+        ("a-lock-2147483647", "b-lock--2147483648", "__READ__2147483647", "lock-0000000001");
     for (kind, nodes, seat, expected) in [
-        (
-            Kind::Exclusive,
-            &[(a, None), (b, None), (normal, None)][..],
-            a,
-            needs(&[a, b]),
-        ),
+        (Kind::Exclusive, &[(a, None), (b, None), (normal, None)][..], a, needs(&[a, b])),
         (Kind::Exclusive, &[(a, Some(1)), (b, None)], a, needs(&[b])),
         (Kind::Exclusive, &[(a, None), (b, Some(1))], a, needs(&[a])),
         (Kind::Exclusive, &[(a, None)], a, Standing::Granted),
-        (
-            Kind::Exclusive,
-            &[(a, None), (normal, None)],
-            a,
-            behind(normal),
-        ),
-        (
-            Kind::Exclusive,
-            &[(a, None), (b, None), (normal, None)],
-            normal,
-            Standing::Granted,
-        ),
-        (
-            Kind::Read,
-            &[(read, None), ("x__rlock__-2147483648", None)],
-            read,
-            Standing::Granted,
-        ),
-        (
-            Kind::Read,
-            &[(read, None), (a, Some(1))],
-            read,
-            needs(&[read]),
-        ),
+        (Kind::Exclusive, &[(a, None), (normal, None)], a, behind(normal)),
+        (Kind::Exclusive, &[(a, None), (b, None), (normal, None)], normal, Standing::Granted),
+        (Kind::Read, &[(read, None), ("x__rlock__-2147483648", None)], read, Standing::Granted),
+        (Kind::Read, &[(read, None), (a, Some(1))], read, needs(&[read])),
         (Kind::Exclusive, &[(b, None)], a, Standing::Gone),
     ] {
         assert_eq!(
@@ -263,18 +200,7 @@ fn after_minus_one_comes_zero() {
 /// Whatever their numbers are, of two who want to be alone one waits for the other.
 #[test]
 fn of_any_two_exactly_one_is_granted() {
-    let numbers = [
-        0,
-        1,
-        5,
-        1 << 30,
-        i32::MAX - 1,
-        i32::MAX,
-        i32::MIN,
-        -(1 << 30),
-        -2,
-        -1,
-    ];
+    let numbers = [0, 1, 5, 1 << 30, i32::MAX - 1, i32::MAX, i32::MIN, -(1 << 30), -2, -1];
     for one in numbers {
         for other in numbers {
             let names = [one, other].map(|number| format!("lock-{number:010}"));
@@ -294,16 +220,7 @@ fn of_any_two_exactly_one_is_granted() {
 fn a_newcomer_is_granted_at_once_where_nothing_counts_against_it() {
     for (names, exclusive, read) in [
         (&[][..], true, true),
-        (
-            &[
-                "hello",
-                "lock-9999999999",
-                "0000000001",
-                "x-lease-0000000001",
-            ],
-            true,
-            true,
-        ),
+        (&["hello", "lock-9999999999", "0000000001", "x-lease-0000000001"], true, true),
         (&["__READ__0000000001", "x__rlock__-000000001"], false, true),
         (&["lock-0000000001"], false, false),
         (&["x__lock__2147483647"], false, false),
@@ -317,19 +234,10 @@ fn a_newcomer_is_granted_at_once_where_nothing_counts_against_it() {
 
 #[test]
 fn ten_thousand_children_take_one_pass() {
-    let names: Vec<String> = (0..10_000)
-        .rev()
-        .map(|n| format!("_c_{HIGH}-lock-{n:010}"))
-        .collect();
+    let names: Vec<String> = (0..10_000).rev().map(|n| format!("_c_{HIGH}-lock-{n:010}")).collect();
     let nodes = children(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(
-        decide(Kind::Exclusive, &nodes, &names[0]),
-        behind(&names[1])
-    );
-    assert_eq!(
-        decide(Kind::Exclusive, &nodes, &names[9_999]),
-        Standing::Granted
-    );
+    assert_eq!(decide(Kind::Exclusive, &nodes, &names[0]), behind(&names[1]));
+    assert_eq!(decide(Kind::Exclusive, &nodes, &names[9_999]), Standing::Granted);
 }
 
 /// Every arrangement of `items`.
@@ -361,14 +269,8 @@ fn reaches_a_granted_one(nodes: &[Child], start: &str) -> bool {
 
 #[test]
 fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
-    let sequences = [
-        "0000000000",
-        "0000000009",
-        "2147483646",
-        "2147483647",
-        "2147483647",
-        "-2147483648",
-    ];
+    let sequences =
+        ["0000000000", "0000000009", "2147483646", "2147483647", "2147483647", "-2147483648"];
     let kinds = ["lock-", "__READ__", "__WRIT__"];
     for (round, order) in permutations(&sequences).into_iter().enumerate() {
         // every mix of markers; czxids and letters run against the order of the list
@@ -377,15 +279,9 @@ fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
             let marker = kinds[(round / 3_usize.pow(position as u32 % 4) + position) % 3];
             let czxid = 100 - position as i64;
             let letter = char::from(b'f' - position as u8);
-            nodes.push(Child {
-                name: format!("{letter}-{marker}{digits}"),
-                czxid: Some(czxid),
-            });
+            nodes.push(Child { name: format!("{letter}-{marker}{digits}"), czxid: Some(czxid) });
         }
-        nodes.push(Child {
-            name: "hello".into(),
-            czxid: None,
-        });
+        nodes.push(Child { name: "hello".into(), czxid: None });
         let names: Vec<&str> = nodes
             .iter()
             .map(|node| node.name.as_str())
@@ -396,20 +292,14 @@ fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
             .copied()
             .filter(|name| decide(kind_of(name).unwrap(), &nodes, name) == Standing::Granted)
             .collect();
-        let readers = holders
-            .iter()
-            .filter(|name| kind_of(name) == Some(Kind::Read))
-            .count();
+        let readers = holders.iter().filter(|name| kind_of(name) == Some(Kind::Read)).count();
         let exclusive = holders.len() - readers;
         assert!(
             (exclusive == 1 && readers == 0) || (exclusive == 0 && readers > 0),
             "{holders:?} hold in {nodes:?}"
         );
         for name in names {
-            assert!(
-                reaches_a_granted_one(&nodes, name),
-                "{name} is led astray in {nodes:?}"
-            );
+            assert!(reaches_a_granted_one(&nodes, name), "{name} is led astray in {nodes:?}");
         }
     }
 }
@@ -425,11 +315,7 @@ fn all_kinds_stand_before_one_in_the_order_of_their_numbers() {
         "c-lock-2147483647",
         "d-lock--000000005",
     ];
-    let normal = [
-        "a-__READ__0000000003",
-        "b-__WRIT__0000000005",
-        "lock-0000000007",
-    ];
+    let normal = ["a-__READ__0000000003", "b-__WRIT__0000000005", "lock-0000000007"];
     // Of an old server that has come round: those shortly before 0 were made first.
     let late = ["d-lock--000000005"];
     let all = [&late[..], &normal, &["lock-0000000009"]].concat();

@@ -12,10 +12,8 @@ use crate::site::Site;
 /// The lease of a connection that was silent for two session timeouts and is renewed now.
 fn renewed(timeout: Duration) -> Lease {
     let now = Moment::now();
-    let ago = |time: Duration| Moment {
-        monotonic: now.monotonic - time,
-        system: now.system - time,
-    };
+    let ago =
+        |time: Duration| Moment { monotonic: now.monotonic - time, system: now.system - time };
     let mut lease = Lease::new(timeout, ago(timeout * 2), ago(timeout * 2).monotonic);
     lease.answered(ago(timeout / 8), ago(timeout / 2), now, Proof::Leader);
     lease
@@ -38,20 +36,13 @@ impl Waiting {
         let seat = client.session().seat(claim).expect("a seat");
         let id = seat.enter(&connection).expect("an id");
         assert!(seat.entered(&id, "node"), "its place");
-        Waiting {
-            client,
-            connection,
-            seat,
-        }
+        Waiting { client, connection, seat }
     }
 
     /// The last sign of life was so long ago.
     fn silent_for(&self, time: Duration) {
         let now = Moment::now();
-        let then = Moment {
-            monotonic: now.monotonic - time,
-            system: now.system - time,
-        };
+        let then = Moment { monotonic: now.monotonic - time, system: now.system - time };
         let lease = Lease::new(self.connection.timeout(), then, now.monotonic);
         self.connection.vitals.lock().connected(lease);
     }

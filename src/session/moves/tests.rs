@@ -33,31 +33,18 @@ fn a_machine_that_was_suspended_past_the_lease_finds_its_holds_lost() {
     session.lapse(woken);
     println!("{:?} after {timeout:?}", seat.standing(Moment::now()));
     assert_eq!(seat.standing(Moment::now()), EXPIRED, "it stays lost");
-    assert_eq!(
-        seat.ended().try_recv(),
-        Err(TryRecvError::Disconnected),
-        "announced"
-    );
+    assert_eq!(seat.ended().try_recv(), Err(TryRecvError::Disconnected), "announced");
     let released = session.release(seat);
-    assert!(
-        released.is_err_and(|error| error.is_lost()),
-        "unlock says so"
-    );
+    assert!(released.is_err_and(|error| error.is_lost()), "unlock says so");
 }
 
 #[test]
 fn a_system_clock_that_was_set_back_loses_nothing_and_proves_nothing() {
     let holder = Holder::new(Ownership::AnyThread);
     let now = Moment::now();
-    let set_back = Moment {
-        system: SystemTime::UNIX_EPOCH,
-        ..now
-    };
+    let set_back = Moment { system: SystemTime::UNIX_EPOCH, ..now };
     assert_eq!(holder.seat.standing(set_back), Standing::Held);
-    let later = Moment {
-        monotonic: now.monotonic + HOUR,
-        ..set_back
-    };
+    let later = Moment { monotonic: now.monotonic + HOUR, ..set_back };
     assert_eq!(holder.seat.standing(later), EXPIRED);
 }
 
@@ -90,10 +77,7 @@ fn a_move_to_a_connection_that_is_dead_by_then_is_none() {
     let confirmed = seat.confirm(&begun, Moment::now, session.garbage());
     assert!(matches!(confirmed, Confirmed::NoLease), "{confirmed:?}");
     assert_eq!(seat.standing(Moment::now()), Standing::Held, "where it was");
-    assert!(
-        seat.begin_move(&target, session.garbage()).is_none(),
-        "nor begun there"
-    );
+    assert!(seat.begin_move(&target, session.garbage()).is_none(), "nor begun there");
     let again = seat.confirm(&begun, Moment::now, session.garbage());
     assert!(matches!(again, Confirmed::NoLease), "{again:?}");
 }
@@ -104,9 +88,7 @@ fn a_move_that_another_one_has_replaced_confirms_nothing() {
         (Holder::new(Ownership::AnyThread), client(), client());
     let (session, seat) = (holder.client.session(), &holder.seat);
     let interrupted = seat.begin_move(&first, session.garbage()).expect("begun");
-    let begun = seat
-        .begin_move(&second, session.garbage())
-        .expect("begun again");
+    let begun = seat.begin_move(&second, session.garbage()).expect("begun again");
     assert_eq!(session.garbage().len(), 1, "the interrupted move's node");
     let late = seat.confirm(&interrupted, Moment::now, session.garbage());
     assert!(matches!(late, Confirmed::GivenUp), "{late:?}");
@@ -122,15 +104,8 @@ fn a_seat_that_was_released_meanwhile_does_not_move() {
     let now = Moment::now();
     let ended = seat.end(Ending::Release, || now, session.garbage());
     let ids = ended.expect("released").ids;
-    assert_eq!(
-        (ids.len(), ids.first()),
-        (2, Some(&begun.id)),
-        "both nodes are garbage"
-    );
-    assert!(
-        !seat.entered(&begun.id, &begun.name),
-        "whoever has the answer deletes it"
-    );
+    assert_eq!((ids.len(), ids.first()), (2, Some(&begun.id)), "both nodes are garbage");
+    assert!(!seat.entered(&begun.id, &begun.name), "whoever has the answer deletes it");
     let confirmed = seat.confirm(&begun, || now, session.garbage());
     assert!(matches!(confirmed, Confirmed::GivenUp), "{confirmed:?}");
     assert!(seat.begin_move(&target, session.garbage()).is_none());

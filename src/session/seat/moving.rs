@@ -65,29 +65,17 @@ impl Seat {
         garbage: &Garbage,
     ) -> Option<Move> {
         let mut core = self.core.lock();
-        let place = core
-            .place
-            .as_ref()
-            .filter(|place| !place.is_on(connection))?;
+        let place = core.place.as_ref().filter(|place| !place.is_on(connection))?;
         let from = place.name.clone()?;
         let id = new_id();
         let name = node::moved_name(self.claim.kind, &from, &id)?;
         if connection.is_dead() {
             return None;
         }
-        let next = Node {
-            id: id.clone(),
-            name: None,
-            connection: Arc::clone(connection),
-        };
+        let next = Node { id: id.clone(), name: None, connection: Arc::clone(connection) };
         let old = core.next.replace(next);
         let left_behind = self.discard(old.into_iter(), garbage);
-        Some(Move {
-            id,
-            name,
-            from,
-            left_behind,
-        })
+        Some(Move { id, name, from, left_behind })
     }
 
     /// The old node was seen beside the new one, so that at no instant the place was empty: the
@@ -121,11 +109,7 @@ impl Seat {
             Standing::Lost(_) | Standing::Released => return Confirmed::Late,
         };
         core.next = None;
-        let place = Place {
-            id: begun.id.clone(),
-            name: Some(begun.name.clone()),
-            berth,
-        };
+        let place = Place { id: begun.id.clone(), name: Some(begun.name.clone()), berth };
         let old = core.place.replace(place).map(Place::into_node);
         let watched = (core.watched.take(), core.recall.stop_listening());
         if matches!(state, State::Held { .. }) {

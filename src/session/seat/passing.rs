@@ -101,10 +101,7 @@ impl Seat {
     /// has no end. None if not at all, or if somebody else has come.
     pub(in crate::session) fn may_keep(&self, time: Duration) -> Option<Instant> {
         let mut core = self.core.lock();
-        let until = core
-            .granted
-            .checked_add(time)
-            .unwrap_or_else(|| core.granted + FAR);
+        let until = core.granted.checked_add(time).unwrap_or_else(|| core.granted + FAR);
         core.recall.until = Some(until);
         (until > Instant::now() && !core.recall.called).then_some(until)
     }

@@ -76,11 +76,8 @@ impl Run {
         let start = Moment::now();
         let first = world.round_trip;
         let habits = world.pattern.callers(&mut rng);
-        let callers = habits.into_iter().map(|habit| Caller {
-            habit,
-            script: VecDeque::new(),
-            wakes: first,
-        });
+        let callers =
+            habits.into_iter().map(|habit| Caller { habit, script: VecDeque::new(), wakes: first });
         let lease = Lease::new(world.timeout, start, start.monotonic + first);
         let mut run = Run {
             callers: callers.collect(),
@@ -132,10 +129,7 @@ impl Run {
     }
 
     fn moment(&self) -> Moment {
-        Moment {
-            monotonic: self.start.monotonic + self.now,
-            system: self.start.system + self.now,
-        }
+        Moment { monotonic: self.start.monotonic + self.now, system: self.start.system + self.now }
     }
 
     fn left(&self) -> Duration {
@@ -158,12 +152,7 @@ impl Run {
         } else {
             comes = NEVER;
         }
-        let request = Request {
-            number,
-            sender,
-            write,
-            comes,
-        };
+        let request = Request { number, sender, write, comes };
         let overtaken = self.in_flight.iter().position(|r| r.comes > comes);
         let place = overtaken.unwrap_or(self.in_flight.len());
         self.in_flight.insert(place, request);
@@ -188,8 +177,7 @@ impl Run {
             true => Proof::Leader,
             false => Proof::Server,
         };
-        self.vitals
-            .answered(request.number, self.moment(), Some(proof));
+        self.vitals.answered(request.number, self.moment(), Some(proof));
         let left = self.left();
         if !left.is_zero() {
             self.figures.lease_end = self.figures.lease_end.max(self.now + left);
@@ -323,10 +311,7 @@ impl Run {
         let (mut ping, mut last) = (self.world.ping, Duration::ZERO);
         while ping + self.world.to_leader * 2 <= at {
             let mut told = false;
-            while heard
-                .next_if(|at| **at <= ping + self.world.to_leader)
-                .is_some()
-            {
+            while heard.next_if(|at| **at <= ping + self.world.to_leader).is_some() {
                 told = true;
             }
             if told {

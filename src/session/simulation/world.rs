@@ -22,11 +22,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn random(rng: &mut Rng, slowest: f64) -> World {
         let timeout = Duration::from_secs(1).mul_f64(rng.between(1.0, 40.0));
-        let ticks = if rng.chance(0.3) {
-            2.0
-        } else {
-            rng.between(2.0, 20.0)
-        };
+        let ticks = if rng.chance(0.3) { 2.0 } else { rng.between(2.0, 20.0) };
         // Rounded down: two ticks are never more than the timeout.
         let tick = timeout.mul_f64(1.0 / ticks) - Duration::from_nanos(1);
         let round_trip = timeout.mul_f64(match rng.below(4) {
@@ -171,9 +167,6 @@ impl Fault {
     }
 
     pub(super) fn cut(rng: &mut Rng, timeout: Duration) -> Fault {
-        Fault::Cut {
-            at: timeout.mul_f64(rng.between(1.0, 7.0)),
-            overtake: rng.chance(0.5),
-        }
+        Fault::Cut { at: timeout.mul_f64(rng.between(1.0, 7.0)), overtake: rng.chance(0.5) }
     }
 }

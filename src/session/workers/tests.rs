@@ -20,11 +20,7 @@ struct Pool {
 impl Pool {
     fn new(patience: Duration) -> Pool {
         let (said, hear) = unbounded();
-        Pool {
-            workers: Arc::new(Workers::with_patience(patience)),
-            said,
-            hear,
-        }
+        Pool { workers: Arc::new(Workers::with_patience(patience)), said, hear }
     }
 
     fn submit(&self, job: impl FnOnce() + Send + 'static) {
@@ -139,8 +135,6 @@ fn a_stopped_pool_drops_what_is_queued_and_its_threads_end() {
     pool.say(2);
     drop(busy);
     let workers = &pool.workers;
-    wait_until("the threads' ends", SOON, || {
-        Arc::strong_count(workers) == 1
-    });
+    wait_until("the threads' ends", SOON, || Arc::strong_count(workers) == 1);
     assert!(pool.hear.is_empty(), "nothing is done after the stop");
 }

@@ -115,21 +115,13 @@ impl Implementation {
             command.arg(&source);
             command
         });
-        Some(Implementation {
-            name: "go",
-            program: folder.join("go_peer"),
-            arguments: Vec::new(),
-        })
+        Some(Implementation { name: "go", program: folder.join("go_peer"), arguments: Vec::new() })
     }
 
     /// The Rust crate `zookeeper-client`, by the program of this package.
     #[must_use]
     pub fn zookeeper_client(program: &str) -> Implementation {
-        Implementation {
-            name: "zookeeper-client",
-            program: program.into(),
-            arguments: Vec::new(),
-        }
+        Implementation { name: "zookeeper-client", program: program.into(), arguments: Vec::new() }
     }
 
     /// What it is called.
@@ -193,9 +185,7 @@ fn jar(name: &str) -> PathBuf {
 }
 
 fn peer_source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("peers")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
 }
 
 /// A program, in `JAVA_HOME` or on the path.

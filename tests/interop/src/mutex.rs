@@ -35,9 +35,7 @@ pub fn excludes(theirs: &Implementation) {
     for who in [theirs[0].name(), theirs[1].name(), "ours-1", "ours-2"] {
         assert_eq!(order.iter().filter(|name| *name == who).count(), TURNS);
     }
-    let changes = order
-        .windows(2)
-        .filter(|pair| is_ours(&pair[0]) != is_ours(&pair[1]));
+    let changes = order.windows(2).filter(|pair| is_ours(&pair[0]) != is_ours(&pair[1]));
     let changes = changes.count();
     println!("{} turns, {changes} times to the other side", order.len());
     assert!(changes >= TURNS / 2, "no contention: {order:?}");

@@ -72,14 +72,7 @@ impl Peer {
                 }
             }
         });
-        Peer {
-            name,
-            child,
-            commands,
-            answers,
-            asked: "connect".to_owned(),
-            errors,
-        }
+        Peer { name, child, commands, answers, asked: "connect".to_owned(), errors }
     }
 
     /// What the witness knows it by.

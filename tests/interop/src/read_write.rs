@@ -73,10 +73,7 @@ pub fn writers_are_alone(theirs: &Implementation) {
     let lock = stage.read_write(&client);
     let (reads, writes) = (lock.read_lock(), lock.write_lock());
     let refused = || {
-        assert!(
-            !writes.try_lock().expect("an answer"),
-            "wrote beside theirs"
-        );
+        assert!(!writes.try_lock().expect("an answer"), "wrote beside theirs");
         assert_eq!(stage.nodes().len(), 1, "{:?}", stage.nodes());
     };
 
@@ -137,12 +134,7 @@ pub fn keeps_the_order(theirs: &Implementation) {
     theirs.iter_mut().for_each(Peer::answer);
     [reads, writes].iter().for_each(Task::result);
     stage.witness.assert_sound(0);
-    let expected = [
-        theirs[0].name(),
-        "ours-reads",
-        "ours-writes",
-        theirs[1].name(),
-    ];
+    let expected = [theirs[0].name(), "ours-reads", "ours-writes", theirs[1].name()];
     println!("{expected:?}");
     assert_eq!(stage.witness.order(), expected);
 }

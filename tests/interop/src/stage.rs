@@ -22,19 +22,13 @@ impl Stage {
     /// A new one.
     #[must_use]
     pub fn new(name: &str) -> Stage {
-        Stage {
-            path: fresh_path(name),
-            witness: Arc::new(Witness::new()),
-        }
+        Stage { path: fresh_path(name), witness: Arc::new(Witness::new()) }
     }
 
     /// The same witness, and a directory below the path.
     #[must_use]
     pub fn below(&self, name: &str) -> Stage {
-        Stage {
-            path: format!("{}/{name}", self.path),
-            witness: Arc::clone(&self.witness),
-        }
+        Stage { path: format!("{}/{name}", self.path), witness: Arc::clone(&self.witness) }
     }
 
     /// Our plain lock.
@@ -154,9 +148,7 @@ impl Stage {
     pub fn cut_and_await_move(&self, proxy: &FaultProxy, client: &Client, place: usize) -> String {
         let before = self.nodes();
         proxy.cut();
-        wait_until("the seat has moved", SOON, || {
-            client.stats().seats_moved > 0
-        });
+        wait_until("the seat has moved", SOON, || client.stats().seats_moved > 0);
         let others = |nodes: &[String]| {
             let mut nodes = nodes.to_vec();
             nodes.remove(place);

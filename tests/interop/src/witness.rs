@@ -76,11 +76,7 @@ impl Visit {
             let kind = Kind::of(parts.next().unwrap_or_default());
             (kind, parts.next().unwrap_or_default().to_owned())
         });
-        Visit {
-            who: who.to_owned(),
-            kind: Kind::of(kind),
-            seen: seen.collect(),
-        }
+        Visit { who: who.to_owned(), kind: Kind::of(kind), seen: seen.collect() }
     }
 
     /// Was somebody else inside who must not have been, with so many permits?
@@ -119,10 +115,7 @@ fn enter(folder: &Path, kind: Kind, who: &str, count: usize) -> io::Result<Stay>
     let mut stay = Stay(Vec::new());
     for number in 0..count {
         let file = folder.join(format!("in/{}.{who}.{number}", kind.word()));
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&file)?;
+        OpenOptions::new().write(true).create_new(true).open(&file)?;
         stay.0.push(file);
     }
     let mut seen = Vec::new();
@@ -133,10 +126,7 @@ fn enter(folder: &Path, kind: Kind, who: &str, count: usize) -> io::Result<Stay>
     let mut log = OpenOptions::new().append(true).open(folder.join("log"))?;
     log.write_all(line.as_bytes())?;
     let counter = folder.join("counter");
-    let count = kind
-        .is_alone()
-        .then(|| read_counter(&counter))
-        .transpose()?;
+    let count = kind.is_alone().then(|| read_counter(&counter)).transpose()?;
     thread::sleep(STAY);
     if let Some(count) = count {
         fs::write(&counter, (count + 1).to_string())?;
@@ -161,9 +151,7 @@ impl Witness {
     #[must_use]
     #[expect(clippy::new_without_default, reason = "it makes files")]
     pub fn new() -> Witness {
-        let folder = tempfile::Builder::new()
-            .prefix("zoolock-witness-")
-            .tempdir();
+        let folder = tempfile::Builder::new().prefix("zoolock-witness-").tempdir();
         let folder = folder.expect("a temporary directory");
         fs::create_dir(folder.path().join("in")).expect("a directory");
         fs::write(folder.path().join("log"), "").expect("a log");

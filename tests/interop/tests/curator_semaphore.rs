@@ -37,9 +37,7 @@ fn turns(
 /// All permits are free, and there is no node that says otherwise.
 fn await_unused(stage: &Stage, semaphore: &DistributedSemaphore) {
     let parts = [stage.below("locks"), stage.below("leases")];
-    wait_until("nothing is left", SOON, || {
-        parts.iter().all(|part| part.nodes().is_empty())
-    });
+    wait_until("nothing is left", SOON, || parts.iter().all(|part| part.nodes().is_empty()));
     assert_eq!(semaphore.available().unwrap(), semaphore.limit());
 }
 

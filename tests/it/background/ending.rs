@@ -18,11 +18,7 @@ fn a_close_right_behind_the_unlock_leaves_no_node() {
         }
         client.close().unwrap();
         for kind in ["any", "own", "write", "read", "guard", "permits/leases"] {
-            assert_eq!(
-                children(&format!("{root}/{kind}")),
-                [""; 0],
-                "{round}: {kind}"
-            );
+            assert_eq!(children(&format!("{root}/{kind}")), [""; 0], "{round}: {kind}");
         }
         assert!(!exists(&format!("{root}/single")), "round {round}");
     }
@@ -42,9 +38,7 @@ fn a_close_while_the_delete_is_held_up_leaves_no_node() {
         let client = client.clone();
         crate::util::Task::spawn(move || client.close())
     };
-    wait_until("it is closed", SOON, || {
-        client.state() == zoolock::ClientState::Closed
-    });
+    wait_until("it is closed", SOON, || client.state() == zoolock::ClientState::Closed);
     delete.release();
     closing.result("the close").unwrap();
     assert_eq!(children(&path), [""; 0]);

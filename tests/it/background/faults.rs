@@ -31,9 +31,7 @@ fn lost_behind_the_unlock(kind: &'static str, answer_only: bool, then: Then) {
     (held.again)().unwrap();
     println!("{what}: again after {:?}", begun.elapsed());
     proxy.restore();
-    wait_until("the nodes are gone", SOON, || {
-        held.nodes.iter().all(|node| !exists(node))
-    });
+    wait_until("the nodes are gone", SOON, || held.nodes.iter().all(|node| !exists(node)));
     await_no_seats(&client);
     let (lost, logged) = (client.stats().seats_lost, warnings(&root));
     assert_eq!(lost, 0, "{what}: {logged:#?}");
@@ -86,9 +84,8 @@ fn a_delete_that_is_lost_with_its_connection_is_on_the_list_and_repeated_on_the_
         });
         assert!(exists(&held.nodes[0]), "{what}");
         ways.second.refuse(false);
-        let took = wait_until("the nodes are gone", SOON, || {
-            held.nodes.iter().all(|node| !exists(node))
-        });
+        let took =
+            wait_until("the nodes are gone", SOON, || held.nodes.iter().all(|node| !exists(node)));
         println!("{what}: gone {took:?} after the next way was there");
         assert!(took < LONG / 2, "{what}: gone with the session: {took:?}");
         await_no_seats(&ways.client);
@@ -111,9 +108,7 @@ fn a_delete_that_is_refused_is_tried_again() {
     let lock = lock_with(&client, &path);
     lock.lock().unwrap();
     lock.unlock().unwrap();
-    let took = wait_until("it is tried three more times", SOON, || {
-        proxy.requests(Op::Delete) > 3
-    });
+    let took = wait_until("it is tried three more times", SOON, || proxy.requests(Op::Delete) > 3);
     println!("tried three more times in {took:?}");
     assert_eq!((client.stats().garbage, client.stats().seats_lost), (1, 0));
 }
@@ -148,9 +143,7 @@ fn an_unlock_without_a_connection_is_made_up_for_on_the_next_one() {
     let guard = lock.acquire().unwrap();
     proxy.refuse(true);
     proxy.cut();
-    wait_until("it is suspended", SOON, || {
-        guard.state() == zoolock::HoldState::Suspended
-    });
+    wait_until("it is suspended", SOON, || guard.state() == zoolock::HoldState::Suspended);
     in_time("unlock", Duration::from_secs(1), || guard.release()).unwrap();
     assert_eq!(children(&path).len(), 1);
     proxy.refuse(false);

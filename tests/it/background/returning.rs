@@ -25,9 +25,7 @@ fn an_unlock_returns_while_its_delete_is_held_up_and_the_node_goes_when_that_arr
         assert!(delete.wait(SOON), "{what}: {:#?}", proxy.log());
         assert!(held.nodes.iter().all(|node| exists(node)), "{what}");
         delete.release();
-        wait_until("the nodes are gone", SOON, || {
-            held.nodes.iter().all(|node| !exists(node))
-        });
+        wait_until("the nodes are gone", SOON, || held.nodes.iter().all(|node| !exists(node)));
         (held.again)().unwrap();
     }
     await_no_seats(&client);
@@ -47,9 +45,7 @@ fn an_unlock_returns_while_its_answer_is_held_up() {
         assert!(answer.wait(SOON), "{what}: {:#?}", proxy.log());
         answer.release();
         (held.again)().unwrap();
-        wait_until("the nodes are gone", SOON, || {
-            held.nodes.iter().all(|node| !exists(node))
-        });
+        wait_until("the nodes are gone", SOON, || held.nodes.iter().all(|node| !exists(node)));
     }
     await_no_seats(&client);
 }
@@ -165,8 +161,5 @@ fn a_deletion_that_nobody_has_noticed_is_counted_and_logged() {
     });
     await_no_seats(&client);
     let unlocked = lock.unlock();
-    assert!(
-        matches!(unlocked, Err(Error::NotHeld { .. })),
-        "{unlocked:?}"
-    );
+    assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
 }

@@ -17,10 +17,7 @@ fn unlock_without_lock_is_not_held() {
     let lock = DistributedLock::new(&client, &path).unwrap();
     let reentrant = DistributedReentrantLock::new(&client, &path).unwrap();
     let not_held = |seen: zoolock::Result<()>| {
-        assert!(
-            matches!(&seen, Err(Error::NotHeld { path: at }) if *at == path),
-            "{seen:?}"
-        );
+        assert!(matches!(&seen, Err(Error::NotHeld { path: at }) if *at == path), "{seen:?}");
     };
     not_held(lock.unlock());
     not_held(reentrant.unlock());
@@ -102,11 +99,7 @@ fn use_after_close_is_closed() {
     every_method_is_closed!(&reentrant);
     assert_eq!(reentrant.hold_count(), 0);
     assert_eq!(client.state(), ClientState::Closed);
-    println!(
-        "{client:?} {:?} {:?}",
-        client.stats(),
-        client.session_timeout()
-    );
+    println!("{client:?} {:?} {:?}", client.stats(), client.session_timeout());
     client.close().unwrap();
     client.clone().close().unwrap();
     // A path is still checked first.

@@ -65,12 +65,7 @@ fn host_lists_that_make_no_sense_are_refused() {
 fn settings_that_make_no_sense_are_refused() {
     let builder = || Client::builder("127.0.0.1:1");
     let day = Duration::from_secs(24 * 60 * 60);
-    for timeout in [
-        Duration::ZERO,
-        Duration::from_nanos(1),
-        day * 25,
-        Duration::MAX,
-    ] {
+    for timeout in [Duration::ZERO, Duration::from_nanos(1), day * 25, Duration::MAX] {
         let error = builder().session_timeout(timeout).connect().map(drop);
         is_invalid("session timeout", &error.expect_err("session timeout"));
         let error = builder().connect_timeout(timeout).connect().map(drop);
@@ -90,10 +85,7 @@ fn settings_that_make_no_sense_are_refused() {
 #[test]
 fn an_acl_that_the_server_refuses_is_an_invalid_argument() {
     let acl = Acl::none().and("digest", "nobody", Permissions::ALL);
-    let client = Client::builder(&connect_string())
-        .acl(acl)
-        .connect()
-        .unwrap();
+    let client = Client::builder(&connect_string()).acl(acl).connect().unwrap();
     let path = fresh_path("refused-acl");
     let lock = DistributedLock::new(&client, &path).unwrap();
     is_invalid("ACL", &lock.lock().expect_err("lock()"));
@@ -107,10 +99,7 @@ fn unknown_credentials_are_said_when_connecting() {
         let error = refused(builder, Duration::from_secs(5));
         cannot_connect("", &error);
         let said = error.to_string();
-        assert!(
-            said.contains("auth"),
-            "it does not say what was wrong: {said}"
-        );
+        assert!(said.contains("auth"), "it does not say what was wrong: {said}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
 }
@@ -130,20 +119,11 @@ fn hosts_that_are_not_there_are_an_error_in_time() {
     let hosts = proxy.connect_string();
     let begun = Instant::now();
     cannot_connect(&hosts, &refused(Client::builder(&hosts), SESSION * 6));
-    assert!(
-        begun.elapsed() < SESSION,
-        "a refused connect is known at once"
-    );
+    assert!(begun.elapsed() < SESSION, "a refused connect is known at once");
     let builder = Client::builder("no-such-host.invalid:2181");
-    cannot_connect(
-        "no-such-host.invalid",
-        &refused(builder, Duration::from_secs(3)),
-    );
+    cannot_connect("no-such-host.invalid", &refused(builder, Duration::from_secs(3)));
     let both = format!("{hosts},no-such-host.invalid/chroot");
-    cannot_connect(
-        &hosts,
-        &refused(Client::builder(&both), Duration::from_secs(3)),
-    );
+    cannot_connect(&hosts, &refused(Client::builder(&both), Duration::from_secs(3)));
 }
 
 #[test]
@@ -182,10 +162,7 @@ fn servers_that_are_not_zookeeper_are_an_error_in_time() {
         cannot_connect(&hosts, &refused(Client::builder(&hosts), timeout));
     }
     // One of them in a list does no harm.
-    let hosts = format!(
-        "{http},{closing},{silent},{endless},{zeros},{}",
-        connect_string()
-    );
+    let hosts = format!("{http},{closing},{silent},{endless},{zeros},{}", connect_string());
     let client = client_of(&hosts, SESSION);
     assert_eq!(client.state(), ClientState::Connected);
 }
@@ -201,10 +178,7 @@ fn an_ipv6_address_is_connected_to() {
     thread::spawn(move || {
         for near in listener.incoming().flatten() {
             let far = TcpStream::connect(shared_address()).unwrap();
-            let ways = [
-                (near.try_clone().unwrap(), far.try_clone().unwrap()),
-                (far, near),
-            ];
+            let ways = [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)];
             for (mut from, mut to) in ways {
                 thread::spawn(move || {
                     let _ = io::copy(&mut from, &mut to);

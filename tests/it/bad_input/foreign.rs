@@ -34,13 +34,9 @@ fn foreign_nodes_that_are_no_contenders_are_ignored() {
         " lock-0000000000 ",
     ] {
         let junk = format!("{path}/{junk}");
-        probe
-            .create(&junk, &[0xff, 0xfe, 0x00, 0xc3], false, false)
-            .unwrap();
+        probe.create(&junk, &[0xff, 0xfe, 0x00, 0xc3], false, false).unwrap();
     }
-    probe
-        .create(&format!("{path}/locks/below"), b"", false, false)
-        .unwrap();
+    probe.create(&format!("{path}/locks/below"), b"", false, false).unwrap();
     let lock = DistributedLock::new(&client(), &path).unwrap();
     assert!(lock.try_lock().unwrap(), "{:?}", children(&path));
     lock.unlock().unwrap();
@@ -66,9 +62,7 @@ fn foreign_contenders_are_waited_for_whatever_their_data() {
         "x__READ__",
     ] {
         let ahead = format!("{path}/{foreign}");
-        let ahead = probe
-            .create(&ahead, &[0xff, 0xfe, 0x00, 0xc3], true, true)
-            .unwrap();
+        let ahead = probe.create(&ahead, &[0xff, 0xfe, 0x00, 0xc3], true, true).unwrap();
         let lock = DistributedLock::new(&client, &path).unwrap();
         assert!(!lock.try_lock().unwrap(), "{ahead} does not count");
         let waiting = {

@@ -56,20 +56,12 @@ fn paths_that_cannot_be_locks_are_refused_with_a_reason() {
 fn paths_that_merely_look_odd_are_fine() {
     let client = client();
     let root = fresh_path("odd");
-    for part in [
-        "zookeeper",
-        "...",
-        ".a",
-        "a b",
-        "ü中",
-        "a,b:c\\d*?",
-        "lock-0000000001",
-        &"x".repeat(255),
-    ] {
+    for part in
+        ["zookeeper", "...", ".a", "a b", "ü中", "a,b:c\\d*?", "lock-0000000001", &"x".repeat(255)]
+    {
         let path = format!("{root}/{part}");
         let lock = DistributedLock::new(&client, &path).unwrap();
-        lock.lock()
-            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        lock.lock().unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!(children(&path), [lock.hold().unwrap().node()]);
         lock.unlock().unwrap();
     }
@@ -80,15 +72,9 @@ fn a_path_below_an_ephemeral_node_is_invalid() {
     let root = fresh_path("ephemeral");
     let probe = shared_probe().unwrap();
     probe.create_all(&root).unwrap();
-    probe
-        .create(&format!("{root}/e"), b"", true, false)
-        .unwrap();
+    probe.create(&format!("{root}/e"), b"", true, false).unwrap();
     let client = client();
-    for path in [
-        format!("{root}/e"),
-        format!("{root}/e/a"),
-        format!("{root}/e/a/b/c"),
-    ] {
+    for path in [format!("{root}/e"), format!("{root}/e/a"), format!("{root}/e/a/b/c")] {
         let lock = DistributedLock::new(&client, &path).unwrap();
         for _ in 0..2 {
             let (waiting, trying) = (lock.clone(), lock.clone());
@@ -122,11 +108,7 @@ fn too_many_bytes_of_paths_are_a_limit_not_a_broken_server() {
         }
         assert!(held.len() < 1000, "no limit");
     };
-    println!(
-        "{} locks of {} bytes, then {seen:?}",
-        held.len(),
-        held[0].path().len()
-    );
+    println!("{} locks of {} bytes, then {seen:?}", held.len(), held[0].path().len());
     let is_limit = |seen: &zoolock::Result<bool>| matches!(seen, Err(Error::Limit { .. }));
     assert!(is_limit(&seen), "{seen:?}");
     assert!(held.len() > 64, "{}", held.len());

@@ -28,13 +28,7 @@ fn a_locks_own_identity_goes_before_the_clients() {
         rw.read_lock().acquire().unwrap(),
         permits.acquire(2).unwrap(),
     );
-    for (name, count) in [
-        ("any", 1),
-        ("own", 1),
-        ("rw", 2),
-        ("single", 1),
-        ("permits", 2),
-    ] {
+    for (name, count) in [("any", 1), ("own", 1), ("rw", 2), ("single", 1), ("permits", 2)] {
         let seen = look(name, client.contenders(&at(name)));
         assert_eq!(identities(&seen), vec![Some("the löck's\nown"); count]);
     }
@@ -88,13 +82,7 @@ fn is_no_identity(client: &Client, path: &str, identity: &str) {
         builder.connect().map(drop),
     ];
     for seen in seen {
-        let refused = matches!(
-            &seen,
-            Err(Error::InvalidArgument {
-                what: "identity",
-                ..
-            })
-        );
+        let refused = matches!(&seen, Err(Error::InvalidArgument { what: "identity", .. }));
         let shown: String = identity.chars().take(40).collect();
         assert!(refused, "{shown:?}: {seen:?}");
     }

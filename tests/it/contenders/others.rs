@@ -35,9 +35,7 @@ fn nodes_of_other_libraries_are_shown_in_one_order_and_strangers_last() {
         let node = format!("{path}/{name}");
         probe.create(&node, b"somebody", true, false).unwrap();
     }
-    probe
-        .create(&format!("{path}/stays"), b"", false, false)
-        .unwrap();
+    probe.create(&format!("{path}/stays"), b"", false, false).unwrap();
     let seen = look("mixed", client.contenders(&path));
     let expected: Vec<_> = made.iter().map(|(name, ..)| name.as_str()).collect();
     let (contending, strangers) = seen.split_at(8);
@@ -67,9 +65,7 @@ fn strangers_block_nobody() {
     let path = fresh_path("strangers");
     let probe = shared_probe().unwrap();
     probe.create_all(&format!("{path}/notes")).unwrap();
-    probe
-        .create(&format!("{path}/0000000000"), b"", true, false)
-        .unwrap();
+    probe.create(&format!("{path}/0000000000"), b"", true, false).unwrap();
     let lock = lock_of(&client, &path);
     assert!(lock.try_lock().unwrap());
     let seen = look("strangers", lock.contenders());
@@ -105,10 +101,8 @@ fn node_data_of_any_kind_are_no_error() {
         probe.create(&node, data, true, false).unwrap();
     }
     let seen = client.contenders(&path).unwrap();
-    let shown: Vec<_> = seen
-        .iter()
-        .map(|c| (c.identity.as_ref().map(String::len), c.token, c.since))
-        .collect();
+    let shown: Vec<_> =
+        seen.iter().map(|c| (c.identity.as_ref().map(String::len), c.token, c.since)).collect();
     println!("length of identity, token, since: {shown:?}");
     assert_eq!(identities(&seen), data.map(|(_, identity)| identity));
     assert_eq!((seen[5].token, since_epoch(&seen[5])), (77, 1000));

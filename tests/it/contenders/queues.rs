@@ -57,10 +57,7 @@ fn shows_the_queue<L: Exclusive>(contenders: impl Fn(&L) -> Result<Vec<Contender
     let own = seen[0].identity.as_deref().unwrap();
     let thread = thread::current().name().unwrap().to_owned();
     let tail = format!("/{}/{thread}", process::id());
-    assert!(
-        own.ends_with(&tail) && own.len() > tail.len(),
-        "{own:?}, {tail:?}"
-    );
+    assert!(own.ends_with(&tail) && own.len() > tail.len(), "{own:?}, {tail:?}");
     assert_eq!(seen[1].identity.as_deref(), Some("second"));
 
     holder.unlock().unwrap();
@@ -139,10 +136,7 @@ fn a_read_under_its_write_has_its_place_and_its_token_and_both_hold() {
     // The reader behind the write enters, and leaves, by itself.
     assert_eq!((seen[0].kind, seen[0].holds), (Kind::Read, true));
     let writer = seen.iter().find(|c| c.kind == Kind::Write).unwrap();
-    assert!(
-        !writer.holds && !seen.last().unwrap().holds,
-        "behind the read"
-    );
+    assert!(!writer.holds && !seen.last().unwrap().holds, "behind the read");
     read.release().unwrap();
     for waiter in waiters {
         waiter.result("a waiter").unwrap();
@@ -197,9 +191,7 @@ fn a_single_node_lock_shows_its_holder_only() {
     wait_until("the waiter has a seat", SOON, || other.stats().seats == 1);
     let seen = look("single", waiting.contenders());
     assert_eq!(seen, own.contenders(&path).unwrap());
-    let [holder] = &seen[..] else {
-        panic!("{seen:?}")
-    };
+    let [holder] = &seen[..] else { panic!("{seen:?}") };
     is_as_the_server_says(holder);
     assert_eq!((&*holder.path, &*holder.node), (&*path, ""));
     assert_eq!((holder.kind, holder.sequence), (Kind::Exclusive, None));

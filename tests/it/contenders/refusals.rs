@@ -71,14 +71,12 @@ fn without_permission_it_is_denied() {
     let client = client();
     let path = fresh_path("denied");
     boss.create_all("/zoolock-test").unwrap();
-    boss.create_with_acl(&path, b"", &[(31, "auth", ""), (30, "world", "anyone")])
-        .unwrap();
+    boss.create_with_acl(&path, b"", &[(31, "auth", ""), (30, "world", "anyone")]).unwrap();
     is_denied(&client, &path);
     // A contender that may not be read.
     let path = fresh_path("denied-child");
     boss.create_all(&path).unwrap();
-    boss.create_with_acl(&format!("{path}/lock-0000000001"), b"", &[(31, "auth", "")])
-        .unwrap();
+    boss.create_with_acl(&format!("{path}/lock-0000000001"), b"", &[(31, "auth", "")]).unwrap();
     is_denied(&client, &path);
 }
 

@@ -11,9 +11,8 @@ use crate::util::{SOON, Task, client, place};
 fn a_semaphore_shows_its_permits_and_who_waits_behind_them() {
     let clients = ["a", "b", "c"].map(client_called);
     let path = fresh_path("semaphore");
-    let semaphores = clients
-        .each_ref()
-        .map(|client| DistributedSemaphore::new(client, &path, 3).unwrap());
+    let semaphores =
+        clients.each_ref().map(|client| DistributedSemaphore::new(client, &path, 3).unwrap());
     assert_eq!(semaphores[0].contenders().unwrap(), []);
     let held = semaphores[0].acquire(2).unwrap();
     let waits = |semaphore: &DistributedSemaphore| {
@@ -33,34 +32,22 @@ fn a_semaphore_shows_its_permits_and_who_waits_behind_them() {
     let who = ["a", "a", "b", "b", "b", "c"].map(Some);
     assert_eq!(identities(&seen), who);
     seen.iter().for_each(is_as_the_server_says);
-    let directories: Vec<_> = nodes(&seen)
-        .iter()
-        .map(|n| n.split('/').next().unwrap())
-        .collect();
+    let directories: Vec<_> = nodes(&seen).iter().map(|n| n.split('/').next().unwrap()).collect();
     let expected = ["leases", "leases", "leases", "leases", "locks", "locks"];
     assert_eq!(directories, expected);
-    let mut tokens: Vec<_> = held
-        .holds()
-        .iter()
-        .map(|hold| hold.fencing_token().unwrap())
-        .collect();
+    let mut tokens: Vec<_> =
+        held.holds().iter().map(|hold| hold.fencing_token().unwrap()).collect();
     tokens.sort_unstable();
     assert_eq!(tokens, [seen[0].token, seen[1].token]);
     for contender in &seen {
         let digits: i64 = place(&contender.node).parse().unwrap();
-        assert_eq!(
-            (contender.sequence, &contender.path),
-            (Some(digits), &path),
-            "{contender:?}"
-        );
+        assert_eq!((contender.sequence, &contender.path), (Some(digits), &path), "{contender:?}");
     }
 
     held.release().unwrap();
     second.result("the second").unwrap();
     third.result("the third").unwrap();
-    wait_until("nobody is left", SOON, || {
-        semaphores[1].contenders().unwrap().is_empty()
-    });
+    wait_until("nobody is left", SOON, || semaphores[1].contenders().unwrap().is_empty());
 }
 
 #[test]
@@ -70,18 +57,11 @@ fn a_stranger_in_a_semaphores_path_hides_nobody() {
     let semaphore = DistributedSemaphore::new(&client, &path, 2).unwrap();
     let permits = semaphore.acquire(1).unwrap();
     let notes = format!("{path}/notes");
-    shared_probe()
-        .unwrap()
-        .create(&notes, b"mine", false, false)
-        .unwrap();
+    shared_probe().unwrap().create(&notes, b"mine", false, false).unwrap();
     let seen = look("a permit and notes", semaphore.contenders());
     assert_eq!(kinds(&seen), [Kind::Permit, Kind::Foreign]);
     assert_eq!(holding(&seen), [true, false]);
-    assert_eq!(
-        seen[0].token,
-        permits.holds()[0].fencing_token().unwrap(),
-        "the permit"
-    );
+    assert_eq!(seen[0].token, permits.holds()[0].fencing_token().unwrap(), "the permit");
     permits.release().unwrap();
 }
 

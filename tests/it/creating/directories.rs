@@ -34,11 +34,7 @@ fn a_directory_deleted_before_the_create_is_made_again() {
     let faulty = Faulty::start("deleted-between", SESSION);
     let probe = shared_probe().unwrap();
     let nodes = format!("{}/_c_", faulty.path);
-    let mut held = faulty
-        .proxy
-        .on(Op::Create)
-        .path_contains(&nodes)
-        .hold_request();
+    let mut held = faulty.proxy.on(Op::Create).path_contains(&nodes).hold_request();
     let locking = faulty.locking();
     for round in 1..=ROUNDS {
         assert!(held.wait(SOON), "round {round}: {}", faulty.log());
@@ -56,9 +52,8 @@ fn a_directory_deleted_before_the_create_is_made_again() {
 #[test]
 fn two_clients_may_make_the_same_directories_at_once() {
     const ROUNDS: usize = 20;
-    let paths: Vec<String> = (0..ROUNDS)
-        .map(|_| format!("{}/a/b/c/d", fresh_path("at-once")))
-        .collect();
+    let paths: Vec<String> =
+        (0..ROUNDS).map(|_| format!("{}/a/b/c/d", fresh_path("at-once"))).collect();
     let start = Arc::new(Barrier::new(2));
     let work = |client: Client| {
         let (paths, start) = (paths.clone(), Arc::clone(&start));
@@ -98,9 +93,7 @@ fn everything_is_below_the_chroot() {
         let next = next.clone();
         Task::spawn(move || next.lock())
     };
-    wait_until("the second is queued", SOON, || {
-        children(&format!("{chroot}/a/lock")).len() == 2
-    });
+    wait_until("the second is queued", SOON, || children(&format!("{chroot}/a/lock")).len() == 2);
     lock.unlock().unwrap();
     waiting.result("the waiter below the chroot").unwrap();
     next.unlock().unwrap();

@@ -15,11 +15,7 @@ fn a_create_whose_answer_is_lost_leaves_exactly_one_node() {
     let lost = lost.drop_answer(Then::Cut);
     let begun = Instant::now();
     faulty.locking().result("lock()").unwrap();
-    println!(
-        "locked in {:?}, {:?}",
-        begun.elapsed(),
-        faulty.client.stats()
-    );
+    println!("locked in {:?}, {:?}", begun.elapsed(), faulty.client.stats());
     assert!(lost.fired(), "{}", faulty.log());
     faulty.has_one_node_until_unlocked();
 }
@@ -53,10 +49,7 @@ fn try_lock_does_not_know_after_a_lost_answer_and_leaves_nothing() {
     let lost = lost.drop_answer(Then::Cut);
     let seen = faulty.lock.try_lock();
     println!("{seen:?}");
-    assert!(
-        matches!(&seen, Err(Error::Disconnected { path }) if *path == faulty.path),
-        "{seen:?}"
-    );
+    assert!(matches!(&seen, Err(Error::Disconnected { path }) if *path == faulty.path), "{seen:?}");
     assert!(lost.fired(), "{}", faulty.log());
     faulty.becomes_empty();
     faulty.has_no_garbage();
@@ -78,9 +71,7 @@ fn nothing_of_an_expired_session_is_adopted() {
     faulty.proxy.black_hole(Direction::Both);
     let node = node.unwrap();
     let old = stat(&format!("{}/{node}", faulty.path)).ephemeral_owner;
-    let took = wait_until("the session has expired", SOON, || {
-        children(&faulty.path).is_empty()
-    });
+    let took = wait_until("the session has expired", SOON, || children(&faulty.path).is_empty());
     println!("{node} of {old:#x} went after {took:?}");
     assert!(!locking.is_done(), "it was never told that it has the lock");
     // Now the old answer comes, too.
@@ -122,9 +113,7 @@ fn a_create_in_flight_when_its_caller_gives_up_is_undone_when_it_appears() {
     assert!(held.fired(), "{}", faulty.log());
     assert_eq!(children(&faulty.path), [""; 0], "the create is held");
     held.release();
-    wait_until("the node is deleted", SOON, || {
-        faulty.proxy.requests(Op::Delete) > 0
-    });
+    wait_until("the node is deleted", SOON, || faulty.proxy.requests(Op::Delete) > 0);
     faulty.becomes_empty();
     faulty.has_no_garbage();
     // The object is as good as new.
@@ -191,18 +180,14 @@ fn an_answer_that_belongs_to_another_create_is_not_believed() {
         task
     });
     // Silence would be noticed after 20 s at the earliest.
-    let took = wait_until("both are locked", PROMPT, || {
-        locking.iter().all(Task::is_done)
-    });
+    let took = wait_until("both are locked", PROMPT, || locking.iter().all(Task::is_done));
     println!("locked after {took:?}");
     for locking in locking {
         locking.result("lock()").unwrap();
     }
     for (lock, path) in locks.iter().zip(&paths) {
         let node = lock.hold().unwrap().node();
-        wait_until("its node alone is there", SOON, || {
-            children(path) == [node.as_str()]
-        });
+        wait_until("its node alone is there", SOON, || children(path) == [node.as_str()]);
         lock.unlock().unwrap();
     }
     println!("{:?}", client.stats());

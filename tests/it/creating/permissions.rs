@@ -13,16 +13,12 @@ fn an_ancestor_that_lets_nobody_create_is_no_obstacle() {
     let boss = shared_probe().unwrap();
     boss.add_auth("digest", b"boss:secret").unwrap();
     // May be listed by everybody, or not even that.
-    for others in [
-        &[(31, "auth", ""), (1, "world", "anyone")][..],
-        &[(31, "auth", "")],
-    ] {
+    for others in [&[(31, "auth", ""), (1, "world", "anyone")][..], &[(31, "auth", "")]] {
         let root = fresh_path("restricted");
         boss.create_all(&root).unwrap();
         let closed = format!("{root}/closed");
         boss.create_with_acl(&closed, b"", others).unwrap();
-        boss.create(&format!("{closed}/open"), b"", false, false)
-            .unwrap();
+        boss.create(&format!("{closed}/open"), b"", false, false).unwrap();
         let client = client();
         for path in [format!("{closed}/open"), format!("{closed}/open/a/b/c")] {
             let lock = lock_of(&client, &path);
@@ -33,11 +29,7 @@ fn an_ancestor_that_lets_nobody_create_is_no_obstacle() {
             lock.unlock().unwrap();
         }
         // Where something has to be made in it, that is said.
-        for path in [
-            closed.clone(),
-            format!("{closed}/new"),
-            format!("{closed}/new/a/b"),
-        ] {
+        for path in [closed.clone(), format!("{closed}/new"), format!("{closed}/new/a/b")] {
             is_denied(&client, &path);
         }
     }
@@ -52,20 +44,14 @@ fn is_denied(client: &Client, path: &str) {
         let calls = [
             ("lock()", Task::spawn(move || waiting.lock().map(|()| true))),
             ("try_lock()", Task::spawn(move || trying.try_lock())),
-            (
-                "try_lock_for()",
-                Task::spawn(move || trying_for.try_lock_for(SOON)),
-            ),
+            ("try_lock_for()", Task::spawn(move || trying_for.try_lock_for(SOON))),
         ];
         for (what, call) in calls {
             let seen = call.result(what);
             // The three share an object: a try_lock may find it in use by another of them.
             let busy = what == "try_lock()" && matches!(seen, Ok(false));
             let denied = matches!(&seen, Err(Error::Denied { path: at }) if at.contains(path));
-            assert!(
-                denied || busy,
-                "{what} of {path} in round {round}: {seen:?}"
-            );
+            assert!(denied || busy, "{what} of {path} in round {round}: {seen:?}");
         }
     }
     println!("{path}: denied in {:?}", begun.elapsed());
@@ -90,10 +76,7 @@ fn only_the_owners_credentials_count_under_a_creator_acl() {
     is_denied(&client(), &path);
 
     let next = lock_of(&second, &path);
-    assert!(
-        !next.try_lock().unwrap(),
-        "the same credentials may take part"
-    );
+    assert!(!next.try_lock().unwrap(), "the same credentials may take part");
     let waiting = {
         let next = next.clone();
         Task::spawn(move || next.lock())
@@ -121,16 +104,9 @@ fn nodes_and_directories_get_the_clients_acl() {
     let node = format!("{path}/{}", lock.hold().unwrap().node());
     let probe = shared_probe().unwrap();
     for place in [format!("{root}/a"), path.clone(), node] {
-        assert!(
-            probe.get(&place).unwrap().is_some(),
-            "everybody may read {place}"
-        );
+        assert!(probe.get(&place).unwrap().is_some(), "everybody may read {place}");
         let written = probe.set(&place, b"x").map_err(|error| error.kind());
-        assert_eq!(
-            written.map(drop),
-            Err(ErrorKind::PermissionDenied),
-            "{place}"
-        );
+        assert_eq!(written.map(drop), Err(ErrorKind::PermissionDenied), "{place}");
     }
     lock.unlock().unwrap();
 }

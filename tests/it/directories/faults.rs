@@ -17,9 +17,7 @@ fn a_waiter_whose_directory_vanished_queues_in_a_new_one() {
     let path = fresh_path("vanished");
     let probe = shared_probe().unwrap();
     probe.create_all(&path).unwrap();
-    let ahead = probe
-        .create(&format!("{path}/lock-"), b"", true, true)
-        .unwrap();
+    let ahead = probe.create(&format!("{path}/lock-"), b"", true, true).unwrap();
     let lock = tidy_lock(&client, &path);
     let waits = lock.clone();
     let waiter = Task::spawn(move || waits.lock());
@@ -61,13 +59,7 @@ impl Replaced {
         let probe = shared_probe().unwrap();
         probe.delete(&format!("{path}/{old}")).unwrap();
         probe.delete(&path).unwrap();
-        Replaced {
-            proxy,
-            client,
-            path,
-            lock,
-            old,
-        }
+        Replaced { proxy, client, path, lock, old }
     }
 
     fn is_lost(&self) {
@@ -107,9 +99,7 @@ fn a_hold_does_not_move_into_a_new_directory_and_nobody_is_granted_twice() {
     await_nodes(&replaced.path, 2);
     replaced.is_lost();
     assert!(rival.is_held() && !waiter.is_done());
-    wait_until("nothing of the old place is left", SOON, || {
-        children(&replaced.path).len() == 2
-    });
+    wait_until("nothing of the old place is left", SOON, || children(&replaced.path).len() == 2);
     assert!(!replaced.lock.try_lock().unwrap());
     rival.unlock().unwrap();
     waiter.result("the waiter").unwrap();
@@ -124,9 +114,7 @@ fn a_waiter_cut_off_while_its_directory_was_made_again_queues_anew() {
     let path = fresh_path("waiter-made-again");
     let probe = shared_probe().unwrap();
     probe.create_all(&path).unwrap();
-    let ahead = probe
-        .create(&format!("{path}/lock-"), b"", true, true)
-        .unwrap();
+    let ahead = probe.create(&format!("{path}/lock-"), b"", true, true).unwrap();
     let lock = tidy_lock(&own, &path);
     let waits = lock.clone();
     let waiter = Task::spawn(move || waits.lock());

@@ -92,10 +92,7 @@ fn semaphores_that_are_removed_under_each_other_keep_the_limit() {
         thread.result("a thread").unwrap();
     }
     let (left, most) = *out.lock().unwrap();
-    println!(
-        "at most {most} out at once, {left} left; {:?}",
-        children(&path)
-    );
+    println!("at most {most} out at once, {left} left; {:?}", children(&path));
     assert_eq!((left, most), (0, LIMIT));
     is_gone(&path);
 }
@@ -118,10 +115,7 @@ fn who_looks_while_it_comes_and_goes_sees_one_holder_or_nobody() {
         let seen = clients[2].contenders(&path).unwrap();
         let holders = seen.iter().filter(|contender| contender.holds).count();
         assert_eq!(holders, usize::from(!seen.is_empty()), "{seen:?}");
-        assert!(
-            seen.is_sorted_by(|a, b| a.sequence < b.sequence),
-            "{seen:?}"
-        );
+        assert!(seen.is_sorted_by(|a, b| a.sequence < b.sequence), "{seen:?}");
         (looks, most) = (looks + 1, most.max(seen.len()));
         nobody += usize::from(seen.is_empty());
     }

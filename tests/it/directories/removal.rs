@@ -41,10 +41,7 @@ fn the_release_that_leaves_it_empty_removes_it_and_nothing_above_it() {
         is_there(&at("rw"));
         read.release().unwrap();
         is_gone(&at("rw"));
-        println!(
-            "round {round}: {:?} is left",
-            children(&format!("{root}/a/b"))
-        );
+        println!("round {round}: {:?} is left", children(&format!("{root}/a/b")));
         is_there(&format!("{root}/a/b"));
     }
     assert_eq!(client.stats().seats_lost, 0);

@@ -48,9 +48,7 @@ fn one_with_another_acl_stays_also_where_this_client_had_made_one_before() {
     lock.unlock().unwrap();
     probe.delete(&notes).unwrap();
     probe.delete(&path).unwrap();
-    probe
-        .create_with_acl(&path, b"", &[(15, "world", "anyone")])
-        .unwrap();
+    probe.create_with_acl(&path, b"", &[(15, "world", "anyone")]).unwrap();
     cycle(&lock);
     is_there(&path);
 }
@@ -130,8 +128,7 @@ fn a_directory_that_must_not_be_deleted_stays_and_the_release_succeeds() {
     let root = fresh_path("not-deletable");
     boss.create_all("/zoolock-test").unwrap();
     // Children may be made, not deleted.
-    boss.create_with_acl(&root, b"", &[(31, "auth", ""), (5, "world", "anyone")])
-        .unwrap();
+    boss.create_with_acl(&root, b"", &[(31, "auth", ""), (5, "world", "anyone")]).unwrap();
     let path = format!("{root}/lock");
     let lock = tidy_lock(&client, &path);
     for _ in 0..2 {

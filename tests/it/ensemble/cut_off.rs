@@ -41,10 +41,7 @@ fn rival_of(hold: &Hold, leader: &Client) -> Task<zoolock::Result<(bool, bool, I
     Task::spawn(move || {
         lock.lock()?;
         let let_in = Instant::now();
-        let told = seen
-            .lost()
-            .try_recv()
-            .is_err_and(|error| error.is_disconnected());
+        let told = seen.lost().try_recv().is_err_and(|error| error.is_disconnected());
         let saw = (seen.is_held(), told, let_in);
         lock.unlock()?;
         Ok(saw)
@@ -63,9 +60,7 @@ fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_le
     lock.lock().unwrap();
     let hold = hold_of(&lock);
     let rival = rival_of(&hold, &at_leader);
-    wait_until("the rival waits", SOON, || {
-        looker.children("/cut-off").len() == 2
-    });
+    wait_until("the rival waits", SOON, || looker.children("/cut-off").len() == 2);
     // The follower's session is renewed for as long as it can be.
     let reads = Probe::connect(ensemble.server(follower).address()).unwrap();
     let (told, unheld) = watch_the_end(&hold);
@@ -81,16 +76,11 @@ fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_le
          {let_in:?}: margin {:?}; the follower still reads {still_reads:?}; {hold:?}",
         let_in.saturating_sub(told.max(unheld))
     );
-    assert!(
-        !held && heard,
-        "not told when the rival was let in: {hold:?}"
-    );
+    assert!(!held && heard, "not told when the rival was let in: {hold:?}");
     assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
     assert!(lock.unlock().is_err_and(|error| error.is_lost()));
     ensemble.heal();
-    wait_until("the first client is back", SOON * 2, || {
-        lock.try_lock().unwrap_or(false)
-    });
+    wait_until("the first client is back", SOON * 2, || lock.try_lock().unwrap_or(false));
     lock.unlock().unwrap();
 }
 
@@ -125,9 +115,7 @@ fn a_holder_that_knows_all_moves_from_a_cut_off_follower_before_its_session_ends
         begun.elapsed()
     );
     // The session on the follower ends by then.
-    wait_until("the old session has ended", SOON, || {
-        begun.elapsed() > LONGER + LONGER / 3
-    });
+    wait_until("the old session has ended", SOON, || begun.elapsed() > LONGER + LONGER / 3);
     assert!(hold.is_held() && !line.is_let_in(), "{hold:?}");
     assert_eq!(places_of(&looker.children("/cut-off")), places);
     assert_eq!(place(&hold.node()), place(&node));
@@ -160,10 +148,7 @@ fn a_token_is_never_verified_by_a_follower_that_has_fallen_behind() {
     let begun = Instant::now();
     let answer = asking.verify("/verified", old);
     println!("verified: {answer:?} after {:?}", begun.elapsed());
-    assert!(
-        matches!(answer, Err(Error::Disconnected { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(Error::Disconnected { .. })), "{answer:?}");
     ensemble.heal();
     let mut answer = asking.verify("/verified", new);
     wait_until("there is an answer again", SOON * 2, || {

@@ -31,11 +31,7 @@ struct Queues {
 impl Queues {
     /// Each lock is held by one of the clients, and these wait in turns.
     fn of(clients: Vec<Client>, looker: Looker, locks: usize, waiters: usize) -> Queues {
-        let mut all = Queues {
-            clients,
-            looker,
-            queues: Vec::new(),
-        };
+        let mut all = Queues { clients, looker, queues: Vec::new() };
         for number in 0..locks {
             let path = format!("/locks/{number}");
             let lock = lock_of(&all.clients[number % all.clients.len()], &path);
@@ -59,42 +55,24 @@ impl Queues {
     }
 
     fn moved(&self) -> u64 {
-        self.clients
-            .iter()
-            .map(|client| client.stats().seats_moved)
-            .sum()
+        self.clients.iter().map(|client| client.stats().seats_moved).sum()
     }
 
     /// Each seat has moved at least once; every hold is still the same one, every place the same,
     /// and the turns go on in order.
     fn all_is_kept_over_moves(self, moves: u64) {
         let begun = Instant::now();
-        wait_until(&format!("{moves} seats have moved"), SOON, || {
-            self.moved() >= moves
-        });
+        wait_until(&format!("{moves} seats have moved"), SOON, || self.moved() >= moves);
         let moved = self.moved();
-        let lost: u64 = self
-            .clients
-            .iter()
-            .map(|client| client.stats().seats_lost)
-            .sum();
-        println!(
-            "{moved} seats moved, the last {:?} later, {lost} lost",
-            begun.elapsed()
-        );
+        let lost: u64 = self.clients.iter().map(|client| client.stats().seats_lost).sum();
+        println!("{moved} seats moved, the last {:?} later, {lost} lost", begun.elapsed());
         self.all_is_kept();
         assert_eq!(lost, 0);
     }
 
     fn all_is_kept(mut self) {
         for queue in self.queues {
-            let Queue {
-                lock,
-                line,
-                node,
-                token,
-                places,
-            } = queue;
+            let Queue { lock, line, node, token, places } = queue;
             let path = lock.path().to_owned();
             let hold = hold_of(&lock);
             wait_until(&format!("{path} is held and not suspended"), SOON, || {
@@ -102,14 +80,10 @@ impl Queues {
                 hold.state() == HoldState::Held
             });
             let mut seen = Vec::new();
-            wait_until(
-                &format!("{path} has one node for each place: {places:?}"),
-                SOON,
-                || {
-                    seen = self.looker.children(&path);
-                    places_of(&seen) == places
-                },
-            );
+            wait_until(&format!("{path} has one node for each place: {places:?}"), SOON, || {
+                seen = self.looker.children(&path);
+                places_of(&seen) == places
+            });
             assert!(!line.is_let_in(), "{path}: {seen:?}");
             assert_eq!(place(&hold.node()), place(&node));
             assert_eq!(hold.fencing_token().unwrap(), token);
@@ -131,10 +105,7 @@ fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
     let begun = Instant::now();
     let first = ensemble.kill_leader().unwrap();
     let next = ensemble.leader().unwrap();
-    println!(
-        "{next} leads {:?} after {first} was killed",
-        begun.elapsed()
-    );
+    println!("{next} leads {:?} after {first} was killed", begun.elapsed());
     assert_ne!(first, next);
     // The others close their clients' connections to look for a leader.
     queues.all_is_kept_over_moves(4 * 7);
@@ -160,18 +131,11 @@ fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
     let begun = Instant::now();
     ensemble.server(follower).pause().unwrap();
     // One of the two holds, and half of the eight waiters.
-    let moved = wait_until("its seats have moved", SOON, || {
-        on_follower.stats().seats_moved == 5
-    });
-    wait_until("it has been paused for longer", SOON, || {
-        begun.elapsed() > SHORT * 2
-    });
+    let moved = wait_until("its seats have moved", SOON, || on_follower.stats().seats_moved == 5);
+    wait_until("it has been paused for longer", SOON, || begun.elapsed() > SHORT * 2);
     ensemble.server(follower).resume().unwrap();
     ensemble.wait_ready().unwrap();
-    println!(
-        "moved after {moved:?}, ready again after {:?}",
-        begun.elapsed()
-    );
+    println!("moved after {moved:?}, ready again after {:?}", begun.elapsed());
     // What the paused one remembers of the old session is nothing to the others.
     let probe = Probe::connect(ensemble.server(follower).address()).unwrap();
     println!("on the follower: {:?}", probe.children("/locks/0").unwrap());
@@ -191,16 +155,11 @@ fn a_leader_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
     let begun = Instant::now();
     ensemble.server(leader).pause().unwrap();
     let moved = wait_until("all seats have moved", SOON, || queues.moved() >= 10);
-    wait_until("it has been paused for longer", SOON, || {
-        begun.elapsed() > T + T / 10
-    });
+    wait_until("it has been paused for longer", SOON, || begun.elapsed() > T + T / 10);
     ensemble.server(leader).resume().unwrap();
     ensemble.wait_ready().unwrap();
     let next = ensemble.leader().unwrap();
-    println!(
-        "moved after {moved:?}, {next} leads instead of {leader} after {:?}",
-        begun.elapsed()
-    );
+    println!("moved after {moved:?}, {next} leads instead of {leader} after {:?}", begun.elapsed());
     assert_ne!(next, leader);
     queues.all_is_kept_over_moves(10);
 }

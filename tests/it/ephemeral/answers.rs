@@ -29,19 +29,12 @@ fn a_create_whose_answer_is_lost_is_not_adopted_and_goes_with_its_handle() {
         let old = node_at(&path);
         locking.result("lock()").unwrap();
         let (data, stat) = node_at(&path).unwrap();
-        println!(
-            "{then:?}: locked in {:?}: {old:?}, then {data}",
-            begun.elapsed()
-        );
+        println!("{then:?}: locked in {:?}: {old:?}, then {data}", begun.elapsed());
         if let Some((_, old)) = old {
             assert!(stat.czxid >= old.czxid);
         }
         assert_eq!(hold_of(&lock).fencing_token().unwrap(), stat.czxid as u64);
-        assert!(
-            client.stats().connections >= 2,
-            "on another connection: {:?}",
-            client.stats()
-        );
+        assert!(client.stats().connections >= 2, "on another connection: {:?}", client.stats());
         lock.unlock().unwrap();
         assert!(!exists(&path));
         // The crate cannot close the handle of a silent connection while it is silent.
@@ -57,25 +50,16 @@ fn the_node_of_a_lost_answer_is_waited_for_while_its_session_lives() {
     let path = fresh_path("lives-on");
     make_parents(&path);
     let lock = lock_of(&ways.client, &path);
-    let lost = ways
-        .first
-        .on(Op::Create)
-        .path_contains(&path)
-        .drop_answer(Then::Cut);
+    let lost = ways.first.on(Op::Create).path_contains(&path).drop_answer(Then::Cut);
     ways.first.refuse(true);
     let begun = Instant::now();
     let locking = locking(&lock);
     assert!(lost.wait(SOON), "{}", ways.log());
     let old = stat_of(&path);
     // On the other way it is busy for everybody, also for a try.
-    wait_until("it waits on the second way", SOON, || {
-        ways.second.requests(Op::GetData) > 0
-    });
+    wait_until("it waits on the second way", SOON, || ways.second.requests(Op::GetData) > 0);
     let other = lock_of(&ways.client, &path);
-    assert!(
-        !other.try_lock().unwrap(),
-        "a node of our own, of another session, is busy"
-    );
+    assert!(!other.try_lock().unwrap(), "a node of our own, of another session, is busy");
     let rivals = client();
     assert!(!lock_of(&rivals, &path).try_lock().unwrap());
     wait_until("the old node is gone", SOON, || {
@@ -107,9 +91,7 @@ fn a_rival_and_the_caller_of_a_lost_create_are_never_both_in() {
         assert!(lost.wait(SOON), "{:#?}", proxy.log());
         let (_rivals, rival, granted) = rival_of(&lock);
         let mut order = Vec::new();
-        wait_until("one of both is in", SOON, || {
-            granted.is_done() || locking.is_done()
-        });
+        wait_until("one of both is in", SOON, || granted.is_done() || locking.is_done());
         for _ in 0..2 {
             wait_until("the next is in", SOON, || lock.is_held() || rival.is_held());
             assert!(!(lock.is_held() && rival.is_held()), "both are in");
@@ -134,16 +116,10 @@ fn try_lock_does_not_know_after_a_lost_answer_and_leaves_nothing() {
     let path = fresh_path("try-lost");
     make_parents(&path);
     let lock = lock_of(&client, &path);
-    let lost = proxy
-        .on(Op::Create)
-        .path_contains(&path)
-        .drop_answer(Then::Cut);
+    let lost = proxy.on(Op::Create).path_contains(&path).drop_answer(Then::Cut);
     let seen = lock.try_lock();
     println!("{seen:?}");
-    assert!(
-        matches!(&seen, Err(Error::Disconnected { path: at }) if *at == path),
-        "{seen:?}"
-    );
+    assert!(matches!(&seen, Err(Error::Disconnected { path: at }) if *at == path), "{seen:?}");
     assert!(lost.fired(), "{:#?}", proxy.log());
     println!("gone after {:?}", await_gone(&path, SOON));
     assert!(lock.try_lock_for(SOON).unwrap());
@@ -215,9 +191,7 @@ fn a_grant_whose_heartbeat_is_given_up_deletes_the_node() {
     let waiting = locking(&lock);
     // After a wait of more than half of the session timeout a grant needs a heartbeat.
     let begun = Instant::now();
-    wait_until("it has waited for long", SOON, || {
-        begun.elapsed() > session * 3 / 4
-    });
+    wait_until("it has waited for long", SOON, || begun.elapsed() > session * 3 / 4);
     let heartbeat = proxy.on(Op::SetData).path_contains(&path).hold_answer();
     holder.unlock().unwrap();
     wait_until("its heartbeat is under way, or it is locked", SOON, || {
@@ -248,10 +222,7 @@ fn an_answer_that_belongs_to_another_request_grants_nothing() {
     let (node, _) = node_at(&taken).unwrap();
     let locks = [lock_of(&client, &taken), lock_of(&client, &free)];
     // From here on the crate gives every answer to the request before.
-    let lost = proxy
-        .on(Op::Create)
-        .path_contains(&taken)
-        .drop_answer(Then::Continue);
+    let lost = proxy.on(Op::Create).path_contains(&taken).drop_answer(Then::Continue);
     let tasks = locks.each_ref().map(|lock| {
         let task = locking(lock);
         assert!(lost.wait(SOON), "{:#?}", proxy.log());
@@ -261,15 +232,8 @@ fn an_answer_that_belongs_to_another_request_grants_nothing() {
     wait_until("the free one is locked, or the taken one", PROMPT, || {
         tasks[1].is_done() || tasks[0].is_done()
     });
-    println!(
-        "{:?}: {:?}",
-        client.stats(),
-        locks.each_ref().map(|lock| lock.hold())
-    );
-    assert!(
-        !tasks[0].is_done() && !locks[0].is_held(),
-        "two hold {taken}"
-    );
+    println!("{:?}: {:?}", client.stats(), locks.each_ref().map(|lock| lock.hold()));
+    assert!(!tasks[0].is_done() && !locks[0].is_held(), "two hold {taken}");
     assert_eq!(node_at(&taken).unwrap().0, node);
     tasks[1].result("the free one").unwrap();
     assert_eq!(client.stats().connections, 2);

@@ -38,10 +38,7 @@ fn a_node_deleted_by_an_operator_is_noticed_and_told() {
         assert!(took < SHORT / 2 + Duration::from_secs(1), "{took:?}");
         assert_eq!(hold.state(), HoldState::Lost(DELETED));
         assert!(!lock.is_held() && hold.valid_for().is_zero());
-        assert!(
-            !lock.try_lock().unwrap(),
-            "the object is in use until the unlock"
-        );
+        assert!(!lock.try_lock().unwrap(), "the object is in use until the unlock");
         let rival = lock_of(&client, &path);
         assert!(rival.try_lock().unwrap(), "the lock itself is free");
         let node = stat_of(&path);
@@ -95,11 +92,7 @@ fn replaced(for_a_while: bool) {
     assert!(took < SHORT / 2 + Duration::from_secs(1), "{took:?}");
     assert_eq!(hold.state(), HoldState::Lost(DELETED));
     assert_lost(&lock.unlock(), &path, DELETED);
-    assert_eq!(
-        node_at(&path).map(|(_, stat)| stat.czxid),
-        Some(node.czxid),
-        "the rival's node"
-    );
+    assert_eq!(node_at(&path).map(|(_, stat)| stat.czxid), Some(node.czxid), "the rival's node");
     assert!(rival.is_held());
     rival.unlock().unwrap();
 }
@@ -123,10 +116,7 @@ fn a_token_is_never_that_of_the_next_owners_node() {
     let hold = hold_of(&lock);
     shared_probe().unwrap().delete(&path).unwrap();
     rival.lock().unwrap();
-    let (token, others) = (
-        hold.fencing_token(),
-        hold_of(&rival).fencing_token().unwrap(),
-    );
+    let (token, others) = (hold.fencing_token(), hold_of(&rival).fencing_token().unwrap());
     println!("token of the hold whose node was deleted: {token:?}; of the next: {others}");
     assert_lost(&token, &path, DELETED);
     assert_lost(&lock.unlock(), &path, DELETED);
@@ -137,15 +127,9 @@ fn a_token_is_never_that_of_the_next_owners_node() {
 fn client_that_cannot_renew() -> Client {
     let some = Permissions::READ | Permissions::CREATE | Permissions::DELETE;
     let acl = Acl::none()
-        .and(
-            "digest",
-            "nobody:x1nq8J5GOJVPY6zgzhtTtA9izLc=",
-            Permissions::ALL,
-        )
+        .and("digest", "nobody:x1nq8J5GOJVPY6zgzhtTtA9izLc=", Permissions::ALL)
         .and("world", "anyone", some);
-    let builder = Client::builder(&connect_string())
-        .session_timeout(SHORT)
-        .acl(acl);
+    let builder = Client::builder(&connect_string()).session_timeout(SHORT).acl(acl);
     builder.connect().unwrap()
 }
 
@@ -194,21 +178,14 @@ fn a_process_stopped_for_longer_than_its_lease_leaves_no_node_on_a_session_that_
     let lease = Duration::from_millis(holder.says("lease:").parse().unwrap());
     // Its lease is renewed every quarter of the session timeout, and this stops it in between.
     let renewed = Instant::now();
-    wait_until("it was renewed and has aged", SOON, || {
-        renewed.elapsed() > PAUSED / 2
-    });
+    wait_until("it was renewed and has aged", SOON, || renewed.elapsed() > PAUSED / 2);
     let session = stat_of(&path).ephemeral_owner;
     holder.signal(Signal::STOP);
     let stopped = Instant::now();
-    wait_until("its lease is over", SOON, || {
-        stopped.elapsed() > PAUSED * 15 / 16
-    });
+    wait_until("its lease is over", SOON, || stopped.elapsed() > PAUSED * 15 / 16);
     let seen = node_at(&path).map(|(_, stat)| stat.ephemeral_owner);
     holder.signal(Signal::CONT);
-    println!(
-        "a lease of {lease:?}; its session lived on: {}",
-        seen == Some(session)
-    );
+    println!("a lease of {lease:?}; its session lived on: {}", seen == Some(session));
     assert!(holder.says("unlocked:").contains("Lost"));
     let again = holder.says("again:");
     assert!(again.starts_with("Ok(true)"), "{again}");
@@ -257,25 +234,18 @@ fn a_close_is_told_once_to_the_hold() {
     let client = client();
     let path = fresh_path("closed");
     let lock = lock_of(&client, &path);
-    let guard = lock_of(&client, &format!("{path}-guard"))
-        .acquire()
-        .unwrap();
+    let guard = lock_of(&client, &format!("{path}-guard")).acquire().unwrap();
     lock.lock().unwrap();
     let hold = hold_of(&lock);
     client.close().unwrap();
     assert!(!exists(&path), "close waits for the end");
     let closed = LossReason::ClientClosed;
-    assert_eq!(
-        (hold.state(), hold.is_held()),
-        (HoldState::Lost(closed), false)
-    );
+    assert_eq!((hold.state(), hold.is_held()), (HoldState::Lost(closed), false));
     assert_lost(&lock.unlock(), &path, closed);
     assert_lost(&guard.release(), &format!("{path}-guard"), closed);
-    for (what, seen) in [
-        ("unlock", lock.unlock()),
-        ("lock", lock.lock()),
-        ("try_lock", lock.try_lock().map(drop)),
-    ] {
+    for (what, seen) in
+        [("unlock", lock.unlock()), ("lock", lock.lock()), ("try_lock", lock.try_lock().map(drop))]
+    {
         assert!(matches!(seen, Err(Error::Closed)), "{what}: {seen:?}");
     }
 }

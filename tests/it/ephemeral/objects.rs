@@ -21,10 +21,7 @@ fn any_thread_may_unlock_and_one_too_many_is_an_error() {
     not_held(lock.unlock());
     lock.lock().unwrap();
     let other = lock.clone();
-    thread::spawn(move || other.unlock())
-        .join()
-        .unwrap()
-        .unwrap();
+    thread::spawn(move || other.unlock()).join().unwrap().unwrap();
     assert!(!lock.is_held() && !exists(&path));
     not_held(lock.unlock());
     let ended = lock.clone();
@@ -33,10 +30,7 @@ fn any_thread_may_unlock_and_one_too_many_is_an_error() {
     assert!(!lock.try_lock().unwrap(), "not reentrant");
     lock.unlock().unwrap();
     let guard = lock.acquire().unwrap();
-    thread::spawn(move || guard.release())
-        .join()
-        .unwrap()
-        .unwrap();
+    thread::spawn(move || guard.release()).join().unwrap().unwrap();
     assert!(!exists(&path));
 }
 
@@ -50,10 +44,7 @@ fn clones_are_the_same_object_and_other_objects_are_rivals() {
     assert!(clone.is_held() && clone.hold().is_some());
     assert!(!other.is_held() && !other.try_lock().unwrap());
     let not_held = other.unlock();
-    assert!(
-        matches!(not_held, Err(Error::NotHeld { .. })),
-        "{not_held:?}"
-    );
+    assert!(matches!(not_held, Err(Error::NotHeld { .. })), "{not_held:?}");
     assert!(lock.is_held() && exists(&path));
     let waiting = locking(&other);
     await_seats(&client, 2);
@@ -150,12 +141,7 @@ fn it_is_a_lock_like_the_others_behind_the_trait() {
     assert!(!lock.is_held() && !exists(&path));
     let other = lock_of(&client, &path);
     let guard = other.try_acquire().unwrap().expect("it is free");
-    assert!(
-        other
-            .try_acquire_for(Duration::from_millis(50))
-            .unwrap()
-            .is_none()
-    );
+    assert!(other.try_acquire_for(Duration::from_millis(50)).unwrap().is_none());
     assert!(other.try_acquire_until(Instant::now()).unwrap().is_none());
     drop(guard);
 }
@@ -193,9 +179,7 @@ fn drops_after_a_close_do_not_hang() {
     let path = fresh_path("closed");
     warnings(&path);
     let raw = lock_of(&closing, &format!("{path}-raw"));
-    let guard = lock_of(&closing, &format!("{path}-guard"))
-        .acquire()
-        .unwrap();
+    let guard = lock_of(&closing, &format!("{path}-guard")).acquire().unwrap();
     raw.lock().unwrap();
     let task = Task::spawn(move || {
         closing.close().unwrap();

@@ -25,9 +25,7 @@ fn refuses_every_call(lock: &EphemeralLock) {
         ("lock", &|| lock.lock().map(|()| true)),
         ("try_lock", &|| lock.try_lock()),
         ("try_lock_for", &|| lock.try_lock_for(SOON)),
-        ("try_acquire", &|| {
-            lock.try_acquire().map(|guard| guard.is_some())
-        }),
+        ("try_acquire", &|| lock.try_acquire().map(|guard| guard.is_some())),
     ];
     for (what, call) in calls {
         is_invalid_path(what, &in_time(what, slack, call), path);
@@ -73,13 +71,7 @@ impl AboutToCreate {
         let create = proxy.on(Op::Create).path_contains(path).hold_request();
         probe.delete(path).unwrap();
         assert!(create.wait(SOON), "{:#?}", proxy.log());
-        AboutToCreate {
-            client,
-            lock,
-            waiting,
-            create,
-            _proxy: proxy,
-        }
+        AboutToCreate { client, lock, waiting, create, _proxy: proxy }
     }
 }
 
@@ -98,9 +90,7 @@ fn a_persistent_node_that_appears_while_it_waits_is_an_error() {
 
 /// One frame of a conversation with the shared server.
 fn converse(stream: &mut TcpStream, body: &[u8]) -> Vec<u8> {
-    stream
-        .write_all(&(body.len() as u32).to_be_bytes())
-        .unwrap();
+    stream.write_all(&(body.len() as u32).to_be_bytes()).unwrap();
     stream.write_all(body).unwrap();
     let mut length = [0; 4];
     stream.read_exact(&mut length).unwrap();
@@ -115,13 +105,7 @@ fn create_container(path: &str) {
     let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
     let mut stream = TcpStream::connect(shared_address()).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
-    let hello = [
-        &[0; 12][..],
-        &10_000_i32.to_be_bytes(),
-        &[0; 8],
-        &16_i32.to_be_bytes(),
-        &[0; 17],
-    ];
+    let hello = [&[0; 12][..], &10_000_i32.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 17]];
     converse(&mut stream, &hello.concat());
     // Request number, operation, path, data, one entry of an ACL, kind of node.
     let create = [
@@ -158,10 +142,8 @@ fn a_container_in_its_place_is_the_directory_of_another_lock_and_an_error() {
 fn the_path_of_another_lock_is_no_place_for_this_one_and_the_other_way_round() {
     let client = client();
     let path = fresh_path("shared");
-    let (directory, single) = (
-        DistributedLock::new(&client, &path).unwrap(),
-        lock_of(&client, &path),
-    );
+    let (directory, single) =
+        (DistributedLock::new(&client, &path).unwrap(), lock_of(&client, &path));
     // Held first, the single node stands where the other one's directory should be.
     single.lock().unwrap();
     for (what, seen) in [
@@ -247,10 +229,7 @@ fn a_lock_at_the_root_works() {
     let locks = clients.each_ref().map(|client| lock_of(client, &path));
     locks[0].lock().unwrap();
     assert_eq!(hold_of(&locks[0]).node(), name);
-    assert_eq!(
-        hold_of(&locks[0]).fencing_token().unwrap(),
-        stat_of(&path).czxid as u64
-    );
+    assert_eq!(hold_of(&locks[0]).fencing_token().unwrap(), stat_of(&path).czxid as u64);
     assert!(!locks[1].try_lock().unwrap());
     let waiting = locking(&locks[1]);
     await_seats(&clients[1], 1);
@@ -310,10 +289,7 @@ fn only_the_owners_credentials_count_and_others_are_denied() {
         assert!(denied || busy, "{what}: {seen:?}");
     }
     is_tidy(&stranger, SOON);
-    assert!(
-        !next.try_lock().unwrap(),
-        "the same credentials may take part"
-    );
+    assert!(!next.try_lock().unwrap(), "the same credentials may take part");
     let waiting = locking(&next);
     await_seats(&second, 1);
     lock.unlock().unwrap();
@@ -329,21 +305,13 @@ fn a_directory_in_which_nothing_may_be_made_is_denied() {
     make_parents(&root);
     let probe = shared_probe().unwrap();
     // READ only.
-    probe
-        .create_with_acl(&root, b"", &[(1, "world", "anyone")])
-        .unwrap();
+    probe.create_with_acl(&root, b"", &[(1, "world", "anyone")]).unwrap();
     let client = client();
     for path in [format!("{root}/lock"), format!("{root}/a/lock")] {
         let lock = lock_of(&client, &path);
-        for (what, seen) in [
-            ("lock", lock.lock().map(|()| true)),
-            ("try_lock", lock.try_lock()),
-        ] {
+        for (what, seen) in [("lock", lock.lock().map(|()| true)), ("try_lock", lock.try_lock())] {
             println!("{what} of {path}: {seen:?}");
-            assert!(
-                matches!(seen, Err(Error::Denied { .. })),
-                "{what}: {seen:?}"
-            );
+            assert!(matches!(seen, Err(Error::Denied { .. })), "{what}: {seen:?}");
         }
     }
     is_tidy(&client, SOON);
@@ -355,18 +323,13 @@ fn a_node_that_may_not_be_deleted_does_not_stay_for_ever() {
     make_parents(&root);
     let probe = shared_probe().unwrap();
     // READ, WRITE and CREATE, no DELETE.
-    probe
-        .create_with_acl(&root, b"", &[(7, "world", "anyone")])
-        .unwrap();
+    probe.create_with_acl(&root, b"", &[(7, "world", "anyone")]).unwrap();
     let client = client_of(&connect_string(), SHORT);
     let lock = lock_of(&client, &format!("{root}/lock"));
     lock.lock().unwrap();
     let unlocked = lock.unlock();
     println!("{unlocked:?}");
-    assert!(
-        matches!(unlocked, Err(Error::Denied { .. })),
-        "{unlocked:?}"
-    );
+    assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}");
     assert!(!lock.is_held());
     let took = await_gone(lock.path(), 3 * SHORT);
     println!("gone {took:?} after the refused unlock");
@@ -376,16 +339,7 @@ fn a_node_that_may_not_be_deleted_does_not_stay_for_ever() {
 #[test]
 fn paths_that_cannot_be_locks_are_refused_with_a_reason() {
     let client = client();
-    for path in [
-        "",
-        "/",
-        "a",
-        "/a/",
-        "//a",
-        "/a/../b",
-        "/a\0b",
-        "/zookeeper/a",
-    ] {
+    for path in ["", "/", "a", "/a/", "//a", "/a/../b", "/a\0b", "/zookeeper/a"] {
         let before = client.stats().requests;
         let seen = EphemeralLock::new(&client, path).map(drop);
         println!("{seen:?}");

@@ -80,10 +80,7 @@ fn take_part(lock: &EphemeralLock, witness: &Witness, losses: &AtomicU32) {
         }
         match lock.unlock() {
             Ok(()) => {}
-            Err(Error::Lost {
-                reason: LossReason::LeaseExpired,
-                ..
-            }) => {
+            Err(Error::Lost { reason: LossReason::LeaseExpired, .. }) => {
                 losses.fetch_add(1, Ordering::SeqCst);
             }
             Err(error) => panic!("{error}"),
@@ -98,10 +95,8 @@ fn survives_a_storm_of_cuts_and_lost_answers() {
     let mut random = fastrand::Rng::with_seed(seed);
     let path = fresh_path("storm");
     let proxies: Vec<_> = (0..CLIENTS).map(|_| shared_proxy()).collect();
-    let clients: Vec<_> = proxies
-        .iter()
-        .map(|proxy| client_of(&proxy.connect_string(), SHORT))
-        .collect();
+    let clients: Vec<_> =
+        proxies.iter().map(|proxy| client_of(&proxy.connect_string(), SHORT)).collect();
     let witness = Arc::new(Witness::default());
     let losses = Arc::new(AtomicU32::new(0));
     let over = Arc::new(AtomicBool::new(false));
@@ -124,9 +119,7 @@ fn survives_a_storm_of_cuts_and_lost_answers() {
         Task::spawn(move || {
             let mut faults = std::collections::BTreeMap::new();
             while !over.load(Ordering::SeqCst) {
-                *faults
-                    .entry(strike(&mut random, &proxies, &path))
-                    .or_insert(0) += 1;
+                *faults.entry(strike(&mut random, &proxies, &path)).or_insert(0) += 1;
                 thread::sleep(Duration::from_millis(random.u64(5..100)));
             }
             proxies.iter().for_each(FaultProxy::restore);
@@ -135,10 +128,7 @@ fn survives_a_storm_of_cuts_and_lost_answers() {
     };
     for (task, done) in &tasks {
         let ended = done.recv_timeout(PATIENCE.saturating_sub(begun.elapsed()));
-        assert!(
-            ended.is_ok(),
-            "hangs or has panicked, {SEED}={seed}: {witness:?}"
-        );
+        assert!(ended.is_ok(), "hangs or has panicked, {SEED}={seed}: {witness:?}");
         task.result("one of the storm");
     }
     let took = begun.elapsed();

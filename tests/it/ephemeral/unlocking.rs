@@ -14,12 +14,9 @@ fn lost_delete(proxy: &FaultProxy, answer_only: bool, then: Then) -> Rule {
 
 #[test]
 fn an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes() {
-    for (answer_only, then) in [
-        (true, Then::Cut),
-        (true, Then::Hold),
-        (false, Then::Cut),
-        (false, Then::Hold),
-    ] {
+    for (answer_only, then) in
+        [(true, Then::Cut), (true, Then::Hold), (false, Then::Cut), (false, Then::Hold)]
+    {
         let proxy = shared_proxy();
         let session = Duration::from_secs(6);
         let client = client_of(&proxy.connect_string(), session);
@@ -28,18 +25,12 @@ fn an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes() 
         lock.lock().unwrap();
         let lost = lost_delete(&proxy, answer_only, then);
         let what = format!("answer only: {answer_only}, then {then:?}");
-        in_time(&what, session / 3 + Duration::from_secs(1), || {
-            lock.unlock()
-        })
-        .unwrap();
+        in_time(&what, session / 3 + Duration::from_secs(1), || lock.unlock()).unwrap();
         assert!(lost.fired(), "{:#?}", proxy.log());
         assert!(!lock.is_held());
         let begun = Instant::now();
         let locked = lock.try_lock_for(SOON);
-        println!(
-            "{what}: locked again {:?} later: {locked:?}",
-            begun.elapsed()
-        );
+        println!("{what}: locked again {:?} later: {locked:?}", begun.elapsed());
         assert!(matches!(locked, Ok(true)), "{locked:?}\n{:#?}", proxy.log());
         let (node, _) = node_at(&path).unwrap();
         // The crate cannot close the handle of a silent connection while it is silent.
@@ -54,9 +45,7 @@ fn an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes() 
 /// Whatever the client had on its way has ended, and the node is the one it was.
 #[track_caller]
 fn is_alone(client: &Client, path: &str, node: &str) {
-    wait_until("old handles are closed", 2 * SOON, || {
-        client.stats().handles == 1
-    });
+    wait_until("old handles are closed", 2 * SOON, || client.stats().handles == 1);
     let now = node_at(path).map(|(data, _)| data);
     assert_eq!(now.as_deref(), Some(node));
 }
@@ -85,9 +74,7 @@ fn an_unlock_over_a_dead_connection_leaves_the_next_owners_node_alone() {
             false => {
                 proxy.refuse(true);
                 proxy.cut();
-                wait_until("it is suspended", SOON, || {
-                    hold.state() == HoldState::Suspended
-                });
+                wait_until("it is suspended", SOON, || hold.state() == HoldState::Suspended);
             }
         }
         assert_eq!(proxy.expire_sessions().unwrap(), 1);
@@ -99,9 +86,7 @@ fn an_unlock_over_a_dead_connection_leaves_the_next_owners_node_alone() {
         println!("silent: {silent}, unlock: {unlocked:?}");
         assert!(unlocked.is_ok(), "{unlocked:?}");
         proxy.restore();
-        wait_until("the client is back", SOON, || {
-            client.stats().connections == 2
-        });
+        wait_until("the client is back", SOON, || client.stats().connections == 2);
         is_alone(&client, &path, &node);
         takes_over_again(&lock, &rival);
     }
@@ -125,9 +110,7 @@ fn an_unlock_on_the_next_connection_leaves_the_next_owners_node_alone() {
     rival.lock().unwrap();
     let (node, _) = node_at(&path).unwrap();
     proxy.refuse(false);
-    wait_until("the client is back", SOON, || {
-        client.stats().connections == 2
-    });
+    wait_until("the client is back", SOON, || client.stats().connections == 2);
     assert_eq!(hold.state(), HoldState::Suspended, "its lease still runs");
     let unlocked = lock.unlock();
     println!("unlock: {unlocked:?}");
@@ -185,10 +168,7 @@ fn stale_guards_and_unlocks_leave_a_newer_hold_alone() {
     drop(dropped);
     let logged = warnings(&path);
     println!("release: {result:?}; log: {logged:?}");
-    assert!(
-        logged.iter().any(|line| line.contains("is not held")),
-        "{logged:?}"
-    );
+    assert!(logged.iter().any(|line| line.contains("is not held")), "{logged:?}");
     is_alone(&ours, &path, &node);
     assert!(rival.is_held());
     rival.unlock().unwrap();
@@ -223,10 +203,7 @@ fn a_session_that_nobody_can_close_keeps_the_node_for_a_session_timeout_and_no_l
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SHORT);
     let path = fresh_path("old");
-    let (lock, busy) = (
-        lock_of(&client, &path),
-        lock_of(&client, &format!("{path}-busy")),
-    );
+    let (lock, busy) = (lock_of(&client, &path), lock_of(&client, &format!("{path}-busy")));
     let begun = Instant::now();
     wait_until("the connection is old and busy", SOON, || {
         busy.lock().unwrap();

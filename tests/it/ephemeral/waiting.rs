@@ -17,9 +17,7 @@ fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
 
 /// Until the lock's node has been read this often, with a watch: the last thing before a sleep.
 fn await_looks(proxy: &FaultProxy, looks: u64) {
-    wait_until("it has looked and watches", SOON, || {
-        proxy.requests(Op::GetData) >= looks
-    });
+    wait_until("it has looked and watches", SOON, || proxy.requests(Op::GetData) >= looks);
 }
 
 #[test]
@@ -28,13 +26,8 @@ fn a_waiter_is_woken_by_a_release_an_operator_and_the_end_of_a_session() {
     let (proxy, _client, lock) = counted(&path);
     let probe = shared_probe().unwrap();
     let mut looks = 0;
-    for what in [
-        "release",
-        "deletion by an operator",
-        "close",
-        "expiry",
-        "drop of the last handle",
-    ] {
+    for what in ["release", "deletion by an operator", "close", "expiry", "drop of the last handle"]
+    {
         let holders = client();
         let holder = lock_of(&holders, &path);
         let dying = (what == "expiry")
@@ -64,10 +57,7 @@ fn a_waiter_is_woken_by_a_release_an_operator_and_the_end_of_a_session() {
     // The watch that let it sleep woke it, and nothing else was asked.
     assert_eq!(proxy.requests(Op::GetData), looks);
     let creates = proxy.requests(Op::Create) - 2 * looks;
-    assert!(
-        creates <= 2,
-        "{creates} more than one before and one after each wait"
-    );
+    assert!(creates <= 2, "{creates} more than one before and one after each wait");
 }
 
 #[test]
@@ -198,10 +188,7 @@ fn a_cancel_or_a_close_ends_every_wait_and_nothing_else() {
     });
     for task in &tasks {
         let seen = task.result("a cancelled waiter");
-        assert!(
-            matches!(&seen, Err(error) if error.is_cancelled()),
-            "{seen:?}"
-        );
+        assert!(matches!(&seen, Err(error) if error.is_cancelled()), "{seen:?}");
     }
     assert!(!bystander.is_done(), "another object is not affected");
     let later = locking(&lock);
@@ -266,19 +253,14 @@ fn a_silent_server_is_not_mistaken_for_a_busy_lock() {
     lock.unlock().unwrap();
     server.pause().unwrap();
     let slack = Duration::from_secs(1);
-    for (what, timeout) in [
-        ("try_lock", None),
-        ("try_lock_for", Some(Duration::from_millis(500))),
-    ] {
+    for (what, timeout) in [("try_lock", None), ("try_lock_for", Some(Duration::from_millis(500)))]
+    {
         let limit = timeout.unwrap_or(SHORT / 3) + slack;
         let seen = crate::util::in_time(what, limit, || match timeout {
             None => lock.try_lock(),
             Some(timeout) => lock.try_lock_for(timeout),
         });
-        assert!(
-            matches!(seen, Err(Error::Disconnected { .. })),
-            "{what}: {seen:?}"
-        );
+        assert!(matches!(seen, Err(Error::Disconnected { .. })), "{what}: {seen:?}");
     }
     server.resume().unwrap();
     assert!(lock.try_lock_for(SOON).unwrap(), "{:?}", client.stats());

@@ -30,11 +30,7 @@ fn footprint() -> (usize, usize) {
 
 /// What the threads of this process are called, and what its files are.
 fn whose() -> Vec<String> {
-    let entries = |what| {
-        fs::read_dir(format!("/proc/self/{what}"))
-            .unwrap()
-            .flatten()
-    };
+    let entries = |what| fs::read_dir(format!("/proc/self/{what}")).unwrap().flatten();
     let threads = entries("task").map(|task| fs::read_to_string(task.path().join("comm")));
     let threads = threads.map(|name| name.unwrap_or_default().trim().to_owned());
     let files = entries("fd").map(|fd| fs::read_link(fd.path()));
@@ -78,11 +74,7 @@ fn cycle(proxy: &FaultProxy, number: usize) {
     // The third way to go is to be dropped.
     if !number.is_multiple_of(5) || waiting.is_some() {
         let closed = client.close();
-        assert!(
-            closed.is_ok(),
-            "cycle {number}: {closed:?}\n{:#?}",
-            proxy.log()
-        );
+        assert!(closed.is_ok(), "cycle {number}: {closed:?}\n{:#?}", proxy.log());
     }
     if let Some(waiting) = waiting {
         let seen = waiting.result("the waiter");
@@ -92,9 +84,7 @@ fn cycle(proxy: &FaultProxy, number: usize) {
 
 fn run_cycles(server: SocketAddr) {
     let cycles = cycles();
-    let proxies: Vec<_> = (0..AT_ONCE)
-        .map(|_| FaultProxy::start(server).unwrap())
-        .collect();
+    let proxies: Vec<_> = (0..AT_ONCE).map(|_| FaultProxy::start(server).unwrap()).collect();
     let before = footprint();
     let begun = Instant::now();
     thread::scope(|scope| {
@@ -135,10 +125,7 @@ fn clients_that_come_are_cut_and_go_leave_nothing_behind() {
     let said = run_again(NAME, OWN_PROCESS, &server.address().to_string());
     assert!(said.contains("back at"), "it did not run: {said}");
     println!("watches and ephemeral nodes on the server: {:?}", left());
-    let took = wait_until(
-        "the server has no watch and no node of them",
-        5 * SHORT,
-        || left() == [0, 0],
-    );
+    let took =
+        wait_until("the server has no watch and no node of them", 5 * SHORT, || left() == [0, 0]);
     println!("none {took:?} later");
 }

@@ -82,10 +82,7 @@ fn survives(op: i32, (what, damage): Damage) {
     if matches!(seen, Ok(true)) {
         lock.unlock().unwrap();
     }
-    assert!(
-        lock.try_lock_for(SOON).unwrap(),
-        "op {op}, {what}: {client:?}"
-    );
+    assert!(lock.try_lock_for(SOON).unwrap(), "op {op}, {what}: {client:?}");
     has_one_node_until_unlocked(&lock);
     assert!(rival.try_lock_for(SOON).unwrap());
     rival.unlock().unwrap();
@@ -94,9 +91,8 @@ fn survives(op: i32, (what, damage): Damage) {
 
 fn all_damages(op: i32, survives: fn(i32, Damage)) {
     // An error in place of a create's answer has a test of its own.
-    let damages = DAMAGES
-        .into_iter()
-        .filter(|(what, _)| op != CREATE || *what != "an unknown error");
+    let damages =
+        DAMAGES.into_iter().filter(|(what, _)| op != CREATE || *what != "an unknown error");
     let all = damages.map(|damage| (damage.0, thread::spawn(move || survives(op, damage))));
     let all: Vec<_> = all.collect();
     let results = all.into_iter().map(|(what, thread)| (what, thread.join()));
@@ -139,10 +135,7 @@ fn a_hold_survives_or_is_lost(op: i32, (what, damage): Damage) {
     wait_until("the answer was damaged, and it is settled", SOON, || {
         let let_in = line.is_let_in();
         state = hold.state();
-        assert!(
-            !let_in || !hold.is_held(),
-            "op {op}, {what}: two holders: {hold:?}"
-        );
+        assert!(!let_in || !hold.is_held(), "op {op}, {what}: two holders: {hold:?}");
         let moved = client.stats().seats_moved > 0;
         relay.changed() == 1 && (moved || !matches!(state, HoldState::Held | HoldState::Suspended))
     });
@@ -173,11 +166,8 @@ fn a_garbled_answer_during_a_move_moves_the_hold_again_or_loses_it() {
 #[test]
 fn a_garbled_event_is_missed_but_no_deadline_and_no_later_event() {
     const DEADLINE: Duration = Duration::from_secs(4);
-    let damages: [Damage; 3] = [
-        ("without a body", no_body),
-        ("not UTF-8", event_not_utf8),
-        ("cut short", cut_short),
-    ];
+    let damages: [Damage; 3] =
+        [("without a body", no_body), ("not UTF-8", event_not_utf8), ("cut short", cut_short)];
     for (what, damage) in damages {
         let [watched, damaged] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let (watches, damages) = (Arc::clone(&watched), Arc::clone(&damaged));
@@ -221,11 +211,7 @@ fn a_garbled_event_is_missed_but_no_deadline_and_no_later_event() {
         held.unlock().unwrap();
         let begun = Instant::now();
         line.comes_in_order();
-        println!(
-            "{what}: both let in {:?} later, {:?}",
-            begun.elapsed(),
-            waiting.stats()
-        );
+        println!("{what}: both let in {:?} later, {:?}", begun.elapsed(), waiting.stats());
     }
 }
 
@@ -233,10 +219,9 @@ fn a_garbled_event_is_missed_but_no_deadline_and_no_later_event() {
 /// is newer than the client.
 #[test]
 fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
-    for (what, damage) in [
-        ("unknown", unknown_error as fn(&Frame<'_>) -> Fate),
-        ("timeout", timed_out),
-    ] {
+    for (what, damage) in
+        [("unknown", unknown_error as fn(&Frame<'_>) -> Fate), ("timeout", timed_out)]
+    {
         let (relay, armed) = damaging(CREATE, damage);
         let client = client_of(&relay.connect_string(), SESSION);
         let path = fresh_path("unproven");
@@ -245,11 +230,7 @@ fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
         lock.unlock().unwrap();
         armed.store(true, Ordering::SeqCst);
         let seen = lock.try_lock_for(SOON);
-        println!(
-            "{what}: {seen:?}; then {:?}, {:?}",
-            children(&path),
-            client.stats()
-        );
+        println!("{what}: {seen:?}; then {:?}, {:?}", children(&path), client.stats());
         assert_eq!(relay.changed(), 1);
         if matches!(seen, Ok(true)) {
             lock.unlock().unwrap();
@@ -291,10 +272,7 @@ fn a_single_node_whose_create_and_look_are_refused_goes_with_its_session() {
                 Ok(true) if !is_over => {
                     let node = stat(&path);
                     let token = hold_of(&lock).fencing_token().unwrap();
-                    assert_eq!(
-                        token, node.czxid as u64,
-                        "{what}: another node than its own"
-                    );
+                    assert_eq!(token, node.czxid as u64, "{what}: another node than its own");
                     lock.unlock().unwrap();
                 }
                 other => panic!("{what}: {other:?}"),

@@ -17,12 +17,8 @@ use crate::util::{
 };
 
 /// The requests of a move, and whether they are interrupted before or after the server has them.
-const STEPS: [(Op, bool); 4] = [
-    (Op::Create, false),
-    (Op::Create, true),
-    (Op::GetData, false),
-    (Op::GetData, true),
-];
+const STEPS: [(Op, bool); 4] =
+    [(Op::Create, false), (Op::Create, true), (Op::GetData, false), (Op::GetData, true)];
 
 /// Of a move that begins with a look at what it does not know yet: the second look.
 const LOOK_AGAIN: u64 = 2;
@@ -54,12 +50,7 @@ fn await_no_garbage(client: &Client) {
 #[test]
 fn a_move_of_a_hold_that_is_cut_is_completed_on_the_next_connection() {
     for step in STEPS {
-        let Stage {
-            proxy,
-            client,
-            path,
-            lock,
-        } = Stage::new("hold-cut-again", SESSION);
+        let Stage { proxy, client, path, lock } = Stage::new("hold-cut-again", SESSION);
         lock.lock().unwrap();
         let hold = hold_of(&lock);
         let (first, token) = (hold.node(), hold.fencing_token().unwrap());
@@ -69,10 +60,7 @@ fn a_move_of_a_hold_that_is_cut_is_completed_on_the_next_connection() {
             let held = hold_step(&proxy, step, 1, &path, &first);
             proxy.cut();
             assert!(held.wait(SOON), "{step:?}: {:#?}", proxy.log());
-            assert_eq!(
-                (hold.state(), hold.node()),
-                (HoldState::Suspended, first.clone())
-            );
+            assert_eq!((hold.state(), hold.node()), (HoldState::Suspended, first.clone()));
             interrupted.push(held);
         }
         proxy.cut();
@@ -124,10 +112,7 @@ fn a_move_of_a_waiter_that_is_cut_is_completed_on_the_next_connection() {
         proxy.cut();
         let took = await_moved(&cut, 1);
         wait_until("one node each is there", SOON, || places(&path) == before);
-        println!(
-            "{step:?}, {nth}: {before:?} again {took:?} after cut {}",
-            interrupted.len() + 1
-        );
+        println!("{step:?}, {nth}: {before:?} again {took:?} after cut {}", interrupted.len() + 1);
         held.unlock().unwrap();
         line.comes_in_order();
         await_nodes(&path, 0);
@@ -168,10 +153,7 @@ fn nodes_on_sessions_that_live_on_are_deleted_by_the_connection_that_completes_t
         // The garbage list alone would come back to them after 20 s.
         let prompt = Duration::from_secs(10);
         let took = wait_until("one node each is left", prompt, || places(&path) == before);
-        println!(
-            "waits: {waits}, {before:?} after {took:?}, {:?}",
-            client.stats()
-        );
+        println!("waits: {waits}, {before:?} after {took:?}, {:?}", client.stats());
         assert!(!line.is_let_in());
         match waits {
             true => rival.unlock().unwrap(),

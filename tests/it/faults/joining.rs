@@ -31,10 +31,7 @@ fn a_node_whose_answer_was_lost_is_found_and_moves_and_keeps_its_place() {
         proxy.refuse(false);
         let took = await_moved(&client, 1);
         wait_until("the old node is gone", SOON, || places(&path) == before);
-        println!(
-            "{then:?}: {before:?} again {took:?} after the cut, {:?}",
-            client.stats()
-        );
+        println!("{then:?}: {before:?} again {took:?} after the cut, {:?}", client.stats());
         assert!(!line.is_let_in());
         held.unlock().unwrap();
         line.comes_in_order();
@@ -65,10 +62,7 @@ fn nothing_of_a_session_that_expired_before_the_answer_is_adopted() {
     proxy.cut();
     locking.result("lock()").unwrap();
     let node = lock.hold().unwrap().node();
-    println!(
-        "{ended} sessions ended, {old:?} went, {node} came; {:?}",
-        client.stats()
-    );
+    println!("{ended} sessions ended, {old:?} went, {node} came; {:?}", client.stats());
     assert_ne!(old, [node]);
     assert_eq!(client.stats().seats_moved, 0);
     has_one_node_until_unlocked(&lock);
@@ -106,10 +100,7 @@ fn a_node_that_was_found_is_not_adopted_when_it_expires_before_it_has_moved() {
         new = others.pop().unwrap_or_default();
         !new.is_empty() && children(&path).len() == 2
     });
-    println!(
-        "{old}, then {own} of the rival, then {new}; {:?}",
-        ways.client.stats()
-    );
+    println!("{old}, then {own} of the rival, then {new}; {:?}", ways.client.stats());
     assert!(rival.is_held() && !locking.is_done());
     rival.unlock().unwrap();
     locking.result("lock()").unwrap();

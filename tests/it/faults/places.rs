@@ -17,11 +17,8 @@ use crate::util::{
 /// How a connection ends, and its name.
 type End = (&'static str, fn(&FaultProxy));
 
-const ENDS: [End; 3] = [
-    ("cut", FaultProxy::cut),
-    ("reset", FaultProxy::reset),
-    ("black hole", silence),
-];
+const ENDS: [End; 3] =
+    [("cut", FaultProxy::cut), ("reset", FaultProxy::reset), ("black hole", silence)];
 
 fn silence(proxy: &FaultProxy) {
     proxy.black_hole(Direction::Both);
@@ -46,10 +43,7 @@ fn a_place_is_kept_whatever_ends_the_connection() {
         end(&ways.first);
         let took = await_moved(&ways.client, 3);
         wait_until("the old nodes are gone", SOON, || places(&path) == before);
-        println!(
-            "{what}: {before:?} again after {took:?}; {:?}",
-            ways.client.stats()
-        );
+        println!("{what}: {before:?} again after {took:?}; {:?}", ways.client.stats());
         assert!(!line.is_let_in());
         assert!(own.is_held(), "{:?}", own.hold());
         held.unlock().unwrap();
@@ -80,10 +74,7 @@ fn a_turn_that_came_while_the_connection_was_gone_is_taken_on_the_next() {
         let begun = Instant::now();
         ways.second.refuse(false);
         line.comes_in_order();
-        println!(
-            "{what}: both let in {:?} after there was a way again",
-            begun.elapsed()
-        );
+        println!("{what}: both let in {:?} after there was a way again", begun.elapsed());
         await_moved(&ways.client, 2);
         assert_eq!(own.hold().unwrap().state(), HoldState::Held);
         own.unlock().unwrap();
@@ -118,14 +109,7 @@ fn a_waiter_that_is_cut_again_and_again_keeps_its_place() {
 }
 
 /// A waiter whose turn has come, and the list that says so on its way to it.
-fn turn_on_its_way(
-    path: &str,
-) -> (
-    FaultProxy,
-    zoolock::Client,
-    Line,
-    zoolock_test_support::Hold,
-) {
+fn turn_on_its_way(path: &str) -> (FaultProxy, zoolock::Client, Line, zoolock_test_support::Hold) {
     let proxy = shared_proxy();
     let waiting = client_of(&proxy.connect_string(), SESSION);
     let others = client();
@@ -134,9 +118,7 @@ fn turn_on_its_way(
     let mut line = Line::at(path);
     let watches = proxy.requests(Op::GetData);
     line.join(&waiting);
-    wait_until("it watches the one ahead", SOON, || {
-        proxy.requests(Op::GetData) > watches
-    });
+    wait_until("it watches the one ahead", SOON, || proxy.requests(Op::GetData) > watches);
     let list = proxy.on(Op::GetChildren).path_contains(path).hold_answer();
     held.unlock().unwrap();
     assert!(list.wait(SOON), "{:#?}", proxy.log());
@@ -157,10 +139,7 @@ fn a_grant_that_arrives_as_the_connection_dies_is_checked_on_the_next() {
     assert!(confirm.wait(SOON), "{:#?}", proxy.log());
     list.release();
     assert_eq!(children(&path).len(), 2, "the old node and the new one");
-    assert!(
-        !line.is_let_in(),
-        "let in by an answer of a dead connection"
-    );
+    assert!(!line.is_let_in(), "let in by an answer of a dead connection");
     confirm.release();
     line.comes_in_order();
     let stats = waiting.stats();
@@ -188,11 +167,7 @@ fn a_grant_that_arrives_as_the_session_ends_lets_nobody_in_beside_the_next() {
         others.retain(|node| *node != own);
         matches!(&others[..], [other] if place(other) > place(&own))
     });
-    println!(
-        "{:?}, the rival's is {own}; {:?}",
-        children(&path),
-        waiting.stats()
-    );
+    println!("{:?}, the rival's is {own}; {:?}", children(&path), waiting.stats());
     assert!(rival.is_held() && !line.is_let_in());
     rival.unlock().unwrap();
     line.comes_in_order();
@@ -280,15 +255,9 @@ fn an_unlock_that_gets_lost_after_a_move_does_not_block_the_next_lock() {
                 "delete's {what} lost, then {then:?}: {unlocked:?}; locked again after {:?}: {locked:?}",
                 begun.elapsed()
             );
-            assert!(
-                unlocked.is_ok() && matches!(locked, Ok(true)),
-                "{:#?}",
-                proxy.log()
-            );
+            assert!(unlocked.is_ok() && matches!(locked, Ok(true)), "{:#?}", proxy.log());
             let own = hold_of(&lock).node();
-            wait_until("the old node is gone", SOON, || {
-                children(&path) == [own.clone()]
-            });
+            wait_until("the old node is gone", SOON, || children(&path) == [own.clone()]);
             lock.unlock().unwrap();
             await_nodes(&path, 0);
         }
@@ -308,9 +277,7 @@ fn an_unlock_without_a_connection_is_ok_and_lets_the_next_one_in() {
     line.join(&others);
     proxy.refuse(true);
     proxy.cut();
-    wait_until("it is suspended", SOON, || {
-        cut.state() == ClientState::Suspended
-    });
+    wait_until("it is suspended", SOON, || cut.state() == ClientState::Suspended);
     assert_eq!(hold.state(), HoldState::Suspended);
     lock.unlock().unwrap();
     assert_eq!(hold.state(), HoldState::Released);

@@ -38,9 +38,7 @@ fn a_second_connection_that_falls_silent_leaves_time_for_a_third() {
     ways.leave_the_first();
     assert!(caught.wait(SOON), "{}", ways.log());
     ways.first.refuse(false);
-    wait_until("held or lost", SOON, || {
-        hold.state() != HoldState::Suspended
-    });
+    wait_until("held or lost", SOON, || hold.state() != HoldState::Suspended);
     println!("{left:?} were left; {hold:?}, {:?}", ways.client.stats());
     assert_eq!(hold.state(), HoldState::Held);
     assert_eq!(ways.client.stats().connections, 3);
@@ -75,10 +73,7 @@ fn handles_that_cannot_be_closed_do_not_cost_a_hold() {
     wait_until("they are closed", SOON, || client.stats().handles <= 1);
     let closed = begun.elapsed();
     wait_until("connected", SHORT / 2, || client.stats().connections > 10);
-    println!(
-        "closed {closed:?} after the cut, connected {:?}",
-        begun.elapsed()
-    );
+    println!("closed {closed:?} after the cut, connected {:?}", begun.elapsed());
 }
 
 #[test]
@@ -99,10 +94,7 @@ fn a_refusal_that_passes_does_not_cost_a_hold() {
     let hold = hold_of(&lock);
     relay.cut();
     let took = await_moved(&client, 1);
-    println!(
-        "{} refused, moved after {took:?}: {hold:?}",
-        relay.changed()
-    );
+    println!("{} refused, moved after {took:?}: {hold:?}", relay.changed());
     assert_eq!((relay.changed(), hold.state()), (1, HoldState::Held));
     lock.unlock().unwrap();
 }
@@ -116,9 +108,8 @@ fn many_holds_move_within_one_lease_over_a_slow_network() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     // Twice as long as that takes on a machine with nothing else to do.
     let client = client_of(&proxy.connect_string(), T * 2);
-    let locks: Vec<_> = (0..HOLDS)
-        .map(|number| lock_of(&client, &format!("/many/{number}")))
-        .collect();
+    let locks: Vec<_> =
+        (0..HOLDS).map(|number| lock_of(&client, &format!("/many/{number}"))).collect();
     thread::scope(|scope| {
         for part in locks.chunks(HOLDS / 16) {
             scope.spawn(move || part.iter().for_each(|lock| lock.lock().unwrap()));
@@ -132,11 +123,7 @@ fn many_holds_move_within_one_lease_over_a_slow_network() {
         let stats = client.stats();
         stats.seats_moved + stats.seats_lost >= HOLDS as u64
     });
-    println!(
-        "{left:?} were left; {:?} after {:?}",
-        client.stats(),
-        begun.elapsed()
-    );
+    println!("{left:?} were left; {:?} after {:?}", client.stats(), begun.elapsed());
     proxy.restore();
     assert_eq!(client.stats().seats_lost, 0);
 }
@@ -155,9 +142,8 @@ fn an_unlock_at_any_moment_of_a_move_leaves_no_node_that_others_wait_for() {
     const LONG: Duration = Duration::from_secs(12);
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), LONG);
-    let locks: Vec<_> = (0..LOCKS)
-        .map(|_| lock_of(&client, &fresh_path("unlocked-moving")))
-        .collect();
+    let locks: Vec<_> =
+        (0..LOCKS).map(|_| lock_of(&client, &fresh_path("unlocked-moving"))).collect();
     let mut random = fastrand::Rng::with_seed(7);
     let mut slowest = Duration::ZERO;
     for round in 0..30 {
@@ -192,10 +178,7 @@ fn a_create_that_is_refused_for_an_unknown_reason_leaves_no_garbage() {
     probe.create_all("/full/lock").unwrap();
     probe.create_all(quota).unwrap();
     let limits = [
-        (
-            "zookeeper_limits",
-            "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=2",
-        ),
+        ("zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=2"),
         ("zookeeper_stats", "count=2,bytes=0"),
     ];
     for (name, limit) in limits {

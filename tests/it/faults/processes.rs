@@ -71,14 +71,9 @@ fn a_process_that_was_stopped_for_too_long_sees_the_loss_first() {
     holder.stop();
     let begun = Instant::now();
     waiting.result("the rival").unwrap();
-    println!(
-        "the rival was let in {:?} after {node} was stopped",
-        begun.elapsed()
-    );
+    println!("the rival was let in {:?} after {node} was stopped", begun.elapsed());
     // So that the holder can tell by its clock, too.
-    wait_until("it has been stopped for long", SOON, || {
-        begun.elapsed() > SHORT + SHORT / 3
-    });
+    wait_until("it has been stopped for long", SOON, || begun.elapsed() > SHORT + SHORT / 3);
     holder.signal(Signal::CONT);
     let first = holder.says("first look:");
     assert!(first.starts_with("false"), "{first}");

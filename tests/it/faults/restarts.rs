@@ -43,22 +43,13 @@ fn everything_is_kept(how: &str, restart: impl FnOnce(&Server)) {
     let up = begun.elapsed();
     let all = (LOCKS * (WAITERS + 1)) as u64;
     wait_until("all have moved", SOON, || {
-        clients
-            .iter()
-            .map(|client| client.stats().seats_moved)
-            .sum::<u64>()
-            >= all
+        clients.iter().map(|client| client.stats().seats_moved).sum::<u64>() >= all
     });
-    println!(
-        "{how}: up again after {up:?}, {all} seats moved {:?} after the end",
-        begun.elapsed()
-    );
+    println!("{how}: up again after {up:?}, {all} seats moved {:?} after the end", begun.elapsed());
     let probe = Probe::connect(server.address()).unwrap();
     for (lock, line, places) in held {
         let path = lock.path().to_owned();
-        wait_until("the old nodes are gone", SOON, || {
-            places_of(&nodes(&probe, &path)) == places
-        });
+        wait_until("the old nodes are gone", SOON, || places_of(&nodes(&probe, &path)) == places);
         let hold = hold_of(&lock);
         assert_eq!(hold.state(), HoldState::Held);
         assert!(!line.is_let_in());
@@ -66,10 +57,7 @@ fn everything_is_kept(how: &str, restart: impl FnOnce(&Server)) {
         line.comes_in_order();
         assert_eq!(nodes(&probe, &path), [""; 0]);
     }
-    let lost = clients
-        .iter()
-        .map(|client| client.stats().seats_lost)
-        .sum::<u64>();
+    let lost = clients.iter().map(|client| client.stats().seats_lost).sum::<u64>();
     assert_eq!(lost, 0);
 }
 

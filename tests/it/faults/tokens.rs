@@ -58,20 +58,14 @@ fn tokens_rise_over_releases_crashes_moves_and_a_new_directory() {
     tokens.turn(&survivor, &path, "a release");
 
     let mut holder = Beside::start(NAME, &path);
-    tokens.note(
-        "a release, in another process",
-        holder.says("token:").parse().unwrap(),
-    );
+    tokens.note("a release, in another process", holder.says("token:").parse().unwrap());
     holder.kill();
     tokens.turn(&survivor, &path, "that was killed");
 
     let dropped = client();
     let lock = lock_of(&dropped, &path);
     lock.lock().unwrap();
-    tokens.note(
-        "a release, by another client",
-        hold_of(&lock).fencing_token().unwrap(),
-    );
+    tokens.note("a release, by another client", hold_of(&lock).fencing_token().unwrap());
     drop((lock, dropped));
     tokens.turn(&survivor, &path, "that was dropped");
 
@@ -91,11 +85,7 @@ fn tokens_rise_over_releases_crashes_moves_and_a_new_directory() {
         proxy.cut();
         await_moved(&moved, round);
         lock.lock().unwrap();
-        assert_eq!(
-            hold_of(&lock).fencing_token().unwrap(),
-            first,
-            "move {round}"
-        );
+        assert_eq!(hold_of(&lock).fencing_token().unwrap(), first, "move {round}");
     }
     assert_eq!(lock.hold_count(), 4);
     for _ in 0..4 {

@@ -84,10 +84,7 @@ fn so_many_turns_have_one_node_and_no_more() {
         let runs: Vec<_> = nodes.chunk_by(|a, b| a == b).map(<[String]>::len).collect();
         println!("{times} times: {runs:?}");
         let (last, full) = runs.split_last().unwrap();
-        assert!(
-            full.iter().all(|&run| run == times as usize + 1),
-            "{runs:?}"
-        );
+        assert!(full.iter().all(|&run| run == times as usize + 1), "{runs:?}");
         assert!(*last <= times as usize + 1, "{runs:?}");
     }
 }
@@ -114,13 +111,9 @@ fn turns_before_each_visit(times: u32) -> Vec<u32> {
     inside.holds();
     let mut before_each = Vec::new();
     for visit in 0..VISITS {
-        wait_until("one of the crowd queues", SOON, || {
-            children(&path).len() == 2
-        });
+        wait_until("one of the crowd queues", SOON, || children(&path).len() == 2);
         let next = Next::waits(&theirs[visit % 2]);
-        wait_until("the next visitor queues", SOON, || {
-            children(&path).len() == 3
-        });
+        wait_until("the next visitor queues", SOON, || children(&path).len() == 3);
         let before = turns.load(Ordering::SeqCst);
         inside.lets_go().unwrap();
         next.holds();
@@ -138,10 +131,7 @@ fn another_client_gets_its_turn_behind_so_many(times: u32) {
     let turns = turns_before_each_visit(times);
     println!("{times} times in a row: {turns:?} turns before each visit");
     let limits = 1..=times + 1;
-    assert!(
-        turns.iter().all(|turns| limits.contains(turns)),
-        "{turns:?}"
-    );
+    assert!(turns.iter().all(|turns| limits.contains(turns)), "{turns:?}");
 }
 
 #[test]

@@ -18,9 +18,8 @@ fn deleted_after(pause: Duration, watched_before: bool) {
     let stage = Stage::new("deleted", SESSION);
     let lock = lock_with(&stage.client, &stage.path, 3);
     // The heartbeats are for others.
-    let others: Vec<_> = (0..6)
-        .map(|n| lock_of(&stage.client, &format!("{}-{n}", stage.path)))
-        .collect();
+    let others: Vec<_> =
+        (0..6).map(|n| lock_of(&stage.client, &format!("{}-{n}", stage.path))).collect();
     others.iter().for_each(|other| other.lock().unwrap());
     let guard = lock.acquire().unwrap();
     let _asked = watched_before.then(|| guard.revocation().unwrap());
@@ -30,17 +29,11 @@ fn deleted_after(pause: Duration, watched_before: bool) {
     thread::sleep(pause);
     delete_node(&heir);
     // The watch that there was, or else the next one, and not a heartbeat.
-    let limit = if watched_before {
-        SESSION / 5
-    } else {
-        SESSION / 2
-    };
+    let limit = if watched_before { SESSION / 5 } else { SESSION / 2 };
     println!("watched before: {watched_before}, deleted after {pause:?}");
     in_time("told", limit, || await_lost(&heir));
     assert_eq!(heir.state(), HoldState::Lost(LossReason::NodeDeleted));
-    wait_until("it is counted", SOON, || {
-        stage.client.stats().seats_lost == 1
-    });
+    wait_until("it is counted", SOON, || stage.client.stats().seats_lost == 1);
     assert_lost(&next.lets_go(), &stage.path, LossReason::NodeDeleted);
     others.iter().for_each(|other| other.unlock().unwrap());
 }
@@ -75,15 +68,11 @@ fn a_deletion_in_the_middle_of_hand_offs_is_always_noticed() {
             let _ = hold.revocation();
             count.fetch_add(1, Ordering::SeqCst);
         });
-        wait_until("it is handed on", SOON, || {
-            handed_on.load(Ordering::SeqCst) > 20
-        });
+        wait_until("it is handed on", SOON, || handed_on.load(Ordering::SeqCst) > 20);
         let lost = client.stats().seats_lost;
         wait_until("a node is deleted", SOON, || {
             let nodes = children(&path);
-            nodes
-                .iter()
-                .any(|node| probe.delete(&format!("{path}/{node}")).is_ok())
+            nodes.iter().any(|node| probe.delete(&format!("{path}/{node}")).is_ok())
         });
         let begun = Instant::now();
         // It may have been the node of a thread that did not hold yet, which queues again then.
@@ -142,16 +131,9 @@ fn a_look_at_the_node_in_the_middle_of_hand_offs_is_no_loss() {
         stop.store(true, Ordering::SeqCst);
         let turns: Vec<_> = passers.iter().map(|p| p.result("a thread")).collect();
         let looks = client.stats().events - events;
-        println!(
-            "{}: {written} writes, {looks} looks, {turns:?}",
-            lock.path()
-        );
+        println!("{}: {written} writes, {looks} looks, {turns:?}", lock.path());
         assert_eq!(client.stats().seats_lost, 0, "{}: {turns:?}", lock.path());
-        assert!(
-            turns.iter().all(Result::is_ok),
-            "{}: {turns:?}",
-            lock.path()
-        );
+        assert!(turns.iter().all(Result::is_ok), "{}: {turns:?}", lock.path());
         wait_until("its node is gone", SOON, || nodes().next().is_none());
     }
 }

@@ -120,9 +120,7 @@ fn a_close_in_the_middle_of_hand_offs_ends_everybody_and_leaves_no_node() {
         let passers = Passers::start(&lock, 6, move |_| {
             count.fetch_add(1, Ordering::SeqCst);
         });
-        wait_until("they take turns", SOON, || {
-            turns.load(Ordering::SeqCst) > 50 * (round + 1)
-        });
+        wait_until("they take turns", SOON, || turns.load(Ordering::SeqCst) > 50 * (round + 1));
         ours.close().unwrap();
         for turns in passers.ended() {
             let told = match &turns {

@@ -31,14 +31,10 @@ fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
     });
     let longest = || {
         let runs = runs.lock().unwrap();
-        let runs = runs
-            .values()
-            .map(|(begin, end, times)| (*end - *begin, *times));
+        let runs = runs.values().map(|(begin, end, times)| (*end - *begin, *times));
         runs.max().unwrap_or_default()
     };
-    wait_until("a node has had two session timeouts", 2 * SOON, || {
-        longest().0 > SHORT * 2
-    });
+    wait_until("a node has had two session timeouts", 2 * SOON, || longest().0 > SHORT * 2);
     let turns: Vec<_> = passers.stop().into_iter().map(Result::unwrap).collect();
     println!("{turns:?} turns, {:?}, {:?}", longest(), client.stats());
     assert_eq!(client.stats().seats_lost, 0);
@@ -55,10 +51,7 @@ fn a_lock_that_is_handed_on_outlives_cut_after_cut() {
         let witness = Arc::clone(&witness);
         move |_: &Hold| witness.visit(|| thread::sleep(Duration::from_micros(300)))
     };
-    let threads = [
-        Passers::start(&lock, 6, visit.clone()),
-        Passers::start(&rival, 2, visit),
-    ];
+    let threads = [Passers::start(&lock, 6, visit.clone()), Passers::start(&rival, 2, visit)];
     for cuts in 1..=8 {
         let connections = stage.client.stats().connections;
         stage.proxy.cut();

@@ -109,10 +109,7 @@ fn a_second_guard_of_the_earlier_hold_releases_nothing() {
     lock.unlock().unwrap();
     let heir = next.holds();
     let released = guard.release();
-    assert!(
-        matches!(released, Err(Error::NotHeld { .. })),
-        "{released:?}"
-    );
+    assert!(matches!(released, Err(Error::NotHeld { .. })), "{released:?}");
     assert_eq!(heir.state(), HoldState::Held);
     next.lets_go().unwrap();
 }
@@ -152,10 +149,7 @@ fn the_last_handle_dropped_by_the_one_that_took_over_releases_the_node() {
     await_no_seats(&client);
     wait_until("the node is gone", SOON, || children(&path).is_empty());
     let logged = warnings(&path);
-    assert!(
-        logged.iter().any(|l| l.contains("last handle")),
-        "{logged:?}"
-    );
+    assert!(logged.iter().any(|l| l.contains("last handle")), "{logged:?}");
 }
 
 #[test]

@@ -23,12 +23,7 @@ impl Held {
         let lock = lock_with(&stage.client, &stage.path, 100);
         let guard = lock.acquire().unwrap();
         let next = Next::waits(&lock);
-        Held {
-            stage,
-            lock,
-            guard,
-            next,
-        }
+        Held { stage, lock, guard, next }
     }
 
     /// The release is not a hand-off: the next thread has a node of its own.
@@ -80,9 +75,7 @@ fn who_asks_while_it_is_handed_on_and_on_is_heard() {
         // The watch comes with a quarter of the session timeout.
         let took = wait_until("it was released", SOON, || !exists(&node));
         println!("round {round}: let go after {took:?}");
-        wait_until("there is the next", SOON, || {
-            children(&stage.path).len() == 1
-        });
+        wait_until("there is the next", SOON, || children(&stage.path).len() == 1);
     }
     let turns: Vec<_> = passers.stop().into_iter().map(Result::unwrap).collect();
     println!("{turns:?} turns");
@@ -95,9 +88,7 @@ fn nothing_is_handed_on_while_the_connection_is_away() {
     let held = Held::new("away", SESSION);
     held.stage.proxy.refuse(true);
     held.stage.proxy.cut();
-    wait_until("it is suspended", SOON, || {
-        held.guard.state() == HoldState::Suspended
-    });
+    wait_until("it is suspended", SOON, || held.guard.state() == HoldState::Suspended);
     held.not_handed_on();
 }
 
@@ -105,9 +96,7 @@ fn nothing_is_handed_on_while_the_connection_is_away() {
 fn nothing_is_handed_on_over_a_silent_connection() {
     let held = Held::new("silent", SESSION);
     held.stage.proxy.black_hole(Direction::Both);
-    wait_until("the silence is noticed", SOON, || {
-        held.guard.state() == HoldState::Suspended
-    });
+    wait_until("the silence is noticed", SOON, || held.guard.state() == HoldState::Suspended);
     held.not_handed_on();
 }
 

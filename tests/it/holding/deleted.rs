@@ -27,14 +27,9 @@ fn a_deleted_node_is_lost_also_in_the_first_quarter() {
     let unlocked = stage.lock.unlock();
     assert_lost(&unlocked, &stage.path, LossReason::NodeDeleted);
     assert_eq!(hold.state(), DELETED);
-    wait_until("it is counted", SOON, || {
-        stage.client.stats().seats_lost == 1
-    });
+    wait_until("it is counted", SOON, || stage.client.stats().seats_lost == 1);
     let unlocked = stage.lock.unlock();
-    assert!(
-        matches!(unlocked, Err(Error::NotHeld { .. })),
-        "{unlocked:?}"
-    );
+    assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
     stage.lock.lock().unwrap();
     stage.lock.unlock().unwrap();
 }
@@ -101,11 +96,7 @@ fn a_lost_nest_says_so_to_its_owner_until_the_last_unlock() {
     let tries = Task::spawn(move || {
         let timeout = Duration::from_millis(100);
         let begun = Instant::now();
-        let tries = (
-            other.try_lock(),
-            other.try_lock_for(timeout),
-            other.unlock(),
-        );
+        let tries = (other.try_lock(), other.try_lock_for(timeout), other.unlock());
         assert!(begun.elapsed() >= timeout, "{:?}", begun.elapsed());
         tries
     });
@@ -125,10 +116,7 @@ fn a_lost_nest_says_so_to_its_owner_until_the_last_unlock() {
         cancelled.is_done()
     });
     let cancelled = cancelled.result("cancelled");
-    assert!(
-        matches!(cancelled, Err(Error::Cancelled { .. })),
-        "{cancelled:?}"
-    );
+    assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
     let other = lock.clone();
     let waiter = Task::spawn(move || other.lock().and_then(|()| other.unlock()));
 
@@ -139,10 +127,7 @@ fn a_lost_nest_says_so_to_its_owner_until_the_last_unlock() {
     }
     waiter.result("the waiter gets its turn").unwrap();
     let unlocked = lock.unlock();
-    assert!(
-        matches!(unlocked, Err(Error::NotHeld { .. })),
-        "{unlocked:?}"
-    );
+    assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
     lock.lock().unwrap();
     assert_eq!((lock.hold_count(), lock.is_held()), (1, true));
     lock.unlock().unwrap();
@@ -184,10 +169,7 @@ fn a_guard_dropped_after_a_loss_writes_to_the_log() {
     drop(guard);
     let logged = warnings(&stage.path).split_off(before.len());
     println!("at the loss: {before:#?}\nat the drop: {logged:#?}");
-    let error = Error::Lost {
-        path: stage.path.clone(),
-        reason: LossReason::NodeDeleted,
-    };
+    let error = Error::Lost { path: stage.path.clone(), reason: LossReason::NodeDeleted };
     assert!(before.iter().any(|l| l.starts_with("ERROR")), "{before:?}");
     let text = error.to_string();
     assert!(logged.iter().any(|l| l.contains(&text)), "{logged:?}");

@@ -30,10 +30,7 @@ fn any_number_of_threads_hear_of_the_end() {
     for (end, how) in [(HoldState::Released, "release"), (DELETED, "loss")] {
         lock.lock().unwrap();
         let hold = hold_of(&lock);
-        assert!(
-            hold.lost().try_recv().is_err_and(|e| e.is_empty()),
-            "{hold:?}"
-        );
+        assert!(hold.lost().try_recv().is_err_and(|e| e.is_empty()), "{hold:?}");
         let listeners = listen(&hold);
         if end == DELETED {
             delete_node(&hold);
@@ -66,11 +63,7 @@ fn a_close_is_told_once_to_each_hold() {
         assert_eq!(children(hold.path()), [""; 0], "close waits for the end");
     }
     assert_lost(&nested.lock(), nested.path(), LossReason::ClientClosed);
-    assert_lost(
-        &by_unlock.unlock(),
-        by_unlock.path(),
-        LossReason::ClientClosed,
-    );
+    assert_lost(&by_unlock.unlock(), by_unlock.path(), LossReason::ClientClosed);
     assert_lost(&guard.release(), by_guard.path(), LossReason::ClientClosed);
     assert_lost(&nested.unlock(), nested.path(), LossReason::ClientClosed);
     assert_lost(&nested.unlock(), nested.path(), LossReason::ClientClosed);

@@ -43,11 +43,7 @@ fn turns_without_a_pause_do_not_keep_others_out() {
     over.store(true, Ordering::SeqCst);
     let turns = turns.result("the turns");
     println!("{entries} entries beside {turns} turns, longest wait {longest:?}");
-    assert!(
-        in_time,
-        "entry {} was kept waiting for {longest:?}",
-        entries + 1
-    );
+    assert!(in_time, "entry {} was kept waiting for {longest:?}", entries + 1);
 }
 
 /// It is handed to threads that do not want it any more, after a move has ended the watch.
@@ -76,17 +72,11 @@ fn left_to_nobody_after_a_move_others_get_it() {
             .collect();
         lock.cancel_waiters();
         lock.unlock().unwrap();
-        let cancelled = waiters
-            .iter()
-            .filter(|waiter| waiter.result("a waiter").is_err())
-            .count();
+        let cancelled = waiters.iter().filter(|waiter| waiter.result("a waiter").is_err()).count();
         let nodes = children(&path);
         println!("round {round}: {cancelled} were cancelled, {nodes:?}");
         let rival = lock_of(&others, &path);
-        assert!(
-            rival.try_lock_for(PATIENCE).unwrap(),
-            "round {round}: {nodes:?}"
-        );
+        assert!(rival.try_lock_for(PATIENCE).unwrap(), "round {round}: {nodes:?}");
         rival.unlock().unwrap();
     }
 }
@@ -117,10 +107,7 @@ impl Turns {
 /// That it is asked for is heard while the hold goes from one turn to the next.
 #[test]
 fn asked_for_between_turns_it_is_given_back() {
-    let own = client_of(
-        &zoolock_test_support::connect_string(),
-        Duration::from_secs(4),
-    );
+    let own = client_of(&zoolock_test_support::connect_string(), Duration::from_secs(4));
     let (others, path) = (client(), fresh_path("asked-between"));
     let lock = keeping(&own, &path, LONG);
     for round in 0..5 {
@@ -159,11 +146,7 @@ fn cut_at_the_unlock_others_do_not_wait_for_the_lease() {
         cutting.result("the cut");
         let begun = Instant::now();
         let in_time = rival.try_lock_for(PATIENCE).unwrap();
-        println!(
-            "round {round}: {in_time} after {:?}, {:?}",
-            begun.elapsed(),
-            own.stats()
-        );
+        println!("round {round}: {in_time} after {:?}, {:?}", begun.elapsed(), own.stats());
         assert!(in_time, "round {round}");
         rival.unlock().unwrap();
     }

@@ -74,9 +74,8 @@ fn rand(below: u32) -> u32 {
 fn storm(options: LockOptions) {
     let proxy = shared_proxy();
     let own = client_of(&proxy.connect_string(), T);
-    let rivals: Vec<_> = (0..2)
-        .map(|_| client_of(&zoolock_test_support::connect_string(), T))
-        .collect();
+    let rivals: Vec<_> =
+        (0..2).map(|_| client_of(&zoolock_test_support::connect_string(), T)).collect();
     let path = fresh_path("storm");
     let lock = DistributedLock::with(&own, &path, options).unwrap();
     let inside = Arc::new(Inside::default());
@@ -142,10 +141,7 @@ fn storm(options: LockOptions) {
     await_no_seats(&own);
     wait_until("nothing is left", SOON, || children(&path).is_empty());
     wait_until("one handle is left", SOON, || own.stats().handles <= 1);
-    assert!(
-        rivals_longest < 6_000,
-        "a rival waited for {rivals_longest} ms"
-    );
+    assert!(rivals_longest < 6_000, "a rival waited for {rivals_longest} ms");
     assert!(longest < 3_000, "a thread waited for {longest} ms");
 }
 

@@ -28,11 +28,7 @@ fn given_back_it_is_not_busy_to_the_only_one_who_uses_it() {
     let begun = Instant::now();
     wait_until("it is given back", SOON, || own.stats().seats == 0);
     let taken = lock.try_lock().unwrap();
-    println!(
-        "{:?} after the turn: {taken}, {:?}",
-        begun.elapsed(),
-        children(&path)
-    );
+    println!("{:?} after the turn: {taken}, {:?}", begun.elapsed(), children(&path));
     assert!(taken, "nobody else was ever there");
 }
 
@@ -56,9 +52,7 @@ fn ever_new_paths_leave_nothing() {
     let own = client();
     let base = fresh_path("new-paths");
     for number in 0..100 {
-        let options = LockOptions::new()
-            .keep_idle(LONG)
-            .remove_empty_directory(true);
+        let options = LockOptions::new().keep_idle(LONG).remove_empty_directory(true);
         let path = format!("{base}/{number}");
         let lock = DistributedLock::with(&own, path, options).unwrap();
         turn(&lock);
@@ -72,9 +66,7 @@ fn ever_new_paths_leave_nothing() {
 #[test]
 fn its_end_removes_the_directory() {
     let (own, path) = (client(), fresh_path("tidy"));
-    let options = LockOptions::new()
-        .keep_idle(LONG)
-        .remove_empty_directory(true);
+    let options = LockOptions::new().keep_idle(LONG).remove_empty_directory(true);
     let lock = DistributedLock::with(&own, &path, options).unwrap();
     kept(&lock, &own);
     drop(lock);

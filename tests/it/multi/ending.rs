@@ -96,10 +96,7 @@ fn every_member_is_visited_and_all_failures_reported() {
     println!("one lost: {error}");
     assert!(error.is_lost() && !error.is_retryable(), "{error:?}");
     let seen = failures::<()>(Err(error));
-    assert!(
-        seen.len() == 1 && is_lost(&seen[0], b.path(), LossReason::NodeDeleted),
-        "{seen:?}"
-    );
+    assert!(seen.len() == 1 && is_lost(&seen[0], b.path(), LossReason::NodeDeleted), "{seen:?}");
     assert_eq!(nodes(&multi), [0, 0, 0]);
 
     let locked = multi.acquire().expect("it can be used again");
@@ -110,14 +107,8 @@ fn every_member_is_visited_and_all_failures_reported() {
     let [first, second] = &seen[..] else {
         panic!("{seen:?}");
     };
-    assert!(
-        is_lost(first, c.path(), LossReason::NodeDeleted),
-        "{seen:?}"
-    );
-    assert!(
-        is_lost(second, a.path(), LossReason::NodeDeleted),
-        "{seen:?}"
-    );
+    assert!(is_lost(first, c.path(), LossReason::NodeDeleted), "{seen:?}");
+    assert!(is_lost(second, a.path(), LossReason::NodeDeleted), "{seen:?}");
     assert_eq!(nodes(&multi), [0, 0, 0]);
 
     let seen = failures(multi.unlock());
@@ -133,10 +124,7 @@ fn every_member_is_visited_and_all_failures_reported() {
 
 #[test]
 fn a_member_lost_while_waiting_for_the_others_fails_the_call() {
-    let ours = client_of(
-        &zoolock_test_support::connect_string(),
-        Duration::from_secs(6),
-    );
+    let ours = client_of(&zoolock_test_support::connect_string(), Duration::from_secs(6));
     let rivals = client();
     let root = fresh_path("multi-lost");
     let [a, b, c, d] = members(&ours, &root, ["a", "b", "c", "d"]);
@@ -160,10 +148,7 @@ fn a_member_lost_while_waiting_for_the_others_fails_the_call() {
         error
     };
     let error = wait_and_lose(&[&b]);
-    assert!(
-        is_lost(&error, b.path(), LossReason::NodeDeleted),
-        "{error:?}"
-    );
+    assert!(is_lost(&error, b.path(), LossReason::NodeDeleted), "{error:?}");
     let error = wait_and_lose(&[&a, &c]);
     assert!(error.is_lost() && failures::<()>(Err(error)).len() == 2);
     multi.lock().expect("it can be used again");
@@ -258,9 +243,6 @@ fn a_dropped_locker_releases_all() {
     drop(locked);
     let logged = warnings(&root);
     println!("{logged:?}");
-    assert!(
-        logged.iter().any(|line| line.contains("dropped a locker")),
-        "{logged:?}"
-    );
+    assert!(logged.iter().any(|line| line.contains("dropped a locker")), "{logged:?}");
     assert_eq!(nodes(&multi), [0, 0, 0]);
 }

@@ -17,10 +17,7 @@ fn refused(locks: impl IntoIterator<Item = Box<dyn Lock>>) -> String {
     let error = MultiLock::new(locks).expect_err("refused");
     println!("{error}");
     match error {
-        Error::InvalidArgument {
-            what: "list of locks",
-            reason,
-        } => reason,
+        Error::InvalidArgument { what: "list of locks", reason } => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -55,18 +52,10 @@ fn members_may_be_of_any_type() {
     let at = |name: &str| format!("{root}/{name}");
     let locks = clients.each_ref().map(|client| {
         let given: [Box<dyn Lock>; 5] = [
-            DistributedRwLock::new(client, at("e"))
-                .unwrap()
-                .read_lock()
-                .into(),
-            DistributedRwLock::new(client, at("d"))
-                .unwrap()
-                .write_lock()
-                .into(),
+            DistributedRwLock::new(client, at("e")).unwrap().read_lock().into(),
+            DistributedRwLock::new(client, at("d")).unwrap().write_lock().into(),
             EphemeralLock::new(client, at("c")).unwrap().into(),
-            DistributedReentrantLock::new(client, at("b"))
-                .unwrap()
-                .into(),
+            DistributedReentrantLock::new(client, at("b")).unwrap().into(),
             lock_of(client, &at("a")).into(),
         ];
         MultiLock::new(given).unwrap()
@@ -92,10 +81,7 @@ fn ids_tell_objects_and_places() {
     let other = lock_of(&client, a.path());
     let id = a.id();
     println!("{id:?}");
-    assert_eq!(
-        [&a.clone().id(), &(&&a).id(), &Arc::new(a.clone()).id()],
-        [&id; 3]
-    );
+    assert_eq!([&a.clone().id(), &(&&a).id(), &Arc::new(a.clone()).id()], [&id; 3]);
     assert_eq!(Box::<dyn Lock>::from(a.clone()).id(), id);
     assert_ne!(other.id(), id);
     assert!(b.id() > id && b.id() > other.id());
@@ -161,17 +147,8 @@ fn one_path_below_different_chroots_is_one_path() {
     both.lock().unwrap();
     both.unlock().unwrap();
     // The same path below different chroots is two.
-    let [one, two] = [
-        lock_of(&top, "/zoolock-test-a"),
-        lock_of(&below, "/zoolock-test-a"),
-    ];
-    assert_eq!(
-        MultiLock::new([one.into(), two.into()])
-            .unwrap()
-            .locks()
-            .len(),
-        2
-    );
+    let [one, two] = [lock_of(&top, "/zoolock-test-a"), lock_of(&below, "/zoolock-test-a")];
+    assert_eq!(MultiLock::new([one.into(), two.into()]).unwrap().locks().len(), 2);
 }
 
 #[test]
@@ -185,10 +162,7 @@ fn the_same_servers_in_another_order_are_the_same_ensemble() {
     let fewer = lock_of(&connect(&first), &path);
     println!("{:?}\n{:?}\n{:?}", one.id(), other.id(), fewer.id());
     refused([one.clone().into(), other.into()]);
-    assert!(
-        MultiLock::new([one.into(), fewer.into()]).is_ok(),
-        "another list"
-    );
+    assert!(MultiLock::new([one.into(), fewer.into()]).is_ok(), "another list");
 }
 
 #[test]
@@ -198,15 +172,9 @@ fn an_empty_one_and_a_nested_one_are_refused() {
     let root = fresh_path("multi-nested");
     let inner = multi(&client, &root, ["b", "c"]);
     let [a] = members(&client, &root, ["a"]);
-    for nested in [
-        inner.clone().into(),
-        Box::new(Arc::new(inner.clone())) as Box<dyn Lock>,
-    ] {
+    for nested in [inner.clone().into(), Box::new(Arc::new(inner.clone())) as Box<dyn Lock>] {
         let reason = refused([a.clone().into(), nested]);
-        assert!(
-            reason.contains(inner.path()) && reason.contains("its members"),
-            "{reason}"
-        );
+        assert!(reason.contains(inner.path()) && reason.contains("its members"), "{reason}");
     }
     refused([inner.clone().into(), inner.into()]);
 }

@@ -38,13 +38,7 @@ impl Scripted {
         unlocking: Does,
         calls: Arc<Mutex<Vec<String>>>,
     ) -> Scripted {
-        Scripted {
-            path: path.to_owned(),
-            locking,
-            unlocking,
-            held: AtomicBool::new(false),
-            calls,
-        }
+        Scripted { path: path.to_owned(), locking, unlocking, held: AtomicBool::new(false), calls }
     }
 
     fn act(&self, verb: &str, does: Does) -> Result<bool> {
@@ -132,14 +126,8 @@ impl Script {
 #[test]
 fn failure_on_the_kth_releases_the_others_in_reverse() {
     use Does::{Busy, Fail, Well};
-    let members = |third| {
-        [
-            ("/d", Well, Well),
-            ("/c", third, Well),
-            ("/b", Well, Well),
-            ("/a", Well, Well),
-        ]
-    };
+    let members =
+        |third| [("/d", Well, Well), ("/c", third, Well), ("/b", Well, Well), ("/a", Well, Well)];
 
     let script = Script::new(members(Fail));
     let failed = script.multi.lock();
@@ -160,10 +148,7 @@ fn failure_on_the_kth_releases_the_others_in_reverse() {
     script.multi.lock().unwrap();
     assert_eq!(script.calls(), ["lock a", "lock b", "lock c", "lock d"]);
     script.multi.unlock().unwrap();
-    assert_eq!(
-        script.calls(),
-        ["unlock d", "unlock c", "unlock b", "unlock a"]
-    );
+    assert_eq!(script.calls(), ["unlock d", "unlock c", "unlock b", "unlock a"]);
 }
 
 #[test]
@@ -180,10 +165,7 @@ fn a_failed_roll_back_is_reported_with_its_reason() {
     let [Error::Disconnected { path }, second, third] = &seen[..] else {
         panic!("{seen:?}");
     };
-    assert!(
-        path == "/c" && denied(second, "/b") && denied(third, "/a"),
-        "{seen:?}"
-    );
+    assert!(path == "/c" && denied(second, "/b") && denied(third, "/a"), "{seen:?}");
 
     let script = Script::new(members(Busy));
     let seen = failures(script.multi.try_lock());
@@ -211,11 +193,7 @@ fn a_panic_of_one_member_leaves_none_locked() {
 
     let first = format!("/multi-panic-{}", std::process::id());
     warnings(&first);
-    let script = Script::new([
-        (&first, Well, Fail),
-        ("/u", Well, Panic),
-        ("/v", Well, Panic),
-    ]);
+    let script = Script::new([(&first, Well, Fail), ("/u", Well, Panic), ("/v", Well, Panic)]);
     script.multi.lock().unwrap();
     script.calls();
     let said = panics(&|| drop(script.multi.unlock()));
@@ -234,9 +212,6 @@ fn a_member_that_is_not_held_after_all_fails_the_call() {
     let script = Script::new([("/a", Forget, Well), ("/b", Well, Well)]);
     let seen = script.multi.try_lock();
     println!("{seen:?}");
-    assert!(
-        matches!(&seen, Err(Error::NotHeld { path }) if path == "/a"),
-        "{seen:?}"
-    );
+    assert!(matches!(&seen, Err(Error::NotHeld { path }) if path == "/a"), "{seen:?}");
     assert_eq!(script.calls(), ["try a", "try b", "unlock b", "unlock a"]);
 }

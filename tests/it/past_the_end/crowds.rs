@@ -79,14 +79,7 @@ fn two_hundred_turns_over_the_end_are_alone_and_in_order() {
 
 #[test]
 fn turns_at_the_end_and_behind_it_are_alone_and_in_order() {
-    for begin in [
-        END - 1,
-        END,
-        i32::MIN,
-        i32::MIN + 1,
-        -1_000_000_010,
-        -10_000,
-    ] {
+    for begin in [END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_010, -10_000] {
         let Some(stage) = Stage::new("crowd-at", begin) else {
             return;
         };
@@ -118,11 +111,7 @@ fn reads_and_writes(lock: DistributedRwLock, mut turn: usize) -> Taker {
             read.lock()?;
             write.unlock()?;
             let hold = hold_of(&read);
-            assert_eq!(
-                token_of(&hold),
-                token,
-                "the read stands where the write did"
-            );
+            assert_eq!(token_of(&hold), token, "the read stands where the write did");
             witness.visit(Access::Shared, token, &hold.node(), stay);
             return Ok(read.unlock()?);
         }
@@ -167,16 +156,9 @@ fn a_semaphore_keeps_its_limit_over_the_end() {
                 Ok(permits.release()?)
             })
         };
-        let seen = run(
-            &format!("permits from {begin}"),
-            (0..8).map(taker).collect(),
-            15,
-        );
+        let seen = run(&format!("permits from {begin}"), (0..8).map(taker).collect(), 15);
         assert_eq!(seen.visits.len(), 120);
-        assert!(
-            (2..=LIMIT as usize).contains(&seen.most_sharing()),
-            "{seen:?}"
-        );
+        assert!((2..=LIMIT as usize).contains(&seen.most_sharing()), "{seen:?}");
         for part in &parts {
             assert_eq!(nodes(&stage.probe, part), [""; 0]);
         }

@@ -25,9 +25,7 @@ fn a_create_whose_answer_is_lost_leaves_one_node_and_holds_up_nobody() {
             let lost = create().drop_answer(then);
             lock.lock().unwrap();
             assert!(lost.fired());
-            wait_until("one node is left", SOON, || {
-                stage.nodes() == [hold_of(&lock).node()]
-            });
+            wait_until("one node is left", SOON, || stage.nodes() == [hold_of(&lock).node()]);
             println!("{begin}, {then:?}: {:?}", stage.nodes());
             lock.unlock().unwrap();
             stage.await_nodes(0);
@@ -46,10 +44,7 @@ fn a_waiter_whose_creates_answer_is_lost_is_served_once_and_after_those_before()
         let list = Granted::default();
         let holder = stage.queues(&list, "holder", stage.lock(&direct));
         holder.comes_in();
-        let lost = proxy
-            .on(Op::Create)
-            .path_contains(&stage.path)
-            .drop_answer(Then::Cut);
+        let lost = proxy.on(Op::Create).path_contains(&stage.path).drop_answer(Then::Cut);
         // It keeps the connection that it has.
         proxy.refuse(true);
         let waiter = stage.queues(&list, "waiter", stage.lock(&client));
@@ -80,9 +75,7 @@ fn a_server_that_is_killed_past_the_end_goes_on_there() {
     server.set_counter(path, END - 3).unwrap();
     drop(probe);
     let session = Duration::from_secs(6);
-    let clients: Vec<_> = (0..3)
-        .map(|_| client_of(&server.connect_string(), session))
-        .collect();
+    let clients: Vec<_> = (0..3).map(|_| client_of(&server.connect_string(), session)).collect();
     let taker = |at: usize| -> Taker {
         let lock = DistributedLock::new(&clients[at % 3], path).unwrap();
         Box::new(move |witness| {
@@ -102,23 +95,17 @@ fn a_server_that_is_killed_past_the_end_goes_on_there() {
     let crowd = crate::util::Task::spawn(move || crowd::run(takers, 40, Duration::from_secs(100)));
     let probe = Probe::connect(server.address()).unwrap();
     wait_until("they are past the end", SOON, || {
-        nodes(&probe, path)
-            .iter()
-            .any(|node| !(0..END).contains(&super::number(node)))
+        nodes(&probe, path).iter().any(|node| !(0..END).contains(&super::number(node)))
     });
     server.kill().unwrap();
     server.start_again().unwrap();
-    wait_until("all have had their turns", Duration::from_secs(100), || {
-        crowd.is_done()
-    });
+    wait_until("all have had their turns", Duration::from_secs(100), || crowd.is_done());
     let seen = crowd.result("the crowd");
     println!("{seen:?}, {:?}", clients[0].stats());
     seen.assert_apart();
     seen.assert_in_order();
     let probe = Probe::connect(server.address()).unwrap();
     wait_until("nothing is left", SOON, || nodes(&probe, path).is_empty());
-    let next = probe
-        .create(&format!("{path}/n-"), b"", true, true)
-        .unwrap();
+    let next = probe.create(&format!("{path}/n-"), b"", true, true).unwrap();
     assert_eq!(next, format!("{path}/n-2147483647"));
 }

@@ -30,12 +30,7 @@ fn a_lock_over_a_fresh_and_an_exhausted_directory_is_alone() {
             let exhausted = &holds[0];
             assert!(exhausted.path().ends_with("/exhausted"));
             let token = exhausted.fencing_token()?;
-            witness.visit(
-                Access::Alone,
-                token,
-                &exhausted.node(),
-                std::thread::yield_now,
-            );
+            witness.visit(Access::Alone, token, &exhausted.node(), std::thread::yield_now);
             Ok(multi.unlock()?)
         })
     };

@@ -17,9 +17,7 @@ use crate::util::{SESSION, SOON, await_lost, client_of};
 const SHORT: Duration = Duration::from_secs(3);
 
 fn await_moved(client: &Client, seats: u64) {
-    wait_until("the seats have moved", SOON, || {
-        client.stats().seats_moved >= seats
-    });
+    wait_until("the seats have moved", SOON, || client.stats().seats_moved >= seats);
 }
 
 #[test]
@@ -109,9 +107,7 @@ fn a_hold_past_the_end_ends_with_its_lease_and_not_before() {
         let behind = stage.queues(&list, "behind", stage.lock(&cut_off));
         let begun = Instant::now();
         proxy.cut();
-        wait_until("the client has noticed", SOON, || {
-            hold.state() != HoldState::Held
-        });
+        wait_until("the client has noticed", SOON, || hold.state() != HoldState::Held);
         let left = hold.valid_for();
         assert!(!rival.is_in() || !hold.is_held(), "two at once");
         await_lost(&hold);
@@ -176,9 +172,7 @@ fn an_unlock_after_a_cut_lets_the_next_in_at_once() {
     let hold = hold_of(&lock);
     let rival = stage.queues(&list, "rival", stage.lock(&direct));
     proxy.cut();
-    wait_until("the client has noticed", SOON, || {
-        hold.state() == HoldState::Suspended
-    });
+    wait_until("the client has noticed", SOON, || hold.state() == HoldState::Suspended);
     lock.unlock().unwrap();
     let begun = Instant::now();
     rival.comes_in();
@@ -220,10 +214,8 @@ fn a_crowd_that_is_cut_off_again_and_again_is_never_two_inside() {
         return;
     };
     let proxies = Arc::new([stage.proxy(), stage.proxy()]);
-    let mut clients: Vec<_> = proxies
-        .iter()
-        .map(|proxy| client_of(&proxy.connect_string(), SHORT))
-        .collect();
+    let mut clients: Vec<_> =
+        proxies.iter().map(|proxy| client_of(&proxy.connect_string(), SHORT)).collect();
     clients.push(stage.client());
     let visits = Arc::new(AtomicUsize::new(0));
     let taker = |at: usize| -> Taker {
@@ -254,11 +246,7 @@ fn a_crowd_that_is_cut_off_again_and_again_is_never_two_inside() {
     };
     let begun = Instant::now();
     let seen = crowd::run((0..6).map(taker).collect(), 15, Duration::from_secs(180));
-    let nodes: HashSet<_> = seen
-        .visits
-        .iter()
-        .map(|visit| number(&visit.node))
-        .collect();
+    let nodes: HashSet<_> = seen.visits.iter().map(|visit| number(&visit.node)).collect();
     println!(
         "{seen:?} in {:.1?}, {} numbers, {:?}",
         begun.elapsed(),

@@ -58,16 +58,7 @@ fn queue_and_serve(name: &str, set: [Option<i32>; 6]) -> bool {
 
 #[test]
 fn fifo_from_wherever_the_numbers_are() {
-    for number in [
-        END - 6,
-        END - 3,
-        END - 1,
-        END,
-        i32::MIN,
-        i32::MIN + 1,
-        -1_000_000_006,
-        -50,
-    ] {
+    for number in [END - 6, END - 3, END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_006, -50] {
         if !queue_and_serve("fifo", [Some(number), None, None, None, None, None]) {
             return;
         }
@@ -103,10 +94,7 @@ fn who_gives_up_in_the_middle_holds_up_nobody() {
         let cancelled = quitter.result();
         assert!(cancelled.is_err(), "{cancelled:?}");
         stage.await_nodes(3);
-        come_in_one_by_one(
-            vec![(holder, "holder"), (first, "first"), (last, "last")],
-            &list,
-        );
+        come_in_one_by_one(vec![(holder, "holder"), (first, "first"), (last, "last")], &list);
         stage.await_nodes(0);
     }
 }
@@ -146,10 +134,7 @@ fn a_normal_node_goes_before_all_that_are_not() {
     let list = Granted::default();
     let mut queue = Vec::new();
     for (at, name) in ["holder", "a", "b", "c", "d", "e"].into_iter().enumerate() {
-        queue.push((
-            stage.queues(&list, name, stage.lock(&clients[at % 2])),
-            name,
-        ));
+        queue.push((stage.queues(&list, name, stage.lock(&clients[at % 2])), name));
     }
     let found = numbers(&stage.nodes());
     assert_eq!(found, [END - 3, END - 2, END - 1, END, END, END]);

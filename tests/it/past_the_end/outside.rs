@@ -27,10 +27,7 @@ fn readers_hold_beside_readers_and_not_beside_a_write_before_them() {
         let seen: Vec<_> = seen.iter().map(|one| (one.kind, one.holds)).collect();
         println!("{begin}: {seen:?}");
         let read = |holds| (Kind::Read, holds);
-        assert_eq!(
-            seen,
-            [read(true), read(true), (Kind::Write, false), read(false)]
-        );
+        assert_eq!(seen, [read(true), read(true), (Kind::Write, false), read(false)]);
         assert!(!visitors[2].is_in() && !visitors[3].is_in());
         let [r1, r2, w, r3] = visitors;
         r2.leaves();

@@ -31,9 +31,7 @@ fn permits_move_and_a_turn_that_is_cut_off_lets_the_next_in() {
     let has_turn = waits(of(&cut_off), 1);
     let behind = waits(of(&direct), 2);
     proxy.cut();
-    wait_until("the permit has moved", SOON, || {
-        permits.holds()[0].node() != before
-    });
+    wait_until("the permit has moved", SOON, || permits.holds()[0].node() != before);
     let after = permits.holds()[0].node();
     println!("{before} is {after} now");
     assert_eq!([number(&before), number(&after)], [END; 2]);
@@ -42,9 +40,7 @@ fn permits_move_and_a_turn_that_is_cut_off_lets_the_next_in() {
     let begun = Instant::now();
     let mut waiting = vec![has_turn, behind];
     while !waiting.is_empty() {
-        wait_until("one of them has a permit", SOON, || {
-            waiting.iter().any(Task::is_done)
-        });
+        wait_until("one of them has a permit", SOON, || waiting.iter().any(Task::is_done));
         let done = waiting.iter().position(Task::is_done).unwrap();
         let permits = waiting.remove(done).result("a waiter");
         println!("granted after {:?}", begun.elapsed());
@@ -53,8 +49,6 @@ fn permits_move_and_a_turn_that_is_cut_off_lets_the_next_in() {
         permits.release().unwrap();
     }
     for part in &parts {
-        wait_until("nothing is left", SOON, || {
-            nodes(&stage.probe, part).is_empty()
-        });
+        wait_until("nothing is left", SOON, || nodes(&stage.probe, part).is_empty());
     }
 }

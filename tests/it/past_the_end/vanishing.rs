@@ -16,11 +16,8 @@ enum Meanwhile {
 
 #[test]
 fn whatever_vanishes_between_two_looks_the_order_stays() {
-    for meanwhile in [
-        Meanwhile::HolderLeaves,
-        Meanwhile::WaiterQuits,
-        Meanwhile::OwnNodeIsDeleted,
-    ] {
+    for meanwhile in [Meanwhile::HolderLeaves, Meanwhile::WaiterQuits, Meanwhile::OwnNodeIsDeleted]
+    {
         // Its own and two more, in any order, and then the watch.
         for nth in 1..=4 {
             let Some(stage) = Stage::new("vanishing", END) else {

@@ -22,10 +22,7 @@ fn it_ends_with_the_hold_however_that_ends() {
     lock.unlock().unwrap();
     ends(&asked, "released");
     let over = hold.revocation();
-    assert!(
-        matches!(&over, Err(Error::NotHeld { path: at }) if *at == path),
-        "{over:?}"
-    );
+    assert!(matches!(&over, Err(Error::NotHeld { path: at }) if *at == path), "{over:?}");
     // Deleted.
     lock.lock().unwrap();
     let hold = hold_of(&lock);

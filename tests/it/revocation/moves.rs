@@ -23,13 +23,7 @@ impl Stage {
         let lock = lock_of(&own, &fresh_path(name));
         lock.lock().unwrap();
         let hold = hold_of(&lock);
-        Stage {
-            proxy,
-            own,
-            other: client(),
-            lock,
-            hold,
-        }
+        Stage { proxy, own, other: client(), lock, hold }
     }
 
     fn node(&self) -> String {
@@ -69,17 +63,12 @@ fn a_hold_that_listens_without_a_connection_is_watched_from_the_next_on() {
     let stage = Stage::new("without");
     stage.proxy.refuse(true);
     stage.proxy.cut();
-    wait_until("suspended", SOON, || {
-        stage.hold.state() == zoolock::HoldState::Suspended
-    });
+    wait_until("suspended", SOON, || stage.hold.state() == zoolock::HoldState::Suspended);
     let asked = stage.hold.revocation().unwrap();
     stage.proxy.refuse(false);
     stage.await_moved(1);
     // A quarter of the session timeout passes before an ordinary hold is watched.
-    stage
-        .other
-        .revoke(&contender_of(&stage.other, &stage.hold))
-        .unwrap();
+    stage.other.revoke(&contender_of(&stage.other, &stage.hold)).unwrap();
     let begun = std::time::Instant::now();
     is_asked(&asked, "who listens since the break");
     println!("asked {:?} after the request", begun.elapsed());
@@ -111,9 +100,7 @@ fn a_request_whose_event_was_lost_in_the_cut_is_heard() {
     let event = stage.proxy.on(Op::Event).path_contains(&stage.hold.node());
     let event = event.drop_answer(zoolock_test_support::Then::Cut);
     // The watch is set when the read behind it was answered.
-    wait_until("the watch is set", SOON, || {
-        stage.proxy.requests(Op::GetData) > 0
-    });
+    wait_until("the watch is set", SOON, || stage.proxy.requests(Op::GetData) > 0);
     stage.hold.fencing_token().unwrap();
     probe.set(&stage.node(), REVOKE).unwrap();
     assert!(event.wait(SOON), "{:#?}", stage.proxy.log());

@@ -13,11 +13,7 @@ use crate::util::{SESSION, SOON, client, client_of, lock_of, shared_proxy};
 fn who_is_gone_cannot_be_asked() {
     let (own, other) = (client(), client());
     for held in every_hold(&own) {
-        let contenders: Vec<_> = held
-            .holds
-            .iter()
-            .map(|hold| contender_of(&other, hold))
-            .collect();
+        let contenders: Vec<_> = held.holds.iter().map(|hold| contender_of(&other, hold)).collect();
         (held.release)().unwrap();
         for contender in contenders {
             let seen = other.revoke(&contender);
@@ -41,13 +37,7 @@ fn a_stranger_is_not_asked() {
     let before = own.stats().requests;
     let refused = own.revoke(&seen[0]);
     println!("{refused:?}");
-    let invalid = matches!(
-        &refused,
-        Err(Error::InvalidArgument {
-            what: "contender",
-            ..
-        })
-    );
+    let invalid = matches!(&refused, Err(Error::InvalidArgument { what: "contender", .. }));
     assert!(invalid, "{refused:?}");
     assert_eq!(own.stats().requests, before);
     assert_eq!(probe.get(&node).unwrap().unwrap().0, b"mine");
@@ -109,9 +99,7 @@ fn without_permission_or_connection_nobody_is_asked() {
     is_not_asked(&asked, "the holder");
     proxy.refuse(true);
     proxy.cut();
-    wait_until("suspended", SOON, || {
-        other.state() != zoolock::ClientState::Connected
-    });
+    wait_until("suspended", SOON, || other.state() != zoolock::ClientState::Connected);
     let seen = other.revoke(&contender);
     assert!(matches!(seen, Err(Error::Disconnected { .. })), "{seen:?}");
     let _ = other.close();

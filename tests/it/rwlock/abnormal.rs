@@ -94,9 +94,7 @@ fn a_shared_seat_that_is_lost_is_told_to_both_sides() {
         assert_not_held(&read.unlock());
     }
     // It is counted behind the end that is announced.
-    wait_until("both losses are counted", SOON, || {
-        ours.stats().seats_lost == 2
-    });
+    wait_until("both losses are counted", SOON, || ours.stats().seats_lost == 2);
     assert_eq!(ours.stats().seats, 0);
     write.lock().unwrap();
     read.lock().unwrap();

@@ -27,10 +27,7 @@ fn a_queued_writer_does_not_slip_in() {
     write.unlock().unwrap();
     // It was woken, has looked, and waits for the read now.
     stage.watches_after(watches);
-    println!(
-        "the write is released, the writer waits: {:?}",
-        children(&stage.path)
-    );
+    println!("the write is released, the writer waits: {:?}", children(&stage.path));
     assert!(!writer.is_in() && read.is_held() && !write.is_held());
     assert_eq!(hold_of(&read).fencing_token().unwrap(), token);
     assert!(!stage.lock(1).write_lock().try_lock().unwrap());
@@ -45,18 +42,12 @@ fn queued_readers_come_in_and_the_writer_behind_them_after_all() {
     let stage = Stage::new("downgrade-readers", 2);
     let lock = stage.lock(0);
     lock.write_lock().lock().unwrap();
-    let readers = [
-        stage.queues(lock.read_lock()),
-        stage.queues(stage.lock(1).read_lock()),
-    ];
+    let readers = [stage.queues(lock.read_lock()), stage.queues(stage.lock(1).read_lock())];
     let writer = stage.queues(stage.lock(1).write_lock());
     let late = stage.queues(lock.read_lock());
     let local = super::Visitor::start(lock.write_lock());
     lock.read_lock().lock().unwrap();
-    assert!(
-        readers.iter().all(|reader| !reader.is_in()),
-        "the write is still held"
-    );
+    assert!(readers.iter().all(|reader| !reader.is_in()), "the write is still held");
     lock.write_lock().unlock().unwrap();
     for reader in &readers {
         reader.comes_in();
@@ -152,10 +143,7 @@ fn the_read_has_the_token_of_the_write_whenever_it_is_asked() {
 }
 
 fn counts(lock: &DistributedRwLock) -> (u32, u32) {
-    (
-        lock.write_lock().hold_count(),
-        lock.read_lock().hold_count(),
-    )
+    (lock.write_lock().hold_count(), lock.read_lock().hold_count())
 }
 
 /// How many nodes of each kind there are.
@@ -173,9 +161,9 @@ fn both_sides_nest_in_each_other_and_are_unlocked_in_any_order() {
     let others = crate::util::client();
     let others = rw_of(&others, &path);
     // W and R lock, w and r unlock.
-    for order in [
-        "WRrw", "WRwr", "WRWRwwrr", "WRWRrrww", "WWRwRwrr", "WRrRrRwr", "WWRRrwrw", "WRWwRrwr",
-    ] {
+    for order in
+        ["WRrw", "WRwr", "WRWRwwrr", "WRWRrrww", "WWRwRwrr", "WRrRrRwr", "WWRRrwrw", "WRWwRrwr"]
+    {
         let (mut writes, mut reads) = (0, 0);
         for step in order.chars() {
             match step {
@@ -193,10 +181,7 @@ fn both_sides_nest_in_each_other_and_are_unlocked_in_any_order() {
             assert_eq!(counts(&lock), (writes, reads), "{order} after {step}");
             let nodes = (usize::from(writes > 0), usize::from(reads > 0));
             assert_eq!(kinds(&path), nodes, "{order} after {step}");
-            let is_free = (
-                others.read_lock().try_lock(),
-                others.write_lock().try_lock(),
-            );
+            let is_free = (others.read_lock().try_lock(), others.write_lock().try_lock());
             let (may_read, may_write) = (writes == 0, writes == 0 && reads == 0);
             match is_free {
                 // The reader there is in the writer's way.
@@ -233,11 +218,7 @@ fn guards_of_both_sides_downgrade() {
     drop(tried);
     assert_eq!(kinds(&path), (0, 0));
     let writing = lock.write_lock().acquire().unwrap();
-    let reading = lock
-        .read_lock()
-        .try_acquire()
-        .unwrap()
-        .expect("under the write");
+    let reading = lock.read_lock().try_acquire().unwrap().expect("under the write");
     drop(reading);
     assert_eq!(kinds(&path), (1, 0));
     drop(writing);
@@ -276,10 +257,7 @@ fn with_only_the_read_left_a_write_would_wait_for_itself() {
     let refused = [write.lock(), write.try_lock_for(SOON).map(drop)];
     let tried = write.try_lock();
     println!("{refused:?}, {tried:?}");
-    assert!(
-        refused.iter().all(|r| would_deadlock(r, &path)),
-        "{refused:?}"
-    );
+    assert!(refused.iter().all(|r| would_deadlock(r, &path)), "{refused:?}");
     assert!(matches!(tried, Ok(false)), "{tried:?}");
     await_nodes(&path, 1);
     assert!(read.is_held());
@@ -308,10 +286,7 @@ fn under_a_write_whose_node_was_deleted_there_is_no_read() {
         assert_lost(&read.try_lock(), &path, LossReason::NodeDeleted);
         assert_eq!((hold.state(), read.hold_count()), (DELETED, 0));
         await_nodes(&path, 0);
-        assert_eq!(
-            shared_probe().unwrap().exists(&path).unwrap(),
-            !directory_too
-        );
+        assert_eq!(shared_probe().unwrap().exists(&path).unwrap(), !directory_too);
         let other = rw_of(&others, &path).write_lock();
         assert!(other.try_lock_for(SOON).unwrap());
         other.unlock().unwrap();
@@ -338,9 +313,7 @@ fn under_a_write_whose_lease_is_over_there_is_no_read() {
     await_lost(&hold);
     let without_connection = read.lock();
     proxy.refuse(false);
-    wait_until("there is a connection", SOON, || {
-        client.stats().connections == 2
-    });
+    wait_until("there is a connection", SOON, || client.stats().connections == 2);
     let with_connection = read.lock();
     println!("{hold:?}: {without_connection:?}, {with_connection:?}");
     for refused in [without_connection, with_connection] {

@@ -84,14 +84,8 @@ fn a_lost_nest_of_writes_says_so_until_the_last_unlock() {
     });
     let ((tried, unlocked), read) = tries.result("another thread");
     println!("another thread: {tried:?}, {unlocked:?}, read {read:?}");
-    assert!(
-        matches!(tried, Ok(false)),
-        "the object is in use: {tried:?}"
-    );
-    assert!(
-        matches!(unlocked, Err(Error::NotOwner { .. })),
-        "{unlocked:?}"
-    );
+    assert!(matches!(tried, Ok(false)), "the object is in use: {tried:?}");
+    assert!(matches!(unlocked, Err(Error::NotOwner { .. })), "{unlocked:?}");
     assert!(matches!(read, Ok(true)), "the lock is free: {read:?}");
     for _ in 0..3 {
         assert_lost(&write.unlock(), &path, LossReason::NodeDeleted);
@@ -159,10 +153,7 @@ fn the_last_handle_dropped_while_both_are_held_releases_both() {
     lock.read_lock().lock().unwrap();
     let holds = [hold_of(&lock.write_lock()), hold_of(&lock.read_lock())];
     drop(lock);
-    assert_eq!(
-        holds.each_ref().map(zoolock::Hold::state),
-        [HoldState::Released; 2]
-    );
+    assert_eq!(holds.each_ref().map(zoolock::Hold::state), [HoldState::Released; 2]);
     await_nodes(&path, 0);
     let logged = warnings(&path);
     println!("{logged:#?}");
@@ -224,10 +215,7 @@ fn a_thread_that_ended_while_it_read_keeps_its_read() {
     let path = fresh_path("ended-thread");
     let lock = rw_of(&ours, &path);
     let reader = lock.read_lock();
-    thread::spawn(move || reader.lock())
-        .join()
-        .unwrap()
-        .unwrap();
+    thread::spawn(move || reader.lock()).join().unwrap().unwrap();
     let writer = rw_of(&others, &path).write_lock();
     assert!(!writer.try_lock_for(BRIEFLY).unwrap());
     assert!(!lock.write_lock().try_lock().unwrap());
@@ -334,9 +322,7 @@ fn a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread() {
             println!("answer lost: {answer_only}, then {then:?}: write {written:?}");
             assert!(matches!(written, Ok(true)), "{written:?}");
             let own = hold_of(&lock.write_lock()).node();
-            wait_until("the read is gone", SOON, || {
-                children(&path) == [own.clone()]
-            });
+            wait_until("the read is gone", SOON, || children(&path) == [own.clone()]);
             lock.write_lock().unlock().unwrap();
             await_nodes(&path, 0);
         }
@@ -356,19 +342,13 @@ fn cancelling_one_side_leaves_the_other_alone() {
     await_nodes(&path, 3);
     lock.read_lock().cancel_waiters();
     let cancelled = waiting_read.result();
-    assert!(
-        matches!(cancelled, Err(Error::Cancelled { .. })),
-        "{cancelled:?}"
-    );
+    assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
     await_nodes(&path, 2);
     let waiting_read = Visitor::start(lock.read_lock());
     await_nodes(&path, 3);
     lock.write_lock().cancel_waiters();
     let cancelled = waiting_write.result();
-    assert!(
-        matches!(cancelled, Err(Error::Cancelled { .. })),
-        "{cancelled:?}"
-    );
+    assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
     println!("each told: {cancelled:?}");
     await_nodes(&path, 2);
     writer.unlock().unwrap();

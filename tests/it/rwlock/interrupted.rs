@@ -13,12 +13,8 @@ use crate::util::{
 };
 
 /// The requests of a downgrade and of a move.
-const STEPS: [(Op, bool); 4] = [
-    (Op::Create, false),
-    (Op::Create, true),
-    (Op::GetData, false),
-    (Op::GetData, true),
-];
+const STEPS: [(Op, bool); 4] =
+    [(Op::Create, false), (Op::Create, true), (Op::GetData, false), (Op::GetData, true)];
 
 /// A thread that writes, behind which another client's writer is queued.
 struct Writing {
@@ -46,13 +42,7 @@ impl Writing {
         let rivals = crate::util::client();
         let rival = Visitor::start(rw_of(&rivals, &path).write_lock());
         await_nodes(&path, 2);
-        Writing {
-            proxy,
-            client,
-            path,
-            lock,
-            rival: (rivals, rival),
-        }
+        Writing { proxy, client, path, lock, rival: (rivals, rival) }
     }
 
     fn node(&self) -> String {
@@ -88,9 +78,7 @@ impl Writing {
         let stats = self.client.stats();
         assert_eq!(stats.seats_lost, 0, "{what}: {stats:?}");
         // A create that nobody has answered may come for as long as its session lives.
-        wait_until("no more garbage is left", SOON, || {
-            self.client.stats().garbage <= 1
-        });
+        wait_until("no more garbage is left", SOON, || self.client.stats().garbage <= 1);
     }
 }
 
@@ -148,10 +136,7 @@ fn a_downgrade_beside_the_move_of_its_write_keeps_the_place() {
             };
             writing.proxy.cut();
             assert!(step.wait(SOON), "{:#?}", writing.proxy.log());
-            assert_eq!(
-                hold_of(&writing.lock.write_lock()).state(),
-                HoldState::Suspended
-            );
+            assert_eq!(hold_of(&writing.lock.write_lock()).state(), HoldState::Suspended);
             let creates = writing.proxy.requests(Op::Create);
             let proxy = &writing.proxy;
             let seen = thread::scope(|scope| {
@@ -188,10 +173,7 @@ fn a_downgrade_without_a_connection_waits_for_the_next_one_or_says_so() {
     wait_until("it is suspended", SOON, || {
         hold_of(&writing.lock.write_lock()).state() == HoldState::Suspended
     });
-    let tries = [
-        read.try_lock(),
-        read.try_lock_for(Duration::from_millis(100)),
-    ];
+    let tries = [read.try_lock(), read.try_lock_for(Duration::from_millis(100))];
     println!("{tries:?}");
     for tried in &tries {
         let told = matches!(tried, Err(Error::Disconnected { .. }));
@@ -271,9 +253,7 @@ fn reads_while_the_write_has_just_moved(
     thread::scope(|scope| {
         let (old, hold) = (&old, &hold);
         scope.spawn(move || {
-            wait_until("the read's create is sent", SOON, || {
-                proxy.requests(Op::Create) > creates
-            });
+            wait_until("the read's create is sent", SOON, || proxy.requests(Op::Create) > creates);
             confirmed.release();
             assert!(looked.wait(SOON), "{:#?}", proxy.log());
             wait_until("the write has moved", SOON, || hold.node() != *old);
@@ -297,9 +277,7 @@ fn a_read_that_looks_for_a_write_that_has_just_moved_finds_it() {
         let seen = reads_while_the_write_has_just_moved(&writing, old_goes, false);
         let what = format!("the old node gone: {old_goes}: {seen:?}");
         assert!(seen.is_ok(), "{what}: {:#?}", writing.proxy.log());
-        wait_until("the move is counted", SOON, || {
-            writing.client.stats().seats_moved == 1
-        });
+        wait_until("the move is counted", SOON, || writing.client.stats().seats_moved == 1);
         writing.ends_well(&what);
     }
 }
@@ -329,9 +307,7 @@ fn a_downgrade_that_waits_for_a_connection_until_its_write_is_lost_is_told() {
     let hold = hold_of(&lock.write_lock());
     proxy.refuse(true);
     proxy.cut();
-    wait_until("it is suspended", SOON, || {
-        hold.state() == HoldState::Suspended
-    });
+    wait_until("it is suspended", SOON, || hold.state() == HoldState::Suspended);
     let seen = thread::scope(|scope| {
         scope.spawn(|| {
             await_lost(&hold);
@@ -365,11 +341,7 @@ fn a_close_ends_a_downgrade() {
         });
         let told = matches!(
             seen,
-            Err(Error::Closed
-                | Error::Lost {
-                    reason: LossReason::ClientClosed,
-                    ..
-                })
+            Err(Error::Closed | Error::Lost { reason: LossReason::ClientClosed, .. })
         );
         assert!(told, "{seen:?}");
         writing.rival.1.comes_in();
@@ -391,10 +363,7 @@ fn downgrades_under_cut_after_cut_let_no_writer_slip_in() {
     let path = fresh_path("downgrade-cuts");
     let lock = rw_of(&ours, &path);
     // Who writes changes it; under one's own write and read it must not change.
-    let (value, over) = (
-        Arc::new(AtomicU64::new(0)),
-        Arc::new(AtomicBool::new(false)),
-    );
+    let (value, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let rival = {
         let (lock, value) = (rw_of(&rivals, &path).write_lock(), Arc::clone(&value));
         let over = Arc::clone(&over);

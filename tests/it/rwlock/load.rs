@@ -155,10 +155,8 @@ fn threads_of_shared_objects_that_downgrade_while_connections_are_cut_keep_the_r
     let proxies: Vec<_> = (0..CLIENTS).map(|_| shared_proxy()).collect();
     // Long enough for this machine under any load.
     let session = Duration::from_secs(20);
-    let clients: Vec<_> = proxies
-        .iter()
-        .map(|proxy| client_of(&proxy.connect_string(), session))
-        .collect();
+    let clients: Vec<_> =
+        proxies.iter().map(|proxy| client_of(&proxy.connect_string(), session)).collect();
     let begun = Instant::now();
     let tasks: Vec<_> = (0..CLIENTS * THREADS)
         .map(|number| (number, number % CLIENTS))

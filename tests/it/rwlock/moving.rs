@@ -10,9 +10,7 @@ use crate::lock::core::{await_nodes, hold_of};
 use crate::util::{SESSION, SOON, children, client, client_of, place, places, shared_proxy};
 
 fn await_moved(client: &Client, seats: u64) -> Duration {
-    wait_until(&format!("{seats} seats have moved"), SOON, || {
-        client.stats().seats_moved >= seats
-    })
+    wait_until(&format!("{seats} seats have moved"), SOON, || client.stats().seats_moved >= seats)
 }
 
 /// Starts a visitor and returns when its node is there.
@@ -46,10 +44,7 @@ fn reads_held_and_both_sides_queued_keep_their_places_and_their_order_over_cuts(
         wait_until("the old nodes are gone", SOON, || places(&path) == before);
         println!("moved after {took:?}: {before:?}");
         let inside: Vec<_> = visitors.iter().map(Visitor::is_in).collect();
-        assert_eq!(
-            inside,
-            [true, true, true, false, false, false, false, false]
-        );
+        assert_eq!(inside, [true, true, true, false, false, false, false, false]);
     }
     let mut visitors = visitors.into_iter();
     let mut next = || visitors.next().unwrap();

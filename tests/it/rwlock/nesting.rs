@@ -112,18 +112,12 @@ fn handles_and_clones_are_the_same_object() {
     assert_eq!(lock.write_lock().path(), path);
     lock.read_lock().lock().unwrap();
     lock.clone().read_lock().clone().lock().unwrap();
-    assert_eq!(
-        (lock.read_lock().hold_count(), children(&path).len()),
-        (2, 1)
-    );
+    assert_eq!((lock.read_lock().hold_count(), children(&path).len()), (2, 1));
     lock.clone().read_lock().unlock().unwrap();
     lock.read_lock().unlock().unwrap();
     lock.clone().write_lock().lock().unwrap();
     lock.write_lock().lock().unwrap();
-    assert_eq!(
-        (lock.write_lock().hold_count(), children(&path).len()),
-        (2, 1)
-    );
+    assert_eq!((lock.write_lock().hold_count(), children(&path).len()), (2, 1));
     lock.write_lock().unlock().unwrap();
     lock.clone().write_lock().unlock().unwrap();
     assert_eq!(children(&path), [""; 0]);
@@ -181,10 +175,7 @@ fn a_hold_is_seen_by_its_thread_only() {
     let see = |lock: &DistributedRwLock| {
         let (read, write) = (lock.read_lock(), lock.write_lock());
         let read = (read.is_held(), read.hold_count(), read.holds().len());
-        (
-            read,
-            (write.is_held(), write.hold_count(), write.holds().len()),
-        )
+        (read, (write.is_held(), write.hold_count(), write.holds().len()))
     };
     let elsewhere = |lock: &DistributedRwLock| {
         let lock = lock.clone();
@@ -322,10 +313,7 @@ fn reads_of_one_thread_through_two_objects_are_side_by_side() {
     other.lock().unwrap();
     let nodes = children(&stage.path);
     println!("{nodes:?}");
-    assert_eq!(
-        (nodes.len(), lock.hold_count(), other.hold_count()),
-        (2, 1, 1)
-    );
+    assert_eq!((nodes.len(), lock.hold_count(), other.hold_count()), (2, 1, 1));
     lock.unlock().unwrap();
     assert!(other.is_held() && !lock.is_held());
     // With a writer between them the second one waits, as documented, since it is another object.

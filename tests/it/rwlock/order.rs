@@ -102,10 +102,7 @@ fn a_writer_that_gives_up_lets_in_the_readers_behind_it() {
         let watches = stage.proxy.requests(zoolock_test_support::Op::GetData);
         impatient.cancel_waiters();
         let cancelled = writer.result();
-        assert!(
-            matches!(cancelled, Err(Error::Cancelled { .. })),
-            "{cancelled:?}"
-        );
+        assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
         match staying {
             // The reader goes on to the next writer ahead.
             Some(staying) => {
@@ -140,17 +137,13 @@ fn writers_are_not_starved_by_readers_that_keep_coming() {
         reader = next;
     }
     let writer = stage.queues(stage.lock(2).write_lock());
-    let others: Vec<_> = (0..6)
-        .map(|round| stage.queues(stage.lock(round % 2).read_lock()))
-        .collect();
+    let others: Vec<_> =
+        (0..6).map(|round| stage.queues(stage.lock(round % 2).read_lock())).collect();
     assert!(!writer.is_in() && reader.is_in());
     reader.leaves();
     writer.comes_in();
     let in_before = others.iter().filter(|other| other.is_in()).count();
-    println!(
-        "{in_before} of {} later readers were let in before it",
-        others.len()
-    );
+    println!("{in_before} of {} later readers were let in before it", others.len());
     assert_eq!(in_before, 0);
     writer.leaves();
     for other in &others {
@@ -177,11 +170,7 @@ fn places_are_given_in_the_order_of_arrival_to_both_sides() {
     println!("{nodes:#?}");
     let kinds: Vec<_> = nodes.iter().map(|node| &node[40..48]).collect();
     assert_eq!(kinds, ["__WRIT__", "__READ__", "__WRIT__", "__READ__"]);
-    assert!(
-        nodes
-            .iter()
-            .all(|node| node.len() == 58 && node.starts_with("_c_"))
-    );
+    assert!(nodes.iter().all(|node| node.len() == 58 && node.starts_with("_c_")));
     assert_eq!(nodes[0], hold_of(&first).node());
     first.unlock().unwrap();
     for waiter in waiters {
@@ -290,10 +279,7 @@ fn who_looks_from_outside_sees_who_holds_and_in_what_order_the_others_come() {
     assert_eq!(both, [&[(Write, true), (Read, true)][..], &behind].concat());
     lock.write_lock().unlock().unwrap();
     waiters[0].comes_in();
-    assert_eq!(
-        see(),
-        [(Read, true), (Read, true), (Write, false), (Read, false)]
-    );
+    assert_eq!(see(), [(Read, true), (Read, true), (Write, false), (Read, false)]);
     lock.read_lock().unlock().unwrap();
     for waiter in waiters {
         waiter.comes_in();

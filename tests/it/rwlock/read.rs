@@ -44,9 +44,7 @@ fn excludes() {
 
     // The readers take turns of their own: what is left is that none comes in beside a writer.
     let turn = Arc::new(Mutex::new(()));
-    let visitors = (0..4)
-        .map(|number| locks[number % 2].clone())
-        .zip([true, true, false, false]);
+    let visitors = (0..4).map(|number| locks[number % 2].clone()).zip([true, true, false, false]);
     never_two_inside(visitors, ENTRIES, move |(lock, writes), inside| {
         if *writes {
             lock.write_lock().lock().unwrap();
@@ -205,10 +203,7 @@ fn a_hold_tells_its_end() {
     let guard = lock.acquire().unwrap();
     let hold = lock.hold().unwrap();
     assert_eq!((hold.node(), hold.path()), (guard.node(), path.as_str()));
-    assert_eq!(
-        hold.fencing_token().unwrap(),
-        guard.fencing_token().unwrap()
-    );
+    assert_eq!(hold.fencing_token().unwrap(), guard.fencing_token().unwrap());
     drop(guard);
     await_lost(&hold);
     println!("{hold:?}");

@@ -6,14 +6,8 @@ use super::{Stage, Visitor};
 use crate::util::children;
 
 /// Everything a lock may ask for.
-const OPS: [Op; 6] = [
-    Op::Create,
-    Op::Delete,
-    Op::Exists,
-    Op::GetData,
-    Op::GetChildren,
-    Op::GetChildren2,
-];
+const OPS: [Op; 6] =
+    [Op::Create, Op::Delete, Op::Exists, Op::GetData, Op::GetChildren, Op::GetChildren2];
 
 fn requests(stage: &Stage) -> [u64; 6] {
     OPS.map(|op| stage.proxy.requests(op))
@@ -37,9 +31,8 @@ fn a_release_wakes_only_those_that_it_lets_in() {
     const CLIENTS: usize = 4;
     let stage = Stage::new("wakes", CLIENTS);
     let first = stage.enters(stage.lock(0).write_lock());
-    let readers: Vec<_> = (0..READERS)
-        .map(|number| stage.queues(stage.lock(number % CLIENTS).read_lock()))
-        .collect();
+    let readers: Vec<_> =
+        (0..READERS).map(|number| stage.queues(stage.lock(number % CLIENTS).read_lock())).collect();
     let last = stage.queues(stage.lock(3).write_lock());
     let seen = || (stage.proxy.events(), stage.lists());
     let since = |before: (u64, u64)| {
@@ -78,9 +71,8 @@ fn a_release_of_a_writer_wakes_no_reader_behind_the_next_writer() {
     let stage = Stage::new("wakes-next", 2);
     let first = stage.enters(stage.lock(0).write_lock());
     let second = stage.queues(stage.lock(1).write_lock());
-    let readers: Vec<_> = (0..READERS)
-        .map(|number| stage.queues(stage.lock(number % 2).read_lock()))
-        .collect();
+    let readers: Vec<_> =
+        (0..READERS).map(|number| stage.queues(stage.lock(number % 2).read_lock())).collect();
     let before = (stage.proxy.events(), stage.lists());
     first.leaves();
     second.comes_in();
@@ -91,11 +83,7 @@ fn a_release_of_a_writer_wakes_no_reader_behind_the_next_writer() {
     readers.iter().for_each(Visitor::comes_in);
     let woken = (stage.proxy.events() - before.0, stage.lists() - before.1);
     println!("{woken:?} when all readers are in");
-    assert_eq!(
-        woken,
-        (1 + 2, 1 + READERS as u64),
-        "one event to each client"
-    );
+    assert_eq!(woken, (1 + 2, 1 + READERS as u64), "one event to each client");
     readers.into_iter().for_each(Visitor::leaves);
     stage.is_empty();
 }
@@ -127,14 +115,9 @@ fn reads_cost_three_requests_and_nested_ones_none() {
         read.unlock().unwrap();
         read.unlock().unwrap();
     });
-    cost(
-        &stage,
-        "a write that is tried under a read",
-        [0, 0, 0, 0, 1],
-        || {
-            assert!(!write.try_lock().unwrap());
-        },
-    );
+    cost(&stage, "a write that is tried under a read", [0, 0, 0, 0, 1], || {
+        assert!(!write.try_lock().unwrap());
+    });
     read.unlock().unwrap();
     write.lock().unwrap();
     // The read's node says where the write began, which has to be asked once.

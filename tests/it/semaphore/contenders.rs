@@ -55,12 +55,7 @@ fn holders_come_first_then_those_who_wait_in_order() {
         .holds()
         .iter()
         .chain(&other.holds())
-        .map(|hold| {
-            (
-                hold.fencing_token().unwrap(),
-                format!("{LEASES}/{}", hold.node()),
-            )
-        })
+        .map(|hold| (hold.fencing_token().unwrap(), format!("{LEASES}/{}", hold.node())))
         .collect();
     tokens.sort();
     let seen: Vec<_> = all[..3].iter().map(|c| (c.token, c.node.clone())).collect();
@@ -120,11 +115,7 @@ fn a_client_that_has_permits_and_waits_for_more_is_told_apart_also_after_a_move(
     let others = client();
     assert_eq!(count(&semaphore(&others, &path, 3)), before);
     let held_tokens: Vec<_> = {
-        let mut tokens: Vec<_> = held
-            .holds()
-            .iter()
-            .map(|h| h.fencing_token().unwrap())
-            .collect();
+        let mut tokens: Vec<_> = held.holds().iter().map(|h| h.fencing_token().unwrap()).collect();
         tokens.sort();
         tokens
     };
@@ -155,11 +146,7 @@ fn a_holder_is_asked_to_let_go() {
     let (holder, others) = (client(), client());
     let path = fresh_path("sem-revoke");
     let permits = semaphore(&holder, &path, 2).acquire(2).unwrap();
-    let asked: Vec<_> = permits
-        .holds()
-        .iter()
-        .map(|h| h.revocation().unwrap())
-        .collect();
+    let asked: Vec<_> = permits.holds().iter().map(|h| h.revocation().unwrap()).collect();
     let own = semaphore(&others, &path, 2);
     let all = own.contenders().unwrap();
     let second = permits.holds()[1].node();

@@ -57,13 +57,11 @@ fn a_release_wakes_only_whoever_has_the_turn() {
     let (server, holders) = quiet_server();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let path = "/cost/semaphore";
-    let mut held: Vec<_> = (0..3)
-        .map(|_| semaphore(&holders, path, 3).acquire(1).unwrap())
-        .collect();
+    let mut held: Vec<_> =
+        (0..3).map(|_| semaphore(&holders, path, 3).acquire(1).unwrap()).collect();
     let probe = Probe::connect(server.address()).unwrap();
-    let clients: Vec<_> = (0..WAITERS)
-        .map(|_| client_of(&proxy.connect_string(), Duration::from_secs(30)))
-        .collect();
+    let clients: Vec<_> =
+        (0..WAITERS).map(|_| client_of(&proxy.connect_string(), Duration::from_secs(30))).collect();
     let waiters: Vec<_> = clients
         .iter()
         .enumerate()
@@ -71,11 +69,7 @@ fn a_release_wakes_only_whoever_has_the_turn() {
             let own = semaphore(client, path, 3);
             let waiter = Task::spawn(move || own.acquire(1));
             wait_until("it has queued", SOON, || {
-                probe
-                    .children(&format!("{path}/locks"))
-                    .unwrap_or_default()
-                    .len()
-                    > number
+                probe.children(&format!("{path}/locks")).unwrap_or_default().len() > number
             });
             waiter
         })

@@ -20,9 +20,7 @@ fn without_a_connection_nothing_is_known() {
     own.acquire(1).unwrap().release().unwrap();
     proxy.refuse(true);
     proxy.cut();
-    wait_until("it is suspended", SOON, || {
-        cut.state() == ClientState::Suspended
-    });
+    wait_until("it is suspended", SOON, || cut.state() == ClientState::Suspended);
     let disconnected = |what: &str, seen: Result<(), Error>| {
         let seen = seen.expect_err(what);
         println!("{what}: {seen}");
@@ -58,9 +56,7 @@ fn a_deadline_that_comes_during_a_later_look_is_a_timeout_and_not_an_error() {
     };
     await_leases(&path, 5);
     let answered = format!("< GetChildren {}", leases_of(&path));
-    wait_until("it waits", SOON, || {
-        proxy.log().iter().any(|line| line.contains(&answered))
-    });
+    wait_until("it waits", SOON, || proxy.log().iter().any(|line| line.contains(&answered)));
     let list = proxy.on(Op::GetChildren).path_contains(&leases_of(&path));
     let list = list.hold_answer();
     let [one, other] = held;

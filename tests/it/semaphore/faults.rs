@@ -47,12 +47,8 @@ enum Fault {
     Late,
 }
 
-const FAULTS: [Fault; 4] = [
-    Fault::Lost(Then::Cut),
-    Fault::Lost(Then::Hold),
-    Fault::Held,
-    Fault::Late,
-];
+const FAULTS: [Fault; 4] =
+    [Fault::Lost(Then::Cut), Fault::Lost(Then::Hold), Fault::Held, Fault::Late];
 
 /// Makes a call for two of two, with a fault at one of its requests or at its answer.
 fn with_a_fault<R: Send + std::fmt::Debug + 'static>(
@@ -182,11 +178,7 @@ impl Ways {
         second.refuse(true);
         let client = client_of(&hosts, T);
         second.refuse(false);
-        Ways {
-            first,
-            second,
-            client,
-        }
+        Ways { first, second, client }
     }
 
     fn log(&self) -> String {
@@ -207,11 +199,7 @@ fn places_in_the_queue_are_kept_over_a_connection_that_ends() {
         let (sender, entered) = unbounded();
         let waiters: Vec<_> = (0..6_usize)
             .map(|number| {
-                let client = if number % 2 == 0 {
-                    &ways.client
-                } else {
-                    &others
-                };
+                let client = if number % 2 == 0 { &ways.client } else { &others };
                 let (own, sender) = (semaphore(client, &path, 3), sender.clone());
                 let waiter = Task::spawn(move || {
                     let permits = own.acquire(2).unwrap();
@@ -236,12 +224,7 @@ fn places_in_the_queue_are_kept_over_a_connection_that_ends() {
             now.len() == 4 && now.iter().filter(|node| shown.contains(node)).count() == 2
         });
         println!("{what}: all as before after {:?}", begun.elapsed());
-        assert_eq!(
-            places_of(&turns(&path)),
-            places_of(&before),
-            "{}",
-            ways.log()
-        );
+        assert_eq!(places_of(&turns(&path)), places_of(&before), "{}", ways.log());
         assert!(entered.is_empty());
         held.release().unwrap();
         for waiter in waiters {
@@ -323,10 +306,7 @@ fn permits_that_move_again_and_again_are_never_more_than_the_limit() {
     let cut = client_of(&proxy.connect_string(), SESSION);
     let others = client();
     let path: &str = fresh_path("sem-move").leak();
-    let (own, rival) = (
-        semaphore(&cut, path, LIMIT),
-        semaphore(&others, path, LIMIT),
-    );
+    let (own, rival) = (semaphore(&cut, path, LIMIT), semaphore(&others, path, LIMIT));
     let held = [own.acquire(3).unwrap(), own.acquire(1).unwrap()];
     let meter = Arc::new(Meter::default());
     let over = Arc::new(AtomicBool::new(false));
@@ -361,9 +341,7 @@ fn permits_that_move_again_and_again_are_never_more_than_the_limit() {
             0 => proxy.cut(),
             _ => proxy.reset(),
         }
-        let took = wait_until("all four have moved", SOON, || {
-            cut.stats().seats_moved >= 4 * round
-        });
+        let took = wait_until("all four have moved", SOON, || cut.stats().seats_moved >= 4 * round);
         println!("round {round}: moved after {took:?}");
         for permits in &held {
             assert_eq!(permits.state(), HoldState::Held);
@@ -402,13 +380,8 @@ fn many_permits_move_and_keep_their_tokens() {
     let tokens = || -> Vec<_> { holds.iter().map(|h| h.fencing_token().unwrap()).collect() };
     let (before, known) = (leases(&path), tokens());
     proxy.cut();
-    let took = wait_until("all have moved", SOON, || {
-        cut.stats().seats_moved >= COUNT.into()
-    });
-    println!(
-        "{COUNT} moved after {took:?}; valid for {:?}",
-        permits.valid_for()
-    );
+    let took = wait_until("all have moved", SOON, || cut.stats().seats_moved >= COUNT.into());
+    println!("{COUNT} moved after {took:?}; valid for {:?}", permits.valid_for());
     assert_eq!(permits.state(), HoldState::Held);
     let after = await_leases(&path, COUNT as usize);
     assert_eq!((places_of(&after), tokens()), (places_of(&before), known));
@@ -422,11 +395,7 @@ fn permits_released_during_their_move_leave_no_node() {
     let path = fresh_path("sem-release-moving");
     let own = semaphore(&ways.client, &path, 3);
     let permits = own.acquire(3).unwrap();
-    let moving = ways
-        .second
-        .on(Op::Create)
-        .path_contains(&path)
-        .hold_answer();
+    let moving = ways.second.on(Op::Create).path_contains(&path).hold_answer();
     ways.first.refuse(true);
     ways.first.cut();
     assert!(moving.wait(SOON), "{}", ways.log());
@@ -457,10 +426,7 @@ fn a_release_that_is_cut_is_completed_on_the_next_connection() {
         };
         let begun = Instant::now();
         let released = permits.release();
-        println!(
-            "delete {nth}, answer: {answer}: {released:?} after {:?}",
-            begun.elapsed()
-        );
+        println!("delete {nth}, answer: {answer}: {released:?} after {:?}", begun.elapsed());
         released.unwrap();
         assert!(lost.fired());
         waiter.result("the waiter").unwrap().release().unwrap();

@@ -19,12 +19,7 @@ fn a_higher_limit_lets_those_who_wait_in() {
     own.clone().set_limit(5).unwrap();
     let begun = Instant::now();
     let [one, two] = waiters.map(|waiter| waiter.result("a waiter").unwrap());
-    println!(
-        "{} and {} in {:?}",
-        one.count(),
-        two.count(),
-        begun.elapsed()
-    );
+    println!("{} and {} in {:?}", one.count(), two.count(), begun.elapsed());
     // Another object has a limit of its own.
     let other = semaphore(&clients[1], &path, 2);
     let last = waiting_with_the_turn(&other, 1);
@@ -58,9 +53,7 @@ fn a_lower_limit_keeps_what_is_out_and_holds_back() {
         let looks = proxy.requests(Op::GetChildren);
         held.pop().unwrap().release().unwrap();
         if held.len() > 1 {
-            wait_until("it has looked again", SOON, || {
-                proxy.requests(Op::GetChildren) > looks
-            });
+            wait_until("it has looked again", SOON, || proxy.requests(Op::GetChildren) > looks);
             await_leases(&path, held.len() + 1);
             assert!(!waiter.is_done(), "{} others are out", held.len());
         }
@@ -83,16 +76,12 @@ fn a_call_that_waits_for_more_than_a_lower_limit_goes_on_waiting() {
     let waiter = waiting_with_the_turn(&own, 3);
     let looks = proxy.requests(Op::GetChildren);
     own.set_limit(2).unwrap();
-    wait_until("it has looked", SOON, || {
-        proxy.requests(Op::GetChildren) > looks
-    });
+    wait_until("it has looked", SOON, || proxy.requests(Op::GetChildren) > looks);
     let error = own.acquire(3).map(drop).expect_err("more than there are");
     println!("{error}");
     let looks = proxy.requests(Op::GetChildren);
     held.release().unwrap();
-    wait_until("it has looked again", SOON, || {
-        proxy.requests(Op::GetChildren) > looks
-    });
+    wait_until("it has looked again", SOON, || proxy.requests(Op::GetChildren) > looks);
     assert_eq!((leases(&path).len(), turns(&path).len()), (3, 1));
     assert!(!waiter.is_done(), "three of two");
     own.set_limit(3).unwrap();
@@ -105,19 +94,13 @@ fn a_call_that_waits_for_more_than_a_lower_limit_goes_on_waiting() {
 fn objects_with_different_limits_go_by_their_own() {
     let clients = [client(), client()];
     let path = fresh_path("sem-mismatch");
-    let (low, high) = (
-        semaphore(&clients[0], &path, 2),
-        semaphore(&clients[1], &path, 4),
-    );
+    let (low, high) = (semaphore(&clients[0], &path, 2), semaphore(&clients[1], &path, 4));
     let both = low.acquire(2).unwrap();
     assert!(low.try_acquire(1).unwrap().is_none());
     let more = high.try_acquire(2).unwrap().expect("four are fine by it");
     assert!(high.try_acquire(1).unwrap().is_none());
     both.release().unwrap();
-    assert_eq!(
-        (low.available().unwrap(), high.available().unwrap()),
-        (0, 2)
-    );
+    assert_eq!((low.available().unwrap(), high.available().unwrap()), (0, 2));
     assert!(low.try_acquire(1).unwrap().is_none(), "two are out");
     let waiter = waiting_with_the_turn(&low, 1);
     more.release().unwrap();
@@ -192,9 +175,7 @@ fn ten_thousand_permits_are_held_by_a_few_clients() {
     const LIMIT: u32 = 10_000;
     let clients = [(); 4].map(|()| client_of(&zoolock_test_support::connect_string(), SESSION * 6));
     let path = fresh_path("sem-many");
-    let own = clients
-        .each_ref()
-        .map(|client| semaphore(client, &path, LIMIT));
+    let own = clients.each_ref().map(|client| semaphore(client, &path, LIMIT));
     let mut taken = Vec::new();
     for (number, own) in own.iter().enumerate() {
         let begun = Instant::now();

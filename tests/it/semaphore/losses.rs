@@ -58,9 +58,7 @@ fn a_turn_that_is_waited_for_and_deleted_is_queued_for_again() {
     let first = waiting_with_the_turn(&own[0], 1);
     let [ahead] = turns(&path).try_into().expect("one turn");
     let second = acquiring(&own[1], 2);
-    let deleted = await_turns(&path, 2)
-        .into_iter()
-        .find(|node| *node != ahead);
+    let deleted = await_turns(&path, 2).into_iter().find(|node| *node != ahead);
     let deleted = deleted.expect("its turn");
     delete(&format!("{path}/{LOCKS}/{deleted}"));
     let took = wait_until("it has queued again", SOON, || {
@@ -94,9 +92,7 @@ fn a_turn_that_is_deleted_while_its_owner_waits_for_permits_is_queued_for_again(
     await_leases(&path, 10);
     held.release().unwrap();
     // One of them notices that the turn is lost, and takes away what it has shown.
-    wait_until("one is granted", SOON, || {
-        first.is_done() || second.is_done()
-    });
+    wait_until("one is granted", SOON, || first.is_done() || second.is_done());
     let (one, other) = match first.is_done() {
         true => (first, second),
         false => (second, first),
@@ -168,9 +164,7 @@ fn waiters_survive_that_all_nodes_are_deleted_with_their_directories() {
     }
     let _ = probe.delete(&path);
     assert!(held.release().unwrap_err().is_lost());
-    wait_until("both wait again", SOON, || {
-        leases(&path).len() == 3 && turns(&path).len() == 2
-    });
+    wait_until("both wait again", SOON, || leases(&path).len() == 3 && turns(&path).len() == 2);
     for own in [&own, &other] {
         own.set_limit(3).unwrap();
     }
@@ -205,12 +199,7 @@ fn permits_are_lost_together_when_the_node_of_one_is_deleted() {
             assert!(!permits.is_held() && permits.valid_for().is_zero());
             assert_eq!(permits.count(), 3);
             // Those that were taken apart from them are not.
-            assert!(
-                others
-                    .lost()
-                    .try_recv()
-                    .is_err_and(|error| error.is_empty())
-            );
+            assert!(others.lost().try_recv().is_err_and(|error| error.is_empty()));
             assert_eq!(others.state(), HoldState::Held);
         }
         let released = permits.release().expect_err("one was lost");
@@ -253,10 +242,7 @@ fn a_foreign_node_counts_as_a_permit_and_not_as_a_turn() {
     let probe = shared_probe().unwrap();
     probe.create_all(&locks_of(&path)).unwrap();
     probe.create_all(&leases_of(&path)).unwrap();
-    let foreign = [
-        format!("{path}/{LOCKS}/hello"),
-        format!("{path}/{LEASES}/hello"),
-    ];
+    let foreign = [format!("{path}/{LOCKS}/hello"), format!("{path}/{LEASES}/hello")];
     for node in &foreign {
         probe.create(node, b"", false, false).unwrap();
     }
@@ -296,14 +282,9 @@ fn a_turn_that_expires_while_its_owner_waits_for_permits_goes_to_the_next() {
     });
     let after = turns(&path);
     println!("{ended} ended; {before:?} became {after:?}");
-    assert!(
-        places_of(&after)[1] > places_of(&before)[1],
-        "behind the next"
-    );
+    assert!(places_of(&after)[1] > places_of(&before)[1], "behind the next");
     assert!(!first.is_done() && !second.is_done());
-    wait_until("what it has shown is gone", SOON, || {
-        leases(&path).len() == 4
-    });
+    wait_until("what it has shown is gone", SOON, || leases(&path).len() == 4);
     held.release().unwrap();
     let second = second.result("the second").unwrap();
     await_leases(&path, 5);

@@ -72,10 +72,7 @@ fn ten_clients_with_random_quantities_never_have_more_than_the_limit() {
     let users = all_done("ten clients", users);
     let missed: u32 = users.iter().map(|(missed, _)| missed).sum();
     let unknown: u32 = users.iter().map(|(_, unknown)| unknown).sum();
-    println!(
-        "{missed} missed, of {unknown} it is not known why; {:?}",
-        begun.elapsed()
-    );
+    println!("{missed} missed, of {unknown} it is not known why; {:?}", begun.elapsed());
     meter.never_saw_more_than(LIMIT);
     assert_eq!(meter.grants() + missed, 10 * ROUNDS);
     assert!(meter.most() == LIMIT, "the limit was reached: {meter:?}");
@@ -108,10 +105,7 @@ fn callers_of_more_than_half_cannot_block_each_other() {
     println!("{} rounds in {:?}", 4 * ROUNDS, begun.elapsed());
     meter.never_saw_more_than(LIMIT);
     assert_eq!(meter.grants(), 4 * ROUNDS);
-    is_free(
-        &semaphore(&clients[0], &path, LIMIT),
-        &[&clients[0], &clients[1]],
-    );
+    is_free(&semaphore(&clients[0], &path, LIMIT), &[&clients[0], &clients[1]]);
 }
 
 #[test]
@@ -139,9 +133,7 @@ fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
             }
         }));
     }
-    wait_until("the streams run", SOON, || {
-        small.grants() > 5 && tries.grants() > 0
-    });
+    wait_until("the streams run", SOON, || small.grants() > 5 && tries.grants() > 0);
     let own = semaphore(&clients[2], &path, LIMIT);
     let mut longest = (Duration::ZERO, 0, 0);
     for _ in 0..LARGE {
@@ -174,10 +166,7 @@ fn tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing() {
     let [first, second] = held;
     first.release().unwrap();
     for own in &own {
-        assert!(
-            own.try_acquire(1).unwrap().is_none(),
-            "two are free, and waited for"
-        );
+        assert!(own.try_acquire(1).unwrap().is_none(), "two are free, and waited for");
         assert_eq!(own.available().unwrap(), 0);
     }
     assert_eq!(await_leases(&path, 5).len(), before.len() - 1);

@@ -86,10 +86,7 @@ fn many_threads_of_one_object_share_it() {
 fn cancel_waiters_ends_the_waits_of_one_object_in_every_phase() {
     let clients = [client(), client()];
     let path = fresh_path("sem-cancel");
-    let (own, other) = (
-        semaphore(&clients[0], &path, 2),
-        semaphore(&clients[1], &path, 2),
-    );
+    let (own, other) = (semaphore(&clients[0], &path, 2), semaphore(&clients[1], &path, 2));
     let held = own.acquire(1).unwrap();
     let cancelled = |what: &str, seen: zoolock::Result<Permits>| {
         println!("{what}: {seen:?}");
@@ -153,10 +150,8 @@ fn a_cancel_is_heard_at_any_time() {
 fn a_close_ends_waits_in_every_phase() {
     let (closed, others) = (client(), client());
     let path = fresh_path("sem-close");
-    let (own, held) = (
-        semaphore(&closed, &path, 2),
-        semaphore(&others, &path, 2).acquire(1).unwrap(),
-    );
+    let (own, held) =
+        (semaphore(&closed, &path, 2), semaphore(&others, &path, 2).acquire(1).unwrap());
     let waiters = [
         waiting_with_the_turn(&own, 2),
         acquiring(&own, 1),
@@ -193,26 +188,14 @@ fn permits_of_a_closed_client_are_lost_and_their_drop_tells_the_log() {
     client.close().unwrap();
     let lost = HoldState::Lost(LossReason::ClientClosed);
     assert_eq!((permits.state(), hold.state()), (lost, lost));
-    assert!(
-        permits
-            .lost()
-            .try_recv()
-            .is_err_and(|e| e.is_disconnected())
-    );
+    assert!(permits.lost().try_recv().is_err_and(|e| e.is_disconnected()));
     assert_eq!(leases(&path), [""; 0]);
     let released = in_time("release", Duration::from_secs(1), || permits.release());
-    assert!(is_lost(
-        &released.unwrap_err(),
-        &path,
-        LossReason::ClientClosed
-    ));
+    assert!(is_lost(&released.unwrap_err(), &path, LossReason::ClientClosed));
     in_time("drop", Duration::from_secs(1), || drop(others));
     let logged = warnings(&path);
     println!("{logged:#?}");
-    assert!(
-        logged.iter().any(|line| line.contains("dropped permits")),
-        "{logged:?}"
-    );
+    assert!(logged.iter().any(|line| line.contains("dropped permits")), "{logged:?}");
 }
 
 #[test]
@@ -234,11 +217,7 @@ fn permits_keep_their_client_alive() {
         acquiring(&own, 2)
     };
     // The call has a handle of its own until it ends.
-    waiter
-        .result("a call of a dropped client")
-        .unwrap()
-        .release()
-        .unwrap();
+    waiter.result("a call of a dropped client").unwrap().release().unwrap();
     await_leases(&path, 0);
 }
 

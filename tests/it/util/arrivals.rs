@@ -12,10 +12,7 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     pub(crate) fn new() -> Arrivals {
-        Arrivals {
-            waiters: Vec::new(),
-            arrived: unbounded(),
-        }
+        Arrivals { waiters: Vec::new(), arrived: unbounded() }
     }
 
     /// The next one, which is given what to do when it is inside.

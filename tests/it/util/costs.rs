@@ -53,9 +53,7 @@ pub(crate) fn assert_cost(
 /// The server's last transaction, also one that failed.
 pub(crate) fn last_transaction(server: &Server) -> u64 {
     let answer = server.four_letter("srvr").unwrap();
-    let zxid = answer
-        .lines()
-        .find_map(|line| line.strip_prefix("Zxid: 0x"));
+    let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
     let zxid = zxid.unwrap_or_else(|| panic!("no Zxid in {answer}"));
     u64::from_str_radix(zxid.trim(), 16).unwrap()
 }

@@ -41,10 +41,7 @@ pub(crate) fn delete_node(hold: &Hold) {
 pub(crate) fn await_lost(hold: &Hold) -> Duration {
     let begun = Instant::now();
     let told = hold.lost().recv_timeout(SOON);
-    assert!(
-        told.is_err_and(|error| error.is_disconnected()),
-        "not over within {SOON:?}: {hold:?}"
-    );
+    assert!(told.is_err_and(|error| error.is_disconnected()), "not over within {SOON:?}: {hold:?}");
     begun.elapsed()
 }
 
@@ -54,9 +51,7 @@ pub(crate) fn is_lost(error: &Error, path: &str, why: LossReason) -> bool {
 
 #[track_caller]
 pub(crate) fn assert_lost<T: Debug>(result: &Result<T>, path: &str, why: LossReason) {
-    let lost = result
-        .as_ref()
-        .is_err_and(|error| is_lost(error, path, why));
+    let lost = result.as_ref().is_err_and(|error| is_lost(error, path, why));
     assert!(lost, "not lost because {why}: {result:?}");
 }
 

@@ -39,9 +39,6 @@ pub(crate) fn in_time<R: std::fmt::Debug>(
         (result, took, sleeper.join().expect("only sleeps"))
     });
     println!("{what}: {result:?} after {took:?}, the machine was late by {late:?}");
-    assert!(
-        took < limit + late,
-        "{what}: {result:?} after {took:?} (late by {late:?})"
-    );
+    assert!(took < limit + late, "{what}: {result:?} after {took:?} (late by {late:?})");
     result
 }

@@ -45,10 +45,7 @@ pub(crate) struct Beside {
 
 impl Beside {
     pub(crate) fn start(test: &str, path: &str) -> Beside {
-        let mut process = alone(test, OWN_PROCESS, path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut process = alone(test, OWN_PROCESS, path).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
         let (say, said) = unbounded();
         thread::spawn(move || {
@@ -85,8 +82,7 @@ impl Beside {
         wait_until("it has stopped", SOON, || {
             std::fs::read_dir(&tasks).unwrap().flatten().all(|task| {
                 let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-                stat.rsplit_once(") ")
-                    .is_none_or(|(_, rest)| rest.starts_with('T'))
+                stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
             })
         });
     }

@@ -167,10 +167,7 @@ impl Shared {
         open.extend([client.try_clone()?, server.try_clone()?]);
         drop(open);
         let ops = Arc::new(Mutex::new(HashMap::new()));
-        let ends = [
-            (client.try_clone()?, server.try_clone()?, false),
-            (server, client, true),
-        ];
+        let ends = [(client.try_clone()?, server.try_clone()?, false), (server, client, true)];
         for (from, to, is_answer) in ends {
             let (shared, ops) = (Arc::clone(self), Arc::clone(&ops));
             thread::spawn(move || {
@@ -205,11 +202,7 @@ impl Shared {
                 ops.lock().unwrap().insert(xid, op);
             }
             is_first = false;
-            let fate = (self.change)(&Frame {
-                is_answer,
-                op,
-                body: &body,
-            });
+            let fate = (self.change)(&Frame { is_answer, op, body: &body });
             if !matches!(fate, Fate::Pass) {
                 self.changed.fetch_add(1, Ordering::SeqCst);
             }

@@ -21,12 +21,7 @@ impl Stage {
         let client = client_of(&proxy.connect_string(), session_timeout);
         let path = fresh_path(name);
         let lock = lock_of(&client, &path);
-        Stage {
-            proxy,
-            client,
-            path,
-            lock,
-        }
+        Stage { proxy, client, path, lock }
     }
 }
 
@@ -44,11 +39,7 @@ impl TwoWays {
         second.refuse(true);
         let client = client_of(&hosts, session_timeout);
         second.refuse(false);
-        TwoWays {
-            first,
-            second,
-            client,
-        }
+        TwoWays { first, second, client }
     }
 
     /// Ends the first way, so that only the second is left.

@@ -34,12 +34,8 @@ impl<R: Send + 'static> Task<R> {
         let (mut seen, mut times) = (String::new(), 0);
         wait_until("the thread is asleep", SOON, || {
             let now = fs::read_to_string(&status).unwrap_or_default();
-            let line = |name: &str| {
-                now.lines()
-                    .find(|l| l.starts_with(name))
-                    .unwrap_or("?")
-                    .to_owned()
-            };
+            let line =
+                |name: &str| now.lines().find(|l| l.starts_with(name)).unwrap_or("?").to_owned();
             let asleep = line("State:").contains("sleeping");
             let now = line("voluntary_ctxt_switches:");
             times = if asleep && now == seen { times + 1 } else { 0 };

@@ -38,11 +38,7 @@ impl Visitor {
             is_in.store(false, Ordering::SeqCst);
             lock.unlock()
         });
-        Visitor {
-            inside,
-            leave,
-            visit,
-        }
+        Visitor { inside, leave, visit }
     }
 
     pub(crate) fn is_in(&self) -> bool {
@@ -52,11 +48,7 @@ impl Visitor {
     #[track_caller]
     pub(crate) fn comes_in(&self) {
         wait_until("the visitor is inside", SOON, || {
-            assert!(
-                !self.visit.is_done(),
-                "{:?}",
-                self.visit.result("a visitor")
-            );
+            assert!(!self.visit.is_done(), "{:?}", self.visit.result("a visitor"));
             self.is_in()
         });
     }

@@ -18,10 +18,7 @@ fn within_its_time(what: &str, lock: &DistributedLock) -> zoolock::Result<bool> 
 }
 
 fn is_disconnected(what: &str, seen: &zoolock::Result<bool>) {
-    assert!(
-        matches!(seen, Err(Error::Disconnected { .. })),
-        "{what}: {seen:?}"
-    );
+    assert!(matches!(seen, Err(Error::Disconnected { .. })), "{what}: {seen:?}");
 }
 
 #[test]
@@ -36,10 +33,7 @@ fn times_out_when_the_server_is_paused_stopped_or_gone() {
     server.pause().unwrap();
     is_disconnected("paused", &within_its_time("paused", &lock));
     let what = "paused, try_lock";
-    is_disconnected(
-        what,
-        &in_time(what, session / 3 + SLACK, || lock.try_lock()),
-    );
+    is_disconnected(what, &in_time(what, session / 3 + SLACK, || lock.try_lock()));
     server.resume().unwrap();
     assert!(lock.try_lock_for(SOON).unwrap(), "it comes back");
     lock.unlock().unwrap();
@@ -54,14 +48,9 @@ fn times_out_when_the_server_is_paused_stopped_or_gone() {
     wait_until("it is queued", SOON, || client.stats().seats == 2);
     server.kill().unwrap();
     is_disconnected(what, &task.result(what));
-    is_disconnected(
-        "killed",
-        &within_its_time("killed", &lock_of(&client, "/lock")),
-    );
+    is_disconnected("killed", &within_its_time("killed", &lock_of(&client, "/lock")));
     is_disconnected("killed, try_lock", &lock_of(&client, "/lock").try_lock());
-    wait_until("the session is given up", SOON, || {
-        client.state() == ClientState::Lost
-    });
+    wait_until("the session is given up", SOON, || client.state() == ClientState::Lost);
     is_disconnected("gone", &within_its_time("gone", &lock_of(&client, "/lock")));
     // A deadline that the clock cannot hold, cancelled.
     let lock = lock_of(&client, "/lock");
@@ -120,11 +109,7 @@ fn times_out_under_churn_of_predecessors() {
     let (_first, _ahead) = holder(&path);
     let probe = shared_probe().unwrap();
     let many: Vec<String> = (0..900)
-        .map(|_| {
-            probe
-                .create(&format!("{path}/lock-"), b"", true, true)
-                .unwrap()
-        })
+        .map(|_| probe.create(&format!("{path}/lock-"), b"", true, true).unwrap())
         .collect();
     let second = client();
     let behind = lock_of(&second, &path);

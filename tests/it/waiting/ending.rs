@@ -7,10 +7,7 @@ use zoolock::{DistributedReentrantLock, Error};
 use super::*;
 
 fn is_cancelled(seen: &zoolock::Result<()>) {
-    assert!(
-        matches!(seen, Err(error) if error.is_cancelled()),
-        "{seen:?}"
-    );
+    assert!(matches!(seen, Err(error) if error.is_cancelled()), "{seen:?}");
 }
 
 #[test]
@@ -83,9 +80,7 @@ fn cancel_wakes_a_waiter_without_a_connection() {
     let lock = lock_of(&client, &path);
     proxy.refuse(true);
     proxy.cut();
-    wait_until("the connection is gone", SOON, || {
-        client.state() != ClientState::Connected
-    });
+    wait_until("the connection is gone", SOON, || client.state() != ClientState::Connected);
     let waiting = locking(&lock);
     wait_until("the call waits", SOON, || client.stats().seats == 1);
     lock.cancel_waiters();
@@ -119,15 +114,8 @@ fn close_ends_every_wait() {
         }
         let took = begun.elapsed();
         println!("woken within {took:?}");
-        assert!(
-            !closing.is_done() || nodes == 2,
-            "only woken by the end of close()"
-        );
-        println!(
-            "close(): {:?} after {:?}",
-            closing.result("close()"),
-            begun.elapsed()
-        );
+        assert!(!closing.is_done() || nodes == 2, "only woken by the end of close()");
+        println!("close(): {:?} after {:?}", closing.result("close()"), begun.elapsed());
         wait_for_queue(&path, 1);
     }
     ahead.unlock().unwrap();
@@ -148,16 +136,11 @@ fn close_at_any_moment_of_a_call_is_closed() {
             Task::spawn(move || trying.try_lock_for(SOON).map(drop)),
         ];
         // Somewhere between the first request and the wait.
-        wait_until("requests are sent", SOON, || {
-            client.stats().requests >= before + round % 6
-        });
+        wait_until("requests are sent", SOON, || client.stats().requests >= before + round % 6);
         client.close().unwrap();
         for task in tasks {
             let seen = task.result("a call of a closed client");
-            assert!(
-                matches!(seen, Err(Error::Closed)),
-                "round {round}: {seen:?}"
-            );
+            assert!(matches!(seen, Err(Error::Closed)), "round {round}: {seen:?}");
         }
     }
     wait_for_queue(&path, 1);

@@ -141,9 +141,7 @@ fn a_signal_that_comes_between_list_and_watch_is_not_missed() {
     stop.wait();
     // The list still has its own node, which goes now; the watch over that tells it.
     probe.delete(&node).unwrap();
-    wait_until("its own node was looked for", SOON, || {
-        stop.missed.lock().unwrap().contains(&old)
-    });
+    wait_until("its own node was looked for", SOON, || stop.missed.lock().unwrap().contains(&old));
     stop.go_on();
     println!("{old} became {}", new_node(&old));
     second.close().unwrap();

@@ -32,10 +32,7 @@ impl CountingServer {
     /// As [`ServerBuilder::start`]; and `Unsupported` when there is no Java compiler.
     pub fn start() -> io::Result<Self> {
         let orders = ReservedPort::any()?;
-        let program = Program::Source {
-            text: SOURCE,
-            port: orders.address().port(),
-        };
+        let program = Program::Source { text: SOURCE, port: orders.address().port() };
         // The digest is for replicas, and does not expect anybody to set numbers.
         let settings = ServerBuilder::of(program).jvm_flag("-Dzookeeper.digest.enabled=false");
         let server = settings.start()?;
@@ -76,9 +73,7 @@ impl CountingServer {
     /// When there is no such node, or no answer within 20 s.
     pub fn set_counter(&self, path: &str, number: i32) -> io::Result<()> {
         let failed = |why: &dyn std::fmt::Display| {
-            io::Error::other(format!(
-                "failed to set the counter of `{path}` to {number}: {why}"
-            ))
+            io::Error::other(format!("failed to set the counter of `{path}` to {number}: {why}"))
         };
         let answer = self.order(&format!("{number} {path}\n"));
         match answer.map_err(|error| failed(&error))?.trim() {

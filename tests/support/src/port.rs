@@ -42,10 +42,7 @@ impl ReservedPort {
         // setting it afterwards lets our own listener in.
         socket.bind(&address.into())?;
         socket.set_reuse_address(true)?;
-        Ok(Self {
-            address,
-            _bound: socket,
-        })
+        Ok(Self { address, _bound: socket })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -60,9 +60,7 @@ pub fn shared_probe() -> io::Result<Probe> {
 #[must_use]
 pub fn fresh_path(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let nanos = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos());
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let (process, number) = (process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     format!("/zoolock-test/{name}-{process:x}-{nanos:x}-{number}")
 }

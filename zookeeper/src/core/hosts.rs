@@ -52,6 +52,15 @@ impl HostList {
         }
         Ok(HostList { hosts, chroot: chroot.to_owned() })
     }
+
+    /// The servers in a form that is the same however they were written: in a fixed order, with
+    /// their ports, in lower case. Names are not resolved.
+    pub(crate) fn servers(&self) -> String {
+        let mut servers: Vec<String> = self.hosts.iter().map(Host::to_string).collect();
+        servers.iter_mut().for_each(|server| server.make_ascii_lowercase());
+        servers.sort_unstable();
+        servers.join(",")
+    }
 }
 
 impl fmt::Display for HostList {

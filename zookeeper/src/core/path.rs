@@ -1,8 +1,8 @@
 //! Which paths ZooKeeper accepts, so that a bad one is refused with a reason before it is sent. Pure.
 
-/// The verdicts of `org.apache.zookeeper.common.PathUtils.validatePath`. The error reads on
-/// after the path; bytes are counted from 0, parts from 1.
-pub(crate) fn check(path: &str) -> Result<(), String> {
+/// Is this a path that ZooKeeper accepts? By the rules of its `PathUtils.validatePath`. The error says
+/// which is broken and where, and reads on after the path; bytes are counted from 0, parts from 1.
+pub fn check(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("it is empty".into());
     }

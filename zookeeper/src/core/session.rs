@@ -14,7 +14,7 @@ use super::vitals::{Pulse, Verdict, Vitals};
 use super::watches::{Listen, WatchKind, Watches};
 use super::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind};
-use crate::types::{EventType, SessionEvent, SessionEventKind, State};
+use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
 
 /// How late a look at the clock may come before it means that the whole process stood still.
 const STALL: Duration = Duration::from_millis(250);
@@ -102,6 +102,7 @@ pub(crate) struct Core<S, W> {
     excused: Instant,
     out: Vec<u8>,
     outputs: Vec<Output<S, W>>,
+    counts: Counts,
 }
 
 impl<S, W: Listen> Core<S, W> {
@@ -129,6 +130,7 @@ impl<S, W: Listen> Core<S, W> {
             excused: now.monotonic,
             out: Vec::new(),
             outputs: Vec::new(),
+            counts: Counts::default(),
         }
     }
 
@@ -145,6 +147,10 @@ impl<S, W: Listen> Core<S, W> {
             Closing::No => State::Suspended,
             _ => State::Closed,
         }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// Before the first session: what is asked for.
@@ -306,6 +312,7 @@ impl<S, W: Listen> Core<S, W> {
         self.session.id = connected.session;
         self.session.password = connected.password.to_vec();
         self.connection.iter_mut().for_each(|connection| connection.greeting = None);
+        self.counts.connections += 1;
         self.last_failure = None;
         let (sent, answered) = (greeting.sent, now.monotonic);
         if asked == 0 {
@@ -332,6 +339,7 @@ impl<S, W: Listen> Core<S, W> {
 
     fn event(&mut self, body: &mut Reader<'_>) -> Result<(), Malformed> {
         if let Some((event_type, path)) = message::event(body)? {
+            self.counts.events += 1;
             let listeners = self.watches.take(event_type, path);
             if !listeners.is_empty() {
                 self.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
@@ -554,6 +562,7 @@ impl<S, W: Listen> Core<S, W> {
             code => Some(self.vitals.sending(now, code.is_write())),
         };
         connection.send(call, self.xid, sign, &mut self.out);
+        self.counts.requests += 1;
     }
 
     fn send_waiting(&mut self, now: Moment) {
@@ -671,6 +680,7 @@ impl<S, W: Listen> Core<S, W> {
             (Pulse::Read, Some(connection)) => {
                 let sign = self.vitals.sending(now, false);
                 connection.ping(sign, &mut self.out);
+                self.counts.requests += 1;
             }
             (Pulse::Write, _) => {
                 self.send(Call::nobodys(OpCode::SetData, message::renew_lease), now)

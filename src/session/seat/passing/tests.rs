@@ -53,10 +53,7 @@ fn all_that_a_hold_has_goes_to_the_heir() {
     let me = Some(thread::current().id());
     let (own, since) = (seat.own(), seat.core.lock().since);
     let heir = session.pass_on(seat).expect("an heir");
-    assert_eq!(
-        (holder.standing(), standing(&heir)),
-        (Standing::Released, Standing::Held)
-    );
+    assert_eq!((holder.standing(), standing(&heir)), (Standing::Released, Standing::Held));
     assert_eq!(seat.ended().try_recv(), Err(TryRecvError::Disconnected));
     assert_eq!(heir.ended().try_recv(), Err(TryRecvError::Empty));
     assert!(seat.own().is_none());
@@ -64,11 +61,7 @@ fn all_that_a_hold_has_goes_to_the_heir() {
     assert_eq!(names[0], names[1]);
     assert_eq!(heir.core.lock().since, since, "it is watched in time");
     assert_eq!((seat.number(), session.seats.len()), (heir.number(), 1));
-    assert_eq!(
-        (seat.owner(), heir.owner()),
-        (me, None),
-        "nobody owns it yet"
-    );
+    assert_eq!((seat.owner(), heir.owner()), (me, None), "nobody owns it yet");
     let next = thread::scope(|scope| {
         let next = scope.spawn(|| (heir.take_over(), thread::current().id()));
         next.join().expect("it ends")
@@ -76,10 +69,7 @@ fn all_that_a_hold_has_goes_to_the_heir() {
     assert_eq!((true, heir.owner()), (next.0, Some(next.1)));
     assert!(session.pass_on(seat).is_none(), "it is the heir's");
     let last = session.pass_on(&heir).expect("the next heir");
-    assert_eq!(
-        (standing(&heir), standing(&last)),
-        (Standing::Released, Standing::Held)
-    );
+    assert_eq!((standing(&heir), standing(&last)), (Standing::Released, Standing::Held));
     assert_eq!(holder.connection.tenancy().held(), 1);
 }
 
@@ -229,13 +219,9 @@ fn an_event_that_is_looked_into_while_it_is_handed_on_is_not_forgotten() {
         lock.lock().expect("held");
         let seat = session.seats.all().pop().expect("its seat");
         let node = format!("{path}/{}", seat.node());
-        shared_probe()
-            .expect("a probe")
-            .delete(&node)
-            .expect("deleted");
-        let heir = hears_while_passing(session, &seat, || {
-            session.review(seat.number(), &connection)
-        })?;
+        shared_probe().expect("a probe").delete(&node).expect("deleted");
+        let heir =
+            hears_while_passing(session, &seat, || session.review(seat.number(), &connection))?;
         Some((client, heir))
     });
     let session = client.session();

@@ -18,23 +18,15 @@ fn main() -> Outcome<()> {
     };
     let lines = read_lines();
     // Threads of its own keep the session alive while this one waits for a line.
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     // A lock that is dropped starts a task that deletes its node.
     let _entered = runtime.enter();
-    let connecting = Client::connector()
-        .with_session_timeout(Duration::from_secs(20))
-        .connect(server);
+    let connecting =
+        Client::connector().with_session_timeout(Duration::from_secs(20)).connect(server);
     let client = runtime.block_on(connecting)?;
     println!("ok");
-    let mut peer = Peer {
-        runtime: runtime.handle().clone(),
-        client,
-        who: who.clone(),
-        taken: None,
-    };
+    let mut peer =
+        Peer { runtime: runtime.handle().clone(), client, who: who.clone(), taken: None };
     for line in lines {
         match peer.obey(&line) {
             Ok(()) => println!("ok"),

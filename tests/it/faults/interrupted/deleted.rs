@@ -35,12 +35,7 @@ fn delete_around_the_move(
 
 /// The old node of a hold is deleted at some time between the cut and the look for it.
 fn a_hold_whose_old_node_is_deleted(before_the_move: bool) {
-    let Stage {
-        proxy,
-        client,
-        path,
-        lock,
-    } = Stage::new("hold-deleted", SESSION);
+    let Stage { proxy, client, path, lock } = Stage::new("hold-deleted", SESSION);
     lock.lock().unwrap();
     let hold = hold_of(&lock);
     let node = hold.node();
@@ -54,27 +49,15 @@ fn a_hold_whose_old_node_is_deleted(before_the_move: bool) {
     // Nobody is held up by the new node for longer than it takes to look.
     created.release();
     await_lost(&hold);
-    println!(
-        "deleted before the move: {before_the_move}: {hold:?}, {:?}",
-        client.stats()
-    );
+    println!("deleted before the move: {before_the_move}: {hold:?}, {:?}", client.stats());
     assert_eq!(hold.state(), NOT_CONFIRMED);
     line.comes_in_order();
     let unlocked = lock.unlock();
-    let told = matches!(
-        unlocked,
-        Err(Error::Lost {
-            reason: LossReason::NotConfirmed,
-            ..
-        })
-    );
+    let told = matches!(unlocked, Err(Error::Lost { reason: LossReason::NotConfirmed, .. }));
     assert!(told, "{unlocked:?}");
     await_nodes(&path, 0);
     await_no_garbage(&client);
-    assert_eq!(
-        (client.stats().seats_moved, client.stats().seats_lost),
-        (0, 1)
-    );
+    assert_eq!((client.stats().seats_moved, client.stats().seats_lost), (0, 1));
     lock.lock().unwrap();
     has_one_node_until_unlocked(&lock);
 }
@@ -86,12 +69,7 @@ fn a_hold_whose_node_was_deleted_before_its_move_is_lost() {
 
 #[test]
 fn a_hold_whose_node_was_deleted_before_anybody_knew_its_token_is_lost() {
-    let Stage {
-        proxy,
-        client,
-        path,
-        lock,
-    } = Stage::new("token-unknown", SESSION);
+    let Stage { proxy, client, path, lock } = Stage::new("token-unknown", SESSION);
     lock.lock().unwrap();
     let hold = hold_of(&lock);
     proxy.refuse(true);
@@ -138,10 +116,7 @@ fn a_waiter_whose_node_is_deleted_around_its_move_queues_again() {
         wait_until("it is the last of three", SOON, || {
             children(&path).len() == 3 && !places(&path).contains(&place(&node).to_owned())
         });
-        println!(
-            "{node} of {old:?}, deleted before: {before_the_move}, then {:?}",
-            places(&path)
-        );
+        println!("{node} of {old:?}, deleted before: {before_the_move}, then {:?}", places(&path));
         assert!(last().as_str() > place(&node));
         held.unlock().unwrap();
         line.comes_in_order();

@@ -49,35 +49,19 @@ impl Caught {
         assert!(answer.wait(SOON), "{:#?}", proxy.log());
         // What its old session had may be gone by now; the new node is there.
         assert!(children(&path).len() >= 2, "{:#?}", proxy.log());
-        Caught {
-            proxy,
-            client,
-            path,
-            lock,
-            waiting,
-            answer,
-            rival: (rivals, held),
-        }
+        Caught { proxy, client, path, lock, waiting, answer, rival: (rivals, held) }
     }
 
     /// Only the rival's node is left, soon after the answer has come.
     fn leaves_nothing(&self) {
         self.answer.release();
         let own = hold_of(&self.rival.1).node();
-        let took = wait_until("only the rival is left", SOON, || {
-            children(&self.path) == [own.clone()]
-        });
+        let took =
+            wait_until("only the rival is left", SOON, || children(&self.path) == [own.clone()]);
         await_no_garbage(&self.client);
-        println!(
-            "nothing left {took:?} after the answer, {:?}",
-            self.client.stats()
-        );
+        println!("nothing left {took:?} after the answer, {:?}", self.client.stats());
         self.rival.1.unlock().unwrap();
-        assert!(
-            self.lock.try_lock_for(SOON).unwrap(),
-            "{:#?}",
-            self.proxy.log()
-        );
+        assert!(self.lock.try_lock_for(SOON).unwrap(), "{:#?}", self.proxy.log());
         has_one_node_until_unlocked(&self.lock);
     }
 }
@@ -85,9 +69,7 @@ impl Caught {
 #[test]
 fn a_waiter_cancelled_during_its_move_leaves_no_node() {
     for step in [Op::Create, Op::GetData] {
-        let caught = Caught::start("cancelled", SESSION, step, |lock| {
-            lock.lock().map(|()| true)
-        });
+        let caught = Caught::start("cancelled", SESSION, step, |lock| lock.lock().map(|()| true));
         caught.lock.cancel_waiters();
         let seen = caught.waiting.result("the cancelled waiter");
         println!("{step:?}: {seen:?}");
@@ -102,9 +84,7 @@ fn a_waiter_whose_deadline_comes_during_its_move_leaves_no_node() {
     // Longer than it takes for a request without an answer to end the connection.
     let session = Duration::from_secs(30);
     let caught = Caught::start("deadline", session, Op::Create, |lock| {
-        in_time("try_lock_for()", DEADLINE + Duration::from_secs(1), || {
-            lock.try_lock_for(DEADLINE)
-        })
+        in_time("try_lock_for()", DEADLINE + Duration::from_secs(1), || lock.try_lock_for(DEADLINE))
     });
     let seen = caught.waiting.result("the waiter with a deadline");
     let none = matches!(seen, Ok(false) | Err(Error::Disconnected { .. }));
@@ -116,9 +96,7 @@ fn a_waiter_whose_deadline_comes_during_its_move_leaves_no_node() {
 fn a_close_during_a_move_leaves_no_node() {
     const SHORT: Duration = Duration::from_secs(3);
     for answered in [true, false] {
-        let caught = Caught::start("closed", SHORT, Op::Create, |lock| {
-            lock.lock().map(|()| true)
-        });
+        let caught = Caught::start("closed", SHORT, Op::Create, |lock| lock.lock().map(|()| true));
         let own = hold_of(&caught.rival.1).node();
         let begun = Instant::now();
         if answered {
@@ -131,17 +109,9 @@ fn a_close_during_a_move_leaves_no_node() {
         assert!(matches!(seen, Err(Error::Closed)), "{seen:?}");
         let left = children(&caught.path);
         println!("answered {answered}: {closed:?}, {left:?} is left");
-        assert!(
-            closed.is_err() || left == [own.clone()],
-            "{closed:?}, {left:?}"
-        );
-        wait_until("only the rival is left", SOON, || {
-            children(&caught.path) == [own.clone()]
-        });
-        println!(
-            "only the rival is left {:?} after the close",
-            begun.elapsed()
-        );
+        assert!(closed.is_err() || left == [own.clone()], "{closed:?}, {left:?}");
+        wait_until("only the rival is left", SOON, || children(&caught.path) == [own.clone()]);
+        println!("only the rival is left {:?} after the close", begun.elapsed());
         caught.rival.1.unlock().unwrap();
     }
 }
@@ -150,12 +120,7 @@ fn a_close_during_a_move_leaves_no_node() {
 fn a_close_during_the_move_of_a_hold_lets_the_next_one_in() {
     const SHORT: Duration = Duration::from_secs(3);
     for answered in [true, false] {
-        let Stage {
-            proxy,
-            client,
-            path,
-            lock,
-        } = Stage::new("hold-closed", SHORT);
+        let Stage { proxy, client, path, lock } = Stage::new("hold-closed", SHORT);
         lock.lock().unwrap();
         let hold = hold_of(&lock);
         let others = crate::util::client();

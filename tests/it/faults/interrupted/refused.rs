@@ -60,15 +60,8 @@ fn a_waiter_whose_move_the_server_refuses_is_told_and_leaves_no_node() {
     await_nodes(path, 2);
     relay.cut();
     let seen = waiting.result("the waiter");
-    println!(
-        "{seen:?}, {} refused, {:?}",
-        relay.changed(),
-        refused.stats()
-    );
-    assert!(
-        matches!(seen, Err(Error::InvalidArgument { .. })),
-        "{seen:?}"
-    );
+    println!("{seen:?}, {} refused, {:?}", relay.changed(), refused.stats());
+    assert!(matches!(seen, Err(Error::InvalidArgument { .. })), "{seen:?}");
     await_nodes(path, 1);
     assert!(held.is_held());
     held.unlock().unwrap();

@@ -25,12 +25,7 @@ pub struct EnsembleBuilder {
 
 impl EnsembleBuilder {
     pub(crate) fn new(size: usize) -> Self {
-        Self {
-            size,
-            config: Config::default(),
-            init_limit: LIMIT,
-            sync_limit: LIMIT,
-        }
+        Self { size, config: Config::default(), init_limit: LIMIT, sync_limit: LIMIT }
     }
 
     /// `tickTime`, by which sessions expire in steps, and in which the limits are counted; 500 ms
@@ -126,10 +121,8 @@ impl EnsembleBuilder {
 /// Starts servers at the same time; the first error, if any.
 fn start_all(servers: &[Server]) -> io::Result<()> {
     thread::scope(|scope| {
-        let starts: Vec<_> = servers
-            .iter()
-            .map(|server| scope.spawn(|| server.start_again()))
-            .collect();
+        let starts: Vec<_> =
+            servers.iter().map(|server| scope.spawn(|| server.start_again())).collect();
         let ended = starts.into_iter().map(|start| start.join());
         let ended: Vec<_> = ended.collect();
         ended.into_iter().try_for_each(|outcome| {

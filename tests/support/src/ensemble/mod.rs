@@ -209,8 +209,7 @@ impl Ensemble {
 
     fn in_role(&self, wanted: Role) -> Vec<usize> {
         let all = 0..self.len();
-        all.filter(|&index| role(&self.members[index]) == Some(wanted))
-            .collect()
+        all.filter(|&index| role(&self.members[index]) == Some(wanted)).collect()
     }
 
     fn is_expected(&self, index: usize) -> bool {
@@ -228,11 +227,7 @@ impl Ensemble {
 
     fn describe(&self) -> String {
         let each = self.members.iter().enumerate().map(|(index, member)| {
-            let cut = if self.network.is_cut_off(index) {
-                ", cut off"
-            } else {
-                ""
-            };
+            let cut = if self.network.is_cut_off(index) { ", cut off" } else { "" };
             match (is_active(member), role(member)) {
                 (false, _) => format!("{index} does not run{cut}"),
                 (true, Some(role)) => format!("{index} is {role:?}{cut}"),

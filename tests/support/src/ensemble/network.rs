@@ -44,19 +44,13 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn start(size: usize) -> io::Result<Self> {
-        let ears = (0..size)
-            .map(|_| listen())
-            .collect::<io::Result<Vec<_>>>()?;
+        let ears = (0..size).map(|_| listen()).collect::<io::Result<Vec<_>>>()?;
         let pairs = (0..size).flat_map(|from| (0..size).map(move |to| (from, to)));
         let wires = pairs
             .filter(|(from, to)| from != to)
             .map(|(from, to)| connect(from, to, &ears[to]))
             .collect::<io::Result<Vec<_>>>()?;
-        Ok(Self {
-            wires,
-            ears,
-            cut_off: Mutex::default(),
-        })
+        Ok(Self { wires, ears, cut_off: Mutex::default() })
     }
 
     /// Where `member` reaches each member: itself directly, the others by its wires.
@@ -110,10 +104,7 @@ impl Network {
 }
 
 fn listen() -> io::Result<Ears> {
-    Ok(Ears {
-        quorum: ReservedPort::any()?,
-        election: ReservedPort::any()?,
-    })
+    Ok(Ears { quorum: ReservedPort::any()?, election: ReservedPort::any()? })
 }
 
 fn connect(from: usize, to: usize, ears: &Ears) -> io::Result<Wire> {

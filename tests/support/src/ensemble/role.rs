@@ -23,9 +23,7 @@ pub(crate) fn role(member: &Server) -> Option<Role> {
         return None;
     }
     let answer = member.four_letter_within("srvr", ANSWER_WITHIN).ok()?;
-    let mut modes = answer
-        .lines()
-        .filter_map(|line| line.strip_prefix("Mode: "));
+    let mut modes = answer.lines().filter_map(|line| line.strip_prefix("Mode: "));
     match modes.next()?.trim() {
         "leader" => Some(Role::Leader),
         "follower" => Some(Role::Follower),

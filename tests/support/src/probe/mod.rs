@@ -110,9 +110,7 @@ impl Probe {
         patience: Duration,
     ) -> io::Result<Self> {
         let session = Session::connect(address, timeout, patience)?;
-        Ok(Self {
-            session: Mutex::new(session),
-        })
+        Ok(Self { session: Mutex::new(session) })
     }
 
     /// The id of the session.
@@ -262,8 +260,7 @@ impl Probe {
     /// `PermissionDenied` when the server refuses them; it then closes the session.
     pub fn add_auth(&self, scheme: &str, secret: &[u8]) -> io::Result<()> {
         let body = Writer::default().int(0).string(scheme).buffer(secret);
-        self.call(op::AUTH, &body, "authenticate by", scheme)
-            .map(drop)
+        self.call(op::AUTH, &body, "authenticate by", scheme).map(drop)
     }
 
     /// Keeps the session alive without asking for anything.
@@ -272,8 +269,7 @@ impl Probe {
     ///
     /// Those of the connection.
     pub fn ping(&self) -> io::Result<()> {
-        self.call(op::PING, &Writer::default(), "ping", "the server")
-            .map(drop)
+        self.call(op::PING, &Writer::default(), "ping", "the server").map(drop)
     }
 
     /// Closes the session, which deletes its ephemeral nodes, and waits until that is done.

@@ -45,11 +45,7 @@ impl Grant {
         let id = answer.long()?;
         let password = answer.buffer()?.try_into();
         let password = password.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-        let grant = Self {
-            id,
-            timeout,
-            password,
-        };
+        let grant = Self { id, timeout, password };
         Ok(Some(grant).filter(|grant| grant.id != 0))
     }
 }
@@ -195,10 +191,7 @@ impl Drop for Session {
 /// The server took the request, and nothing more was heard.
 fn is_left_without_answer(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
-    matches!(
-        error.kind(),
-        BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock
-    )
+    matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)
 }
 
 fn dial(address: impl ToSocketAddrs, patience: Duration) -> io::Result<TcpStream> {

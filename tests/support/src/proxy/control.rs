@@ -160,14 +160,7 @@ impl Control {
 
     /// Decides on the first frame of a client.
     pub(crate) fn judge_handshake(&self, link: &Link) -> Verdict {
-        self.judge(
-            link,
-            Request {
-                id: HANDSHAKE_ID,
-                op: Op::Connect,
-                path: String::new(),
-            },
-        )
+        self.judge(link, Request { id: HANDSHAKE_ID, op: Op::Connect, path: String::new() })
     }
 
     /// Decides on any other frame of a client.
@@ -183,12 +176,7 @@ impl Control {
         let (verdict, trigger) = self.match_request(op, &path);
         self.note(&describe(link, '>', op, &path, &verdict));
         if !matches!(verdict, Verdict::Drop(_) | Verdict::Tear(_)) {
-            link.expect_answer(Pending {
-                id,
-                op,
-                path,
-                trigger,
-            });
+            link.expect_answer(Pending { id, op, path, trigger });
         }
         verdict
     }

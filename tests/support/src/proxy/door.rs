@@ -38,14 +38,8 @@ impl Door {
                 }
             }
         };
-        let acceptor = Builder::new()
-            .name("fault-proxy-accept".into())
-            .spawn(body)?;
-        Ok(Self {
-            listener,
-            closing,
-            acceptor: Some(acceptor),
-        })
+        let acceptor = Builder::new().name("fault-proxy-accept".into()).spawn(body)?;
+        Ok(Self { listener, closing, acceptor: Some(acceptor) })
     }
 }
 

@@ -127,11 +127,7 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
         let op = Op::from_code(int(frame, PREFIX + 4)?);
-        let path = if op.has_path() {
-            string(frame, PREFIX + 8)
-        } else {
-            String::new()
-        };
+        let path = if op.has_path() { string(frame, PREFIX + 8) } else { String::new() };
         let id = int(frame, PREFIX)?;
         Some(Self { id, op, path })
     }

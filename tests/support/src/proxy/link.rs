@@ -211,10 +211,7 @@ impl Link {
     /// Ends the connection with RST on both sides.
     pub(crate) fn abort(&self) {
         self.aborted.store(true, Ordering::SeqCst);
-        for socket in [Some(&self.client), self.server.get()]
-            .into_iter()
-            .flatten()
-        {
+        for socket in [Some(&self.client), self.server.get()].into_iter().flatten() {
             // With no time to linger, closing the socket resets the connection.
             let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
         }
@@ -232,10 +229,7 @@ impl Link {
         for pipe in [&self.to_server, &self.to_client] {
             pipe.change(|state| state.closed = true);
         }
-        for socket in [Some(&self.client), self.server.get()]
-            .into_iter()
-            .flatten()
-        {
+        for socket in [Some(&self.client), self.server.get()].into_iter().flatten() {
             let _ = socket.shutdown(how);
         }
     }

@@ -214,12 +214,7 @@ impl FaultProxy {
     /// acts once. A rule about an answer is about the answer to the n-th request; it never acts
     /// when that connection ends first.
     pub fn on(&self, op: Op) -> RuleBuilder<'_> {
-        RuleBuilder {
-            proxy: self,
-            op,
-            nth: 1,
-            path: String::new(),
-        }
+        RuleBuilder { proxy: self, op, nth: 1, path: String::new() }
     }
 
     /// Swallows the n-th such request from now on, 1 for the next.

@@ -35,11 +35,7 @@ pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
             control.open.fetch_sub(1, Ordering::SeqCst);
         }
     };
-    if Builder::new()
-        .name("fault-proxy".into())
-        .spawn(body)
-        .is_err()
-    {
+    if Builder::new().name("fault-proxy".into()).spawn(body).is_err() {
         control.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -140,11 +136,7 @@ fn deliver(control: &Control, link: &Link, way: Way, bytes: Vec<u8>, verdict: Ve
         }
         Verdict::Hold(hold) => {
             let (item, due) = (Item::Bytes(bytes), Instant::now());
-            return link.pipe(way).push(Parcel {
-                item,
-                due,
-                hold: Some(hold),
-            });
+            return link.pipe(way).push(Parcel { item, due, hold: Some(hold) });
         }
     };
     push(control, link, way, item);

@@ -117,9 +117,7 @@ impl Trigger {
     fn wait(&self, longest: Duration) -> bool {
         let pending =
             |state: &mut (Phase, Released)| matches!(state.0, Phase::Armed(_) | Phase::Awaited);
-        let waited = self
-            .changed
-            .wait_timeout_while(self.state(), longest, pending);
+        let waited = self.changed.wait_timeout_while(self.state(), longest, pending);
         waited.unwrap_or_else(PoisonError::into_inner).0.0 == Phase::Fired
     }
 
@@ -186,9 +184,7 @@ impl RuleBuilder<'_> {
     }
 
     fn rule(self, side: Side, action: Action) -> Rule {
-        Rule {
-            trigger: self.arm(side, action),
-        }
+        Rule { trigger: self.arm(side, action) }
     }
 
     fn hold(self, side: Side) -> Hold {
@@ -268,16 +264,12 @@ impl Drop for Hold {
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule")
-            .field("trigger", &self.trigger)
-            .finish()
+        f.debug_struct("Rule").field("trigger", &self.trigger).finish()
     }
 }
 
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold")
-            .field("trigger", &self.trigger)
-            .finish()
+        f.debug_struct("Hold").field("trigger", &self.trigger).finish()
     }
 }

@@ -23,10 +23,7 @@ pub(crate) fn metric(answer: &str, name: &str) -> io::Result<u64> {
     let lines = answer.lines().filter_map(|line| line.split_once('\t'));
     let value = lines.filter(|(key, _)| *key == name).map(|(_, v)| v).next();
     let value = value.ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("no metric `{name}` in:\n{answer}"),
-        )
+        io::Error::new(io::ErrorKind::NotFound, format!("no metric `{name}` in:\n{answer}"))
     })?;
     value.trim().parse().map_err(|_| {
         io::Error::new(

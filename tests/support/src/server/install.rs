@@ -20,10 +20,7 @@ pub(crate) struct Installation {
 
 impl Installation {
     pub(crate) fn find() -> io::Result<Self> {
-        Ok(Self {
-            java: find_java().ok_or_else(|| missing("Java"))?,
-            class_path: find_jars()?,
-        })
+        Ok(Self { java: find_java().ok_or_else(|| missing("Java"))?, class_path: find_jars()? })
     }
 
     /// Java runs programs from their source only if it comes with a compiler.
@@ -44,10 +41,7 @@ impl Installation {
 }
 
 fn missing(what: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("failed to find {what}: {HELP}"),
-    )
+    io::Error::new(io::ErrorKind::NotFound, format!("failed to find {what}: {HELP}"))
 }
 
 fn find_java() -> Option<PathBuf> {
@@ -76,9 +70,7 @@ fn release_jars(home: &Path) -> io::Result<OsString> {
     };
     if !has_jar(home) && !has_jar(&home.join("lib")) {
         let shown = home.display();
-        return Err(missing(&format!(
-            "zookeeper-*.jar in ZOOKEEPER_HOME `{shown}`"
-        )));
+        return Err(missing(&format!("zookeeper-*.jar in ZOOKEEPER_HOME `{shown}`")));
     }
     env::join_paths([home.join("conf"), home.join("lib/*"), home.join("*")])
         .map_err(io::Error::other)

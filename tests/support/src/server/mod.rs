@@ -58,10 +58,7 @@ pub struct ServerBuilder {
 
 impl ServerBuilder {
     pub(crate) fn of(program: Program) -> Self {
-        let config = Config {
-            program,
-            ..Config::default()
-        };
+        let config = Config { program, ..Config::default() };
         Self { config }
     }
 
@@ -156,9 +153,7 @@ impl Server {
     }
 
     pub(crate) fn new(config: Config, installation: Installation) -> io::Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("zoolock-server-")
-            .tempdir()?;
+        let folder = tempfile::Builder::new().prefix("zoolock-server-").tempdir()?;
         let secure_port = config.tls.as_ref().map(|_| ReservedPort::any());
         Ok(Self {
             config,
@@ -189,8 +184,7 @@ impl Server {
     /// When the server was not started with [`ServerBuilder::tls`].
     #[must_use]
     pub fn secure_address(&self) -> SocketAddr {
-        self.secure()
-            .expect("this server was started without `ServerBuilder::tls`")
+        self.secure().expect("this server was started without `ServerBuilder::tls`")
     }
 
     /// Shuts the server down in an orderly way (SIGTERM) and waits for its end. The data is
@@ -223,10 +217,7 @@ impl Server {
     /// When it is running already or does not come up (the text has the end of its log).
     pub fn start_again(&self) -> io::Result<()> {
         let mut process = self.process();
-        if process
-            .as_mut()
-            .is_some_and(|running| !running.has_exited())
-        {
+        if process.as_mut().is_some_and(|running| !running.has_exited()) {
             return Err(io::Error::other("the server is running already"));
         }
         let config_file = self.path("zoo.cfg");

@@ -64,11 +64,7 @@ impl Process {
             .stderr(Stdio::inherit())
             .spawn()?;
         match first_line(&mut wrapper) {
-            Ok(java) => Ok(Self {
-                wrapper,
-                java,
-                paused: false,
-            }),
+            Ok(java) => Ok(Self { wrapper, java, paused: false }),
             Err(error) => {
                 // Waiting closes the pipe first, which ends whatever was started.
                 let _ = wrapper.wait();
@@ -145,8 +141,7 @@ impl Process {
         tasks.flatten().all(|task| {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             // The state follows the name, which is in parentheses; a thread that ended has none.
-            stat.rsplit_once(") ")
-                .is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
         })
     }
 }

@@ -34,9 +34,7 @@ impl Tls {
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join(IDENTITY_FILE), &self.identity)?;
         let roots = self.client_roots.as_deref();
-        roots.map_or(Ok(()), |roots| {
-            fs::write(folder.join(CLIENT_ROOTS_FILE), roots)
-        })
+        roots.map_or(Ok(()), |roots| fs::write(folder.join(CLIENT_ROOTS_FILE), roots))
     }
 
     /// Its lines in `zoo.cfg`.

@@ -59,32 +59,12 @@ fn elects_one_leader_and_replicates() {
     let leader = ensemble.leader().unwrap();
     for (index, mode) in modes.iter().enumerate() {
         let leads = index == leader;
-        assert_eq!(
-            mode.as_deref(),
-            Some(if leads { "leader" } else { "follower" })
-        );
+        assert_eq!(mode.as_deref(), Some(if leads { "leader" } else { "follower" }));
     }
     assert_eq!(ensemble.followers().unwrap(), others(&ensemble, leader));
-    assert_eq!(
-        ensemble
-            .server(leader)
-            .metric("zk_synced_followers")
-            .unwrap(),
-        2
-    );
-    let hosts: Vec<_> = ensemble
-        .connect_string()
-        .split(',')
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(
-        hosts,
-        ensemble
-            .addresses()
-            .iter()
-            .map(|a| a.to_string())
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(ensemble.server(leader).metric("zk_synced_followers").unwrap(), 2);
+    let hosts: Vec<_> = ensemble.connect_string().split(',').map(str::to_owned).collect();
+    assert_eq!(hosts, ensemble.addresses().iter().map(|a| a.to_string()).collect::<Vec<_>>());
     for index in 0..3 {
         replicates(&ensemble, &format!("/from-{index}"), index, &[0, 1, 2]);
     }
@@ -171,10 +151,7 @@ fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
     println!("started in {:.1?}", start.elapsed());
     let leader = ensemble.leader().unwrap();
     let follower = others(&ensemble, leader)[0];
-    let (inside, outside) = (
-        connect(ensemble.server(follower)),
-        connect(ensemble.server(leader)),
-    );
+    let (inside, outside) = (connect(ensemble.server(follower)), connect(ensemble.server(leader)));
     let client = Probe::connect_for(ensemble.server(follower).address(), SESSION).unwrap();
     client.create("/held", b"", true, false).unwrap();
     assert!(outside.exists("/held").unwrap());
@@ -188,20 +165,11 @@ fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
     println!("a write on the follower: {refused}");
     let gone = || !outside.exists("/held").unwrap();
     wait_until("the leader has expired the session", SOME_TIME, gone);
-    println!(
-        "expired on the leader {:.1?} after the cut",
-        start.elapsed()
-    );
-    assert!(
-        inside.exists("/held").unwrap(),
-        "the follower does not know"
-    );
+    println!("expired on the leader {:.1?} after the cut", start.elapsed());
+    assert!(inside.exists("/held").unwrap(), "the follower does not know");
     let stale = || inside.exists("/held").is_err();
     wait_until("the follower notices", SOME_TIME, stale);
-    println!(
-        "read on the follower until {:.1?} after the cut",
-        start.elapsed()
-    );
+    println!("read on the follower until {:.1?} after the cut", start.elapsed());
     assert!(start.elapsed() > Duration::from_secs(5));
 
     // Nothing shows that it cannot join but that it does not, however long one looks.
@@ -211,12 +179,7 @@ fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
     }
     assert_eq!(ensemble.leader().unwrap(), leader);
     ensemble.wait_ready().unwrap();
-    replicates(
-        &ensemble,
-        "/meanwhile",
-        leader,
-        &others(&ensemble, follower),
-    );
+    replicates(&ensemble, "/meanwhile", leader, &others(&ensemble, follower));
 
     let start = Instant::now();
     ensemble.heal();
@@ -237,10 +200,7 @@ fn a_leader_cut_off_is_replaced() {
         let start = Instant::now();
         ensemble.cut_off(old);
         let new = ensemble.leader().unwrap();
-        println!(
-            "{new} leads {:.1?} after {old} was cut off",
-            start.elapsed()
-        );
+        println!("{new} leads {:.1?} after {old} was cut off", start.elapsed());
         assert_ne!(new, old);
         ensemble.wait_ready().unwrap();
         let rest = others(&ensemble, old);
@@ -267,10 +227,7 @@ fn a_short_cut_does_no_harm() {
         let start = Instant::now();
         ensemble.heal();
         ensemble.wait_ready().unwrap();
-        println!(
-            "member {index} of leader {leader}: healed in {:.1?}",
-            start.elapsed()
-        );
+        println!("member {index} of leader {leader}: healed in {:.1?}", start.elapsed());
         replicates(&ensemble, &format!("/n-{index}"), index, &[0, 1, 2]);
     }
 }
@@ -285,28 +242,16 @@ fn goes_on_while_a_member_is_paused() {
     replicates(&ensemble, "/paused-follower", rest[0], &rest);
     ensemble.server(paused).resume().unwrap();
     ensemble.wait_ready().unwrap();
-    assert!(
-        connect(ensemble.server(paused))
-            .exists("/paused-follower")
-            .unwrap()
-    );
+    assert!(connect(ensemble.server(paused)).exists("/paused-follower").unwrap());
 
     let paused = ensemble.leader().unwrap();
     let start = Instant::now();
     ensemble.server(paused).pause().unwrap();
     let leader = ensemble.leader().unwrap();
-    println!(
-        "{leader} leads {:.1?} after {paused} was paused",
-        start.elapsed()
-    );
+    println!("{leader} leads {:.1?} after {paused} was paused", start.elapsed());
     assert_ne!(leader, paused);
     ensemble.wait_ready().unwrap();
-    replicates(
-        &ensemble,
-        "/paused-leader",
-        leader,
-        &others(&ensemble, paused),
-    );
+    replicates(&ensemble, "/paused-leader", leader, &others(&ensemble, paused));
     ensemble.server(paused).resume().unwrap();
     ensemble.wait_ready().unwrap();
     assert_eq!(ensemble.leader().unwrap(), leader);

@@ -139,9 +139,7 @@ fn black_hole_to_client_holds_answers() {
 fn black_hole_hides_the_end_of_a_session() {
     let stage = Stage::new("hole");
     let mut stream = TcpStream::connect(stage.proxy.address()).unwrap();
-    wait_until("both are open", SOON, || {
-        stage.proxy.open_connections() == 2
-    });
+    wait_until("both are open", SOON, || stage.proxy.open_connections() == 2);
     stage.proxy.black_hole(Direction::Both);
     // Nonsense makes the server close, were it to arrive.
     stream.write_all(&[0, 0, 0, 1, 7]).unwrap();
@@ -198,9 +196,7 @@ fn outlives_the_server() {
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = Probe::connect(proxy.address()).unwrap();
     server.kill().unwrap();
-    wait_until("the end reaches the client", SOON, || {
-        client.ping().is_err()
-    });
+    wait_until("the end reaches the client", SOON, || client.ping().is_err());
     assert!(Probe::connect(proxy.address()).is_err());
     server.start_again().unwrap();
     Probe::connect(proxy.address()).unwrap().ping().unwrap();
@@ -210,9 +206,7 @@ fn outlives_the_server() {
 #[test]
 fn dropping_it_closes_everything() {
     let proxy = FaultProxy::start(shared_server().address()).unwrap();
-    let clients: Vec<Probe> = (0..10)
-        .map(|_| Probe::connect(proxy.address()).unwrap())
-        .collect();
+    let clients: Vec<Probe> = (0..10).map(|_| Probe::connect(proxy.address()).unwrap()).collect();
     assert_eq!(proxy.open_connections(), 10);
     let address = proxy.address();
     drop(proxy);

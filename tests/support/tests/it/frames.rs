@@ -87,10 +87,7 @@ fn drops_and_goes_silent() {
         assert!(!asked.is_finished());
         assert_eq!(stage.proxy.open_connections(), 1);
         // Other connections are not touched.
-        Probe::connect(stage.proxy.address())
-            .unwrap()
-            .ping()
-            .unwrap();
+        Probe::connect(stage.proxy.address()).unwrap().ping().unwrap();
         stage.proxy.restore();
         asked.join().unwrap().unwrap_err();
     });
@@ -150,12 +147,7 @@ fn restore_takes_rules_away() {
 #[test]
 fn rules_look_at_the_path() {
     let stage = Stage::new("path");
-    let rule = stage
-        .proxy
-        .on(Op::Create)
-        .path_contains("special")
-        .nth(2)
-        .drop_answer(Then::Cut);
+    let rule = stage.proxy.on(Op::Create).path_contains("special").nth(2).drop_answer(Then::Cut);
     stage.make("special-1").unwrap();
     stage.make("plain-1").unwrap();
     stage.make("plain-2").unwrap();
@@ -209,11 +201,7 @@ fn watch_events_are_counted_dropped_and_held() {
     assert!(held.wait(SOON));
     raw.ask(4);
     wait_until("the answer is behind it", SOON, || {
-        stage
-            .proxy
-            .log()
-            .iter()
-            .any(|line| line.ends_with("< Exists /"))
+        stage.proxy.log().iter().any(|line| line.ends_with("< Exists /"))
     });
     held.release();
     assert_eq!((raw.read_id(), raw.read_id()), (-1, 4));

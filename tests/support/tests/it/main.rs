@@ -35,12 +35,7 @@ impl Stage {
         let observer = shared_probe().unwrap();
         let root = fresh_path(name);
         observer.create_all(&root).unwrap();
-        Self {
-            proxy,
-            client,
-            observer,
-            root,
-        }
+        Self { proxy, client, observer, root }
     }
 
     fn path(&self, name: &str) -> String {

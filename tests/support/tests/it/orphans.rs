@@ -21,11 +21,7 @@ fn start_and_end(end: &str) {
     };
     let conf = server.four_letter("conf").unwrap();
     let data = conf.lines().find_map(|line| line.strip_prefix("dataDir="));
-    println!(
-        "\nserver {} {}",
-        server.process_id().unwrap(),
-        data.unwrap()
-    );
+    println!("\nserver {} {}", server.process_id().unwrap(), data.unwrap());
     match end {
         "abort" => process::abort(),
         "paused" => {
@@ -74,8 +70,7 @@ fn leaves_nothing(test: &str, end: &str) {
 /// A process that has ended but was not reaped is as good as gone.
 fn is_alive(process: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 #[test]

@@ -33,12 +33,8 @@ fn sequential_and_ephemeral() {
     let other = Probe::connect(connect_string().split(',').next().unwrap()).unwrap();
     let root = fresh_path("probe");
     probe.create_all(&root).unwrap();
-    let first = other
-        .create(&format!("{root}/n-"), b"", true, true)
-        .unwrap();
-    let second = other
-        .create(&format!("{root}/n-"), b"", true, true)
-        .unwrap();
+    let first = other.create(&format!("{root}/n-"), b"", true, true).unwrap();
+    let second = other.create(&format!("{root}/n-"), b"", true, true).unwrap();
     assert_eq!(first, format!("{root}/n-0000000000"));
     assert_eq!(second, format!("{root}/n-0000000001"));
     let owner = probe.stat(&first).unwrap().unwrap().ephemeral_owner;
@@ -84,8 +80,5 @@ fn access_is_by_credentials() {
 #[test]
 fn unreachable_is_an_error() {
     let error = Probe::connect("127.0.0.1:1").unwrap_err();
-    assert_eq!(
-        (error.kind(), error_code(&error)),
-        (ErrorKind::ConnectionRefused, None)
-    );
+    assert_eq!((error.kind(), error_code(&error)), (ErrorKind::ConnectionRefused, None));
 }

@@ -107,10 +107,8 @@ fn metrics_count_and_cost_one_packet() {
 fn many_start_at_once() {
     let start = Instant::now();
     let starters: Vec<_> = (0..4).map(|_| thread::spawn(Server::start)).collect();
-    let servers: Vec<Server> = starters
-        .into_iter()
-        .map(|starter| starter.join().unwrap().unwrap())
-        .collect();
+    let servers: Vec<Server> =
+        starters.into_iter().map(|starter| starter.join().unwrap().unwrap()).collect();
     println!("4 servers in {:.0?}", start.elapsed());
     for server in &servers {
         let path = format!("/of-{}", server.address().port());
@@ -122,16 +120,10 @@ fn many_start_at_once() {
 
 #[test]
 fn failed_start_shows_the_log() {
-    let error = Server::builder()
-        .property("tickTime", "soon")
-        .start()
-        .unwrap_err();
+    let error = Server::builder().property("tickTime", "soon").start().unwrap_err();
     println!("{error}");
     assert!(error.to_string().contains("NumberFormatException"));
-    let error = Server::builder()
-        .jvm_flag("-XX:NoSuchFlag")
-        .start()
-        .unwrap_err();
+    let error = Server::builder().jvm_flag("-XX:NoSuchFlag").start().unwrap_err();
     assert!(error.to_string().contains("NoSuchFlag"), "{error}");
 }
 
@@ -154,8 +146,6 @@ fn sessions_expire_by_the_tick() {
     gone.abandon();
     let observer = Probe::connect(server.address()).unwrap();
     assert!(observer.exists(&path).unwrap(), "abandoned, not closed");
-    let took = wait_until("the node is gone", SOON, || {
-        !observer.exists(&path).unwrap()
-    });
+    let took = wait_until("the node is gone", SOON, || !observer.exists(&path).unwrap());
     println!("expired after {took:.1?}");
 }

@@ -21,9 +21,7 @@ fn expired_at_once_with_its_ephemerals() {
     // The server closes what it takes for an old connection of the same client.
     let error = stage.client.ping().unwrap_err();
     println!("the client: {error}");
-    wait_until("the connection is closed", SOON, || {
-        stage.proxy.open_connections() == 0
-    });
+    wait_until("the connection is closed", SOON, || stage.proxy.open_connections() == 0);
     assert_eq!(stage.proxy.expire_sessions().unwrap(), 0, "once is enough");
     let again = Probe::connect(stage.proxy.address()).unwrap();
     make_ephemeral(&again, &path);
@@ -60,11 +58,7 @@ fn expires_only_what_lives_and_came_through_it() {
     timed_out.abandon();
     wait_until("the short session has timed out", SOON, || !stage.made("c"));
     assert!(stage.made("b"), "its session is longer");
-    assert_eq!(
-        stage.proxy.expire_sessions().unwrap(),
-        2,
-        "b's and the stage's"
-    );
+    assert_eq!(stage.proxy.expire_sessions().unwrap(), 2, "b's and the stage's");
     assert!(!stage.made("b") && stage.made("direct"));
     let asked = (stage.proxy.requests(Op::Connect), stage.proxy.connections());
     assert_eq!(asked, (4, 4), "nothing of it goes through the proxy");

@@ -125,9 +125,7 @@ fn tls_passes_a_proxy_which_can_cut_it() {
     let end = open.read(&mut [0; 1]);
     println!("cut: {end:?}");
     assert!(end.is_err_and(|error| error.kind() == ErrorKind::UnexpectedEof));
-    wait_until("the proxy has no connection", SOON, || {
-        proxy.open_connections() == 0
-    });
+    wait_until("the proxy has no connection", SOON, || proxy.open_connections() == 0);
     assert_eq!(authority.ask(proxy.address(), None).unwrap(), "imok");
 }
 

@@ -315,7 +315,7 @@ fn a_call_that_a_callback_must_not_make_is_not_made() {
         let acl = Acl::open();
         let results: Vec<Result<()>> = vec![
             calling.create("/a", b"", &acl, CreateMode::Persistent).map(drop),
-            calling.create_all("/a/b", &acl),
+            calling.create_all("/a/b", &acl, CreateMode::Persistent),
             calling.delete("/a", None),
             calling.set_data("/a", b"", None).map(drop),
             calling.get_data("/a").map(drop),
