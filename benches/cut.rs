@@ -1,7 +1,5 @@
-//! Cuts a busy client's connection again and again, and measures until every held lock is held on
-//! the next one, and until every waiting one has its place there.
-//!
-//! The client is busy all the time, which is when the crate below loses its session for good.
+//! Cuts a busy client's connection again and again, and measures until every held lock is held again,
+//! on the resumed session, and until the watches of all that wait are set again.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -28,7 +26,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 pub(crate) struct Recovery {
     /// Until every held lock was held again.
     pub(crate) held: Duration,
-    /// Until every waiting one had its place, too.
+    /// Until all watches were set again, too.
     pub(crate) waiting: Duration,
 }
 
@@ -40,7 +38,6 @@ pub(crate) struct Cuts {
     holds: Vec<Hold>,
     queue: Queue,
     busy: Arc<AtomicBool>,
-    seats: u64,
 }
 
 impl Cuts {
@@ -53,14 +50,13 @@ impl Cuts {
             locks,
             queue: Queue::new(&server.to_string(), &client, waiting)?,
             busy: busy(&client)?,
-            seats: (held + waiting) as u64,
             proxy,
             client,
         })
     }
 
     /// Cuts once, a connection that has lasted.
-    pub(crate) fn cut(&self) -> Recovery {
+    pub(crate) fn cut(&self) -> Result<Recovery> {
         thread::sleep(LASTED);
         let before = self.client.stats();
         let cut = Instant::now();
@@ -70,16 +66,15 @@ impl Cuts {
                 && self.holds.iter().all(|hold| hold.state() == HoldState::Held)
         });
         let held = cut.elapsed();
-        look_until("every place is kept", || {
-            self.client.stats().seats_moved - before.seats_moved >= self.seats
-        });
+        // Its answer comes behind that to the watches, which are set before anything else.
+        self.client.contenders("/nothing-is-here")?;
         let waiting = cut.elapsed();
-        Recovery { held, waiting }
+        Ok(Recovery { held, waiting })
     }
 
     /// Gives everything back. How many locks were lost.
     pub(crate) fn end(self) -> Result<u64> {
-        let lost = self.client.stats().seats_lost;
+        let lost = self.client.stats().holds_lost;
         self.busy.store(false, Ordering::SeqCst);
         self.queue.end()?;
         for lock in &self.locks {

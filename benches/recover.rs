@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let cuts = Cuts::new(first.parse()?, options.held, options.waiting)?;
     let (mut held_ms, mut waiting_ms) = (Vec::new(), Vec::new());
     for round in 0..options.rounds {
-        let recovery = cuts.cut();
+        let recovery = cuts.cut()?;
         held_ms.push(recovery.held.as_secs_f64() * 1e3);
         waiting_ms.push(recovery.waiting.as_secs_f64() * 1e3);
         let line = json!({

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! [`work`] is the part to copy. Around it, a worker and a successor: each has a client of its own,
-//! the worker's behind a proxy. First the proxy cuts the connection: the client makes another one,
-//! and the hold moves to it. Then the network falls silent: the lease runs out, the worker stops,
+//! the worker's behind a proxy. First the proxy cuts the connection: the client resumes its session on
+//! another one, and the hold goes on. Then the network falls silent: the lease runs out, the worker stops,
 //! and only then the server gives the lock to the successor, who works until somebody asks for the lock.
 //! The program checks that they never worked at the same time.
 //!
@@ -116,7 +116,7 @@ fn run() -> Outcome<()> {
 
     println!("the connection is cut");
     proxy.cut();
-    wait_until("the hold has moved", SOON, || shaky.stats().seats_moved == 1);
+    wait_until("its session goes on", SOON, || shaky.stats().resumed == 1);
     goes_on("the worker works on the next connection");
 
     println!("the network falls silent");

@@ -1,41 +1,6 @@
-//! Access control lists, without a type of the crate below.
+//! Access control lists, as a lock needs them.
 
-use std::ops::BitOr;
-
-/// What somebody may do with a node: a set, joined with `|`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Permissions(u8);
-
-impl Permissions {
-    /// Read its data and list its children.
-    pub const READ: Permissions = Permissions(1);
-    /// Write its data.
-    pub const WRITE: Permissions = Permissions(2);
-    /// Create children.
-    pub const CREATE: Permissions = Permissions(4);
-    /// Delete children.
-    pub const DELETE: Permissions = Permissions(8);
-    /// Change this list.
-    pub const ADMIN: Permissions = Permissions(16);
-    /// All of these.
-    pub const ALL: Permissions = Permissions(31);
-    /// What a client needs to take part in a lock: all but [`Permissions::ADMIN`].
-    pub const CONTEND: Permissions = Permissions(15);
-
-    /// Are all of `others` among these?
-    #[must_use]
-    pub fn contains(self, others: Permissions) -> bool {
-        self.0 & others.0 == others.0
-    }
-}
-
-impl BitOr for Permissions {
-    type Output = Permissions;
-
-    fn bitor(self, other: Permissions) -> Permissions {
-        Permissions(self.0 | other.0)
-    }
-}
+use zookeeper::Permissions;
 
 /// The access control list that a client's nodes are made with: the nodes of its locks and the
 /// directories that it has to make for them.
@@ -50,7 +15,7 @@ impl BitOr for Permissions {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acl {
-    pub(crate) entries: Vec<(Permissions, String, String)>,
+    pub(crate) entries: Vec<zookeeper::Acl>,
 }
 
 impl Acl {
@@ -83,7 +48,7 @@ impl Acl {
         id: impl Into<String>,
         permissions: Permissions,
     ) -> Acl {
-        self.entries.push((permissions, scheme.into(), id.into()));
+        self.entries.push(zookeeper::Acl::new(permissions, scheme, id));
         self
     }
 }
@@ -91,12 +56,5 @@ impl Acl {
 impl Default for Acl {
     fn default() -> Acl {
         Acl::open()
-    }
-}
-
-impl Permissions {
-    pub(crate) fn each(self) -> impl Iterator<Item = Permissions> {
-        let all = [1, 2, 4, 8, 16].map(Permissions);
-        all.into_iter().filter(move |one| self.contains(*one))
     }
 }

@@ -1,14 +1,22 @@
 //! Who holds a lock and who waits for it, for people and programs that look from outside.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::data::{self, Origin};
+use zookeeper::{ErrorKind, Pending, Stat};
+
+use crate::data;
 use crate::error::Result;
-use crate::node;
+use crate::names::{self, Mode};
 use crate::path::LockPath;
-use crate::semaphore::{LEASES, LOCKS};
-use crate::session::{Claim, Connection, Failure, Session, Until, Znode, look, survey};
+use crate::session::{Claim, Failure, Session};
+use crate::signal::Until;
+
+/// The directories below a semaphore's path: of those who wait, and of the permits.
+pub(crate) const LOCKS: &str = "locks";
+pub(crate) const LEASES: &str = "leases";
+
+/// How many nodes are read at once.
+const AT_ONCE: usize = 100;
 
 /// What a contender asks for.
 #[non_exhaustive]
@@ -33,9 +41,9 @@ pub struct Contender {
     /// The lock's path.
     pub path: String,
     /// The node's name below it; empty for an [`EphemeralLock`](crate::EphemeralLock), whose path
-    /// is the node. It changes when the contender moves to another session.
+    /// is the node.
     pub node: String,
-    /// The number that the order goes by; none for nodes that have none.
+    /// The number behind its name, if there is one.
     pub sequence: Option<i64>,
     /// What it asks for.
     pub kind: Kind,
@@ -46,7 +54,7 @@ pub struct Contender {
     /// The id of its session, as ZooKeeper's logs and four-letter words have it in hexadecimal. 0
     /// for a node that is not ephemeral.
     pub session: i64,
-    /// Since when it is there, by the server's clock; before it moved, if it did.
+    /// Since when it is there, by the server's clock.
     pub since: SystemTime,
     /// What [`Hold::fencing_token`](crate::Hold::fencing_token) is if it holds or will.
     pub token: u64,
@@ -62,50 +70,50 @@ impl Contender {
     }
 }
 
-/// Who holds the lock at `path` and who waits for it, in the order in which they are served.
-pub(crate) fn contenders(session: &Arc<Session>, path: &LockPath) -> Result<Vec<Contender>> {
-    let until = Until::within(session.timeout());
-    let connection = session.await_live(path.as_str(), &until)?;
-    read(&connection, path, &until).map_err(|failure| session.error(path.as_str(), failure))
+/// A node and what it says.
+#[derive(Debug, Clone)]
+struct Znode {
+    /// Empty if it was asked for by its path.
+    name: String,
+    data: Vec<u8>,
+    stat: Stat,
 }
 
-/// Below a lock's path, and never made: who writes to it is told so by the leader.
-const NOBODY: &str = "_zoolock_nobody";
+/// Who holds the lock at `path` and who waits for it, in the order in which they are served.
+pub(crate) fn contenders(session: &Session, path: &LockPath) -> Result<Vec<Contender>> {
+    let until = Until::within(session.timeout());
+    session.await_connection(path.as_str(), &until)?;
+    read(session, path, &until).map_err(|failure| session.error(path.as_str(), failure))
+}
 
 /// Has the current holder of the lock at `path`, or one of them, this token?
 ///
 /// A follower may lag behind, so that what it says is old. The answer to a write comes behind all
 /// that the leader has done before it, so what the same server says then is no older than the call.
-/// A write to a node that is not there changes nothing, and needs no permission.
-pub(crate) fn verify(session: &Arc<Session>, path: &LockPath, token: u64) -> Result<bool> {
-    let connection = session.require_live(path.as_str())?;
-    let until = Until::within(connection.timeout() / 3);
-    let nobody = path.below(NOBODY);
-    let caught_up = connection.call(&until, move |wire| wire.heartbeat(nobody.as_str()));
-    let contenders = caught_up.and_then(|_| read(&connection, path, &until));
+pub(crate) fn verify(session: &Session, path: &LockPath, token: u64) -> Result<bool> {
+    session.require_connection(path.as_str())?;
+    let until = Until::within(session.patience());
+    let caught_up = session.ask_one(None, &until, |batch| batch.renew_lease());
+    let contenders = caught_up.and_then(|()| read(session, path, &until));
     let contenders = contenders.map_err(|failure| session.error(path.as_str(), failure))?;
-    let is_it = |contender: &Contender| contender.holds && contender.token == token;
-    Ok(contenders.iter().any(is_it))
+    Ok(contenders.iter().any(|contender| contender.holds && contender.token == token))
 }
 
-fn read(
-    connection: &Arc<Connection>,
-    path: &LockPath,
-    until: &Until,
-) -> std::result::Result<Vec<Contender>, Failure> {
-    let nodes = survey(connection, path, until)?;
+fn read(session: &Session, path: &LockPath, until: &Until) -> Result<Vec<Contender>, Failure> {
+    let nodes = survey(session, path, until)?;
     if nodes.is_empty() {
-        let own = look(connection, path, until)?;
-        let own = own.filter(|node| node.session != 0);
+        let own = look(session, path.as_str(), until)?;
+        let own = own.filter(|node| node.stat.ephemeral_owner != 0);
         return Ok(own.into_iter().map(|node| single(path, node)).collect());
     }
-    let is_part = |node: &Znode| node.session == 0 && [LOCKS, LEASES].contains(&&*node.name);
-    let contends = |node: &Znode| node::kind_of(&node.name).is_some();
+    let is_part =
+        |node: &Znode| node.stat.ephemeral_owner == 0 && [LOCKS, LEASES].contains(&&*node.name);
+    let contends = |node: &Znode| names::mode_of(&node.name).is_some();
     if !nodes.iter().any(is_part) || nodes.iter().any(contends) {
         return Ok(queue(path, nodes));
     }
-    let turns = survey(connection, &path.below(LOCKS), until)?;
-    let leases = survey(connection, &path.below(LEASES), until)?;
+    let turns = survey(session, &path.below(LOCKS), until)?;
+    let leases = survey(session, &path.below(LEASES), until)?;
     let strangers = nodes.into_iter().filter(|node| !is_part(node)).collect();
     let mut contenders = semaphore(path, turns, leases);
     contenders.extend(queue(path, strangers));
@@ -113,37 +121,71 @@ fn read(
     Ok(contenders)
 }
 
+/// The nodes in `directory`; none if there is no directory. Those that vanish meanwhile are left out.
+fn survey(session: &Session, directory: &LockPath, until: &Until) -> Result<Vec<Znode>, Failure> {
+    let listed = session.ask_one(None, until, |batch| batch.get_children(directory.as_str(), None));
+    let names = match listed {
+        Err(failure) if failure.is(ErrorKind::NoNode) => return Ok(Vec::new()),
+        listed => listed?.0,
+    };
+    let mut nodes = Vec::with_capacity(names.len());
+    for chunk in names.chunks(AT_ONCE) {
+        let Some((last, others)) = chunk.split_last() else {
+            break;
+        };
+        let (reads, last) = session.ask(None, until, |batch| {
+            let mut read = |name: &String| batch.get_data(&directory.child(name), None);
+            (others.iter().map(&mut read).collect::<Vec<_>>(), read(last))
+        })?;
+        let reads = reads.into_iter().map(Pending::wait).chain([last]);
+        for (name, read) in chunk.iter().zip(reads) {
+            match read {
+                Ok((data, stat)) => nodes.push(Znode { name: name.clone(), data, stat }),
+                Err(error) if error.kind() == ErrorKind::NoNode => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+/// The node at `path`, if there is one.
+fn look(session: &Session, path: &str, until: &Until) -> Result<Option<Znode>, Failure> {
+    match session.ask_one(None, until, |batch| batch.get_data(path, None)) {
+        Ok((data, stat)) => Ok(Some(Znode { name: String::new(), data, stat })),
+        Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// Of a lock with a queue.
-fn queue(path: &LockPath, nodes: Vec<Znode>) -> Vec<Contender> {
-    let low = nodes.iter().any(|node| node::sequence(&node.name).is_some_and(node::is_low));
-    let mut nodes: Vec<_> = nodes.into_iter().map(|node| (order(&node, low), node)).collect();
-    nodes.sort_unstable_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+fn queue(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
+    nodes.sort_unstable_by(|a, b| (order(a), &a.name).cmp(&(order(b), &b.name)));
     // The kinds of all that are before the place, and of those in it.
-    let (mut ahead, mut beside): (Vec<node::Kind>, Vec<node::Kind>) = Default::default();
+    let (mut ahead, mut beside): (Vec<Mode>, Vec<Mode>) = Default::default();
     let mut last = None;
     let mut contenders = Vec::with_capacity(nodes.len());
-    for (order, node) in nodes {
+    for node in nodes {
+        let order = order(&node);
         // Equal sequences are one place: they do not wait for each other.
         if last.replace(order) != Some(order) {
             ahead.append(&mut beside);
         }
-        let kind = node::kind_of(&node.name);
-        let holds = kind.is_some_and(|kind| !ahead.iter().any(|&other| kind.waits_for(other)));
-        let new = |kind: &node::Kind| !ahead.contains(kind) && !beside.contains(kind);
-        beside.extend(kind.filter(new));
-        contenders.push(contender(path, None, public(kind), holds, node));
+        let mode = names::mode_of(&node.name);
+        let holds = mode.is_some_and(|mode| !ahead.iter().any(|&other| mode.waits_for(other)));
+        let new = |mode: &Mode| !ahead.contains(mode) && !beside.contains(mode);
+        beside.extend(mode.filter(new));
+        contenders.push(contender(path, None, public(mode), holds, node));
     }
     contenders
 }
 
-/// Normal sequences first, by number, then the others as they were made, then what is foreign. If
-/// there are low ones, those that an old server gives before them stand before them.
-fn order(node: &Znode, low: bool) -> (u8, u64) {
-    match node::sequence(&node.name) {
-        Some(sequence) if node::is_normal(sequence) => (1, sequence.unsigned_abs().into()),
-        Some(sequence) if low && node::is_late(sequence) => (0, node.origin.token),
-        Some(_) => (2, node.origin.token),
-        None => (3, 0),
+/// Normal sequences first, by number, then the others as they were made, then what is foreign.
+fn order(node: &Znode) -> (u8, i64) {
+    match names::sequence(&node.name) {
+        Some(sequence) if names::is_normal(sequence) => (0, sequence.into()),
+        Some(_) => (1, node.stat.czxid),
+        None => (2, 0),
     }
 }
 
@@ -152,23 +194,18 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     let turns = queue(&path.below(LOCKS), turns);
     // Whoever has the turn is not granted what it has made since, or would have given it back.
     let acquiring = turns.iter().find(|turn| turn.holds);
-    let waits = |lease: &Contender, made_in: Option<&str>| {
+    let waits = |lease: &Contender, name: &str| {
         acquiring.is_some_and(|turn| {
-            let same = match made_in {
-                Some(made_in) => node::place_mark(&turn.node) == made_in,
-                // Of others it can only be guessed.
-                None => lease.token > turn.token,
-            };
-            same && lease.session == turn.session
+            // Of others it can only be guessed.
+            let guess = || lease.token > turn.token;
+            names::is_of_turn(name, &turn.node).unwrap_or_else(guess)
+                && lease.session == turn.session
         })
     };
     let leases = leases.into_iter().map(|lease| {
-        let mut lease = contender(path, Some(LEASES), Kind::Permit, true, lease);
-        let identity = lease.identity.take();
-        let said = identity.as_deref().map(data::split_turn);
-        lease.holds = !waits(&lease, said.and_then(|(_, turn)| turn));
-        lease.identity = said.map(|(identity, _)| identity.to_owned());
-        lease
+        let name = lease.name.clone();
+        let lease = contender(path, Some(LEASES), Kind::Permit, true, lease);
+        Contender { holds: !waits(&lease, &name), ..lease }
     });
     let mut leases: Vec<_> = leases.collect();
     leases.sort_unstable_by_key(|lease| (!lease.holds, lease.token));
@@ -185,16 +222,23 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     leases.into_iter().chain(waiting).collect()
 }
 
-/// The first of a queue that a seat with this claim waits in.
-pub(crate) fn ahead(claim: &Claim, name: &str, node: Znode) -> Contender {
-    let (path, kind) = (&claim.lock, public(node::kind_of(name)));
-    let name = name.to_owned();
-    let node = Znode { name, ..node };
-    match claim.directory == *path {
-        true => contender(path, None, kind, true, node),
-        // It has the turn, which is not what people ask for.
-        false => contender(path, Some(LOCKS), Kind::Permit, false, node),
-    }
+/// The first of the queue that somebody with this claim waits in; none if it has gone.
+pub(crate) fn first_of(
+    session: &Session,
+    claim: &Claim,
+    name: &str,
+    until: &Until,
+) -> Result<Option<Contender>, Failure> {
+    let node = look(session, &claim.directory.child(name), until)?;
+    let (path, kind) = (&claim.lock, public(names::mode_of(name)));
+    Ok(node.map(|node| {
+        let node = Znode { name: name.to_owned(), ..node };
+        match claim.directory == *path {
+            true => contender(path, None, kind, true, node),
+            // It has the turn, which is not what people ask for.
+            false => contender(path, Some(LOCKS), Kind::Permit, false, node),
+        }
+    }))
 }
 
 /// Of a lock that is a single node.
@@ -205,12 +249,12 @@ fn single(path: &LockPath, node: Znode) -> Contender {
     Contender { identity: identity.or(own.identity), ..own }
 }
 
-fn public(kind: Option<node::Kind>) -> Kind {
-    match kind {
-        Some(node::Kind::Exclusive | node::Kind::Single) => Kind::Exclusive,
-        Some(node::Kind::Read) => Kind::Read,
-        Some(node::Kind::Write) => Kind::Write,
-        Some(node::Kind::Permit) => Kind::Permit,
+fn public(mode: Option<Mode>) -> Kind {
+    match mode {
+        Some(Mode::Exclusive) => Kind::Exclusive,
+        Some(Mode::Read) => Kind::Read,
+        Some(Mode::Write) => Kind::Write,
+        Some(Mode::Permit) => Kind::Permit,
         None => Kind::Foreign,
     }
 }
@@ -222,32 +266,20 @@ fn contender(
     holds: bool,
     node: Znode,
 ) -> Contender {
-    let (identity, moved) = data::decode(&node.data);
-    let Origin { token, since } = moved.unwrap_or(node.origin);
+    let Znode { name, data, stat } = node;
     Contender {
         path: path.as_str().to_owned(),
-        sequence: sequence(&node.name).map(i64::from),
-        node: match below {
-            Some(directory) => format!("{directory}/{}", node.name),
-            None => node.name,
-        },
+        sequence: names::number(&name).map(i64::from),
+        token: names::token_under(&name).unwrap_or(stat.czxid.unsigned_abs()),
+        node: below.map_or(name.clone(), |directory| format!("{directory}/{name}")),
         kind,
         holds,
-        identity,
-        session: node.session,
-        // Anybody may have written it, and not every platform's clock goes so far.
+        identity: data::identity(&data),
+        session: stat.ephemeral_owner,
         since: SystemTime::UNIX_EPOCH
-            .checked_add(Duration::from_millis(since))
+            .checked_add(Duration::from_millis(stat.ctime.unsigned_abs()))
             .unwrap_or(SystemTime::UNIX_EPOCH),
-        token,
     }
-}
-
-/// The number behind the marker: a dash that ends the marker is no sign.
-fn sequence(name: &str) -> Option<i32> {
-    let lease = name.rsplit_once(node::Kind::Permit.marker());
-    let unmarked = lease.map_or(name, |(_, number)| number);
-    node::sequence(name).or_else(|| node::number(unmarked))
 }
 
 #[cfg(test)]

@@ -1,31 +1,13 @@
-//! What the data of a node say: who made it and, of one that has moved to another session, where
-//! it began. For people, for other clients' questions, and as the letter box of a revocation; no
-//! lock depends on it.
+//! What the data of a node say: who made it. For people, and as the letter box of a revocation; no lock
+//! depends on it but the single node, whose name does not tell whose it is.
 
 use uuid::Uuid;
-
-use crate::node::Kind;
 
 /// What to write to a node to ask its holder to let go. Curator's.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Stands before the data of a single node that was asked for. They stay readable: its name does not
-/// say whose it is.
+/// Stands before the data of a single node that was asked for, which stay readable.
 const REVOKED: &[u8] = b"__REVOKE__ ";
-
-/// Begins the line of a node that has moved.
-const ORIGIN: &str = "\n_zoolock ";
-/// Begins the line of a permit: it is granted when whoever made it gives back this turn.
-const TURN: &str = "\n_zoolock turn=";
-
-/// Where a seat began: with the node that it first had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Origin {
-    /// The transaction that made the node.
-    pub(crate) token: u64,
-    /// When, in milliseconds of the server's clock since 1970.
-    pub(crate) since: u64,
-}
 
 /// What the maker of a single node writes.
 pub(crate) fn encode_single(id: &str, identity: &str) -> Vec<u8> {
@@ -49,79 +31,43 @@ pub(crate) fn revoke_single(data: &[u8]) -> Vec<u8> {
 }
 
 /// Do the data of a holder's node ask it to let go?
-pub(crate) fn asks(kind: Kind, data: &[u8]) -> bool {
-    data == REVOKE || kind == Kind::Single && data.starts_with(REVOKED)
+pub(crate) fn asks(data: &[u8], is_single: bool) -> bool {
+    data == REVOKE || is_single && data.starts_with(REVOKED)
 }
 
-/// What a node's maker writes.
-pub(crate) fn encode(identity: &str, origin: Option<Origin>) -> Vec<u8> {
-    let mut data = identity.as_bytes().to_vec();
-    if let Some(Origin { token, since }) = origin {
-        data.extend(format!("{ORIGIN}token={token} since={since}").bytes());
-    }
-    data
-}
-
-/// Who made a node, and where it began if it has moved; nothing if it was not written by a lock.
-pub(crate) fn decode(data: &[u8]) -> (Option<String>, Option<Origin>) {
-    let Ok(text) = str::from_utf8(data) else {
-        return (None, None);
-    };
-    if data == REVOKE {
-        return (None, None);
-    }
-    let moved = text.rsplit_once(ORIGIN);
-    let moved = moved.and_then(|(identity, origin)| Some((identity, parse(origin)?)));
-    match moved {
-        Some((identity, origin)) => (Some(identity.to_owned()), Some(origin)),
-        None => (Some(text.to_owned()), None),
-    }
-}
-
-/// The identity of a permit that was made in the turn with this mark.
-pub(crate) fn with_turn(identity: &str, turn: &str) -> String {
-    format!("{identity}{TURN}{turn}")
-}
-
-/// An identity without the turn, and the turn if there was one.
-pub(crate) fn split_turn(identity: &str) -> (&str, Option<&str>) {
-    match identity.rsplit_once(TURN) {
-        Some((identity, turn)) => (identity, Some(turn)),
-        None => (identity, None),
-    }
-}
-
-fn parse(origin: &str) -> Option<Origin> {
-    let (token, since) = origin.split_once(' ')?;
-    Some(Origin {
-        token: token.strip_prefix("token=")?.parse().ok()?,
-        since: since.strip_prefix("since=")?.parse().ok()?,
-    })
+/// Who made a node; none if it does not say.
+pub(crate) fn identity(data: &[u8]) -> Option<String> {
+    let text = str::from_utf8(data).ok().filter(|_| data != REVOKE)?;
+    Some(text.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SOME: Origin = Origin { token: 4_294_967_314, since: 1_700_000_000_000 };
-
     #[test]
-    fn what_was_written_is_read() {
-        for identity in ["host/7/main", "", "two\nlines", "\n_zoolock token=1 since=x"] {
-            for origin in [None, Some(SOME)] {
-                let read = decode(&encode(identity, origin));
-                assert_eq!(read, (Some(identity.to_owned()), origin), "{identity:?}");
-            }
+    fn a_single_node_says_whose_it_is_also_when_it_was_asked_for() {
+        let id = "00000000-0000-4000-8000-000000000000";
+        let data = encode_single(id, "host/1/main thread");
+        let asked = revoke_single(&data);
+        println!("{:?}", String::from_utf8_lossy(&asked));
+        for data in [&data, &asked, &revoke_single(&asked)] {
+            assert_eq!(decode_single(data), Some((id, "host/1/main thread")));
         }
+        assert_eq!((asks(&data, true), asks(&asked, true)), (false, true));
+        assert!(!asks(&asked, false), "to others it is data as any");
+        assert!(asks(REVOKE, true) && asks(REVOKE, false));
     }
 
     #[test]
-    fn what_others_write_is_no_origin() {
+    fn what_others_write_is_an_identity_if_it_is_text() {
         for data in [&b"\xff\xfe"[..], REVOKE] {
-            assert_eq!(decode(data), (None, None), "{data:?}");
+            assert_eq!(identity(data), None, "{data:?}");
         }
-        for text in ["192.168.0.1", "_zoolock token=1 since=2", "a\n_zoolock token=-1 since=2"] {
-            assert_eq!(decode(text.as_bytes()), (Some(text.to_owned()), None));
+        for text in ["", "192.168.0.1", "a\nb"] {
+            assert_eq!(identity(text.as_bytes()).as_deref(), Some(text));
+            assert_eq!(decode_single(text.as_bytes()), None);
+            assert_eq!(revoke_single(text.as_bytes()), REVOKE);
         }
     }
 }

@@ -2,15 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::client::Client;
-use crate::error::Result;
-use crate::exclusive::exclusive_methods;
+use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::Guard;
-use crate::local::Ownership;
-use crate::node::Kind;
-use crate::options::LockOptions;
-use crate::site::Site;
-use crate::two_level::TwoLevel;
+use crate::level::{Ownership, TwoLevel};
 
 /// The simplest lock: a single ephemeral node, at the lock's path. Who makes it holds the lock.
 ///
@@ -24,17 +18,16 @@ use crate::two_level::TwoLevel;
 ///   transaction is forced to disk the two are level up to about eight.
 /// - To find the lock taken costs two requests, of which one is a create that is refused: the
 ///   server counts it as a transaction.
-/// - A hold cannot move to another session: it ends with its connection.
 /// - The node's name does not say who made it. Somebody who deletes it by hand while the lock is held
 ///   lets the next one in. The holder is told at once if it has held for a quarter of the session
-///   timeout, and else by then; an unlock that comes before deletes the node that it finds.
+///   timeout, and else by then; an unlock that comes before deletes the node that it
+///   finds. A deletion whose answer was lost is not sent again before a look at whose node is there.
 ///
 /// An object has one hold at most, and it is the object's, as with [`DistributedLock`]: any thread
 /// may unlock it, and threads that share the object take turns in the order of their calls.
 ///
 /// The node's data are an id, new for every hold, and the maker's identity. The lock's parent
-/// directories are made when they are missing, as persistent nodes.
-/// [`LockOptions::remove_empty_directory`] has no effect.
+/// directories are made when they are missing, as containers.
 ///
 /// # Guarantees
 /// Those of [`DistributedLock`](crate::DistributedLock#guarantees) as long as nobody deletes the node
@@ -44,10 +37,8 @@ use crate::two_level::TwoLevel;
 /// None among clients. Among the threads that share the object, first come, first served.
 ///
 /// # When the session dies
-/// A hold whose connection broke is [suspended](crate::HoldState::Suspended) until the end of its
-/// lease, and then lost; see [`Hold`](crate::Hold). A call that waits goes on when the client has
-/// connected again. A node that an earlier connection of the same client has left, because an
-/// answer was lost, is waited for like anybody's: it goes when that session is closed.
+/// As for [`DistributedLock`](crate::DistributedLock#when-the-session-dies). Nobody has a place in a
+/// queue: a call that waits goes on when the client has connected again.
 ///
 /// # Errors
 /// Those of [`DistributedLock`](crate::DistributedLock#errors);
@@ -75,30 +66,12 @@ pub struct EphemeralLock {
     inner: Arc<TwoLevel>,
 }
 
-impl EphemeralLock {
-    /// A lock at `path`, an absolute path below the client's chroot. No I/O.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
-    pub fn new(client: &Client, path: impl Into<String>) -> Result<EphemeralLock> {
-        EphemeralLock::with(client, path, LockOptions::new())
-    }
-
-    /// [`new`](Self::new), with other settings.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath),
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long.
-    pub fn with(
-        client: &Client,
-        path: impl Into<String>,
-        options: LockOptions,
-    ) -> Result<EphemeralLock> {
-        let site = Site::new(client, &path.into(), options)?;
-        let (directory, _) = site.path.split();
-        let inner = TwoLevel::new(site, directory, Kind::Single, Ownership::AnyThread);
-        Ok(EphemeralLock { inner })
-    }
-}
+constructors!(EphemeralLock, |mut site| {
+    // None of these makes sense without a queue.
+    site.options = site.options.without_queue();
+    let (directory, _) = site.path.split();
+    let inner = TwoLevel::new(site, directory, None, Ownership::AnyThread);
+    EphemeralLock { inner }
+});
 
 exclusive_methods!(EphemeralLock, Guard);

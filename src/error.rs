@@ -1,12 +1,10 @@
-//! The one error type of the crate, and why a hold was lost. It knows no other layer.
+//! The one error type of the crate, and why a hold was lost. It knows no other file.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
-
-use crate::path::PathError;
 
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -44,7 +42,7 @@ pub enum Error {
         /// What each server that was tried said.
         cause: String,
     },
-    /// An answer that the call cannot do without did not come in time.
+    /// `Client::close` was not confirmed in time.
     Timeout {
         /// What was waited for.
         what: &'static str,
@@ -91,7 +89,7 @@ pub enum Error {
     Closed,
     /// The server refused for want of permission: the credentials or the ACL do not fit.
     Denied {
-        /// The znode concerned.
+        /// The lock's path; of a node of ours that cannot be deleted, that node's.
         path: String,
     },
     /// A limit of this library was reached.
@@ -111,7 +109,7 @@ pub enum Error {
     },
     /// The server answered with an error that has no meaning of its own here.
     ZooKeeper {
-        /// The znode concerned.
+        /// The lock's path.
         path: String,
         /// The server's error.
         cause: Arc<dyn StdError + Send + Sync>,
@@ -122,14 +120,12 @@ pub enum Error {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LossReason {
-    /// The certified lease ran out before the servers were heard of again: they may have expired
-    /// the session and let the next contender in.
+    /// The certified lease ran out before the servers were heard of again, so that they may have expired
+    /// the session and let the next contender in; or they said that they have, before its time if an
+    /// operator wanted it so.
     LeaseExpired,
     /// The node that stands for the hold was deleted by somebody else.
     NodeDeleted,
-    /// The connection broke, and the next one found that the node was gone: the servers had ended
-    /// the session before its time, or somebody deleted the node meanwhile.
-    NotConfirmed,
     /// The client was closed while the lock was held.
     ClientClosed,
 }
@@ -174,19 +170,11 @@ impl Error {
     }
 }
 
-impl From<PathError> for Error {
-    fn from(error: PathError) -> Error {
-        let PathError { path, reason } = error;
-        Error::InvalidPath { path, reason }
-    }
-}
-
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LossReason::LeaseExpired => "its lease ran out",
             LossReason::NodeDeleted => "its node was deleted",
-            LossReason::NotConfirmed => "its node was gone when the connection was back",
             LossReason::ClientClosed => "the client was closed",
         })
     }

@@ -1,6 +1,6 @@
-//! The methods that every lock with one hold has, written once: the types differ in what a hold is
-//! and who owns it, which is for their [`TwoLevel`](crate::two_level::TwoLevel) or
-//! [`Readers`](crate::readers::Readers).
+//! The methods that every lock with one hold has, and how lock objects are made, written once: the types differ in what a hold is
+//! and who owns it, which is for their [`TwoLevel`](crate::level::TwoLevel) or
+//! [`Readers`](crate::level::Readers).
 
 /// Implements them, and [`Lock`](crate::Lock), for a type whose `.inner` is an `Arc` of one of
 /// these. `$guard` is what its `acquire` returns.
@@ -20,7 +20,7 @@ macro_rules! exclusive_methods {
             /// [`Denied`](crate::Error::Denied), [`Limit`](crate::Error::Limit), and what the
             /// type's documentation adds.
             pub fn lock(&self) -> $crate::Result<()> {
-                self.get($crate::two_level::Patience::Until(None)).map(drop)
+                self.inner.acquire($crate::level::Patience::Until(None)).map(drop)
             }
 
             /// Locks if nobody else holds the lock, in this process or another. Waits for the
@@ -30,7 +30,7 @@ macro_rules! exclusive_methods {
             /// As [`lock`](Self::lock); and [`Disconnected`](crate::Error::Disconnected) if it is
             /// not known whether the lock is free.
             pub fn try_lock(&self) -> $crate::Result<bool> {
-                let got = self.get($crate::two_level::Patience::Try)?;
+                let got = self.inner.acquire($crate::level::Patience::Try)?;
                 Ok(got.is_some())
             }
 
@@ -50,7 +50,7 @@ macro_rules! exclusive_methods {
             /// As [`lock`](Self::lock); and [`Disconnected`](crate::Error::Disconnected) if it is
             /// not known by then whether the lock is free.
             pub fn try_lock_until(&self, deadline: std::time::Instant) -> $crate::Result<bool> {
-                let got = self.get($crate::two_level::Patience::Until(Some(deadline)))?;
+                let got = self.inner.acquire($crate::level::Patience::Until(Some(deadline)))?;
                 Ok(got.is_some())
             }
 
@@ -59,8 +59,9 @@ macro_rules! exclusive_methods {
             ///
             /// # Errors
             /// [`Lost`](crate::Error::Lost) if the hold was lost: nothing of anybody else's was
-            /// touched, and the lock can be used again. [`NotHeld`](crate::Error::NotHeld), and
-            /// what the type's documentation adds.
+            /// touched, and the lock can be used again. [`NotHeld`](crate::Error::NotHeld);
+            /// [`Denied`](crate::Error::Denied) if its node must not be deleted, which then goes with
+            /// the session; and what the type's documentation adds.
             pub fn unlock(&self) -> $crate::Result<()> {
                 self.inner.release(None)
             }
@@ -70,11 +71,11 @@ macro_rules! exclusive_methods {
             /// # Errors
             /// As [`lock`](Self::lock).
             pub fn acquire(&self) -> $crate::Result<$guard> {
-                let got = self.get($crate::two_level::Patience::Until(None))?;
+                let got = self.inner.acquire($crate::level::Patience::Until(None))?;
                 // Without a deadline there is no coming back without the lock.
                 let path = || self.path().to_owned();
-                let seat = got.ok_or_else(|| $crate::Error::NotHeld { path: path() })?;
-                Ok(self.inner.guard(seat))
+                let grant = got.ok_or_else(|| $crate::Error::NotHeld { path: path() })?;
+                Ok(self.inner.guard(grant))
             }
 
             /// Like [`try_lock`](Self::try_lock), with a guard.
@@ -82,8 +83,8 @@ macro_rules! exclusive_methods {
             /// # Errors
             /// As [`try_lock`](Self::try_lock).
             pub fn try_acquire(&self) -> $crate::Result<Option<$guard>> {
-                let got = self.get($crate::two_level::Patience::Try)?;
-                Ok(got.map(|seat| self.inner.guard(seat)))
+                let got = self.inner.acquire($crate::level::Patience::Try)?;
+                Ok(got.map(|grant| self.inner.guard(grant)))
             }
 
             /// Like [`try_lock_for`](Self::try_lock_for), with a guard.
@@ -108,8 +109,8 @@ macro_rules! exclusive_methods {
                 &self,
                 deadline: std::time::Instant,
             ) -> $crate::Result<Option<$guard>> {
-                let got = self.get($crate::two_level::Patience::Until(Some(deadline)))?;
-                Ok(got.map(|seat| self.inner.guard(seat)))
+                let got = self.inner.acquire($crate::level::Patience::Until(Some(deadline)))?;
+                Ok(got.map(|grant| self.inner.guard(grant)))
             }
 
             /// Is the lock held, by the calling thread where a thread owns it? Reads the clocks;
@@ -144,13 +145,6 @@ macro_rules! exclusive_methods {
             /// come later are not affected. Does not block.
             pub fn cancel_waiters(&self) {
                 self.inner.cancel_waiters();
-            }
-
-            fn get(
-                &self,
-                patience: $crate::two_level::Patience,
-            ) -> $crate::Result<Option<std::sync::Arc<$crate::session::Seat>>> {
-                self.inner.acquire(patience)
             }
         }
 
@@ -196,4 +190,35 @@ macro_rules! exclusive_methods {
     };
 }
 
+/// Implements how a lock object is made, by a function from its [`Site`](crate::level::Site).
+macro_rules! constructors {
+    ($lock:ident, $make:expr) => {
+        impl $lock {
+            /// A lock at `path`, an absolute path below the client's chroot. No I/O.
+            ///
+            /// # Errors
+            /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
+            pub fn new(client: &$crate::Client, path: impl Into<String>) -> $crate::Result<$lock> {
+                $lock::with(client, path, $crate::LockOptions::new())
+            }
+
+            /// [`new`](Self::new), with other settings.
+            ///
+            /// # Errors
+            /// [`Error::InvalidPath`](crate::Error::InvalidPath),
+            /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too
+            /// long, or would be read as a request to let go.
+            pub fn with(
+                client: &$crate::Client,
+                path: impl Into<String>,
+                options: $crate::LockOptions,
+            ) -> $crate::Result<$lock> {
+                let make: fn($crate::level::Site) -> $lock = $make;
+                $crate::level::Site::new(client, &path.into(), options).map(make)
+            }
+        }
+    };
+}
+
+pub(crate) use constructors;
 pub(crate) use exclusive_methods;

@@ -1,5 +1,4 @@
-//! One hold, seen from any thread. It reads clocks and, for the token, asks the server; it
-//! releases nothing.
+//! One hold, seen from any thread. It reads clocks, has its node watched if asked, and releases nothing.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -8,25 +7,8 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use crate::clock::Moment;
-use crate::data::Origin;
-use crate::error::{Error, LossReason, Result};
-use crate::session::{Seat, Session, Standing, Until};
-
-/// How a hold stands.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HoldState {
-    /// Held, on a live connection.
-    Held,
-    /// The connection is dead, but the lease runs: still held, by nobody else. The hold moves to
-    /// the next connection if that comes in time.
-    Suspended,
-    /// Lost: somebody else may hold the lock. It stays lost.
-    Lost(LossReason),
-    /// Released by its owner.
-    Released,
-}
+use crate::error::Result;
+use crate::session::{Grant, HoldState, Node};
 
 /// A view of one hold of a lock, for any number of threads: is it still valid, tell me when it
 /// ends, what is its fencing token. It keeps nothing locked and releases nothing.
@@ -36,17 +18,22 @@ pub enum HoldState {
 /// what that means for code that runs while it holds.
 #[derive(Clone)]
 pub struct Hold {
-    seat: Arc<Seat>,
-    session: Arc<Session>,
+    grant: Arc<Grant>,
+    /// Which of the nodes that were granted together.
+    index: usize,
 }
 
 impl Hold {
-    pub(crate) fn new(seat: Arc<Seat>, session: Arc<Session>) -> Hold {
-        Hold { seat, session }
+    pub(crate) fn new(grant: Arc<Grant>, index: usize) -> Hold {
+        Hold { grant, index }
     }
 
-    pub(crate) fn seat(&self) -> &Arc<Seat> {
-        &self.seat
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        &self.grant
+    }
+
+    fn its_node(&self) -> &Node {
+        &self.grant.list()[self.index]
     }
 
     /// Is the lock held by this hold now? True while [`HoldState::Held`] or
@@ -59,42 +46,23 @@ impl Hold {
     /// How the hold stands. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn state(&self) -> HoldState {
-        match self.seat.standing(Moment::now()) {
-            Standing::Held => HoldState::Held,
-            Standing::Suspended => HoldState::Suspended,
-            Standing::Lost(reason) => HoldState::Lost(reason),
-            // A hold begins with the grant.
-            Standing::Waiting | Standing::Released => HoldState::Released,
-        }
+        self.grant.state()
     }
 
     /// A channel that never carries a message and is disconnected when the hold ends, by release
     /// or by loss: clones of it can be used with `select!` in any number of threads. A loss is
-    /// announced here within 100 ms of the end of [`valid_for`](Hold::valid_for).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use zoolock::crossbeam_channel::{after, select};
-    ///
-    /// fn work_until_lost(hold: &zoolock::Hold) {
-    ///     loop {
-    ///         select! {
-    ///             recv(hold.lost()) -> _ => return,
-    ///             recv(after(Duration::from_secs(1))) -> _ => println!("one more step"),
-    ///         }
-    ///     }
-    /// }
-    /// ```
+    /// announced here within 100 ms of the end of [`valid_for`](Hold::valid_for). There is an example in
+    /// the [crate documentation](crate#loss).
     #[must_use]
     pub fn lost(&self) -> &Receiver<Infallible> {
-        self.seat.ended()
+        self.grant.ended()
     }
 
     /// What is left of the certified lease, by the clock that went further; zero when the hold is
-    /// over. It grows again with every sign of life from the servers. No I/O, never blocks.
+    /// over. It grows again with every heartbeat that is certified. No I/O, never blocks.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        self.seat.valid_for(Moment::now())
+        self.grant.valid_for()
     }
 
     /// The fencing token: it rises from one exclusive hold of the lock to the next, whoever
@@ -102,41 +70,14 @@ impl Hold {
     /// resource that refuses tokens lower than the highest it has seen is safe from a holder that
     /// was paused past the end of its lease.
     ///
-    /// It is the `czxid`, the id of the transaction that made the hold's first node; it stays the
-    /// same when the hold moves to another session. The first call asks the server and blocks for
-    /// at most a third of the session timeout; later ones do not.
+    /// It is the `czxid`, the id of the transaction that made the hold's node; of a read that was taken
+    /// under a write, the write's. With local hand-offs or `keep_idle` several holds in a row have the
+    /// same. No I/O.
     ///
     /// # Errors
-    /// [`Error::Lost`] or [`Error::NotHeld`] when the hold is over before the token was known,
-    /// [`Error::Disconnected`] without an answer.
+    /// None: it is known from the grant on, also when the hold is over.
     pub fn fencing_token(&self) -> Result<u64> {
-        loop {
-            if let Some(origin) = self.seat.origin() {
-                return Ok(origin.token);
-            }
-            self.check()?;
-            let Some((name, connection)) = self.seat.own() else {
-                let path = self.path().to_owned();
-                return Err(Error::NotHeld { path });
-            };
-            let node = self.seat.claim().directory.child(&name);
-            let until = Until::within(connection.timeout() / 3);
-            match connection.call(&until, move |wire| wire.data(&node, false)) {
-                Ok((data, stat)) => {
-                    if self.session.is_own(&self.seat, &name, &data, &stat) {
-                        return Ok(self.seat.learn_origin(&name, Origin::from(&stat)).token);
-                    }
-                }
-                // Moved meanwhile, and knows it by now.
-                Err(failure) if failure.is_no_node() && self.seat.origin().is_some() => {}
-                Err(failure) if failure.is_no_node() => {
-                    self.session.node_gone(&self.seat, &name);
-                    let (path, reason) = (self.path().to_owned(), LossReason::NodeDeleted);
-                    return Err(Error::Lost { path, reason });
-                }
-                Err(failure) => return Err(self.session.error(self.path(), failure)),
-            }
-        }
+        Ok(self.its_node().token)
     }
 
     /// A channel that gets a message when somebody has asked for the lock, with
@@ -147,8 +88,8 @@ impl Hold {
     /// A message for each request, but no more than one that is not read yet. Each call makes a
     /// channel that is kept until the hold ends: call once, and keep it.
     ///
-    /// Does not block: the node is watched from now on, at the cost of one request, and over moves
-    /// to other sessions. Without a connection it is watched from the next one on.
+    /// Does not block: the node is watched from now on, at the cost of one request. Without a connection
+    /// it is watched from the next one on.
     ///
     /// ```
     /// use zoolock::crossbeam_channel::select;
@@ -164,35 +105,25 @@ impl Hold {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Lost`] or [`Error::NotHeld`] when the hold is over.
+    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the hold is
+    /// over.
     pub fn revocation(&self) -> Result<Receiver<()>> {
-        self.check()?;
-        let asked = self.seat.revocation();
-        self.session.watch_now(&self.seat);
+        self.grant.check()?;
+        let asked = self.grant.revocation(self.index);
+        self.grant.watch_now();
         Ok(asked)
-    }
-
-    /// An error if the hold is over.
-    fn check(&self) -> Result<()> {
-        let path = || self.path().to_owned();
-        match self.state() {
-            HoldState::Held | HoldState::Suspended => Ok(()),
-            HoldState::Lost(reason) => Err(Error::Lost { path: path(), reason }),
-            HoldState::Released => Err(Error::NotHeld { path: path() }),
-        }
     }
 
     /// The lock's path.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.seat.path()
+        self.grant.path()
     }
 
-    /// The name of the node that stands for the hold, in the lock's directory. It changes when the
-    /// hold moves to the next session; its sequence, the last ten digits, does not.
+    /// The name of the node that stands for the hold.
     #[must_use]
     pub fn node(&self) -> String {
-        self.seat.node()
+        self.its_node().name.clone()
     }
 }
 

@@ -32,8 +32,8 @@
 //! ```
 //!
 //! The second argument is the *session timeout*: how long the servers keep the locks of a client
-//! that they do not hear of, and so how long others wait for a process that crashed. Three server
-//! ticks or more are recommended, 6 s at ZooKeeper's default. The path behind the hosts is the
+//! that they do not hear of, and so how long others wait for a process that crashed. It should be four
+//! server ticks or more, 8 s at ZooKeeper's default. The path behind the hosts is the
 //! *chroot*, below which all paths of this client are. [`Client::builder`] has credentials
 //! and ACLs.
 //!
@@ -65,18 +65,6 @@
 //! The hold of a [`DistributedReentrantLock`] belongs to a thread, which may lock again, without a
 //! request, and has to unlock as often. The threads that share one object queue in the process, and
 //! only the first of them in ZooKeeper.
-//!
-//! ```no_run
-//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-//! use zoolock::DistributedReentrantLock;
-//!
-//! let lock = DistributedReentrantLock::new(client, "/locks/accounts")?;
-//! let outer = lock.acquire()?;
-//! let inner = lock.acquire()?;
-//! assert_eq!(lock.hold_count(), 2);
-//! # Ok(())
-//! # }
-//! ```
 //!
 //! # Guards
 //!
@@ -145,17 +133,15 @@
 //!        connection breaks             lease ends
 //! Held -------------------> Suspended ------------> Lost
 //!   |  <------------------      |
-//!   |    moved to the next      |
-//!   |         session           |
+//!   |    session resumed        |
 //!   '--------- unlock ----------'-----------------> Released
 //! ```
 //!
 //! - *Suspended* is still held, by nobody else. [`Hold::valid_for`] is what is left of the lease: at
 //!   a break between about half and the whole of the session timeout, and down to a quarter of it
 //!   when the network fell silent and that had to be noticed first. The client connects again
-//!   meanwhile and moves the hold to its next session, usually within milliseconds: a new node with
-//!   the same sequence takes the place of the old one, which must still be there. Then the hold is
-//!   *Held* again, with the same [token](Hold::fencing_token).
+//!   meanwhile and resumes its session, usually within milliseconds, to which the nodes belong. Then
+//!   the hold is *Held* again.
 //! - *Lost* is also a hold whose node was deleted by an operator, or whose client was closed. It
 //!   stays lost. [`Hold::is_held`] is false from the very end of the lease, and [`Hold::lost`]
 //!   wakes whoever waits for it within 100 ms.
@@ -163,9 +149,10 @@
 //!   and makes the object usable again. Until then it counts as in use, because the code that lost
 //!   the lock may still be running; a reentrant lock refuses to be entered again, also with
 //!   [`Error::Lost`].
-//! - A call that waits is not ended by a broken connection. It moves to the next one in the same
-//!   way and keeps its place; if its session ended before that, after about a session timeout, it
-//!   queues again behind those who are there by then.
+//! - A session may outlive its lease, when all servers are down for long. Then holds are lost, and
+//!   their nodes are deleted when a server is back, but calls that wait have kept their places.
+//! - A call that waits is not ended by a broken connection. It keeps its place; if the servers have
+//!   ended the session meanwhile, it queues again behind those who are there by then.
 //!
 //! Long work should look from time to time, or wait on [`Hold::lost`] beside what it waits for:
 //!
@@ -212,50 +199,15 @@
 //! a writer is alone, and both come in the order of their calls. A thread that writes may read as
 //! well and go on reading when it unlocks the write.
 //!
-//! ```no_run
-//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-//! use zoolock::DistributedRwLock;
-//!
-//! let config = DistributedRwLock::new(client, "/locks/config")?;
-//! let reading = config.read_lock().acquire()?; // beside other readers
-//! reading.release()?;
-//! let writing = config.write_lock().acquire()?; // alone
-//! # drop(writing);
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! # Semaphores
 //!
 //! A [`DistributedSemaphore`] lets in as many as its limit says. [`Permits`] are taken any number at
 //! once, all or nothing.
 //!
-//! ```no_run
-//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-//! use zoolock::DistributedSemaphore;
-//!
-//! let licenses = DistributedSemaphore::new(client, "/licenses/solver", 20)?;
-//! let permits = licenses.acquire(2)?;
-//! permits.release()?;
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! # Several locks
 //!
 //! A [`MultiLock`] takes several of these locks together, all or none, in an order that keeps programs
 //! from waiting for each other in a circle. Semaphores are not among them.
-//!
-//! ```no_run
-//! # fn f(a: zoolock::DistributedLock, b: zoolock::DistributedLock) -> zoolock::Result<()> {
-//! use zoolock::MultiLock;
-//!
-//! let both = MultiLock::new([a.into(), b.into()])?;
-//! let locked = both.acquire()?;
-//! locked.release()?;
-//! # Ok(())
-//! # }
-//! ```
 //!
 //! An [`EphemeralLock`] is the simplest lock there is, a single node, for few contenders.
 //!
@@ -265,16 +217,6 @@
 //! holder to let go, which hears of it through [`Hold::revocation`]; [`Client::verify`] tells whether
 //! a fencing token is the current holder's. A call that waits tells its place to the observer of
 //! [`LockOptions::observe_queue`].
-//!
-//! ```no_run
-//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-//! for contender in client.contenders("/locks/nightly-report")? {
-//!     let who = contender.identity.as_deref().unwrap_or("somebody");
-//!     println!("{who} {}", if contender.holds { "holds it" } else { "waits" });
-//! }
-//! # Ok(())
-//! # }
-//! ```
 //!
 //! Scripts have the command `zoolock` for all of this, and to run programs under a lock: the feature
 //! `cli`, see the README.
@@ -367,74 +309,66 @@
 //!   what [`Client::contenders`] lists may be out of date by as much as its server is.
 //! - **No TLS, no SASL.** Credentials are those of [`ClientBuilder::auth`], such as `digest`.
 //! - All servers of an ensemble must agree on `tickTime`, `minSessionTimeout` and
-//!   `maxSessionTimeout`, and a session must not be shorter than two ticks.
+//!   `maxSessionTimeout`, and a session must not be shorter than four ticks.
 //! - Round trips must be well below the session timeout. A hold outlives those of up to an eighth of
 //!   it; from a sixth on its lease ends before a heartbeat can renew it.
-//! - The directory of a lock, its path, is made as a persistent node and stays, unless
-//!   [`LockOptions::remove_empty_directory`] is set.
-//! - After 2,147,483,647 turns in one directory the sequence alone does not tell the order any more,
-//!   and a hold there ends with its connection, within its lease.
+//! - The directory of a lock, its path, is a container, which the server removes some time after it
+//!   is empty. On servers before 3.5 it stays.
+//! - After 2,147,483,647 turns in one directory the sequence alone does not tell the order any more;
+//!   then it is asked for. Servers before 3.6 go on with negative numbers and come round to 0: there
+//!   the order is not kept.
 //! - A client may have 512 KiB of node paths at a time, some thousands of locks held or waited for.
 //!
 //! # Logging
 //!
-//! Through the `log` crate: target `zoolock` for losses and dropped guards, `zoolock::session` for
-//! connections and heartbeats, `zoolock::queue` for the steps of waiting.
+//! Through the `log` crate: target `zoolock` for losses and dropped guards, `zookeeper` for connections
+//! and sessions, `zoolock::session` for nodes that could not be deleted at once, `zoolock::queue` for the
+//! steps of waiting.
 
 mod acl;
-mod attempt;
 mod client;
-mod clock;
 mod contenders;
 mod data;
-mod downgrade;
 mod ephemeral;
 mod error;
 mod exclusive;
 mod guard;
 pub mod guide;
 mod hold;
-mod hosts;
-mod leases;
-mod local;
+mod level;
 mod lock;
 mod locker;
 mod multi;
-mod node;
+mod names;
 mod options;
 mod path;
-mod place;
-mod queue;
-mod readers;
+mod recipe;
 mod reentrant;
 mod rwlock;
 mod semaphore;
 mod session;
 mod signal;
-mod single;
-mod site;
-mod two_level;
-mod watch;
 
 /// The crate whose `Receiver` is part of this API.
 pub use crossbeam_channel;
 
-pub use acl::{Acl, Permissions};
+pub use acl::Acl;
 pub use client::{Client, ClientBuilder};
 pub use contenders::{Contender, Kind};
 pub use ephemeral::EphemeralLock;
 pub use error::{Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
-pub use hold::{Hold, HoldState};
+pub use hold::Hold;
 pub use lock::DistributedLock;
 pub use locker::{Lock, LockId, Locker};
 pub use multi::MultiLock;
 pub use options::LockOptions;
-pub use place::Place;
+pub use recipe::Place;
 pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};
-pub use session::{ClientState, ConnectionEvent, Stats};
+pub use session::{ClientState, ConnectionEvent, HoldState, Stats};
+pub use zookeeper::Permissions;
 
 /// Has the examples of the README compiled.
 #[cfg(doctest)]

@@ -2,15 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::client::Client;
-use crate::error::Result;
-use crate::exclusive::exclusive_methods;
+use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::Guard;
-use crate::local::Ownership;
-use crate::node::Kind;
-use crate::options::LockOptions;
-use crate::site::Site;
-use crate::two_level::TwoLevel;
+use crate::level::{Ownership, TwoLevel};
+use crate::names::Mode;
 
 /// A fair exclusive lock that any thread may unlock.
 ///
@@ -25,13 +20,17 @@ use crate::two_level::TwoLevel;
 /// # Guarantees
 /// - While [`is_held`](DistributedLock::is_held) is true no other client has the lock: the hold's
 ///   [lease](crate#loss) ends before the servers can let the next one in.
+///   Unless somebody deletes the hold's node from outside: then the next one is let in. This hold hears
+///   of it by an event or, within its first quarter of the session timeout, at the end of that or at
+///   the unlock.
 /// - A later hold of the path, whoever has it, has a higher
 ///   [fencing token](crate::Hold::fencing_token).
 /// - An unlock touches nothing that is somebody else's. A node whose deletion was not answered is
 ///   deleted in the background until it is known to be gone.
 /// - What a process holds that dies is free one session timeout later, give or take a server tick.
 ///
-/// With [`LockOptions::local_handoffs`] or [`LockOptions::keep_idle`] turns of one process that
+/// With [`local_handoffs`](crate::LockOptions::local_handoffs) or
+/// [`keep_idle`](crate::LockOptions::keep_idle) turns of one process that
 /// follow on each other may have the same token. What no lock can promise is told
 /// [here](crate#fencing).
 ///
@@ -41,8 +40,8 @@ use crate::two_level::TwoLevel;
 /// object have one place in that queue, and queue anew for each of them.
 ///
 /// # When the session dies
-/// A hold outlives its connection while its certified lease runs, and moves to the next one; see
-/// [`Hold`](crate::Hold). If none comes in time the hold is lost: `is_held()` is false,
+/// A hold outlives its connection while its certified lease runs: the client resumes its session on the
+/// next one; see [`Hold`](crate::Hold). If none comes in time the hold is lost: `is_held()` is false,
 /// `lost()` is ready, and [`unlock`](DistributedLock::unlock) or the guard's release says
 /// [`Error::Lost`](crate::Error::Lost). Until then the object counts as in use, since the code that
 /// lost the lock may still be running. A call that waits goes on waiting and keeps its place, or
@@ -55,7 +54,8 @@ use crate::two_level::TwoLevel;
 /// lock is ephemeral, [`InvalidArgument`](crate::Error::InvalidArgument) for an ACL that the server
 /// refuses, and [`ZooKeeper`](crate::Error::ZooKeeper) for what else it may refuse; those with a
 /// deadline and those that only try also [`Disconnected`](crate::Error::Disconnected). Calls that
-/// unlock: [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld). All of them:
+/// unlock: [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld),
+/// [`Denied`](crate::Error::Denied). All of them:
 /// [`Closed`](crate::Error::Closed).
 ///
 /// # Example
@@ -81,29 +81,9 @@ pub struct DistributedLock {
     inner: Arc<TwoLevel>,
 }
 
-impl DistributedLock {
-    /// A lock at `path`, an absolute path below the client's chroot. No I/O.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
-    pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedLock> {
-        DistributedLock::with(client, path, LockOptions::new())
-    }
-
-    /// [`new`](Self::new), with other settings.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath),
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long.
-    pub fn with(
-        client: &Client,
-        path: impl Into<String>,
-        options: LockOptions,
-    ) -> Result<DistributedLock> {
-        let site = Site::new(client, &path.into(), options)?;
-        let inner = TwoLevel::at(site, Kind::Exclusive, Ownership::AnyThread);
-        Ok(DistributedLock { inner })
-    }
-}
+constructors!(DistributedLock, |site| {
+    let inner = TwoLevel::at(site, Mode::Exclusive, Ownership::AnyThread);
+    DistributedLock { inner }
+});
 
 exclusive_methods!(DistributedLock, Guard);

@@ -9,7 +9,7 @@ use log::warn;
 
 use crate::error::Result;
 use crate::hold::Hold;
-use crate::site::Site;
+use crate::level::Site;
 
 /// A lock of any type, for code that works with all of them. Object safe.
 ///
@@ -143,13 +143,13 @@ lock_through_pointer!(&L, Box<L>, Arc<L>);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
     // The order of the fields is the order of the locks.
-    place: Place,
+    address: Address,
     object: Object,
 }
 
 /// What two contenders have in common that can exclude each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Place {
+struct Address {
     /// In their normal form; empty where they are not known.
     servers: String,
     /// From the root.
@@ -177,10 +177,9 @@ impl LockId {
     /// Of a lock of this crate. `object` is what its clones share with each other, and with nobody
     /// else.
     pub(crate) fn of<T>(site: &Site, object: &T) -> LockId {
-        let hosts = site.session().hosts();
-        let path = format!("{}{}", hosts.chroot, site.path);
-        let address = std::ptr::from_ref(object).addr();
-        LockId::at(hosts.servers(), path, Object::At(address))
+        let (servers, root) = site.session().address();
+        let path = format!("{root}{}", site.path);
+        LockId::at(servers, path, Object::At(std::ptr::from_ref(object).addr()))
     }
 
     /// Of several locks as one; `path` names them all.
@@ -189,13 +188,13 @@ impl LockId {
     }
 
     fn at(servers: String, path: String, object: Object) -> LockId {
-        let place = Place { servers, path };
-        LockId { place, object }
+        let address = Address { servers, path };
+        LockId { address, object }
     }
 
     /// The lock's path from the root.
     pub(crate) fn full_path(&self) -> &str {
-        &self.place.path
+        &self.address.path
     }
 
     pub(crate) fn is_several(&self) -> bool {
@@ -204,7 +203,7 @@ impl LockId {
 
     /// Would two holds of these exclude each other?
     pub(crate) fn is_at_place_of(&self, other: &LockId) -> bool {
-        self.place == other.place
+        self.address == other.address
     }
 
     /// Are these certainly one object? Equal ids are not enough where the object is not known.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::data;
 use crate::error::{Error, Result};
-use crate::place::{Observer, Place};
+use crate::recipe::{Observer, Place};
 
 /// A request of 1 MB makes a server drop the connection (`jute.maxbuffer`).
-const MOST_IDENTITY: usize = 16 * 1024;
+const MAX_IDENTITY: usize = 16 * 1024;
 
 /// Settings of one lock, for the `with` of its type. The defaults are those of `new`.
 ///
@@ -16,9 +16,7 @@ const MOST_IDENTITY: usize = 16 * 1024;
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
 /// use zoolock::{DistributedLock, LockOptions};
 ///
-/// let options = LockOptions::new()
-///     .identity("billing, instance 7")
-///     .remove_empty_directory(true);
+/// let options = LockOptions::new().identity("billing, instance 7").background_release(true);
 /// let lock = DistributedLock::with(client, "/locks/invoice/4711", options)?;
 /// # Ok(())
 /// # }
@@ -27,7 +25,6 @@ const MOST_IDENTITY: usize = 16 * 1024;
 #[must_use = "does nothing until it is given to a lock"]
 pub struct LockOptions {
     pub(crate) identity: Option<Arc<str>>,
-    pub(crate) remove_empty_directory: bool,
     pub(crate) local_handoffs: u32,
     pub(crate) keep_idle: Option<Duration>,
     pub(crate) background_release: bool,
@@ -44,20 +41,6 @@ impl LockOptions {
     /// what the client says, see [`ClientBuilder::identity`](crate::ClientBuilder::identity).
     pub fn identity(mut self, who: impl Into<String>) -> LockOptions {
         self.identity = Some(Arc::from(who.into()));
-        self
-    }
-
-    /// Removes the lock's directory when a release leaves it empty: for locks with ever new paths,
-    /// whose directories would pile up. Default: false.
-    ///
-    /// It costs two requests a release. A directory is removed only if its ACL is the one that
-    /// this client gives its own; with an ACL of scheme `auth`, such as
-    /// [`Acl::creator`](crate::Acl::creator), which the server turns into something else, only if
-    /// this client has made it. Others who are about to queue make it again. The numbers of its
-    /// nodes begin anew then; tokens go on rising. A release whose deletion has to be repeated removes
-    /// nothing.
-    pub fn remove_empty_directory(mut self, remove: bool) -> LockOptions {
-        self.remove_empty_directory = remove;
         self
     }
 
@@ -101,7 +84,7 @@ impl LockOptions {
     /// Others, and a `try_lock` of this process right behind it, may find the lock busy for a round trip
     /// longer. A deletion that gets lost is repeated until the node is gone. That the node was deleted
     /// by somebody else before is not told by the release, but only counted in
-    /// [`Stats::seats_lost`](crate::Stats::seats_lost) and logged.
+    /// [`Stats::holds_lost`](crate::Stats::holds_lost) and logged.
     pub fn background_release(mut self, background: bool) -> LockOptions {
         self.background_release = background;
         self
@@ -140,6 +123,11 @@ impl LockOptions {
         self
     }
 
+    /// For what has no queue of its own: nothing of it is kept, handed on or told.
+    pub(crate) fn without_queue(self) -> LockOptions {
+        LockOptions { local_handoffs: 0, keep_idle: None, observer: None, ..self }
+    }
+
     pub(crate) fn check(self) -> Result<LockOptions> {
         let identity = self.identity.as_deref();
         identity.map_or(Ok(()), check_identity).map(|()| self)
@@ -148,15 +136,12 @@ impl LockOptions {
 
 /// An identity that a node can carry.
 pub(crate) fn check_identity(identity: &str) -> Result<()> {
-    let reason = if identity.len() > MOST_IDENTITY {
-        format!("it is longer than {MOST_IDENTITY} bytes")
-    } else if data::decode(identity.as_bytes()) != (Some(identity.to_owned()), None)
-        || data::split_turn(identity).1.is_some()
-    {
-        "it would be read as a request to let go, or as the origin of a lock that moved".to_owned()
+    let reason = if identity.len() > MAX_IDENTITY {
+        format!("it is longer than {MAX_IDENTITY} bytes")
+    } else if data::identity(identity.as_bytes()).is_none() {
+        "it would be read as a request to let go".to_owned()
     } else {
         return Ok(());
     };
-    let what = "identity";
-    Err(Error::InvalidArgument { what, reason })
+    Err(Error::InvalidArgument { what: "identity", reason })
 }

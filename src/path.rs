@@ -4,39 +4,33 @@
 use std::fmt;
 use std::sync::Arc;
 
+use zookeeper::check_path;
+
+use crate::error::{Error, Result};
+
 /// Longest part of a lock path, in bytes. ZooKeeper has no such limit; this is what file systems
 /// allow, so that a path can be written into a backup or a shell. Children that a lock appends are
 /// parts of their own and do not count.
 const MAX_PART: usize = 255;
 
-/// Longest lock path, in bytes. ZooKeeper limits the request only (`jute.maxbuffer`, 1 MB), and
-/// enforces it by dropping the connection: the client would see connection losses without end
-/// instead of an error.
+/// Longest lock path, in bytes. ZooKeeper limits requests only.
 const MAX_PATH: usize = 4096;
 
 /// The absolute path of a lock: legal for ZooKeeper, not the root and not below `/zookeeper`.
 ///
-/// Clones are cheap. The order is that of the bytes; locks that are taken together are sorted by
-/// it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Clones are cheap. Of a directory that is the root, the empty string.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct LockPath(Arc<str>);
-
-/// Why a path was refused. `reason` reads on after the path: "part 2 is empty".
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PathError {
-    pub(crate) path: String,
-    pub(crate) reason: String,
-}
 
 impl LockPath {
     /// Checks ZooKeeper's rules and ours. Under a chroot `/zookeeper` would be an ordinary node to
     /// the server; it is refused all the same, so that a path does not become illegal when the
     /// chroot goes away.
-    pub(crate) fn parse(path: &str) -> Result<LockPath, PathError> {
-        check_zookeeper_rules(path)
-            .and_then(|()| check_lock_rules(path))
-            .map(|()| LockPath(path.into()))
-            .map_err(|reason| refused(path, reason))
+    pub(crate) fn parse(path: &str) -> Result<LockPath> {
+        match check_path(path).and_then(|()| check_lock_rules(path)) {
+            Ok(()) => Ok(LockPath(path.into())),
+            Err(reason) => Err(Error::InvalidPath { path: path.to_owned(), reason }),
+        }
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -74,44 +68,6 @@ impl fmt::Debug for LockPath {
     }
 }
 
-/// Checks ZooKeeper's rules alone, the only ones that a chroot has to obey. The root passes, as it
-/// does in ZooKeeper.
-pub(crate) fn validate_chroot(path: &str) -> Result<(), PathError> {
-    check_zookeeper_rules(path).map_err(|reason| refused(path, reason))
-}
-
-fn refused(path: &str, reason: String) -> PathError {
-    PathError { path: path.to_owned(), reason }
-}
-
-/// The verdicts of `org.apache.zookeeper.common.PathUtils.validatePath`. Bytes are counted from 0,
-/// parts from 1.
-fn check_zookeeper_rules(path: &str) -> Result<(), String> {
-    if path.is_empty() {
-        return Err("it is empty".into());
-    }
-    let Some(below_root) = path.strip_prefix('/') else {
-        return Err("it does not start with a slash".into());
-    };
-    if below_root.is_empty() {
-        return Ok(());
-    }
-    if below_root.ends_with('/') {
-        return Err("it ends in a slash".into());
-    }
-    if let Some((at, c)) = path.char_indices().find(|&(_, c)| !is_allowed(c)) {
-        return Err(format!(
-            "character U+{:04X} at byte {at} is not allowed in a ZooKeeper path",
-            u32::from(c)
-        ));
-    }
-    each_part(below_root, |part| match part {
-        "" => Some("is empty".into()),
-        "." | ".." => Some(format!("is `{part}`, and ZooKeeper has no relative paths")),
-        _ => None,
-    })
-}
-
 fn check_lock_rules(path: &str) -> Result<(), String> {
     let below_root = path.trim_start_matches('/');
     if below_root.is_empty() {
@@ -123,96 +79,60 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
     if path.len() > MAX_PATH {
         return Err(format!("it has {} bytes, {MAX_PATH} are allowed", path.len()));
     }
-    each_part(below_root, |part| {
-        (part.len() > MAX_PART).then(|| format!("has {} bytes, {MAX_PART} are allowed", part.len()))
-    })
-}
-
-/// The first complaint about a part, with the number of the part.
-fn each_part(below_root: &str, complaint: impl Fn(&str) -> Option<String>) -> Result<(), String> {
     let mut parts = below_root.split('/').enumerate();
-    match parts.find_map(|(index, part)| Some((index + 1, complaint(part)?))) {
-        Some((number, complaint)) => Err(format!("part {number} {complaint}")),
+    match parts.find(|(_, part)| part.len() > MAX_PART) {
+        Some((index, part)) => {
+            let (number, bytes) = (index + 1, part.len());
+            Err(format!("part {number} has {bytes} bytes, {MAX_PART} are allowed"))
+        }
         None => Ok(()),
     }
-}
-
-/// ZooKeeper looks at UTF-16 units and refuses surrogates, hence every character above U+FFFF.
-fn is_allowed(c: char) -> bool {
-    !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Verdicts of ZooKeeper 3.8.0's own `PathUtils.validatePath`; both sides of every boundary.
-    const PATH_UTILS: &[(&str, bool)] = &[
-        ("", false),
-        ("a", false),
-        (" /a", false),
-        ("/", true),
-        ("//", false),
-        ("/a", true),
-        ("/a/", false),
-        ("/a//b", false),
-        ("//a", false),
-        ("/a/b/c", true),
-        ("/.", false),
-        ("/..", false),
-        ("/...", true),
-        ("/./a", false),
-        ("/../a", false),
-        ("/.../a", true),
-        ("/a/.", false),
-        ("/a/..", false),
-        ("/a/./b", false),
-        ("/a/../b", false),
-        ("/a./b", true),
-        ("/a../b", true),
-        ("/.a", true),
-        ("/..a", true),
-        ("/.a./..b", true),
-        ("/a. /b", true),
-        ("/ ", true),
-        ("/a b,c:d\\e*?", true),
-        ("/zookeeper", true),
-        ("/\0", false),
-        ("/a\u{1}", false),
-        ("/a\u{1f}", false),
-        ("/a\u{20}", true),
-        ("/a\u{7e}", true),
-        ("/a\u{7f}", false),
-        ("/a\u{9f}", false),
-        ("/a\u{a0}", true),
-        ("/\u{e9}\u{4e2d}", true),
-        ("/a\u{d7ff}", true),
-        ("/a\u{e000}", false),
-        ("/a\u{f8ff}", false),
-        ("/a\u{f900}", true),
-        ("/a\u{feff}", true),
-        ("/a\u{ffef}", true),
-        ("/a\u{fff0}", false),
-        ("/a\u{ffff}", false),
-        ("/a\u{10000}", false),
-        ("/\u{1f512}/a", false),
-        ("/a\u{10ffff}", false),
-    ];
+    /// What is refused, and why; where it is not, the path as it is kept.
+    fn parsed(path: &str) -> std::result::Result<String, String> {
+        match LockPath::parse(path) {
+            Ok(lock) => Ok(lock.as_str().to_owned()),
+            Err(Error::InvalidPath { path: named, reason }) => {
+                assert_eq!(named, path, "the error names another path");
+                Err(reason)
+            }
+            Err(other) => panic!("{path:?}: {other:?}"),
+        }
+    }
 
+    /// The rules themselves are tested where they are.
     #[test]
-    fn agrees_with_path_utils() {
-        for &(path, legal) in PATH_UTILS {
-            let seen = validate_chroot(path);
-            assert_eq!(seen.is_ok(), legal, "{path:?}: {seen:?}");
+    fn refuses_what_zookeeper_refuses_and_for_the_same_reason() {
+        for path in [
+            "",
+            "a",
+            "//",
+            "/a/",
+            "/a//b",
+            "/.",
+            "/a/../b",
+            "/\0",
+            "/a\u{7f}",
+            "/a\u{fff0}",
+            "/\u{1f512}/a",
+        ] {
+            let (seen, reason) = (parsed(path), check_path(path));
+            println!("{path:?}: {seen:?}");
+            assert!(reason.is_err(), "{path:?}");
+            assert_eq!(seen.err(), reason.err(), "{path:?}");
         }
     }
 
     #[test]
-    fn a_lock_path_obeys_path_utils_too() {
-        let ours = ["/", "/zookeeper"];
-        for &(path, legal) in PATH_UTILS.iter().filter(|(path, _)| !ours.contains(path)) {
-            let seen = LockPath::parse(path);
-            assert_eq!(seen.is_ok(), legal, "{path:?}: {seen:?}");
+    fn accepts_what_zookeeper_accepts() {
+        for path in ["/a", "/a/b/c", "/...", "/.a/..b/c. ", "/a b,c:d\\e*?", "/\u{e9}\u{4e2d}"] {
+            assert_eq!(check_path(path), Ok(()), "{path:?}");
+            assert_eq!(parsed(path).as_deref(), Ok(path));
         }
     }
 
@@ -229,32 +149,36 @@ mod tests {
             &longest_part,
             &longest_path,
         ] {
-            let seen = LockPath::parse(path);
-            assert!(seen.as_ref().is_ok_and(|seen| seen.as_str() == path), "{path:?}: {seen:?}");
+            assert_eq!(parsed(path).as_deref(), Ok(path));
         }
     }
 
     #[test]
-    fn reasons_name_what_was_wrong_and_where() {
+    fn reasons_of_our_own_rules_name_what_was_wrong_and_where() {
         let long_part = format!("/a/{}", "\u{e9}".repeat(128));
         let long_path = "/abc".repeat(1025);
         for (path, reason) in [
-            ("", "it is empty"),
-            ("a/b", "it does not start with a slash"),
             ("/", "the root cannot be a lock"),
-            ("/a/", "it ends in a slash"),
-            ("/a//b", "part 2 is empty"),
-            ("/a/b/..", "part 3 is `..`, and ZooKeeper has no relative paths"),
-            ("/./b", "part 1 is `.`, and ZooKeeper has no relative paths"),
-            ("/ab\u{1}", "character U+0001 at byte 3 is not allowed in a ZooKeeper path"),
-            ("/\u{e9}\u{1f512}", "character U+1F512 at byte 3 is not allowed in a ZooKeeper path"),
             ("/zookeeper", "`/zookeeper` is reserved for ZooKeeper itself"),
             ("/zookeeper/quota", "`/zookeeper` is reserved for ZooKeeper itself"),
             (&long_part, "part 2 has 256 bytes, 255 are allowed"),
             (&long_path, "it has 4100 bytes, 4096 are allowed"),
         ] {
-            let expected = PathError { path: path.into(), reason: reason.into() };
-            assert_eq!(LockPath::parse(path), Err(expected), "{path:?}");
+            assert_eq!(check_path(path), Ok(()), "{path:?}: not a rule of ours");
+            assert_eq!(parsed(path), Err(reason.to_owned()), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_is_broken_is_named_zookeepers_before_ours() {
+        let long = "a".repeat(MAX_PART + 1);
+        for (path, reason) in [
+            ("/zookeeper/", "it ends in a slash"),
+            (&format!("/{long}/."), "part 2 is `.`, and ZooKeeper has no relative paths"),
+            (&format!("/zookeeper/{long}"), "`/zookeeper` is reserved for ZooKeeper itself"),
+            (&format!("/a/{long}/{long}"), "part 2 has 256 bytes, 255 are allowed"),
+        ] {
+            assert_eq!(parsed(path), Err(reason.to_owned()), "{path:?}");
         }
     }
 
@@ -263,5 +187,18 @@ mod tests {
         let lock = LockPath::parse("/a/b").unwrap();
         assert_eq!(format!("{lock} {lock:?} {lock:>6}"), "/a/b \"/a/b\"   /a/b");
         assert_eq!(lock.child("x"), "/a/b/x");
+        assert_eq!(lock.below("locks").child("x"), "/a/b/locks/x");
+    }
+
+    #[test]
+    fn the_directory_of_a_path_and_the_name_there_make_the_path_again() {
+        for (path, directory, name) in
+            [("/a", "", "a"), ("/a/b", "/a", "b"), ("/a/b/c", "/a/b", "c")]
+        {
+            let lock = LockPath::parse(path).unwrap();
+            let (parent, last) = lock.split();
+            assert_eq!((parent.as_str(), last), (directory, name), "{path:?}");
+            assert_eq!(parent.child(last), path);
+        }
     }
 }

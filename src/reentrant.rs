@@ -2,15 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::client::Client;
-use crate::error::Result;
-use crate::exclusive::exclusive_methods;
+use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::ReentrantGuard;
-use crate::local::Ownership;
-use crate::node::Kind;
-use crate::options::LockOptions;
-use crate::site::Site;
-use crate::two_level::TwoLevel;
+use crate::level::{Ownership, TwoLevel};
+use crate::names::Mode;
 
 /// A fair exclusive lock that its owner, a thread, may enter again.
 ///
@@ -68,30 +63,12 @@ pub struct DistributedReentrantLock {
     inner: Arc<TwoLevel>,
 }
 
+constructors!(DistributedReentrantLock, |site| {
+    let inner = TwoLevel::at(site, Mode::Exclusive, Ownership::ThisThread);
+    DistributedReentrantLock { inner }
+});
+
 impl DistributedReentrantLock {
-    /// A lock at `path`, an absolute path below the client's chroot. No I/O.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
-    pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedReentrantLock> {
-        DistributedReentrantLock::with(client, path, LockOptions::new())
-    }
-
-    /// [`new`](Self::new), with other settings.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath),
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long.
-    pub fn with(
-        client: &Client,
-        path: impl Into<String>,
-        options: LockOptions,
-    ) -> Result<DistributedReentrantLock> {
-        let site = Site::new(client, &path.into(), options)?;
-        let inner = TwoLevel::at(site, Kind::Exclusive, Ownership::ThisThread);
-        Ok(DistributedReentrantLock { inner })
-    }
-
     /// How often the calling thread has locked and not unlocked; a lost hold counts until its
     /// unlocks have reported it. No I/O.
     #[must_use]

@@ -2,16 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::client::Client;
-use crate::error::Result;
-use crate::exclusive::exclusive_methods;
+use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::ReentrantGuard;
-use crate::local::Ownership;
-use crate::node::Kind;
-use crate::options::LockOptions;
-use crate::readers::Readers;
-use crate::site::Site;
-use crate::two_level::TwoLevel;
+use crate::level::{Ownership, Readers, TwoLevel};
+use crate::names::Mode;
 
 /// A fair read-write lock: any number of readers, or one writer alone.
 ///
@@ -85,31 +79,13 @@ pub struct DistributedRwLock {
     write: Arc<TwoLevel>,
 }
 
+constructors!(DistributedRwLock, |site| {
+    let write = TwoLevel::at(site, Mode::Write, Ownership::ThisThread);
+    let read = Readers::new(Arc::clone(&write));
+    DistributedRwLock { read, write }
+});
+
 impl DistributedRwLock {
-    /// A lock at `path`, an absolute path below the client's chroot. No I/O.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
-    pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedRwLock> {
-        DistributedRwLock::with(client, path, LockOptions::new())
-    }
-
-    /// [`new`](Self::new), with other settings.
-    ///
-    /// # Errors
-    /// [`Error::InvalidPath`](crate::Error::InvalidPath),
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too long.
-    pub fn with(
-        client: &Client,
-        path: impl Into<String>,
-        options: LockOptions,
-    ) -> Result<DistributedRwLock> {
-        let site = Site::new(client, &path.into(), options)?;
-        let write = TwoLevel::at(site, Kind::Write, Ownership::ThisThread);
-        let read = Readers::new(Arc::clone(&write));
-        Ok(DistributedRwLock { read, write })
-    }
-
     /// The lock's path.
     #[must_use]
     pub fn path(&self) -> &str {

@@ -5,26 +5,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, never};
+use crossbeam_channel::Receiver;
 use log::warn;
+use zookeeper::ErrorKind;
 
 use crate::client::Client;
-use crate::contenders::Contender;
-use crate::data;
+use crate::contenders::{Contender, LEASES, LOCKS};
 use crate::error::{Error, Result};
-use crate::hold::{Hold, HoldState};
-use crate::leases::{Limit, Outcome, Wanted};
-use crate::local::Ownership;
-use crate::node::{self, Kind};
+use crate::hold::Hold;
+use crate::level::{Ownership, Patience, Site, TwoLevel};
+use crate::names::Mode;
 use crate::options::LockOptions;
 use crate::path::LockPath;
-use crate::session::{Seat, Until};
-use crate::site::Site;
-use crate::two_level::{Patience, TwoLevel};
-
-/// The directories below a semaphore's path: of those who wait, and of the permits.
-pub(crate) const LOCKS: &str = "locks";
-pub(crate) const LEASES: &str = "leases";
+use crate::recipe;
+use crate::recipe::Limit;
+use crate::session::{Grant, HoldState};
+use crate::signal::Until;
 
 /// A fair counting semaphore: at most so many permits at a time, among all clients.
 ///
@@ -58,8 +54,7 @@ pub(crate) const LEASES: &str = "leases";
 /// # When the session dies
 /// Permits are holds like those of
 /// [`DistributedLock`](crate::DistributedLock#when-the-session-dies): they outlive their
-/// connection while the certified lease runs, and move to the next one. Permits that were taken
-/// together are lost together. A call that waits goes on waiting and keeps its turn.
+/// connection while the certified lease runs. Permits that were taken together are lost together. A call that waits goes on waiting and keeps its turn.
 ///
 /// # Errors
 /// That too few are free is none. Calls that take permits: those of
@@ -126,7 +121,13 @@ impl DistributedSemaphore {
         check_limit(limit)?;
         let site = Site::new(client, &path.into(), options)?;
         let turns = site.path.below(LOCKS);
-        let turn = TwoLevel::new(site.clone(), turns, Kind::Exclusive, Ownership::AnyThread);
+        let mut turn = site.clone();
+        // Whoever has its permits, or no more time, need not wait for the end of its turn.
+        let (local_handoffs, keep_idle, background_release) = (0, None, true);
+        let options = turn.options;
+        turn.options = LockOptions { local_handoffs, keep_idle, background_release, ..options };
+        let mode = Some(Mode::Exclusive);
+        let turn = TwoLevel::new(turn, turns, mode, Ownership::AnyThread);
         let inner = Arc::new(Semaphore {
             leases: site.path.below(LEASES),
             site,
@@ -245,11 +246,11 @@ fn check_limit(limit: u32) -> Result<()> {
 impl Semaphore {
     fn acquire(self: &Arc<Self>, count: u32, patience: Patience) -> Result<Option<Permits>> {
         self.check_count(count)?;
-        let seats = match patience.now() {
-            Patience::Try => self.attempt(count)?,
+        let grant = match patience.now() {
+            Patience::Try => self.take(count, None, None)?,
             Patience::Until(deadline) => self.wait(count, deadline)?,
         };
-        Ok(seats.map(|seats| Permits::new(Arc::clone(self), &seats)))
+        Ok(grant.map(|grant| Permits { grant, semaphore: Arc::clone(self), released: false }))
     }
 
     fn check_count(&self, count: u32) -> Result<()> {
@@ -263,91 +264,66 @@ impl Semaphore {
         Err(Error::InvalidArgument { what, reason })
     }
 
-    fn attempt(&self, count: u32) -> Result<Option<Arc<Vec<Arc<Seat>>>>> {
-        loop {
-            match self.wanted(count, None)?.attempt(self.site.path.as_str())? {
-                Outcome::Granted(seats) => return Ok(Some(seats)),
-                Outcome::Busy => return Ok(None),
-                Outcome::Again => {}
-            }
-        }
+    /// Takes permits that are free, or waits for them in a turn.
+    fn take(
+        &self,
+        count: u32,
+        turn: Option<&Arc<Grant>>,
+        until: Option<&Until>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let claim = self.site.claim(&self.leases, Some(Mode::Permit), Ownership::AnyThread);
+        self.site.take(&claim, &recipe::Permits::new(count, &self.limit, turn), until)
     }
 
-    fn wait(&self, count: u32, deadline: Option<Instant>) -> Result<Option<Arc<Vec<Arc<Seat>>>>> {
+    /// Waits for the turn, then for the permits, and gives the turn back: again, if the turn was lost
+    /// meanwhile.
+    fn wait(&self, count: u32, deadline: Option<Instant>) -> Result<Option<Arc<Grant>>> {
         let until = Until { deadline, cancelled: self.turn.cancelled() };
         let mut again = false;
         loop {
-            match self.in_turn(count, &until) {
-                Ok(Outcome::Granted(seats)) => return Ok(Some(seats)),
-                Ok(Outcome::Busy) => return Ok(None),
-                Ok(Outcome::Again) => again = true,
+            let grant = match self.turn.wait(&until) {
+                Ok(Some(grant)) => grant,
                 // It has been in the queue, and there is no time left to see who is.
-                Err(Error::Disconnected { .. }) if again && self.is_late(deadline) => {
+                Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {
                     return Ok(None);
                 }
-                Err(error) => return Err(error),
+                other => return other,
+            };
+            // Given back when this is dropped. That it was lost does not matter: what it was for is granted,
+            // or over.
+            let turn = Turn(&self.turn, grant);
+            match self.take(count, Some(&turn.1), Some(&until)) {
+                Err(Error::Lost { .. }) => again = true,
+                Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {
+                    return Ok(None);
+                }
+                taken => return taken,
             }
         }
     }
 
-    /// Waits for the turn, then for the permits, and gives the turn back.
-    fn in_turn(&self, count: u32, until: &Until) -> Result<Outcome> {
-        let Some(seat) = self.turn.wait(until)? else {
-            return Ok(Outcome::Busy);
-        };
-        let lock = &self.turn;
-        let mut turn = Turn { lock, seat, hurried: true };
-        let wanted = self.wanted(count, Some(&turn.seat))?;
-        let outcome = wanted.wait(&turn.seat, until)?;
-        if let Outcome::Granted(_) = outcome {
-            let patience = Instant::now() + self.site.session().timeout() / 3;
-            turn.hurried = until.deadline.is_some_and(|end| end < patience);
-        }
-        Ok(outcome)
-    }
-
     /// Is the deadline over, on a connection that is well?
-    fn is_late(&self, deadline: Option<Instant>) -> bool {
-        let late = deadline.is_some_and(|end| end <= Instant::now());
-        late && self.site.session().live().is_some()
-    }
-
-    /// Permits that are made in this turn, if in any.
-    fn wanted(&self, count: u32, turn: Option<&Seat>) -> Result<Wanted<'_>> {
-        let (site, ownership) = (&self.site, Ownership::AnyThread);
-        let mut claim = site.claim(&self.leases, Kind::Permit, ownership);
-        if let Some(turn) = turn {
-            let mark = node::place_mark(&turn.node()).to_owned();
-            claim.identity = data::with_turn(&claim.identity, &mark).into();
-        }
-        Wanted::new(site.session(), &claim, count, &self.limit)
+    fn is_late(&self, until: &Until) -> bool {
+        until.is_over() && self.site.session().is_connected()
     }
 
     fn count(&self) -> Result<usize> {
         let (path, session) = (self.site.path.as_str(), self.site.session());
-        let connection = session.require_live(path)?;
-        let (until, leases) = (Until::within(connection.timeout() / 3), self.leases.clone());
-        let counted =
-            connection.call(&until, move |wire| Ok(wire.children(leases.as_str(), false)?.len()));
-        counted.map_err(|failure| session.error(path, failure))
+        session.require_connection(path)?;
+        let (until, leases) = (Until::within(session.patience()), self.leases.as_str());
+        match session.ask_one(None, &until, |batch| batch.get_children(leases, None)) {
+            Ok((names, _)) => Ok(names.len()),
+            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(0),
+            Err(failure) => Err(session.error(path, failure)),
+        }
     }
 }
 
-/// The turn, given back when this is dropped. That it was lost does not matter: what it was for is
-/// granted, or over.
-struct Turn<'a> {
-    lock: &'a TwoLevel,
-    seat: Arc<Seat>,
-    /// Whoever is at the end of its patience must not wait for one more answer.
-    hurried: bool,
-}
+struct Turn<'a>(&'a TwoLevel, Arc<Grant>);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if self.hurried {
-            self.lock.site().session().give_up(&self.seat);
-        }
-        let _ = self.lock.release(Some(&self.seat));
+        let _ = self.0.release(Some(&self.1));
     }
 }
 
@@ -362,25 +338,16 @@ impl Drop for Turn<'_> {
 /// release gives the others back.
 #[must_use = "if unused the permits are released at once"]
 pub struct Permits {
-    holds: Vec<Hold>,
-    lost: Receiver<Infallible>,
+    grant: Arc<Grant>,
     semaphore: Arc<Semaphore>,
+    released: bool,
 }
 
 impl Permits {
-    fn new(semaphore: Arc<Semaphore>, seats: &[Arc<Seat>]) -> Permits {
-        let session = semaphore.site.session();
-        let view = |seat: &Arc<Seat>| Hold::new(Arc::clone(seat), Arc::clone(session));
-        let holds: Vec<Hold> = seats.iter().map(view).collect();
-        // All have the same one, and there is no request for none.
-        let lost = seats.first().map(|seat| seat.any_ended().clone());
-        Permits { holds, lost: lost.unwrap_or_else(never), semaphore }
-    }
-
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.holds.len()
+        self.grant.list().len()
     }
 
     /// The semaphore's path.
@@ -392,41 +359,34 @@ impl Permits {
     /// Are all of them held now? Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.holds.iter().all(Hold::is_held)
+        matches!(self.state(), HoldState::Held | HoldState::Suspended)
     }
 
-    /// How they stand, as the worst of them does. Reads the clocks; no I/O, never blocks.
+    /// How they stand. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn state(&self) -> HoldState {
-        let states = self.holds.iter().map(Hold::state);
-        let rank = |state: &HoldState| match state {
-            HoldState::Held => 0,
-            HoldState::Suspended => 1,
-            HoldState::Released => 2,
-            HoldState::Lost(_) => 3,
-        };
-        states.max_by_key(rank).unwrap_or(HoldState::Released)
+        self.grant.state()
     }
 
     /// What is left of their lease. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        let left = self.holds.iter().map(Hold::valid_for);
-        left.min().unwrap_or_default()
+        self.grant.valid_for()
     }
 
-    /// A channel that never carries a message and is disconnected when one of them ends, by release
-    /// or by loss; see [`Hold::lost`].
+    /// A channel that never carries a message and is disconnected when they end, by release or by loss;
+    /// see [`Hold::lost`].
     #[must_use]
     pub fn lost(&self) -> &Receiver<Infallible> {
-        &self.lost
+        self.grant.ended()
     }
 
-    /// Each of them, for other threads: token, node, revocation. A hold says how it stands itself;
-    /// for all of them ask here. Tokens of permits are in no order.
+    /// Each of them, for other threads: token, node, revocation. They end together. Tokens of permits are
+    /// in no order.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
-        self.holds.clone()
+        let hold = |index| Hold::new(Arc::clone(&self.grant), index);
+        (0..self.count()).map(hold).collect()
     }
 
     /// Releases them and says how that went. Blocks like the drop.
@@ -434,22 +394,17 @@ impl Permits {
     /// # Errors
     /// [`Error::Lost`] if one was lost; the others are released.
     pub fn release(mut self) -> Result<()> {
-        self.give_back()
-    }
-
-    fn give_back(&mut self) -> Result<()> {
-        let holds = std::mem::take(&mut self.holds);
-        let seats: Vec<_> = holds.iter().map(|hold| Arc::clone(hold.seat())).collect();
-        self.semaphore.site.session().release_all(&seats)
+        self.released = true;
+        self.semaphore.site.session().release(&self.grant)
     }
 }
 
 impl Drop for Permits {
     fn drop(&mut self) {
-        if self.holds.is_empty() {
+        if self.released {
             return;
         }
-        if let Err(error) = self.give_back() {
+        if let Err(error) = self.semaphore.site.session().release(&self.grant) {
             warn!(target: "zoolock", "dropped permits: {error}");
         }
     }
@@ -457,6 +412,6 @@ impl Drop for Permits {
 
 impl fmt::Debug for Permits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Permits").field(&self.holds).finish()
+        f.debug_tuple("Permits").field(&self.holds()).finish()
     }
 }

@@ -1,9 +1,11 @@
 //! Telling any number of threads that something is over, through channels that never carry a
-//! message: whoever listens sees the channel disconnected. It knows no other layer.
+//! message: whoever listens sees the channel disconnected; and how long a call may wait. It knows no
+//! other layer.
 
 use std::convert::Infallible;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never};
 use parking_lot::Mutex;
 
 /// A receiver that is disconnected when the thing it stands for is over.
@@ -53,6 +55,35 @@ impl Broadcast {
     pub(crate) fn send(&self) {
         let old = std::mem::replace(&mut *self.current.lock(), Signal::new());
         old.raise();
+    }
+}
+
+/// How long a call may wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Until {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cancelled: Ended,
+}
+
+impl Until {
+    /// For `limit` from now; nobody can cancel it.
+    pub(crate) fn within(limit: Duration) -> Until {
+        Until { deadline: Some(Instant::now() + limit), cancelled: never() }
+    }
+
+    /// A channel that is ready at the deadline.
+    pub(crate) fn expiry(&self) -> Receiver<Instant> {
+        self.deadline.map_or_else(never, crossbeam_channel::at)
+    }
+
+    /// What is left until the deadline.
+    pub(crate) fn left(&self) -> Duration {
+        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        self.deadline.map_or(Duration::MAX, left)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.left().is_zero()
     }
 }
 

@@ -53,7 +53,7 @@ fn recover(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         eprintln!("{}: round {}", case.name(), round + 1);
-        let recovery = cuts.cut();
+        let recovery = cuts.cut()?;
         held.push(recovery.held);
         waiting.push(recovery.waiting);
     }

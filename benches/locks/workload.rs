@@ -22,7 +22,7 @@ pub(crate) enum Workload {
     TryBusy,
     /// Clients with a thread each, one read-write lock, nine reads and a write.
     Rw,
-    /// This library only: from a cut connection until all is moved.
+    /// This library only: from a cut connection until all is as it was.
     Recover,
     /// This library only: a lock that another client keeps.
     Recall,

@@ -128,8 +128,8 @@ fn beat(client: &Client, shared: &Shared) -> Said {
         calls: calls.collect(),
         counts: Counts {
             connections: stats.connections,
-            seats_moved: stats.seats_moved,
-            seats_lost: stats.seats_lost,
+            resumed: stats.resumed,
+            holds_lost: stats.holds_lost,
         },
     }
 }

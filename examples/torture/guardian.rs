@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use zoolock::crossbeam_channel::RecvTimeoutError;
 
@@ -16,21 +15,11 @@ use crate::witness::Witness;
 #[derive(Debug)]
 pub(crate) struct Guardian(JoinHandle<()>);
 
-/// How often a hold is looked at that must not come back from a broken connection.
-const LOOK_EVERY: Duration = Duration::from_millis(40);
-
 impl Guardian {
-    /// `moves` if the hold may go on with the next connection.
-    pub(crate) fn start(
-        id: HoldId,
-        view: View,
-        moves: bool,
-        witness: Arc<Witness>,
-        mouth: Mouth,
-    ) -> Guardian {
+    pub(crate) fn start(id: HoldId, view: View, witness: Arc<Witness>, mouth: Mouth) -> Guardian {
         let work = move || {
             if !view.is_empty() {
-                watch(id, &view, moves, &mouth);
+                watch(&view);
                 let at = now();
                 report(id, &view, at, &witness, &mouth);
             }
@@ -46,19 +35,9 @@ impl Guardian {
 
 /// `lost()` may be up to 100 ms late, `is_held()` is not. So this wakes at the end of the lease
 /// as well.
-fn watch(id: HoldId, view: &View, moves: bool, mouth: &Mouth) {
-    let longest = if moves { Duration::MAX } else { LOOK_EVERY };
-    let mut was_cut_off = false;
+fn watch(view: &View) {
     while view.is_held() {
-        let connected = view.is_connected();
-        if was_cut_off && connected && !moves {
-            let text = format!("{id} came back from a broken connection");
-            mouth.say(&Said::Wrong(text));
-        }
-        // Only what was still held afterwards has not just ended.
-        was_cut_off |= !connected && view.is_held();
-        let wake = view.valid_for().min(longest);
-        let Err(RecvTimeoutError::Timeout) = view.lost().recv_timeout(wake) else {
+        let Err(RecvTimeoutError::Timeout) = view.lost().recv_timeout(view.valid_for()) else {
             return;
         };
     }

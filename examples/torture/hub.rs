@@ -256,8 +256,8 @@ impl State {
         let mut sum = Counts::default();
         for Beat { counts, .. } in self.beats.values() {
             sum.connections += counts.connections;
-            sum.seats_moved += counts.seats_moved;
-            sum.seats_lost += counts.seats_lost;
+            sum.resumed += counts.resumed;
+            sum.holds_lost += counts.holds_lost;
         }
         sum
     }

@@ -41,11 +41,6 @@ impl Kind {
     fn writes(self) -> bool {
         self != Semaphore
     }
-
-    /// Its holds move to the next session when their connection breaks.
-    pub(crate) fn moves(self) -> bool {
-        self != Ephemeral
-    }
 }
 
 impl fmt::Display for Kind {

@@ -101,8 +101,8 @@ pub(crate) enum Unlocked {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) connections: u64,
-    pub(crate) seats_moved: u64,
-    pub(crate) seats_lost: u64,
+    pub(crate) resumed: u64,
+    pub(crate) holds_lost: u64,
 }
 
 /// From a client process.

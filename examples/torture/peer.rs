@@ -9,7 +9,6 @@ use std::process::Command;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use zoolock_test_support::Op;
 
 use crate::Outcome;
 use crate::kinds::Kind;
@@ -60,16 +59,6 @@ impl Peer {
         ];
         let words = words.iter().flat_map(|words| words.split(' '));
         Ok(words.map(OsString::from).collect())
-    }
-
-    /// The request that the library makes where zoolock makes this one.
-    pub(crate) fn request(self, op: Op) -> Op {
-        let Peer::Curator = self;
-        match op {
-            Op::Create => Op::Create2,
-            Op::GetChildren => Op::GetChildren2,
-            op => op,
-        }
     }
 }
 

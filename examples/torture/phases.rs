@@ -17,18 +17,18 @@ pub(crate) struct Phase {
 pub(crate) enum Breaks {
     /// Nothing that would cost a hold.
     None,
-    /// They break, or seem to, and come back long before a lease ends: who can move loses nothing.
+    /// They break, or seem to, and come back long before a lease ends: whose session goes on loses nothing.
     Short,
     /// They may be gone for longer than a lease, or nodes vanish.
     Long,
 }
 
 impl Breaks {
-    /// `moves` if a hold may go on with the next connection.
-    pub(crate) fn excuse(self, moves: bool) -> bool {
+    /// `survives` if a hold may go on with the next connection.
+    pub(crate) fn excuse(self, survives: bool) -> bool {
         match self {
             Breaks::None => false,
-            Breaks::Short => !moves,
+            Breaks::Short => !survives,
             Breaks::Long => true,
         }
     }

@@ -37,8 +37,8 @@ pub(crate) struct Summary {
     loss_margin_ms: Margins,
     witness_lag_ms_max: Option<f64>,
     connections: u64,
-    seats_moved: u64,
-    seats_lost: u64,
+    resumed: u64,
+    holds_lost: u64,
     violations: usize,
     kinds: BTreeMap<Kind, Figures>,
 }
@@ -121,8 +121,8 @@ impl Summary {
             loss_margin_ms: margins(rows),
             witness_lag_ms_max: all(|found| &found.witness_lags).last().map(|&lag| millis(lag)),
             connections: end.counts.connections,
-            seats_moved: end.counts.seats_moved,
-            seats_lost: end.counts.seats_lost,
+            resumed: end.counts.resumed,
+            holds_lost: end.counts.holds_lost,
             violations: end.violations,
             kinds: kinds(rows)
                 .into_iter()

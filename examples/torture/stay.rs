@@ -80,13 +80,7 @@ impl Worker<'_> {
         let sound = view.is_held();
         let alone = witness.is_complete();
         let (id, witness) = (self.next_id(), Arc::new(witness));
-        let guardian = Guardian::start(
-            id,
-            view.clone(),
-            turn.kind.moves(),
-            Arc::clone(&witness),
-            self.mouth.clone(),
-        );
+        let guardian = Guardian::start(id, view.clone(), Arc::clone(&witness), self.mouth.clone());
         let token = match share {
             Share::Alone => self.token(path, &view),
             Share::Reading | Share::Permits(_) => None,

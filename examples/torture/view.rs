@@ -39,12 +39,6 @@ impl View {
         left.min().unwrap_or(Duration::MAX)
     }
 
-    /// On a live connection.
-    pub(crate) fn is_connected(&self) -> bool {
-        let connected = |hold: &Hold| hold.state() == HoldState::Held;
-        self.holds.iter().all(connected)
-    }
-
     /// Why it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.holds.iter().find_map(|hold| match hold.state() {

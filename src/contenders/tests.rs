@@ -1,5 +1,5 @@
 use super::*;
-use crate::node::{Child, Standing, decide};
+use crate::names::{Child, Standing, decide};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
@@ -8,13 +8,17 @@ fn path() -> LockPath {
 }
 
 /// A node that was made in the transaction `token`.
-fn made(name: &str, token: u64, session: i64, data: &str) -> Znode {
-    Znode {
-        name: name.to_owned(),
-        data: data.as_bytes().to_vec(),
-        origin: Origin { token, since: 1_000 + token },
-        session,
-    }
+fn made(name: &str, token: i64, session: i64, data: &str) -> Znode {
+    let stat = Stat {
+        czxid: token,
+        mzxid: token,
+        ctime: 1_000 + token,
+        mtime: 1_000 + token,
+        ephemeral_owner: session,
+        pzxid: token,
+        ..Stat::default()
+    };
+    Znode { name: name.to_owned(), data: data.as_bytes().to_vec(), stat }
 }
 
 /// In the order of their making.
@@ -23,7 +27,7 @@ fn nodes(names: &[String]) -> Vec<Znode> {
     numbered.map(|(name, token)| made(name, token, 7, "who")).collect()
 }
 
-fn names(contenders: &[Contender]) -> Vec<&str> {
+fn nodes_of(contenders: &[Contender]) -> Vec<&str> {
     contenders.iter().map(|c| c.node.as_str()).collect()
 }
 
@@ -45,9 +49,9 @@ fn normal_sequences_go_by_number_and_never_by_name() {
         format!("_c_{UUID}-__WRIT__0000000001"),
     ];
     let seen = queue(&path(), nodes(&given));
-    println!("{:?}", names(&seen));
+    println!("{:?}", nodes_of(&seen));
     let expected = [&given[3], &given[1], &given[2], &given[0]];
-    assert_eq!(names(&seen), expected);
+    assert_eq!(nodes_of(&seen), expected);
     assert_eq!(holders(&seen), [&given[3]]);
 }
 
@@ -59,9 +63,9 @@ fn abnormal_sequences_come_last_in_the_order_of_their_making() {
     given[3] = given[3].replace("_c_0", "_c_f");
     given.push("stranger".to_owned());
     let seen = queue(&path(), nodes(&given));
-    println!("{:?}", names(&seen));
+    println!("{:?}", nodes_of(&seen));
     let expected = [4, 0, 1, 2, 3, 5].map(|index: usize| given[index].as_str());
-    assert_eq!(names(&seen), expected);
+    assert_eq!(nodes_of(&seen), expected);
     assert_eq!(holders(&seen), [&given[4]]);
     let sequences: Vec<_> = seen.iter().map(|c| c.sequence).collect();
     let expected = [2_147_483_646, i64::from(i32::MIN), 2_147_483_647, -1, 2_147_483_647];
@@ -109,7 +113,7 @@ fn strangers_come_last_whatever_they_end_in() {
         "\u{fc}".repeat(11),
     ];
     let seen = queue(&path(), nodes(&given));
-    println!("{:?}", names(&seen));
+    println!("{:?}", nodes_of(&seen));
     assert_eq!(seen[0].node, given[2]);
     assert_eq!(holders(&seen), [&given[2]]);
     assert!(seen[1..].iter().all(|c| c.kind == Kind::Foreign));
@@ -169,21 +173,18 @@ fn holds_is_what_the_queue_decides() {
         random.shuffle(&mut given);
         let children: Vec<Child> = given
             .iter()
-            .map(|node| Child {
-                name: node.name.clone(),
-                czxid: Some(node.origin.token.cast_signed()),
-            })
+            .map(|node| Child { name: node.name.clone(), czxid: Some(node.stat.czxid) })
             .collect();
         let seen = queue(&path(), given);
         for contender in &seen {
-            let kind = node::kind_of(&contender.node);
-            let granted = kind
-                .is_some_and(|kind| decide(kind, &children, &contender.node) == Standing::Granted);
+            let mode = names::mode_of(&contender.node);
+            let granted = mode
+                .is_some_and(|mode| decide(mode, &children, &contender.node) == Standing::Granted);
             assert_eq!(
                 contender.holds,
                 granted,
                 "round {round}: {contender:?} of {:?}",
-                names(&seen)
+                nodes_of(&seen)
             );
             holding += usize::from(granted);
         }
@@ -193,34 +194,87 @@ fn holds_is_what_the_queue_decides() {
 }
 
 #[test]
-fn what_a_moved_node_says_of_its_beginning_counts_but_not_for_the_order() {
-    let stuck =
-        |id: char, token, data: &str| made(&format!("{id}-lock-2147483647"), token, 7, data);
-    let given = vec![stuck('a', 20, "a"), stuck('b', 10, "b\n_zoolock token=30 since=5")];
-    let seen = queue(&path(), given);
-    println!("{seen:?}");
-    let nodes = ["b-lock-2147483647", "a-lock-2147483647"];
-    assert_eq!(names(&seen), nodes);
-    assert_eq!((seen[0].token, seen[0].identity.as_deref()), (30, Some("b")));
-    let since = SystemTime::UNIX_EPOCH + Duration::from_millis(5);
-    assert_eq!(seen[0].since, since);
-    assert_eq!(holders(&seen), [nodes[0]]);
+fn a_read_under_a_write_has_the_writes_token_and_holds_beside_it() {
+    let write = format!("_c_{UUID}-__WRIT__0000000004");
+    let (_, read) = names::read_under(&write, 40);
+    let others = ["__READ__0000000003", "__READ__0000000005", "__WRIT__0000000006"];
+    let given = |first: &[(&str, i64)]| {
+        let given = [first, &[(others[1], 41), (others[2], 42)]].concat();
+        let nodes = given.into_iter().map(|(name, czxid)| made(name, czxid, 7, "who"));
+        queue(&path(), nodes.collect())
+    };
+    let both = given(&[(&write, 40), (&read, 50)]);
+    println!("{both:#?}");
+    assert!(both[..2].iter().all(|c| c.token == 40 && c.sequence == Some(4) && c.holds));
+    assert!(both[2..].iter().all(|c| !c.holds), "the reader behind the write waits");
+    let after = given(&[(&read, 50)]);
+    let shown: Vec<_> = after.iter().map(|c| (c.token, c.holds)).collect();
+    assert_eq!(shown, [(40, true), (41, true), (42, false)], "{after:#?}");
+    assert_eq!(after[0].since, SystemTime::UNIX_EPOCH + Duration::from_millis(1_050), "its own");
+    let first = given(&[(others[0], 39), (&write, 40)]);
+    assert_eq!(holders(&first), [others[0]]);
 }
 
 #[test]
-fn who_has_the_turn_does_not_hold_the_permits_it_has_made_since() {
+fn who_has_the_turn_does_not_hold_the_permits_of_others_that_it_has_made_since() {
     let lease =
-        |number: u64, session| made(&format!("{number}-lease-0000000000"), number, session, "");
+        |number: i64, session| made(&format!("{number}-lease-0000000000"), number, session, "");
     let turns = vec![made(&lock("0000000004"), 40, 1, ""), made(&lock("0000000005"), 41, 2, "")];
-    let leases = vec![lease(50, 1), lease(30, 1), lease(45, 2), lease(51, 1)];
+    // Curator's names have the form of ours.
+    let curators = made("_c_11111111-1111-4111-8111-111111111111-lease-0000000009", 52, 1, "");
+    let leases = vec![lease(50, 1), lease(30, 1), lease(45, 2), lease(51, 1), curators];
     let seen = semaphore(&path(), turns, leases);
     println!("{seen:#?}");
     let shown: Vec<_> = seen.iter().map(|c| (c.token, c.holds)).collect();
-    let expected = [(30, true), (45, true), (50, false), (51, false), (40, false), (41, false)];
+    let expected =
+        [(30, true), (45, true), (50, false), (51, false), (52, false), (40, false), (41, false)];
     assert_eq!(shown, expected);
     assert!(seen.iter().all(|c| c.kind == Kind::Permit && c.path == "/locks/a"));
-    assert_eq!(seen[4].node, format!("locks/{}", lock("0000000004")));
-    assert_eq!(seen[4].znode(), format!("/locks/a/locks/{}", lock("0000000004")));
+    assert_eq!(seen[5].node, format!("locks/{}", lock("0000000004")));
+    assert_eq!(seen[5].znode(), format!("/locks/a/locks/{}", lock("0000000004")));
+}
+
+#[test]
+fn who_has_the_turn_waits_for_those_of_our_permits_that_say_so_in_their_names() {
+    // Both of one session; the second has no turn yet, or has had one before.
+    let turns = [names::new_id(), names::new_id()].map(|id| format!("_c_{id}-lock-0000000004"));
+    let [mine, other] = turns.each_ref();
+    let lease = |turn: Option<&str>, number, session, data| {
+        let id = names::new_permit_id(turn);
+        made(&format!("_c_{id}-lease-{number:010}"), number, session, data)
+    };
+    let leases = vec![
+        lease(Some(mine), 50, 1, "who"),
+        // Somebody wants them back, or writes over them whatever they please.
+        lease(Some(mine), 51, 1, "__REVOKE__"),
+        lease(Some(mine), 52, 1, ""),
+        lease(Some(other), 53, 1, "who"),
+        lease(Some(other), 54, 1, "__REVOKE__"),
+        // Taken without a turn, by a try.
+        lease(None, 55, 1, "who"),
+        lease(Some(other), 30, 1, "who"),
+        // Nobody's who has the turn, whatever it is called.
+        lease(Some(mine), 56, 2, "who"),
+    ];
+    let seen = semaphore(&path(), vec![made(mine, 40, 1, "who")], leases);
+    println!("{seen:#?}");
+    let shown: Vec<_> = seen.iter().map(|c| (c.token, c.holds)).collect();
+    let held = [30, 53, 54, 55, 56].map(|token| (token, true));
+    let waiting = [50, 51, 52, 40].map(|token| (token, false));
+    assert_eq!(shown, [&held[..], &waiting].concat());
+    let revoked = seen.iter().filter(|c| c.identity.is_none()).map(|c| c.token);
+    assert_eq!(revoked.collect::<Vec<_>>(), [54, 51]);
+}
+
+#[test]
+fn with_nobody_in_the_turn_all_permits_are_held() {
+    let turn = lock("0000000004");
+    let ours = format!("_c_{}-lease-0000000000", names::new_permit_id(Some(&turn)));
+    let leases = || vec![made(&ours, 50, 1, ""), made("lease-0000000001", 51, 1, "")];
+    let held = semaphore(&path(), Vec::new(), leases());
+    assert_eq!(holders(&held).len(), 2, "{held:#?}");
+    let taken = semaphore(&path(), vec![made(&turn, 40, 1, "")], leases());
+    assert_eq!(holders(&taken).len(), 0, "{taken:#?}");
 }
 
 #[test]
@@ -234,9 +288,11 @@ fn a_stranger_among_the_turns_holds_up_nobody() {
 
 #[test]
 fn times_past_the_end_of_the_clock_are_no_panic() {
-    let data = format!("a\n_zoolock token=1 since={}", u64::MAX);
-    let given = vec![made(&lock("0000000001"), 2, 1, &data)];
-    println!("{:?}", queue(&path(), given));
+    for ctime in [i64::MAX, i64::MAX - 1, i64::MIN, -1, 0] {
+        let mut node = made(&lock("0000000001"), 2, 1, "a");
+        node.stat.ctime = ctime;
+        println!("{ctime}: {:?}", queue(&path(), vec![node])[0].since);
+    }
 }
 
 #[test]

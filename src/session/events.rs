@@ -1,11 +1,9 @@
 //! What a client says of its connection: a state, events, and counts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
-
-use crate::clock::Moment;
 
 /// How many events a subscriber may leave unread.
 const UNREAD: usize = 256;
@@ -16,9 +14,10 @@ const UNREAD: usize = 256;
 pub enum ClientState {
     /// There is a connection that was alive when it was last heard of.
     Connected,
-    /// There is none; leases of the last one may still run.
+    /// There is none; holds are held while their leases run.
     Suspended,
-    /// There is none, and every lease of the last one is over.
+    /// There has been none for a session timeout, or the servers have ended the session: nothing is held
+    /// any more. A session that lives has kept the places of what waits.
     Lost,
     /// The client was closed. It stays so.
     Closed,
@@ -30,12 +29,12 @@ pub enum ClientState {
 pub enum ConnectionEvent {
     /// The first connection is there.
     Connected,
-    /// The connection broke. Held locks are still held while their leases run, and move to the
-    /// next connection.
+    /// The connection broke. Held locks are still held while their leases run.
     Suspended,
-    /// The next connection is there, and held locks are being moved to it.
+    /// The next connection is there, with the same session if that lives, or another.
     Reconnected,
-    /// No connection came before the leases of the last one ran out.
+    /// No connection came for a session timeout, or the servers have ended the session: nothing is held
+    /// any more.
     Lost,
 }
 
@@ -43,97 +42,90 @@ pub enum ConnectionEvent {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Requests sent to the servers, heartbeats and probes among them.
+    /// Requests sent to the servers, heartbeats and pings among them.
     pub requests: u64,
     /// Watch events received.
     pub events: u64,
-    /// Connections opened.
+    /// Connections on which it had a session.
     pub connections: u64,
-    /// Seats, held or waiting, that moved to a new session and kept their place.
-    pub seats_moved: u64,
+    /// Sessions opened: one more than have expired.
+    pub sessions: u64,
+    /// How often a session was resumed on another connection.
+    pub resumed: u64,
     /// Holds lost.
-    pub seats_lost: u64,
-    /// Gauge: seats in use, held or waiting.
-    pub seats: usize,
+    pub holds_lost: u64,
+    /// Gauge: holds, and locks that are kept for the next thread. Permits that were taken together count
+    /// once.
+    pub held: usize,
+    /// Gauge: calls that are at the servers for a lock, waiting or about to have it. Threads that wait for
+    /// another one of this process are not counted.
+    pub waiting: usize,
     /// Gauge: nodes that are to be deleted and not known to be gone.
-    pub garbage: usize,
-    /// Gauge: handles of the `zookeeper` crate that are open, the live one among them.
-    pub handles: usize,
+    pub deleting: usize,
 }
 
-/// The state of the connection and those who want to hear of it, under one mutex so that events
-/// come in the order of the changes.
-#[derive(Debug)]
-pub(super) struct Link(Mutex<Inner>);
+/// Those who want to hear of the connection, and what they were told last: under one mutex, so that
+/// events come in the order of the changes.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers(Mutex<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
-    closed: bool,
-    state: LinkState,
-    subscribers: Vec<Sender<ConnectionEvent>>,
+    is_closed: bool,
+    /// Since when there is no connection, from when that is told until its end.
+    suspended: Option<Instant>,
+    is_lost: bool,
+    senders: Vec<Sender<ConnectionEvent>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) enum LinkState {
-    Never,
-    Connected,
-    Suspended { since: Moment, timeout: Duration },
-    Lost,
-}
-
-impl Link {
-    pub(super) fn new() -> Link {
-        Link(Mutex::new(Inner { closed: false, state: LinkState::Never, subscribers: Vec::new() }))
-    }
-
-    pub(super) fn state(&self) -> LinkState {
-        self.0.lock().state
-    }
-
+impl Subscribers {
     pub(super) fn subscribe(&self) -> Receiver<ConnectionEvent> {
-        let (sender, receiver) = bounded(UNREAD);
+        // Not a bounded one, which has memory for all that may come from the beginning.
+        let (sender, receiver) = unbounded();
         let mut inner = self.0.lock();
-        if !inner.closed {
-            inner.subscribers.push(sender);
+        if !inner.is_closed {
+            inner.senders.push(sender);
         }
         receiver
     }
 
-    pub(super) fn connected(&self) {
+    pub(super) fn suspended(&self) {
         let mut inner = self.0.lock();
-        let first = matches!(inner.state, LinkState::Never);
-        inner.state = LinkState::Connected;
-        inner.tell(if first { ConnectionEvent::Connected } else { ConnectionEvent::Reconnected });
-    }
-
-    pub(super) fn suspended(&self, timeout: Duration) {
-        let mut inner = self.0.lock();
-        let since = Moment::now();
-        inner.state = LinkState::Suspended { since, timeout };
+        inner.suspended = Some(Instant::now());
         inner.tell(ConnectionEvent::Suspended);
     }
 
-    /// Every lease is over. Nothing to tell if there is a connection meanwhile.
-    pub(super) fn lost(&self) {
+    pub(super) fn reconnected(&self) {
         let mut inner = self.0.lock();
-        if matches!(inner.state, LinkState::Suspended { .. }) {
-            inner.state = LinkState::Lost;
+        (inner.suspended, inner.is_lost) = (None, false);
+        inner.tell(ConnectionEvent::Reconnected);
+    }
+
+    /// Once, if it has been suspended for so long.
+    pub(super) fn lost(&self, after: Duration) {
+        let mut inner = self.0.lock();
+        if inner.suspended.take_if(|since| since.elapsed() >= after).is_some() {
+            inner.is_lost = true;
             inner.tell(ConnectionEvent::Lost);
         }
+    }
+
+    /// Was it told that it is lost, and nothing since?
+    pub(super) fn is_lost(&self) -> bool {
+        self.0.lock().is_lost
     }
 
     /// The channels end with the client.
     pub(super) fn close(&self) {
         let mut inner = self.0.lock();
-        inner.closed = true;
-        inner.subscribers.clear();
+        inner.is_closed = true;
+        inner.senders.clear();
     }
 }
 
 impl Inner {
     /// Who does not read misses events. Without a word in the log: a logger may block.
     fn tell(&mut self, event: ConnectionEvent) {
-        let gone = |result| matches!(result, Err(TrySendError::Disconnected(_)));
-        self.subscribers.retain(|subscriber| !gone(subscriber.try_send(event)));
+        self.senders.retain(|sender| sender.len() >= UNREAD || sender.send(event).is_ok());
     }
 }

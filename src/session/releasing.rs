@@ -1,258 +1,211 @@
-//! The end of seats by their owners: released or given up, and what becomes of their nodes.
+//! The end of holds by their owners, and what becomes of nodes that nobody wants any more.
 
-use std::slice;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use log::warn;
+use log::Level;
+use zookeeper::ErrorKind;
 
-use super::Session;
-use super::call::{Failure, Until};
-use super::connection::Connection;
-use super::death::Cause;
-use super::garbage::{Deleted, Garbage};
-use super::seat::{Ending, Over, Seat, Standing};
-use super::single_node::delete_single;
-use super::wire::Wire;
-use crate::clock::Moment;
-use crate::error::{LossReason, Result};
-use crate::node::Kind;
+use super::failure::Failure;
+use super::nodes::{Claim, Grant, Left, Node, Nodes};
+use super::shared::Session;
+use crate::data;
+use crate::error::{Error, LossReason, Result};
 
-/// A sweep of the garbage list, over when this is dropped: also when the job never ran.
-struct Sweep {
-    session: Arc<Session>,
-    connection: Arc<Connection>,
-}
-
-impl Drop for Sweep {
-    fn drop(&mut self) {
-        self.connection.swept();
-        self.session.garbage.nudge();
-    }
-}
+/// Before a deletion is tried again that is not repeated by the client below.
+const PAUSE: Duration = Duration::from_millis(50);
 
 impl Session {
-    /// Ends a hold. Waits for the answer to its deletion for a third of the session timeout; what
-    /// has no answer by then is deleted in the background. Lost if the hold was lost before.
-    pub(crate) fn release(self: &Arc<Self>, seat: &Arc<Seat>) -> Result<()> {
-        self.release_all(slice::from_ref(seat))
-    }
-
-    /// [`release`](Session::release) for several in one go. The first error of all.
-    pub(crate) fn release_all(self: &Arc<Self>, seats: &[Arc<Seat>]) -> Result<()> {
-        let mut outcome = Ok(());
-        let mut held = Vec::new();
-        for seat in seats {
-            let Some(over) = seat.end(Ending::Release, Moment::now, &self.garbage) else {
-                continue;
-            };
-            self.seats.remove(seat);
-            match over.before {
-                Standing::Lost(reason) => {
-                    // A place means that the timer has not noticed yet.
-                    if over.connection.is_some() {
-                        self.after_loss(seat, reason, &over);
-                    }
-                    outcome = outcome.and(Err(seat.lost(reason)));
+    /// Ends a hold. Waits for the answer to its deletion for a third of the session timeout; what has no
+    /// answer by then is deleted in the background. Lost if the hold was lost before.
+    pub(crate) fn release(&self, grant: &Arc<Grant>) -> Result<()> {
+        let nodes = grant.nodes();
+        match nodes.leave(grant) {
+            Left::Shared => Ok(()),
+            Left::Lost(reason, holders) => {
+                if let Some(holders) = holders {
+                    self.after_loss(nodes, holders, reason);
                 }
-                Standing::Held => held.push((Arc::clone(seat), over)),
-                // Its own connection is dead; there may be another.
-                _ => self.delete_later(&over.ids),
+                Err(Error::Lost { path: grant.path().to_owned(), reason })
+            }
+            Left::Last => {
+                self.forget(nodes);
+                let deleted = self.delete(nodes);
+                self.look_for_orphans(|orphan| orphan.directory == nodes.claim.directory);
+                deleted
             }
         }
-        // All on one connection, but for some that have just moved.
-        while let Some(on) = held.first().and_then(|(_, over)| over.connection.clone()) {
-            let there = |(_, over): &(_, Over)| over.is_on(&on);
-            let (here, others) = held.into_iter().partition(there);
-            held = others;
-            outcome = outcome.and(self.delete_held(&on, here));
-        }
-        outcome
     }
 
-    fn delete_held(
-        self: &Arc<Self>,
-        connection: &Arc<Connection>,
-        held: Vec<(Arc<Seat>, Over)>,
-    ) -> Result<()> {
-        if held.first().is_some_and(|(seat, _)| seat.claim().background) {
-            self.delete_held_behind(connection, held);
+    fn delete(&self, nodes: &Arc<Nodes>) -> Result<()> {
+        if !self.is_connected() {
+            self.delete_later(nodes);
             return Ok(());
         }
-        let (session, held) = (Arc::clone(self), Arc::new(held));
-        let until = Until::within(connection.timeout() / 3);
-        let deleting = Arc::clone(&held);
-        let deleted = connection.call(&until, move |wire| {
-            let deleted = deleting.iter().map(|(seat, over)| session.delete(wire, seat, over));
-            Ok(deleted.collect())
+        let zk = self.zk.in_session(nodes.lease.session_id).with_timeout(self.patience());
+        let deletions = zk.submit(|batch| {
+            let delete = |node| batch.delete(&nodes.path_of(node), None);
+            nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
-        // Apart, so that what the deletions said is known whatever becomes of this.
-        let tidy = held.first().filter(|(seat, _)| !seat.claim().tidy.is_empty());
-        if let (Ok(_), Some((seat, _))) = (&deleted, tidy) {
-            let (session, seat) = (Arc::clone(self), Arc::clone(seat));
-            let _ = connection.call(&until, move |wire| {
-                session.tidy(wire, seat.claim());
-                Ok(())
-            });
-        }
-        let deleted: Vec<_> = deleted.unwrap_or_else(|failure| vec![Err(failure); held.len()]);
         let mut outcome = Ok(());
-        for ((seat, over), deleted) in held.iter().zip(deleted) {
-            outcome = outcome.and(self.judge(seat, over, deleted));
+        // Who waits for the last one first is woken once.
+        for (index, deletion) in deletions.into_iter().enumerate().rev() {
+            if !nodes.claim.background {
+                outcome = outcome.and(self.judge(nodes, index, deletion.wait()));
+                continue;
+            }
+            let (me, nodes) = (Weak::clone(&self.me), Arc::clone(nodes));
+            deletion.on_done(move |deleted| {
+                // What went wrong is counted and logged.
+                me.upgrade().map(|session| session.judge(&nodes, index, deleted));
+            });
         }
         outcome
     }
 
-    /// Of a seat that was kept for nobody in particular.
-    pub(super) fn delete_unwanted(self: &Arc<Self>, seat: &Arc<Seat>, over: Over) {
-        match over.connection.clone() {
-            Some(on) => self.delete_held_behind(&on, vec![(Arc::clone(seat), over)]),
-            None => self.delete_later(&over.ids),
-        }
-    }
-
-    /// Without waiting for the answers.
-    fn delete_held_behind(
-        self: &Arc<Self>,
-        connection: &Arc<Connection>,
-        held: Vec<(Arc<Seat>, Over)>,
-    ) {
-        if connection.is_dead() {
-            held.iter().for_each(|(_, over)| self.delete_later(&over.ids));
-            return;
-        }
-        let session = Arc::clone(self);
-        connection.run(move |wire| {
-            for (seat, over) in &held {
-                if wire.connection().is_dead() {
-                    session.delete_later(&over.ids);
-                    continue;
-                }
-                // What went wrong is counted and logged.
-                let _ = session.judge(seat, over, session.delete(wire, seat, over));
+    /// What the answer to a deletion says of the hold that it was to end.
+    fn judge(&self, nodes: &Nodes, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
+        let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
+        let Err(error) = deleted else {
+            return Ok(());
+        };
+        match error.kind() {
+            ErrorKind::NoNode => {
+                let reason = LossReason::NodeDeleted;
+                self.count_losses(nodes, 1, reason);
+                Err(Error::Lost { path: lock.to_owned(), reason })
             }
-            if let Some((seat, _)) = held.first() {
-                session.tidy(wire, seat.claim());
+            // The node is gone with it.
+            ErrorKind::SessionExpired | ErrorKind::Closed => Ok(()),
+            ErrorKind::NoAuth => {
+                self.cannot_delete(nodes.path_of(node), &error);
+                Err(self.error(lock, Failure::Refused(error)))
             }
-        });
-    }
-
-    fn delete(
-        &self,
-        wire: &Wire<'_>,
-        seat: &Seat,
-        over: &Over,
-    ) -> std::result::Result<Deleted, Failure> {
-        match seat.claim().kind {
-            Kind::Single => delete_single(seat, wire),
-            _ => self.garbage.delete_all(wire, &over.ids),
-        }
-    }
-
-    fn judge(
-        self: &Arc<Self>,
-        seat: &Seat,
-        over: &Over,
-        deleted: std::result::Result<Deleted, Failure>,
-    ) -> Result<()> {
-        match deleted {
-            Ok(Deleted::Now) => Ok(()),
-            // Nobody has lost it.
-            Ok(Deleted::Before) if over.before == Standing::Released => Ok(()),
-            Ok(Deleted::Before) => {
-                self.count_loss(seat, LossReason::NodeDeleted);
-                Err(seat.lost(LossReason::NodeDeleted))
-            }
-            Err(Failure::Refused(error)) => {
-                self.garbage.nudge();
-                // A single node that may not be deleted goes with its session alone.
-                let single = seat.claim().kind == Kind::Single;
-                if let Some(on) = over.connection.as_ref().filter(|_| single) {
-                    on.kill(Cause::Failed(error));
-                }
-                Err(self.error(seat.path(), Failure::Refused(error)))
-            }
-            Err(failure) => {
-                if failure == Failure::Dead {
-                    self.delete_later(&over.ids);
-                }
-                warn!(
-                    target: "zoolock::session",
-                    "the node of {} is deleted in the background: {failure:?}", seat.path()
-                );
+            _ => {
+                self.give_up(&nodes.claim, nodes.lease.session_id, node);
+                let lock = lock.to_owned();
+                self.zk.note("zoolock::session", Level::Warn, move || {
+                    format!("the node of {lock} is deleted in the background: {error}")
+                });
                 Ok(())
             }
         }
     }
 
-    /// Gives up waiting: the seat's nodes are deleted in the background.
-    pub(crate) fn give_up(self: &Arc<Self>, seat: &Arc<Seat>) {
-        self.seats.remove(seat);
-        let Some(over) = seat.end(Ending::Release, Moment::now, &self.garbage) else {
-            return;
-        };
-        self.delete_later(&over.ids);
-        // Of a create that was answered. One under way is deleted by whoever has the answer.
-        let own = over.connection.filter(|_| over.named);
-        if let Some(connection) = own.filter(|_| seat.claim().kind == Kind::Single) {
-            let seat = Arc::clone(seat);
-            connection.run(move |wire| {
-                // What fails goes with the session.
-                let _ = delete_single(&seat, wire);
+    /// Deletes nodes of a hold in the background, over as many connections as it takes.
+    pub(super) fn delete_later(&self, nodes: &Nodes) {
+        for node in &nodes.list {
+            self.give_up(&nodes.claim, nodes.lease.session_id, node);
+        }
+    }
+
+    /// Deletes a node of this session in the background.
+    pub(crate) fn give_up(&self, claim: &Claim, session: i64, node: &Node) {
+        let path = claim.directory.child(&node.name);
+        match claim.is_single() {
+            false => self.delete_eventually(session, path),
+            true => self.delete_single(session, path, (node.id.clone(), Some(node.czxid))),
+        }
+    }
+
+    /// Deletes a node that nobody else can have made, and that is of this session.
+    pub(crate) fn delete_eventually(&self, session: i64, path: String) {
+        let deletion = self.zk.in_session(session).delete_eventually(&path);
+        let me = self.deletion_begins();
+        deletion.on_done(move |deleted| {
+            if let Some(session) = me.upgrade() {
+                session.deletion_ends(path, deleted);
+            }
+        });
+    }
+
+    /// Deletes a single node if it is the one that this id, or this transaction, has made: its name does
+    /// not say so, and a deletion that is sent again could meet the next owner's. What the same server
+    /// says behind the answer to a write is no older than that, and so than the deletion before.
+    pub(super) fn delete_single(&self, session: i64, path: String, made: (String, Option<i64>)) {
+        let zk = self.zk.in_session(session).with_timeout(Duration::MAX);
+        let (written, read) = zk.submit(|batch| (batch.renew_lease(), batch.get_data(&path, None)));
+        drop(written);
+        let me = self.deletion_begins();
+        read.on_done(move |read| {
+            let Some(this) = me.upgrade() else {
+                return;
+            };
+            let is_ours = |data: &[u8], czxid: i64| {
+                made.1 == Some(czxid)
+                    || data::decode_single(data).is_some_and(|(id, _)| id == made.0)
+            };
+            let version = match read {
+                Ok((data, stat)) if is_ours(&data, stat.czxid) => stat.version,
+                Ok(_) => return this.deletion_ends(path, Ok(())),
+                Err(error) if error.is_maybe_done() => {
+                    return this.delete_single_again(session, path, made);
+                }
+                Err(error) => return this.deletion_ends(path, Err(error)),
+            };
+            let deletion = zk.submit(|batch| batch.delete(&path, Some(version)));
+            deletion.on_done(move |deleted| {
+                let Some(this) = me.upgrade() else {
+                    return;
+                };
+                let again = |error: &zookeeper::Error| {
+                    error.is_maybe_done() || error.kind() == ErrorKind::BadVersion
+                };
+                match deleted.as_ref().is_err_and(again) {
+                    true => this.delete_single_again(session, path, made),
+                    false => this.deletion_ends(path, deleted),
+                }
+            });
+        });
+    }
+
+    /// A little later, since a server may refuse it at once again and again.
+    fn delete_single_again(&self, session: i64, path: String, made: (String, Option<i64>)) {
+        let me = Weak::clone(&self.me);
+        self.zk.call_at(Instant::now() + PAUSE, move || {
+            if let Some(this) = me.upgrade() {
+                this.delete_single(session, path.clone(), made);
+                this.deletion_ends(path, Ok(()));
+            }
+        });
+    }
+
+    fn deletion_begins(&self) -> Weak<Session> {
+        self.counters.deleting.fetch_add(1, Ordering::Relaxed);
+        Weak::clone(&self.me)
+    }
+
+    fn deletion_ends(&self, path: String, deleted: zookeeper::Result<()>) {
+        self.counters.deleting.fetch_sub(1, Ordering::Relaxed);
+        if let Err(error) = deleted {
+            match error.kind() {
+                ErrorKind::NoNode | ErrorKind::SessionExpired | ErrorKind::Closed => {}
+                // Its session was over before the answer came.
+                _ if error.is_maybe_done() => {}
+                _ => self.cannot_delete(path, &error),
+            }
+        }
+    }
+
+    /// A node of ours stays until its session ends. Said once.
+    fn cannot_delete(&self, path: String, error: &zookeeper::Error) {
+        if self.stuck.lock().insert(path.clone()) {
+            self.has_stuck.send();
+            let error = error.clone();
+            self.zk.note("zoolock::session", Level::Warn, move || {
+                format!("own node {path} stays until the session ends: {error}")
             });
         }
     }
 
-    /// Deletes what is on the garbage list under these ids, in the background. Without a
-    /// connection that waits for the next one.
-    pub(super) fn delete_later(self: &Arc<Self>, ids: &[String]) {
-        match self.live() {
-            Some(connection) => self.delete_behind(&connection, ids.to_vec()),
-            // The next one may be there, and the nodes on it, but nobody else can use it yet.
-            None => self.garbage.hurry(ids),
-        }
+    /// There is another node in its place: somebody could delete it.
+    pub(crate) fn is_gone(&self, path: &str) {
+        self.stuck.lock().remove(path);
     }
 
-    /// Deletes behind all that waits for a worker already.
-    pub(crate) fn delete_behind(self: &Arc<Self>, connection: &Arc<Connection>, ids: Vec<String>) {
-        if ids.is_empty() {
-            return;
-        }
-        let session = Arc::clone(self);
-        connection.run(move |wire| {
-            for id in &ids {
-                // A failure is a retry later.
-                let _ = session.garbage.delete(wire, id);
-            }
-            session.garbage.nudge();
-        });
-    }
-
-    /// Works off the garbage list on a worker, unless one is at it on this connection. One that
-    /// is stuck on a dead connection does not count.
-    pub(super) fn sweep(self: &Arc<Self>, connection: &Arc<Connection>) {
-        if self.garbage.len() > 0 && connection.start_sweep() {
-            let sweep = Sweep { session: Arc::clone(self), connection: Arc::clone(connection) };
-            connection.run(move |wire| sweep.session.garbage.work_off(wire));
-        }
-    }
-
-    /// Before the connection is closed: deletes what is left on earlier ones. What is on this one
-    /// goes with it.
-    pub(super) fn last_sweep(self: &Arc<Self>, connection: &Arc<Connection>) {
-        self.garbage.expedite(connection);
-        if self.garbage.is_over() {
-            return;
-        }
-        let session = Arc::clone(self);
-        let until = Until::within(connection.timeout() / 3);
-        // What is not answered in time is left to the end of its session.
-        let _ = connection.call(&until, move |wire| {
-            session.garbage.work_off(wire);
-            Ok(())
-        });
-    }
-
-    pub(crate) fn garbage(&self) -> &Garbage {
-        &self.garbage
+    /// Is this a node of ours that cannot be deleted?
+    pub(crate) fn is_stuck(&self, path: &str) -> bool {
+        self.stuck.lock().contains(path)
     }
 }

@@ -14,8 +14,8 @@ use zoolock_test_support::{
 };
 
 use crate::util::{
-    SESSION, SOON, Task, children, client, client_of, in_time, old_age, run_again, shared_address,
-    shared_proxy,
+    SESSION, SOON, Task, await_resumed, children, client, client_of, in_time, run_again,
+    shared_address, shared_proxy,
 };
 
 /// Names the server for the process that a test starts of its own.
@@ -370,7 +370,7 @@ fn cycles(hosts: &str) {
             _ => {
                 let other = DistributedLock::new(&client, &path).unwrap();
                 let waiting = Task::spawn(move || other.lock());
-                wait_until("it waits", SOON, || client.stats().seats == 2);
+                wait_until("it waits", SOON, || crate::util::in_use(&client.stats()) == 2);
                 client.close().unwrap();
                 println!("the waiter: {:?}", waiting.result("the waiter"));
             }
@@ -397,7 +397,7 @@ fn leaves_no_threads_and_no_files_behind() {
 }
 
 #[test]
-fn reconnecting_leaves_no_handles_behind() {
+fn reconnecting_leaves_no_connections_behind() {
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SESSION);
     for round in 1..=10 {
@@ -407,9 +407,8 @@ fn reconnecting_leaves_no_handles_behind() {
         });
     }
     println!("{:?}", client.stats());
-    wait_until("the old handles are closed", SOON, || {
-        client.stats().handles == 1 && proxy.open_connections() == 1
-    });
+    wait_until("the old connections are closed", SOON, || proxy.open_connections() == 1);
+    assert_eq!((client.stats().sessions, client.stats().resumed), (1, 10));
     works(&client);
 }
 
@@ -434,24 +433,21 @@ fn many_threads_share_a_client() {
     }
     let stats = client.stats();
     println!("{stats:?}");
-    assert_eq!((stats.seats, stats.garbage, stats.connections), (0, 0, 1));
+    assert_eq!((crate::util::in_use(&stats), stats.deleting, stats.connections), (0, 0, 1));
 }
 
-/// Holds a lock on an old connection.
-fn hold_on_an_old_connection(proxy: &FaultProxy, path: &str) -> (Client, DistributedLock) {
-    let session = Duration::from_secs(2);
-    let client = client_of(&proxy.connect_string(), session);
+/// Holds a lock in a session that would end by itself soon.
+fn holds(proxy: &FaultProxy, path: &str) -> (Client, DistributedLock) {
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(2));
     let lock = DistributedLock::new(&client, path).unwrap();
-    let begun = Instant::now();
     lock.lock().unwrap();
-    wait_until("the connection is old", SOON, || begun.elapsed() > old_age(session));
     (client, lock)
 }
 
 #[test]
 fn close_is_ok_only_when_the_nodes_are_gone() {
     let (proxy, path) = (shared_proxy(), fresh_path("close_after_cut"));
-    let (client, _lock) = hold_on_an_old_connection(&proxy, &path);
+    let (client, _lock) = holds(&proxy, &path);
     proxy.cut();
     let begun = Instant::now();
     let closed = client.close();
@@ -461,12 +457,11 @@ fn close_is_ok_only_when_the_nodes_are_gone() {
 }
 
 #[test]
-fn close_deletes_what_is_left_on_an_earlier_connection() {
+fn close_deletes_what_was_made_on_an_earlier_connection() {
     let (proxy, path) = (shared_proxy(), fresh_path("close_after_reconnect"));
-    let (client, lock) = hold_on_an_old_connection(&proxy, &path);
-    let connections = client.stats().connections;
+    let (client, lock) = holds(&proxy, &path);
     proxy.cut();
-    wait_until("it is connected again", SOON, || client.stats().connections > connections);
+    await_resumed(&client, 1);
     assert!(lock.is_held(), "{:?}", lock.hold());
     let begun = Instant::now();
     let closed = client.close();
@@ -499,9 +494,6 @@ fn a_session_is_ended_though_its_first_ends_got_lost() {
     let path = fresh_path("close-lost");
     let lock = DistributedLock::new(&client, &path).unwrap();
     lock.lock().unwrap();
-    // The handshake has ended its own session by then.
-    wait_until("one connection is open", SOON, || proxy.open_connections() == 1);
-    // The crate tries a second time by itself.
     let lost = [1, 2, 3].map(|nth| proxy.drop_request(Op::CloseSession, nth, Then::Cut));
     let closed = Task::spawn(move || client.close()).result("close()");
     println!("{closed:?}, {} connections", proxy.connections());

@@ -2,10 +2,10 @@
 
 mod identities;
 mod many;
-mod moves;
 mod others;
 mod queues;
 mod refusals;
+mod resuming;
 mod semaphores;
 
 use std::time::{Duration, SystemTime};
@@ -39,7 +39,7 @@ fn since_epoch(contender: &Contender) -> u128 {
     since.unwrap().as_millis()
 }
 
-/// What the server says of a node that has not moved.
+/// The token is that of the node itself, so not for a read under a write.
 #[track_caller]
 fn is_as_the_server_says(contender: &Contender) {
     let node = match contender.node.as_str() {

@@ -52,10 +52,10 @@ impl Faulty {
     }
 
     /// Nothing is remembered for ever: what may still appear goes with its session.
-    fn has_no_garbage(&self) {
+    fn has_nothing_to_delete(&self) {
         let took =
-            wait_until("the garbage list is empty", SOON, || self.client.stats().garbage == 0);
-        println!("no garbage after {took:?}");
+            wait_until("nothing is left to delete", SOON, || self.client.stats().deleting == 0);
+        println!("nothing to delete after {took:?}");
     }
 
     fn log(&self) -> String {

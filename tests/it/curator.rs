@@ -28,7 +28,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testContainerCleanup",
-        &["directories::removal::the_release_that_leaves_it_empty_removes_it_and_nothing_above_it"],
+        &["directories::the_server_removes_them_when_they_are_empty_and_a_lock_makes_them_again"],
     ),
     (
         "TestInterProcessMutexBase",

@@ -41,6 +41,12 @@ impl Looker {
         seen
     }
 
+    /// Waits until the server has so many. Another one may have had them before, and whoever counts
+    /// what comes then would take an earlier one for it.
+    fn await_children(&mut self, path: &str, count: usize) {
+        wait_until("the server has caught up", SOON, || self.children(path).len() == count);
+    }
+
     fn try_children(&mut self, path: &str) -> Option<Vec<String>> {
         if self.probe.is_none() {
             let probe = Probe::connect(self.addresses[0]).ok()?;

@@ -78,16 +78,18 @@ fn await_gone(path: &str, limit: Duration) -> Duration {
     wait_until(&format!("nothing is at {path}"), limit, || !exists(path))
 }
 
-/// Until the client has a seat for this many calls, waiting or held.
-fn await_seats(client: &Client, seats: usize) {
-    wait_until(&format!("{seats} seats"), SOON, || client.stats().seats == seats);
+/// Until the client has this many calls that wait, and holds.
+fn await_in_use(client: &Client, count: usize) {
+    wait_until(&format!("{count} wait or hold"), SOON, || {
+        crate::util::in_use(&client.stats()) == count
+    });
 }
 
 /// Nothing of the client is left but its connection.
 fn is_tidy(client: &Client, limit: Duration) {
-    wait_until("no seat, no garbage, one handle", limit, || {
+    wait_until("nothing is held, waited for or deleted", limit, || {
         let stats = client.stats();
-        (stats.seats, stats.garbage, stats.handles) == (0, 0, 1)
+        (crate::util::in_use(&stats), stats.deleting) == (0, 0)
     });
 }
 
@@ -187,7 +189,7 @@ fn cleans_up() {
     assert!(!lock.try_lock_for(BRIEFLY).unwrap());
     assert_eq!(node_at(&path), node, "after a timeout");
     let waiter = locking(&lock);
-    await_seats(&client, 2);
+    await_in_use(&client, 2);
     lock.cancel_waiters();
     let cancelled = waiter.result("a cancelled waiter");
     println!("cancelled: {cancelled:?}");
@@ -201,11 +203,10 @@ fn cleans_up() {
     assert!(!exists(&path), "at the end");
 }
 
-/// How a connection ends, and whether there is a way back.
+/// How a client is left without a connection.
 type End = (&'static str, fn(&FaultProxy));
 
-const ENDS: [End; 3] = [
-    ("cut", FaultProxy::cut),
+const ENDS: [End; 2] = [
     ("cut off", |proxy| {
         proxy.refuse(true);
         proxy.cut();
@@ -214,7 +215,27 @@ const ENDS: [End; 3] = [
 ];
 
 #[test]
-fn ends_in_lost_after_a_cut() {
+fn a_hold_survives_cut_after_cut_with_its_node_and_its_token() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    let path = fresh_path("survives");
+    let lock = lock_of(&client, &path);
+    lock.lock().unwrap();
+    let (hold, node) = (hold_of(&lock), node_at(&path));
+    let token = hold.fencing_token().unwrap();
+    for (round, cut) in (1..).zip([FaultProxy::cut, FaultProxy::reset, FaultProxy::cut]) {
+        cut(&proxy);
+        crate::util::await_resumed(&client, round);
+        assert_eq!(hold.state(), HoldState::Held);
+        assert_eq!((node_at(&path), hold.fencing_token().unwrap()), (node.clone(), token));
+    }
+    lock.unlock().unwrap();
+    assert!(!exists(&path));
+    assert_eq!((client.stats().holds_lost, client.stats().sessions), (0, 1));
+}
+
+#[test]
+fn a_hold_without_a_connection_is_lost_before_a_rival_is_granted() {
     for (what, end) in ENDS {
         let proxy = shared_proxy();
         let client = client_of(&proxy.connect_string(), SHORT);
@@ -232,7 +253,7 @@ fn ends_in_lost_after_a_cut() {
                 (seen.is_held(), told, Instant::now())
             })
         });
-        await_seats(&rivals, 1);
+        await_in_use(&rivals, 1);
         let polled = hold.clone();
         let unheld = Task::spawn(move || {
             let mut ends = Instant::now();
@@ -274,7 +295,7 @@ fn ends_in_lost_after_a_cut() {
         rival.unlock().unwrap();
         assert!(lock.try_lock_for(SOON).unwrap(), "{:?}", client.stats());
         lock.unlock().unwrap();
-        assert_eq!(client.stats().seats_lost, 1);
+        assert_eq!(client.stats().holds_lost, 1);
     }
 }
 

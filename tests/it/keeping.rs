@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, LockOptions};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
-use crate::util::{SOON, Task, await_no_seats, children, client, client_of, lock_of, shared_proxy};
+use crate::util::{
+    SOON, Task, await_nothing_left, await_resumed, children, client, client_of, lock_of,
+    shared_proxy,
+};
 
 /// Longer than any of these tests takes.
 const LONG: Duration = Duration::from_secs(120);
@@ -67,7 +70,7 @@ fn whoever_queues_gets_it_at_once() {
     wait_until("it is kept again", SOON, || children(&path).len() == 1);
     drop(lock);
     wait_until("nothing is left", SOON, || children(&path).is_empty());
-    await_no_seats(&own);
+    await_nothing_left(&own);
 }
 
 #[test]
@@ -96,8 +99,8 @@ fn it_is_given_back_when_its_time_is_over() {
     wait_until("it is given back", SOON, || children(&path).is_empty());
     println!("given back after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= Duration::from_millis(1900));
-    await_no_seats(&own);
-    assert_eq!(own.stats().seats_lost, 0);
+    await_nothing_left(&own);
+    assert_eq!(own.stats().holds_lost, 0);
 }
 
 #[test]
@@ -106,31 +109,33 @@ fn a_cut_ends_it_without_a_loss() {
     let own = client_of(&proxy.connect_string(), Duration::from_secs(10));
     let lock = keeping(&own, &path, LONG);
     kept(&lock, &own);
+    let node = children(&path);
     proxy.cut();
     wait_until("it is gone", SOON, || children(&path).is_empty());
     turn(&lock);
+    assert_ne!(children(&path), node);
     let stats = own.stats();
     println!("{stats:?}");
-    assert_eq!((stats.seats_lost, stats.seats_moved), (0, 0));
+    assert_eq!((stats.holds_lost, stats.sessions), (0, 1));
 }
 
-/// The watch over the directory was the old connection's.
+/// The watch over the directory was set on another connection.
 #[test]
-fn after_a_move_whoever_queues_gets_it_all_the_same() {
-    let (proxy, path) = (shared_proxy(), fresh_path("moved"));
+fn after_a_cut_whoever_queues_gets_it_all_the_same() {
+    let (proxy, path) = (shared_proxy(), fresh_path("resumed"));
     let own = client_of(&proxy.connect_string(), Duration::from_secs(10));
     let others = client();
     let lock = keeping(&own, &path, LONG);
     kept(&lock, &own);
     lock.lock().unwrap();
     proxy.cut();
-    wait_until("it has moved", SOON, || own.stats().seats_moved == 1);
+    await_resumed(&own, 1);
     lock.unlock().unwrap();
     let rival = lock_of(&others, &path);
     assert!(rival.try_lock_for(SOON).unwrap(), "{:?}", own.stats());
     // It was given back, and did not just end with a connection.
     let stats = own.stats();
-    assert_eq!((stats.connections, stats.seats_lost), (2, 0), "{stats:?}");
+    assert_eq!((stats.connections, stats.holds_lost), (2, 0), "{stats:?}");
     rival.unlock().unwrap();
 }
 
@@ -155,9 +160,9 @@ fn deleted_by_somebody_it_is_made_anew() {
         kept(&lock, &own);
         let node = children(&path).remove(0);
         shared_probe().unwrap().delete(&format!("{path}/{node}")).unwrap();
-        wait_until("it is noticed", SOON, || own.stats().seats == 0);
+        wait_until("it is noticed", SOON, || crate::util::in_use(&own.stats()) == 0);
     }
-    assert_eq!(own.stats().seats_lost, 0, "nobody held it");
+    assert_eq!(own.stats().holds_lost, 0, "nobody held it");
 }
 
 #[test]
@@ -180,7 +185,7 @@ fn a_kept_lock_belongs_to_no_thread() {
     }
     own.close().unwrap();
     assert!(children(&path).is_empty());
-    assert_eq!(own.stats().seats_lost, 0, "nobody held it");
+    assert_eq!(own.stats().holds_lost, 0, "nobody held it");
 }
 
 /// A read that was taken under the write stands in its place, and the next writer is behind it.

@@ -51,8 +51,8 @@ pub(crate) mod core {
     use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
     use crate::util::{
-        Arrivals, BRIEFLY, SOON, Task, assert_cancelled, assert_lost, await_no_seats, children,
-        client, client_of, never_two_inside, places_of, shared_proxy,
+        Arrivals, BRIEFLY, SOON, Task, assert_cancelled, assert_lost, await_nothing_left,
+        await_resumed, children, client, client_of, never_two_inside, shared_proxy,
     };
 
     /// What the lock types have beside [`Lock`].
@@ -257,7 +257,7 @@ pub(crate) mod core {
         await_nodes(&path, 0);
         assert!(lock.try_lock_for(SOON).unwrap(), "{:?}", client.stats());
         lock.unlock().unwrap();
-        await_no_seats(&client);
+        await_nothing_left(&client);
     }
 
     pub(crate) fn survives_cut<L: Exclusive>() {
@@ -285,8 +285,8 @@ pub(crate) mod core {
         });
         let before = await_nodes(&path, 2);
         proxy.cut();
-        wait_until("moved", SOON, || client.stats().seats_moved == 1);
-        assert_eq!(places_of(&await_nodes(&path, 2)), places_of(&before));
+        await_resumed(&client, 2);
+        assert_eq!(children(&path), before);
         assert!(!waiter.is_done(), "the rival still holds the lock");
         let token = hold_of(&rival).fencing_token().unwrap();
         rival.unlock().unwrap();
@@ -306,7 +306,7 @@ pub(crate) mod core {
         let hold = hold_of(&lock);
         let token = hold.fencing_token().unwrap();
         proxy.cut();
-        wait_until("moved", SOON, || client.stats().seats_moved == 1);
+        await_resumed(&client, 1);
         assert_eq!(hold.state(), HoldState::Held);
         assert_eq!(hold.fencing_token().unwrap(), token);
 

@@ -1,5 +1,6 @@
 //! Tests against real ZooKeeper servers, a file a subject.
 
+mod attacked;
 mod background;
 mod bad_input;
 mod client;
@@ -15,14 +16,15 @@ mod handoffs;
 mod holding;
 mod keeping;
 mod lock;
-mod moving;
 mod multi;
 mod observing;
+mod outages;
 mod past_the_end;
 mod programs;
 mod reentrant;
 mod releasing;
 mod requests;
+mod resuming;
 mod revocation;
 mod rwlock;
 mod schedules;

@@ -12,12 +12,12 @@ use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, Error, Hold, HoldState, Lock, MultiLock,
     Result,
 };
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock_test_support::fresh_path;
 
 use crate::lock::core::{await_nodes, hold_of, timed_tries_fail};
 use crate::util::{
-    BRIEFLY, SOON, Task, Witness, await_no_seats, children, client, client_of, lock_of,
-    never_two_inside, places_of, shared_proxy,
+    BRIEFLY, SOON, Task, Witness, await_nothing_left, await_resumed, children, client, client_of,
+    lock_of, never_two_inside, shared_proxy,
 };
 
 /// Objects of their own at `root/<name>`.
@@ -181,7 +181,7 @@ fn cleans_up() {
     rival.unlock().unwrap();
     assert!(multi.try_lock_for(SOON).unwrap());
     multi.unlock().unwrap();
-    await_no_seats(&client);
+    await_nothing_left(&client);
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn survives_cut() {
     let waiter = Task::spawn(move || waiting.lock());
     let before = await_nodes(rival.path(), 2);
     proxy.cut();
-    wait_until("both moved", SOON, || client.stats().seats_moved >= 2);
-    assert_eq!(places_of(&await_nodes(rival.path(), 2)), places_of(&before));
+    await_resumed(&client, 2);
+    assert_eq!(children(rival.path()), before);
     assert!(!waiter.is_done(), "the rival still holds the lock");
     rival.unlock().unwrap();
     waiter.result("a waiter after a cut").unwrap();
@@ -214,14 +214,13 @@ fn survives_cut() {
     let holds = lock.holds();
     let tokens = || -> Vec<_> { holds.iter().map(|hold| hold.fencing_token().unwrap()).collect() };
     let before = tokens();
-    let moved = client.stats().seats_moved;
     proxy.cut();
-    wait_until("both moved again", SOON, || client.stats().seats_moved >= moved + 2);
+    await_resumed(&client, 3);
     assert!(holds.iter().all(|hold| hold.state() == HoldState::Held), "{holds:?}");
     println!("cut while held: tokens {before:?}");
     assert_eq!(tokens(), before);
     lock.unlock().unwrap();
-    assert_eq!(client.stats().seats_lost, 0);
+    assert_eq!(client.stats().holds_lost, 0);
     await_no_nodes(&lock);
 }
 

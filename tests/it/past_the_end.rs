@@ -1,17 +1,15 @@
 //! Past the end of ZooKeeper's sequence numbers, on a server that has really got there. The number
 //! of the last normal node is 2147483646; then a server from 3.6 on gives 2147483647 for ever, or
-//! negative ones to creates that are under way together, and older servers go on from -2147483648.
+//! negative ones to creates that are under way together.
 
 mod crowds;
-mod empty;
 mod faults;
 mod members;
-mod moving;
 mod order;
 mod outside;
 mod permits;
+mod resuming;
 mod vanishing;
-mod wrapped;
 
 use std::sync::{Arc, Mutex};
 

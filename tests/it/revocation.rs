@@ -3,7 +3,7 @@
 mod asking;
 mod costs;
 mod ending;
-mod moves;
+mod resuming;
 mod whom;
 
 use zoolock::crossbeam_channel::{Receiver, TryRecvError};

@@ -5,10 +5,10 @@ mod downgrade;
 mod ending;
 mod interrupted;
 mod load;
-mod moving;
 mod nesting;
 mod order;
 mod read;
+mod resuming;
 mod waking;
 mod write;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 use zoolock::{Client, DistributedRwLock, Error, Lock};
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use crate::util::{SOON, Visitor, await_no_seats, children, client_of, shared_proxy};
+use crate::util::{SOON, Visitor, await_nothing_left, children, client_of, shared_proxy};
 
 fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
     DistributedRwLock::new(client, path).unwrap()
@@ -57,7 +57,7 @@ impl Stage {
     }
 
     fn lists(&self) -> u64 {
-        self.proxy.requests(Op::GetChildren) + self.proxy.requests(Op::GetChildren2)
+        self.proxy.requests(Op::GetChildren)
     }
 
     fn nodes(&self) -> usize {
@@ -90,7 +90,7 @@ impl Stage {
     fn is_empty(&self) {
         wait_until("nothing is left", SOON, || self.nodes() == 0);
         for client in &self.clients {
-            await_no_seats(client);
+            await_nothing_left(client);
         }
     }
 }

@@ -12,7 +12,7 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::lock::core::{Exclusive, await_nodes, hold_of};
 use crate::util::{
-    Arrivals, BRIEFLY, SOON, Task, Witness, assert_cancelled, await_no_seats, children, client,
+    Arrivals, BRIEFLY, SOON, Task, Witness, assert_cancelled, await_nothing_left, children, client,
     client_of, never_two_inside, shared_proxy,
 };
 
@@ -391,7 +391,7 @@ fn impatience_leaves_nothing_behind<L: Exclusive>() {
     for (lock, client) in [(&lock, &ours), (&rival, &rivals)] {
         assert!(lock.try_lock().unwrap(), "{lock:?}");
         lock.unlock().unwrap();
-        await_no_seats(client);
+        await_nothing_left(client);
     }
 }
 

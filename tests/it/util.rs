@@ -15,14 +15,14 @@ mod witness;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use zoolock::{Acl, Client, DistributedLock};
+use zoolock::{Acl, Client, DistributedLock, Stats};
 use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 
 pub(crate) use arrivals::Arrivals;
 pub(crate) use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
 pub(crate) use holds::{
-    assert_cancelled, assert_lost, await_lost, await_moved, await_no_seats, delete_node, is_lost,
-    place, places, places_of,
+    assert_cancelled, assert_lost, await_lost, await_nothing_left, await_resumed, delete_node,
+    is_lost, place, places, places_of,
 };
 pub(crate) use in_time::in_time;
 pub(crate) use logged::warnings;
@@ -56,6 +56,11 @@ pub(crate) fn owner() -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     let builder = builder.auth("digest", "owner:secret");
     builder.acl(Acl::creator()).connect().expect("connect")
+}
+
+/// How many holds and waiting calls a client has.
+pub(crate) fn in_use(stats: &Stats) -> usize {
+    stats.held + stats.waiting
 }
 
 pub(crate) fn lock_of(client: &Client, path: &str) -> DistributedLock {
@@ -95,11 +100,4 @@ pub(crate) fn shared_address() -> SocketAddr {
 /// A proxy of one's own before the shared server.
 pub(crate) fn shared_proxy() -> FaultProxy {
     FaultProxy::start(shared_address()).expect("proxy")
-}
-
-/// The `zookeeper` crate closes its end of a connection that is older than this at the first cut,
-/// without a word to the server, whose session then lives on: it counts whole seconds without a
-/// ping of its own.
-pub(crate) fn old_age(session_timeout: Duration) -> Duration {
-    session_timeout + Duration::from_millis(1100)
 }

@@ -4,8 +4,8 @@ use zoolock::{DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Hol
 use zoolock_test_support::{Op, fresh_path, shared_probe};
 
 use crate::util::{
-    SESSION, SOON, Task, await_lost, await_moved, client, client_of, delete_node, in_time, lock_of,
-    owner, shared_proxy,
+    SESSION, SOON, Task, await_lost, await_resumed, client, client_of, delete_node, in_time,
+    lock_of, owner, shared_proxy,
 };
 
 /// What a client that has nothing to do with the lock is told.
@@ -91,14 +91,14 @@ fn the_token_of_any_reader_or_permit_or_of_a_single_node_is_current() {
 }
 
 #[test]
-fn a_token_stays_current_when_the_hold_moves_and_not_when_it_is_lost() {
-    let (proxy, path) = (shared_proxy(), fresh_path("verify-moved"));
-    let moving = client_of(&proxy.connect_string(), SESSION);
-    let lock = lock_of(&moving, &path);
+fn a_token_stays_current_over_a_cut_and_not_when_the_hold_is_lost() {
+    let (proxy, path) = (shared_proxy(), fresh_path("verify-cut"));
+    let own = client_of(&proxy.connect_string(), SESSION);
+    let lock = lock_of(&own, &path);
     let held = lock.acquire().unwrap();
     let of_it = token(&held);
     proxy.cut();
-    await_moved(&moving, 1);
+    await_resumed(&own, 1);
     assert!(is_current(&path, of_it));
     delete_node(&held);
     assert!(!is_current(&path, of_it), "whether the holder knows or not");

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use zoolock::crossbeam_channel::bounded;
 use zoolock::{Client, ClientState, DistributedLock};
 use zoolock_test_support::{
     Direction, FaultProxy, Op, Probe, Server, connect_string, fresh_path, shared_probe, wait_until,
 };
 
 use crate::util::{
-    Arrivals, SESSION, SOON, Task, children, client, client_of, lock_of, place, shared_proxy,
+    Arrivals, SESSION, SOON, Task, await_resumed, children, client, client_of, lock_of, place,
+    shared_proxy,
 };
 
 /// A call of `lock()` on a thread of its own.
@@ -308,7 +308,7 @@ fn a_release_wakes_exactly_one_of_100_waiters() {
     wait_until("each has listed and watches", SOON, || {
         proxy.requests(Op::GetData) >= WAITERS as u64
     });
-    let lists = || proxy.requests(Op::GetChildren) + proxy.requests(Op::GetChildren2);
+    let lists = || proxy.requests(Op::GetChildren);
     let (events_before, lists_before) = (proxy.events(), lists());
     let stats = || clients.iter().map(|client| client.stats().events).sum::<u64>();
     let stats_before = stats();
@@ -361,35 +361,32 @@ fn fifo() {
 }
 
 #[test]
-fn a_waiter_that_reconnects_is_not_behind_its_own_old_node() {
-    let path = fresh_path("old-node");
+fn a_waiter_that_comes_back_by_another_server_keeps_its_node_and_its_place() {
+    let path = fresh_path("another-way");
     let (_first, ahead) = holder(&path);
     let proxies = [shared_proxy(), shared_proxy()];
     let hosts = proxies.each_ref().map(FaultProxy::connect_string).join(",");
     let second = client_of(&hosts, Duration::from_secs(60));
     let behind = lock_of(&second, &path);
     let waiting = locking(&behind);
-    let queue = wait_for_queue(&path, 2);
+    wait_for_queue(&path, 2);
+    let queue = children(&path);
     wait_until("it watches the one ahead", SOON, || {
         proxies.iter().any(|proxy| proxy.requests(Op::GetData) > 0)
     });
-    // Its old session lives on for a minute: there is no way back to end it.
     let own = match proxies[0].requests(Op::GetData) {
         0 => &proxies[1],
         _ => &proxies[0],
     };
     own.refuse(true);
     own.cut();
-    // The garbage list alone would come back to the old node after 20 s.
-    let prompt = Duration::from_secs(10);
-    let took = wait_until("its old node has made way for a new one", prompt, || {
-        let seen = children(&path);
-        seen.len() == 2 && !seen.contains(&queue[1])
-    });
-    println!("queued again after {took:?}");
+    let took = await_resumed(&second, 1);
+    println!("resumed after {took:?}");
+    assert_eq!(children(&path), queue);
     ahead.unlock().unwrap();
     waiting.result("the waiter").unwrap();
     assert_eq!(children(&path), [behind.hold().unwrap().node()]);
+    assert!(queue.contains(&behind.hold().unwrap().node()));
     behind.unlock().unwrap();
 }
 

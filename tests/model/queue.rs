@@ -1,105 +1,214 @@
-//! The queue: a seat enters, looks where it stands, is granted, and ends.
+//! The model of the queue: who waits for whom on one path, over cuts, resumes and expiries. It has
+//! no time: what takes long is a step that others come before.
+//!
+//! Any machine of an ensemble may be behind the others. What it shows is a state that the whole was
+//! in, and none older than the session has seen: the same as an answer that takes long. So there is
+//! one server here, and a create that a server behind does not show is one that commits late.
 
-use super::names::{Make, Name, Names};
-use super::rules::{Broken, Protocol};
-use super::world::{Phase, Step, World};
+mod properties;
+mod server;
+mod waiter;
+mod world;
 
-impl World {
-    /// Sends the create of a new sequential node.
-    pub(crate) fn enter(&mut self, number: usize) {
-        let Some(connection) = self.live_for(number) else {
-            return;
-        };
-        let name = Name::new(number, connection, Make::Queued);
-        self.server.in_flight.insert(name);
-        let seat = &mut self.seats[number];
-        seat.phase = Phase::Waiting;
-        seat.step = Step::Entering;
-        seat.own = Some(name);
+use stateright::{Model, Property};
+
+pub(crate) use self::properties::{IN_ORDER, NO_STUCK_WAITER, NOTHING_LEFT, ONE_HOLDER};
+use self::world::{Link, Name, Phase, Step, World};
+use super::check::Checked;
+
+/// How much may happen. Every fault comes out of one of these, so the graph of states is finite and
+/// has no cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Bounds {
+    /// The client of each waiter. A client has one session at a time.
+    pub(crate) waiters: &'static [usize],
+    pub(crate) cuts: u8,
+    pub(crate) expiries: u8,
+    pub(crate) give_ups: u8,
+}
+
+/// A rule that is broken on purpose, to see that it is needed and that the check would notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// A waiter is granted though its lease may have run out. Its session expired after the list.
+    GrantedWithoutLease,
+    /// A hold outlives its lease: the client does not look at its own clock.
+    LeaseIgnored,
+    /// The node of a lost hold is left alone. Its session lives, so it does not go by itself.
+    LostNodeLeft,
+    /// A waiter that is woken believes that it is its turn. The one ahead has gone, the holder has
+    /// not.
+    WokenIsGranted,
+    /// Other waiters of the same client are no rivals.
+    ClientIsNoRival,
+    /// A waiter takes the newest of its nodes for its place, and the others for somebody else's.
+    BehindOneself,
+    /// A create that was not answered and not found is forgotten. It comes late.
+    NotRemembered,
+    /// What is remembered is looked for at the release only. It comes after that.
+    SearchedOnce,
+    /// A delete that was lost with its connection is not repeated.
+    DeletedOnce,
+    /// A predecessor that was deleted between the list and the watch is waited for.
+    AbsenceIgnored,
+    /// What a watch has missed while its client had no connection is not made up for.
+    WatchesLost,
+}
+
+/// What is being checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queue {
+    pub(crate) bounds: Bounds,
+    pub(crate) broken: Option<Broken>,
+}
+
+/// Waiters and clients by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    // What clients and servers do by themselves, sooner or later.
+    Enter { waiter: usize },
+    Look { waiter: usize },
+    SetWatch { waiter: usize },
+    Wake { waiter: usize },
+    Grant { waiter: usize },
+    Search { waiter: usize },
+    Delete(Name),
+    Apply(Name),
+    Lose(Name),
+    Cut { client: usize },
+    Resume { client: usize },
+    RenewLease { client: usize },
+
+    // What users and faults may do, or not.
+    Claim { waiter: usize },
+    Release { waiter: usize },
+    GiveUp { waiter: usize },
+    CutOff { client: usize },
+    EndLease { client: usize },
+    Expire { client: usize },
+}
+
+impl Checked for Queue {}
+
+impl Model for Queue {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self.bounds)]
     }
 
-    /// Is there anything new to see for this seat in the list of the directory? The answer to its
-    /// create, or the end of the node that it watches.
-    pub(crate) fn may_look(&self, number: usize) -> bool {
-        let seat = &self.seats[number];
-        match seat.step {
-            Step::Entering => seat.own.is_some_and(|own| self.exists(own)),
-            Step::Placed => true,
-            Step::Behind(ahead) => !self.exists(ahead),
-            _ => false,
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        self.due(world, actions);
+        self.optional(world, actions);
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        match action {
+            Action::Claim { waiter } | Action::Enter { waiter } => next.enter(waiter),
+            Action::Look { waiter } => next.look(waiter, self),
+            Action::SetWatch { waiter } => next.set_watch(waiter, self),
+            Action::Wake { waiter } => next.wake(waiter, self),
+            Action::Grant { waiter } => next.grant(waiter),
+            Action::Search { waiter } => next.search(waiter),
+            Action::Release { waiter } => next.waiters[waiter].leave(Phase::Released),
+            Action::GiveUp { waiter } => next.give_up(waiter),
+            Action::Delete(name) => next.delete(name),
+            Action::Apply(name) => next.apply(name),
+            Action::Lose(name) => next.lose(name),
+            Action::CutOff { client } => next.cut_off(client),
+            Action::Cut { client } => next.cut(client, self),
+            Action::Resume { client } => next.resume(client, self),
+            Action::RenewLease { client } => next.sessions[client].lease = true,
+            Action::EndLease { client } => next.end_lease(client, self),
+            Action::Expire { client } => next.expire(client),
         }
+        Some(next)
     }
 
-    /// Lists the directory and decides. Where the answer only says whom to watch, a change before
-    /// the watch is set makes the seat look again: that is the same as a change after it.
-    pub(crate) fn look(&mut self, number: usize, protocol: &Protocol) {
-        let seat = self.seats[number];
-        let Some(own) = seat.own else { return };
-        let place = self.server.places[own.index()];
-        let woken = matches!(seat.step, Step::Behind(_));
-        let ahead = match woken && protocol.is(Broken::GrantedByWakeUp) {
-            true => None,
-            false => self.nearest_rival(number, place, protocol),
-        };
-        let seat = &mut self.seats[number];
-        seat.place = place;
-        seat.step = ahead.map_or(Step::First, Step::Behind);
+    fn properties(&self) -> Vec<Property<Queue>> {
+        properties::all(self)
+    }
+}
+
+impl Queue {
+    fn is(&self, broken: Broken) -> bool {
+        self.broken == Some(broken)
     }
 
-    /// The highest of the lower nodes. Every node counts, whatever has become of the seat that
-    /// made it, except the seat's own.
-    fn nearest_rival(&self, number: usize, place: u8, protocol: &Protocol) -> Option<Name> {
-        let mut own = Names::of_seat(number);
-        if protocol.is(Broken::ClientIsNoRival) {
-            let seats = self.seats_of(self.client(number));
-            own = seats.map(Names::of_seat).fold(own, Names::or);
-        }
-        let place_of = |name: &Name| self.server.places[name.index()];
-        let rivals = self.server.nodes.without(own).iter();
-        let lower = rivals.filter(|name| place_of(name) < place);
-        lower.max_by_key(|name| (place_of(name), *name))
-    }
-
-    /// The answer to the list has come: the seat is granted. The connection is alive, so that the
-    /// lease runs, and its own node was made or confirmed on it.
-    pub(crate) fn grant(&mut self, number: usize) {
-        let seat = &mut self.seats[number];
-        seat.phase = Phase::Held;
-        seat.step = Step::Rest;
-        self.granted = self.granted.max(seat.place);
-    }
-
-    /// Looks on a new connection for a node whose create was not answered. It is either a place on
-    /// the old session, or not wanted any more: a create that is still under way may yet make it.
-    pub(crate) fn look_up(&mut self, number: usize, protocol: &Protocol) {
-        let seat = &mut self.seats[number];
-        seat.step = Step::Rest;
-        let Some(name) = seat.own else { return };
-        if !self.server.nodes.has(name) {
-            seat.own = None;
-            if !protocol.is(Broken::LateForgotten) {
-                self.garbage.insert(name);
+    /// What must happen in the end, if nothing else does.
+    fn due(&self, world: &World, actions: &mut Vec<Action>) {
+        for (number, waiter) in world.waiters.iter().enumerate() {
+            actions.extend(self.next_of_waiter(world, number));
+            if world.session(waiter).link == Link::Alive {
+                let searches = world.may_search(waiter, self);
+                actions.extend(searches.then_some(Action::Search { waiter: number }));
+                actions.extend(waiter.to_delete.iter().copied().map(Action::Delete));
             }
-            return;
         }
-        seat.place = self.server.places[name.index()];
-        if protocol.is(Broken::GrantedOnOldSession) {
-            seat.step = Step::Placed;
+        for &name in &world.in_flight {
+            actions.push(Action::Apply(name));
+            actions.extend(world.may_lose(name).then_some(Action::Lose(name)));
+        }
+        for (client, session) in world.sessions.iter().enumerate() {
+            match session.link {
+                Link::CutOff => actions.push(Action::Cut { client }),
+                Link::Away => actions.push(Action::Resume { client }),
+                Link::Alive if !session.lease => actions.push(Action::RenewLease { client }),
+                Link::Alive => {}
+            }
         }
     }
 
-    /// The end of a seat, by release, loss or giving up. All of its nodes are garbage.
-    pub(crate) fn end_seat(&mut self, number: usize, end: Phase, protocol: &Protocol) {
-        let mut names = self.wanted(number);
-        if protocol.is(Broken::UnconfirmedForgotten) {
-            let forgotten = self.unconfirmed(number);
-            forgotten.into_iter().for_each(|name| names.remove(name));
+    /// A waiter does one thing after the other. On a connection that is cut off it may still act on
+    /// what it has learnt before.
+    fn next_of_waiter(&self, world: &World, number: usize) -> Option<Action> {
+        let waiter = &world.waiters[number];
+        let session = world.session(waiter);
+        if waiter.phase != Phase::Waiting || session.link == Link::Away {
+            return None;
         }
-        self.garbage = self.garbage.or(names);
-        let seat = &mut self.seats[number];
-        seat.phase = end;
-        seat.step = Step::Rest;
-        seat.own = None;
-        seat.place = 0;
+        match waiter.step {
+            Step::First if session.lease || self.is(Broken::GrantedWithoutLease) => {
+                Some(Action::Grant { waiter: number })
+            }
+            _ if session.link == Link::CutOff => None,
+            Step::Out => Some(Action::Enter { waiter: number }),
+            Step::Entering if !world.has_node(waiter) => None,
+            Step::Entering | Step::Unsure | Step::Placed => Some(Action::Look { waiter: number }),
+            Step::SettingWatch(_) => Some(Action::SetWatch { waiter: number }),
+            Step::Woken(_) => Some(Action::Wake { waiter: number }),
+            Step::First | Step::Watching(_) => None,
+        }
+    }
+
+    /// A client with nothing at stake meets no faults: that would only spend the bounds.
+    fn optional(&self, world: &World, actions: &mut Vec<Action>) {
+        for (number, waiter) in world.waiters.iter().enumerate() {
+            let alive = world.session(waiter).link == Link::Alive;
+            actions.extend(match waiter.phase {
+                Phase::Idle if alive => Some(Action::Claim { waiter: number }),
+                Phase::Waiting if world.left.give_ups > 0 => {
+                    Some(Action::GiveUp { waiter: number })
+                }
+                Phase::Held => Some(Action::Release { waiter: number }),
+                _ => None,
+            });
+        }
+        for client in 0..world.sessions.len() {
+            actions.extend(self.fault(world, client).filter(|_| world.is_at_stake(client)));
+        }
+    }
+
+    /// First the leader does not hear of a client, then its lease runs out, then its session may.
+    fn fault(&self, world: &World, client: usize) -> Option<Action> {
+        let session = world.sessions[client];
+        match session.link {
+            Link::Alive => (world.left.cuts > 0).then_some(Action::CutOff { client }),
+            _ if session.lease => Some(Action::EndLease { client }),
+            _ if session.expired => None,
+            _ => (world.left.expiries > 0).then_some(Action::Expire { client }),
+        }
     }
 }

@@ -136,18 +136,23 @@ impl ZooKeeper {
     pub fn create_all(&self, path: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
         check(path).map_err(|error| error.of("create", path))?;
         let full: String = message::full((self.root(), path)).collect();
-        self.create_from_root(&full, acl, mode)
+        self.create_from_root(&full, (acl, mode), Instant::now() + self.timeout.min(FOREVER))
     }
 
     /// Up to the first that is there, and no further: it may be that more is not allowed.
-    fn create_from_root(&self, full: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
-        let created =
-            self.ask("create", full, |batch| batch.create_below("", full, b"", acl, mode));
+    fn create_from_root(
+        &self,
+        full: &str,
+        (acl, mode): (&[Acl], CreateMode),
+        deadline: Instant,
+    ) -> Result<()> {
+        let create = |batch: &mut Batch<'_>| batch.create_below("", full, b"", acl, mode);
+        let created = self.by(deadline).ask("create", full, create);
         match (created.map_err(|error| (error.kind(), error)), full.rfind('/')) {
             (Ok(_) | Err((ErrorKind::NodeExists, _)), _) => Ok(()),
             (Err((ErrorKind::NoNode, _)), Some(end)) if end > 0 => {
-                self.create_from_root(&full[..end], acl, mode)?;
-                self.create_from_root(full, acl, mode)
+                self.create_from_root(&full[..end], (acl, mode), deadline)?;
+                self.create_from_root(full, (acl, mode), deadline)
             }
             (Err((_, error)), _) => Err(error),
         }

@@ -52,6 +52,8 @@ pub(crate) struct Dialer {
     known: Vec<Target>,
     resolver: Option<Receiver<Resolved>>,
     failures: u32,
+    /// Since when all that was heard of servers is that they take connections.
+    silent_since: Option<Instant>,
 }
 
 /// One try of each address.
@@ -72,7 +74,14 @@ impl Dialer {
     pub(crate) fn new(hosts: &[Host]) -> Dialer {
         let mut hosts = hosts.to_vec();
         hosts.sort_by_cached_key(|_| random());
-        Dialer { hosts, next: 0, known: Vec::new(), resolver: None, failures: 0 }
+        Dialer {
+            hosts,
+            next: 0,
+            known: Vec::new(),
+            resolver: None,
+            failures: 0,
+            silent_since: None,
+        }
     }
 
     /// Waits, after failures, and begins the next round.
@@ -80,11 +89,13 @@ impl Dialer {
         if self.failures > 0 {
             let most = PAUSE.0 * 2_u32.saturating_pow(self.failures);
             let most = most.min(PAUSE.1).min(shared.look(|core| core.timeout()) / 10);
-            let jitter = random() % u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
-            let until = Instant::now() + PAUSE.0 + Duration::from_nanos(jitter);
-            while Instant::now() < until && !shared.look(|core| core.is_over()) {
-                shared.dialing.sleep(until);
+            if self.is_unheard(shared) {
+                self.silent_since = None;
+                let timeout = shared.look(|core| core.timeout());
+                self.pause(shared, Instant::now() + timeout + timeout / 2);
             }
+            let jitter = random() % u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
+            self.pause(shared, Instant::now() + PAUSE.0 + Duration::from_nanos(jitter));
         }
         // What is left of an earlier round is better than nothing, and no reason not to ask again.
         self.take_resolved(&mut Round::default());
@@ -101,8 +112,29 @@ impl Dialer {
         round
     }
 
+    fn pause(&self, shared: &Shared, until: Instant) {
+        while Instant::now() < until && !shared.look(|core| core.is_over()) {
+            shared.dialing.sleep(until);
+        }
+    }
+
+    /// Have servers taken connections and not said a word, for as long as a session lives? It may be that
+    /// they hear us and we do not hear them: then each try keeps the session, and what it has from
+    /// everybody, for a client that has lost its lease. A pause lets them end it.
+    fn is_unheard(&self, shared: &Shared) -> bool {
+        let is_long = |since: Instant| since.elapsed() > shared.look(|core| core.timeout());
+        self.silent_since.is_some_and(is_long)
+            && shared.look(|core| core.look_at_lease(Moment::now()).1.is_zero())
+    }
+
+    /// Nobody in this round had the session.
+    pub(crate) fn failed(&mut self, is_silent: bool) {
+        self.silent_since = is_silent.then(|| self.silent_since.unwrap_or_else(Instant::now));
+    }
+
     /// The connection of this round has been good for something.
     pub(crate) fn succeeded(&mut self, lasted: Duration) {
+        self.silent_since = None;
         self.failures = if lasted > PAUSE.1 { 0 } else { self.failures.min(3) };
     }
 

@@ -152,6 +152,12 @@ impl Error {
         self.kind
     }
 
+    /// What is known of the cause beside that.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
     /// The index of the operation that failed, for a `multi` that the server refused.
     #[must_use]
     pub fn failed_op(&self) -> Option<usize> {

@@ -70,6 +70,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
         match lasted {
             Some(lasted) => dialer.succeeded(lasted),
             None => {
+                dialer.failed(round.is_silent);
                 let causes = round.causes.join("; ");
                 shared.change(|core, now| core.broke(&causes, now));
                 if said != causes {

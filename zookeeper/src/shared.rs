@@ -145,7 +145,7 @@ impl Shared {
             }
             let due = first.remove();
             drop(reminders);
-            due.into_iter().for_each(|callback| call_out(callback));
+            due.into_iter().for_each(call_out);
             reminders = self.reminders.lock();
         }
         None

@@ -49,7 +49,6 @@ pub(crate) fn black_hole(field: &mut Field) -> Outcome<()> {
 pub(crate) fn lost_answers(field: &mut Field) -> Outcome<()> {
     for _ in 0..LOSSES {
         for op in LOSABLE {
-            let op = field.peer.map_or(op, |peer| peer.request(op));
             let nth = field.rng.u64(1..=5);
             let then = match field.rng.u8(0..10) {
                 0 => Then::Hold,

@@ -5,7 +5,6 @@ use super::Findings;
 use super::crowd::{Crowd, Member};
 use crate::clock::difference;
 use crate::evidence::Evidence;
-use crate::kinds::Kind;
 use crate::message::Unlocked;
 use crate::phases::Phase;
 use crate::places::lock_path;
@@ -15,10 +14,10 @@ use crate::setting::TIMEOUT;
 /// half the session timeout not much is left.
 const MACHINE_TOO_LATE: u64 = TIMEOUT.as_nanos() as u64 / 25;
 
-/// The loss of a hold is nobody's fault. `moves` if it may go on with the next connection.
-fn excused(moves: bool, phase: &Phase, evidence: &Evidence) -> bool {
+/// The loss of a hold is nobody's fault. `survives` if it may go on with the next connection.
+fn excused(survives: bool, phase: &Phase, evidence: &Evidence) -> bool {
     let machine = evidence.naps.iter().any(|&late| late > MACHINE_TOO_LATE);
-    machine || phase.breaks.excuse(moves)
+    machine || phase.breaks.excuse(survives)
 }
 
 pub(super) fn look(
@@ -26,7 +25,7 @@ pub(super) fn look(
     phase: &Phase,
     evidence: &Evidence,
     crowd: &Crowd<'_>,
-    moves: impl Fn(Kind) -> bool,
+    survives: bool,
 ) {
     for (index, member) in crowd.members.iter().enumerate() {
         let record = member.record;
@@ -48,7 +47,7 @@ pub(super) fn look(
                 loss.reason
             ));
         }
-        if !excused(moves(kind), phase, evidence) {
+        if !excused(survives, phase, evidence) {
             found.violations.push(format!(
                 "lost for nothing: {hold} ({}) at {} ({})",
                 record.grant.op,
@@ -76,7 +75,7 @@ fn next_in_need<'c>(crowd: &'c Crowd<'_>, lost: usize) -> Option<&'c Member<'c>>
 /// Calls for several locks that lost one of them before they had all.
 pub(super) fn look_at_waiting(found: &mut Findings, phase: &Phase, evidence: &Evidence) {
     let lost = evidence.lost_while_waiting.iter();
-    for (by, kind) in lost.filter(|&&(_, kind)| !excused(kind.moves(), phase, evidence)) {
+    for (by, kind) in lost.filter(|_| !excused(true, phase, evidence)) {
         let text = format!("lost for nothing: a part of what {by} waited for ({kind})");
         found.violations.push(text);
     }

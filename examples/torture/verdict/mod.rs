@@ -87,9 +87,7 @@ impl Judge {
             let crowd = Crowd::new(path, evidence.holds.iter().filter(on_path), &evidence.deaths);
             found.count(&crowd);
             overlaps::look(&mut found, phase, &crowd);
-            losses::look(&mut found, phase, evidence, &crowd, |kind| {
-                self.peer.is_none() && kind.moves()
-            });
+            losses::look(&mut found, phase, evidence, &crowd, self.peer.is_none());
             if !phase.rules.expect_overlaps() {
                 self.orders[path].check(&mut found, &crowd);
                 order::check_queue(&mut found, &crowd, &evidence.glimpses);

@@ -68,7 +68,7 @@ fn changes(before: &[Contender], now: &[Contender]) -> String {
     went.chain(others).map(line).collect()
 }
 
-/// A contender that moves to another session has another node, but the same token.
+/// The single node has one name whoever makes it, but another token each time.
 fn is_same(one: &Contender, other: &Contender) -> bool {
     let foreign = one.kind == Kind::Foreign;
     match foreign {

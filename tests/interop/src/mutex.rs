@@ -111,24 +111,22 @@ pub fn keeps_the_order(theirs: &Implementation) {
 ///
 /// # Panics
 /// When it is not so.
-pub fn a_waiter_of_ours_moves(theirs: &Implementation) {
-    let stage = Stage::new("waiter-moves");
+pub fn a_waiter_of_ours_is_cut(theirs: &Implementation) {
+    let stage = Stage::new("waiter-cut");
     let mut theirs: [Peer; 2] = theirs.start();
     let holder = client();
-    let (proxy, mover) = stage.client_to_cut();
+    let (proxy, shaky) = stage.client_to_cut();
     let held = stage.lock(&holder);
     held.lock().expect("locked");
     theirs[0].tell(&stage.run(1, "lock"));
     stage.await_nodes(2);
-    let ours = stage.turns(1, stage.lock(&mover), Kind::Lock, "ours");
+    let ours = stage.turns(1, stage.lock(&shaky), Kind::Lock, "ours");
     stage.await_nodes(3);
     theirs[1].tell(&stage.run(1, "lock"));
     stage.await_nodes(4);
     stage.await_watched(&stage.nodes()[2]);
 
-    let moved = stage.cut_and_await_move(&proxy, &mover, 2);
-    // Who came behind the old node waits behind the new one.
-    stage.await_watched(&moved);
+    stage.cut_and_await_resume(&proxy, &shaky);
     assert_eq!(stage.witness.order(), [""; 0]);
     held.unlock().expect("unlocked");
     theirs.iter_mut().for_each(Peer::answer);
@@ -137,26 +135,25 @@ pub fn a_waiter_of_ours_moves(theirs: &Implementation) {
     let expected = [theirs[0].name(), "ours", theirs[1].name()];
     println!("{expected:?}");
     assert_eq!(stage.witness.order(), expected);
-    assert_eq!(mover.stats().seats_lost, 0);
+    assert_eq!(shaky.stats().holds_lost, 0);
 }
 
 /// Ours holds when its connection breaks, and theirs goes on waiting.
 ///
 /// # Panics
 /// When it is not so.
-pub fn a_hold_of_ours_moves(theirs: &Implementation) {
-    let stage = Stage::new("hold-moves");
+pub fn a_hold_of_ours_is_cut(theirs: &Implementation) {
+    let stage = Stage::new("hold-cut");
     let [mut peer] = theirs.start();
-    let (proxy, mover) = stage.client_to_cut();
-    let lock = stage.lock(&mover);
+    let (proxy, shaky) = stage.client_to_cut();
+    let lock = stage.lock(&shaky);
     let guard = lock.acquire().expect("locked");
     let inside = stage.witness.enter(Kind::Lock, "ours", 1);
     peer.tell(&stage.run(1, "lock"));
     stage.await_nodes(2);
     stage.await_watched(&guard.node());
 
-    let moved = stage.cut_and_await_move(&proxy, &mover, 0);
-    stage.await_watched(&moved);
+    stage.cut_and_await_resume(&proxy, &shaky);
     assert!(guard.is_held() && !peer.has_answered(), "{guard:?}");
     drop(inside);
     guard.release().expect("released");

@@ -144,22 +144,22 @@ pub fn keeps_the_order(theirs: &Implementation) {
 ///
 /// # Panics
 /// When it is not so.
-pub fn a_waiter_of_ours_moves(theirs: &Implementation) {
-    let stage = Stage::new("rw-waiter-moves");
+pub fn a_waiter_of_ours_is_cut(theirs: &Implementation) {
+    let stage = Stage::new("rw-waiter-cut");
     let mut theirs: [Peer; 2] = theirs.start();
     let holder = client();
-    let (proxy, mover) = stage.client_to_cut();
+    let (proxy, shaky) = stage.client_to_cut();
     let held = stage.read_write(&holder).write_lock();
     held.lock().expect("locked");
     theirs[0].tell(&stage.run(1, "read"));
     stage.await_nodes(2);
-    let ours = stage.read_write(&mover).write_lock();
+    let ours = stage.read_write(&shaky).write_lock();
     let ours = stage.turns(1, ours, Kind::Write, "ours");
     stage.await_nodes(3);
     theirs[1].tell(&stage.run(1, "read"));
     stage.await_nodes(4);
 
-    stage.cut_and_await_move(&proxy, &mover, 2);
+    stage.cut_and_await_resume(&proxy, &shaky);
     assert_eq!(stage.witness.order(), [""; 0]);
     held.unlock().expect("unlocked");
     theirs.iter_mut().for_each(Peer::answer);
@@ -175,12 +175,12 @@ pub fn a_waiter_of_ours_moves(theirs: &Implementation) {
 ///
 /// # Panics
 /// When it is not so.
-pub fn a_hold_of_ours_moves(theirs: &Implementation) {
+pub fn a_hold_of_ours_is_cut(theirs: &Implementation) {
     let [mut peer] = theirs.start();
     for kind in [Kind::Read, Kind::Write] {
-        let stage = Stage::new("rw-hold-moves");
-        let (proxy, mover) = stage.client_to_cut();
-        let lock = stage.read_write(&mover);
+        let stage = Stage::new("rw-hold-cut");
+        let (proxy, shaky) = stage.client_to_cut();
+        let lock = stage.read_write(&shaky);
         let guard = match kind {
             Kind::Read => lock.read_lock().acquire(),
             _ => lock.write_lock().acquire(),
@@ -191,8 +191,7 @@ pub fn a_hold_of_ours_moves(theirs: &Implementation) {
         stage.await_nodes(2);
         stage.await_watched(&guard.node());
 
-        let moved = stage.cut_and_await_move(&proxy, &mover, 0);
-        stage.await_watched(&moved);
+        stage.cut_and_await_resume(&proxy, &shaky);
         assert!(guard.is_held() && !peer.has_answered(), "{guard:?}");
         drop(inside);
         guard.release().expect("released");

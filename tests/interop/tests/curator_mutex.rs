@@ -22,13 +22,13 @@ fn curator_mutex_is_granted_in_the_order_of_arrival() {
 }
 
 #[test]
-fn curator_mutex_keeps_the_place_of_a_waiter_of_ours_that_moves() {
-    curator(mutex::a_waiter_of_ours_moves);
+fn curator_mutex_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
+    curator(mutex::a_waiter_of_ours_is_cut);
 }
 
 #[test]
-fn curator_mutex_goes_on_waiting_while_a_hold_of_ours_moves() {
-    curator(mutex::a_hold_of_ours_moves);
+fn curator_mutex_goes_on_waiting_while_a_hold_of_ours_is_cut() {
+    curator(mutex::a_hold_of_ours_is_cut);
 }
 
 #[test]

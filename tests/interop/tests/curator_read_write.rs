@@ -27,13 +27,13 @@ fn curator_read_write_lock_lets_no_reader_overtake_a_writer() {
 }
 
 #[test]
-fn curator_read_write_lock_keeps_the_place_of_a_waiter_of_ours_that_moves() {
-    curator(read_write::a_waiter_of_ours_moves);
+fn curator_read_write_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
+    curator(read_write::a_waiter_of_ours_is_cut);
 }
 
 #[test]
-fn curator_read_write_lock_goes_on_waiting_while_a_hold_of_ours_moves() {
-    curator(read_write::a_hold_of_ours_moves);
+fn curator_read_write_lock_goes_on_waiting_while_a_hold_of_ours_is_cut() {
+    curator(read_write::a_hold_of_ours_is_cut);
 }
 
 #[test]

@@ -129,26 +129,25 @@ fn curator_semaphore_is_granted_in_the_order_of_arrival() {
 }
 
 #[test]
-fn curator_semaphore_keeps_the_place_of_a_waiter_of_ours_that_moves() {
+fn curator_semaphore_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
     curator(|curator| {
-        let stage = Stage::new("semaphore-waiter-moves");
+        let stage = Stage::new("semaphore-waiter-cut");
         let mut theirs: [Peer; 2] = curator.start();
         let holder = client();
-        let (proxy, mover) = stage.client_to_cut();
+        let (proxy, shaky) = stage.client_to_cut();
         let held = semaphore(&stage, &holder, 1).acquire(1).unwrap();
         let run = format!("{} 1 1", stage.run(1, "acquire"));
         let locks = stage.below("locks");
         theirs[0].tell(&run);
         locks.await_nodes(1);
-        let ours = semaphore(&stage, &mover, 1);
+        let ours = semaphore(&stage, &shaky, 1);
         let ours = turns(&stage, 1, ours, 1, Kind::Permit, "ours");
         locks.await_nodes(2);
         theirs[1].tell(&run);
         locks.await_nodes(3);
         locks.await_watched(&locks.nodes()[1]);
 
-        let moved = locks.cut_and_await_move(&proxy, &mover, 1);
-        locks.await_watched(&moved);
+        locks.cut_and_await_resume(&proxy, &shaky);
         held.release().unwrap();
         theirs.iter_mut().for_each(Peer::answer);
         ours.result();
@@ -160,18 +159,18 @@ fn curator_semaphore_keeps_the_place_of_a_waiter_of_ours_that_moves() {
 }
 
 #[test]
-fn curator_semaphore_goes_on_waiting_while_a_permit_of_ours_moves() {
+fn curator_semaphore_goes_on_waiting_while_a_permit_of_ours_is_cut() {
     curator(|curator| {
-        let stage = Stage::new("semaphore-permit-moves");
+        let stage = Stage::new("semaphore-permit-cut");
         let [mut peer]: [Peer; 1] = curator.start();
-        let (proxy, mover) = stage.client_to_cut();
-        let ours = semaphore(&stage, &mover, 1);
+        let (proxy, shaky) = stage.client_to_cut();
+        let ours = semaphore(&stage, &shaky, 1);
         let permit = ours.acquire(1).unwrap();
         let inside = stage.witness.enter(Kind::Permit, "ours", 1);
         peer.tell(&format!("{} 1 1", stage.run(1, "acquire")));
         let leases = stage.below("leases");
         leases.await_nodes(2);
-        leases.cut_and_await_move(&proxy, &mover, 0);
+        leases.cut_and_await_resume(&proxy, &shaky);
         assert!(permit.is_held() && !peer.has_answered(), "{permit:?}");
         drop(inside);
         permit.release().unwrap();

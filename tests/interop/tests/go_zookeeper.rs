@@ -22,13 +22,13 @@ fn go_zookeeper_lock_is_granted_in_the_order_of_arrival() {
 }
 
 #[test]
-fn go_zookeeper_lock_keeps_the_place_of_a_waiter_of_ours_that_moves() {
-    go_zookeeper(mutex::a_waiter_of_ours_moves);
+fn go_zookeeper_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
+    go_zookeeper(mutex::a_waiter_of_ours_is_cut);
 }
 
 #[test]
-fn go_zookeeper_lock_goes_on_waiting_while_a_hold_of_ours_moves() {
-    go_zookeeper(mutex::a_hold_of_ours_moves);
+fn go_zookeeper_lock_goes_on_waiting_while_a_hold_of_ours_is_cut() {
+    go_zookeeper(mutex::a_hold_of_ours_is_cut);
 }
 
 /// A limit of that version: it wants to understand every node, and leaves its own behind if it does

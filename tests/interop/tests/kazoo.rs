@@ -22,13 +22,13 @@ fn kazoo_mutex_is_granted_in_the_order_of_arrival() {
 }
 
 #[test]
-fn kazoo_mutex_keeps_the_place_of_a_waiter_of_ours_that_moves() {
-    kazoo(mutex::a_waiter_of_ours_moves);
+fn kazoo_mutex_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
+    kazoo(mutex::a_waiter_of_ours_is_cut);
 }
 
 #[test]
-fn kazoo_mutex_goes_on_waiting_while_a_hold_of_ours_moves() {
-    kazoo(mutex::a_hold_of_ours_moves);
+fn kazoo_mutex_goes_on_waiting_while_a_hold_of_ours_is_cut() {
+    kazoo(mutex::a_hold_of_ours_is_cut);
 }
 
 #[test]
@@ -52,13 +52,13 @@ fn kazoo_read_write_lock_lets_no_reader_overtake_a_writer() {
 }
 
 #[test]
-fn kazoo_read_write_lock_keeps_the_place_of_a_waiter_of_ours_that_moves() {
-    kazoo(read_write::a_waiter_of_ours_moves);
+fn kazoo_read_write_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
+    kazoo(read_write::a_waiter_of_ours_is_cut);
 }
 
 #[test]
-fn kazoo_read_write_lock_goes_on_waiting_while_a_hold_of_ours_moves() {
-    kazoo(read_write::a_hold_of_ours_moves);
+fn kazoo_read_write_lock_goes_on_waiting_while_a_hold_of_ours_is_cut() {
+    kazoo(read_write::a_hold_of_ours_is_cut);
 }
 
 #[test]

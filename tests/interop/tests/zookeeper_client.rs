@@ -23,11 +23,11 @@ fn zookeeper_client_lock_is_granted_in_the_order_of_arrival() {
 }
 
 #[test]
-fn zookeeper_client_lock_keeps_the_place_of_a_waiter_of_ours_that_moves() {
-    zookeeper_client(mutex::a_waiter_of_ours_moves);
+fn zookeeper_client_lock_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
+    zookeeper_client(mutex::a_waiter_of_ours_is_cut);
 }
 
 #[test]
-fn zookeeper_client_lock_goes_on_waiting_while_a_hold_of_ours_moves() {
-    zookeeper_client(mutex::a_hold_of_ours_moves);
+fn zookeeper_client_lock_goes_on_waiting_while_a_hold_of_ours_is_cut() {
+    zookeeper_client(mutex::a_hold_of_ours_is_cut);
 }

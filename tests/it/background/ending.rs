@@ -3,9 +3,7 @@
 use zoolock_test_support::{Op, fresh_path, wait_until};
 
 use super::*;
-use crate::util::{
-    SESSION, SOON, await_no_seats, children, client, client_of, exists, shared_proxy,
-};
+use crate::util::{SESSION, SOON, children, client, client_of, exists, shared_proxy};
 
 #[test]
 fn a_close_right_behind_the_unlock_leaves_no_node() {
@@ -55,23 +53,4 @@ fn a_client_dropped_right_behind_the_unlock_leaves_no_node() {
         drop((lock, client));
         wait_until("the node is gone", SESSION, || children(&path).is_empty());
     }
-}
-
-#[test]
-fn the_empty_directory_goes_as_well_and_comes_again() {
-    let client = client();
-    let path = fresh_path("tidy");
-    let options = behind().remove_empty_directory(true);
-    let lock = DistributedLock::with(&client, &path, options.clone()).unwrap();
-    let permits = DistributedSemaphore::with(&client, format!("{path}-s"), 2, options).unwrap();
-    for _ in 0..30 {
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
-        permits.acquire(2).unwrap().release().unwrap();
-    }
-    wait_until("the directories are gone", SOON, || {
-        !exists(&path) && !exists(&format!("{path}-s"))
-    });
-    await_no_seats(&client);
-    assert_eq!(client.stats().seats_lost, 0);
 }

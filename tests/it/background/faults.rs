@@ -6,7 +6,7 @@ use zoolock_test_support::{Op, Then, fresh_path, shared_probe, wait_until};
 
 use super::*;
 use crate::util::{
-    SOON, Task, TwoWays, await_no_seats, children, client, client_of, exists, in_time, lock_of,
+    SOON, Task, TwoWays, await_nothing_left, children, client, client_of, exists, in_time, lock_of,
     shared_proxy, warnings,
 };
 
@@ -32,8 +32,8 @@ fn lost_behind_the_unlock(kind: &'static str, answer_only: bool, then: Then) {
     println!("{what}: again after {:?}", begun.elapsed());
     proxy.restore();
     wait_until("the nodes are gone", SOON, || held.nodes.iter().all(|node| !exists(node)));
-    await_no_seats(&client);
-    let (lost, logged) = (client.stats().seats_lost, warnings(&root));
+    await_nothing_left(&client);
+    let (lost, logged) = (client.stats().holds_lost, warnings(&root));
     assert_eq!(lost, 0, "{what}: {logged:#?}");
 }
 
@@ -65,9 +65,9 @@ fn a_delete_whose_answer_never_arrives_is_no_loss() {
     lost_behind_every_unlock(true, Then::Hold);
 }
 
-/// The old session lives on meanwhile, and its nodes with it.
+/// The session lives on meanwhile, and its nodes with it.
 #[test]
-fn a_delete_that_is_lost_with_its_connection_is_on_the_list_and_repeated_on_the_next_one() {
+fn a_delete_that_is_lost_with_its_connection_is_repeated_on_the_next_one() {
     const LONG: Duration = Duration::from_secs(60);
     for what in ["any", "own", "write", "read", "permits"] {
         let ways = TwoWays::start(LONG);
@@ -78,9 +78,9 @@ fn a_delete_that_is_lost_with_its_connection_is_on_the_list_and_repeated_on_the_
         ways.first.refuse(true);
         (held.release)().unwrap();
         assert!(lost.wait(SOON), "{what}: {}", ways.log());
-        wait_until("its node is garbage", SOON, || {
+        wait_until("its node is still to be deleted", SOON, || {
             let stats = ways.client.stats();
-            stats.seats == 0 && stats.garbage > 0
+            crate::util::in_use(&stats) == 0 && stats.deleting > 0
         });
         assert!(exists(&held.nodes[0]), "{what}");
         ways.second.refuse(false);
@@ -88,13 +88,13 @@ fn a_delete_that_is_lost_with_its_connection_is_on_the_list_and_repeated_on_the_
             wait_until("the nodes are gone", SOON, || held.nodes.iter().all(|node| !exists(node)));
         println!("{what}: gone {took:?} after the next way was there");
         assert!(took < LONG / 2, "{what}: gone with the session: {took:?}");
-        await_no_seats(&ways.client);
-        assert_eq!(ways.client.stats().seats_lost, 0, "{what}");
+        await_nothing_left(&ways.client);
+        assert_eq!(ways.client.stats().holds_lost, 0, "{what}");
     }
 }
 
 #[test]
-fn a_delete_that_is_refused_is_tried_again() {
+fn a_delete_that_is_refused_is_said_once_and_the_node_goes_with_its_session() {
     let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SESSION);
     let path = fresh_path("refused");
@@ -108,9 +108,20 @@ fn a_delete_that_is_refused_is_tried_again() {
     let lock = lock_with(&client, &path);
     lock.lock().unwrap();
     lock.unlock().unwrap();
-    let took = wait_until("it is tried three more times", SOON, || proxy.requests(Op::Delete) > 3);
-    println!("tried three more times in {took:?}");
-    assert_eq!((client.stats().garbage, client.stats().seats_lost), (1, 0));
+    let stays = || {
+        let logged = warnings(&path);
+        logged.iter().filter(|line| line.contains("stays until the session ends")).count()
+    };
+    wait_until("it is said", SOON, || stays() > 0);
+    // Its next one would wait behind the node that nobody will delete.
+    let again = lock.lock();
+    assert!(matches!(again, Err(zoolock::Error::Denied { .. })), "{again:?}");
+    await_nothing_left(&client);
+    wait_until("each node is said once", SOON, || stays() == 2);
+    assert_eq!(proxy.requests(Op::Delete), 2, "each is tried once: {:#?}", proxy.log());
+    assert_eq!(client.stats().holds_lost, 0);
+    client.close().unwrap();
+    assert_eq!(children(&path), [""; 0]);
 }
 
 #[test]
@@ -129,9 +140,9 @@ fn a_cut_right_behind_the_unlock_leaves_nothing() {
         assert!(took < SESSION * 2, "round {round}: {took:?}");
         rival.unlock().unwrap();
     }
-    await_no_seats(&client);
+    await_nothing_left(&client);
     assert_eq!(children(&path), [""; 0]);
-    assert_eq!(client.stats().seats_lost, 0);
+    assert_eq!(client.stats().holds_lost, 0);
 }
 
 #[test]
@@ -148,5 +159,5 @@ fn an_unlock_without_a_connection_is_made_up_for_on_the_next_one() {
     assert_eq!(children(&path).len(), 1);
     proxy.refuse(false);
     wait_until("the node is gone", SOON, || children(&path).is_empty());
-    await_no_seats(&client);
+    await_nothing_left(&client);
 }

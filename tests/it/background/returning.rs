@@ -7,7 +7,7 @@ use zoolock_test_support::{Direction, Op, fresh_path, wait_until};
 
 use super::*;
 use crate::util::{
-    SESSION, SOON, Stage, Task, assert_cost, assert_lost, await_lost, await_no_seats, children,
+    SESSION, SOON, Stage, Task, assert_cost, assert_lost, await_lost, await_nothing_left, children,
     client, client_of, delete_node, exists, in_time, lock_of, never_two_inside, packets,
     quiet_server, shared_proxy, warnings,
 };
@@ -28,8 +28,8 @@ fn an_unlock_returns_while_its_delete_is_held_up_and_the_node_goes_when_that_arr
         wait_until("the nodes are gone", SOON, || held.nodes.iter().all(|node| !exists(node)));
         (held.again)().unwrap();
     }
-    await_no_seats(&client);
-    assert_eq!(client.stats().seats_lost, 0);
+    await_nothing_left(&client);
+    assert_eq!(client.stats().holds_lost, 0);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn an_unlock_returns_while_its_answer_is_held_up() {
         (held.again)().unwrap();
         wait_until("the nodes are gone", SOON, || held.nodes.iter().all(|node| !exists(node)));
     }
-    await_no_seats(&client);
+    await_nothing_left(&client);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn nobody_is_in_before_the_node_is_gone() {
     rival.unlock().unwrap();
     next.result("the next of the same client").unwrap();
     lock.unlock().unwrap();
-    await_no_seats(&stage.client);
+    await_nothing_left(&stage.client);
     assert_eq!(children(&stage.path), [""; 0]);
 }
 
@@ -89,8 +89,8 @@ fn crowds_of_two_clients_are_never_two_inside() {
         guard.release().unwrap();
     });
     for client in &clients {
-        await_no_seats(client);
-        assert_eq!(client.stats().seats_lost, 0);
+        await_nothing_left(client);
+        assert_eq!(client.stats().holds_lost, 0);
     }
     assert_eq!(children(&root), [""; 0]);
 }
@@ -102,11 +102,11 @@ fn a_lock_and_an_unlock_cost_three_requests() {
     assert_cost(&server, "lock, unlock, gone", 50, 3, || {
         lock.lock().unwrap();
         lock.unlock().unwrap();
-        await_no_seats(&client);
+        await_nothing_left(&client);
     });
 }
 
-/// A create that overtakes the delete before it finds its own old node ahead, and waits for it.
+/// A create that overtakes the delete before it finds its own last node ahead, and waits for it.
 #[test]
 fn locks_and_unlocks_without_a_pause_cost_little_more() {
     const CYCLES: u64 = 300;
@@ -119,7 +119,7 @@ fn locks_and_unlocks_without_a_pause_cost_little_more() {
             lock.lock().unwrap();
             lock.unlock().unwrap();
         }
-        await_no_seats(&client);
+        await_nothing_left(&client);
     });
     println!("{cost} packets for {CYCLES} cycles");
     assert!(cost < CYCLES * 4, "{cost}");
@@ -155,11 +155,11 @@ fn a_deletion_that_nobody_has_noticed_is_counted_and_logged() {
     let guard = lock.acquire().unwrap();
     delete_node(&guard);
     guard.release().unwrap();
-    wait_until("it is counted", SOON, || client.stats().seats_lost == 1);
+    wait_until("it is counted", SOON, || client.stats().holds_lost == 1);
     wait_until("it is logged", SOON, || {
         warnings(&path).iter().any(|line| line.contains("was lost"))
     });
-    await_no_seats(&client);
+    await_nothing_left(&client);
     let unlocked = lock.unlock();
     assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
 }

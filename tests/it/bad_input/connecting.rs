@@ -99,7 +99,7 @@ fn unknown_credentials_are_said_when_connecting() {
         let error = refused(builder, Duration::from_secs(5));
         cannot_connect("", &error);
         let said = error.to_string();
-        assert!(said.contains("auth"), "it does not say what was wrong: {said}");
+        assert!(said.contains("credentials"), "it does not say what was wrong: {said}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
 }

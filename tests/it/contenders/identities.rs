@@ -57,10 +57,8 @@ fn an_identity_may_have_16_kib_and_no_more() {
 fn an_identity_that_would_be_read_as_something_else_is_refused() {
     let client = client();
     let path = fresh_path("odd-identity");
-    for identity in ["__REVOKE__", "a\n_zoolock token=1 since=2"] {
-        is_no_identity(&client, &path, identity);
-    }
-    for identity in ["", " ", "a __REVOKE__", "_zoolock", "a\n_zoolock b"] {
+    is_no_identity(&client, &path, "__REVOKE__");
+    for identity in ["", " ", "a __REVOKE__", "__REVOKE__ a", "a\n_zoolock token=1 since=2"] {
         let options = LockOptions::new().identity(identity);
         let lock = DistributedLock::with(&client, &path, options).unwrap();
         let guard = lock.acquire().unwrap();

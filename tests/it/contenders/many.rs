@@ -94,7 +94,7 @@ fn contenders_that_vanish_while_it_reads_are_left_out() {
 #[test]
 fn a_read_that_takes_too_long_ends_with_the_session_timeout_and_stops_asking() {
     const SHORT: Duration = Duration::from_secs(2);
-    const SOME: usize = 2_000;
+    const SOME: usize = 3_000;
     let server = Server::start().unwrap();
     let probe = Probe::connect(server.address()).unwrap();
     probe.create_all("/slow").unwrap();
@@ -104,7 +104,7 @@ fn a_read_that_takes_too_long_ends_with_the_session_timeout_and_stops_asking() {
     }
     let proxy = zoolock_test_support::FaultProxy::start(server.address()).unwrap();
     let client = client_of(&proxy.connect_string(), SHORT);
-    proxy.delay(Direction::ToClient, Duration::from_millis(50));
+    proxy.delay(Direction::ToClient, Duration::from_millis(100));
     let slack = Duration::from_secs(1);
     let seen = in_time("contenders()", SHORT + slack, || {
         client.contenders("/slow").map(|seen| seen.len())

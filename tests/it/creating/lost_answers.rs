@@ -6,7 +6,9 @@ use zoolock::Error;
 use zoolock_test_support::{Direction, Op, Then, fresh_path, shared_probe, wait_until};
 
 use super::Faulty;
-use crate::util::{SESSION, SOON, Task, TwoWays, children, client_of, lock_of, shared_proxy, stat};
+use crate::util::{
+    SESSION, SOON, Task, TwoWays, children, client, client_of, lock_of, shared_proxy, stat,
+};
 
 #[test]
 fn a_create_whose_answer_is_lost_leaves_exactly_one_node() {
@@ -33,12 +35,26 @@ fn a_create_whose_request_is_lost_is_sent_again() {
 #[test]
 fn several_lost_answers_in_a_row_leave_exactly_one_node() {
     let faulty = Faulty::start("answers-lost", SESSION);
-    let rules: Vec<_> = (1..=3)
-        .map(|nth| faulty.proxy.on(Op::Create).nth(nth))
-        .map(|rule| rule.path_contains(&faulty.path).drop_answer(Then::Cut))
-        .collect();
+    let on = |op, nth| faulty.proxy.on(op).nth(nth).path_contains(&faulty.path);
+    let create = on(Op::Create, 1).drop_answer(Then::Cut);
+    // The first list is behind the create.
+    let lists = [2, 3, 4].map(|nth| on(Op::GetChildren, nth).drop_answer(Then::Cut));
+    let look = on(Op::Exists, 1).drop_answer(Then::Cut);
     faulty.locking().result("lock()").unwrap();
-    assert!(rules.iter().all(|rule| rule.fired()), "{}", faulty.log());
+    assert!(create.fired() && lists.iter().all(|list| list.fired()), "{}", faulty.log());
+    assert!(look.fired(), "{}", faulty.log());
+    assert_eq!(faulty.proxy.requests(Op::Create), 1, "it was found: {}", faulty.log());
+    faulty.has_one_node_until_unlocked();
+}
+
+#[test]
+fn several_lost_creates_in_a_row_leave_exactly_one_node() {
+    let faulty = Faulty::start("creates-lost", SESSION);
+    let on = |nth| faulty.proxy.on(Op::Create).nth(nth).path_contains(&faulty.path);
+    let lost = [on(1).drop_request(Then::Cut), on(2).drop_request(Then::Cut)];
+    let last = on(3).drop_answer(Then::Cut);
+    faulty.locking().result("lock()").unwrap();
+    assert!(lost.iter().all(|rule| rule.fired()) && last.fired(), "{}", faulty.log());
     faulty.has_one_node_until_unlocked();
 }
 
@@ -52,7 +68,7 @@ fn try_lock_does_not_know_after_a_lost_answer_and_leaves_nothing() {
     assert!(matches!(&seen, Err(Error::Disconnected { path }) if *path == faulty.path), "{seen:?}");
     assert!(lost.fired(), "{}", faulty.log());
     faulty.becomes_empty();
-    faulty.has_no_garbage();
+    faulty.has_nothing_to_delete();
     assert!(faulty.lock.try_lock_for(SOON).unwrap());
     faulty.lock.unlock().unwrap();
 }
@@ -115,7 +131,7 @@ fn a_create_in_flight_when_its_caller_gives_up_is_undone_when_it_appears() {
     held.release();
     wait_until("the node is deleted", SOON, || faulty.proxy.requests(Op::Delete) > 0);
     faulty.becomes_empty();
-    faulty.has_no_garbage();
+    faulty.has_nothing_to_delete();
     // The object is as good as new.
     assert!(faulty.lock.try_lock_for(SOON).unwrap());
     faulty.has_one_node_until_unlocked();
@@ -136,14 +152,12 @@ fn a_create_answered_after_its_caller_was_cancelled_is_undone() {
     faulty.becomes_empty();
 }
 
-/// For clients with a session timeout of a minute: sooner than what they do without being asked,
-/// which is noticing a silence and coming back to what could not be deleted, after 20 s.
+/// For clients with a session timeout of a minute: sooner than they notice a silence.
 const PROMPT: Duration = Duration::from_secs(10);
 
 #[test]
-fn the_node_of_a_lost_answer_goes_though_its_session_lives_on() {
+fn the_node_of_a_lost_answer_is_found_by_another_way() {
     let ways = TwoWays::start(Duration::from_secs(60));
-    // Its old session cannot be ended before it expires.
     ways.first.refuse(true);
     let path = fresh_path("lives-on");
     shared_probe().unwrap().create_all(&path).unwrap();
@@ -152,13 +166,35 @@ fn the_node_of_a_lost_answer_goes_though_its_session_lives_on() {
     let lock = lock_of(&ways.client, &path);
     let waiting = lock.clone();
     let locking = Task::spawn(move || waiting.lock());
-    // The garbage list alone would come back to it after 20 s.
     let took = wait_until("it is locked", PROMPT, || locking.is_done());
     println!("locked after {took:?}, {:?}", ways.client.stats());
     locking.result("lock()").unwrap();
     assert!(lost.fired(), "{}", ways.log());
     assert_eq!(children(&path), [lock.hold().unwrap().node()]);
     lock.unlock().unwrap();
+}
+
+#[test]
+fn a_grant_whose_heartbeat_is_given_up_deletes_the_node() {
+    let session = Duration::from_secs(6);
+    let faulty = Faulty::start("heartbeat", session);
+    let holders = client();
+    let holder = lock_of(&holders, &faulty.path);
+    holder.lock().unwrap();
+    let waiting = faulty.locking();
+    // Who has waited for more than half of the session timeout has too little left of the lease.
+    let begun = Instant::now();
+    wait_until("it has waited for long", SOON, || begun.elapsed() > session * 3 / 4);
+    let heartbeat = faulty.proxy.on(Op::SetData).path_contains("no-such-node").hold_answer();
+    holder.unlock().unwrap();
+    assert!(heartbeat.wait(SOON), "{}", faulty.log());
+    assert!(!waiting.is_done() && !faulty.lock.is_held());
+    faulty.lock.cancel_waiters();
+    let seen = waiting.result("the waiter");
+    assert!(matches!(seen, Err(Error::Cancelled { .. })), "{seen:?}");
+    heartbeat.release();
+    faulty.becomes_empty();
+    faulty.has_nothing_to_delete();
 }
 
 #[test]
@@ -170,7 +206,7 @@ fn an_answer_that_belongs_to_another_create_is_not_believed() {
         shared_probe().unwrap().create_all(path).unwrap();
         lock_of(&client, path)
     });
-    // From here on the crate gives every answer to the request before.
+    // From here on every answer could be taken for that to the request before.
     let lost = proxy.on(Op::Create).path_contains(&paths[0]);
     let lost = lost.drop_answer(Then::Continue);
     let locking = locks.each_ref().map(|lock| {

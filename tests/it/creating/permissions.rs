@@ -6,7 +6,7 @@ use std::time::Instant;
 use zoolock::{Acl, Client, Error, Permissions};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
-use crate::util::{SESSION, SOON, Task, await_no_seats, children, client, lock_of, owner};
+use crate::util::{SESSION, SOON, Task, await_nothing_left, children, client, lock_of, owner};
 
 #[test]
 fn an_ancestor_that_lets_nobody_create_is_no_obstacle() {
@@ -55,7 +55,7 @@ fn is_denied(client: &Client, path: &str) {
         }
     }
     println!("{path}: denied in {:?}", begun.elapsed());
-    await_no_seats(client);
+    await_nothing_left(client);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn only_the_owners_credentials_count_under_a_creator_acl() {
         let next = next.clone();
         Task::spawn(move || next.lock())
     };
-    wait_until("both are queued", SOON, || second.stats().seats == 1);
+    wait_until("both are queued", SOON, || crate::util::in_use(&second.stats()) == 1);
     assert!(lock.is_held(), "{:?}", lock.hold());
     lock.unlock().unwrap();
     waiting.result("the waiter").unwrap();

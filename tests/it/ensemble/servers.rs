@@ -8,7 +8,7 @@ use zoolock_test_support::{Ensemble, Probe, wait_until};
 use super::{Looker, Ways};
 use crate::faults::{Line, Tokens};
 use crate::lock::core::hold_of;
-use crate::util::{SOON, client_of, lock_of, place, places_of};
+use crate::util::{SOON, client_of, lock_of};
 
 const T: Duration = Duration::from_secs(10);
 
@@ -18,7 +18,7 @@ struct Queue {
     line: Line,
     node: String,
     token: u64,
-    places: Vec<String>,
+    nodes: Vec<String>,
 }
 
 /// Locks that are held and waited for by several clients.
@@ -36,6 +36,7 @@ impl Queues {
             let path = format!("/locks/{number}");
             let lock = lock_of(&all.clients[number % all.clients.len()], &path);
             lock.lock().unwrap();
+            all.looker.await_children(&path, 1);
             let mut line = Line::at(&path);
             for waiter in 0..waiters {
                 let client = &all.clients[waiter % all.clients.len()];
@@ -46,7 +47,7 @@ impl Queues {
             all.queues.push(Queue {
                 node: hold.node(),
                 token: hold.fencing_token().unwrap(),
-                places: places_of(&all.looker.children(&path)),
+                nodes: all.looker.children(&path),
                 line,
                 lock,
             });
@@ -54,25 +55,19 @@ impl Queues {
         all
     }
 
-    fn moved(&self) -> u64 {
-        self.clients.iter().map(|client| client.stats().seats_moved).sum()
+    /// All sessions have been resumed on other connections; every hold is still the same one, every
+    /// place the same, and the turns go on in order.
+    fn all_is_kept_over_the_resumes(self) {
+        let took = await_all_resumed(&self.clients);
+        self.all_is_kept(took);
     }
 
-    /// Each seat has moved at least once; every hold is still the same one, every place the same,
-    /// and the turns go on in order.
-    fn all_is_kept_over_moves(self, moves: u64) {
-        let begun = Instant::now();
-        wait_until(&format!("{moves} seats have moved"), SOON, || self.moved() >= moves);
-        let moved = self.moved();
-        let lost: u64 = self.clients.iter().map(|client| client.stats().seats_lost).sum();
-        println!("{moved} seats moved, the last {:?} later, {lost} lost", begun.elapsed());
-        self.all_is_kept();
-        assert_eq!(lost, 0);
-    }
-
-    fn all_is_kept(mut self) {
+    fn all_is_kept(mut self, took: Duration) {
+        let lost: u64 = self.clients.iter().map(|client| client.stats().holds_lost).sum();
+        let resumed: Vec<_> = self.clients.iter().map(|client| client.stats().resumed).collect();
+        println!("sessions resumed {resumed:?} times, the last {took:?} later, {lost} lost");
         for queue in self.queues {
-            let Queue { lock, line, node, token, places } = queue;
+            let Queue { lock, line, node, token, nodes } = queue;
             let path = lock.path().to_owned();
             let hold = hold_of(&lock);
             wait_until(&format!("{path} is held and not suspended"), SOON, || {
@@ -80,17 +75,25 @@ impl Queues {
                 hold.state() == HoldState::Held
             });
             let mut seen = Vec::new();
-            wait_until(&format!("{path} has one node for each place: {places:?}"), SOON, || {
+            wait_until(&format!("{path} has the same nodes: {nodes:?}"), SOON, || {
                 seen = self.looker.children(&path);
-                places_of(&seen) == places
+                seen == nodes
             });
             assert!(!line.is_let_in(), "{path}: {seen:?}");
-            assert_eq!(place(&hold.node()), place(&node));
+            assert_eq!(hold.node(), node);
             assert_eq!(hold.fencing_token().unwrap(), token);
             lock.unlock().unwrap();
             line.comes_in_order();
         }
+        assert!(self.clients.iter().all(|client| client.stats().sessions == 1));
+        assert_eq!(lost, 0);
     }
+}
+
+fn await_all_resumed(clients: &[Client]) -> Duration {
+    wait_until("all sessions are resumed", SOON, || {
+        clients.iter().all(|client| client.stats().resumed > 0)
+    })
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
     println!("{next} leads {:?} after {first} was killed", begun.elapsed());
     assert_ne!(first, next);
     // The others close their clients' connections to look for a leader.
-    queues.all_is_kept_over_moves(4 * 7);
+    queues.all_is_kept_over_the_resumes();
     tokens.turn(&clients[1], "/tokens", "another leader was elected");
     ensemble.server(first).start_again().unwrap();
     ensemble.wait_ready().unwrap();
@@ -130,16 +133,15 @@ fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
     let queues = Queues::of(vec![on_follower.clone(), on_leader], looker, 2, 4);
     let begun = Instant::now();
     ensemble.server(follower).pause().unwrap();
-    // One of the two holds, and half of the eight waiters.
-    let moved = wait_until("its seats have moved", SOON, || on_follower.stats().seats_moved == 5);
+    let resumed = await_all_resumed(std::slice::from_ref(&on_follower));
     wait_until("it has been paused for longer", SOON, || begun.elapsed() > SHORT * 2);
     ensemble.server(follower).resume().unwrap();
     ensemble.wait_ready().unwrap();
-    println!("moved after {moved:?}, ready again after {:?}", begun.elapsed());
-    // What the paused one remembers of the old session is nothing to the others.
+    println!("resumed after {resumed:?}, ready again after {:?}", begun.elapsed());
     let probe = Probe::connect(ensemble.server(follower).address()).unwrap();
     println!("on the follower: {:?}", probe.children("/locks/0").unwrap());
-    queues.all_is_kept_over_moves(5);
+    // The other client has nothing to do with it.
+    queues.all_is_kept(resumed);
 }
 
 #[test]
@@ -154,14 +156,14 @@ fn a_leader_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
     let queues = Queues::of(clients.to_vec(), looker, 2, 4);
     let begun = Instant::now();
     ensemble.server(leader).pause().unwrap();
-    let moved = wait_until("all seats have moved", SOON, || queues.moved() >= 10);
+    let resumed = await_all_resumed(&clients);
     wait_until("it has been paused for longer", SOON, || begun.elapsed() > T + T / 10);
     ensemble.server(leader).resume().unwrap();
     ensemble.wait_ready().unwrap();
     let next = ensemble.leader().unwrap();
-    println!("moved after {moved:?}, {next} leads instead of {leader} after {:?}", begun.elapsed());
+    println!("resumed after {resumed:?}, {next} leads, not {leader}, after {:?}", begun.elapsed());
     assert_ne!(next, leader);
-    queues.all_is_kept_over_moves(10);
+    queues.all_is_kept_over_the_resumes();
 }
 
 #[test]
@@ -174,5 +176,5 @@ fn a_restart_of_all_one_after_another_costs_no_lock_and_no_place() {
     let begun = Instant::now();
     ensemble.rolling_restart().unwrap();
     println!("all restarted in {:?}", begun.elapsed());
-    queues.all_is_kept_over_moves(8 * 9);
+    queues.all_is_kept_over_the_resumes();
 }

@@ -4,7 +4,7 @@
 use std::env;
 
 use rustix::process::Signal;
-use zoolock::{Acl, Hold, Permissions};
+use zoolock::Hold;
 
 use super::*;
 use crate::util::{Beside, OWN_PROCESS, await_lost, warnings};
@@ -51,7 +51,7 @@ fn a_node_deleted_by_an_operator_is_noticed_and_told() {
             warnings(&path).iter().any(|line| line.starts_with("ERROR"))
         });
     }
-    assert_eq!(client.stats().seats_lost, 2);
+    assert_eq!(client.stats().holds_lost, 2);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn an_unlock_tells_of_a_deleted_node_that_nobody_has_noticed() {
     assert_lost(&guard.release(), &path, DELETED);
     lock.lock().unwrap();
     lock.unlock().unwrap();
-    assert_eq!(client.stats().seats_lost, 2);
+    assert_eq!(client.stats().holds_lost, 2);
 }
 
 /// The node of a hold is deleted while another client waits for it, which has made its own by the
@@ -80,7 +80,7 @@ fn replaced(for_a_while: bool) {
     lock.lock().unwrap();
     let hold = hold_of(&lock);
     let waiting = locking(&rival);
-    await_seats(&rivals, 1);
+    await_in_use(&rivals, 1);
     if for_a_while {
         hold_for_a_while(&hold);
     }
@@ -113,41 +113,42 @@ fn a_token_is_never_that_of_the_next_owners_node() {
     let path = fresh_path("token");
     let (lock, rival) = (lock_of(&ours, &path), lock_of(&rivals, &path));
     lock.lock().unwrap();
-    let hold = hold_of(&lock);
+    let (hold, own) = (hold_of(&lock), stat_of(&path).czxid as u64);
     shared_probe().unwrap().delete(&path).unwrap();
     rival.lock().unwrap();
-    let (token, others) = (hold.fencing_token(), hold_of(&rival).fencing_token().unwrap());
-    println!("token of the hold whose node was deleted: {token:?}; of the next: {others}");
-    assert_lost(&token, &path, DELETED);
+    let (token, others) = (hold.fencing_token().unwrap(), hold_of(&rival).fencing_token().unwrap());
+    println!("token of the hold whose node was deleted: {token}; of the next: {others}");
+    assert_eq!((token, others), (own, stat_of(&path).czxid as u64));
+    assert!(token < others);
+    // An unlock before that would delete the node that it finds.
+    await_lost(&hold);
     assert_lost(&lock.unlock(), &path, DELETED);
+    assert!(rival.is_held() && exists(&path));
     rival.unlock().unwrap();
-}
-
-/// A client that may not write to its own nodes cannot renew a lease, though its session lives.
-fn client_that_cannot_renew() -> Client {
-    let some = Permissions::READ | Permissions::CREATE | Permissions::DELETE;
-    let acl = Acl::none()
-        .and("digest", "nobody:x1nq8J5GOJVPY6zgzhtTtA9izLc=", Permissions::ALL)
-        .and("world", "anyone", some);
-    let builder = Client::builder(&connect_string()).session_timeout(SHORT).acl(acl);
-    builder.connect().unwrap()
 }
 
 #[test]
 fn a_lease_that_ran_out_on_a_live_session_leaves_no_node_behind() {
-    let client = client_that_cannot_renew();
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), PAUSED);
     let path = fresh_path("unrenewed");
     make_parents(&path);
     let lock = lock_of(&client, &path);
     lock.lock().unwrap();
     let hold = hold_of(&lock);
+    let session = stat_of(&path).ephemeral_owner;
+    // The server hears that the client is there, which hears nothing.
+    proxy.black_hole(Direction::ToClient);
     println!("lost {:?} after it was locked", await_lost(&hold));
     assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
     assert_lost(&lock.unlock(), &path, LossReason::LeaseExpired);
-    let took = await_gone(&path, 3 * SHORT);
-    println!("gone {took:?} later, {:?}", client.stats());
+    let lives = node_at(&path).is_some_and(|(_, stat)| stat.ephemeral_owner == session);
+    proxy.restore();
+    let took = await_gone(&path, 3 * PAUSED);
+    println!("its session lived on: {lives}; gone {took:?} later, {:?}", client.stats());
     assert!(lock.try_lock_for(SOON).unwrap(), "the object works again");
-    let _ = lock.unlock();
+    lock.unlock().unwrap();
+    is_tidy(&client, SOON);
 }
 
 /// Long enough that between the end of the lease and that of the session there is time to act.
@@ -203,10 +204,10 @@ fn a_loss_is_counted_whoever_notices_first() {
         proxy.cut();
         // No pause: the thread that counts needs some microseconds to wake up.
         while hold.is_held() {}
-        let before = client.stats().seats_lost;
+        let before = client.stats().holds_lost;
         assert_lost(&lock.unlock(), lock.path(), LossReason::LeaseExpired);
         println!("round {round}: {before} counted at the end of the lease");
-        wait_until("it is counted", PROMPT, || client.stats().seats_lost == 1);
+        wait_until("it is counted", PROMPT, || client.stats().holds_lost == 1);
     }
 }
 

@@ -47,7 +47,7 @@ fn clones_are_the_same_object_and_other_objects_are_rivals() {
     assert!(matches!(not_held, Err(Error::NotHeld { .. })), "{not_held:?}");
     assert!(lock.is_held() && exists(&path));
     let waiting = locking(&other);
-    await_seats(&client, 2);
+    await_in_use(&client, 2);
     clone.unlock().unwrap();
     waiting.result("the other object").unwrap();
     assert!(!lock.is_held() && other.is_held());
@@ -160,7 +160,7 @@ fn a_failed_second_level_gives_the_first_one_back() {
     };
     let behind = locking(&lock);
     assert!(!waiter.result("the first waiter").unwrap());
-    await_seats(&client, 1);
+    await_in_use(&client, 1);
     held.unlock().unwrap();
     behind.result("the one behind it").unwrap();
     lock.unlock().unwrap();

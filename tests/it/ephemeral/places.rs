@@ -100,7 +100,7 @@ fn converse(stream: &mut TcpStream, body: &[u8]) -> Vec<u8> {
 }
 
 /// Makes a container, as Curator makes the directories of its locks: the server deletes it some
-/// time after its last child. Neither the crate nor the probe can.
+/// time after its last child. The probe cannot.
 fn create_container(path: &str) {
     let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
     let mut stream = TcpStream::connect(shared_address()).unwrap();
@@ -165,7 +165,7 @@ fn the_path_of_another_lock_is_no_place_for_this_one_and_the_other_way_round() {
 }
 
 #[test]
-fn missing_parents_are_made_and_stay() {
+fn missing_parents_are_made() {
     let path = fresh_path("deep") + "/a/b/c/lock";
     let clients = [client(), client()];
     let locks = clients.each_ref().map(|client| lock_of(client, &path));
@@ -183,15 +183,10 @@ fn missing_parents_are_made_and_stay() {
     shared_probe().unwrap().delete(above).unwrap();
     assert!(locks[0].try_lock().unwrap());
     let waiting = locking(&locks[1]);
-    await_seats(&clients[1], 1);
+    await_in_use(&clients[1], 1);
     locks[0].unlock().unwrap();
     waiting.result("the waiter").unwrap();
     locks[1].unlock().unwrap();
-    // The option has no effect, as documented.
-    let tidy = LockOptions::new().remove_empty_directory(true);
-    let tidy = EphemeralLock::with(&clients[0], &path, tidy).unwrap();
-    tidy.lock().unwrap();
-    tidy.unlock().unwrap();
     assert!(exists(above));
 }
 
@@ -232,7 +227,7 @@ fn a_lock_at_the_root_works() {
     assert_eq!(hold_of(&locks[0]).fencing_token().unwrap(), stat_of(&path).czxid as u64);
     assert!(!locks[1].try_lock().unwrap());
     let waiting = locking(&locks[1]);
-    await_seats(&clients[1], 1);
+    await_in_use(&clients[1], 1);
     locks[0].unlock().unwrap();
     waiting.result("the waiter").unwrap();
     locks[1].unlock().unwrap();
@@ -253,7 +248,7 @@ fn everything_is_below_the_chroot_which_is_made() {
         assert_eq!(hold.path(), name);
         assert_eq!(hold.fencing_token().unwrap(), stat_of(&full).czxid as u64);
         let waiting = locking(&locks[1]);
-        await_seats(&clients[1], 1);
+        await_in_use(&clients[1], 1);
         // Long enough for heartbeats and the watch over the own node.
         let begun = Instant::now();
         wait_until("the lease was renewed", SOON, || {
@@ -291,7 +286,7 @@ fn only_the_owners_credentials_count_and_others_are_denied() {
     is_tidy(&stranger, SOON);
     assert!(!next.try_lock().unwrap(), "the same credentials may take part");
     let waiting = locking(&next);
-    await_seats(&second, 1);
+    await_in_use(&second, 1);
     lock.unlock().unwrap();
     waiting.result("the waiter").unwrap();
     next.unlock().unwrap();
@@ -318,7 +313,7 @@ fn a_directory_in_which_nothing_may_be_made_is_denied() {
 }
 
 #[test]
-fn a_node_that_may_not_be_deleted_does_not_stay_for_ever() {
+fn a_node_that_may_not_be_deleted_goes_with_its_session() {
     let root = fresh_path("undeletable");
     make_parents(&root);
     let probe = shared_probe().unwrap();
@@ -331,9 +326,19 @@ fn a_node_that_may_not_be_deleted_does_not_stay_for_ever() {
     println!("{unlocked:?}");
     assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}");
     assert!(!lock.is_held());
-    let took = await_gone(lock.path(), 3 * SHORT);
-    println!("gone {took:?} after the refused unlock");
-    assert!(lock.try_lock_for(SOON).unwrap());
+    assert_eq!(client.stats().deleting, 0);
+    // Nobody will ever let it in.
+    let waiting = locking(&lock);
+    let again = waiting.result("lock() behind its own node");
+    println!("again: {again:?}");
+    assert!(matches!(&again, Err(Error::Denied { path }) if path == lock.path()), "{again:?}");
+    let rivals = crate::util::client();
+    let rival = lock_of(&rivals, lock.path());
+    assert!(!rival.try_lock().unwrap());
+    let waiting = locking(&rival);
+    await_in_use(&rivals, 1);
+    client.close().unwrap();
+    waiting.result("the rival").unwrap();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use zoolock_test_support::{Op, Rule, Then};
 
 use super::*;
-use crate::util::{in_time, old_age, warnings};
+use crate::util::{in_time, warnings};
 
 fn lost_delete(proxy: &FaultProxy, answer_only: bool, then: Then) -> Rule {
     match answer_only {
@@ -33,7 +33,6 @@ fn an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes() 
         println!("{what}: locked again {:?} later: {locked:?}", begun.elapsed());
         assert!(matches!(locked, Ok(true)), "{locked:?}\n{:#?}", proxy.log());
         let (node, _) = node_at(&path).unwrap();
-        // The crate cannot close the handle of a silent connection while it is silent.
         proxy.restore();
         is_alone(&client, &path, &node);
         assert!(lock.is_held());
@@ -42,10 +41,33 @@ fn an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes() 
     }
 }
 
+/// The delete was carried out, which its sender does not know: it must not be repeated.
+#[test]
+fn an_unlock_whose_answer_is_lost_leaves_the_next_owners_node_alone() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(20));
+    let path = fresh_path("lost-answer");
+    let lock = lock_of(&client, &path);
+    lock.lock().unwrap();
+    let lost = lost_delete(&proxy, true, Then::Cut);
+    // It keeps the connection that it has.
+    proxy.refuse(true);
+    lock.unlock().unwrap();
+    assert!(lost.fired(), "{:#?}", proxy.log());
+    let rivals = crate::util::client();
+    let rival = lock_of(&rivals, &path);
+    rival.lock().unwrap();
+    let (node, _) = node_at(&path).unwrap();
+    proxy.refuse(false);
+    is_alone(&client, &path, &node);
+    takes_over_again(&lock, &rival);
+    assert_eq!(client.stats().sessions, 1);
+}
+
 /// Whatever the client had on its way has ended, and the node is the one it was.
 #[track_caller]
 fn is_alone(client: &Client, path: &str, node: &str) {
-    wait_until("old handles are closed", 2 * SOON, || client.stats().handles == 1);
+    wait_until("nothing is on its way", 2 * SOON, || client.stats().deleting == 0);
     let now = node_at(path).map(|(data, _)| data);
     assert_eq!(now.as_deref(), Some(node));
 }
@@ -92,8 +114,8 @@ fn an_unlock_over_a_dead_connection_leaves_the_next_owners_node_alone() {
     }
 }
 
-/// The client is back on another connection, but its hold cannot be there: an operator has ended
-/// the session that had the node.
+/// The client is back on another connection, but in another session: an operator has ended the one
+/// that had the node.
 #[test]
 fn an_unlock_on_the_next_connection_leaves_the_next_owners_node_alone() {
     let proxy = shared_proxy();
@@ -110,11 +132,11 @@ fn an_unlock_on_the_next_connection_leaves_the_next_owners_node_alone() {
     rival.lock().unwrap();
     let (node, _) = node_at(&path).unwrap();
     proxy.refuse(false);
+    let took = crate::util::await_lost(&hold);
+    println!("lost {took:?} after there was a way again: {hold:?}");
+    assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
     wait_until("the client is back", SOON, || client.stats().connections == 2);
-    assert_eq!(hold.state(), HoldState::Suspended, "its lease still runs");
-    let unlocked = lock.unlock();
-    println!("unlock: {unlocked:?}");
-    assert!(unlocked.is_ok(), "{unlocked:?}");
+    assert_lost(&lock.unlock(), &path, LossReason::LeaseExpired);
     is_alone(&client, &path, &node);
     assert!(!lock.try_lock().unwrap() && rival.is_held());
     rival.unlock().unwrap();
@@ -182,6 +204,7 @@ fn a_guard_of_a_lost_hold_leaves_the_next_owners_node_alone() {
     warnings(&path);
     let lock = lock_of(&client, &path);
     let guard = lock.acquire().unwrap();
+    proxy.refuse(true);
     proxy.cut();
     let rivals = crate::util::client();
     let rival = lock_of(&rivals, &path);
@@ -193,29 +216,26 @@ fn a_guard_of_a_lost_hold_leaves_the_next_owners_node_alone() {
     let logged = warnings(&path).split_off(before);
     println!("at the drop: {logged:?}");
     assert!(!logged.is_empty());
+    proxy.refuse(false);
+    wait_until("the client is back", SOON, || client.stats().connections == 2);
     is_alone(&client, &path, &node);
     takes_over_again(&lock, &rival);
 }
 
 #[test]
-fn a_session_that_nobody_can_close_keeps_the_node_for_a_session_timeout_and_no_longer() {
-    // The crate closes nothing after a cut of a connection of this age.
+fn an_unlock_right_after_a_cut_deletes_the_node_in_the_same_session() {
     let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SHORT);
-    let path = fresh_path("old");
-    let (lock, busy) = (lock_of(&client, &path), lock_of(&client, &format!("{path}-busy")));
-    let begun = Instant::now();
-    wait_until("the connection is old and busy", SOON, || {
-        busy.lock().unwrap();
-        busy.unlock().unwrap();
-        begun.elapsed() > old_age(SHORT)
-    });
-    lock.lock().unwrap();
-    proxy.cut();
-    lock.unlock().unwrap();
-    let begun = Instant::now();
-    assert!(lock.try_lock_for(SOON).unwrap());
-    println!("locked again after {:?}", begun.elapsed());
-    lock.unlock().unwrap();
-    assert!(!exists(&path));
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
+    let path = fresh_path("right-after");
+    let lock = lock_of(&client, &path);
+    for _ in 0..20 {
+        lock.lock().unwrap();
+        proxy.cut();
+        lock.unlock().unwrap();
+        let took = await_gone(&path, PROMPT);
+        assert!(lock.try_lock_for(PROMPT).unwrap(), "gone after {took:?}, {:?}", client.stats());
+        lock.unlock().unwrap();
+    }
+    is_tidy(&client, PROMPT);
+    assert_eq!((client.stats().sessions, client.stats().holds_lost), (1, 0));
 }

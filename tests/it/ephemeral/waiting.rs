@@ -134,7 +134,7 @@ fn of_many_waiters_all_get_it_one_at_a_time() {
             })
         })
         .collect();
-    clients.iter().for_each(|client| await_seats(client, 2));
+    clients.iter().for_each(|client| await_in_use(client, 2));
     let begun = Instant::now();
     holder.unlock().unwrap();
     for waiter in waiters {
@@ -164,7 +164,7 @@ fn threads_of_one_object_take_turns_in_the_order_of_their_calls() {
         });
     }
     assert_eq!(requests(), before, "they wait in this process");
-    assert_eq!(client.stats().seats, 1);
+    assert_eq!(crate::util::in_use(&client.stats()), 1);
     lock.unlock().unwrap();
     assert_eq!(arrivals.order(), (0..THREADS).collect::<Vec<_>>());
 }
@@ -180,7 +180,7 @@ fn a_cancel_or_a_close_ends_every_wait_and_nothing_else() {
     let (lock, other) = (lock_of(&second, &path), lock_of(&second, &path));
     let tasks: Vec<_> = (0..3).map(|_| locking(&lock)).collect();
     let bystander = locking(&other);
-    await_seats(&second, 2);
+    await_in_use(&second, 2);
     wait_until("all are cancelled", SOON, || {
         // A thread may still be on its way to the call.
         lock.cancel_waiters();
@@ -192,7 +192,7 @@ fn a_cancel_or_a_close_ends_every_wait_and_nothing_else() {
     }
     assert!(!bystander.is_done(), "another object is not affected");
     let later = locking(&lock);
-    await_seats(&second, 2);
+    await_in_use(&second, 2);
     let begun = Instant::now();
     second.close().unwrap();
     for task in [bystander, later] {

@@ -101,7 +101,7 @@ fn run_cycles(server: SocketAddr) {
         "{cycles} cycles in {took:?}; files and threads: {before:?} before, {:?} at the end",
         footprint()
     );
-    // The crate of a client that went while it was cut ends by itself after a session timeout.
+    // The threads of a client that was dropped while it was cut end behind its back.
     let end = Instant::now() + 2 * SHORT;
     let mut left = whose();
     while footprint() > before {

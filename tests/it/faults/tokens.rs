@@ -8,7 +8,8 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until}
 
 use crate::lock::core::{await_nodes, hold_of};
 use crate::util::{
-    Beside, OWN_PROCESS, SESSION, SOON, Task, await_moved, client, client_of, lock_of, shared_proxy,
+    Beside, OWN_PROCESS, SESSION, SOON, Task, await_resumed, client, client_of, lock_of,
+    shared_proxy,
 };
 
 /// Tokens in the order in which they were given out, with what happened before.
@@ -45,9 +46,8 @@ fn hold_for_ever(path: &str) {
 }
 
 #[test]
-fn tokens_rise_over_releases_crashes_moves_and_a_new_directory() {
-    const NAME: &str =
-        "faults::tokens::tokens_rise_over_releases_crashes_moves_and_a_new_directory";
+fn tokens_rise_over_releases_crashes_cuts_and_a_new_directory() {
+    const NAME: &str = "faults::tokens::tokens_rise_over_releases_crashes_cuts_and_a_new_directory";
     if let Ok(path) = env::var(OWN_PROCESS) {
         return hold_for_ever(&path);
     }
@@ -76,62 +76,59 @@ fn tokens_rise_over_releases_crashes_moves_and_a_new_directory() {
     tokens.turn(&survivor, &path, "the directory was deleted");
 
     let proxy = shared_proxy();
-    let moved = client_of(&proxy.connect_string(), SESSION);
-    let lock = DistributedReentrantLock::new(&moved, &path).unwrap();
+    let cut = client_of(&proxy.connect_string(), SESSION);
+    let lock = DistributedReentrantLock::new(&cut, &path).unwrap();
     lock.lock().unwrap();
     let first = hold_of(&lock).fencing_token().unwrap();
-    tokens.note("a release, before moves", first);
+    tokens.note("a release, before cuts", first);
     for round in 1..=3 {
         proxy.cut();
-        await_moved(&moved, round);
+        await_resumed(&cut, round);
         lock.lock().unwrap();
-        assert_eq!(hold_of(&lock).fencing_token().unwrap(), first, "move {round}");
+        assert_eq!(hold_of(&lock).fencing_token().unwrap(), first, "cut {round}");
     }
     assert_eq!(lock.hold_count(), 4);
     for _ in 0..4 {
         lock.unlock().unwrap();
     }
-    tokens.turn(&survivor, &path, "the moved one's release");
+    tokens.turn(&survivor, &path, "the release of the one that was cut");
     tokens.rise();
 }
 
-/// The node a waiter has moved to is younger than those behind it.
 #[test]
-fn a_waiter_that_moved_has_a_lower_token_than_those_behind_it() {
-    for asked_early in [true, false] {
-        let path = fresh_path("moved-waiter");
-        let mut tokens = Tokens::default();
-        let others = client();
-        let held = lock_of(&others, &path);
-        held.lock().unwrap();
-        tokens.note("nothing", hold_of(&held).fencing_token().unwrap());
-        let proxy = shared_proxy();
-        let moving = client_of(&proxy.connect_string(), SESSION);
-        let lock = lock_of(&moving, &path);
-        let wait = |lock: &zoolock::DistributedLock| {
-            let lock = lock.clone();
-            Task::spawn(move || lock.lock())
-        };
-        let waiting = wait(&lock);
-        await_nodes(&path, 2);
-        let behind = lock_of(&others, &path);
-        let last = wait(&behind);
-        await_nodes(&path, 3);
-        proxy.cut();
-        await_moved(&moving, 1);
-        held.unlock().unwrap();
-        waiting.result("the moved waiter").unwrap();
-        let hold = hold_of(&lock);
-        let early = asked_early.then(|| hold.fencing_token().unwrap());
-        proxy.cut();
-        await_moved(&moving, 2);
-        let token = hold.fencing_token().unwrap();
-        assert_eq!(token, early.unwrap_or(token));
-        tokens.note("moved while waiting and while held", token);
-        lock.unlock().unwrap();
-        last.result("the last").unwrap();
-        tokens.note("behind it", hold_of(&behind).fencing_token().unwrap());
-        behind.unlock().unwrap();
-        tokens.rise();
-    }
+fn a_waiter_that_was_cut_has_a_lower_token_than_those_behind_it() {
+    let path = fresh_path("cut-waiter");
+    let mut tokens = Tokens::default();
+    let others = client();
+    let held = lock_of(&others, &path);
+    held.lock().unwrap();
+    tokens.note("nothing", hold_of(&held).fencing_token().unwrap());
+    let proxy = shared_proxy();
+    let cut = client_of(&proxy.connect_string(), SESSION);
+    let lock = lock_of(&cut, &path);
+    let wait = |lock: &zoolock::DistributedLock| {
+        let lock = lock.clone();
+        Task::spawn(move || lock.lock())
+    };
+    let waiting = wait(&lock);
+    await_nodes(&path, 2);
+    let behind = lock_of(&others, &path);
+    let last = wait(&behind);
+    await_nodes(&path, 3);
+    proxy.cut();
+    await_resumed(&cut, 1);
+    held.unlock().unwrap();
+    waiting.result("the waiter that was cut").unwrap();
+    let hold = hold_of(&lock);
+    let early = hold.fencing_token().unwrap();
+    proxy.cut();
+    await_resumed(&cut, 2);
+    let token = hold.fencing_token().unwrap();
+    assert_eq!(token, early);
+    tokens.note("cut while waiting and while held", token);
+    lock.unlock().unwrap();
+    last.result("the last").unwrap();
+    tokens.note("behind it", hold_of(&behind).fencing_token().unwrap());
+    behind.unlock().unwrap();
+    tokens.rise();
 }

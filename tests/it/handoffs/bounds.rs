@@ -6,7 +6,7 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use super::*;
 use crate::util::{
-    Arrivals, PROBES, Witness, await_no_seats, children, client, lock_of, never_two_inside,
+    Arrivals, PROBES, Witness, await_nothing_left, children, client, lock_of, never_two_inside,
     packets, quiet_server,
 };
 
@@ -33,7 +33,7 @@ fn threads_of_one_object_take_turns_with_few_requests_and_are_never_two_inside()
         assert!(requests <= most, "{}: {requests} > {most}", lock.path());
         assert_eq!(children(lock.path()), [""; 0]);
     }
-    await_no_seats(&client);
+    await_nothing_left(&client);
 }
 
 #[test]

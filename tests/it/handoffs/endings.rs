@@ -33,7 +33,7 @@ fn deleted_after(pause: Duration, watched_before: bool) {
     println!("watched before: {watched_before}, deleted after {pause:?}");
     in_time("told", limit, || await_lost(&heir));
     assert_eq!(heir.state(), HoldState::Lost(LossReason::NodeDeleted));
-    wait_until("it is counted", SOON, || stage.client.stats().seats_lost == 1);
+    wait_until("it is counted", SOON, || stage.client.stats().holds_lost == 1);
     assert_lost(&next.lets_go(), &stage.path, LossReason::NodeDeleted);
     others.iter().for_each(|other| other.unlock().unwrap());
 }
@@ -69,14 +69,14 @@ fn a_deletion_in_the_middle_of_hand_offs_is_always_noticed() {
             count.fetch_add(1, Ordering::SeqCst);
         });
         wait_until("it is handed on", SOON, || handed_on.load(Ordering::SeqCst) > 20);
-        let lost = client.stats().seats_lost;
+        let lost = client.stats().holds_lost;
         wait_until("a node is deleted", SOON, || {
             let nodes = children(&path);
             nodes.iter().any(|node| probe.delete(&format!("{path}/{node}")).is_ok())
         });
         let begun = Instant::now();
         // It may have been the node of a thread that did not hold yet, which queues again then.
-        let told = || client.stats().seats_lost > lost || !children(&path).is_empty();
+        let told = || client.stats().holds_lost > lost || !children(&path).is_empty();
         // By the watch: long before a heartbeat or the end of the row of turns.
         in_time(&format!("round {round}"), RARE / 10, || {
             wait_until("it is noticed", RARE / 2, told)
@@ -132,7 +132,7 @@ fn a_look_at_the_node_in_the_middle_of_hand_offs_is_no_loss() {
         let turns: Vec<_> = passers.iter().map(|p| p.result("a thread")).collect();
         let looks = client.stats().events - events;
         println!("{}: {written} writes, {looks} looks, {turns:?}", lock.path());
-        assert_eq!(client.stats().seats_lost, 0, "{}: {turns:?}", lock.path());
+        assert_eq!(client.stats().holds_lost, 0, "{}: {turns:?}", lock.path());
         assert!(turns.iter().all(Result::is_ok), "{}: {turns:?}", lock.path());
         wait_until("its node is gone", SOON, || nodes().next().is_none());
     }

@@ -6,7 +6,9 @@ use zoolock::{DistributedReentrantLock, Error, HoldState};
 use zoolock_test_support::{fresh_path, wait_until};
 
 use super::*;
-use crate::util::{BRIEFLY, await_lost, await_no_seats, children, client, delete_node, warnings};
+use crate::util::{
+    BRIEFLY, await_lost, await_nothing_left, children, client, delete_node, warnings,
+};
 
 #[test]
 fn the_earlier_hold_is_released_and_the_next_one_is_held_with_the_same_token() {
@@ -31,10 +33,10 @@ fn the_earlier_hold_is_released_and_the_next_one_is_held_with_the_same_token() {
     assert!(!heir.valid_for().is_zero());
     let asked = earlier.revocation();
     assert!(matches!(asked, Err(Error::NotHeld { .. })), "{asked:?}");
-    assert_eq!(client.stats().seats, 1);
+    assert_eq!(crate::util::in_use(&client.stats()), 1);
     next.lets_go().unwrap();
     assert_eq!(heir.state(), HoldState::Released);
-    await_no_seats(&client);
+    await_nothing_left(&client);
     assert_eq!(children(&path), [""; 0]);
 }
 
@@ -97,7 +99,7 @@ fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
     next.result("the next owner").unwrap();
     lock.lock().unwrap();
     lock.unlock().unwrap();
-    await_no_seats(&client);
+    await_nothing_left(&client);
 }
 
 #[test]
@@ -130,7 +132,7 @@ fn a_panic_of_the_one_that_took_over_lets_the_next_one_in() {
     assert_eq!(second.holds().state(), HoldState::Held);
     drop::<Task<()>>(first);
     second.lets_go().unwrap();
-    await_no_seats(&client);
+    await_nothing_left(&client);
     assert_eq!(children(&path), [""; 0]);
 }
 
@@ -146,7 +148,7 @@ fn the_last_handle_dropped_by_the_one_that_took_over_releases_the_node() {
     lock.unlock().unwrap();
     drop(lock);
     next.result("the one that took over").unwrap();
-    await_no_seats(&client);
+    await_nothing_left(&client);
     wait_until("the node is gone", SOON, || children(&path).is_empty());
     let logged = warnings(&path);
     assert!(logged.iter().any(|l| l.contains("last handle")), "{logged:?}");

@@ -1,10 +1,12 @@
 //! When the servers have to be told: nothing is handed on.
 
+use std::time::Instant;
+
 use zoolock::HoldState;
-use zoolock_test_support::{Direction, wait_until};
+use zoolock_test_support::{Direction, Op, wait_until};
 
 use super::*;
-use crate::util::{SESSION, Stage, await_lost, await_no_seats, children, client, exists};
+use crate::util::{SESSION, Stage, await_lost, await_nothing_left, children, client, exists};
 
 /// Long enough that nothing ends on a busy machine, short enough to wait for a quarter of it.
 const SHORT: Duration = Duration::from_secs(6);
@@ -37,7 +39,7 @@ impl Held {
         assert_ne!(heir.node(), earlier.node(), "handed on");
         assert_eq!(heir.state(), HoldState::Held);
         self.next.lets_go().unwrap();
-        await_no_seats(&self.stage.client);
+        await_nothing_left(&self.stage.client);
         assert_eq!(children(&self.stage.path), [""; 0]);
         assert!(self.lock.try_lock_for(SOON).unwrap());
         self.lock.unlock().unwrap();
@@ -79,8 +81,8 @@ fn who_asks_while_it_is_handed_on_and_on_is_heard() {
     }
     let turns: Vec<_> = passers.stop().into_iter().map(Result::unwrap).collect();
     println!("{turns:?} turns");
-    await_no_seats(&stage.client);
-    assert_eq!(stage.client.stats().seats_lost, 0);
+    await_nothing_left(&stage.client);
+    assert_eq!(stage.client.stats().holds_lost, 0);
 }
 
 #[test]
@@ -98,6 +100,31 @@ fn nothing_is_handed_on_over_a_silent_connection() {
     held.stage.proxy.black_hole(Direction::Both);
     wait_until("the silence is noticed", SOON, || held.guard.state() == HoldState::Suspended);
     held.not_handed_on();
+}
+
+#[test]
+fn nothing_is_handed_on_with_less_than_a_third_of_a_lease() {
+    let session = Duration::from_secs(8);
+    let stage = Stage::new("short", session);
+    let others = client();
+    let ahead = lock_with(&others, &stage.path, 0);
+    ahead.lock().unwrap();
+    let lock = lock_with(&stage.client, &stage.path, 100);
+    let waiting = {
+        let lock = lock.clone();
+        Task::spawn(move || lock.acquire())
+    };
+    // Its lease is not renewed while it waits, and is long enough to be granted with it.
+    let begun = Instant::now();
+    wait_until("it has waited for long", SOON, || begun.elapsed() > session * 47 / 100);
+    let heartbeat = stage.proxy.on(Op::SetData).path_contains("no-such-node").hold_answer();
+    ahead.unlock().unwrap();
+    let guard = waiting.result("the waiter").unwrap();
+    let next = Next::waits(&lock);
+    assert!(heartbeat.wait(SOON), "{:#?}", stage.proxy.log());
+    wait_until("less than a third is left", SOON, || guard.hold().valid_for() < session / 3);
+    println!("{:?}", guard.hold());
+    Held { stage, lock, guard, next }.not_handed_on();
 }
 
 #[test]

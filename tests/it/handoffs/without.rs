@@ -4,7 +4,7 @@ use zoolock::DistributedSemaphore;
 use zoolock_test_support::fresh_path;
 
 use super::*;
-use crate::util::{Visitor, await_no_seats, children, client, exists};
+use crate::util::{Visitor, await_nothing_left, children, client, exists};
 
 /// Kept for longer than any of these tests takes.
 fn every_way() -> LockOptions {
@@ -31,7 +31,7 @@ fn a_single_node_is_made_for_each_turn_and_ends_with_it() {
     }
     println!("tokens {tokens:?}");
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-    await_no_seats(&client);
+    await_nothing_left(&client);
 }
 
 #[test]
@@ -83,5 +83,5 @@ fn a_permit_goes_back_with_its_release() {
     nodes.sort();
     nodes.dedup();
     assert_eq!((turns, nodes.len()), (6, 6), "a node for each turn");
-    await_no_seats(&client);
+    await_nothing_left(&client);
 }

@@ -27,7 +27,7 @@ fn a_deleted_node_is_lost_also_in_the_first_quarter() {
     let unlocked = stage.lock.unlock();
     assert_lost(&unlocked, &stage.path, LossReason::NodeDeleted);
     assert_eq!(hold.state(), DELETED);
-    wait_until("it is counted", SOON, || stage.client.stats().seats_lost == 1);
+    wait_until("it is counted", SOON, || stage.client.stats().holds_lost == 1);
     let unlocked = stage.lock.unlock();
     assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
     stage.lock.lock().unwrap();

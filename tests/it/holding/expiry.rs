@@ -61,7 +61,7 @@ fn is_lost_before_a_rival_is_granted(silent: Direction) {
     assert_lost(&unlocked, &stage.path, LossReason::LeaseExpired);
     stage.proxy.restore();
     // A proof that the first client is back and has cleaned up after itself.
-    let done = || !stage.lock.try_lock().unwrap_or(true) && stage.client.stats().garbage == 0;
+    let done = || !stage.lock.try_lock().unwrap_or(true) && stage.client.stats().deleting == 0;
     wait_until("the first client has cleaned up", SOON, done);
     assert_eq!(await_nodes(&stage.path, 1), [node]);
     assert!(rival.is_held());

@@ -1,11 +1,11 @@
 //! Fencing tokens.
 
-use zoolock::{Client, DistributedLock, Error, Hold, LossReason};
-use zoolock_test_support::{fresh_path, shared_probe};
+use zoolock::{Client, DistributedLock, Hold, LossReason};
+use zoolock_test_support::{Op, fresh_path, shared_probe};
 
 use super::{SHORT, lost_at};
 use crate::lock::core::hold_of;
-use crate::util::{Stage, assert_lost, client, delete_node, place};
+use crate::util::{Stage, assert_lost, client, delete_node, place, stat};
 
 #[test]
 fn tokens_rise_over_release_crash_and_a_new_directory() {
@@ -50,30 +50,34 @@ fn tokens_rise_over_release_crash_and_a_new_directory() {
 }
 
 #[test]
-fn a_token_that_nobody_asked_for_in_time_is_an_error() {
-    let stage = Stage::new("no_token", SHORT);
-    stage.lock.lock().unwrap();
-    let released = hold_of(&stage.lock);
+fn a_token_is_known_whatever_becomes_of_its_hold() {
+    let stage = Stage::new("token", SHORT);
+    let taken = || {
+        stage.lock.lock().unwrap();
+        let hold = hold_of(&stage.lock);
+        let token = stat(&format!("{}/{}", stage.path, hold.node())).czxid as u64;
+        (hold, token)
+    };
+    let (released, first) = taken();
     stage.lock.unlock().unwrap();
-    let token = released.fencing_token();
-    assert!(matches!(token, Err(Error::NotHeld { .. })), "{token:?}");
+    assert_eq!(released.fencing_token().unwrap(), first, "{released:?}");
 
-    stage.lock.lock().unwrap();
-    let hold = hold_of(&stage.lock);
-    delete_node(&hold);
-    assert_lost(&hold.fencing_token(), &stage.path, LossReason::NodeDeleted);
+    let (deleted, second) = taken();
+    delete_node(&deleted);
+    assert_eq!(deleted.fencing_token().unwrap(), second);
     assert_lost(&stage.lock.unlock(), &stage.path, LossReason::NodeDeleted);
+    assert_eq!(deleted.fencing_token().unwrap(), second, "{deleted:?}");
 
-    stage.lock.lock().unwrap();
-    let hold = hold_of(&stage.lock);
+    let (expired, third) = taken();
+    let asked = stage.proxy.requests(Op::Exists) + stage.proxy.requests(Op::GetData);
     stage.proxy.refuse(true);
     stage.proxy.cut();
-    let token = hold.fencing_token();
-    println!("while disconnected: {token:?}");
-    let disconnected = matches!(token, Err(Error::Disconnected { .. }));
-    assert!(disconnected, "{token:?}");
-    lost_at(&hold);
-    assert_lost(&hold.fencing_token(), &stage.path, LossReason::LeaseExpired);
+    assert_eq!(expired.fencing_token().unwrap(), third, "{expired:?}");
+    lost_at(&expired);
+    assert_eq!(expired.fencing_token().unwrap(), third, "{expired:?}");
     assert_lost(&stage.lock.unlock(), &stage.path, LossReason::LeaseExpired);
-    assert_lost(&hold.fencing_token(), &stage.path, LossReason::LeaseExpired);
+    assert_eq!(expired.fencing_token().unwrap(), third);
+    let now = stage.proxy.requests(Op::Exists) + stage.proxy.requests(Op::GetData);
+    assert_eq!(now, asked, "the servers were not asked");
+    assert!(first < second && second < third);
 }

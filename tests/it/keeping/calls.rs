@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use zoolock::{DistributedLock, LockOptions};
-use zoolock_test_support::{fresh_path, wait_until};
+use zoolock_test_support::fresh_path;
 
 use super::{LONG, keeping, kept, turn};
-use crate::util::{SOON, Task, await_moved, children, client, client_of, lock_of, shared_proxy};
+use crate::util::{Task, await_resumed, children, client, client_of, lock_of, shared_proxy};
 
 /// Much longer than two round trips and some turns.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -46,9 +46,9 @@ fn turns_without_a_pause_do_not_keep_others_out() {
     assert!(in_time, "entry {} was kept waiting for {longest:?}", entries + 1);
 }
 
-/// It is handed to threads that do not want it any more, after a move has ended the watch.
+/// It is handed to threads that do not want it any more, on a connection that is not its first.
 #[test]
-fn left_to_nobody_after_a_move_others_get_it() {
+fn left_to_nobody_after_a_cut_others_get_it() {
     let (proxy, path) = (shared_proxy(), fresh_path("left"));
     let own = client_of(&proxy.connect_string(), Duration::from_secs(10));
     let others = client();
@@ -57,10 +57,10 @@ fn left_to_nobody_after_a_move_others_get_it() {
     for round in 0..10 {
         kept(&lock, &own);
         lock.lock().unwrap();
-        let moved = own.stats().seats_moved;
+        let (resumed, node) = (own.stats().resumed, children(&path));
         proxy.cut();
-        await_moved(&own, moved + 1);
-        wait_until("the old node is gone", SOON, || children(&path).len() == 1);
+        await_resumed(&own, resumed + 1);
+        assert_eq!(children(&path), node);
         let waiters: Vec<_> = (0..20)
             .map(|_| {
                 let lock = lock.clone();

@@ -6,7 +6,7 @@ use zoolock_test_support::{FaultProxy, Probe, Server, fresh_path, wait_until};
 
 use super::{contender_of, ends, is_asked, is_not_asked};
 use crate::lock::core::hold_of;
-use crate::util::{SESSION, SOON, await_moved, client, client_of, lock_of, packets};
+use crate::util::{SESSION, SOON, await_resumed, client, client_of, lock_of, packets};
 
 #[test]
 fn listening_costs_one_request_however_many_listen() {
@@ -69,11 +69,11 @@ fn no_watch_is_left_behind() {
     }
     let took = wait_until("no watch is left", SOON, || watches() == 0);
     println!("at most {most} watches, none {took:?} after the last release");
-    // Over a move.
+    // Over a cut.
     let guard = lock.acquire().unwrap();
     let _asked = guard.revocation().unwrap();
     proxy.cut();
-    await_moved(&own, 1);
+    await_resumed(&own, 1);
     wait_until("it is watched again", SOON, || watches() == 1);
     guard.release().unwrap();
     wait_until("no watch is left", SOON, || watches() == 0);

@@ -36,7 +36,7 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
         read.lock().unwrap();
         read.lock().unwrap();
         println!("{digits}: {:?}, {:?}", hold_of(&read), children(&path));
-        assert_eq!(hold_of(&read).node(), node, "one seat for both");
+        assert_eq!(hold_of(&read).node(), node, "one node for both");
         assert_eq!(children(&path), [node.as_str()]);
         let tokens = [hold_of(&read), hold_of(&write)].map(|hold| hold.fencing_token().unwrap());
         assert_eq!(tokens[0], tokens[1]);
@@ -65,12 +65,12 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
         await_nodes(&path, 0);
         assert!(rival.write_lock().try_lock().unwrap());
         rival.write_lock().unlock().unwrap();
-        assert_eq!(ours.stats().seats, 0);
+        assert_eq!(crate::util::in_use(&ours.stats()), 0);
     }
 }
 
 #[test]
-fn a_shared_seat_that_is_lost_is_told_to_both_sides() {
+fn a_shared_node_that_is_lost_is_told_to_both_sides() {
     let relay = numbering("2147483647");
     let ours = client_of(&relay.connect_string(), SESSION);
     let path = fresh_path("abnormal-lost");
@@ -94,8 +94,9 @@ fn a_shared_seat_that_is_lost_is_told_to_both_sides() {
         assert_not_held(&read.unlock());
     }
     // It is counted behind the end that is announced.
-    wait_until("both losses are counted", SOON, || ours.stats().seats_lost == 2);
-    assert_eq!(ours.stats().seats, 0);
+    let lost = || ours.stats().holds_lost;
+    wait_until("two losses a round are counted", SOON, || lost() == 4);
+    assert_eq!(crate::util::in_use(&ours.stats()), 0);
     write.lock().unwrap();
     read.lock().unwrap();
     write.unlock().unwrap();
@@ -105,5 +106,5 @@ fn a_shared_seat_that_is_lost_is_told_to_both_sides() {
     read.lock().unwrap();
     drop((lock, read, write));
     await_nodes(&path, 0);
-    assert_eq!(ours.stats().seats, 0);
+    assert_eq!(crate::util::in_use(&ours.stats()), 0);
 }

@@ -4,17 +4,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Error, HoldState, LossReason};
-use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, wait_until};
 
 use super::{Visitor, rw_of};
 use crate::lock::core::{await_nodes, hold_of};
 use crate::util::{
-    SESSION, SOON, assert_lost, await_lost, children, client, client_of, place, shared_proxy,
+    SESSION, SOON, assert_lost, await_lost, await_nothing_left, children, client, client_of,
+    delete_node, place, shared_proxy,
 };
 
-/// The requests of a downgrade and of a move.
-const STEPS: [(Op, bool); 4] =
-    [(Op::Create, false), (Op::Create, true), (Op::GetData, false), (Op::GetData, true)];
+/// What a downgrade asks for, in one write.
+const REQUESTS: [Op; 2] = [Op::Create, Op::GetChildren];
 
 /// A thread that writes, behind which another client's writer is queued.
 struct Writing {
@@ -27,13 +27,6 @@ struct Writing {
 
 impl Writing {
     fn start(name: &str) -> Writing {
-        let writing = Writing::start_unasked(name);
-        // Else a move and a read would have to look for it first.
-        hold_of(&writing.lock.write_lock()).fencing_token().unwrap();
-        writing
-    }
-
-    fn start_unasked(name: &str) -> Writing {
         let proxy = shared_proxy();
         let client = client_of(&proxy.connect_string(), SESSION);
         let path = fresh_path(name);
@@ -76,30 +69,23 @@ impl Writing {
         self.rival.1.leaves();
         await_nodes(&self.path, 0);
         let stats = self.client.stats();
-        assert_eq!(stats.seats_lost, 0, "{what}: {stats:?}");
-        // A create that nobody has answered may come for as long as its session lives.
-        wait_until("no more garbage is left", SOON, || self.client.stats().garbage <= 1);
+        assert_eq!(stats.holds_lost, 0, "{what}: {stats:?}");
+        // A create that nobody has answered is looked for until it cannot come any more.
+        await_nothing_left(&self.client);
     }
 }
 
 #[test]
 fn a_downgrade_that_is_cut_at_any_request_is_done_on_the_next_connection() {
-    let cases = STEPS
+    let cases = REQUESTS
         .iter()
-        .flat_map(|step| [(step, Then::Cut), (step, Then::Hold)])
-        .flat_map(|(step, then)| [(step, then, false), (step, then, true)]);
+        .flat_map(|op| [(op, false), (op, true)])
+        .flat_map(|(op, answer)| [(op, answer, Then::Cut), (op, answer, Then::Hold)]);
     thread::scope(|scope| {
-        for (&(op, answer), then, asked) in cases {
+        for (&op, answer, then) in cases {
             scope.spawn(move || {
-                let writing = match asked {
-                    true => Writing::start("downgrade-cut"),
-                    false => Writing::start_unasked("downgrade-cut"),
-                };
-                let part = match op {
-                    Op::Create => writing.path.clone(),
-                    _ => writing.node(),
-                };
-                let rule = writing.proxy.on(op).path_contains(&part);
+                let writing = Writing::start("downgrade-cut");
+                let rule = writing.proxy.on(op).path_contains(&writing.path);
                 let lost = match answer {
                     true => rule.drop_answer(then),
                     false => rule.drop_request(then),
@@ -107,7 +93,7 @@ fn a_downgrade_that_is_cut_at_any_request_is_done_on_the_next_connection() {
                 let begun = Instant::now();
                 let locked = writing.lock.read_lock().lock();
                 let what = format!(
-                    "{op:?}'s {} lost, then {then:?}, token asked before: {asked}: {:?}",
+                    "{op:?}'s {} lost, then {then:?}: {:?}",
                     if answer { "answer" } else { "request" },
                     begun.elapsed()
                 );
@@ -120,28 +106,25 @@ fn a_downgrade_that_is_cut_at_any_request_is_done_on_the_next_connection() {
 }
 
 #[test]
-fn a_downgrade_beside_the_move_of_its_write_keeps_the_place() {
-    for (op, answer) in STEPS {
+fn a_downgrade_while_the_session_is_resumed_keeps_the_place() {
+    // The handshake, and the heartbeat that certifies the lease anew.
+    let steps = [Op::Connect, Op::SetData].map(|op| [(op, false), (op, true)]);
+    for (op, answer) in steps.into_iter().flatten() {
         for cut_again in [false, true] {
-            let writing = Writing::start("downgrade-moving");
-            let part = match op {
-                Op::Create => writing.path.clone(),
-                _ => writing.node(),
-            };
-            // A step of the move, which is the first such request on the next connection.
-            let rule = writing.proxy.on(op).path_contains(&part);
+            let writing = Writing::start("downgrade-resuming");
+            let rule = writing.proxy.on(op);
             let step = match answer {
                 true => rule.hold_answer(),
                 false => rule.hold_request(),
             };
             writing.proxy.cut();
             assert!(step.wait(SOON), "{:#?}", writing.proxy.log());
-            assert_eq!(hold_of(&writing.lock.write_lock()).state(), HoldState::Suspended);
+            let state = hold_of(&writing.lock.write_lock()).state();
             let creates = writing.proxy.requests(Op::Create);
             let proxy = &writing.proxy;
             let seen = thread::scope(|scope| {
                 let released = scope.spawn(move || {
-                    // Its create is on its way behind the move, if that may be.
+                    // Its create is on its way behind that, if that may be.
                     let until = Instant::now() + Duration::from_millis(300);
                     while proxy.requests(Op::Create) == creates && Instant::now() < until {
                         thread::yield_now();
@@ -157,10 +140,39 @@ fn a_downgrade_beside_the_move_of_its_write_keeps_the_place() {
                 released.join().unwrap()
             });
             let what = format!(
-                "{op:?}, answer: {answer}, cut again: {cut_again}, {seen} creates beside it"
+                "{op:?}, answer: {answer}, cut again: {cut_again}, {state:?}, {seen} creates beside it"
             );
             writing.ends_well(&what);
         }
+    }
+}
+
+/// The last of it costs a heartbeat more.
+#[test]
+fn a_downgrade_with_little_of_its_lease_left_has_it_renewed_also_if_that_is_cut() {
+    const LITTLE: Duration = Duration::from_secs(4);
+    assert!(LITTLE < SESSION / 20 * 9);
+    for answer in [false, true] {
+        let writing = Writing::start("downgrade-short");
+        let (read, write) = (writing.lock.read_lock(), hold_of(&writing.lock.write_lock()));
+        let proxy = &writing.proxy;
+        proxy.refuse(true);
+        proxy.cut();
+        wait_until("little is left", SOON, || write.valid_for() < LITTLE);
+        let rule = proxy.on(Op::SetData);
+        let lost = match answer {
+            true => rule.drop_answer(Then::Cut),
+            false => rule.drop_request(Then::Cut),
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| proxy.refuse(false));
+            read.lock().unwrap();
+        });
+        let left = hold_of(&read).valid_for();
+        let what = format!("answer: {answer}, {left:?} left");
+        assert!(lost.fired(), "{what}: {:#?}", proxy.log());
+        assert!(left > LITTLE, "{what}");
+        writing.ends_well(&what);
     }
 }
 
@@ -190,15 +202,11 @@ fn a_downgrade_without_a_connection_waits_for_the_next_one_or_says_so() {
 
 #[test]
 fn a_downgrade_that_nobody_waits_for_any_more_leaves_no_node() {
-    for op in [Op::Create, Op::GetData] {
+    for op in REQUESTS {
         let writing = Writing::start("downgrade-given-up");
-        let part = match op {
-            Op::Create => writing.path.clone(),
-            _ => writing.node(),
-        };
         let own = writing.node();
         let read = writing.lock.read_lock();
-        let answer = writing.proxy.on(op).path_contains(&part).hold_answer();
+        let answer = writing.proxy.on(op).path_contains(&writing.path).hold_answer();
         let gave_up = read.try_lock_for(Duration::from_millis(200));
         assert!(answer.fired());
         println!("{op:?}: {gave_up:?}");
@@ -235,63 +243,24 @@ fn a_downgrade_that_nobody_waits_for_any_more_leaves_no_node() {
     }
 }
 
-/// The move of a write is about to be confirmed, and its thread looks for the old node right behind.
-/// Returns what it is told when these nodes, of the old one and the new one, have gone by then.
-fn reads_while_the_write_has_just_moved(
-    writing: &Writing,
-    old_goes: bool,
-    new_goes: bool,
-) -> zoolock::Result<()> {
-    let old = writing.node();
+#[test]
+fn a_downgrade_whose_write_goes_while_it_is_asked_for_is_told_and_leaves_no_node() {
+    let writing = Writing::start("downgrade-gone");
     let proxy = &writing.proxy;
-    let confirmed = proxy.on(Op::GetData).path_contains(&old).hold_answer();
-    proxy.cut();
-    assert!(confirmed.wait(SOON), "{:#?}", proxy.log());
-    let looked = proxy.on(Op::GetData).path_contains(&old).hold_request();
-    let creates = proxy.requests(Op::Create);
-    let hold = hold_of(&writing.lock.write_lock());
-    thread::scope(|scope| {
-        let (old, hold) = (&old, &hold);
-        scope.spawn(move || {
-            wait_until("the read's create is sent", SOON, || proxy.requests(Op::Create) > creates);
-            confirmed.release();
-            assert!(looked.wait(SOON), "{:#?}", proxy.log());
-            wait_until("the write has moved", SOON, || hold.node() != *old);
-            let probe = shared_probe().unwrap();
-            for (goes, node) in [(old_goes, old), (new_goes, &hold.node())] {
-                if goes {
-                    // The library may have been first with the old one.
-                    let _ = probe.delete(&format!("{}/{node}", writing.path));
-                }
-            }
-            looked.release();
+    let create = proxy.on(Op::Create).path_contains(&writing.path).hold_request();
+    let write = hold_of(&writing.lock.write_lock());
+    let seen = thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(create.wait(SOON), "{:#?}", proxy.log());
+            delete_node(&write);
+            create.release();
         });
         writing.lock.read_lock().lock()
-    })
-}
-
-#[test]
-fn a_read_that_looks_for_a_write_that_has_just_moved_finds_it() {
-    for old_goes in [true, false] {
-        let writing = Writing::start("downgrade-moved");
-        let seen = reads_while_the_write_has_just_moved(&writing, old_goes, false);
-        let what = format!("the old node gone: {old_goes}: {seen:?}");
-        assert!(seen.is_ok(), "{what}: {:#?}", writing.proxy.log());
-        wait_until("the move is counted", SOON, || writing.client.stats().seats_moved == 1);
-        writing.ends_well(&what);
-    }
-}
-
-#[test]
-fn a_read_that_looks_for_a_write_that_has_moved_and_is_gone_tells_its_loss() {
-    let writing = Writing::start("downgrade-moved-gone");
-    let seen = reads_while_the_write_has_just_moved(&writing, true, true);
-    println!("{seen:?}");
+    });
+    println!("{seen:?}, {write:?}");
     assert_lost(&seen, &writing.path, LossReason::NodeDeleted);
-    let rival = &writing.rival.1;
-    rival.comes_in();
-    let write = writing.lock.write_lock();
-    assert_lost(&write.unlock(), &writing.path, LossReason::NodeDeleted);
+    writing.rival.1.comes_in();
+    assert_lost(&writing.lock.write_lock().unlock(), &writing.path, LossReason::NodeDeleted);
     await_nodes(&writing.path, 1);
     writing.rival.1.leaves();
     await_nodes(&writing.path, 0);
@@ -325,9 +294,9 @@ fn a_downgrade_that_waits_for_a_connection_until_its_write_is_lost_is_told() {
 
 #[test]
 fn a_close_ends_a_downgrade() {
-    for op in [Op::Create, Op::GetData] {
+    for op in REQUESTS {
         let writing = Writing::start("downgrade-closed");
-        let answer = writing.proxy.on(op).hold_answer();
+        let answer = writing.proxy.on(op).path_contains(&writing.path).hold_answer();
         let begun = Instant::now();
         let seen = thread::scope(|scope| {
             scope.spawn(|| {
@@ -410,6 +379,6 @@ fn downgrades_under_cut_after_cut_let_no_writer_slip_in() {
     println!("{ROUNDS} downgrades, {turns} turns of the rival, {stats:?}");
     assert_eq!(value.load(Ordering::SeqCst), ROUNDS + turns);
     assert!(turns > 0);
-    assert_eq!(stats.seats_lost, 0, "{stats:?}");
+    assert_eq!(stats.holds_lost, 0, "{stats:?}");
     await_nodes(&path, 0);
 }

@@ -91,7 +91,7 @@ fn eight_clients_that_read_and_write_are_never_in_each_others_way() {
         .collect();
     let stats: Vec<_> = tasks.iter().map(|t| t.result("a client")).collect();
     let most = room.most_readers.load(Ordering::SeqCst);
-    let lost: u64 = stats.iter().map(|stats| stats.seats_lost).sum();
+    let lost: u64 = stats.iter().map(|stats| stats.holds_lost).sum();
     println!(
         "{CLIENTS} clients of {OPERATIONS} operations in {:?}: at most {most} readers at once",
         begun.elapsed()
@@ -177,12 +177,12 @@ fn threads_of_shared_objects_that_downgrade_while_connections_are_cut_keep_the_r
     }
     let writes = tasks.iter().map(|t| t.result("a thread")).sum();
     let most = room.most_readers.load(Ordering::SeqCst);
-    let (moved, lost) = clients.iter().fold((0, 0), |(moved, lost), client| {
+    let (resumed, lost) = clients.iter().fold((0, 0), |(resumed, lost), client| {
         let stats = client.stats();
-        (moved + stats.seats_moved, lost + stats.seats_lost)
+        (resumed + stats.resumed, lost + stats.holds_lost)
     });
     println!(
-        "{writes} writes, at most {most} readers at once, {cuts} cuts, {moved} seats moved, in {:?}",
+        "{writes} writes, at most {most} readers at once, {cuts} cuts, resumed {resumed} times, in {:?}",
         begun.elapsed()
     );
     room.saw(writes);

@@ -25,9 +25,9 @@ pub(crate) fn places(path: &str) -> Vec<String> {
     places_of(&children(path))
 }
 
-pub(crate) fn await_moved(client: &Client, seats: u64) -> Duration {
-    let what = format!("{seats} seats have moved");
-    wait_until(&what, SOON, || client.stats().seats_moved >= seats)
+pub(crate) fn await_resumed(client: &Client, times: u64) -> Duration {
+    let what = format!("its session was resumed {times} times");
+    wait_until(&what, SOON, || client.stats().resumed >= times)
 }
 
 /// What an operator may do.
@@ -62,9 +62,9 @@ pub(crate) fn assert_cancelled<T: Debug>(result: &Result<T>, path: &str) {
 }
 
 /// Waits until the client has nothing on the server any more, and nothing left to delete.
-pub(crate) fn await_no_seats(client: &Client) {
-    wait_until("no seat and no garbage is left", SOON, || {
+pub(crate) fn await_nothing_left(client: &Client) {
+    wait_until("nothing of the client is left on the server", SOON, || {
         let stats = client.stats();
-        (stats.seats, stats.garbage) == (0, 0)
+        (super::in_use(&stats), stats.deleting) == (0, 0)
     });
 }

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-pub(crate) const CREATE: i32 = 1;
+pub(crate) const CREATE: i32 = 15;
 pub(crate) const GET_DATA: i32 = 4;
-pub(crate) const GET_CHILDREN: i32 = 8;
+pub(crate) const GET_CHILDREN: i32 = 12;
+pub(crate) const SET_DATA: i32 = 5;
+pub(crate) const SET_WATCHES: i32 = 101;
 
 const EPHEMERAL: i32 = 1;
 const EPHEMERAL_SEQUENTIAL: i32 = 3;
@@ -42,19 +44,10 @@ pub(crate) const UNTOUCHED: Fate = Fate::Pass;
 pub(crate) struct Create<'a> {
     body: &'a [u8],
     path: &'a str,
-    acl_at: usize,
     flags: i32,
 }
 
 impl Create<'_> {
-    /// The same with an empty ACL, which every server refuses.
-    pub(crate) fn without_acl(&self) -> Vec<u8> {
-        let mut body = self.body[..self.acl_at].to_vec();
-        body.extend(0_i32.to_be_bytes());
-        body.extend(self.flags.to_be_bytes());
-        body
-    }
-
     /// The same with these digits behind its path, if a server were to put some there.
     pub(crate) fn numbered(&self, digits: &str) -> Option<Vec<u8>> {
         if self.flags != EPHEMERAL_SEQUENTIAL {
@@ -72,23 +65,15 @@ impl Create<'_> {
 }
 
 impl Frame<'_> {
-    /// The create of a node that takes a place over: ephemeral, not sequential.
-    pub(crate) fn moving_create_below(&self, directory: &str) -> Option<Create<'_>> {
-        let create = self.create()?;
-        (create.path.starts_with(directory) && create.flags == EPHEMERAL).then_some(create)
-    }
-
     /// xid, op, path, data, ACL, flags.
     pub(crate) fn create(&self) -> Option<Create<'_>> {
         if self.is_answer || self.op != Some(CREATE) {
             return None;
         }
         let path_end = 12 + int(self.body, 8)? as usize;
-        let data = int(self.body, path_end)?.max(0) as usize;
         Some(Create {
             body: self.body,
             path: std::str::from_utf8(self.body.get(12..path_end)?).ok()?,
-            acl_at: path_end + 4 + data,
             flags: int(self.body, self.body.len().checked_sub(4)?)?,
         })
     }

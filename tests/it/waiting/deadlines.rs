@@ -45,7 +45,7 @@ fn times_out_when_the_server_is_paused_stopped_or_gone() {
     let what = "killed while waiting";
     let call = move || in_time(what, patience + SLACK, || other.try_lock_for(patience));
     let task = Task::spawn(call);
-    wait_until("it is queued", SOON, || client.stats().seats == 2);
+    wait_until("it is queued", SOON, || crate::util::in_use(&client.stats()) == 2);
     server.kill().unwrap();
     is_disconnected(what, &task.result(what));
     is_disconnected("killed", &within_its_time("killed", &lock_of(&client, "/lock")));

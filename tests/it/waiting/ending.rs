@@ -82,7 +82,7 @@ fn cancel_wakes_a_waiter_without_a_connection() {
     proxy.cut();
     wait_until("the connection is gone", SOON, || client.state() != ClientState::Connected);
     let waiting = locking(&lock);
-    wait_until("the call waits", SOON, || client.stats().seats == 1);
+    wait_until("the call waits", SOON, || crate::util::in_use(&client.stats()) == 1);
     lock.cancel_waiters();
     is_cancelled(&waiting.result("the waiter"));
     proxy.restore();
@@ -104,7 +104,7 @@ fn close_ends_every_wait() {
         let lock = lock_of(&client, &path);
         // In the queue or without a connection; and behind that one in this process.
         let tasks: Vec<_> = (0..2).map(|_| locking(&lock)).collect();
-        wait_until("one waits", SOON, || client.stats().seats == 1);
+        wait_until("one waits", SOON, || crate::util::in_use(&client.stats()) == 1);
         wait_for_queue(&path, nodes);
         let begun = Instant::now();
         let closing = Task::spawn(move || client.close());

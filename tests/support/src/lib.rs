@@ -35,9 +35,9 @@
 //! let guard = lock.acquire()?;
 //! let token = guard.fencing_token()?;
 //!
-//! // A broken connection: the hold moves to the next one.
+//! // A broken connection: the session is resumed on the next one, and the hold goes on.
 //! proxy.cut();
-//! wait_until("the hold has moved", SOON, || client.stats().seats_moved == 1);
+//! wait_until("the session is resumed", SOON, || client.stats().resumed == 1);
 //! assert_eq!(guard.state(), HoldState::Held);
 //! assert_eq!(guard.fencing_token()?, token);
 //!

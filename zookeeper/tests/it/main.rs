@@ -1,6 +1,7 @@
 //! Tests against real ZooKeeper servers, a file a subject.
 
 mod bytes;
+mod callbacks;
 mod ending;
 mod hostile;
 mod leases;

@@ -167,7 +167,7 @@ fn a_request_in_flight_is_answered_when_the_last_clone_is_dropped() {
         let client = crate::util::client_of(&proxy.connect_string(), SESSION);
         let told = Told::by(&client);
         let ephemeral = make_ephemeral(&client, &stage.path("ephemeral"));
-        let held = proxy.hold_answer(Op::Create2, 1);
+        let held = proxy.hold_answer(Op::Create, 1);
         let acl = zoolock_zookeeper::Acl::open();
         let mode = zoolock_zookeeper::CreateMode::Persistent;
         let pending = client.submit(|batch| batch.create(&path, b"", &acl, mode));

@@ -76,7 +76,9 @@ pub(super) fn other_id(frame: &Frame<'_>) -> Fate {
 }
 
 pub(super) fn another_path(frame: &Frame<'_>) -> Fate {
-    with_body(frame, b"\0\0\0\x0e/somebody/else")
+    // The stat behind it stays.
+    let stat = &frame.body[frame.body.len() - 68..];
+    with_body(frame, &[b"\0\0\0\x0e/somebody/else", stat].concat())
 }
 
 pub(super) type Damage = (&'static str, fn(&Frame<'_>) -> Fate);

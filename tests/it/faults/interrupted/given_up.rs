@@ -1,18 +1,17 @@
-//! Moves of waiters that give up, and of clients that are closed.
+//! Waiters that give up, and clients that are closed, while their session is resumed.
 
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, Error};
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use super::{LOOK_AGAIN, Line, await_no_garbage, has_one_node_until_unlocked, hold_step};
+use super::{Line, await_watch, has_one_node_until_unlocked};
 use crate::lock::core::{await_nodes, hold_of};
 use crate::util::{
     SESSION, SOON, Stage, Task, children, client, client_of, in_time, lock_of, shared_proxy,
 };
 
-/// A waiter that is caught in the middle of its move, with the answer to one of its requests on
-/// its way.
+/// A waiter whose session is just resumed: the answer that says so is on its way.
 struct Caught {
     proxy: FaultProxy,
     client: Client,
@@ -27,7 +26,6 @@ impl Caught {
     fn start(
         name: &str,
         session: Duration,
-        step: Op,
         wait: impl FnOnce(&DistributedLock) -> zoolock::Result<bool> + Send + 'static,
     ) -> Caught {
         let path = fresh_path(name);
@@ -41,14 +39,12 @@ impl Caught {
             let lock = lock.clone();
             Task::spawn(move || wait(&lock))
         };
-        let (ahead, nodes) = (hold_of(&held).node(), await_nodes(&path, 2));
-        let node = nodes.into_iter().find(|node| *node != ahead).unwrap();
-        let nth = if step == Op::GetData { LOOK_AGAIN } else { 1 };
-        let answer = hold_step(&proxy, (step, true), nth, &path, &node);
+        await_nodes(&path, 2);
+        await_watch(&proxy, &client);
+        let answer = proxy.on(Op::Connect).hold_answer();
         proxy.cut();
         assert!(answer.wait(SOON), "{:#?}", proxy.log());
-        // What its old session had may be gone by now; the new node is there.
-        assert!(children(&path).len() >= 2, "{:#?}", proxy.log());
+        assert_eq!(children(&path).len(), 2, "{:#?}", proxy.log());
         Caught { proxy, client, path, lock, waiting, answer, rival: (rivals, held) }
     }
 
@@ -58,8 +54,9 @@ impl Caught {
         let own = hold_of(&self.rival.1).node();
         let took =
             wait_until("only the rival is left", SOON, || children(&self.path) == [own.clone()]);
-        await_no_garbage(&self.client);
+        wait_until("nothing is left to delete", SOON, || self.client.stats().deleting == 0);
         println!("nothing left {took:?} after the answer, {:?}", self.client.stats());
+        assert_eq!(self.client.stats().sessions, 1);
         self.rival.1.unlock().unwrap();
         assert!(self.lock.try_lock_for(SOON).unwrap(), "{:#?}", self.proxy.log());
         has_one_node_until_unlocked(&self.lock);
@@ -67,23 +64,20 @@ impl Caught {
 }
 
 #[test]
-fn a_waiter_cancelled_during_its_move_leaves_no_node() {
-    for step in [Op::Create, Op::GetData] {
-        let caught = Caught::start("cancelled", SESSION, step, |lock| lock.lock().map(|()| true));
-        caught.lock.cancel_waiters();
-        let seen = caught.waiting.result("the cancelled waiter");
-        println!("{step:?}: {seen:?}");
-        assert!(matches!(seen, Err(Error::Cancelled { .. })), "{seen:?}");
-        caught.leaves_nothing();
-    }
+fn a_waiter_cancelled_during_a_resume_leaves_no_node() {
+    let caught = Caught::start("cancelled", SESSION, |lock| lock.lock().map(|()| true));
+    caught.lock.cancel_waiters();
+    let seen = caught.waiting.result("the cancelled waiter");
+    assert!(matches!(seen, Err(Error::Cancelled { .. })), "{seen:?}");
+    caught.leaves_nothing();
 }
 
 #[test]
-fn a_waiter_whose_deadline_comes_during_its_move_leaves_no_node() {
+fn a_waiter_whose_deadline_comes_during_a_resume_leaves_no_node() {
     const DEADLINE: Duration = Duration::from_secs(4);
-    // Longer than it takes for a request without an answer to end the connection.
+    // Long enough that nobody gives the answer up before.
     let session = Duration::from_secs(30);
-    let caught = Caught::start("deadline", session, Op::Create, |lock| {
+    let caught = Caught::start("deadline", session, |lock| {
         in_time("try_lock_for()", DEADLINE + Duration::from_secs(1), || lock.try_lock_for(DEADLINE))
     });
     let seen = caught.waiting.result("the waiter with a deadline");
@@ -93,10 +87,10 @@ fn a_waiter_whose_deadline_comes_during_its_move_leaves_no_node() {
 }
 
 #[test]
-fn a_close_during_a_move_leaves_no_node() {
+fn a_close_during_a_resume_leaves_no_node() {
     const SHORT: Duration = Duration::from_secs(3);
     for answered in [true, false] {
-        let caught = Caught::start("closed", SHORT, Op::Create, |lock| lock.lock().map(|()| true));
+        let caught = Caught::start("closed", SHORT, |lock| lock.lock().map(|()| true));
         let own = hold_of(&caught.rival.1).node();
         let begun = Instant::now();
         if answered {
@@ -117,7 +111,7 @@ fn a_close_during_a_move_leaves_no_node() {
 }
 
 #[test]
-fn a_close_during_the_move_of_a_hold_lets_the_next_one_in() {
+fn a_close_of_a_holder_during_a_resume_lets_the_next_one_in() {
     const SHORT: Duration = Duration::from_secs(3);
     for answered in [true, false] {
         let Stage { proxy, client, path, lock } = Stage::new("hold-closed", SHORT);
@@ -126,7 +120,7 @@ fn a_close_during_the_move_of_a_hold_lets_the_next_one_in() {
         let others = crate::util::client();
         let mut line = Line::at(&path);
         line.join(&others);
-        let answer = proxy.on(Op::Create).path_contains(&path).hold_answer();
+        let answer = proxy.on(Op::Connect).hold_answer();
         proxy.cut();
         assert!(answer.wait(SOON), "{:#?}", proxy.log());
         if answered {

@@ -178,7 +178,7 @@ impl Ensemble {
     ///
     /// A follower goes on answering reads, not writes, until it has not heard of its leader for
     /// `syncLimit`; then it closes its clients' connections and looks for a leader in vain. The
-    /// others expire the sessions of its clients meanwhile, unless those have moved. A leader
+    /// others expire the sessions of its clients meanwhile, unless they are resumed elsewhere. A leader
     /// steps down by the same limit, and the others elect another.
     ///
     /// # Panics

@@ -6,7 +6,7 @@
 pub enum Op {
     /// The first frame of a connection: it asks for a session, new or known.
     Connect,
-    /// `create`
+    /// `create`, with the stat in its answer or without; not of containers
     Create,
     /// `delete`
     Delete,
@@ -20,18 +20,14 @@ pub enum Op {
     GetAcl,
     /// `setACL`
     SetAcl,
-    /// `getChildren`
+    /// `getChildren`, with the stat in its answer or without
     GetChildren,
     /// `sync`
     Sync,
     /// A heartbeat.
     Ping,
-    /// `getChildren2`: children and stat
-    GetChildren2,
     /// `multi`
     Multi,
-    /// `create2`: create that answers with the stat
-    Create2,
     /// `addAuth`
     Auth,
     /// `setWatches`, as clients send it after a reconnect
@@ -47,19 +43,17 @@ pub enum Op {
 impl Op {
     pub(crate) fn from_code(code: i32) -> Self {
         match code {
-            1 => Self::Create,
+            1 | 15 => Self::Create,
             2 => Self::Delete,
             3 => Self::Exists,
             4 => Self::GetData,
             5 => Self::SetData,
             6 => Self::GetAcl,
             7 => Self::SetAcl,
-            8 => Self::GetChildren,
+            8 | 12 => Self::GetChildren,
             9 => Self::Sync,
             11 => Self::Ping,
-            12 => Self::GetChildren2,
             14 => Self::Multi,
-            15 => Self::Create2,
             100 => Self::Auth,
             101 => Self::SetWatches,
             -11 => Self::CloseSession,
@@ -71,8 +65,8 @@ impl Op {
     pub(crate) fn has_path(self) -> bool {
         match self {
             Self::Create | Self::Delete | Self::Exists | Self::GetData | Self::SetData => true,
-            Self::GetAcl | Self::SetAcl | Self::GetChildren | Self::GetChildren2 => true,
-            Self::Sync | Self::Create2 => true,
+            Self::GetAcl | Self::SetAcl | Self::GetChildren => true,
+            Self::Sync => true,
             // removeWatches, createContainer, createTTL, addWatch
             Self::Other(code) => matches!(code, 18 | 19 | 21 | 106),
             Self::Connect | Self::Ping | Self::Multi | Self::Auth => false,

@@ -56,7 +56,7 @@ fn paths_that_zookeeper_does_not_allow_are_not_sent() {
         let (_, text) = said(client.exists(path));
         assert!(text.contains("the path is invalid: "), "{text}");
     }
-    assert_eq!(stage.proxy.requests(Op::Exists) + stage.proxy.requests(Op::Create2), 0);
+    assert_eq!(stage.proxy.requests(Op::Exists) + stage.proxy.requests(Op::Create), 0);
     assert!(client.exists(&stage.root).unwrap().is_some());
     assert_eq!(stage.told.all(), []);
 }

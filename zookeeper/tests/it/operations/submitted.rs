@@ -60,7 +60,7 @@ fn a_submitted_request_is_done_whether_anybody_waits_or_not() {
     let stage = Stage::new("submitted", SESSION);
     let acl = Acl::open();
     let (a, b) = (stage.path("a"), stage.path("b"));
-    let held = stage.proxy.hold_answer(Op::Create2, 1);
+    let held = stage.proxy.hold_answer(Op::Create, 1);
     let pending = stage.client.submit(|batch| batch.create(&a, b"", &acl, CreateMode::Persistent));
     drop(stage.client.submit(|batch| batch.create(&b, b"", &acl, CreateMode::Persistent)));
     assert!(held.wait(SOON));

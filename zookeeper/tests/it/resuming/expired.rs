@@ -53,7 +53,7 @@ fn calls_that_wait_when_the_session_expires_are_not_made_in_the_next() {
 fn a_request_in_flight_when_the_session_expires_may_be_done() {
     let stage = Stage::new("expired", SESSION);
     let path = stage.path("a");
-    let rule = stage.proxy.drop_answer(Op::Create2, 1, Then::Hold);
+    let rule = stage.proxy.drop_answer(Op::Create, 1, Then::Hold);
     let acl = Acl::open();
     let pending =
         stage.client.submit(|batch| batch.create(&path, b"", &acl, CreateMode::Ephemeral));

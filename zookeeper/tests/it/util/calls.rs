@@ -25,7 +25,7 @@ fn is_set(probe: &Probe, path: &str) -> bool {
 pub(crate) const CALLS: [Call; 10] = [
     Call {
         name: "create",
-        op: Op::Create2,
+        op: Op::Create,
         call: |client, path| {
             let path = format!("{path}/new");
             let created = client.create(&path, b"", &Acl::open(), CreateMode::Persistent);
@@ -59,7 +59,7 @@ pub(crate) const CALLS: [Call; 10] = [
     },
     Call {
         name: "get_children",
-        op: Op::GetChildren2,
+        op: Op::GetChildren,
         call: |client, path| client.get_children(path).map(drop),
         is_done: None,
     },

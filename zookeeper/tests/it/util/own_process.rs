@@ -1,5 +1,5 @@
 //! Tests that count what a process has: they run again in a process of their own, where nobody else
-//! makes threads, files or garbage.
+//! makes threads or files.
 
 use std::env;
 use std::fs;

@@ -1,0 +1,523 @@
+//! The first level alone: order, hand-over and its races.
+
+mod leaving;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::signal::Signal;
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(20);
+
+/// A lock and its client's end.
+struct Fixture {
+    local: Local<u32, u32>,
+    closed: Signal,
+}
+
+impl Fixture {
+    fn new(ownership: Ownership) -> Fixture {
+        Fixture {
+            local: Local::new(
+                ownership,
+                Unclaimed { stays: |_| false, discard: Box::new(|_| panic!("nothing was left")) },
+            ),
+            closed: Signal::new(),
+        }
+    }
+
+    fn until(&self, limit: Duration) -> Until {
+        Until { deadline: Some(Instant::now() + limit), cancelled: self.local.cancelled() }
+    }
+
+    fn enter(&self, limit: Duration) -> Result<Entry<'_, u32, u32>, Stopped> {
+        self.local.enter(&self.until(limit), self.closed.ended())
+    }
+
+    /// Enters as the only one.
+    fn first(&self) -> Turn<'_, u32, u32> {
+        first(self.enter(LONG))
+    }
+
+    fn last(&self) -> (u32, Turn<'_, u32, u32>) {
+        match self.local.exit(None) {
+            Ok(Exit::Last(hold, turn)) => (hold, turn),
+            other => panic!("not the last exit: {other:?}"),
+        }
+    }
+
+    /// How many have ever waited.
+    fn queued(&self) -> u64 {
+        self.local.state.lock().next
+    }
+
+    fn await_queued(&self, count: u64) {
+        let begun = Instant::now();
+        while self.queued() < count {
+            assert!(begun.elapsed() < LONG, "{} waiters", self.queued());
+            thread::yield_now();
+        }
+    }
+
+    /// A thread that enters and leaves, and says how that went. It waits when this returns.
+    fn waiter<'s>(
+        &'s self,
+        scope: &'s Scope<'s, '_>,
+        limit: Duration,
+    ) -> ScopedJoinHandle<'s, Result<(), Stopped>> {
+        let before = self.queued();
+        let waiter = scope.spawn(move || self.enter(limit).map(drop));
+        self.await_queued(before + 1);
+        waiter
+    }
+
+    /// Nobody is in and nobody waits.
+    fn assert_free(&self) {
+        let state = self.local.state.lock();
+        let (owner, hold, depth) = (state.owner, state.hold, state.depth);
+        let waiting = state.waiting.len();
+        assert_eq!((owner, hold, depth, waiting), (None, None, 0, 0));
+    }
+}
+
+fn first<'a>(entered: Result<Entry<'a, u32, u32>, Stopped>) -> Turn<'a, u32, u32> {
+    match entered {
+        Ok(Entry::First(turn)) => turn,
+        other => panic!("not in as the first: {other:?}"),
+    }
+}
+
+fn elsewhere<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|scope| scope.spawn(body).join().expect("the thread ends"))
+}
+
+// ---- one thread
+
+#[test]
+fn smoke() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    fixture.first().keep(7);
+    assert_eq!((fixture.local.hold(), fixture.local.depth()), (Some(7), 1));
+    let (hold, turn) = fixture.last();
+    assert_eq!(hold, 7);
+    drop(turn);
+    fixture.assert_free();
+}
+
+#[test]
+fn try_enter_is_refused_while_somebody_is_in_or_between_the_levels() {
+    let fixture = Fixture::new(Ownership::AnyThread);
+    let refused = || elsewhere(|| fixture.local.try_enter().is_none());
+    let turn = fixture.first();
+    assert!(refused(), "on the way in");
+    turn.keep(1);
+    assert!(refused(), "held");
+    let (_, turn) = fixture.last();
+    assert!(refused(), "on the way out");
+    drop(turn);
+    let entered = elsewhere(|| matches!(fixture.local.try_enter(), Some(Entry::First(_))));
+    assert!(entered, "free");
+    fixture.assert_free();
+}
+
+#[test]
+fn an_owner_enters_again_and_leaves_as_often() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    fixture.first().keep(7);
+    for depth in 2..=3 {
+        match fixture.enter(LONG) {
+            Ok(Entry::Again(7)) => fixture.local.deepen(),
+            other => panic!("not in again: {other:?}"),
+        }
+        assert_eq!(fixture.local.depth(), depth);
+    }
+    assert!(matches!(fixture.local.try_enter(), Some(Entry::Again(7))));
+    for depth in [2, 1] {
+        let exit = fixture.local.exit(None);
+        assert!(matches!(exit, Ok(Exit::Inner(7))), "{exit:?}");
+        assert_eq!(fixture.local.depth(), depth);
+    }
+    drop(fixture.last());
+    fixture.assert_free();
+}
+
+#[test]
+fn a_hold_of_the_object_is_not_entered_twice() {
+    let fixture = Fixture::new(Ownership::AnyThread);
+    fixture.first().keep(7);
+    assert!(fixture.local.try_enter().is_none());
+    let entered = fixture.enter(Duration::from_millis(1));
+    assert_eq!(entered.err(), Some(Stopped::Deadline));
+}
+
+#[test]
+fn only_the_owner_sees_and_ends_a_hold_of_a_thread() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    fixture.first().keep(7);
+    let owner = thread::current().id();
+    elsewhere(|| {
+        let exit = fixture.local.exit(None).err();
+        assert_eq!(exit, Some(Refused::NotOwner(owner)));
+        assert_eq!((fixture.local.hold(), fixture.local.depth()), (None, 0));
+    });
+    assert_eq!((fixture.local.hold(), fixture.local.depth()), (Some(7), 1));
+}
+
+#[test]
+fn any_thread_sees_and_ends_a_hold_of_the_object() {
+    let fixture = Fixture::new(Ownership::AnyThread);
+    elsewhere(|| fixture.first().keep(7));
+    assert_eq!(fixture.local.hold(), Some(7));
+    drop(fixture.last());
+    fixture.assert_free();
+}
+
+#[test]
+fn a_thread_that_ended_while_it_held_lets_nobody_in() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    elsewhere(|| fixture.first().keep(7));
+    for _ in 0..20 {
+        assert!(elsewhere(|| fixture.local.try_enter().is_none()));
+    }
+}
+
+#[test]
+fn a_stale_guard_ends_nothing() {
+    let fixture = Fixture::new(Ownership::AnyThread);
+    assert_eq!(fixture.local.exit(None).err(), Some(Refused::NotHeld));
+    fixture.first().keep(7);
+    let exit = |only: u32| fixture.local.exit(Some(&move |hold| *hold == only));
+    assert_eq!(exit(6).err(), Some(Refused::NotHeld));
+    assert_eq!(fixture.local.hold(), Some(7));
+    let Ok(Exit::Last(7, turn)) = exit(7) else {
+        panic!("its own guard ends it");
+    };
+    assert_eq!(exit(7).err(), Some(Refused::NotHeld), "on the way out");
+    drop(turn);
+    assert_eq!(exit(7).err(), Some(Refused::NotHeld), "afterwards");
+    fixture.assert_free();
+}
+
+#[test]
+fn a_turn_dropped_or_unwound_gives_the_first_level_back() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    drop(fixture.first());
+    fixture.assert_free();
+    let unwound = thread::scope(|scope| {
+        let failing = scope.spawn(|| {
+            let _turn = fixture.first();
+            std::panic::resume_unwind(Box::new("the second level fails"));
+        });
+        failing.join()
+    });
+    assert!(unwound.is_err());
+    fixture.assert_free();
+}
+
+#[test]
+fn the_end_of_the_object_takes_out_what_is_held() {
+    let mut fixture = Fixture::new(Ownership::ThisThread);
+    assert_eq!(fixture.local.abandon(), None);
+    elsewhere(|| fixture.first().keep(7));
+    assert_eq!(fixture.local.abandon(), Some(7));
+    assert_eq!(fixture.local.abandon(), None);
+}
+
+// ---- waiting
+
+#[test]
+fn fifo() {
+    const WAITERS: u64 = 20;
+    let fixture = Fixture::new(Ownership::ThisThread);
+    let order = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        let turn = fixture.first();
+        for number in 0..WAITERS {
+            let (fixture, order) = (&fixture, &order);
+            scope.spawn(move || {
+                let turn = fixture.first();
+                order.lock().push(number);
+                drop(turn);
+            });
+            fixture.await_queued(number + 1);
+        }
+        drop(turn);
+    });
+    let expected: Vec<u64> = (0..WAITERS).collect();
+    assert_eq!(order.into_inner(), expected);
+    fixture.assert_free();
+}
+
+#[test]
+fn nobody_slips_in_before_a_waiter_that_was_handed_the_turn() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    let (entered, leave) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        let turn = fixture.first();
+        let next = scope.spawn(|| {
+            let turn = fixture.first();
+            entered.wait();
+            leave.wait();
+            drop(turn);
+        });
+        fixture.await_queued(1);
+        drop(turn);
+        let handed_over = fixture.local.try_enter().is_none();
+        entered.wait();
+        let inside = fixture.local.try_enter().is_none();
+        leave.wait();
+        next.join().expect("it leaves");
+        assert!(handed_over, "entered before it was awake");
+        assert!(inside, "entered beside it");
+    });
+    fixture.assert_free();
+}
+
+#[test]
+fn times_out() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    let turn = fixture.first();
+    let limit = Duration::from_millis(30);
+    let (stopped, took) = elsewhere(|| {
+        let begun = Instant::now();
+        (fixture.enter(limit).err(), begun.elapsed())
+    });
+    println!("gave up after {took:?}");
+    assert_eq!(stopped, Some(Stopped::Deadline));
+    assert!(took >= limit && took < LONG, "{took:?}");
+    drop(turn);
+    fixture.assert_free();
+}
+
+#[test]
+fn a_waiter_that_gives_up_in_the_middle_keeps_the_others_in_order() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    let order = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        let turn = fixture.first();
+        let (fixture, order) = (&fixture, &order);
+        for (number, limit) in [LONG, Duration::from_millis(50), LONG].into_iter().enumerate() {
+            scope.spawn(move || {
+                if let Ok(entry) = fixture.enter(limit) {
+                    order.lock().push(number);
+                    drop(entry);
+                }
+            });
+            fixture.await_queued(number as u64 + 1);
+        }
+        let begun = Instant::now();
+        while fixture.local.state.lock().waiting.len() > 2 {
+            assert!(begun.elapsed() < LONG, "the second one still waits");
+            thread::yield_now();
+        }
+        drop(turn);
+    });
+    assert_eq!(order.into_inner(), [0, 2]);
+    fixture.assert_free();
+}
+
+#[test]
+fn cancel_ends_every_wait_begun_before_it_and_no_later_one() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    let before = fixture.until(LONG);
+    thread::scope(|scope| {
+        let turn = fixture.first();
+        let waiters: Vec<_> = (0..5).map(|_| fixture.waiter(scope, LONG)).collect();
+        fixture.local.cancel_waiters();
+        for waiter in waiters {
+            let stopped = waiter.join().expect("it returns");
+            assert_eq!(stopped, Err(Stopped::Cancelled));
+        }
+        let late = elsewhere(|| fixture.local.enter(&before, fixture.closed.ended()).err());
+        assert_eq!(late, Some(Stopped::Cancelled), "a call begun before it");
+        let later = fixture.waiter(scope, LONG);
+        drop(turn);
+        assert_eq!(later.join().expect("it returns"), Ok(()), "a later call");
+    });
+    fixture.assert_free();
+}
+
+#[test]
+fn cancelling_an_idle_lock_does_not_poison_the_next_call() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    fixture.local.cancel_waiters();
+    let turn = fixture.first();
+    // Only who has to wait listens.
+    let limit = Duration::from_millis(30);
+    let stopped = elsewhere(|| fixture.enter(limit).err());
+    assert_eq!(stopped, Some(Stopped::Deadline));
+    drop(turn);
+    fixture.assert_free();
+}
+
+#[test]
+fn close_ends_every_wait_for_ever() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    thread::scope(|scope| {
+        let turn = fixture.first();
+        let waiters: Vec<_> = (0..5).map(|_| fixture.waiter(scope, LONG)).collect();
+        fixture.closed.raise();
+        for waiter in waiters {
+            let stopped = waiter.join().expect("it returns");
+            assert_eq!(stopped, Err(Stopped::Closed));
+        }
+        let later = elsewhere(|| fixture.enter(LONG).err());
+        assert_eq!(later, Some(Stopped::Closed));
+        drop(turn);
+    });
+    fixture.assert_free();
+}
+
+// ---- races
+
+#[test]
+fn excludes() {
+    const THREADS: u64 = 8;
+    const ROUNDS: u64 = 500;
+    let fixture = Fixture::new(Ownership::ThisThread);
+    let (inside, total) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    fixture.first().keep(1);
+                    assert!(!inside.swap(true, Ordering::SeqCst), "two are in");
+                    total.fetch_add(1, Ordering::SeqCst);
+                    inside.store(false, Ordering::SeqCst);
+                    drop(fixture.last());
+                }
+            });
+        }
+    });
+    assert_eq!(total.into_inner(), THREADS * ROUNDS);
+    fixture.assert_free();
+}
+
+#[test]
+fn of_threads_that_try_at_once_one_gets_in() {
+    for _ in 0..50 {
+        let fixture = Fixture::new(Ownership::ThisThread);
+        let (start, entered) = (Barrier::new(8), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    start.wait();
+                    if let Some(Entry::First(turn)) = fixture.local.try_enter() {
+                        entered.fetch_add(1, Ordering::SeqCst);
+                        turn.keep(1);
+                    }
+                });
+            }
+        });
+        assert_eq!(entered.into_inner(), 1);
+    }
+}
+
+/// One thread hands the turn over while `stop` stops the waiter it goes to, and a second
+/// waiter is behind. Returns how often the first one was stopped.
+fn race_hand_over(stop: impl Fn(&Fixture) + Sync, limit: Option<Duration>) -> usize {
+    const ROUNDS: usize = 1500;
+    let mut stopped = 0;
+    for round in 0..ROUNDS {
+        let fixture = Fixture::new(Ownership::ThisThread);
+        // The second waiter is told of no cancel and no end.
+        let open = Signal::new();
+        thread::scope(|scope| {
+            let turn = fixture.first();
+            let raced = fixture.waiter(scope, limit.unwrap_or(LONG));
+            let (fixture, open) = (&fixture, &open);
+            let behind = scope.spawn(move || {
+                let until = Until::within(LONG);
+                fixture.local.enter(&until, open.ended()).map(drop)
+            });
+            fixture.await_queued(2);
+            let go = Arc::new(Barrier::new(2));
+            let gate = Arc::clone(&go);
+            let stop = &stop;
+            scope.spawn(move || {
+                gate.wait();
+                (0..round % 40).for_each(|_| std::hint::spin_loop());
+                stop(fixture);
+            });
+            go.wait();
+            (0..round % 7 * 20).for_each(|_| std::hint::spin_loop());
+            drop(turn);
+            stopped += usize::from(raced.join().expect("it returns").is_err());
+            let behind = behind.join().expect("it returns");
+            assert_eq!(behind, Ok(()), "round {round}: the turn got lost");
+        });
+        fixture.assert_free();
+    }
+    println!("{stopped} of {ROUNDS} were stopped");
+    stopped
+}
+
+#[test]
+fn a_waiter_cancelled_as_it_is_handed_the_turn_passes_it_on() {
+    race_hand_over(|fixture| fixture.local.cancel_waiters(), None);
+}
+
+#[test]
+fn a_waiter_closed_as_it_is_handed_the_turn_passes_it_on() {
+    race_hand_over(|fixture| assert!(fixture.closed.raise()), None);
+}
+
+#[test]
+fn a_waiter_whose_deadline_comes_as_it_is_handed_the_turn_passes_it_on_or_takes_it() {
+    let limit = Duration::from_micros(300);
+    race_hand_over(|_| (), Some(limit));
+}
+
+#[test]
+fn a_waiter_stopped_after_it_was_handed_the_turn_passes_it_on() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    thread::scope(|scope| {
+        let turn = fixture.first();
+        let number = 1;
+        // Stands for a waiter that was woken by something else and is slow to look.
+        let (sender, _turn) = bounded(1);
+        let me = thread::current().id();
+        let mut state = fixture.local.state.lock();
+        state.next = number;
+        state.waiting.push_back(Waiter { number, thread: me, turn: sender });
+        drop(state);
+        let behind = fixture.waiter(scope, LONG);
+        drop(turn);
+        assert_eq!(fixture.local.state.lock().owner, Some(me), "handed over");
+        fixture.local.leave_queue(number);
+        assert_eq!(behind.join().expect("it returns"), Ok(()));
+    });
+    fixture.assert_free();
+}
+
+#[test]
+fn a_storm_of_deadlines_and_cancels_ends_free() {
+    let fixture = Fixture::new(Ownership::ThisThread);
+    let (inside, entered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (fixture, inside, entered) = (&fixture, &inside, &entered);
+    thread::scope(|scope| {
+        for number in 0..8_u64 {
+            scope.spawn(move || {
+                for round in 0..300 {
+                    let limit = Duration::from_micros((number * 37 + round * 13) % 200);
+                    if let Ok(entry) = fixture.enter(limit) {
+                        assert!(!inside.swap(true, Ordering::SeqCst), "two are in");
+                        entered.fetch_add(1, Ordering::SeqCst);
+                        thread::sleep(Duration::from_micros(20));
+                        inside.store(false, Ordering::SeqCst);
+                        drop(entry);
+                    }
+                    if round % 50 == number {
+                        fixture.local.cancel_waiters();
+                    }
+                }
+            });
+        }
+    });
+    println!("{} of 2400 got in", entered.load(Ordering::SeqCst));
+    fixture.assert_free();
+}

@@ -1,0 +1,12 @@
+//! A lock object: the threads of this process first, the nodes on the servers second, released in
+//! reverse order.
+
+mod local;
+mod readers;
+mod site;
+mod two_level;
+
+pub(crate) use local::Ownership;
+pub(crate) use readers::Readers;
+pub(crate) use site::{Patience, Site};
+pub(crate) use two_level::TwoLevel;

@@ -1,0 +1,172 @@
+//! The reading side of a read-write lock: what each thread of this process holds. Threads do not
+//! wait for each other here; each has a place of its own in the queue.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+use log::warn;
+use parking_lot::Mutex;
+
+use super::local::Ownership;
+use super::site::{Patience, Site};
+use super::two_level::TwoLevel;
+use crate::error::{Error, LossReason, Result};
+use crate::guard::{Guard, Releases};
+use crate::hold::Hold;
+use crate::names::{self, Mode};
+use crate::recipe::{Queue, Recipe, Under};
+use crate::session::Grant;
+use crate::signal::{Broadcast, Until};
+
+/// The reads of one lock object.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    reads: Mutex<HashMap<ThreadId, Read>>,
+    cancel: Broadcast,
+    /// The writing side, which knows what the calling thread has there.
+    write: Arc<TwoLevel>,
+}
+
+/// What one thread holds, and how often it has entered.
+#[derive(Debug)]
+struct Read {
+    grant: Arc<Grant>,
+    depth: u32,
+}
+
+impl Readers {
+    pub(crate) fn new(write: Arc<TwoLevel>) -> Arc<Readers> {
+        Arc::new(Readers { reads: Mutex::default(), cancel: Broadcast::new(), write })
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.write.path()
+    }
+
+    /// Enters. None if a writer is ahead.
+    pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Grant>>> {
+        let me = thread::current().id();
+        if let Some(grant) = self.grant() {
+            grant.check()?;
+            if let Some(read) = self.reads.lock().get_mut(&me) {
+                read.depth += 1;
+            }
+            return Ok(Some(grant));
+        }
+        let grant = match self.write.grant() {
+            Some(write) => self.under(&write, patience)?,
+            None => self.take(&Queue(Mode::Read), patience)?,
+        };
+        if let Some(grant) = &grant {
+            let grant = Arc::clone(grant);
+            self.reads.lock().insert(me, Read { grant, depth: 1 });
+        }
+        Ok(grant)
+    }
+
+    fn take(&self, recipe: &dyn Recipe, patience: Patience) -> Result<Option<Arc<Grant>>> {
+        let site = self.site();
+        let claim = site.claim(&site.path, Some(Mode::Read), Ownership::ThisThread);
+        match patience.now() {
+            Patience::Try => site.take(&claim, recipe, None),
+            Patience::Until(deadline) => {
+                let cancelled = self.cancel.listen();
+                site.take(&claim, recipe, Some(&Until { deadline, cancelled }))
+            }
+        }
+    }
+
+    /// Under the thread's own write.
+    fn under(&self, write: &Arc<Grant>, patience: Patience) -> Result<Option<Arc<Grant>>> {
+        write.check()?;
+        write.nodes().read_under();
+        if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
+            // Its number does not tell the place: the read shares the write's node.
+            return match write.share() {
+                Some(read) => Ok(Some(read)),
+                None => write.check().map(|()| None),
+            };
+        }
+        let read = self.take(&Under(write), patience);
+        if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
+            self.site().session().node_gone(write.nodes());
+        }
+        read
+    }
+
+    /// Releases once; with `only`, only if that is what is held.
+    pub(crate) fn release(&self, only: Option<&Arc<Grant>>) -> Result<()> {
+        let me = thread::current().id();
+        let mut reads = self.reads.lock();
+        let read = reads
+            .get_mut(&me)
+            .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant)));
+        let Some(read) = read else {
+            drop(reads);
+            return Err(self.site().refuse());
+        };
+        let grant = Arc::clone(&read.grant);
+        read.depth -= 1;
+        if read.depth > 0 {
+            drop(reads);
+            return grant.check();
+        }
+        reads.remove(&me);
+        drop(reads);
+        self.site().session().release(&grant)
+    }
+
+    pub(crate) fn guard<O>(self: &Arc<Self>, grant: Arc<Grant>) -> Guard<O> {
+        let lock: Arc<dyn Releases> = Arc::clone(self) as _;
+        Guard::new(Hold::new(grant, 0), lock)
+    }
+
+    /// Of the calling thread.
+    pub(crate) fn hold(&self) -> Option<Hold> {
+        self.grant().map(|grant| Hold::new(grant, 0))
+    }
+
+    fn grant(&self) -> Option<Arc<Grant>> {
+        let reads = self.reads.lock();
+        reads.get(&thread::current().id()).map(|read| Arc::clone(&read.grant))
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        let reads = self.reads.lock();
+        reads.get(&thread::current().id()).map_or(0, |read| read.depth)
+    }
+
+    pub(crate) fn cancel_waiters(&self) {
+        self.cancel.send();
+    }
+
+    pub(crate) fn site(&self) -> &Site {
+        self.write.site()
+    }
+}
+
+impl Releases for Readers {
+    fn release(&self, hold: &Hold) -> Result<()> {
+        Readers::release(self, Some(hold.grant()))
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        let reads = std::mem::take(self.reads.get_mut());
+        if reads.is_empty() {
+            return;
+        }
+        warn!(
+            target: "zoolock",
+            "the last handle of read lock {} was dropped while it was held: releasing it",
+            self.path()
+        );
+        for read in reads.into_values() {
+            if let Err(error) = self.site().session().release(&read.grant) {
+                warn!(target: "zoolock", "dropped a lock: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Where a lock lives, and on whose behalf: what every lock makes its claims from.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use super::local::Ownership;
+use crate::client::Client;
+use crate::contenders::{Contender, contenders};
+use crate::error::{Error, Result};
+use crate::names::Mode;
+use crate::options::LockOptions;
+use crate::path::LockPath;
+use crate::recipe::{Recipe, Want};
+use crate::session::{Claim, Grant, Session};
+use crate::signal::Until;
+
+/// How long a call may wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Patience {
+    /// Not at all, but for answers.
+    Try,
+    /// Until an instant; none is for ever.
+    Until(Option<Instant>),
+}
+
+impl Patience {
+    /// A deadline that has passed leaves no time to wait in.
+    pub(crate) fn now(self) -> Patience {
+        match self {
+            Patience::Until(Some(end)) if end <= Instant::now() => Patience::Try,
+            patience => patience,
+        }
+    }
+}
+
+/// A lock's path, the client that uses it, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) client: Client,
+    pub(crate) path: LockPath,
+    pub(crate) options: LockOptions,
+}
+
+impl Site {
+    pub(crate) fn new(client: &Client, path: &str, options: LockOptions) -> Result<Site> {
+        let (client, path) = (client.clone(), LockPath::parse(path)?);
+        Ok(Site { client, path, options: options.check()? })
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        self.client.session()
+    }
+
+    /// The calling thread's claim to nodes in `directory`, which is the lock's path, below it, or above it.
+    pub(crate) fn claim(
+        &self,
+        directory: &LockPath,
+        mode: Option<Mode>,
+        ownership: Ownership,
+    ) -> Claim {
+        let identity = self.options.identity.clone();
+        Claim {
+            lock: self.path.clone(),
+            directory: directory.clone(),
+            mode,
+            owner: ownership.of(thread::current().id()),
+            identity: identity.unwrap_or_else(|| self.client.identity()),
+            background: self.options.background_release,
+        }
+    }
+
+    /// Takes what this recipe says, on the servers; with `until`, waits for it.
+    pub(crate) fn take(
+        &self,
+        claim: &Claim,
+        recipe: &dyn Recipe,
+        until: Option<&Until>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let observer = self.options.observer.as_ref();
+        let want = Want { session: self.session(), claim, recipe, observer };
+        match until {
+            Some(until) => want.acquire(until),
+            None => want.try_acquire(),
+        }
+    }
+
+    pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
+        contenders(self.session(), &self.path)
+    }
+
+    pub(crate) fn not_held(&self) -> Error {
+        Error::NotHeld { path: self.path.as_str().to_owned() }
+    }
+
+    /// What to say to whoever unlocks what is not locked.
+    pub(crate) fn refuse(&self) -> Error {
+        match self.session().is_closed() {
+            true => Error::Closed,
+            false => self.not_held(),
+        }
+    }
+}

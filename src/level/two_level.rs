@@ -1,0 +1,221 @@
+//! What the exclusive locks share: the local level first, the node in ZooKeeper second, released
+//! in reverse order.
+
+use std::sync::Arc;
+
+use log::warn;
+
+use super::local::{Entry, Exit, Local, Ownership, Refused, Stopped, Unclaimed};
+use super::site::{Patience, Site};
+use crate::error::{Error, Result};
+use crate::guard::{Guard, Releases};
+use crate::hold::Hold;
+use crate::names::Mode;
+use crate::path::LockPath;
+use crate::recipe::{Queue, Single};
+use crate::session::{Claim, Grant, Nodes, Session};
+use crate::signal::{Ended, Until};
+
+/// One lock object.
+#[derive(Debug)]
+pub(crate) struct TwoLevel {
+    local: Local<Arc<Grant>, Arc<Nodes>>,
+    site: Site,
+    /// Where its nodes are.
+    directory: LockPath,
+    /// What they ask for; none of a single node.
+    mode: Option<Mode>,
+    ownership: Ownership,
+}
+
+impl TwoLevel {
+    /// One whose nodes are in `directory`, and whose threads pass it on as its options say.
+    pub(crate) fn new(
+        site: Site,
+        directory: LockPath,
+        mode: Option<Mode>,
+        ownership: Ownership,
+    ) -> Arc<TwoLevel> {
+        let session = Arc::clone(site.session());
+        let unclaimed = Unclaimed {
+            stays: |nodes: &Arc<Nodes>| nodes.stays(),
+            discard: Box::new(move |nodes| session.end_unwanted(&nodes)),
+        };
+        let local = Local::new(ownership, unclaimed);
+        Arc::new(TwoLevel { local, site, directory, mode, ownership })
+    }
+
+    /// One whose directory is the lock's path.
+    pub(crate) fn at(site: Site, mode: Mode, ownership: Ownership) -> Arc<TwoLevel> {
+        let directory = site.path.clone();
+        TwoLevel::new(site, directory, Some(mode), ownership)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.site.path.as_str()
+    }
+
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Takes both levels. None if somebody is ahead, now or until the deadline.
+    pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Grant>>> {
+        match patience.now() {
+            Patience::Try => match self.local.try_enter() {
+                Some(entry) => self.second_level(entry, None),
+                None => self.busy(),
+            },
+            Patience::Until(deadline) => {
+                self.wait(&Until { deadline, cancelled: self.cancelled() })
+            }
+        }
+    }
+
+    /// [`acquire`](Self::acquire), cancelled as `until` says.
+    pub(crate) fn wait(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
+        let path = || self.path().to_owned();
+        let entry = match self.local.try_enter() {
+            Some(entry) => Ok(entry),
+            // Whoever is ahead waits for this thread, or will.
+            None if self.session().holds_here(&self.claim()) => {
+                return Err(Error::WouldDeadlock { path: path() });
+            }
+            None => self.local.enter(until, self.session().closed()),
+        };
+        match entry {
+            Ok(entry) => self.second_level(entry, Some(until)),
+            Err(Stopped::Deadline) => self.busy(),
+            Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
+            Err(Stopped::Closed) => Err(Error::Closed),
+        }
+    }
+
+    /// Another thread of this process is ahead. That says nothing while it waits for a
+    /// connection itself.
+    fn busy(&self) -> Result<Option<Arc<Grant>>> {
+        match self.session().require_connection(self.path()) {
+            Err(Error::Disconnected { .. }) if self.local.is_held() => Ok(None),
+            known => known.map(|()| None),
+        }
+    }
+
+    fn second_level(
+        &self,
+        entry: Entry<'_, Arc<Grant>, Arc<Nodes>>,
+        until: Option<&Until>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let turn = match entry {
+            Entry::Again(grant) => {
+                grant.check()?;
+                self.local.deepen();
+                return Ok(Some(grant));
+            }
+            // A failure drops the turn, which gives the first level back.
+            Entry::First(turn) => turn,
+        };
+        let claim = self.claim();
+        if let Some(left) = turn.take_left() {
+            if let Some(grant) = left.take_over(claim.owner) {
+                turn.keep(Arc::clone(&grant));
+                return Ok(Some(grant));
+            }
+            self.session().end_unwanted(&left);
+            turn.start_over();
+        }
+        let grant = match self.mode {
+            Some(mode) => self.site.take(&claim, &Queue(mode), until)?,
+            None => self.site.take(&claim, &Single(self.site.path.split().1), until)?,
+        };
+        if let Some(grant) = &grant {
+            turn.keep(Arc::clone(grant));
+        }
+        Ok(grant)
+    }
+
+    /// Releases once; with `only`, only if that is what is held.
+    pub(crate) fn release(&self, only: Option<&Arc<Grant>>) -> Result<()> {
+        let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
+        match self.local.exit(Some(&is_it)) {
+            Ok(Exit::Inner(grant)) => grant.check(),
+            Ok(Exit::Last(grant, turn)) => {
+                let options = &self.site.options;
+                let left = match options.keep_idle {
+                    _ if turn.may_leave(options.local_handoffs) => {
+                        grant.nodes().leave_to_next(&grant)
+                    }
+                    Some(time) => self.session().keep(&grant, time),
+                    None => false,
+                };
+                if left {
+                    turn.leave(Arc::clone(grant.nodes()));
+                    return Ok(());
+                }
+                let released = self.session().release(&grant);
+                drop(turn);
+                released
+            }
+            Err(Refused::NotHeld) => Err(self.site.refuse()),
+            Err(Refused::NotOwner(owner)) => {
+                Err(Error::NotOwner { path: self.path().to_owned(), owner })
+            }
+        }
+    }
+
+    pub(crate) fn guard<O>(self: &Arc<Self>, grant: Arc<Grant>) -> Guard<O> {
+        let lock: Arc<dyn Releases> = Arc::clone(self) as _;
+        Guard::new(Hold::new(grant, 0), lock)
+    }
+
+    /// Of the calling thread, or of the object where any thread may unlock.
+    pub(crate) fn hold(&self) -> Option<Hold> {
+        self.grant().map(|grant| Hold::new(grant, 0))
+    }
+
+    /// What [`TwoLevel::hold`] is a view of.
+    pub(crate) fn grant(&self) -> Option<Arc<Grant>> {
+        self.local.hold()
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.local.depth()
+    }
+
+    pub(crate) fn cancel_waiters(&self) {
+        self.local.cancel_waiters();
+    }
+
+    /// Ready at the next [`TwoLevel::cancel_waiters`].
+    pub(crate) fn cancelled(&self) -> Ended {
+        self.local.cancelled()
+    }
+
+    fn claim(&self) -> Claim {
+        self.site.claim(&self.directory, self.mode, self.ownership)
+    }
+
+    fn session(&self) -> &Arc<Session> {
+        self.site.session()
+    }
+}
+
+impl Releases for TwoLevel {
+    fn release(&self, hold: &Hold) -> Result<()> {
+        TwoLevel::release(self, Some(hold.grant()))
+    }
+}
+
+impl Drop for TwoLevel {
+    fn drop(&mut self) {
+        let Some(grant) = self.local.abandon() else {
+            return;
+        };
+        warn!(
+            target: "zoolock",
+            "the last handle of lock {} was dropped while it was held: releasing it", self.path()
+        );
+        if let Err(error) = self.session().release(&grant) {
+            warn!(target: "zoolock", "dropped a lock: {error}");
+        }
+    }
+}

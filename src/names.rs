@@ -1,0 +1,273 @@
+//! The names in a lock's directory: which of them contend, in what order, and whether a node is
+//! granted or behind whom. Pure: must not know requests, sessions or watches.
+
+use std::cmp::Reverse;
+use std::iter;
+
+use uuid::{Builder, Uuid};
+
+/// Names that contend end in one of these and a sequence. The first three are ours and Curator's
+/// (`lock-` is also go-zookeeper's and .NET's), the others kazoo's, which count so that a mixed
+/// directory still has one order.
+const MARKERS: [(&str, Mode); 5] = [
+    ("lock-", Mode::Exclusive),
+    ("__READ__", Mode::Read),
+    ("__WRIT__", Mode::Write),
+    ("__lock__", Mode::Exclusive),
+    ("__rlock__", Mode::Read),
+];
+
+/// Stands before the uuid. Curator's, and the number of characters that follow is fixed:
+/// go-zookeeper panics on fewer.
+const PREFIX: &str = "_c_";
+const ID_LEN: usize = 36;
+/// The last group of a uuid.
+const GROUP_LEN: usize = 12;
+
+/// What a contender asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The only mode of a plain lock. To a read-write lock on the same path it is a write.
+    Exclusive,
+    Read,
+    Write,
+    /// One of the permits of a semaphore: they are counted, and have no order.
+    Permit,
+}
+
+impl Mode {
+    /// What a name of ours has before its sequence.
+    pub(crate) fn marker(self) -> &'static str {
+        match self {
+            Mode::Exclusive => "lock-",
+            Mode::Read => "__READ__",
+            Mode::Write => "__WRIT__",
+            Mode::Permit => "lease-",
+        }
+    }
+
+    /// Whether this contender must let a lower `other` go first.
+    pub(crate) fn waits_for(self, other: Mode) -> bool {
+        self != Mode::Read || other != Mode::Read
+    }
+}
+
+/// A child of the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Child {
+    pub(crate) name: String,
+    /// The transaction that made it, where it is known. Lists do not have it; see
+    /// [`Standing::NeedsCzxid`].
+    pub(crate) czxid: Option<i64>,
+}
+
+/// Where a node stands in its queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nothing strictly lower counts against it.
+    Granted,
+    /// The nearest lower node that counts against it: the one to watch.
+    Behind(String),
+    /// It is not there (or has no sequence, so that it can never be granted).
+    Gone,
+    /// The order hangs on when these nodes were made. Ask the server, leave out those that have
+    /// vanished, and decide again.
+    NeedsCzxid(Vec<String>),
+}
+
+/// Where the node `own` stands among the children. Every other one is a rival, also one of the same
+/// client.
+///
+/// Normal sequences come first, by number. Behind them numbers [tell nothing](is_normal): those are
+/// ordered by czxid, which only they have to know. Whole names are never compared for order: uuids are
+/// random.
+///
+/// Of any two who want to be alone one waits for the other, whatever there is beside them.
+pub(crate) fn decide(mode: Mode, children: &[Child], own: &str) -> Standing {
+    let me = children.iter().find(|child| child.name == own);
+    let (Some(me), Some(sequence)) = (me, sequence(own)) else {
+        return Standing::Gone;
+    };
+    let rivals = children.iter().filter_map(|child| {
+        let (rival, sequence) = contender(&child.name)?;
+        (mode.waits_for(rival) && child.name != own).then_some((sequence, child))
+    });
+    if is_normal(sequence) {
+        return nearest(rivals.filter(|&(rival, _)| is_normal(rival) && rival < sequence));
+    }
+    let (normal, others): (Vec<_>, Vec<_>) = rivals.partition(|&(rival, _)| is_normal(rival));
+    decide_by_czxid(me, &others, normal.into_iter())
+}
+
+/// For a node whose number tells nothing: behind those `normal` ones, and the others made before it.
+fn decide_by_czxid<'a>(
+    me: &Child,
+    others: &[(i32, &'a Child)],
+    normal: impl Iterator<Item = (i32, &'a Child)>,
+) -> Standing {
+    if others.is_empty() {
+        return nearest(normal);
+    }
+    let asked = iter::once(me).chain(others.iter().map(|&(_, child)| child));
+    let unknown: Vec<String> =
+        asked.filter(|child| child.czxid.is_none()).map(|child| child.name.clone()).collect();
+    if !unknown.is_empty() {
+        return Standing::NeedsCzxid(unknown);
+    }
+    let made = others.iter().map(|&(_, child)| (child.czxid, child));
+    match nearest(made.filter(|&(czxid, _)| czxid < me.czxid)) {
+        Standing::Granted => nearest(normal),
+        behind => behind,
+    }
+}
+
+/// Behind the highest of those that are lower. Among equals any would do; always the same one, so
+/// that callers that list again watch the same node again.
+fn nearest<'a, K: Ord>(lower: impl Iterator<Item = (K, &'a Child)>) -> Standing {
+    match lower.map(|(place, child)| (place, Reverse(&child.name))).max() {
+        Some((_, Reverse(name))) => Standing::Behind(name.clone()),
+        None => Standing::Granted,
+    }
+}
+
+/// Who stands before `own`, whatever they want, first things first. By the numbers alone: of two that
+/// tell nothing neither is before the other.
+pub(crate) fn ahead<'a>(children: &'a [Child], own: &str) -> Vec<&'a str> {
+    let Some(own) = sequence(own) else {
+        return Vec::new();
+    };
+    let own = if is_normal(own) { own } else { i32::MAX };
+    let mut before: Vec<_> = children
+        .iter()
+        .filter_map(|child| Some((sequence(&child.name)?, child.name.as_str())))
+        .filter(|&(rival, _)| is_normal(rival) && rival < own)
+        .collect();
+    before.sort_unstable();
+    before.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Whether a newcomer of this mode would be granted at once. Nothing that counts may be there,
+/// whatever its sequence: the server would give the newcomer a higher one.
+pub(crate) fn vacant(mode: Mode, children: &[Child]) -> bool {
+    let blocks = |child: &Child| mode_of(&child.name).is_some_and(|other| mode.waits_for(other));
+    !children.iter().any(blocks)
+}
+
+// ---- names of ours
+
+/// New for every create.
+pub(crate) fn new_id() -> String {
+    Uuid::new_v4().hyphenated().to_string()
+}
+
+/// What to create with a sequence behind it: `_c_<id>-lock-`.
+pub(crate) fn new_name_prefix(id: &str, mode: Mode) -> String {
+    debug_assert_eq!(id.len(), ID_LEN, "{id:?}");
+    format!("{PREFIX}{id}-{}", mode.marker())
+}
+
+/// An id for permits, of version 8, which tells them from those of others. Of permits that are asked for
+/// in the turn of a node it ends as that node's: what they are for has to be in the name, since anybody
+/// may write over the data.
+pub(crate) fn new_permit_id(turn: Option<&str>) -> String {
+    let id = Builder::from_custom_bytes(Uuid::new_v4().into_bytes()).into_uuid();
+    let mut id = id.hyphenated().to_string();
+    if let Some(group) = turn.and_then(last_group) {
+        id.replace_range(ID_LEN - GROUP_LEN.., group);
+    }
+    id
+}
+
+/// Was the permit asked for in the turn of this node? None if it cannot be told, since it is not ours.
+pub(crate) fn is_of_turn(permit: &str, turn: &str) -> Option<bool> {
+    let is_ours = Uuid::try_parse(id_of(permit)?).is_ok_and(|id| id.get_version_num() == 8);
+    is_ours.then(|| last_group(permit) == last_group(turn))
+}
+
+fn last_group(name: &str) -> Option<&str> {
+    id_of(name).and_then(|id| id.get(ID_LEN - GROUP_LEN..))
+}
+
+/// The name of a read that its thread takes under its own write: with the same sequence, so that no
+/// queued writer comes between, and an id that has the write's token, which is the read's, too. Only
+/// where the sequence alone tells the place.
+pub(crate) fn read_under(write: &str, token: u64) -> (String, String) {
+    let sequence = sequence(write).unwrap_or(i32::MAX);
+    let mut bytes = Uuid::new_v4().into_bytes();
+    // The last 62 bits of a uuid of version 8 are its maker's; transaction ids have fewer for
+    // longer than any ensemble will live.
+    bytes[8..].copy_from_slice(&token.to_be_bytes());
+    let id = Builder::from_custom_bytes(bytes).into_uuid().hyphenated().to_string();
+    let name = format!("{}{sequence:010}", new_name_prefix(&id, Mode::Read));
+    (id, name)
+}
+
+/// The token of a read under a write, if this is the name of one.
+pub(crate) fn token_under(name: &str) -> Option<u64> {
+    let id = Uuid::try_parse(id_of(name)?).ok()?;
+    let custom = mode_of(name) == Some(Mode::Read) && id.get_version_num() == 8;
+    custom.then_some(id.as_u64_pair().1 & (u64::MAX >> 2))
+}
+
+/// Whether this is the name of the create that carried `id`.
+pub(crate) fn carries(name: &str, id: &str) -> bool {
+    id_of(name) == Some(id)
+}
+
+fn id_of(name: &str) -> Option<&str> {
+    let (id, rest) = name.strip_prefix(PREFIX)?.split_at_checked(ID_LEN)?;
+    rest.starts_with('-').then_some(id)
+}
+
+// ---- names of anybody
+
+/// The sequence of a name that contends.
+pub(crate) fn sequence(name: &str) -> Option<i32> {
+    contender(name).map(|(_, sequence)| sequence)
+}
+
+/// What a name asks for; None if it does not contend.
+pub(crate) fn mode_of(name: &str) -> Option<Mode> {
+    contender(name).map(|(mode, _)| mode)
+}
+
+/// The number that a server has put behind any name.
+pub(crate) fn number(name: &str) -> Option<i32> {
+    // A dash that ends the marker is no sign.
+    let unmarked = name.rsplit_once(Mode::Permit.marker()).map_or(name, |(_, number)| number);
+    let number = || [11, 10].into_iter().find_map(|length| split(unmarked, length));
+    sequence(name).or_else(|| number().map(|(_, number)| number))
+}
+
+/// Whether the number alone tells the place: the server gives each of these once, in rising order.
+/// Behind them it gives 2147483647 for ever, and negative ones to creates that are under way together.
+pub(crate) fn is_normal(sequence: i32) -> bool {
+    (0..i32::MAX).contains(&sequence)
+}
+
+/// What precedes the marker is free. Everything that does not fit is somebody else's business and
+/// neither blocks nor fails.
+fn contender(name: &str) -> Option<(Mode, i32)> {
+    // At most one length fits: behind the dash of `lock-` stands either a digit or the minus sign.
+    [10, 11].into_iter().find_map(|length| {
+        let (head, sequence) = split(name, length)?;
+        let &(_, mode) = MARKERS.iter().find(|(marker, _)| head.ends_with(marker))?;
+        Some((mode, sequence))
+    })
+}
+
+/// Takes off what a server appends, `%010d` of a signed number of 32 bits. Ten digits above 2147483647
+/// or a minus zero come from no server: as junk they would stay for ever, so they must not block.
+fn split(name: &str, length: usize) -> Option<(&str, i32)> {
+    let (head, tail) = name.split_at_checked(name.len().checked_sub(length)?)?;
+    let digits = tail.strip_prefix('-').unwrap_or(tail);
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let sequence: i32 = tail.parse().ok()?;
+    let printed = if sequence <= -1_000_000_000 { 11 } else { 10 };
+    (length == printed && tail.starts_with('-') == (sequence < 0)).then_some((head, sequence))
+}
+
+#[cfg(test)]
+mod tests;

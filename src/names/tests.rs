@@ -1,0 +1,18 @@
+//! Tables of names and orders.
+
+mod names;
+mod order;
+mod ours;
+
+use super::*;
+
+const LOW: &str = "00000000-0000-4000-8000-000000000000";
+const HIGH: &str = "ffffffff-ffff-4fff-bfff-ffffffffffff";
+
+fn children(names: &[&str]) -> Vec<Child> {
+    names.iter().map(|name| Child { name: (*name).into(), czxid: None }).collect()
+}
+
+fn behind(name: &str) -> Standing {
+    Standing::Behind(name.into())
+}

@@ -1,0 +1,307 @@
+//! Whom a node is behind.
+
+use super::*;
+
+fn with_czxids(nodes: &[(&str, Option<i64>)]) -> Vec<Child> {
+    nodes.iter().map(|&(name, czxid)| Child { name: name.into(), czxid }).collect()
+}
+
+fn needs(names: &[&str]) -> Standing {
+    Standing::NeedsCzxid(names.iter().map(|&name| name.into()).collect())
+}
+
+#[test]
+fn an_exclusive_node_waits_for_the_nearest_lower_one() {
+    let names =
+        ["lock-0000000007", "lock-0000000003", "hello", "lock-0000000005", "lock-0000000001"];
+    for (own, expected) in [
+        ("lock-0000000001", Standing::Granted),
+        ("lock-0000000003", behind("lock-0000000001")),
+        ("lock-0000000005", behind("lock-0000000003")),
+        ("lock-0000000007", behind("lock-0000000005")),
+        ("lock-0000000006", Standing::Gone),
+        ("hello", Standing::Gone),
+    ] {
+        assert_eq!(decide(Mode::Exclusive, &children(&names), own), expected, "{own}");
+    }
+    assert_eq!(decide(Mode::Exclusive, &[], "lock-0000000001"), Standing::Gone);
+}
+
+#[test]
+fn order_is_by_sequence_never_by_whole_name() {
+    let names = [
+        format!("_c_{HIGH}-lock-0000000001"),
+        format!("_c_{LOW}-lock-0000000002"),
+        "zzz-lock-0000000000".to_owned(),
+        "00000000000000000000000000000000__lock__0000000003".to_owned(),
+    ];
+    let nodes = children(&names.each_ref().map(String::as_str));
+    for (own, expected) in [
+        (2, Standing::Granted),
+        (0, behind(&names[2])),
+        (1, behind(&names[0])),
+        (3, behind(&names[1])),
+    ] {
+        assert_eq!(decide(Mode::Exclusive, &nodes, &names[own]), expected, "{}", names[own]);
+    }
+}
+
+#[test]
+fn readers_wait_for_the_nearest_lower_write_and_writers_for_all() {
+    let nodes = children(&[
+        "__WRIT__0000000001",
+        "__READ__0000000002",
+        "__WRIT__0000000003",
+        "__READ__0000000004",
+        "x__rlock__0000000005",
+        "__READ__0000000006",
+        "x__lock__0000000007",
+        "__READ__0000000008",
+        "lock-0000000009",
+        "__READ__0000000010",
+        "__WRIT__0000000011",
+    ]);
+    for (own, expected) in [
+        ("__WRIT__0000000001", Standing::Granted),
+        ("__READ__0000000002", behind("__WRIT__0000000001")),
+        ("__WRIT__0000000003", behind("__READ__0000000002")),
+        ("__READ__0000000004", behind("__WRIT__0000000003")),
+        ("__READ__0000000006", behind("__WRIT__0000000003")),
+        ("__READ__0000000008", behind("x__lock__0000000007")),
+        ("lock-0000000009", behind("__READ__0000000008")),
+        ("__READ__0000000010", behind("lock-0000000009")),
+        ("__WRIT__0000000011", behind("__READ__0000000010")),
+    ] {
+        let mode = mode_of(own).unwrap();
+        assert_eq!(decide(mode, &nodes, own), expected, "{own}");
+    }
+}
+
+#[test]
+fn readers_ignore_readers_and_higher_writers() {
+    let nodes = children(&[
+        "__READ__0000000001",
+        "x__rlock__0000000002",
+        "__READ__0000000003",
+        "__WRIT__0000000004",
+    ]);
+    for own in ["__READ__0000000001", "__READ__0000000003"] {
+        assert_eq!(decide(Mode::Read, &nodes, own), Standing::Granted, "{own}");
+    }
+}
+
+#[test]
+fn equal_sequences_do_not_block_each_other_and_are_watched_in_a_fixed_order() {
+    let names = [
+        "b-lock-0000000005",
+        "a-lock-0000000005",
+        "c-lock-0000000005",
+        "lock-0000000006",
+        "__READ__0000000005",
+    ];
+    let mut reversed = names;
+    reversed.reverse();
+    for names in [names, reversed] {
+        let nodes = children(&names);
+        for own in ["a-lock-0000000005", "b-lock-0000000005"] {
+            assert_eq!(decide(Mode::Exclusive, &nodes, own), Standing::Granted, "{own}");
+        }
+        assert_eq!(
+            decide(Mode::Exclusive, &nodes, "lock-0000000006"),
+            behind("__READ__0000000005"),
+            "{names:?}"
+        );
+        assert_eq!(
+            decide(Mode::Read, &nodes, "__READ__0000000005"),
+            Standing::Granted,
+            "{names:?}"
+        );
+    }
+}
+
+#[test]
+fn abnormal_sequences_come_last_and_in_the_order_of_their_czxids() {
+    let (stuck, other, negative) = ("a-lock-2147483647", "b-lock-2147483647", "lock--2147483648");
+    let nodes = with_czxids(&[
+        (negative, Some(30)),
+        (stuck, Some(20)),
+        (other, Some(10)),
+        ("lock-2147483646", None),
+    ]);
+    for (own, expected) in [
+        ("lock-2147483646", Standing::Granted),
+        (other, behind("lock-2147483646")),
+        (stuck, behind(other)),
+        (negative, behind(stuck)),
+    ] {
+        assert_eq!(decide(Mode::Exclusive, &nodes, own), expected, "{own}");
+    }
+    assert_eq!(decide(Mode::Exclusive, &nodes[..3], other), Standing::Granted);
+}
+
+#[test]
+fn negative_sequences_are_not_ordered_by_number() {
+    let nodes = with_czxids(&[
+        ("lock--000000001", Some(2)),
+        ("lock--2147483648", Some(1)),
+        ("lock--000000002", Some(3)),
+    ]);
+    for (own, expected) in [
+        ("lock--2147483648", Standing::Granted),
+        ("lock--000000001", behind("lock--2147483648")),
+        ("lock--000000002", behind("lock--000000001")),
+    ] {
+        assert_eq!(decide(Mode::Exclusive, &nodes, own), expected, "{own}");
+    }
+}
+
+#[test]
+fn asks_for_exactly_the_czxids_that_the_order_hangs_on() {
+    let (a, b, read, normal) =
+        ("a-lock-2147483647", "b-lock--2147483648", "__READ__2147483647", "lock-0000000001");
+    for (mode, nodes, own, expected) in [
+        (Mode::Exclusive, &[(a, None), (b, None), (normal, None)][..], a, needs(&[a, b])),
+        (Mode::Exclusive, &[(a, Some(1)), (b, None)], a, needs(&[b])),
+        (Mode::Exclusive, &[(a, None), (b, Some(1))], a, needs(&[a])),
+        (Mode::Exclusive, &[(a, None)], a, Standing::Granted),
+        (Mode::Exclusive, &[(a, None), (normal, None)], a, behind(normal)),
+        (Mode::Exclusive, &[(a, None), (b, None), (normal, None)], normal, Standing::Granted),
+        (Mode::Read, &[(read, None), ("x__rlock__-2147483648", None)], read, Standing::Granted),
+        (Mode::Read, &[(read, None), (a, Some(1))], read, needs(&[read])),
+        (Mode::Exclusive, &[(b, None)], a, Standing::Gone),
+    ] {
+        assert_eq!(decide(mode, &with_czxids(nodes), own), expected, "{mode:?} {own} in {nodes:?}");
+    }
+}
+
+/// Whatever their numbers are, of two who want to be alone one waits for the other.
+#[test]
+fn of_any_two_exactly_one_is_granted() {
+    let numbers = [0, 1, 5, 1 << 30, i32::MAX - 1, i32::MAX, i32::MIN, -(1 << 30), -2, -1];
+    for one in numbers {
+        for other in numbers {
+            let names = [one, other].map(|number| format!("lock-{number:010}"));
+            let names = [format!("a-{}", names[0]), format!("b-{}", names[1])];
+            let nodes = with_czxids(&[(names[0].as_str(), Some(1)), (names[1].as_str(), Some(2))]);
+            let granted = names
+                .each_ref()
+                .map(|name| decide(Mode::Exclusive, &nodes, name) == Standing::Granted);
+            // Equal normal numbers are one place, of a write and the read under it.
+            let equal = one == other && is_normal(one);
+            assert_eq!(granted[0] ^ granted[1], !equal, "{names:?}: {granted:?}");
+        }
+    }
+}
+
+#[test]
+fn a_newcomer_is_granted_at_once_where_nothing_counts_against_it() {
+    for (names, exclusive, read) in [
+        (&[][..], true, true),
+        (&["hello", "lock-9999999999", "0000000001", "x-lease-0000000001"], true, true),
+        (&["__READ__0000000001", "x__rlock__-000000001"], false, true),
+        (&["lock-0000000001"], false, false),
+        (&["x__lock__2147483647"], false, false),
+        (&["__READ__0000000001", "__WRIT__0000000002"], false, false),
+    ] {
+        let nodes = children(names);
+        let seen = [Mode::Exclusive, Mode::Write, Mode::Read].map(|mode| vacant(mode, &nodes));
+        assert_eq!(seen, [exclusive, exclusive, read], "{names:?}");
+    }
+}
+
+#[test]
+fn ten_thousand_children_take_one_pass() {
+    let names: Vec<String> = (0..10_000).rev().map(|n| format!("_c_{HIGH}-lock-{n:010}")).collect();
+    let nodes = children(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(decide(Mode::Exclusive, &nodes, &names[0]), behind(&names[1]));
+    assert_eq!(decide(Mode::Exclusive, &nodes, &names[9_999]), Standing::Granted);
+}
+
+/// Every arrangement of `items`.
+fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
+    let Some((first, rest)) = items.split_first() else {
+        return vec![Vec::new()];
+    };
+    let insert = |shorter: Vec<T>| {
+        (0..=shorter.len())
+            .map(move |at| [&shorter[..at], std::slice::from_ref(first), &shorter[at..]].concat())
+    };
+    permutations(rest).into_iter().flat_map(insert).collect()
+}
+
+/// Follows the links of one contender to somebody who is granted, within as many steps as there
+/// are contenders.
+fn reaches_a_granted_one(nodes: &[Child], start: &str) -> bool {
+    let mut at = start.to_owned();
+    for _ in 0..nodes.len() {
+        let mode = mode_of(&at).unwrap();
+        match decide(mode, nodes, &at) {
+            Standing::Granted => return true,
+            Standing::Behind(next) => at = next,
+            other => panic!("{at} is {other:?} in {nodes:?}"),
+        }
+    }
+    false
+}
+
+#[test]
+fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
+    let sequences =
+        ["0000000000", "0000000009", "2147483646", "2147483647", "2147483647", "-2147483648"];
+    let markers = ["lock-", "__READ__", "__WRIT__"];
+    for (round, order) in permutations(&sequences).into_iter().enumerate() {
+        // every mix of markers; czxids and letters run against the order of the list
+        let mut nodes: Vec<Child> = Vec::new();
+        for (position, digits) in order.iter().enumerate() {
+            let marker = markers[(round / 3_usize.pow(position as u32 % 4) + position) % 3];
+            let czxid = 100 - position as i64;
+            let letter = char::from(b'f' - position as u8);
+            nodes.push(Child { name: format!("{letter}-{marker}{digits}"), czxid: Some(czxid) });
+        }
+        nodes.push(Child { name: "hello".into(), czxid: None });
+        let names: Vec<&str> = nodes
+            .iter()
+            .map(|node| node.name.as_str())
+            .filter(|name| mode_of(name).is_some())
+            .collect();
+        let holders: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|name| decide(mode_of(name).unwrap(), &nodes, name) == Standing::Granted)
+            .collect();
+        let readers = holders.iter().filter(|name| mode_of(name) == Some(Mode::Read)).count();
+        let exclusive = holders.len() - readers;
+        assert!(
+            (exclusive == 1 && readers == 0) || (exclusive == 0 && readers > 0),
+            "{holders:?} hold in {nodes:?}"
+        );
+        for name in names {
+            assert!(reaches_a_granted_one(&nodes, name), "{name} is led astray in {nodes:?}");
+        }
+    }
+}
+
+#[test]
+fn all_modes_stand_before_one_in_the_order_of_their_numbers() {
+    let names = [
+        "lock-0000000007",
+        "a-__READ__0000000003",
+        "hello",
+        "b-__WRIT__0000000005",
+        "lock-0000000009",
+        "c-lock-2147483647",
+        "d-lock--000000005",
+    ];
+    let all =
+        ["a-__READ__0000000003", "b-__WRIT__0000000005", "lock-0000000007", "lock-0000000009"];
+    for (own, expected) in [
+        ("a-__READ__0000000003", &all[..0]),
+        ("lock-0000000009", &all[..3]),
+        // Which of these two is before the other the numbers do not say.
+        ("c-lock-2147483647", &all),
+        ("d-lock--000000005", &all),
+        ("hello", &[]),
+    ] {
+        assert_eq!(ahead(&children(&names), own), expected, "{own}");
+    }
+}

@@ -1,0 +1,52 @@
+//! A read that a thread takes under its own write: granted at once, in the write's place in the queue, so
+//! that no writer that waits comes between when the write is released. The read's node is made first, and
+//! the list behind it shows both: so at no instant was the place empty.
+
+use std::sync::Arc;
+
+use zookeeper::{CreateMode, Stat};
+
+use super::rule::{New, Recipe, Step};
+use crate::error::{Error, LossReason};
+use crate::names::{self, Child};
+use crate::session::{Grant, Node};
+
+/// Under this write, whose sequence tells its place.
+pub(crate) struct Under<'a>(pub(crate) &'a Arc<Grant>);
+
+impl Under<'_> {
+    fn write_deleted(&self) -> Error {
+        let (path, reason) = (self.0.path().to_owned(), LossReason::NodeDeleted);
+        Error::Lost { path, reason }
+    }
+}
+
+impl Recipe for Under<'_> {
+    fn node(&self) -> New {
+        let write = &self.0.list()[0];
+        let (id, name) = names::read_under(&write.name, write.token);
+        New { id, name, mode: CreateMode::Ephemeral }
+    }
+
+    /// Without it there is no write either.
+    fn no_directory(&self) -> Option<Error> {
+        Some(self.write_deleted())
+    }
+
+    fn is_free(&self, _list: &[Child]) -> bool {
+        true
+    }
+
+    fn step(&self, list: &[Child], _own: &[Node]) -> Step {
+        let write = &self.0.list()[0].name;
+        match self.0.check() {
+            Err(over) => Step::Refused(over),
+            Ok(()) if list.iter().any(|child| child.name == *write) => Step::Granted,
+            Ok(()) => Step::Refused(self.write_deleted()),
+        }
+    }
+
+    fn token(&self, _stat: &Stat) -> u64 {
+        self.0.list()[0].token
+    }
+}

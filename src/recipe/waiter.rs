@@ -1,0 +1,335 @@
+//! The loop: one call, what it has on the servers, and how it waits.
+
+mod looking;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, never, select_biased};
+use log::debug;
+use zookeeper::{ErrorKind, WatchedEvent, Watcher};
+
+use super::observer::Observer;
+use super::rule::{Recipe, Step};
+use crate::error::{Error, Result};
+use crate::names::Child;
+use crate::session::{Claim, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting};
+use crate::signal::{Ended, Until};
+
+/// What is wanted, and how.
+pub(crate) struct Want<'a> {
+    pub(crate) session: &'a Arc<Session>,
+    pub(crate) claim: &'a Claim,
+    pub(crate) recipe: &'a dyn Recipe,
+    pub(crate) observer: Option<&'a Observer>,
+}
+
+impl Want<'_> {
+    /// Takes it if nobody is ahead. Waits for answers only, for a third of the session timeout.
+    pub(crate) fn try_acquire(self) -> Result<Option<Arc<Grant>>> {
+        self.session.require_connection(self.claim.lock.as_str())?;
+        let until = Until::within(self.session.patience());
+        Waiter::new(self, &until, false)?.run()
+    }
+
+    /// Waits for its turn. None if the deadline came while somebody was ahead.
+    pub(crate) fn acquire(self, until: &Until) -> Result<Option<Arc<Grant>>> {
+        Waiter::new(self, until, true)?.run()
+    }
+}
+
+/// A create without an answer. Its node may be there, or appear late.
+struct Lost {
+    id: String,
+    since: Instant,
+}
+
+/// One call, and what it has on the servers. What is not granted is given up with it, also when its
+/// thread unwinds.
+struct Waiter<'a> {
+    want: Want<'a>,
+    until: &'a Until,
+    /// Else it only tries.
+    waits: bool,
+    /// The session that its nodes are of.
+    session_id: i64,
+    own: Vec<Node>,
+    lost: Vec<Lost>,
+    /// Nodes may be made without a look before.
+    may_create: bool,
+    watcher: Watcher,
+    events: Receiver<WatchedEvent>,
+    /// The node ahead that is watched.
+    watching: Option<String>,
+    /// Are our own nodes watched? They are from a quarter of the session timeout on.
+    own_watched: bool,
+    entered: Instant,
+    /// Ready when an own node was found that cannot be deleted.
+    has_stuck: Ended,
+    czxids: HashMap<String, i64>,
+    /// Somebody was seen ahead.
+    seen_ahead: bool,
+    room: Option<Room>,
+    _waiting: Waiting<'a>,
+}
+
+/// How a pass of the loop ended.
+enum Pass {
+    Held(Arc<Grant>),
+    Busy,
+    Again,
+}
+
+/// Why the loop ends, or goes on elsewhere.
+enum Stop {
+    Failed(Failure),
+    Over(Error),
+}
+
+impl<F: Into<Failure>> From<F> for Stop {
+    fn from(failure: F) -> Stop {
+        Stop::Failed(failure.into())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Over(error)
+    }
+}
+
+impl<'a> Waiter<'a> {
+    fn new(want: Want<'a>, until: &'a Until, waits: bool) -> Result<Waiter<'a>> {
+        let (watcher, events) = Watcher::channel();
+        let session: &'a Session = want.session;
+        Ok(Waiter {
+            room: Some(session.make_room(want.claim, want.recipe.count())?),
+            _waiting: session.start_waiting(),
+            want,
+            until,
+            waits,
+            session_id: 0,
+            own: Vec::new(),
+            lost: Vec::new(),
+            may_create: false,
+            watcher,
+            events,
+            watching: None,
+            own_watched: false,
+            entered: Instant::now(),
+            has_stuck: session.has_stuck(),
+            czxids: HashMap::new(),
+            seen_ahead: false,
+        })
+    }
+
+    fn path(&self) -> &'a str {
+        self.want.claim.lock.as_str()
+    }
+
+    fn run(mut self) -> Result<Option<Arc<Grant>>> {
+        loop {
+            let failure = match self.pass() {
+                Ok(Pass::Held(grant)) => return Ok(Some(grant)),
+                Ok(Pass::Busy) => return Ok(None),
+                Ok(Pass::Again) => continue,
+                Err(Stop::Over(error)) => return Err(error),
+                Err(Stop::Failed(failure)) => failure,
+            };
+            match failure {
+                Failure::Deadline if self.seen_ahead && self.want.session.is_connected() => {
+                    return Ok(None);
+                }
+                Failure::Broken | Failure::SessionOver if self.waits => {
+                    debug!(target: "zoolock::queue", "{}: connection lost", self.path());
+                }
+                failure => return Err(self.want.session.error(self.path(), failure)),
+            }
+        }
+    }
+
+    fn pass(&mut self) -> Result<Pass, Stop> {
+        self.find_session()?;
+        // Before the look, so that none is missed.
+        self.has_stuck = self.want.session.has_stuck();
+        let list = match self.is_missing() && self.may_create {
+            true => self.enter()?,
+            false => self.look()?,
+        };
+        if self.is_missing() {
+            let is_free = self.want.recipe.is_free(&list);
+            self.may_create = is_free || !self.want.claim.is_single();
+            return match is_free || (self.waits && self.may_create) {
+                true => Ok(Pass::Again),
+                false => self.wait_behind(None, &list),
+            };
+        }
+        match self.step(list)? {
+            (Step::Granted, _) => self.grant(),
+            (Step::Behind(ahead), list) => self.wait_behind(ahead, &list),
+            (Step::Refused(error), _) => Err(error.into()),
+            (Step::Gone | Step::NeedsCzxid(_), _) => {
+                self.give_up();
+                Ok(Pass::Again)
+            }
+        }
+    }
+
+    fn is_missing(&self) -> bool {
+        self.own.len() < self.want.recipe.count()
+    }
+
+    /// A connection; if its session is another one, it begins anew there.
+    fn find_session(&mut self) -> Result<()> {
+        let session = self.want.session;
+        match self.waits {
+            true => session.await_connection(self.path(), self.until)?,
+            false => session.require_connection(self.path())?,
+        }
+        let now = session.id();
+        if now != self.session_id {
+            self.session_id = now;
+            self.own.clear();
+            self.lost.clear();
+            self.watching = None;
+            // The create of a single node is itself the look whether there is one.
+            self.may_create = self.waits || self.want.claim.is_single();
+        }
+        Ok(())
+    }
+
+    // ---- waiting
+
+    fn grant(&mut self) -> Result<Pass, Stop> {
+        let Want { session, claim, .. } = self.want;
+        let (id, nodes) = (self.session_id, self.own.clone());
+        let granted = session.grant(claim, nodes, (id, &mut self.room), self.until)?;
+        if let Granted::NotYet = granted {
+            return Ok(Pass::Again);
+        }
+        self.own.clear();
+        if let Granted::Held(grant) = granted {
+            return Ok(Pass::Held(grant));
+        }
+        self.room = Some(session.make_room(claim, self.want.recipe.count())?);
+        Ok(Pass::Again)
+    }
+
+    fn wait_behind(&mut self, ahead: Option<String>, list: &[Child]) -> Result<Pass, Stop> {
+        let Want { session, claim, observer, .. } = self.want;
+        self.seen_ahead = true;
+        if !self.waits {
+            return Ok(Pass::Busy);
+        }
+        if session.holds_here(claim) {
+            return Err(Error::WouldDeadlock { path: self.path().to_owned() }.into());
+        }
+        if let Some(name) = ahead {
+            let path = claim.directory.child(&name);
+            if session.is_stuck(&path) {
+                return Err(Error::Denied { path }.into());
+            }
+            if self.watching.as_ref() != Some(&name) && !self.watch(&path)? {
+                return Ok(Pass::Again);
+            }
+            self.watching = Some(name);
+        }
+        let next = match observer {
+            Some(observer) => {
+                let before = self.want.recipe.ahead(list, &self.own);
+                observer.tell(session, claim, &before, self.until)?
+            }
+            None => None,
+        };
+        self.await_change(next)
+    }
+
+    /// False if it is gone. By a read of its data: one that looks whether it is there would leave a watch
+    /// behind where it is not.
+    fn watch(&self, path: &str) -> Result<bool, Stop> {
+        let watched = self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
+            batch.get_data(path, Some(&self.watcher))
+        });
+        match watched {
+            Ok(_) => Ok(true),
+            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(false),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Waits for a reason to look again: an event says no more than that.
+    fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
+        let [one, other] = self.want.recipe.changes();
+        loop {
+            let own = (!self.own_watched).then(|| self.entered + self.want.session.timeout() / 4);
+            let deadline = [next, own, self.until.deadline].into_iter().flatten().min();
+            let expiry = deadline.map_or_else(never, crossbeam_channel::at);
+            select_biased! {
+                recv(self.until.cancelled) -> _ => return Err(Failure::Cancelled.into()),
+                recv(self.want.session.closed()) -> _ => return Err(Failure::Closed.into()),
+                recv(self.events) -> event => {
+                    event.ok().inspect(|event| self.has_heard(event));
+                    self.may_create = self.lost.is_empty();
+                }
+                recv(one) -> _ => {}
+                recv(other) -> _ => {}
+                recv(self.has_stuck) -> _ => {}
+                recv(expiry) -> _ => {
+                    let now = Instant::now();
+                    let is_own = own.is_some_and(|own| own <= now) && next.is_none_or(|next| next > now);
+                    if is_own && !self.until.is_over() && self.watch_own()? {
+                        continue;
+                    }
+                }
+            }
+            return match self.until.is_over() {
+                true => Err(Failure::Deadline.into()),
+                false => Ok(Pass::Again),
+            };
+        }
+    }
+
+    /// Has our own nodes watched. False if one is gone.
+    fn watch_own(&mut self) -> Result<bool, Stop> {
+        self.own_watched = true;
+        for node in &self.own {
+            if !self.watch(&self.want.claim.directory.child(&node.name))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What was watched is not any more.
+    fn has_heard(&mut self, event: &WatchedEvent) {
+        let of = |name: &String| event.path.ends_with(name.as_str());
+        if self.watching.as_ref().is_some_and(of) {
+            self.watching = None;
+        }
+        if self.own.iter().any(|node| of(&node.name)) {
+            self.own_watched = false;
+        }
+    }
+
+    fn give_up(&mut self) {
+        for node in self.own.drain(..) {
+            self.want.session.give_up(self.want.claim, self.session_id, &node);
+        }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.give_up();
+        let Want { session, claim, .. } = self.want;
+        let orphans = self.lost.iter().map(|lost| Orphan {
+            session: self.session_id,
+            directory: claim.directory.clone(),
+            id: lost.id.clone(),
+            single: claim.is_single().then(|| claim.lock.split().1.to_owned()),
+            until: lost.since + session.timeout(),
+        });
+        session.adopt_orphans(orphans.collect());
+    }
+}

@@ -1,0 +1,263 @@
+//! What a call makes on the servers, and what it finds there: its nodes, those of others, and those of its
+//! own whose answers were lost.
+
+use std::time::Instant;
+
+use log::debug;
+use zookeeper::{ErrorKind, Stat};
+
+use super::{Lost, Stop, Waiter};
+use crate::data;
+use crate::error::Error;
+use crate::names::{self, Child};
+use crate::recipe::rule::{New, Step};
+use crate::session::{Failure, Node};
+
+impl Waiter<'_> {
+    // ---- entering
+
+    /// Makes the nodes that are missing, and the directory if need be, and lists behind that.
+    pub(super) fn enter(&mut self) -> Result<Vec<Child>, Stop> {
+        loop {
+            let missing = self.want.recipe.count() - self.own.len();
+            let news: Vec<New> = (0..missing).map(|_| self.want.recipe.node()).collect();
+            let (failure, list) = match self.want.claim.is_single() {
+                true => self.create_single(news)?,
+                false => self.create_and_list(news)?,
+            };
+            match failure {
+                None => return self.sort_out(list),
+                Some(failure) if failure.is(ErrorKind::NoNode) => {
+                    if let Some(error) = self.want.recipe.no_directory() {
+                        return Err(error.into());
+                    }
+                    let directory = &self.want.claim.directory;
+                    self.want.session.make_directories(directory, self.until)?;
+                }
+                Some(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    fn create_and_list(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Vec<Child>), Stop> {
+        let (session, claim) = (self.want.session, self.want.claim);
+        let watcher = self.want.recipe.watches_list().then_some(&self.watcher);
+        let asked = session.ask(Some(self.session_id), self.until, |batch| {
+            let mut create = |new: &New| {
+                let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
+                batch.create(&path, data, session.acl(), new.mode)
+            };
+            let creates: Vec<_> = news.iter().map(&mut create).collect();
+            (creates, batch.get_children(claim.directory.as_str(), watcher))
+        });
+        let (creates, listed) = match asked {
+            Ok(asked) => asked,
+            Err(failure) => {
+                news.into_iter().for_each(|new| self.lose(new.id));
+                return Err(failure.into());
+            }
+        };
+        let mut failure = None;
+        for (new, create) in news.into_iter().zip(creates) {
+            // They were answered before the list.
+            failure = self.created(new, create.wait()).or(failure);
+        }
+        match listed {
+            Ok((names, _)) => Ok((failure, children(names))),
+            Err(error) => Ok((failure.or(Some(error.into())), Vec::new())),
+        }
+    }
+
+    /// Without a list: a node that could be made is the only one.
+    fn create_single(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Vec<Child>), Stop> {
+        let (session, claim) = (self.want.session, self.want.claim);
+        for new in news {
+            let data = data::encode_single(&new.id, &claim.identity);
+            let path = claim.directory.child(&new.name);
+            let made = session.ask(Some(self.session_id), self.until, |batch| {
+                ((), batch.create(&path, &data, session.acl(), new.mode))
+            });
+            let failure = match made {
+                Ok(((), made)) => self.created(new, made),
+                Err(failure) => {
+                    self.lose(new.id);
+                    return Err(failure.into());
+                }
+            };
+            if let Some(failure) = failure {
+                self.may_create = false;
+                let taken = failure.is(ErrorKind::NodeExists);
+                return match taken {
+                    true => Ok((None, self.list_single()?)),
+                    false => Ok((Some(failure), Vec::new())),
+                };
+            }
+        }
+        let own = self.own.iter().map(|node| Child { name: node.name.clone(), czxid: None });
+        Ok((None, own.collect()))
+    }
+
+    /// The answer to a create; a failure if there is no node that is known.
+    fn created(&mut self, new: New, created: zookeeper::Result<(String, Stat)>) -> Option<Failure> {
+        match created {
+            Ok((path, stat)) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let is_ours = self.want.claim.is_single() || names::carries(name, &new.id);
+                match is_ours {
+                    true => self.has_node(name, new.id, &stat),
+                    // It is said of another node: only a list can tell.
+                    false => self.lose(new.id),
+                }
+                (!is_ours).then_some(Failure::Broken)
+            }
+            Err(error) => {
+                // A code that is newer than this client proves nothing.
+                if error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_)) {
+                    self.lose(new.id);
+                }
+                Some(error.into())
+            }
+        }
+    }
+
+    fn has_node(&mut self, name: &str, id: String, stat: &Stat) {
+        if self.want.claim.is_single() {
+            self.want.session.is_gone(self.path());
+        }
+        let token = self.want.recipe.token(stat);
+        self.czxids.insert(name.to_owned(), stat.czxid);
+        (self.entered, self.own_watched) = (Instant::now(), false);
+        self.own.push(Node { name: name.to_owned(), id, czxid: stat.czxid, token });
+    }
+
+    /// The answer to a create is lost. It is looked for in every list from now on.
+    fn lose(&mut self, id: String) {
+        self.lost.push(Lost { id, since: Instant::now() });
+        self.may_create = false;
+    }
+
+    // ---- looking
+
+    pub(super) fn look(&mut self) -> Result<Vec<Child>, Stop> {
+        // What was told until now the list will show.
+        while let Ok(event) = self.events.try_recv() {
+            self.has_heard(&event);
+        }
+        if self.want.claim.is_single() {
+            let list = self.list_single()?;
+            return self.sort_out(list);
+        }
+        let watcher = self.want.recipe.watches_list().then_some(&self.watcher);
+        let directory = self.want.claim.directory.as_str();
+        let listed = self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
+            batch.get_children(directory, watcher)
+        });
+        let list = match listed {
+            Ok((names, _)) => children(names),
+            Err(failure) if failure.is(ErrorKind::NoNode) => Vec::new(),
+            Err(failure) => return Err(failure.into()),
+        };
+        self.sort_out(list)
+    }
+
+    /// The single node, if it is there, which is watched if this is to wait for it.
+    fn list_single(&mut self) -> Result<Vec<Child>, Stop> {
+        let path = self.want.claim.lock.as_str();
+        let watcher = self.waits.then_some(&self.watcher);
+        let read = self
+            .want
+            .session
+            .ask_one(Some(self.session_id), self.until, |batch| batch.get_data(path, watcher));
+        let (data, stat) = match read {
+            Ok(read) => read,
+            Err(failure) if failure.is(ErrorKind::NoNode) => return Ok(Vec::new()),
+            Err(failure) => return Err(failure.into()),
+        };
+        if stat.ephemeral_owner == 0 {
+            let reason = "there is a persistent node, which nobody will release".to_owned();
+            return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
+        }
+        let (_, name) = self.want.claim.lock.split();
+        let said = data::decode_single(&data).map(|(id, _)| id);
+        if let Some(at) = self.lost.iter().position(|lost| Some(&*lost.id) == said) {
+            let lost = self.lost.swap_remove(at);
+            self.has_node(name, lost.id, &stat);
+        } else if self.waits
+            && stat.ephemeral_owner == self.session_id
+            && self.want.session.is_stuck(path)
+        {
+            return Err(Error::Denied { path: path.to_owned() }.into());
+        }
+        Ok(vec![Child { name: name.to_owned(), czxid: Some(stat.czxid) }])
+    }
+
+    /// Which of our nodes are in the list: those that are not there have been deleted by somebody, and
+    /// those whose answers were lost may be there. Of more than are needed the lowest stay.
+    fn sort_out(&mut self, list: Vec<Child>) -> Result<Vec<Child>, Stop> {
+        let single = self.want.claim.is_single();
+        let is_there = |node: &Node| {
+            list.iter().any(|child| {
+                child.name == node.name
+                    && !(single && child.czxid.is_some_and(|it| it != node.czxid))
+            })
+        };
+        let before = self.own.len();
+        self.own.retain(is_there);
+        if self.own.len() < before {
+            debug!(target: "zoolock::queue", "{}: a node was deleted", self.path());
+        }
+        if single {
+            return Ok(list);
+        }
+        for child in &list {
+            let carried = |lost: &Lost| names::carries(&child.name, &lost.id);
+            let Some(at) = self.lost.iter().position(carried) else {
+                continue;
+            };
+            let path = self.want.claim.directory.child(&child.name);
+            let found = self
+                .want
+                .session
+                .ask_one(Some(self.session_id), self.until, |batch| batch.exists(&path, None))?;
+            if let Some(stat) = found {
+                let lost = self.lost.swap_remove(at);
+                self.has_node(&child.name, lost.id, &stat);
+            }
+        }
+        self.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
+        for node in self.own.split_off(self.own.len().min(self.want.recipe.count())) {
+            let path = self.want.claim.directory.child(&node.name);
+            self.want.session.delete_eventually(self.session_id, path);
+        }
+        Ok(list)
+    }
+
+    /// Asks the recipe, and the server when nodes were made, if that is what it hangs on.
+    pub(super) fn step(&mut self, mut list: Vec<Child>) -> Result<(Step, Vec<Child>), Stop> {
+        loop {
+            let step = self.want.recipe.step(&list, &self.own);
+            let Step::NeedsCzxid(names) = &step else {
+                return Ok((step, list));
+            };
+            let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
+            if let Some(name) = unknown {
+                let path = self.want.claim.directory.child(name);
+                let found =
+                    self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
+                        batch.exists(&path, None)
+                    })?;
+                match found {
+                    Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
+                    None => list.retain(|child| child.name != *name),
+                }
+            }
+            for child in &mut list {
+                child.czxid = self.czxids.get(&child.name).copied();
+            }
+        }
+    }
+}
+
+fn children(names: Vec<String>) -> Vec<Child> {
+    names.into_iter().map(|name| Child { name, czxid: None }).collect()
+}

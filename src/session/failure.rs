@@ -1,0 +1,37 @@
+//! What the errors of the client below come to for a lock.
+
+use zookeeper::ErrorKind;
+
+/// Why a request has no result.
+#[derive(Debug, Clone)]
+pub(crate) enum Failure {
+    /// The connection broke. It may have been carried out.
+    Broken,
+    /// The deadline came first. It may still be carried out.
+    Deadline,
+    /// The session that it was meant for is over.
+    SessionOver,
+    /// The caller was cancelled. It may still be carried out.
+    Cancelled,
+    Closed,
+    /// The server answered, with this error.
+    Refused(zookeeper::Error),
+}
+
+impl From<zookeeper::Error> for Failure {
+    fn from(error: zookeeper::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::ConnectionLoss => Failure::Broken,
+            ErrorKind::Timeout | ErrorKind::NoConnection => Failure::Deadline,
+            ErrorKind::SessionExpired => Failure::SessionOver,
+            ErrorKind::Closed => Failure::Closed,
+            _ => Failure::Refused(error),
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn is(&self, kind: ErrorKind) -> bool {
+        matches!(self, Failure::Refused(error) if error.kind() == kind)
+    }
+}

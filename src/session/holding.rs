@@ -1,0 +1,341 @@
+//! From the grant to the end of a hold: the register of what is held, what the clocks and the servers
+//! say of it, and what is kept for the next thread.
+
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use log::{Level, debug};
+use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
+
+use super::failure::Failure;
+use super::nodes::{Claim, End, Grant, Leases, Node, Nodes};
+use super::room::Room;
+use super::shared::Session;
+use crate::data;
+use crate::error::LossReason;
+use crate::names;
+use crate::signal::Until;
+
+/// What became of nodes that were to be granted.
+pub(crate) enum Granted {
+    Held(Arc<Grant>),
+    /// No lease runs that they could be held in.
+    NotYet,
+    /// It ran out meanwhile: they are given up.
+    Over,
+}
+
+impl Session {
+    /// Makes nodes, which were seen to be first in their queue, held ones.
+    ///
+    /// A lease shorter than 9/20 of the session timeout is renewed first, with one request: if the
+    /// connection falls silent right after the grant, that is noticed a quarter of the session timeout
+    /// later, and a fifth is left to connect again.
+    pub(crate) fn grant(
+        &self,
+        claim: &Claim,
+        list: Vec<Node>,
+        (id, room): (i64, &mut Option<Room>),
+        until: &Until,
+    ) -> Result<Granted, Failure> {
+        let zk = self.zk.in_session(id);
+        let mut lease = zk.lease();
+        if lease.valid_for < self.timeout() / 20 * 9 {
+            self.ask_one(Some(id), until, |batch| batch.renew_lease())?;
+            lease = zk.lease();
+        }
+        if lease.valid_for.is_zero() {
+            return Ok(Granted::NotYet);
+        }
+        let mut registry = self.registry.lock();
+        if registry.is_closed {
+            return Err(Failure::Closed);
+        }
+        registry.next += 1;
+        let me: Weak<dyn Leases> = Weak::clone(&self.me) as _;
+        // Held before anybody can find them: without a grant they would be there for whoever comes.
+        let (nodes, grant) =
+            Nodes::new(registry.next, (claim.clone(), list), (me, lease), room.take());
+        registry.nodes.insert(nodes.number, Arc::clone(&nodes));
+        if registry.keeper.is_none() {
+            registry.keeper = Some(self.zk.keep_lease());
+        }
+        drop(registry);
+        // From here on its end is told; before, it may have come unheard.
+        if nodes.valid_for().is_zero() {
+            self.lose(&nodes, LossReason::LeaseExpired);
+            return Ok(Granted::Over);
+        }
+        self.attend_at(nodes.granted + self.timeout() / 4);
+        debug!(target: "zoolock::queue", "{} holds {}", nodes.list[0].name, claim.lock);
+        Ok(Granted::Held(grant))
+    }
+
+    /// How many are held or kept.
+    pub(super) fn held(&self) -> usize {
+        self.registry.lock().nodes.len()
+    }
+
+    fn all(&self) -> Vec<Arc<Nodes>> {
+        self.registry.lock().nodes.values().cloned().collect()
+    }
+
+    pub(super) fn forget(&self, nodes: &Nodes) {
+        self.registry.lock().nodes.remove(&nodes.number);
+    }
+
+    /// Does the claim's owner hold something in the same directory already that it would have to wait
+    /// for? Then it would wait for itself.
+    pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
+        let waits_for = |held: &Claim| match (claim.mode, held.mode) {
+            (Some(mode), Some(other)) => mode.waits_for(other),
+            _ => true,
+        };
+        claim.owner.is_some()
+            && self.all().iter().any(|nodes| {
+                nodes.claim.directory == claim.directory
+                    && waits_for(&nodes.claim)
+                    && nodes.owners().contains(&claim.owner)
+                    && !nodes.valid_for().is_zero()
+            })
+    }
+
+    // ---- time
+
+    /// Has [`attend`](Self::attend) called at this instant or before.
+    pub(super) fn attend_at(&self, when: Instant) {
+        let mut registry = self.registry.lock();
+        if registry.due.is_some_and(|due| due <= when) {
+            return;
+        }
+        registry.due = Some(when);
+        drop(registry);
+        let me = Weak::clone(&self.me);
+        self.zk.call_at(when, move || {
+            me.upgrade().inspect(|session| session.attend(when));
+        });
+    }
+
+    /// Does what time has brought: nodes that have been held for a while are watched, what was kept for
+    /// long enough is given back, and orphans are looked for.
+    fn attend(&self, due: Instant) {
+        let now = Instant::now();
+        // One that was to come later is not called off, and would come twice.
+        if self.registry.lock().due.take_if(|next| *next == due).is_none() {
+            return;
+        }
+        let mut next = self.attend_orphans(now);
+        for nodes in self.all() {
+            match nodes.watch_due(self.timeout()) {
+                Some(due) if due <= now => self.watch_nodes(&nodes),
+                due => next = next.into_iter().chain(due).min(),
+            }
+            match nodes.kept_until() {
+                Some(until) if until <= now => self.end_unwanted(&nodes),
+                until => next = next.into_iter().chain(until).min(),
+            }
+        }
+        let mut registry = self.registry.lock();
+        let is_unused = registry.nodes.is_empty();
+        let unused = registry.keeper.take_if(|_| is_unused);
+        let busy = registry.keeper.is_some();
+        drop(registry);
+        drop(unused);
+        let later = now + self.timeout() / 4;
+        if busy || next.is_some() {
+            self.attend_at(next.unwrap_or(later).clamp(now + self.timeout() / 100, later));
+        }
+    }
+
+    // ---- losses
+
+    /// Ends all holds whose lease has run out.
+    pub(super) fn lapse(&self) {
+        let over: Vec<_> = self.all();
+        let over = over.iter().filter(|nodes| nodes.valid_for().is_zero());
+        over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
+    }
+
+    /// Ends all holds, and takes no new ones.
+    pub(super) fn lose_all(&self) {
+        let mut registry = self.registry.lock();
+        registry.is_closed = true;
+        let (nodes, keeper) = (mem::take(&mut registry.nodes), registry.keeper.take());
+        drop(registry);
+        drop(keeper);
+        let reason = LossReason::ClientClosed;
+        for nodes in nodes.into_values() {
+            let holders = nodes.end(End::Lost(reason)).unwrap_or_default();
+            self.count_losses(&nodes, holders, reason);
+        }
+    }
+
+    fn lose(&self, nodes: &Nodes, reason: LossReason) {
+        if let Some(holders) = nodes.end(End::Lost(reason)) {
+            self.after_loss(nodes, holders, reason);
+        }
+    }
+
+    /// Their session may live on, and with it the nodes.
+    pub(super) fn after_loss(&self, nodes: &Nodes, holders: usize, reason: LossReason) {
+        self.forget(nodes);
+        self.count_losses(nodes, holders, reason);
+        self.delete_later(nodes);
+    }
+
+    pub(super) fn count_losses(&self, nodes: &Nodes, holders: usize, reason: LossReason) {
+        if holders > 0 && nodes.is_first_loss() {
+            self.counters.holds_lost.fetch_add(holders as u64, Ordering::Relaxed);
+            let path = nodes.claim.lock.clone();
+            self.zk.note("zoolock", Level::Error, || format!("lock {path} was lost: {reason}"));
+        }
+    }
+
+    // ---- the nodes
+
+    /// Has them watched from now on, if they are not yet, and looks whether they are there.
+    pub(super) fn watch_nodes(&self, nodes: &Arc<Nodes>) {
+        let (told, me) = (Arc::downgrade(nodes), Weak::clone(&self.me));
+        let watcher = Watcher::new(move |event: &WatchedEvent| {
+            let (Some(session), Some(nodes)) = (me.upgrade(), told.upgrade()) else {
+                return;
+            };
+            match event.event_type {
+                EventType::NodeDeleted => session.node_gone(&nodes),
+                EventType::WatchEnded => {}
+                _ => session.read_all(&nodes),
+            }
+        });
+        if nodes.watch(&watcher) {
+            self.read_all(nodes);
+        }
+    }
+
+    /// Reads what they say, and has them watched.
+    fn read_all(&self, nodes: &Arc<Nodes>) {
+        let Some(watcher) = nodes.watcher() else {
+            return;
+        };
+        let zk = self.zk.in_session(nodes.lease.session_id);
+        let reads = zk.submit(|batch| {
+            let read = |node| batch.get_data(&nodes.path_of(node), Some(&watcher));
+            nodes.list.iter().map(read).collect::<Vec<_>>()
+        });
+        for (index, read) in reads.into_iter().enumerate() {
+            let (me, nodes) = (Weak::clone(&self.me), Arc::clone(nodes));
+            read.on_done(move |read| {
+                if let Some(session) = me.upgrade() {
+                    session.has_read(&nodes, index, read);
+                }
+            });
+        }
+    }
+
+    fn has_read(&self, nodes: &Arc<Nodes>, index: usize, read: zookeeper::Result<(Vec<u8>, Stat)>) {
+        match read {
+            // Somebody else's, in the place of a single node.
+            Ok((_, stat)) if stat.czxid != nodes.list[index].czxid => self.node_gone(nodes),
+            Ok((data, stat)) if data::asks(&data, nodes.claim.is_single()) => {
+                nodes.ask(index, stat.mzxid);
+                // Nobody holds it who could be asked.
+                self.end_unwanted(nodes);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NoNode => self.node_gone(nodes),
+            // To be tried again.
+            Err(_) => nodes.stop_watching(),
+        }
+    }
+
+    /// One of the nodes is gone though nobody here deleted it.
+    pub(crate) fn node_gone(&self, nodes: &Nodes) {
+        self.lose(nodes, LossReason::NodeDeleted);
+    }
+
+    // ---- what is kept for the next thread
+
+    /// Leaves what a hold has to the next thread, until somebody else wants the lock, and for so long after
+    /// its grant at most. False if the servers have to be told of its end.
+    pub(crate) fn keep(&self, grant: &Arc<Grant>, time: Duration) -> bool {
+        let nodes = grant.nodes();
+        let Some(until) = nodes.may_keep(time) else {
+            return false;
+        };
+        if !nodes.leave_to_next(grant) {
+            return false;
+        }
+        self.watch_directory(nodes);
+        self.attend_at(until);
+        true
+    }
+
+    /// Gives back what nobody has taken over. Nothing if somebody has.
+    pub(crate) fn end_unwanted(&self, nodes: &Nodes) {
+        if nodes.end_unwanted() {
+            self.forget(nodes);
+            self.delete_later(nodes);
+        }
+    }
+
+    /// What is kept is not kept over the end of its connection.
+    pub(super) fn end_all_kept(&self) {
+        self.all().iter().for_each(|nodes| self.end_unwanted(nodes));
+    }
+
+    /// Has their directory watched from now on, and looks who is there already.
+    fn watch_directory(&self, nodes: &Arc<Nodes>) {
+        let (told, me) = (Arc::downgrade(nodes), Weak::clone(&self.me));
+        let recall = move || {
+            if let (Some(session), Some(nodes)) = (me.upgrade(), told.upgrade()) {
+                nodes.recall();
+                session.end_unwanted(&nodes);
+            }
+        };
+        let called = recall.clone();
+        let watcher = Watcher::new(move |_: &WatchedEvent| called());
+        if !nodes.watch_directory(&watcher) {
+            return;
+        }
+        let (zk, own) = (self.zk.in_session(nodes.lease.session_id), nodes.list[0].name.clone());
+        let directory = nodes.claim.directory.as_str();
+        let listed = zk.submit(|batch| batch.get_children(directory, Some(&watcher)));
+        listed.on_done(move |listed| {
+            let contends = |name: &String| names::mode_of(name).is_some() && *name != own;
+            if listed.map_or(true, |(names, _)| names.iter().any(contends)) {
+                recall();
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zoolock_test_support::connect_string;
+
+    use super::*;
+    use crate::path::LockPath;
+
+    #[test]
+    fn what_was_seen_in_another_session_is_not_granted() {
+        let servers = connect_string();
+        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
+        let session = Session::new(zk, Vec::new());
+        let path = LockPath::parse("/another-session").unwrap();
+        let claim = Claim {
+            lock: path.clone(),
+            directory: path,
+            mode: None,
+            owner: None,
+            identity: "".into(),
+            background: false,
+        };
+        let node = Node { name: "node".into(), id: names::new_id(), czxid: 1, token: 1 };
+        let until = Until::within(Duration::from_secs(60));
+        for (id, is_held) in [(session.id(), true), (session.id() + 1, false)] {
+            let granted = session.grant(&claim, vec![node.clone()], (id, &mut None), &until);
+            assert_eq!(matches!(granted, Ok(Granted::Held(_))), is_held, "in session {id:x}");
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! Nodes of ours that are held, and who holds them: the part that their mutex decides, without any
+//! request. A hand-off is another grant on the same nodes; what ends the nodes ends all grants.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::Mutex;
+use zookeeper::{Lease, Watcher};
+
+use super::room::Room;
+use crate::error::{Error, LossReason};
+use crate::names::Mode;
+use crate::path::LockPath;
+use crate::signal::{Ended, Signal};
+
+/// Farther than anyone looks ahead.
+const FAR: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// Whoever knows how leases and the connection stand: the client.
+pub(super) trait Leases: Send + Sync {
+    /// What is left of this one.
+    fn left_of(&self, lease: &Lease) -> Duration;
+    fn is_connected(&self) -> bool;
+    /// A third of the session timeout.
+    fn patience(&self) -> Duration;
+    /// Has nodes watched from now on, if they are not yet.
+    fn watch(&self, nodes: &Arc<Nodes>);
+}
+
+/// How a hold stands.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HoldState {
+    /// Held, on a live connection.
+    Held,
+    /// The connection is dead, but the lease runs: still held, by nobody else. It is held again when
+    /// the session is resumed in time.
+    Suspended,
+    /// Lost: somebody else may hold the lock. It stays lost.
+    Lost(LossReason),
+    /// Released by its owner.
+    Released,
+}
+
+/// What is asked for, and by whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    /// What it is part of, as users know it.
+    pub(crate) lock: LockPath,
+    pub(crate) directory: LockPath,
+    /// None of a lock that is a single node.
+    pub(crate) mode: Option<Mode>,
+    /// The thread that will own the hold, where a thread owns it.
+    pub(crate) owner: Option<ThreadId>,
+    /// What the node says of its maker.
+    pub(crate) identity: Arc<str>,
+    /// A release does not wait for its answer.
+    pub(crate) background: bool,
+}
+
+impl Claim {
+    pub(crate) fn is_single(&self) -> bool {
+        self.mode.is_none()
+    }
+}
+
+/// A node of ours.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    /// What its create carried: in its name, or in the data of a single node.
+    pub(crate) id: String,
+    /// The transaction that made it.
+    pub(crate) czxid: i64,
+    /// The fencing token: the same, but of a read under a write.
+    pub(crate) token: u64,
+}
+
+/// Nodes that were granted together and stand or fall together: one, or a semaphore's permits.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    pub(super) number: u64,
+    pub(super) claim: Claim,
+    /// Never empty.
+    pub(super) list: Vec<Node>,
+    session: Weak<dyn Leases>,
+    /// As it was at the grant. The hold is over with its term.
+    pub(super) lease: Lease,
+    pub(super) granted: Instant,
+    state: Mutex<State>,
+    /// Their loss is counted, though several answers may tell of it.
+    is_counted: AtomicBool,
+}
+
+/// | grants | over | means |
+/// |---|---|---|
+/// | one | no | held |
+/// | more | no | a read that shares its thread's write |
+/// | none | no | kept for the next thread |
+/// | none | yes | released or lost: they are deleted, or gone |
+#[derive(Debug, Default)]
+struct State {
+    grants: Vec<Arc<Grant>>,
+    over: bool,
+    /// A read was taken under it, in its place, which may outlive it.
+    read_under: bool,
+    /// The transactions that last asked a holder to let go, by the index of the node.
+    asked: HashMap<usize, i64>,
+    /// Told of what happens to the nodes.
+    watcher: Option<Watcher>,
+    /// Told when somebody comes to the directory, while they may be kept for the next thread.
+    recall: Option<Watcher>,
+    /// Somebody has come, or may have.
+    recalled: bool,
+    /// How long they may be kept.
+    keep_until: Option<Instant>,
+    /// What they take of what a client may have on the servers.
+    room: Option<Room>,
+}
+
+/// One hold.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    nodes: Arc<Nodes>,
+    /// The thread that owns it, where a thread does.
+    pub(super) owner: Option<ThreadId>,
+    end: Mutex<Option<End>>,
+    ended: Signal,
+    /// Those who want to know that they are asked to let go of the node with this index.
+    listeners: Mutex<Vec<(usize, Sender<()>)>>,
+}
+
+/// How a hold has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Released,
+    Lost(LossReason),
+}
+
+/// How nodes stand when somebody lets go of them.
+pub(super) enum Left {
+    /// They were lost before. If that was not known yet: so many holders were told of it now.
+    Lost(LossReason, Option<usize>),
+    /// Others hold them, or have let go of them: there is nothing to do.
+    Shared,
+    /// Nobody does: they are to be deleted.
+    Last,
+}
+
+impl Nodes {
+    pub(super) fn new(
+        number: u64,
+        (claim, list): (Claim, Vec<Node>),
+        (session, lease): (Weak<dyn Leases>, Lease),
+        room: Option<Room>,
+    ) -> (Arc<Nodes>, Arc<Grant>) {
+        let owner = claim.owner;
+        let nodes = Arc::new(Nodes {
+            number,
+            claim,
+            list,
+            session,
+            lease,
+            granted: Instant::now(),
+            state: Mutex::new(State { room, ..State::default() }),
+            is_counted: AtomicBool::new(false),
+        });
+        let grant = nodes.push_grant(&mut nodes.state.lock(), owner);
+        (nodes, grant)
+    }
+
+    /// Is this loss the first that is counted?
+    pub(super) fn is_first_loss(&self) -> bool {
+        !self.is_counted.swap(true, Ordering::Relaxed)
+    }
+
+    /// What is left of their lease.
+    pub(super) fn valid_for(&self) -> Duration {
+        let session = self.session.upgrade();
+        session.map_or(Duration::ZERO, |session| session.left_of(&self.lease))
+    }
+
+    /// Is the connection well, and enough left of the lease for another one to hold?
+    fn is_sound(&self) -> bool {
+        self.session.upgrade().is_some_and(|session| {
+            session.is_connected() && session.left_of(&self.lease) >= session.patience()
+        })
+    }
+
+    pub(crate) fn path_of(&self, node: &Node) -> String {
+        self.claim.directory.child(&node.name)
+    }
+
+    fn push_grant(self: &Arc<Self>, state: &mut State, owner: Option<ThreadId>) -> Arc<Grant> {
+        let grant = Arc::new(Grant {
+            nodes: Arc::clone(self),
+            owner,
+            end: Mutex::new(None),
+            ended: Signal::new(),
+            listeners: Mutex::default(),
+        });
+        state.grants.push(Arc::clone(&grant));
+        grant
+    }
+
+    /// Ends all grants, and the nodes. How many held them; none if they were over.
+    pub(super) fn end(&self, end: End) -> Option<usize> {
+        let mut state = self.state.lock();
+        let ended = !std::mem::replace(&mut state.over, true);
+        let (grants, rest) = (std::mem::take(&mut state.grants), state.let_go());
+        // All at once: whoever lets go meanwhile is told the same.
+        grants.iter().for_each(|grant| grant.end(end));
+        drop(state);
+        drop(rest);
+        grants.iter().for_each(|grant| grant.tell());
+        ended.then_some(grants.len())
+    }
+
+    /// Ends them if nobody holds them. False if somebody does, or they are over.
+    pub(super) fn end_unwanted(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.over || !state.grants.is_empty() {
+            return false;
+        }
+        state.over = true;
+        let rest = state.let_go();
+        drop(state);
+        drop(rest);
+        true
+    }
+
+    /// A holder lets go. What the clocks say counts, whoever has noticed.
+    pub(super) fn leave(&self, grant: &Arc<Grant>) -> Left {
+        let is_over = self.valid_for().is_zero();
+        let mut state = self.state.lock();
+        match *grant.end.lock() {
+            Some(End::Lost(reason)) => return Left::Lost(reason, None),
+            Some(End::Released) => return Left::Shared,
+            None => {}
+        }
+        if is_over {
+            drop(state);
+            let reason = LossReason::LeaseExpired;
+            return Left::Lost(reason, self.end(End::Lost(reason)));
+        }
+        state.grants.retain(|other| !Arc::ptr_eq(other, grant));
+        let left = match state.grants.is_empty() {
+            true => Left::Last,
+            false => Left::Shared,
+        };
+        state.over |= matches!(left, Left::Last);
+        grant.end(End::Released);
+        let rest = state.over.then(|| state.let_go());
+        drop(state);
+        drop(rest);
+        grant.tell();
+        left
+    }
+
+    // ---- the next thread of the process
+
+    /// Ends this hold, and leaves the nodes to whoever [takes](Self::take_over) them. False, and nothing
+    /// has changed, if the servers have to be told: a third of the session timeout is not left of the
+    /// lease, somebody has asked for it, or a read is in its place, which others have to wait for.
+    pub(crate) fn leave_to_next(&self, grant: &Arc<Grant>) -> bool {
+        let is_sound = self.is_sound();
+        let mut state = self.state.lock();
+        let alone = state.grants.len() == 1 && !state.read_under;
+        if state.over || !alone || !state.asked.is_empty() || !is_sound {
+            return false;
+        }
+        state.grants.clear();
+        grant.end(End::Released);
+        drop(state);
+        grant.tell();
+        true
+    }
+
+    /// A hold of what another thread has left. None if the lease is too short by now, or somebody has it.
+    pub(crate) fn take_over(self: &Arc<Self>, owner: Option<ThreadId>) -> Option<Arc<Grant>> {
+        let is_sound = self.is_sound();
+        let mut state = self.state.lock();
+        let free = !state.over && state.grants.is_empty() && is_sound;
+        free.then(|| self.push_grant(&mut state, owner))
+    }
+
+    /// How long they may be kept if that is for `time` after the grant; a time that the clock cannot
+    /// hold has no end. None if not at all, or if somebody has come.
+    pub(super) fn may_keep(&self, time: Duration) -> Option<Instant> {
+        let until = self.granted.checked_add(time).unwrap_or_else(|| self.granted + FAR);
+        let mut state = self.state.lock();
+        state.keep_until = Some(until);
+        (until > Instant::now() && !state.recalled).then_some(until)
+    }
+
+    /// Are they kept for whoever comes, not only for whoever waits?
+    pub(crate) fn stays(&self) -> bool {
+        let state = self.state.lock();
+        let in_time = state.keep_until.is_some_and(|until| until > Instant::now());
+        !state.over && in_time && state.recall.is_some() && !state.recalled
+    }
+
+    /// Until when they are kept, if nobody holds them.
+    pub(super) fn kept_until(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        let kept = !state.over && state.grants.is_empty();
+        kept.then(|| state.keep_until.unwrap_or(self.granted + FAR))
+    }
+
+    /// The directory is watched from now on by this, if it is not yet.
+    pub(super) fn watch_directory(&self, watcher: &Watcher) -> bool {
+        let mut state = self.state.lock();
+        let first = !state.over && state.recall.is_none();
+        if first {
+            state.recall = Some(watcher.clone());
+        }
+        first
+    }
+
+    /// Somebody has come: they are not kept again.
+    pub(super) fn recall(&self) {
+        self.state.lock().recalled = true;
+    }
+
+    /// A read is about to stand in their place, too.
+    pub(crate) fn read_under(&self) {
+        self.state.lock().read_under = true;
+    }
+
+    // ---- being watched
+
+    /// When they should be watched, none if they are: from a quarter of the session timeout on, so that
+    /// short holds cost nothing.
+    pub(super) fn watch_due(&self, timeout: Duration) -> Option<Instant> {
+        let state = self.state.lock();
+        (!state.over && state.watcher.is_none()).then(|| self.granted + timeout / 4)
+    }
+
+    /// They are watched from now on by this. False if they are already, or are over.
+    pub(super) fn watch(&self, watcher: &Watcher) -> bool {
+        let mut state = self.state.lock();
+        let first = !state.over && state.watcher.is_none();
+        if first {
+            state.watcher = Some(watcher.clone());
+        }
+        first
+    }
+
+    pub(super) fn watcher(&self) -> Option<Watcher> {
+        self.state.lock().watcher.clone()
+    }
+
+    /// The read that should have set the watch failed.
+    pub(super) fn stop_watching(&self) {
+        let watcher = self.state.lock().watcher.take();
+        drop(watcher);
+    }
+
+    /// Transaction `mzxid` has asked the holder of the node with this index to let go.
+    pub(super) fn ask(&self, index: usize, mzxid: i64) {
+        let mut state = self.state.lock();
+        // Read once more, it is the same request.
+        if state.asked.insert(index, mzxid) != Some(mzxid) {
+            let grants = state.grants.clone();
+            drop(state);
+            grants.iter().for_each(|grant| grant.ask(index));
+        }
+    }
+
+    pub(super) fn owners(&self) -> Vec<Option<ThreadId>> {
+        self.state.lock().grants.iter().map(|grant| grant.owner).collect()
+    }
+}
+
+impl State {
+    /// To be dropped without the mutex.
+    fn let_go(&mut self) -> (Option<Watcher>, Option<Watcher>, Option<Room>) {
+        (self.watcher.take(), self.recall.take(), self.room.take())
+    }
+}
+
+impl Grant {
+    pub(crate) fn nodes(&self) -> &Arc<Nodes> {
+        &self.nodes
+    }
+
+    pub(crate) fn list(&self) -> &[Node] {
+        &self.nodes.list
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.nodes.claim.lock.as_str()
+    }
+
+    pub(crate) fn ended(&self) -> &Ended {
+        self.ended.ended()
+    }
+
+    /// Reads the clocks: a lease that has run out is a loss, whoever has noticed.
+    pub(crate) fn state(&self) -> HoldState {
+        // Before the look at the end, which comes before that of the lease when the client is closed.
+        let is_connected =
+            self.nodes.session.upgrade().is_some_and(|session| session.is_connected());
+        let left = self.nodes.valid_for();
+        match *self.end.lock() {
+            Some(End::Released) => HoldState::Released,
+            Some(End::Lost(reason)) => HoldState::Lost(reason),
+            None if left.is_zero() => HoldState::Lost(LossReason::LeaseExpired),
+            None if is_connected => HoldState::Held,
+            None => HoldState::Suspended,
+        }
+    }
+
+    /// What is left of the lease; zero unless held.
+    pub(crate) fn valid_for(&self) -> Duration {
+        let left = self.nodes.valid_for();
+        match *self.end.lock() {
+            Some(_) => Duration::ZERO,
+            None => left,
+        }
+    }
+
+    /// An error if it is over.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let path = self.path().to_owned();
+        match self.state() {
+            HoldState::Held | HoldState::Suspended => Ok(()),
+            HoldState::Lost(reason) => Err(Error::Lost { path, reason }),
+            HoldState::Released => Err(Error::NotHeld { path }),
+        }
+    }
+
+    /// Has the nodes watched from now on, if they are not yet.
+    pub(crate) fn watch_now(&self) {
+        if let Some(session) = self.nodes.session.upgrade() {
+            session.watch(&self.nodes);
+        }
+    }
+
+    /// One more hold of the same nodes, for the same owner. None if it is over.
+    pub(crate) fn share(&self) -> Option<Arc<Grant>> {
+        let mut state = self.nodes.state.lock();
+        (!state.over).then(|| self.nodes.push_grant(&mut state, self.owner))
+    }
+
+    /// A channel with a message for each time that the holder is asked to let go of one of the nodes;
+    /// disconnected when the hold ends.
+    pub(crate) fn revocation(&self, index: usize) -> Receiver<()> {
+        let (sender, receiver) = bounded(1);
+        let mut listeners = self.listeners.lock();
+        if self.end.lock().is_none() {
+            listeners.push((index, sender.clone()));
+        }
+        drop(listeners);
+        // Behind that, so that none is missed.
+        if self.nodes.state.lock().asked.contains_key(&index) {
+            let _ = sender.try_send(());
+        }
+        receiver
+    }
+
+    fn ask(&self, index: usize) {
+        for (_, listener) in self.listeners.lock().iter().filter(|(other, _)| *other == index) {
+            // Full: it has not listened since the last one.
+            let _ = listener.try_send(());
+        }
+    }
+
+    /// To be [told](Self::tell) behind that, without any mutex.
+    fn end(&self, end: End) {
+        self.end.lock().get_or_insert(end);
+    }
+
+    fn tell(&self) {
+        let listeners = std::mem::take(&mut *self.listeners.lock());
+        drop(listeners);
+        self.ended.raise();
+    }
+}

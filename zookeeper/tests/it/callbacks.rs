@@ -1,0 +1,115 @@
+//! What the client does at an instant, what it counts, and what it says of itself.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::unbounded;
+use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
+use zoolock_zookeeper::{Acl, CreateMode, Watcher};
+
+use crate::util::{SESSION, SOON, client, client_of, logged, shared_proxy};
+
+#[test]
+fn a_callback_comes_at_its_instant_whatever_the_order_of_asking_and_a_panic_ends_nothing() {
+    let client = client();
+    let (sender, called) = unbounded();
+    let begun = Instant::now();
+    let at = |milliseconds| begun + Duration::from_millis(milliseconds);
+    client.call_at(at(20), || panic!("on purpose"));
+    for milliseconds in [60, 20, 40, 20, 0] {
+        let sender = sender.clone();
+        client.call_at(at(milliseconds), move || {
+            sender.send((milliseconds, Instant::now())).unwrap();
+        });
+    }
+    drop(sender);
+    let mut order = Vec::new();
+    while let Ok((milliseconds, now)) = called.recv_timeout(SOON) {
+        assert!(now >= at(milliseconds), "{milliseconds} too early");
+        order.push(milliseconds);
+    }
+    println!("{order:?} after {:?}", begun.elapsed());
+    assert_eq!(order, [0, 20, 20, 40, 60]);
+    client.close().unwrap();
+}
+
+#[test]
+fn a_callback_may_ask_for_the_next_one_and_none_comes_after_the_close() {
+    let client = client();
+    let (sender, called) = unbounded();
+    let again = client.clone();
+    client.call_at(Instant::now(), move || {
+        let sender = sender.clone();
+        again.call_at(Instant::now(), move || sender.send("the second").unwrap());
+    });
+    assert_eq!(called.recv_timeout(SOON), Ok("the second"));
+    let kept = Arc::new(());
+    let held = Arc::clone(&kept);
+    client.call_at(Instant::now() + SOON, move || drop(held));
+    client.close().unwrap();
+    wait_until("what it had is given up", SOON, || Arc::strong_count(&kept) == 1);
+    let held = Arc::clone(&kept);
+    client.call_at(Instant::now(), move || drop(held));
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn it_counts_requests_events_and_connections() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    let path = fresh_path("counts");
+    client.create_all(&path, &Acl::open(), CreateMode::Persistent).unwrap();
+    let before = client.counts();
+    let (watcher, events) = Watcher::channel();
+    client.get_data_w(&path, &watcher).unwrap();
+    client.set_data(&path, b"x", None).unwrap();
+    events.recv_timeout(SOON).unwrap();
+    let after = client.counts();
+    println!("{before:?}, {after:?}");
+    let grown = after.requests - before.requests;
+    assert!((2..4).contains(&grown), "{grown} requests, two of them asked for");
+    assert_eq!((after.events - before.events, after.connections), (1, 1));
+    proxy.cut();
+    client.sync("/").unwrap_or_default();
+    wait_until("it is back", SOON, || client.counts().connections == 2);
+}
+
+#[test]
+fn missing_parents_are_made_with_it_those_above_the_root_as_well() {
+    let root = fresh_path("made-root");
+    let client = client_of(&format!("{}{root}/a/b", connect_string()), SESSION);
+    assert_eq!(client.root(), format!("{root}/a/b"));
+    client.create_all("/c/d", &Acl::open(), CreateMode::Container).unwrap();
+    client.create_all("/c/d", &Acl::open(), CreateMode::Container).unwrap();
+    client.create_all("/", &Acl::open(), CreateMode::Persistent).unwrap();
+    assert!(shared_probe().unwrap().exists(&format!("{root}/a/b/c/d")).unwrap());
+    client.create("/c/d/e", b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
+}
+
+#[test]
+fn servers_are_named_in_one_form_however_they_were_written() {
+    let shared = connect_string();
+    let client = client_of(&format!("{shared}, LOCALHOST,[::1]:7/"), SESSION);
+    println!("{}", client.servers());
+    let servers = client.servers();
+    let mut named: Vec<&str> = servers.split(',').collect();
+    assert!(named.contains(&"localhost:2181") && named.contains(&"[::1]:7"), "{servers}");
+    let given = named.clone();
+    named.sort_unstable();
+    assert_eq!((given, client.root()), (named, ""));
+}
+
+#[test]
+fn a_noted_line_comes_to_the_log_from_another_thread() {
+    let client = client();
+    let mark = fresh_path("noted");
+    logged(&mark);
+    let seen = Arc::new(Mutex::new(None));
+    let (made, line) = (Arc::clone(&seen), format!("a line about {mark}"));
+    client.note("zookeeper", log::Level::Warn, move || {
+        *made.lock().unwrap() = Some(Instant::now());
+        line
+    });
+    assert!(seen.lock().unwrap().is_some(), "made at once");
+    wait_until("it is written", SOON, || !logged(&mark).is_empty());
+}
