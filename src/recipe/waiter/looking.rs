@@ -214,12 +214,7 @@ impl Waiter<'_> {
             let Some(at) = self.lost.iter().position(carried) else {
                 continue;
             };
-            let path = self.want.claim.directory.child(&child.name);
-            let found = self
-                .want
-                .session
-                .ask_one(Some(self.session_id), self.until, |batch| batch.exists(&path, None))?;
-            if let Some(stat) = found {
+            if let Some(stat) = self.stat(&child.name)? {
                 let lost = self.lost.swap_remove(at);
                 self.has_node(&child.name, lost.id, &stat);
             }
@@ -232,6 +227,13 @@ impl Waiter<'_> {
         Ok(list)
     }
 
+    fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
+        let (session, path) = (self.want.session, self.want.claim.directory.child(name));
+        let exists = session
+            .ask_one(Some(self.session_id), self.until, |batch| batch.exists(&path, None))?;
+        Ok(exists)
+    }
+
     /// Asks the recipe, and the server when nodes were made, if that is what it hangs on.
     pub(super) fn step(&mut self, mut list: Vec<Child>) -> Result<(Step, Vec<Child>), Stop> {
         loop {
@@ -241,12 +243,7 @@ impl Waiter<'_> {
             };
             let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
             if let Some(name) = unknown {
-                let path = self.want.claim.directory.child(name);
-                let found =
-                    self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
-                        batch.exists(&path, None)
-                    })?;
-                match found {
+                match self.stat(name)? {
                     Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
                     None => list.retain(|child| child.name != *name),
                 }

@@ -1,41 +1,38 @@
 //! Signals that come at the wrong moment: none may be missed.
 
+use zoolock_test_support::Hold;
+
 use super::*;
 
-/// A holder, and a client behind a proxy that is about to wait for it.
-fn stage(name: &str) -> (FaultProxy, Client, DistributedLock, DistributedLock) {
+/// A release comes while the read that sets the waiter's watch is held up, or its answer.
+fn a_release_is_noticed_while(name: &str, held_up: impl FnOnce(&FaultProxy, &str) -> Hold) {
     let proxy = shared_proxy();
     let path = fresh_path(name);
-    let (first, ahead) = holder(&path);
+    let (_first, ahead) = holder(&path);
     let behind = lock_of(&client_of(&proxy.connect_string(), SESSION), &path);
-    (proxy, first, ahead, behind)
+    let watch = held_up(&proxy, &path);
+    let waiting = locking(&behind);
+    assert!(watch.wait(SOON), "{:#?}", proxy.log());
+    ahead.unlock().unwrap();
+    watch.release();
+    waiting.result("the waiter").unwrap();
+    behind.unlock().unwrap();
 }
 
+/// The watch is set, and the waiter hears of it in the same moment as of the event.
 #[test]
 fn an_event_right_behind_the_answer_of_its_watch_is_not_missed() {
-    let (proxy, _first, ahead, behind) = stage("overtaken");
-    let watch = proxy.on(Op::GetData).path_contains(behind.path()).hold_answer();
-    let waiting = locking(&behind);
-    // The watch is set; the waiter does not know yet.
-    assert!(watch.wait(SOON), "{:#?}", proxy.log());
-    ahead.unlock().unwrap();
-    // It comes in the same moment as the event.
-    watch.release();
-    waiting.result("the waiter").unwrap();
-    behind.unlock().unwrap();
+    a_release_is_noticed_while("overtaken", |proxy, path| {
+        proxy.on(Op::GetData).path_contains(path).hold_answer()
+    });
 }
 
+/// The waiter has seen the holder in the list.
 #[test]
 fn a_release_between_the_list_and_the_watch_is_not_missed() {
-    let (proxy, _first, ahead, behind) = stage("between");
-    let watch = proxy.on(Op::GetData).path_contains(behind.path()).hold_request();
-    let waiting = locking(&behind);
-    // It has seen the holder, whose node goes now.
-    assert!(watch.wait(SOON), "{:#?}", proxy.log());
-    ahead.unlock().unwrap();
-    watch.release();
-    waiting.result("the waiter").unwrap();
-    behind.unlock().unwrap();
+    a_release_is_noticed_while("between", |proxy, path| {
+        proxy.on(Op::GetData).path_contains(path).hold_request()
+    });
 }
 
 #[test]
