@@ -1,0 +1,58 @@
+//! In which order threads come in that wait for the same.
+
+use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
+
+use super::Task;
+
+/// Threads that wait one behind the other, numbered from 0.
+pub struct Arrivals {
+    waiters: Vec<Task<()>>,
+    arrived: (Sender<usize>, Receiver<usize>),
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Arrivals {
+    pub fn new() -> Arrivals {
+        Arrivals { waiters: Vec::new(), arrived: unbounded() }
+    }
+
+    /// The next one, which is given what to do when it is inside.
+    pub fn join(&mut self, visit: impl FnOnce(&dyn Fn()) + Send + 'static) {
+        let call = self.next(visit);
+        self.waiters.push(Task::spawn(call));
+    }
+
+    /// [`join`](Self::join); returns when the thread is asleep.
+    pub fn join_asleep(&mut self, visit: impl FnOnce(&dyn Fn()) + Send + 'static) {
+        let call = self.next(visit);
+        self.waiters.push(Task::spawn_blocked(call));
+    }
+
+    fn next(
+        &self,
+        visit: impl FnOnce(&dyn Fn()) + Send + 'static,
+    ) -> impl FnOnce() + Send + 'static {
+        let (number, arrived) = (self.waiters.len(), self.arrived.0.clone());
+        move || visit(&|| arrived.send(number).unwrap())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.arrived.1.is_empty()
+    }
+
+    /// Waits for all; in which order they came in.
+    #[track_caller]
+    pub fn order(self) -> Vec<usize> {
+        for waiter in &self.waiters {
+            waiter.result("a waiter");
+        }
+        let order = self.arrived.1.try_iter().collect();
+        println!("they came in in the order {order:?}");
+        order
+    }
+}

@@ -1,0 +1,70 @@
+//! Holds that move, end, and leave nothing behind.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use zoolock::{Client, Error, Hold, LossReason, Result};
+use zoolock_test_support::{shared_probe, wait_until};
+
+use super::{SOON, children};
+
+/// The digits of a node's name that say its place.
+pub fn place(node: &str) -> &str {
+    &node[node.len() - 10..]
+}
+
+/// The places that are taken, in order; a place that is just moving counts twice.
+pub fn places_of(nodes: &[String]) -> Vec<String> {
+    let mut places: Vec<_> = nodes.iter().map(|node| place(node).to_owned()).collect();
+    places.sort();
+    places
+}
+
+/// [`places_of`] what is in a directory of the shared server.
+pub fn places(path: &str) -> Vec<String> {
+    places_of(&children(path))
+}
+
+pub fn await_resumed(client: &Client, times: u64) -> Duration {
+    let what = format!("its session was resumed {times} times");
+    wait_until(&what, SOON, || client.stats().resumed >= times)
+}
+
+/// What an operator may do.
+pub fn delete_node(hold: &Hold) {
+    let node = format!("{}/{}", hold.path(), hold.node());
+    shared_probe().unwrap().delete(&node).unwrap();
+}
+
+/// Waits until `lost()` is ready; how long that took.
+#[track_caller]
+pub fn await_lost(hold: &Hold) -> Duration {
+    let begun = Instant::now();
+    let told = hold.lost().recv_timeout(SOON);
+    assert!(told.is_err_and(|error| error.is_disconnected()), "not over within {SOON:?}: {hold:?}");
+    begun.elapsed()
+}
+
+pub fn is_lost(error: &Error, path: &str, why: LossReason) -> bool {
+    matches!(error, Error::Lost { path: at, reason } if at == path && *reason == why)
+}
+
+#[track_caller]
+pub fn assert_lost<T: Debug>(result: &Result<T>, path: &str, why: LossReason) {
+    let lost = result.as_ref().is_err_and(|error| is_lost(error, path, why));
+    assert!(lost, "not lost because {why}: {result:?}");
+}
+
+#[track_caller]
+pub fn assert_cancelled<T: Debug>(result: &Result<T>, path: &str) {
+    let cancelled = matches!(result, Err(Error::Cancelled { path: at }) if at == path);
+    assert!(cancelled, "not cancelled: {result:?}");
+}
+
+/// Waits until the client has nothing on the server any more, and nothing left to delete.
+pub fn await_nothing_left(client: &Client) {
+    wait_until("nothing of the client is left on the server", SOON, || {
+        let stats = client.stats();
+        (super::in_use(&stats), stats.deleting) == (0, 0)
+    });
+}

@@ -1,0 +1,110 @@
+//! What many tests need: clients, and looking at what is really on the server.
+
+mod arrivals;
+pub mod basics;
+mod costs;
+mod holds;
+mod in_time;
+pub mod line;
+mod logged;
+mod processes;
+pub mod relay;
+pub mod rwlock;
+pub mod semaphore;
+pub mod single;
+mod stages;
+mod task;
+mod tokens;
+mod visitor;
+mod witness;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use zoolock::{Acl, Client, DistributedLock, Stats};
+use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
+
+pub use arrivals::Arrivals;
+pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
+pub use holds::{
+    assert_cancelled, assert_lost, await_lost, await_nothing_left, await_resumed, delete_node,
+    is_lost, place, places, places_of,
+};
+pub use in_time::in_time;
+pub use logged::warnings;
+pub use processes::{Beside, OWN_PROCESS, run_again};
+pub use stages::{Stage, TwoWays};
+pub use task::Task;
+pub use tokens::Tokens;
+pub use visitor::Visitor;
+pub use witness::{Witness, never_two_inside};
+
+/// The session timeout of most tests: long enough that a busy machine does not end a session.
+pub const SESSION: Duration = Duration::from_secs(10);
+
+/// The longest that anything should take that is not expected to take any time.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// For calls that are to give up: long enough for the answers of a busy machine.
+pub const BRIEFLY: Duration = Duration::from_millis(1500);
+
+/// A client of the shared server.
+pub fn client() -> Client {
+    client_of(&connect_string(), SESSION)
+}
+
+/// A client of some server or proxy.
+pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
+    Client::connect(hosts, session_timeout).expect("connect")
+}
+
+/// A client with credentials, whose nodes are its own.
+pub fn owner() -> Client {
+    let builder = Client::builder(&connect_string()).session_timeout(SESSION);
+    let builder = builder.auth("digest", "owner:secret");
+    builder.acl(Acl::creator()).connect().expect("connect")
+}
+
+/// How many holds and waiting calls a client has.
+pub fn in_use(stats: &Stats) -> usize {
+    stats.held + stats.waiting
+}
+
+pub fn lock_of(client: &Client, path: &str) -> DistributedLock {
+    DistributedLock::new(client, path).expect("a good path")
+}
+
+/// Whether there is such a node on the shared server.
+pub fn exists(path: &str) -> bool {
+    shared_probe().expect("probe").exists(path).expect("exists")
+}
+
+/// What the shared server says of a node that is there.
+pub fn stat(path: &str) -> Stat {
+    let found = shared_probe().expect("probe").stat(path).expect("stat");
+    found.unwrap_or_else(|| panic!("{path} does not exist"))
+}
+
+/// The children of a node of the shared server, sorted; none if it does not exist.
+pub fn children(path: &str) -> Vec<String> {
+    let probe = shared_probe().expect("probe");
+    let mut children = match probe.exists(path).expect("exists") {
+        true => probe.children(path).expect("children"),
+        false => Vec::new(),
+    };
+    children.sort();
+    children
+}
+
+/// The address of the shared server, or of the first one of `ZOOKEEPER_CONNECT`.
+pub fn shared_address() -> SocketAddr {
+    let servers = connect_string();
+    let first = servers.split([',', '/']).next().unwrap_or_default();
+    let mut addresses = first.to_socket_addrs().expect("resolve");
+    addresses.next().expect("an address")
+}
+
+/// A proxy of one's own before the shared server.
+pub fn shared_proxy() -> FaultProxy {
+    FaultProxy::start(shared_address()).expect("proxy")
+}

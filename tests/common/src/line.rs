@@ -1,0 +1,73 @@
+//! Waiters of one lock, one behind the other.
+
+use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
+use zoolock::{Client, DistributedLock};
+use zoolock_test_support::wait_until;
+
+use crate::basics::hold_of;
+use crate::{SOON, Task, children, lock_of};
+
+/// Waiters of one lock, one behind the other, that tell when they are let in and leave at once.
+pub struct Line {
+    path: String,
+    waiters: Vec<Task<zoolock::Result<()>>>,
+    granted: (Sender<usize>, Receiver<usize>),
+}
+
+impl Line {
+    pub fn at(path: &str) -> Line {
+        Line { path: path.to_owned(), waiters: Vec::new(), granted: unbounded() }
+    }
+
+    /// One more waiter at the end, of the shared server; returns when its node is there.
+    pub fn join(&mut self, client: &Client) -> DistributedLock {
+        let path = self.path.clone();
+        self.join_seen_by(client, || children(&path).len())
+    }
+
+    /// [`join`](Self::join), with a count of the nodes that are there.
+    pub fn join_seen_by(
+        &mut self,
+        client: &Client,
+        mut nodes: impl FnMut() -> usize,
+    ) -> DistributedLock {
+        let (before, number) = (nodes(), self.waiters.len());
+        let lock = lock_of(client, &self.path);
+        let (own, granted) = (lock.clone(), self.granted.0.clone());
+        self.waiters.push(Task::spawn(move || {
+            own.lock()?;
+            granted.send(number).unwrap();
+            own.unlock()
+        }));
+        wait_until("the next one is queued", SOON, || nodes() > before);
+        lock
+    }
+
+    pub fn is_let_in(&self) -> bool {
+        !self.granted.1.is_empty()
+    }
+
+    /// Waits for all; they have to come in the order in which they queued.
+    #[track_caller]
+    pub fn comes_in_order(self) {
+        for (number, waiter) in self.waiters.iter().enumerate() {
+            let what = format!("waiter {number} of {}", self.path);
+            let seen = waiter.result(&what);
+            assert!(seen.is_ok(), "{what}: {seen:?}");
+        }
+        let order: Vec<_> = self.granted.1.try_iter().collect();
+        println!("{}: let in {order:?}", self.path);
+        assert_eq!(order, (0..self.waiters.len()).collect::<Vec<_>>());
+    }
+}
+
+/// The lock is held by this one node, and its directory is empty after the unlock.
+#[track_caller]
+pub fn has_one_node_until_unlocked(lock: &DistributedLock) {
+    let path = lock.path();
+    let node = hold_of(lock).node();
+    wait_until("no other node is there", SOON, || children(path) == [node.clone()]);
+    lock.unlock().unwrap();
+    let took = wait_until("nothing is left", SOON, || children(path).is_empty());
+    println!("{path}: {node} alone, and nothing {took:?} after the unlock");
+}

@@ -1,0 +1,213 @@
+//! A relay before a server that changes single frames: what no server sends, or no client.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+pub const CREATE: i32 = 15;
+pub const GET_DATA: i32 = 4;
+pub const GET_CHILDREN: i32 = 12;
+pub const SET_DATA: i32 = 5;
+pub const SET_WATCHES: i32 = 101;
+
+const EPHEMERAL: i32 = 1;
+const EPHEMERAL_SEQUENTIAL: i32 = 3;
+
+/// One frame without its length, and what is known of it.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    pub is_answer: bool,
+    /// Of the request, or of the one that this answers; none for handshakes and events.
+    pub op: Option<i32>,
+    pub body: &'a [u8],
+}
+
+/// What becomes of a frame.
+#[derive(Debug)]
+pub enum Fate {
+    Pass,
+    /// Another frame instead.
+    Instead(Vec<u8>),
+    /// These bytes instead, which need not be a frame.
+    Bytes(Vec<u8>),
+    /// The same, and then the end of the connection.
+    LastBytes(Vec<u8>),
+}
+
+pub const UNTOUCHED: Fate = Fate::Pass;
+
+/// A request to create a node.
+#[derive(Debug)]
+pub struct Create<'a> {
+    body: &'a [u8],
+    path: &'a str,
+    flags: i32,
+}
+
+impl Create<'_> {
+    /// The same with these digits behind its path, if a server were to put some there.
+    pub fn numbered(&self, digits: &str) -> Option<Vec<u8>> {
+        if self.flags != EPHEMERAL_SEQUENTIAL {
+            return None;
+        }
+        let rest = 12 + self.path.len()..self.body.len() - 4;
+        let mut body = self.body[..8].to_vec();
+        body.extend(((self.path.len() + digits.len()) as i32).to_be_bytes());
+        body.extend(self.path.as_bytes());
+        body.extend(digits.as_bytes());
+        body.extend(&self.body[rest]);
+        body.extend(EPHEMERAL.to_be_bytes());
+        Some(body)
+    }
+}
+
+impl Frame<'_> {
+    /// xid, op, path, data, ACL, flags.
+    pub fn create(&self) -> Option<Create<'_>> {
+        if self.is_answer || self.op != Some(CREATE) {
+            return None;
+        }
+        let path_end = 12 + int(self.body, 8)? as usize;
+        Some(Create {
+            body: self.body,
+            path: std::str::from_utf8(self.body.get(12..path_end)?).ok()?,
+            flags: int(self.body, self.body.len().checked_sub(4)?)?,
+        })
+    }
+}
+
+type Change = dyn Fn(&Frame<'_>) -> Fate + Send + Sync;
+
+struct Shared {
+    change: Box<Change>,
+    changed: AtomicU64,
+    ended: AtomicBool,
+    open: Mutex<Vec<TcpStream>>,
+}
+
+pub struct Relay {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Relay {
+    pub fn start(
+        target: SocketAddr,
+        change: impl Fn(&Frame<'_>) -> Fate + Send + Sync + 'static,
+    ) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            change: Box::new(change),
+            changed: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            open: Mutex::default(),
+        });
+        let on = Arc::clone(&shared);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if on.ended.load(Ordering::SeqCst) {
+                    return;
+                }
+                let _ = on.join(client, target);
+            }
+        });
+        Relay { address, shared }
+    }
+
+    pub fn connect_string(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// How many frames were changed.
+    pub fn changed(&self) -> u64 {
+        self.shared.changed.load(Ordering::SeqCst)
+    }
+
+    pub fn cut(&self) {
+        for stream in self.shared.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(self.address);
+        self.cut();
+    }
+}
+
+impl Shared {
+    fn join(self: &Arc<Self>, client: TcpStream, target: SocketAddr) -> io::Result<()> {
+        let server = TcpStream::connect(target)?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let mut open = self.open.lock().unwrap();
+        open.extend([client.try_clone()?, server.try_clone()?]);
+        drop(open);
+        let ops = Arc::new(Mutex::new(HashMap::new()));
+        let ends = [(client.try_clone()?, server.try_clone()?, false), (server, client, true)];
+        for (from, to, is_answer) in ends {
+            let (shared, ops) = (Arc::clone(self), Arc::clone(&ops));
+            thread::spawn(move || {
+                let _ = shared.pump(&from, &to, is_answer, &ops);
+                let _ = from.shutdown(Shutdown::Both);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+        }
+        Ok(())
+    }
+
+    fn pump(
+        &self,
+        mut from: &TcpStream,
+        mut to: &TcpStream,
+        is_answer: bool,
+        ops: &Mutex<HashMap<i32, i32>>,
+    ) -> io::Result<()> {
+        let mut is_first = true;
+        loop {
+            let mut length = [0; 4];
+            from.read_exact(&mut length)?;
+            let mut body = vec![0; u32::from_be_bytes(length) as usize];
+            from.read_exact(&mut body)?;
+            let xid = int(&body, 0).unwrap_or(-1);
+            let op = match (is_first, is_answer) {
+                (true, _) => None,
+                (_, true) => ops.lock().unwrap().remove(&xid),
+                (_, false) => int(&body, 4),
+            };
+            if let (false, Some(op)) = (is_answer, op) {
+                ops.lock().unwrap().insert(xid, op);
+            }
+            is_first = false;
+            let fate = (self.change)(&Frame { is_answer, op, body: &body });
+            if !matches!(fate, Fate::Pass) {
+                self.changed.fetch_add(1, Ordering::SeqCst);
+            }
+            match fate {
+                Fate::Pass => to.write_all(&framed(&body))?,
+                Fate::Instead(other) => to.write_all(&framed(&other))?,
+                Fate::Bytes(bytes) => to.write_all(&bytes)?,
+                Fate::LastBytes(bytes) => return to.write_all(&bytes),
+            }
+        }
+    }
+}
+
+pub fn framed(body: &[u8]) -> Vec<u8> {
+    let mut frame = (body.len() as u32).to_be_bytes().to_vec();
+    frame.extend(body);
+    frame
+}
+
+fn int(body: &[u8], at: usize) -> Option<i32> {
+    let bytes = body.get(at..at.checked_add(4)?)?;
+    Some(i32::from_be_bytes(bytes.try_into().ok()?))
+}

@@ -1,0 +1,84 @@
+//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival.
+
+use std::time::Duration;
+
+use zoolock::{Client, DistributedRwLock, Error, Lock};
+use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
+
+use crate::{SOON, Visitor, await_nothing_left, children, client_of, shared_proxy};
+
+pub fn rw_of(client: &Client, path: &str) -> DistributedRwLock {
+    DistributedRwLock::new(client, path).unwrap()
+}
+
+#[track_caller]
+pub fn assert_not_held<T: std::fmt::Debug>(result: &zoolock::Result<T>) {
+    assert!(matches!(result, Err(Error::NotHeld { .. })), "{result:?}");
+}
+
+pub fn would_deadlock<T>(result: &zoolock::Result<T>, path: &str) -> bool {
+    matches!(result, Err(Error::WouldDeadlock { path: at }) if at == path)
+}
+
+/// One lock, and clients of which one proxy sees every request. They have sessions so long that
+/// they send nothing but what the lock needs.
+pub struct Stage {
+    pub path: String,
+    pub proxy: FaultProxy,
+    pub clients: Vec<Client>,
+}
+
+impl Stage {
+    pub fn new(name: &str, clients: usize) -> Stage {
+        let proxy = shared_proxy();
+        let hosts = proxy.connect_string();
+        Stage {
+            path: fresh_path(name),
+            clients: (0..clients).map(|_| client_of(&hosts, Duration::from_secs(60))).collect(),
+            proxy,
+        }
+    }
+
+    /// A new object.
+    pub fn lock(&self, client: usize) -> DistributedRwLock {
+        rw_of(&self.clients[client], &self.path)
+    }
+
+    pub fn lists(&self) -> u64 {
+        self.proxy.requests(Op::GetChildren)
+    }
+
+    pub fn nodes(&self) -> usize {
+        children(&self.path).len()
+    }
+
+    pub fn enters(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
+        let visitor = Visitor::start(lock);
+        visitor.comes_in();
+        visitor
+    }
+
+    /// A visitor that is not let in; returns when it watches the one ahead.
+    #[track_caller]
+    pub fn queues(&self, lock: impl Into<Box<dyn Lock>>) -> Visitor {
+        let (nodes, watches) = (self.nodes(), self.proxy.requests(Op::GetData));
+        let visitor = Visitor::start(lock);
+        wait_until("it is queued", SOON, || self.nodes() > nodes);
+        self.watches_after(watches);
+        assert!(!visitor.is_in(), "let in: {:?}", children(&self.path));
+        visitor
+    }
+
+    /// Waits until somebody has set a watch since this many were.
+    pub fn watches_after(&self, watches: u64) {
+        wait_until("it watches the one ahead", SOON, || self.proxy.requests(Op::GetData) > watches);
+    }
+
+    #[track_caller]
+    pub fn is_empty(&self) {
+        wait_until("nothing is left", SOON, || self.nodes() == 0);
+        for client in &self.clients {
+            await_nothing_left(client);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `DistributedSemaphore`: the core that every lock type is tested for, and what the other files of
+//! this subject share.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use zoolock::{Client, DistributedSemaphore, Error, Hold, Permits, Result};
+use zoolock_test_support::{shared_probe, wait_until};
+
+use crate::basics::await_nodes;
+use crate::{SOON, Task, children};
+
+pub const LEASES: &str = "leases";
+pub const LOCKS: &str = "locks";
+
+pub fn semaphore(client: &Client, path: &str, limit: u32) -> DistributedSemaphore {
+    DistributedSemaphore::new(client, path, limit).expect("a good path and limit")
+}
+
+pub fn leases_of(path: &str) -> String {
+    format!("{path}/{LEASES}")
+}
+
+pub fn locks_of(path: &str) -> String {
+    format!("{path}/{LOCKS}")
+}
+
+/// The nodes of permits, also of those that are only wanted.
+pub fn leases(path: &str) -> Vec<String> {
+    children(&leases_of(path))
+}
+
+/// The nodes of those that wait, or are just being granted.
+pub fn turns(path: &str) -> Vec<String> {
+    children(&locks_of(path))
+}
+
+pub fn await_leases(path: &str, count: usize) -> Vec<String> {
+    await_nodes(&leases_of(path), count)
+}
+
+pub fn await_turns(path: &str, count: usize) -> Vec<String> {
+    await_nodes(&locks_of(path), count)
+}
+
+/// The names of the nodes that the permits have now, sorted.
+pub fn nodes(permits: &Permits) -> Vec<String> {
+    let mut nodes: Vec<_> = permits.holds().iter().map(Hold::node).collect();
+    nodes.sort();
+    nodes
+}
+
+pub fn delete(path: &str) {
+    shared_probe().unwrap().delete(path).unwrap();
+}
+
+/// A call that waits on a thread of its own.
+pub fn acquiring(semaphore: &DistributedSemaphore, count: u32) -> Task<Result<Permits>> {
+    let semaphore = semaphore.clone();
+    Task::spawn(move || semaphore.acquire(count))
+}
+
+/// A call that has the turn and has shown what it wants.
+pub fn waiting_with_the_turn(
+    semaphore: &DistributedSemaphore,
+    count: u32,
+) -> Task<Result<Permits>> {
+    let (path, before) = (semaphore.path().to_owned(), leases(semaphore.path()).len());
+    assert_eq!(turns(&path), [""; 0], "nobody has the turn");
+    let waiter = acquiring(semaphore, count);
+    await_turns(&path, 1);
+    await_leases(&path, before + count as usize);
+    assert!(!waiter.is_done(), "it must wait");
+    waiter
+}
+
+/// All permits are back and nothing is left of those who wanted some.
+#[track_caller]
+pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
+    let path = semaphore.path();
+    let took = wait_until("nothing is left on the server", SOON, || {
+        leases(path).is_empty() && turns(path).is_empty()
+    });
+    // There may be no connection for a moment.
+    let mut free = Ok(0);
+    wait_until("it is connected", SOON, || {
+        free = semaphore.available();
+        !matches!(free, Err(Error::Disconnected { .. }))
+    });
+    assert_eq!(free.unwrap(), semaphore.limit());
+    for client in clients {
+        let what = format!("nothing is left in {:?}", client.stats());
+        wait_until(&what, SOON * 2, || {
+            let stats = client.stats();
+            crate::in_use(&stats) == 0 && stats.deleting == 0
+        });
+    }
+    println!("{path}: free again after {took:?}");
+}
+
+/// Counts permits that are out, without the help of any semaphore.
+#[derive(Debug, Default)]
+pub struct Meter {
+    out: AtomicU32,
+    most: AtomicU32,
+    grants: AtomicU32,
+}
+
+impl Meter {
+    /// Works with the permits, and gives them back.
+    pub fn use_up(&self, permits: Permits, work: impl FnOnce(&Permits)) {
+        let count = permits.count() as u32;
+        let out = self.out.fetch_add(count, Ordering::SeqCst) + count;
+        self.most.fetch_max(out, Ordering::SeqCst);
+        self.grants.fetch_add(1, Ordering::SeqCst);
+        work(&permits);
+        self.out.fetch_sub(count, Ordering::SeqCst);
+        permits.release().unwrap();
+    }
+
+    pub fn most(&self) -> u32 {
+        self.most.load(Ordering::SeqCst)
+    }
+
+    pub fn grants(&self) -> u32 {
+        self.grants.load(Ordering::SeqCst)
+    }
+
+    #[track_caller]
+    pub fn never_saw_more_than(&self, limit: u32) {
+        println!("limit {limit}: {self:?}");
+        assert!(self.most() <= limit, "{self:?}");
+        assert_eq!(self.out.load(Ordering::SeqCst), 0, "{self:?}");
+    }
+}

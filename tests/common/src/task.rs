@@ -1,0 +1,59 @@
+//! Calls that may block, on threads of their own.
+
+use std::fs;
+use std::thread;
+
+use zoolock::crossbeam_channel::{Receiver, bounded};
+use zoolock_test_support::wait_until;
+
+use super::SOON;
+
+/// A call on a thread of its own, which may block.
+pub struct Task<R>(Receiver<R>);
+
+impl<R: Send + 'static> Task<R> {
+    pub fn spawn(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
+        let (sender, result) = bounded(1);
+        thread::spawn(move || {
+            let _ = sender.send(call());
+        });
+        Task(result)
+    }
+
+    /// Starts a call that blocks, and returns when its thread is asleep in it.
+    pub fn spawn_blocked(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
+        let (sender, started) = bounded(1);
+        let task = Task::spawn(move || {
+            let this = fs::read_link("/proc/thread-self").expect("Linux");
+            sender.send(this).expect("somebody waits");
+            call()
+        });
+        let status = started.recv_timeout(SOON).expect("the thread has started");
+        let status = format!("/proc/{}/status", status.display());
+        // Asleep, and not woken between several looks.
+        let (mut seen, mut times) = (String::new(), 0);
+        wait_until("the thread is asleep", SOON, || {
+            let now = fs::read_to_string(&status).unwrap_or_default();
+            let line =
+                |name: &str| now.lines().find(|l| l.starts_with(name)).unwrap_or("?").to_owned();
+            let asleep = line("State:").contains("sleeping");
+            let now = line("voluntary_ctxt_switches:");
+            times = if asleep && now == seen { times + 1 } else { 0 };
+            seen = now;
+            times == 5
+        });
+        task
+    }
+
+    pub fn is_done(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// What the call returned; waits for it.
+    pub fn result(&self, what: &str) -> R {
+        match self.0.recv_timeout(SOON) {
+            Ok(result) => result,
+            Err(error) => panic!("{what}: no result within {SOON:?} ({error})"),
+        }
+    }
+}

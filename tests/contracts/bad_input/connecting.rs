@@ -1,0 +1,195 @@
+//! Hosts, settings and credentials with which there is no connection.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{Acl, Client, ClientBuilder, ClientState, DistributedLock, Error, Permissions};
+use zoolock_test_support::{connect_string, fresh_path};
+
+use common::{SESSION, Task, client_of, in_time, shared_address, shared_proxy};
+
+/// Connects, which must fail within the connect timeout.
+fn refused(builder: ClientBuilder, timeout: Duration) -> Error {
+    let what = format!("{builder:?}");
+    let slack = Duration::from_secs(1);
+    let seen = in_time(&what, timeout + slack, || {
+        Task::spawn(move || builder.connect_timeout(timeout).connect().map(drop)).result(&what)
+    });
+    seen.expect_err(&what)
+}
+
+fn is_invalid(what: &str, error: &Error) {
+    let seen = matches!(error, Error::InvalidArgument { what: at, reason }
+        if *at == what && !reason.is_empty());
+    assert!(seen, "{error:?}");
+}
+
+fn cannot_connect(hosts: &str, error: &Error) {
+    let seen = matches!(error, Error::Connect { hosts: at, cause }
+        if at.contains(hosts) && !cause.is_empty());
+    assert!(seen, "{hosts}: {error:?}");
+}
+
+#[test]
+fn host_lists_that_make_no_sense_are_refused() {
+    for hosts in [
+        "",
+        " ",
+        ",",
+        "/chroot",
+        "a,,b",
+        "a:0",
+        "a:65536",
+        "a:x",
+        "a:",
+        ":2181",
+        "a:1:2",
+        "[::1",
+        "[a]:2181",
+        "[::1]2181",
+        "a b:2181",
+        "zk://a:2181",
+        "a:2181/chroot/",
+        "a:2181/a//b",
+        "a:2181/../b",
+        "a:2181/chroot,b:2181",
+    ] {
+        let error = refused(Client::builder(hosts), SESSION);
+        is_invalid("host list", &error);
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let builder = || Client::builder("127.0.0.1:1");
+    let day = Duration::from_secs(24 * 60 * 60);
+    for timeout in [Duration::ZERO, Duration::from_nanos(1), day * 25, Duration::MAX] {
+        let error = builder().session_timeout(timeout).connect().map(drop);
+        is_invalid("session timeout", &error.expect_err("session timeout"));
+        let error = builder().connect_timeout(timeout).connect().map(drop);
+        is_invalid("connect timeout", &error.expect_err("connect timeout"));
+        let error = Client::connect("127.0.0.1:1", timeout).map(drop);
+        is_invalid("session timeout", &error.expect_err("session timeout"));
+    }
+    let error = refused(builder().identity("x".repeat(1 << 20)), SESSION);
+    is_invalid("identity", &error);
+    let read_only = Acl::none().and("world", "anyone", Permissions::READ);
+    for acl in [Acl::none(), read_only, Acl::creator()] {
+        let error = refused(builder().acl(acl), SESSION);
+        is_invalid("ACL", &error);
+    }
+}
+
+#[test]
+fn an_acl_that_the_server_refuses_is_an_invalid_argument() {
+    let acl = Acl::none().and("digest", "nobody", Permissions::ALL);
+    let client = Client::builder(&connect_string()).acl(acl).connect().unwrap();
+    let path = fresh_path("refused-acl");
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    is_invalid("ACL", &lock.lock().expect_err("lock()"));
+    is_invalid("ACL", &lock.try_lock().expect_err("try_lock()"));
+}
+
+#[test]
+fn unknown_credentials_are_said_when_connecting() {
+    for (scheme, secret) in [("no-such-scheme", "secret"), ("", "secret")].repeat(10) {
+        let builder = Client::builder(&connect_string()).auth(scheme, secret);
+        let error = refused(builder, Duration::from_secs(5));
+        cannot_connect("", &error);
+        let said = error.to_string();
+        assert!(said.contains("credentials"), "it does not say what was wrong: {said}");
+        assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_never_printed() {
+    let builder = Client::builder(&connect_string()).auth("digest", "joe:hunter2");
+    assert!(!format!("{builder:?}").contains("hunter2"), "{builder:?}");
+    let client = builder.connect().unwrap();
+    assert!(!format!("{client:?}").contains("hunter2"), "{client:?}");
+}
+
+#[test]
+fn hosts_that_are_not_there_are_an_error_in_time() {
+    let proxy = shared_proxy();
+    proxy.refuse(true);
+    let hosts = proxy.connect_string();
+    let begun = Instant::now();
+    cannot_connect(&hosts, &refused(Client::builder(&hosts), SESSION * 6));
+    assert!(begun.elapsed() < SESSION, "a refused connect is known at once");
+    let builder = Client::builder("no-such-host.invalid:2181");
+    cannot_connect("no-such-host.invalid", &refused(builder, Duration::from_secs(3)));
+    let both = format!("{hosts},no-such-host.invalid/chroot");
+    cannot_connect(&hosts, &refused(Client::builder(&both), Duration::from_secs(3)));
+}
+
+#[test]
+fn servers_that_are_not_zookeeper_are_an_error_in_time() {
+    let timeout = Duration::from_secs(2);
+    let serve = |answer: fn(TcpStream) -> io::Result<()>| -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || answer(stream));
+            }
+        });
+        address
+    };
+    let http = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 512])?;
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nwhat?\r\n")
+    });
+    let closing = serve(|_| Ok(()));
+    let silent = serve(|mut stream| stream.read_to_end(&mut Vec::new()).map(drop));
+    let endless = serve(|mut stream| {
+        loop {
+            stream.write_all(&[0xff; 4096])?;
+        }
+    });
+    // A frame of the right length, of zeros: a session that was refused.
+    let zeros = serve(|mut stream| {
+        let mut frame = vec![0; 4 + 37];
+        frame[3] = 37;
+        stream.write_all(&frame)?;
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    });
+    for address in [http, closing, silent, endless, zeros] {
+        let hosts = address.to_string();
+        cannot_connect(&hosts, &refused(Client::builder(&hosts), timeout));
+    }
+    // One of them in a list does no harm.
+    let hosts = format!("{http},{closing},{silent},{endless},{zeros},{}", connect_string());
+    let client = client_of(&hosts, SESSION);
+    assert_eq!(client.state(), ClientState::Connected);
+}
+
+#[test]
+fn an_ipv6_address_is_connected_to() {
+    let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else {
+        println!("no IPv6 here");
+        let error = refused(Client::builder("[::1]:1"), Duration::from_secs(3));
+        return cannot_connect("[::1]:1", &error);
+    };
+    let hosts = format!("[::1]:{}", listener.local_addr().unwrap().port());
+    thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let far = TcpStream::connect(shared_address()).unwrap();
+            let ways = [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)];
+            for (mut from, mut to) in ways {
+                thread::spawn(move || {
+                    let _ = io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    let client = client_of(&hosts, SESSION);
+    let lock = DistributedLock::new(&client, fresh_path("ipv6")).unwrap();
+    assert!(lock.try_lock().unwrap());
+    lock.unlock().unwrap();
+    client.close().unwrap();
+}

@@ -1,0 +1,266 @@
+//! What Apache Curator tests of its lock recipes (`curator-recipes`, package `locks`, as of 5.9),
+//! and which test here covers the same behaviour, or why none does.
+
+use std::fs;
+use std::path::Path;
+
+/// Curator's class and test, and the tests here, or a sentence that says why there is none.
+const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
+    // ---- InterProcessMutex, and what it shares with InterProcessSemaphoreMutex
+    (
+        "TestInterProcessMutexBase",
+        "testLocker",
+        &["threads::a_locker_locks_anything_for_as_long_as_it_lives"],
+    ),
+    (
+        "TestInterProcessMutexBase",
+        "testWaitingProcessKilledServer",
+        &["faults::restarts::no_lock_and_no_place_is_lost_when_the_only_server_is_killed"],
+    ),
+    (
+        "TestInterProcessMutexBase",
+        "testKilledSession",
+        &[
+            "holding::expiry::an_expired_session_is_lost_before_a_rival_is_granted",
+            "faults::places::a_grant_that_arrives_as_the_session_ends_lets_nobody_in_beside_the_next",
+        ],
+    ),
+    (
+        "TestInterProcessMutexBase",
+        "testContainerCleanup",
+        &["directories::the_server_removes_them_when_they_are_empty_and_a_lock_makes_them_again"],
+    ),
+    (
+        "TestInterProcessMutexBase",
+        "testWithNamespace",
+        &["creating::directories::everything_is_below_the_chroot"],
+    ),
+    (
+        "TestInterProcessMutexBase",
+        "testReentrantSingleLock",
+        &["reentrant::the_node_goes_at_the_outermost_unlock_only"],
+    ),
+    (
+        "TestInterProcessMutexBase",
+        "testReentrant2Threads",
+        &["threads::a_crowd_on_one_object_is_never_two_inside"],
+    ),
+    (
+        "TestInterProcessMutexBase",
+        "testReentrant",
+        &["reentrant::guards_nest_and_may_go_in_any_order", "reentrant::excludes"],
+    ),
+    ("TestInterProcessMutexBase", "test2Clients", &["lock::excludes", "lock::fifo"]),
+    (
+        "TestInterProcessMutex",
+        "testWithSchema",
+        &["!There are no schemas of paths; the path is checked when the object is made."],
+    ),
+    (
+        "TestInterProcessMutex",
+        "testRevoking",
+        &["revocation::asking::every_hold_hears_of_it_when_asked_after_it_listens"],
+    ),
+    (
+        "TestInterProcessMutex",
+        "testPersistentLock",
+        &["!Nodes that outlive their session cannot be chosen: nobody would release them."],
+    ),
+    (
+        "TestLockInternals",
+        "testAttemptLockFailedException",
+        &["creating::lost_answers::a_create_whose_answer_is_lost_leaves_exactly_one_node"],
+    ),
+    (
+        "TestLockInternals",
+        "testNodeDeletedCleanlyWithFaults",
+        &[
+            "releasing::an_unlock_whose_answer_is_lost_is_repeated_until_the_node_is_gone",
+            "releasing::an_unlock_whose_request_is_lost_is_repeated_until_the_node_is_gone",
+        ],
+    ),
+    (
+        "TestLockACLs",
+        "testLockACLs",
+        &["creating::permissions::nodes_and_directories_get_the_clients_acl"],
+    ),
+    (
+        "TestLockACLs",
+        "testACLsCreatingParents",
+        &[
+            "creating::permissions::nodes_and_directories_get_the_clients_acl",
+            "creating::permissions::an_ancestor_that_lets_nobody_create_is_no_obstacle",
+        ],
+    ),
+    // ---- InterProcessSemaphoreMutex: a mutex that any thread may unlock
+    (
+        "TestInterProcessSemaphoreMutex",
+        "testReentrant",
+        &["!Curator skips it: the mutex is not reentrant, nor is DistributedLock."],
+    ),
+    (
+        "TestInterProcessSemaphoreMutex",
+        "testReentrant2Threads",
+        &["bad_input::calls::unlock_by_another_thread_is_for_the_plain_lock_only"],
+    ),
+    (
+        "TestInterProcessSemaphoreMutex",
+        "testReentrantSingleLock",
+        &["!Curator skips it, as above."],
+    ),
+    // ---- InterProcessReadWriteLock
+    (
+        "TestInterProcessReadWriteLock",
+        "testGetParticipantNodes",
+        &["rwlock::order::who_looks_from_outside_sees_who_holds_and_in_what_order_the_others_come"],
+    ),
+    (
+        "TestInterProcessReadWriteLock",
+        "testThatUpgradingIsDisallowed",
+        &["rwlock::nesting::a_write_under_an_own_read_is_an_error_and_no_hang"],
+    ),
+    (
+        "TestInterProcessReadWriteLock",
+        "testThatDowngradingRespectsThreads",
+        &["rwlock::nesting::another_thread_waits_for_a_read_as_usual"],
+    ),
+    (
+        "TestInterProcessReadWriteLock",
+        "testDowngrading",
+        &["rwlock::downgrade::guards_of_both_sides_downgrade"],
+    ),
+    (
+        "TestInterProcessReadWriteLock",
+        "testContendingDowngrading",
+        &[
+            "rwlock::downgrade::a_queued_writer_does_not_slip_in",
+            "rwlock::interrupted::downgrades_under_cut_after_cut_let_no_writer_slip_in",
+        ],
+    ),
+    (
+        "TestInterProcessReadWriteLock",
+        "testBasic",
+        &["rwlock::load::eight_clients_that_read_and_write_are_never_in_each_others_way"],
+    ),
+    (
+        "TestInterProcessReadWriteLock",
+        "testSetNodeData",
+        &["contenders::identities::a_locks_own_identity_goes_before_the_clients"],
+    ),
+    (
+        "TestInterProcessReadWriteLock",
+        "testLockPath",
+        &["rwlock::downgrade::the_reads_node_is_a_plain_ephemeral_one_in_the_writes_place"],
+    ),
+    // ---- InterProcessSemaphoreV2
+    (
+        "TestInterProcessSemaphore",
+        "testAcquireAfterLostServer",
+        &["semaphore::survives_cut", "semaphore::deadlines::without_a_connection_nothing_is_known"],
+    ),
+    (
+        "TestInterProcessSemaphore",
+        "testThreadedLeaseIncrease",
+        &["semaphore::limits::a_higher_limit_lets_those_who_wait_in"],
+    ),
+    (
+        "TestInterProcessSemaphore",
+        "testClientClose",
+        &["semaphore::losses::the_permits_of_a_dead_client_come_back_to_those_who_wait"],
+    ),
+    ("TestInterProcessSemaphore", "testMaxPerSession", &["semaphore::times_out"]),
+    ("TestInterProcessSemaphore", "testRelease1AtATime", &["semaphore::excludes"]),
+    (
+        "TestInterProcessSemaphore",
+        "testReleaseInChunks",
+        &["semaphore::quantities::callers_of_more_than_half_cannot_block_each_other"],
+    ),
+    (
+        "TestInterProcessSemaphore",
+        "testThreads",
+        &[
+            "semaphore::quantities::ten_clients_with_random_quantities_never_have_more_than_the_limit",
+        ],
+    ),
+    ("TestInterProcessSemaphore", "testSimple", &["semaphore::smoke"]),
+    ("TestInterProcessSemaphore", "testSimple2", &["semaphore::times_out"]),
+    (
+        "TestInterProcessSemaphore",
+        "testGetParticipantNodes",
+        &["semaphore::contenders::holders_come_first_then_those_who_wait_in_order"],
+    ),
+    (
+        "TestInterProcessSemaphore",
+        "testNoOrphanedNodes",
+        &[
+            "semaphore::cleans_up",
+            "semaphore::quantities::a_call_that_ends_without_permits_leaves_none_behind",
+        ],
+    ),
+    (
+        "TestInterProcessSemaphore",
+        "testInterruptAcquire",
+        &["semaphore::threads::cancel_waiters_ends_the_waits_of_one_object_in_every_phase"],
+    ),
+    (
+        "TestInterProcessSemaphoreCluster",
+        "testKilledServerWithEnsembleProvider",
+        &["client::reconnects_to_another_host_when_its_own_is_gone_or_silent"],
+    ),
+    (
+        "TestInterProcessSemaphoreCluster",
+        "testCluster",
+        &["ensemble::servers::a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it"],
+    ),
+    // ---- InterProcessMultiLock
+    (
+        "TestInterProcessMultiMutex",
+        "testSomeReleasesFail",
+        &["multi::ending::every_member_is_visited_and_all_failures_reported"],
+    ),
+    (
+        "TestInterProcessMultiMutex",
+        "testSomeLocksFailToLock",
+        &["multi::scripted::failure_on_the_kth_releases_the_others_in_reverse"],
+    ),
+];
+
+/// All that the tests of this folder and those below say.
+fn sources(folder: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all += &sources(&path),
+            false if path.extension().is_some_and(|it| it == "rs") => {
+                all += &fs::read_to_string(&path).unwrap();
+            }
+            false => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn every_behaviour_that_curator_tests_has_a_test_here_or_a_reason() {
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"));
+    let (mut covered, mut reasons) = (0, 0);
+    for (class, test, counterparts) in COUNTERPARTS {
+        assert!(!counterparts.is_empty(), "{class}.{test}");
+        for counterpart in *counterparts {
+            match counterpart.strip_prefix('!') {
+                Some(reason) => {
+                    println!("{class}.{test}: none. {reason}");
+                    reasons += 1;
+                }
+                None => {
+                    let name = counterpart.rsplit("::").next().unwrap_or_default();
+                    let there = sources.contains(&format!("fn {name}"));
+                    assert!(there, "{class}.{test}: no {counterpart}");
+                    covered += 1;
+                }
+            }
+        }
+    }
+    println!("{} of Curator's tests: {covered} tests here, {reasons} reasons", COUNTERPARTS.len());
+}

@@ -1,0 +1,183 @@
+//! The observer of a queue: whoever waits is told its place, and sees it move.
+
+use std::time::Duration;
+
+use zoolock::crossbeam_channel::{Receiver, unbounded};
+use zoolock::{
+    Client, DistributedLock, DistributedRwLock, DistributedSemaphore, Kind, LockOptions, Place,
+};
+use zoolock_test_support::{Op, fresh_path, wait_until};
+
+use common::basics::await_nodes;
+use common::{
+    BRIEFLY, SESSION, SOON, Task, await_resumed, children, client, client_of, lock_of, shared_proxy,
+};
+
+const OFTEN: Duration = Duration::from_millis(50);
+const NEVER: Duration = Duration::MAX;
+
+/// Options whose observer tells this channel.
+fn observed(every: Duration) -> (LockOptions, Receiver<Place>) {
+    let (say, told) = unbounded();
+    let options = LockOptions::new().observe_queue(every, move |place| {
+        let _ = say.send(place.clone());
+    });
+    (options, told)
+}
+
+/// What is told next that has so many ahead.
+#[track_caller]
+fn await_place(told: &Receiver<Place>, ahead: usize) -> Place {
+    loop {
+        let place = told.recv_timeout(SOON);
+        let place = place.unwrap_or_else(|error| panic!("not told of {ahead} ahead: {error}"));
+        if place.ahead == ahead {
+            println!("{place:?}");
+            return place;
+        }
+    }
+}
+
+#[test]
+fn the_place_moves_up_as_the_queue_does() {
+    let path = fresh_path("place");
+    let who = ["a", "b", "c"].map(|who| {
+        let options = LockOptions::new().identity(who);
+        DistributedLock::with(&client(), &path, options).unwrap()
+    });
+    let held = who[0].acquire().unwrap();
+    let (options, told) = observed(OFTEN);
+    let waiting = |lock: DistributedLock| Task::spawn(move || lock.acquire());
+    let second = waiting(who[1].clone());
+    await_nodes(&path, 2);
+    let last = DistributedLock::with(&client(), &path, options).unwrap();
+    let last = waiting(last);
+    let place = await_place(&told, 2);
+    let first = place.first.unwrap();
+    let seen = client().contenders(&path).unwrap();
+    assert_eq!((Some("a"), &first), (first.identity.as_deref(), &seen[0]));
+    assert!(first.holds);
+    held.release().unwrap();
+    let second = second.result("the second").unwrap();
+    let place = await_place(&told, 1);
+    assert_eq!(place.first.unwrap().identity.as_deref(), Some("b"));
+    second.release().unwrap();
+    last.result("the last").unwrap().release().unwrap();
+    assert!(told.is_empty() || told.iter().all(|place| place.ahead == 1));
+}
+
+#[test]
+fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
+    let (client, path) = (client(), fresh_path("place-readers"));
+    let read = DistributedRwLock::new(&client, &path).unwrap();
+    let read = read.read_lock().acquire().unwrap();
+    let write = DistributedRwLock::new(&client, &path).unwrap();
+    let write = Task::spawn(move || write.write_lock().acquire()?.release());
+    await_nodes(&path, 2);
+    let (options, told) = observed(OFTEN);
+    let late = DistributedRwLock::with(&client, &path, options).unwrap();
+    let late = Task::spawn(move || late.read_lock().acquire()?.release());
+    let place = await_place(&told, 2);
+    let first = place.first.unwrap();
+    assert_eq!((first.kind, first.holds), (Kind::Read, true));
+    read.release().unwrap();
+    write.result("the writer").unwrap();
+    late.result("the late reader").unwrap();
+}
+
+#[test]
+fn of_a_semaphore_it_is_the_place_in_the_line_for_the_next_permits() {
+    let (client, path) = (client(), fresh_path("place-permits"));
+    let at = |options| DistributedSemaphore::with(&client, &path, 1, options).unwrap();
+    let held = at(LockOptions::new()).acquire(1).unwrap();
+    let ((next, next_told), (last, last_told)) = (observed(OFTEN), observed(OFTEN));
+    let (next, last) = (at(next), at(last));
+    let next = Task::spawn(move || next.acquire(1)?.release());
+    assert_eq!(await_place(&next_told, 0).first, None);
+    let last = Task::spawn(move || last.acquire(1)?.release());
+    let first = await_place(&last_told, 1).first.unwrap();
+    assert_eq!((first.kind, first.holds), (Kind::Permit, false));
+    assert_eq!(first.path, path);
+    let seen = client.contenders(&path).unwrap();
+    assert!(seen.contains(&first), "{first:?} of {seen:?}");
+    held.release().unwrap();
+    next.result("the next").unwrap();
+    last.result("the last").unwrap();
+}
+
+#[test]
+fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
+    let (proxy, path) = (shared_proxy(), fresh_path("place-cut"));
+    let held = lock_of(&client(), &path).acquire().unwrap();
+    let own = client_of(&proxy.connect_string(), SESSION);
+    let (say, told) = unbounded();
+    let options = LockOptions::new().observe_queue(OFTEN, move |place| {
+        let _ = say.send((std::thread::current().id(), place.ahead));
+    });
+    let lock = DistributedLock::with(&own, &path, options).unwrap();
+    let waiting = Task::spawn(move || {
+        let got = lock.acquire();
+        (std::thread::current().id(), got)
+    });
+    told.recv_timeout(SOON).unwrap();
+    proxy.cut();
+    await_resumed(&own, 1);
+    while told.try_recv().is_ok() {}
+    let after = told.recv_timeout(SOON).unwrap();
+    held.release().unwrap();
+    let (thread, got) = waiting.result("its turn");
+    assert_eq!(after, (thread, 1));
+    got.unwrap().release().unwrap();
+}
+
+#[test]
+fn an_observer_that_panics_ends_the_call_and_leaves_no_node() {
+    let (client, path) = (client(), fresh_path("place-panic"));
+    let held = lock_of(&client, &path).acquire().unwrap();
+    let panics = || LockOptions::new().observe_queue(OFTEN, |_| panic!("on purpose"));
+    let lock = DistributedLock::with(&client, &path, panics()).unwrap();
+    let waiting = lock.clone();
+    let ended = std::thread::spawn(move || waiting.lock().map(drop)).join();
+    assert!(ended.is_err());
+    wait_until("its node is gone", SOON, || children(&path).len() == 1);
+    held.release().unwrap();
+    // Its local level is free, too.
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+
+    let path = fresh_path("place-panic-permits");
+    let semaphore = DistributedSemaphore::with(&client, &path, 1, panics()).unwrap();
+    let held = semaphore.acquire(1).unwrap();
+    let waiting = semaphore.clone();
+    let ended = std::thread::spawn(move || waiting.acquire(1).map(drop)).join();
+    assert!(ended.is_err());
+    let directories = ["locks", "leases"].map(|name| format!("{path}/{name}"));
+    wait_until("only the permit is left", SOON, || {
+        directories.each_ref().map(|path| children(path).len()) == [0, 1]
+    });
+    held.release().unwrap();
+    semaphore.acquire(1).unwrap().release().unwrap();
+}
+
+#[test]
+fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
+    let (client, path) = (client(), fresh_path("place-deadline"));
+    let held = lock_of(&client, &path).acquire().unwrap();
+    let lists = |client: &Client, proxy: &zoolock_test_support::FaultProxy, options| {
+        let lock = DistributedLock::with(client, &path, options).unwrap();
+        let before = [Op::GetChildren, Op::GetData].map(|op| proxy.requests(op));
+        let waited = lock.try_lock_for(BRIEFLY);
+        assert!(matches!(waited, Ok(false)), "{waited:?}");
+        let after = [Op::GetChildren, Op::GetData].map(|op| proxy.requests(op));
+        after.iter().sum::<u64>() - before.iter().sum::<u64>()
+    };
+    let proxy = shared_proxy();
+    let asking = client_of(&proxy.connect_string(), SESSION);
+    let without = lists(&asking, &proxy, LockOptions::new());
+    let (options, told) = observed(NEVER);
+    let once = lists(&asking, &proxy, options);
+    assert_eq!(told.len(), 1);
+    println!("reads: {without} without, {once} with one look");
+    assert_eq!(once, without + 1);
+    held.release().unwrap();
+}

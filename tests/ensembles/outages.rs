@@ -1,0 +1,312 @@
+//! Sessions that outlive their connections, put to the test: a whole ensemble that is down for long, a
+//! client whose connections never last, servers that take a session back and must not be believed, and
+//! creates that come late.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{Client, HoldState, LossReason};
+use zoolock_test_support::{
+    Direction, Ensemble, FaultProxy, Op, Probe, Then, fresh_path, shared_probe, wait_until,
+};
+
+use common::basics::hold_of;
+use common::line::Line;
+use common::{SESSION, SOON, Task, children, client, client_of, lock_of, shared_proxy};
+
+/// Six ticks of the members, so long that a slow machine loses nothing by itself.
+const T: Duration = Duration::from_secs(6);
+
+#[test]
+fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_queue() {
+    const HELD: usize = 8;
+    const WAITING: usize = 100;
+    let ensemble = Ensemble::builder(3).tick(Duration::from_secs(1)).start().unwrap();
+    let clients = [(); 2].map(|()| client_of(&ensemble.connect_string(), T));
+    let held: Vec<_> = (0..HELD).map(|n| lock_of(&clients[0], &format!("/locks/{n}"))).collect();
+    held.iter().for_each(|lock| lock.lock().unwrap());
+    let holds: Vec<_> = held.iter().map(hold_of).collect();
+    // All behind the first of them, of both clients.
+    let mut line = Line::at("/locks/0");
+    let seen = lock_of(&clients[1], "/locks/0");
+    wait_until("its server has the hold, too", SOON, || seen.contenders().unwrap().len() == 1);
+    for number in 0..WAITING {
+        line.join_seen_by(&clients[number % 2], || seen.contenders().unwrap().len());
+    }
+    let down = Instant::now();
+    (0..3).for_each(|member| ensemble.server(member).kill().unwrap());
+    for hold in &holds {
+        let told = hold.lost().recv_timeout(SOON);
+        assert!(told.is_err_and(|error| error.is_disconnected()), "{hold:?}");
+        assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
+    }
+    let lost = down.elapsed();
+    assert!(lost < T, "all are lost {lost:?} after the end of the servers");
+    wait_until("they were down for three timeouts", SOON, || down.elapsed() > 3 * T);
+    assert!(!line.is_let_in());
+    (0..3).for_each(|member| ensemble.server(member).start_again().unwrap());
+    ensemble.wait_ready().unwrap();
+    let up = Instant::now();
+    // Nobody unlocks: the nodes of what was lost are deleted by themselves.
+    line.comes_in_order();
+    println!("lost after {lost:?}; all {WAITING} let in {:?} after the return", up.elapsed());
+    for (client, lost) in clients.iter().zip([HELD as u64, 0]) {
+        let stats = client.stats();
+        println!("{stats:?}");
+        assert_eq!((stats.sessions, stats.holds_lost), (1, lost));
+    }
+    for lock in &held {
+        assert!(lock.unlock().unwrap_err().is_lost());
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+    }
+}
+
+/// Seconds that the connections of a client break all the time; a minute by hand.
+fn shaky_seconds() -> u64 {
+    std::env::var("ZOOLOCK_SHAKY_SECONDS").map_or(10, |seconds| seconds.parse().unwrap())
+}
+
+#[test]
+fn connections_that_live_for_50_ms_cost_no_hold_and_no_place() {
+    let proxy = Arc::new(shared_proxy());
+    let (shaky, steady) = (client_of(&proxy.connect_string(), SESSION), client());
+    let [held, queued] = ["held", "queued"].map(fresh_path);
+    let own = lock_of(&shaky, &held);
+    own.lock().unwrap();
+    let hold = hold_of(&own);
+    let ahead = lock_of(&steady, &queued);
+    ahead.lock().unwrap();
+    let mut line = Line::at(&queued);
+    for number in 0..10 {
+        line.join_seen_by([&shaky, &steady][number % 2], || children(&queued).len());
+    }
+    let before = children(&queued);
+    let over = Arc::new(AtomicBool::new(false));
+    let cutting = {
+        let (proxy, over) = (Arc::clone(&proxy), Arc::clone(&over));
+        Task::spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(50));
+                proxy.cut();
+            }
+        })
+    };
+    let (begun, seconds) = (Instant::now(), Duration::from_secs(shaky_seconds()));
+    while begun.elapsed() < seconds {
+        assert!(hold.is_held(), "{hold:?}, {:?}", shaky.stats());
+        thread::sleep(Duration::from_millis(5));
+    }
+    println!("after {:?}: {hold:?}, {:?}", begun.elapsed(), shaky.stats());
+    assert_eq!(children(&queued), before, "the places in the queue");
+    // The queue goes on over such connections, too.
+    ahead.unlock().unwrap();
+    line.comes_in_order();
+    over.store(true, Ordering::SeqCst);
+    cutting.result("cutting");
+    own.unlock().unwrap();
+    let stats = shaky.stats();
+    assert_eq!((stats.sessions, stats.holds_lost), (1, 0), "{stats:?}");
+    assert!(stats.resumed > seconds.as_secs(), "{stats:?}");
+    wait_until("nothing is left", SOON, || children(&held).is_empty());
+}
+
+/// A way to each member.
+fn ways(ensemble: &Ensemble) -> Vec<FaultProxy> {
+    let ways = ensemble.addresses().into_iter().map(FaultProxy::start);
+    ways.map(Result::unwrap).collect()
+}
+
+/// Holds a lock by another member, then has only a way to this one, which the others do not hear. Either
+/// its hold goes on, and nobody comes in, or it is lost before somebody does.
+fn is_resumed_at(member: impl FnOnce(&Ensemble) -> usize, what: &str) {
+    // A leader takes ten ticks to notice, which is longer than the session.
+    let tick = Duration::from_secs(1);
+    let ensemble = Ensemble::builder(3).tick(tick).sync_limit(10).start().unwrap();
+    let member = member(&ensemble);
+    let ways = ways(&ensemble);
+    let hosts: Vec<_> = ways.iter().map(FaultProxy::connect_string).collect();
+    ways[member].refuse(true);
+    let own = client_of(&hosts.join(","), T);
+    let lock = lock_of(&own, "/resumed");
+    lock.lock().unwrap();
+    let hold = hold_of(&lock);
+    let others: Vec<_> = (0..3).filter(|other| *other != member).collect();
+    let hosts: Vec<_> = others.iter().map(|it| ensemble.server(*it).connect_string()).collect();
+    let rivals = client_of(&hosts.join(","), T);
+    let rival = {
+        let (lock, hold) = (lock_of(&rivals, "/resumed"), hold.clone());
+        Task::spawn(move || lock.lock().map(|()| (hold.is_held(), Instant::now())))
+    };
+    wait_until("the rival waits", SOON, || lock.contenders().unwrap().len() == 2);
+    let begun = Instant::now();
+    ensemble.cut_off(member);
+    ways[member].refuse(false);
+    for other in &others {
+        ways[*other].refuse(true);
+        ways[*other].cut();
+    }
+    let told = hold.lost().recv_timeout(SOON);
+    let lost = begun.elapsed();
+    assert!(told.is_err_and(|error| error.is_disconnected()), "{hold:?}");
+    let (held, let_in) = rival.result("the rival").unwrap();
+    println!(
+        "{what}: lost after {lost:?}, the rival let in after {:?}, {:?}",
+        let_in - begun,
+        own.stats()
+    );
+    assert!(!held, "two held it");
+    assert!(lost < T, "{lost:?}");
+    ensemble.heal();
+    ways.iter().for_each(FaultProxy::restore);
+    wait_until("it is back", SOON, || lock.contenders().is_ok());
+    assert!(lock.unlock().unwrap_err().is_lost());
+}
+
+#[test]
+fn a_hold_resumed_at_a_cut_off_follower_is_lost_before_the_next_is_let_in() {
+    is_resumed_at(|ensemble| ensemble.followers().unwrap()[0], "at a follower");
+}
+
+#[test]
+fn a_hold_resumed_at_a_deposed_leader_is_lost_before_the_next_is_let_in() {
+    is_resumed_at(|ensemble| ensemble.leader().unwrap(), "at the leader that was");
+}
+
+/// What the create whose request was lost would have made.
+fn lost_name(proxy: &FaultProxy, path: &str) -> String {
+    let log = proxy.log();
+    let names = log.iter().filter_map(|line| {
+        let at = line.find(&format!("{path}/_c_"))? + path.len() + 1;
+        line.get(at..at + "_c_00000000-0000-4000-8000-000000000000-lock-".len())
+    });
+    names.map(str::to_owned).next().unwrap_or_else(|| panic!("no create in {log:#?}"))
+}
+
+/// Somebody else makes the node that the lost create would have made: to the client it looks like a create
+/// that was carried out late.
+fn make_late(probe: &Probe, path: &str, name: &str) -> String {
+    let made = probe.create(&format!("{path}/{name}"), b"late", true, true);
+    made.unwrap().rsplit('/').next().unwrap().to_owned()
+}
+
+#[test]
+fn the_node_of_a_lost_create_that_comes_late_is_deleted_whatever_its_waiter_does_by_then() {
+    // One waits, one holds, one has let go.
+    for (what, waits, holds) in
+        [("waits", true, false), ("holds", false, true), ("has let go", false, false)]
+    {
+        let proxy = shared_proxy();
+        let own = client_of(&proxy.connect_string(), T);
+        let path = fresh_path("late");
+        // The late node goes with it: not before the client has seen it.
+        let probe = shared_probe().unwrap();
+        probe.create_all(&path).unwrap();
+        let (lock, ahead) = (lock_of(&own, &path), lock_of(&client(), &path));
+        if waits {
+            ahead.lock().unwrap();
+        }
+        let lost = proxy.on(Op::Create).path_contains(&path).drop_request(Then::Cut);
+        let locking = {
+            let lock = lock.clone();
+            Task::spawn(move || lock.lock())
+        };
+        assert!(lost.wait(SOON));
+        wait_until("it has made another node", SOON, || {
+            children(&path).len() == 1 + usize::from(waits)
+        });
+        if !waits {
+            locking.result("lock()").unwrap();
+        }
+        if !waits && !holds {
+            lock.unlock().unwrap();
+        }
+        let late = make_late(&probe, &path, &lost_name(&proxy, &path));
+        let begun = Instant::now();
+        if waits {
+            // With its next look.
+            ahead.unlock().unwrap();
+            locking.result("lock()").unwrap();
+        }
+        if waits || holds {
+            assert!(lock.is_held());
+            lock.unlock().unwrap();
+        }
+        wait_until("the late one is gone", SOON, || !children(&path).contains(&late));
+        println!("{what}: {late} gone after {:?}, {:?}", begun.elapsed(), own.stats());
+        // Nobody is behind it for longer.
+        assert!(lock_of(&client(), &path).try_lock_for(SOON).unwrap());
+        wait_until("nothing is looked for", SOON, || own.stats().deleting == 0);
+    }
+}
+
+/// It was not there when the waiter looked, but was made before the next one.
+#[test]
+fn a_waiter_whose_lost_create_comes_before_the_next_one_has_the_place_of_that() {
+    let proxy = shared_proxy();
+    let (own, others) = (client_of(&proxy.connect_string(), T), client());
+    let path = fresh_path("late-place");
+    let probe = shared_probe().unwrap();
+    let (lock, ahead) = (lock_of(&own, &path), lock_of(&others, &path));
+    ahead.lock().unwrap();
+    let create = |nth| proxy.on(Op::Create).nth(nth).path_contains(&path);
+    let (lost, next) = (create(1).drop_request(Then::Cut), create(2).hold_request());
+    let locking = Task::spawn(move || lock.lock().map(|()| hold_of(&lock).node()));
+    assert!(lost.wait(SOON) && next.wait(SOON), "{:#?}", proxy.log());
+    let late = make_late(&probe, &path, &lost_name(&proxy, &path));
+    let behind = lock_of(&others, &path);
+    let waiting = Task::spawn(move || behind.lock());
+    wait_until("somebody is behind it", SOON, || children(&path).len() == 3);
+    next.release();
+    let mut queue = Vec::new();
+    wait_until("one of its nodes is left", SOON, || {
+        queue = children(&path);
+        queue.len() == 3 && proxy.requests(Op::Delete) > 0
+    });
+    println!("{late} of {queue:?}");
+    assert!(queue.contains(&late));
+    ahead.unlock().unwrap();
+    assert_eq!(locking.result("lock()").unwrap(), late);
+    drop(own);
+    waiting.result("the one behind").unwrap();
+}
+
+#[test]
+fn whoever_cannot_hear_the_servers_keeps_nobody_out_for_ever() {
+    let proxy = shared_proxy();
+    let deaf = client_of(&proxy.connect_string(), Duration::from_secs(4));
+    let path = fresh_path("deaf");
+    let [held, next] = [lock_of(&deaf, &path), lock_of(&client(), &path)];
+    held.lock().unwrap();
+    let waiting = Task::spawn(move || next.lock().map(|()| next.unlock()));
+    wait_until("the next one waits", SOON, || children(&path).len() == 2);
+    let begun = Instant::now();
+    proxy.black_hole(Direction::ToClient);
+    waiting.result("the next one").unwrap().unwrap();
+    println!("let in {:?} after the silence: {:?}", begun.elapsed(), deaf.stats());
+    assert!(!held.is_held());
+}
+
+#[test]
+fn a_client_that_is_closed_while_the_servers_are_down_keeps_nobody_waiting() {
+    let proxy = shared_proxy();
+    let own = client_of(&proxy.connect_string(), T);
+    let path = fresh_path("closed-down");
+    let ahead: (Client, _) = (client(), lock_of(&client(), &path));
+    ahead.1.lock().unwrap();
+    let lock = lock_of(&own, &path);
+    let waiting = Task::spawn(move || lock.lock());
+    wait_until("it waits", SOON, || children(&path).len() == 2);
+    proxy.refuse(true);
+    proxy.cut();
+    let begun = Instant::now();
+    let closed = own.close();
+    let took = begun.elapsed();
+    println!("close: {closed:?} after {took:?}");
+    let waited = waiting.result("lock()");
+    assert!(matches!(waited, Err(zoolock::Error::Closed)), "{waited:?}");
+    assert!(took < T + Duration::from_secs(2), "{took:?}");
+    drop(ahead);
+}

@@ -1,0 +1,503 @@
+//! The client itself: its connection, what it tells of it, and its end.
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
+use zoolock::{Client, ClientState, ConnectionEvent, DistributedLock, Error};
+use zoolock_test_support::{
+    Direction, FaultProxy, Op, Probe, Server, Then, connect_string, fresh_path, shared_probe,
+    wait_until,
+};
+
+use common::{
+    SESSION, SOON, Task, await_resumed, children, client, client_of, in_time, run_again,
+    shared_address, shared_proxy,
+};
+
+/// Names the server for the process that a test starts of its own.
+const CHILD: &str = "ZOOLOCK_TEST_CHILD";
+
+fn next_event(events: &Receiver<ConnectionEvent>) -> ConnectionEvent {
+    events.recv_timeout(SOON).expect("an event")
+}
+
+/// It works: it locks and unlocks.
+fn works(client: &Client) {
+    let path = fresh_path("works");
+    let lock = DistributedLock::new(client, &path).unwrap();
+    assert!(lock.try_lock_for(SOON).unwrap());
+    lock.unlock().unwrap();
+}
+
+fn wait_for(client: &Client, state: ClientState) {
+    let took = wait_until(&format!("the client is {state:?}"), SOON, || client.state() == state);
+    println!("{state:?} after {took:?}");
+}
+
+#[test]
+fn a_cut_is_told_as_suspended_and_reconnected() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    assert_eq!(client.state(), ClientState::Connected);
+    let (events, others) = (client.subscribe(), client.subscribe());
+    for cut in [FaultProxy::cut, FaultProxy::reset] {
+        cut(&proxy);
+        for events in [&events, &others] {
+            assert_eq!(next_event(events), ConnectionEvent::Suspended);
+            assert_eq!(next_event(events), ConnectionEvent::Reconnected);
+        }
+        assert_eq!(client.state(), ClientState::Connected);
+        works(&client);
+    }
+    assert_eq!(client.stats().connections, 3);
+    assert!(events.is_empty(), "{events:?}");
+}
+
+#[test]
+fn a_black_hole_is_told_as_suspended_lost_and_reconnected() {
+    let each = [Direction::ToServer, Direction::ToClient, Direction::Both];
+    let tasks = each.map(|direction| {
+        Task::spawn(move || {
+            let proxy = shared_proxy();
+            let client = client_of(&proxy.connect_string(), Duration::from_secs(2));
+            let events = client.subscribe();
+            let begun = Instant::now();
+            proxy.black_hole(direction);
+            for event in [ConnectionEvent::Suspended, ConnectionEvent::Lost] {
+                assert_eq!(next_event(&events), event);
+                println!("{direction:?}: {event:?} after {:?}", begun.elapsed());
+            }
+            assert_eq!(client.state(), ClientState::Lost);
+            proxy.restore();
+            assert_eq!(next_event(&events), ConnectionEvent::Reconnected);
+            wait_for(&client, ClientState::Connected);
+            works(&client);
+        })
+    });
+    for task in tasks {
+        task.result("a black hole");
+    }
+}
+
+#[test]
+fn a_server_that_restarts_is_come_back_to() {
+    let server = Server::start().unwrap();
+    let session = Duration::from_secs(3);
+    let client = client_of(&server.connect_string(), session);
+    let events = client.subscribe();
+    let lock = DistributedLock::new(&client, "/lock").unwrap();
+    server.restart().unwrap();
+    wait_for(&client, ClientState::Connected);
+    assert!(lock.try_lock_for(SOON).unwrap());
+    lock.unlock().unwrap();
+    let seen: Vec<_> = events.try_iter().collect();
+    println!("{seen:?}");
+    assert_eq!(seen.first(), Some(&ConnectionEvent::Suspended), "{seen:?}");
+    assert_eq!(seen.last(), Some(&ConnectionEvent::Reconnected), "{seen:?}");
+
+    server.stop().unwrap();
+    assert_eq!(next_event(&events), ConnectionEvent::Suspended);
+    assert_eq!(next_event(&events), ConnectionEvent::Lost);
+    assert_eq!(client.state(), ClientState::Lost);
+    server.start_again().unwrap();
+    assert_eq!(next_event(&events), ConnectionEvent::Reconnected);
+    wait_for(&client, ClientState::Connected);
+    assert!(lock.try_lock_for(SOON).unwrap());
+    lock.unlock().unwrap();
+}
+
+#[test]
+fn dead_and_silent_hosts_of_a_list_are_passed_over() {
+    let dead = shared_proxy();
+    dead.refuse(true);
+    let closing = shared_proxy();
+    closing.accept_and_close(true);
+    // The kernel accepts, nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hosts = [
+        dead.connect_string(),
+        closing.connect_string(),
+        silent.local_addr().unwrap().to_string(),
+        "no-such-host.invalid".to_owned(),
+    ];
+    for bad in &hosts {
+        let begun = Instant::now();
+        let client = client_of(&format!("{bad},{}", connect_string()), SESSION);
+        println!("behind {bad}: connected in {:?}", begun.elapsed());
+        assert!(begun.elapsed() < SESSION / 2, "{bad}: {:?}", begun.elapsed());
+        works(&client);
+    }
+    let all = format!("{},{}", hosts.join(","), connect_string());
+    works(&client_of(&all, SESSION));
+}
+
+#[test]
+fn reconnects_to_another_host_when_its_own_is_gone_or_silent() {
+    let proxies = [shared_proxy(), shared_proxy()];
+    let hosts = proxies.each_ref().map(FaultProxy::connect_string).join(",");
+    let session = Duration::from_secs(3);
+    let client = client_of(&hosts, session);
+    for what in ["gone", "silent"] {
+        // Its own is the one with an open connection; handshakes have ended by then.
+        let mut open = [0; 2];
+        wait_until("one proxy is in use", SOON, || {
+            open = proxies.each_ref().map(FaultProxy::open_connections);
+            client.state() == ClientState::Connected && open.iter().sum::<usize>() == 1
+        });
+        let (own, other) = match open {
+            [1, _] => (&proxies[0], &proxies[1]),
+            _ => (&proxies[1], &proxies[0]),
+        };
+        let events = client.subscribe();
+        if what == "silent" {
+            own.black_hole(Direction::Both);
+        } else {
+            own.refuse(true);
+            own.cut();
+        }
+        assert_eq!(next_event(&events), ConnectionEvent::Suspended);
+        let begun = Instant::now();
+        let mut seen = next_event(&events);
+        // On a machine that is too busy for it.
+        if seen == ConnectionEvent::Lost {
+            seen = next_event(&events);
+        }
+        println!("{what}: {seen:?} {:?} after the suspension", begun.elapsed());
+        assert_eq!(seen, ConnectionEvent::Reconnected);
+        assert!(other.open_connections() > 0, "{:?}", other.log());
+        works(&client);
+        own.restore();
+    }
+}
+
+#[test]
+fn the_session_timeout_is_the_servers() {
+    let asked = |timeout| {
+        Client::builder(&connect_string())
+            .session_timeout(timeout)
+            .connect_timeout(SOON)
+            .connect()
+            .unwrap()
+    };
+    // Of a test server: from 1 s to 60 s.
+    if env::var("ZOOKEEPER_CONNECT").is_ok() {
+        println!("unknown limits: {:?}", asked(SESSION).session_timeout());
+        return;
+    }
+    for (timeout, given) in [
+        (Duration::from_millis(100), Duration::from_secs(1)),
+        (Duration::from_millis(1500), Duration::from_millis(1500)),
+        (SESSION, SESSION),
+        (Duration::from_secs(3600), Duration::from_secs(60)),
+    ] {
+        let client = asked(timeout);
+        assert_eq!(client.session_timeout(), given, "asked for {timeout:?}");
+        client.close().unwrap();
+    }
+}
+
+#[test]
+fn the_session_timeout_is_known_without_a_connection() {
+    let proxy = shared_proxy();
+    let client = Client::builder(&proxy.connect_string())
+        .session_timeout(Duration::from_secs(3600))
+        .connect_timeout(SOON)
+        .connect()
+        .unwrap();
+    let given = client.session_timeout();
+    proxy.refuse(true);
+    proxy.cut();
+    wait_until("the connection is gone", SOON, || client.state() != ClientState::Connected);
+    assert_eq!(client.session_timeout(), given, "while suspended");
+    proxy.restore();
+    client.close().unwrap();
+    assert_eq!(client.session_timeout(), given, "after close");
+}
+
+#[test]
+fn close_ends_the_session_before_it_returns() {
+    let client = client();
+    let path = fresh_path("close");
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(children(&path).len(), 1);
+    let events = client.subscribe();
+    client.close().unwrap();
+    assert_eq!(children(&path), [""; 0], "after close");
+    assert_eq!(client.state(), ClientState::Closed);
+    let seen = events.recv_timeout(SOON);
+    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
+    for again in [client.clone(), client] {
+        let begun = Instant::now();
+        again.close().unwrap();
+        println!("again: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_subscription_after_close_is_disconnected_too() {
+    let client = client();
+    client.close().unwrap();
+    let seen = client.subscribe().recv_timeout(Duration::from_secs(2));
+    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn close_is_bounded_and_honest_without_a_server() {
+    let session = Duration::from_secs(2);
+    for gone in [true, false] {
+        let proxy = shared_proxy();
+        let client = client_of(&proxy.connect_string(), session);
+        match gone {
+            true => {
+                proxy.refuse(true);
+                proxy.cut();
+            }
+            false => proxy.black_hole(Direction::Both),
+        }
+        let what = format!("close() with its server gone {gone}");
+        let seen = in_time(&what, session + Duration::from_secs(1), || {
+            Task::spawn(move || client.close()).result("close()")
+        });
+        let said = matches!(seen, Ok(()) | Err(Error::Timeout { .. }));
+        assert!(said, "{seen:?}");
+        // A server that nobody could talk to has not ended the session.
+        assert!(gone || seen.is_err(), "{seen:?}");
+    }
+}
+
+#[test]
+fn closing_from_several_threads_at_once_is_fine() {
+    let client = client();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let client = client.clone();
+            Task::spawn(move || client.close())
+        })
+        .collect();
+    for task in tasks {
+        task.result("close()").unwrap();
+    }
+}
+
+#[test]
+fn the_last_handle_ends_the_session_when_it_is_dropped() {
+    let probe = shared_probe().unwrap();
+    let path = fresh_path("dropped");
+    let client = client();
+    let events = client.subscribe();
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    let clone = client.clone();
+    drop(client);
+    lock.lock().unwrap();
+    let node = format!("{path}/{}", lock.hold().unwrap().node());
+    assert!(probe.exists(&node).unwrap());
+    drop(clone);
+    // The lock still has it.
+    assert!(lock.is_held(), "{:?}", lock.hold());
+    lock.unlock().unwrap();
+    lock.lock().unwrap();
+    let guard_of_another = DistributedLock::new(&client_of(&connect_string(), SESSION), &path);
+    drop(guard_of_another);
+    assert!(lock.is_held());
+    drop(lock);
+    wait_until("the node is gone", SOON, || children(&path).is_empty());
+    let seen = events.recv_timeout(SOON);
+    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn a_guard_keeps_the_session_and_dropping_it_ends_it() {
+    let server = Server::start().unwrap();
+    let probe = Probe::connect(server.address()).unwrap();
+    let sessions = || server.metric("zk_num_alive_connections").unwrap();
+    let before = sessions();
+    let client = client_of(&server.connect_string(), SESSION);
+    let lock = DistributedLock::new(&client, "/lock").unwrap();
+    let guard = lock.acquire().unwrap();
+    let hold = guard.hold();
+    drop(lock);
+    drop(client);
+    assert!(guard.is_held(), "{guard:?}");
+    assert_eq!(probe.children("/lock").unwrap(), [guard.node()]);
+    drop(guard);
+    assert!(!hold.is_held(), "{hold:?}");
+    wait_until("the session is over", SOON, || {
+        probe.children("/lock").unwrap().is_empty() && sessions() == before
+    });
+}
+
+#[test]
+fn a_view_of_a_hold_does_not_keep_the_client() {
+    let client = client();
+    let path = fresh_path("view");
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    lock.lock().unwrap();
+    let hold = lock.hold().unwrap();
+    let (events, lost) = (client.subscribe(), hold.lost().clone());
+    drop(lock);
+    drop(client);
+    let seen = lost.recv_timeout(SOON).map(|_| ());
+    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
+    let seen = events.recv_timeout(SOON);
+    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
+    println!("{hold:?}");
+    assert!(!hold.is_held());
+}
+
+/// Open files and threads of this process.
+fn footprint() -> (usize, usize) {
+    let count = |what| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+    (count("fd"), count("task"))
+}
+
+/// Runs in a process of its own, since other tests open files and start threads, too.
+fn cycles(hosts: &str) {
+    let cycle = |number: usize| {
+        let client = client_of(hosts, SESSION);
+        works(&client);
+        let path = fresh_path("cycle");
+        let lock = DistributedLock::new(&client, &path).unwrap();
+        lock.lock().unwrap();
+        match number % 3 {
+            // Closed, dropped, closed while somebody waits.
+            0 => client.close().unwrap(),
+            1 => {}
+            _ => {
+                let other = DistributedLock::new(&client, &path).unwrap();
+                let waiting = Task::spawn(move || other.lock());
+                wait_until("it waits", SOON, || common::in_use(&client.stats()) == 2);
+                client.close().unwrap();
+                println!("the waiter: {:?}", waiting.result("the waiter"));
+            }
+        }
+    };
+    let before = footprint();
+    println!("before: {before:?}");
+    for number in 0..15 {
+        cycle(number);
+    }
+    println!("at the end of the last: {:?}", footprint());
+    let took = wait_until("all files and threads are gone", SOON * 2, || footprint() <= before);
+    println!("back at {:?} after {took:?}", footprint());
+}
+
+#[test]
+fn leaves_no_threads_and_no_files_behind() {
+    const NAME: &str = "client::leaves_no_threads_and_no_files_behind";
+    if let Ok(hosts) = env::var(CHILD) {
+        return cycles(&hosts);
+    }
+    let said = run_again(NAME, CHILD, &shared_address().to_string());
+    assert!(said.contains("back at"), "it did not run: {said}");
+}
+
+#[test]
+fn reconnecting_leaves_no_connections_behind() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    for round in 1..=10 {
+        proxy.cut();
+        wait_until("it is back", SOON, || {
+            client.stats().connections > round && client.state() == ClientState::Connected
+        });
+    }
+    println!("{:?}", client.stats());
+    wait_until("the old connections are closed", SOON, || proxy.open_connections() == 1);
+    assert_eq!((client.stats().sessions, client.stats().resumed), (1, 10));
+    works(&client);
+}
+
+#[test]
+fn many_threads_share_a_client() {
+    let client = client();
+    let root = fresh_path("shared");
+    let tasks: Vec<_> = (0..16)
+        .map(|number| {
+            let lock = DistributedLock::new(&client, format!("{root}/{number}")).unwrap();
+            Task::spawn(move || {
+                for _ in 0..10 {
+                    lock.lock().unwrap();
+                    thread::yield_now();
+                    lock.unlock().unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.result("a thread");
+    }
+    let stats = client.stats();
+    println!("{stats:?}");
+    assert_eq!((common::in_use(&stats), stats.deleting, stats.connections), (0, 0, 1));
+}
+
+/// Holds a lock in a session that would end by itself soon.
+fn holds(proxy: &FaultProxy, path: &str) -> (Client, DistributedLock) {
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(2));
+    let lock = DistributedLock::new(&client, path).unwrap();
+    lock.lock().unwrap();
+    (client, lock)
+}
+
+#[test]
+fn close_is_ok_only_when_the_nodes_are_gone() {
+    let (proxy, path) = (shared_proxy(), fresh_path("close_after_cut"));
+    let (client, _lock) = holds(&proxy, &path);
+    proxy.cut();
+    let begun = Instant::now();
+    let closed = client.close();
+    let left = children(&path);
+    println!("{closed:?} after {:?}, left: {left:?}", begun.elapsed());
+    assert!(closed.is_err() || left.is_empty(), "{closed:?} {left:?}");
+}
+
+#[test]
+fn close_deletes_what_was_made_on_an_earlier_connection() {
+    let (proxy, path) = (shared_proxy(), fresh_path("close_after_reconnect"));
+    let (client, lock) = holds(&proxy, &path);
+    proxy.cut();
+    await_resumed(&client, 1);
+    assert!(lock.is_held(), "{:?}", lock.hold());
+    let begun = Instant::now();
+    let closed = client.close();
+    let left = children(&path);
+    println!("{closed:?} after {:?}, left: {left:?}", begun.elapsed());
+    assert!(closed.is_ok() && left.is_empty(), "{closed:?} {left:?}");
+}
+
+#[test]
+fn a_server_that_hangs_up_at_once_is_not_stormed() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    proxy.accept_and_close(true);
+    let before = proxy.connections();
+    proxy.cut();
+    // Not a condition: nothing is to happen meanwhile.
+    thread::sleep(Duration::from_secs(2));
+    let count = proxy.connections() - before;
+    println!("{count} connections in 2 s");
+    assert!((1..200).contains(&count), "{count} connections in 2 s");
+    proxy.accept_and_close(false);
+    wait_for(&client, ClientState::Connected);
+    works(&client);
+}
+
+#[test]
+fn a_session_is_ended_though_its_first_ends_got_lost() {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
+    let path = fresh_path("close-lost");
+    let lock = DistributedLock::new(&client, &path).unwrap();
+    lock.lock().unwrap();
+    let lost = [1, 2, 3].map(|nth| proxy.drop_request(Op::CloseSession, nth, Then::Cut));
+    let closed = Task::spawn(move || client.close()).result("close()");
+    println!("{closed:?}, {} connections", proxy.connections());
+    closed.unwrap();
+    assert!(lost.iter().all(|rule| rule.fired()), "{:#?}", proxy.log());
+    assert_eq!(children(&path), [""; 0], "{:#?}", proxy.log());
+}

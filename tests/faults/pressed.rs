@@ -1,0 +1,145 @@
+//! Sessions that have to be resumed while leases run out: what comes between must not cost a hold.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{Client, DistributedLock, Hold, HoldState};
+use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server, fresh_path, wait_until};
+
+use common::basics::hold_of;
+use common::{SOON, TwoWays, await_resumed, children, client_of, lock_of, shared_proxy};
+
+const T: Duration = Duration::from_secs(6);
+
+/// As little of a lease as a quiet client with good connections has left at times, about.
+fn await_short_lease(hold: &Hold, timeout: Duration) -> Duration {
+    let most = timeout / 20 * 11;
+    wait_until("the lease is short", SOON, || hold.valid_for() < most);
+    hold.valid_for()
+}
+
+/// The session is resumed there, but the answer that would renew the lease never comes.
+#[test]
+fn a_second_connection_that_falls_silent_leaves_time_for_a_third() {
+    let ways = TwoWays::start(T);
+    let path = fresh_path("silent-second");
+    let lock = lock_of(&ways.client, &path);
+    lock.lock().unwrap();
+    let hold = hold_of(&lock);
+    let left = await_short_lease(&hold, T);
+    let caught = ways.second.on(Op::SetData).path_contains("no-such-node");
+    let caught = caught.hold_answer();
+    ways.leave_the_first();
+    assert!(caught.wait(SOON), "{}", ways.log());
+    ways.first.refuse(false);
+    let begun = Instant::now();
+    wait_until("there is a third", SOON, || {
+        assert!(hold.is_held(), "{hold:?} after {:?}, {:?}", begun.elapsed(), ways.client.stats());
+        ways.client.stats().connections == 3
+    });
+    println!("{left:?} were left, {:?} after {:?}", hold.valid_for(), begun.elapsed());
+    wait_until("the lease is renewed", SOON, || {
+        assert_eq!(hold.state(), HoldState::Held, "{:?}", ways.client.stats());
+        hold.valid_for() > T / 2 + T / 4
+    });
+    lock.unlock().unwrap();
+}
+
+#[test]
+fn many_holds_are_kept_over_a_cut_of_a_slow_network() {
+    const HOLDS: usize = 800;
+    const ROUND_TRIP: Duration = Duration::from_millis(160);
+    let server = Server::start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = client_of(&proxy.connect_string(), T * 2);
+    let locks: Vec<_> =
+        (0..HOLDS).map(|number| lock_of(&client, &format!("/many/{number}"))).collect();
+    thread::scope(|scope| {
+        for part in locks.chunks(HOLDS / 16) {
+            scope.spawn(move || part.iter().for_each(|lock| lock.lock().unwrap()));
+        }
+    });
+    let left = await_short_lease(&hold_of(&locks[0]), T * 2);
+    proxy.delay(Direction::Both, ROUND_TRIP / 2);
+    let begun = Instant::now();
+    proxy.cut();
+    await_resumed(&client, 1);
+    println!("{left:?} were left; {:?} after {:?}", client.stats(), begun.elapsed());
+    // Longer than the lease of before.
+    wait_until("the lease was renewed", SOON, || {
+        assert_eq!(client.stats().holds_lost, 0);
+        begun.elapsed() > left + T / 2
+    });
+    assert!(locks.iter().all(|lock| hold_of(lock).state() == HoldState::Held));
+    proxy.restore();
+}
+
+fn unlock_at(lock: &DistributedLock, instant: Instant) {
+    while Instant::now() < instant {
+        thread::yield_now();
+    }
+    lock.unlock().unwrap();
+}
+
+/// Whatever a resume is about to do next, or has just done.
+#[test]
+fn an_unlock_at_any_moment_of_a_resume_leaves_no_node_that_others_wait_for() {
+    const LOCKS: usize = 64;
+    const LONG: Duration = Duration::from_secs(12);
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), LONG);
+    let locks: Vec<_> =
+        (0..LOCKS).map(|_| lock_of(&client, &fresh_path("unlocked-resuming"))).collect();
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut slowest = Duration::ZERO;
+    for round in 0..30 {
+        locks.iter().for_each(|lock| lock.lock().unwrap());
+        let before = client.stats().connections;
+        proxy.cut();
+        wait_until("connected", SOON, || client.stats().connections > before);
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            for lock in &locks {
+                let instant = begun + Duration::from_micros(random.u64(..20_000));
+                scope.spawn(move || unlock_at(lock, instant));
+            }
+        });
+        let what = format!("the nodes of round {round} are gone long before the session would be");
+        let took = wait_until(&what, LONG / 4, || client.stats().deleting == 0);
+        slowest = slowest.max(took);
+        for lock in &locks {
+            assert_eq!(children(lock.path()), [""; 0]);
+        }
+    }
+    println!("at most {slowest:?}, {:?}", client.stats());
+}
+
+#[test]
+fn a_create_that_a_quota_refuses_leaves_nothing_to_delete() {
+    let flag = "-Dzookeeper.enforceQuota=true";
+    let server = Server::builder().jvm_flag(flag).start().unwrap();
+    let probe = Probe::connect(server.address()).unwrap();
+    let quota = "/zookeeper/quota/full";
+    probe.create_all("/full/lock").unwrap();
+    probe.create_all(quota).unwrap();
+    let limits = [
+        ("zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=2"),
+        ("zookeeper_stats", "count=2,bytes=0"),
+    ];
+    for (name, limit) in limits {
+        let node = format!("{quota}/{name}");
+        probe.create(&node, limit.as_bytes(), false, false).unwrap();
+    }
+    let client: Client = client_of(&server.connect_string(), T);
+    let lock = lock_of(&client, "/full/lock");
+    wait_until("the quota counts", SOON, || match lock.lock() {
+        Ok(()) => lock.unlock().is_err(),
+        Err(_) => true,
+    });
+    for _ in 0..10 {
+        let seen = lock.lock();
+        assert!(seen.is_err(), "{seen:?}");
+    }
+    println!("{:?}: {:?}", lock.lock(), client.stats());
+    assert_eq!(client.stats().deleting, 0);
+}

@@ -1,0 +1,144 @@
+//! Past the end of ZooKeeper's sequence numbers, on a server that has really got there. The number
+//! of the last normal node is 2147483646; then a server from 3.6 on gives 2147483647 for ever, or
+//! negative ones to creates that are under way together.
+
+mod crowds;
+mod faults;
+mod members;
+mod order;
+mod outside;
+mod permits;
+mod resuming;
+mod vanishing;
+
+use std::sync::{Arc, Mutex};
+
+use zoolock::{Client, DistributedLock, Hold, Lock};
+use zoolock_test_support::{CountingServer, FaultProxy, Probe, fresh_path, wait_until};
+
+use common::{SESSION, SOON, Visitor, client_of};
+
+/// The number after the last normal one.
+const END: i32 = i32::MAX;
+
+/// A directory whose numbers are set, on a server of which only this module knows.
+struct Stage {
+    server: &'static CountingServer,
+    probe: Probe,
+    path: String,
+}
+
+impl Stage {
+    /// The next node gets this number. None when the test is to be skipped.
+    fn new(name: &str, number: i32) -> Option<Stage> {
+        let server = CountingServer::shared()?;
+        let stage = Stage {
+            server,
+            probe: Probe::connect(server.address()).unwrap(),
+            path: fresh_path(name),
+        };
+        stage.probe.create_all(&stage.path).unwrap();
+        stage.set(number);
+        Some(stage)
+    }
+
+    fn set(&self, number: i32) {
+        self.server.set_counter(&self.path, number).unwrap();
+    }
+
+    /// A directory below, with its own numbers.
+    fn part(&self, name: &str, number: i32) -> String {
+        let part = format!("{}/{name}", self.path);
+        self.probe.create_all(&part).unwrap();
+        self.server.set_counter(&part, number).unwrap();
+        part
+    }
+
+    fn client(&self) -> Client {
+        client_of(&self.server.connect_string(), SESSION)
+    }
+
+    fn proxy(&self) -> FaultProxy {
+        FaultProxy::start(self.server.address()).unwrap()
+    }
+
+    fn lock(&self, client: &Client) -> DistributedLock {
+        DistributedLock::new(client, &self.path).unwrap()
+    }
+
+    /// The nodes, in the order in which they were made.
+    fn nodes(&self) -> Vec<String> {
+        nodes(&self.probe, &self.path)
+    }
+
+    fn await_nodes(&self, count: usize) -> Vec<String> {
+        let mut nodes = Vec::new();
+        wait_until(&format!("{count} nodes"), SOON, || {
+            nodes = self.nodes();
+            nodes.len() == count
+        });
+        nodes
+    }
+
+    /// Starts somebody who waits, and returns when the node is there.
+    fn queues(&self, list: &Granted, name: &'static str, lock: impl Lock + 'static) -> Visitor {
+        let before = self.nodes();
+        let list = Arc::clone(list);
+        let visitor = Visitor::start_telling(lock, move || list.lock().unwrap().push(name));
+        wait_until(&format!("{name} is queued"), SOON, || {
+            self.nodes().iter().any(|node| !before.contains(node))
+        });
+        visitor
+    }
+
+    fn delete(&self, node: &str) {
+        self.probe.delete(&format!("{}/{node}", self.path)).unwrap();
+    }
+}
+
+fn nodes(probe: &Probe, path: &str) -> Vec<String> {
+    let listed = match probe.exists(path).unwrap() {
+        true => probe.children(path).unwrap(),
+        false => Vec::new(),
+    };
+    let stat = |node: &String| probe.stat(&format!("{path}/{node}")).unwrap();
+    let mut nodes: Vec<_> =
+        listed.into_iter().filter_map(|node| Some((stat(&node)?.czxid, node))).collect();
+    nodes.sort();
+    nodes.into_iter().map(|(_, node)| node).collect()
+}
+
+/// What the server has put behind the name.
+fn number(node: &str) -> i32 {
+    let markers = ["lock-", "lease-", "__READ__", "__WRIT__"];
+    let numbers = markers.iter().find_map(|marker| node.split_once(marker));
+    let (_, number) = numbers.unwrap_or_else(|| panic!("{node}"));
+    number.parse().unwrap_or_else(|_| panic!("{node}"))
+}
+
+fn numbers(nodes: &[String]) -> Vec<i32> {
+    nodes.iter().map(|node| number(node)).collect()
+}
+
+fn token_of(hold: &Hold) -> u64 {
+    hold.fencing_token().unwrap()
+}
+
+/// Who was granted, in this order.
+type Granted = Arc<Mutex<Vec<&'static str>>>;
+
+/// Lets visitors in one after another, never two; they have come in this order.
+#[track_caller]
+fn come_in_one_by_one(mut visitors: Vec<(Visitor, &'static str)>, list: &Granted) {
+    let names: Vec<_> = visitors.iter().map(|(_, name)| *name).collect();
+    while !visitors.is_empty() {
+        let (first, name) = visitors.remove(0);
+        first.comes_in();
+        let others: Vec<_> = visitors.iter().filter(|(other, _)| other.is_in()).collect();
+        assert!(others.is_empty(), "beside {name}: {:?}", list.lock());
+        first.leaves();
+    }
+    let granted = list.lock().unwrap().clone();
+    println!("granted: {granted:?}");
+    assert_eq!(granted, names);
+}

@@ -1,0 +1,150 @@
+//! The examples, run as a reader of them would: each must do what it says, say so, and end.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use zoolock_test_support::{connect_string, fresh_path, wait_until};
+
+use common::SOON;
+
+/// Builds an example, which is nothing to do after a `cargo test` of everything, and says where it
+/// is.
+fn built(example: &str) -> PathBuf {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .args(["build", "--quiet", "--package=zoolock", "--example", example])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    let output = command.output().expect("cargo");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{example} does not build: {errors}");
+    // This is <target>/<profile>/deps/it-<hash>.
+    let test = env::current_exe().expect("a path");
+    let profile = test.ancestors().nth(2).expect("a folder of the profile");
+    profile.join("examples").join(example)
+}
+
+/// An example that runs, below a path of its own; killed when dropped.
+struct Running {
+    example: &'static str,
+    process: Child,
+}
+
+impl Running {
+    fn start(example: &'static str, path: &str) -> Running {
+        let process = Command::new(built(example))
+            .env("ZOOKEEPER_CONNECT", format!("{}{path}", connect_string()))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{example}: {error}"));
+        Running { example, process }
+    }
+
+    /// What it said, which is less than a pipe holds. Its exit code must be zero.
+    fn said(mut self) -> String {
+        let mut status = None;
+        wait_until(&format!("{} has ended", self.example), SOON, || {
+            status = self.process.try_wait().expect("its state");
+            status.is_some()
+        });
+        let said = text(self.process.stdout.take());
+        let errors = text(self.process.stderr.take());
+        println!("{}:\n{said}{errors}", self.example);
+        let status = status.expect("it has ended");
+        assert!(status.success(), "{} ended with {status}", self.example);
+        said
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn text(stream: Option<impl Read>) -> String {
+    let mut text = String::new();
+    stream.expect("a pipe").read_to_string(&mut text).expect("UTF-8");
+    text
+}
+
+/// What an example says that runs alone.
+fn run(example: &'static str) -> String {
+    Running::start(example, &fresh_path(example)).said()
+}
+
+#[track_caller]
+fn assert_lines(said: &str, expected: &[&str]) {
+    for line in expected {
+        assert!(said.lines().any(|said| said.starts_with(line)), "no line {line:?}");
+    }
+}
+
+#[test]
+fn quickstart_holds_and_releases() {
+    let said = run("quickstart");
+    assert_lines(&said, &["held, with fencing token ", "step 3, ", "released"]);
+}
+
+#[test]
+fn scheduled_job_runs_once_a_round_when_three_are_started_at_once() {
+    let path = fresh_path("scheduled_job");
+    let machines = [(); 3].map(|()| Running::start("scheduled_job", &path));
+    let said = machines.map(Running::said).concat();
+    let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in said.lines() {
+        let (round, what) = line.split_once(": ").expect("a round and what became of it");
+        *runs.entry(round).or_default() += usize::from(what.starts_with("ran here"));
+    }
+    println!("{runs:?}");
+    assert!(runs.values().all(|&runs| runs <= 1), "a job ran twice: {runs:?}");
+    assert!(runs.values().any(|&runs| runs == 1), "no job ran: {runs:?}");
+}
+
+#[test]
+fn leader_election_has_one_leader_after_the_other() {
+    let said = run("leader_election");
+    let leaders = ["Ann", "Bob", "Cid"].map(|name| format!("{name} leads, term "));
+    assert_lines(&said, &leaders.each_ref().map(String::as_str));
+    assert_lines(&said, &["three terms, one leader at a time"]);
+}
+
+#[test]
+fn config_cache_never_reads_half_a_version() {
+    let said = run("config_cache");
+    assert_lines(&said, &["100 reads, at most "]);
+    assert!(said.ends_with("at once, 10 versions, none of them half read\n"));
+}
+
+#[test]
+fn resource_pool_gives_out_no_more_than_there_is() {
+    let said = run("resource_pool");
+    let last = said.lines().last().unwrap_or_default();
+    let most = last.strip_prefix("32 problems solved, at most ");
+    let most = most.and_then(|rest| rest.strip_suffix(" of 3 licences in use"));
+    let most: u32 = most.expect("the last line").parse().expect("a number");
+    assert!((2..=3).contains(&most), "{most} of 3");
+}
+
+#[test]
+fn transfer_leaves_the_sum_as_it_was() {
+    let said = run("transfer");
+    assert_lines(&said, &["80 transfers, balances ["]);
+    assert!(said.ends_with(" sum 400\n"));
+}
+
+#[test]
+fn react_to_loss_stops_before_the_next_one_begins() {
+    let said = run("react_to_loss");
+    assert_lines(&said, &["the worker stops: Lost, Lost(LeaseExpired)"]);
+    assert_lines(&said, &["the successor stops: Asked, Held"]);
+    assert_lines(&said, &["the successor began "]);
+}

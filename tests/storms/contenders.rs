@@ -1,0 +1,124 @@
+//! Thousands of contenders.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use zoolock::Error;
+use zoolock_test_support::{Direction, Op, Probe, Server};
+
+use common::{Task, client_of, in_time, lock_of};
+
+/// `contenders()` has a session timeout to read them all.
+const PATIENT: Duration = Duration::from_secs(30);
+
+const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+
+const MANY: usize = 10_000;
+
+/// A server with a lock that ten thousand contend for.
+fn crowd(path: &str) -> (Server, Probe) {
+    let server = Server::start().unwrap();
+    let probe = Probe::connect(server.address()).unwrap();
+    probe.create_all(path).unwrap();
+    let name = format!("{path}/_c_{UUID}-lock-");
+    let begun = Instant::now();
+    for _ in 0..MANY {
+        probe.create(&name, b"somebody", true, true).unwrap();
+    }
+    println!("{MANY} nodes made in {:?}", begun.elapsed());
+    (server, probe)
+}
+
+#[test]
+fn ten_thousand_contenders_are_read_within_the_session_timeout_and_nobody_is_held_up() {
+    let (server, _probe) = crowd("/many");
+    let client = client_of(&server.connect_string(), PATIENT);
+    let mine = lock_of(&client, "/mine");
+    mine.lock().unwrap();
+    mine.unlock().unwrap();
+    let asks = client.clone();
+    let asked = Task::spawn(move || {
+        let begun = Instant::now();
+        let seen = asks.contenders("/many");
+        (seen, begun.elapsed())
+    });
+    let (mut cycles, mut longest) = (0, Duration::ZERO);
+    while !asked.is_done() {
+        let begun = Instant::now();
+        mine.lock().unwrap();
+        mine.unlock().unwrap();
+        longest = longest.max(begun.elapsed());
+        cycles += 1;
+    }
+    let (seen, took) = asked.result("contenders()");
+    let seen = seen.unwrap();
+    println!(
+        "{} in {took:?}; meanwhile {cycles} cycles of another lock, the longest {longest:?}",
+        seen.len()
+    );
+    assert_eq!(seen.len(), MANY);
+    assert!(seen.is_sorted_by(|a, b| a.sequence < b.sequence));
+    assert!(seen[0].holds && !seen[1..].iter().any(|c| c.holds));
+    assert!(longest < PATIENT / 6, "{longest:?}");
+}
+
+#[test]
+fn contenders_that_vanish_while_it_reads_are_left_out() {
+    let (server, probe) = crowd("/vanishing");
+    let client = client_of(&server.connect_string(), PATIENT);
+    let before = client.contenders("/vanishing").unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&over);
+    let names: Vec<_> = before.iter().map(|c| c.node.clone()).collect();
+    let vanishing = Task::spawn(move || {
+        for name in names.iter().step_by(2) {
+            probe.delete(&format!("/vanishing/{name}")).unwrap();
+        }
+        done.store(true, Ordering::SeqCst);
+        probe
+    });
+    let mut sizes = Vec::new();
+    while !over.load(Ordering::SeqCst) {
+        let seen = client.contenders("/vanishing").unwrap();
+        assert!(seen.is_sorted_by(|a, b| a.sequence < b.sequence));
+        // At most the first has gone since: then nobody is first among what was read.
+        assert!(seen.iter().filter(|c| c.holds).count() <= 1);
+        sizes.push(seen.len());
+    }
+    let _probe = vanishing.result("the deletions");
+    println!("{sizes:?}");
+    assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+    assert_eq!(client.contenders("/vanishing").unwrap().len(), MANY / 2);
+}
+
+#[test]
+fn a_read_that_takes_too_long_ends_with_the_session_timeout_and_stops_asking() {
+    const SHORT: Duration = Duration::from_secs(2);
+    const SOME: usize = 3_000;
+    let server = Server::start().unwrap();
+    let probe = Probe::connect(server.address()).unwrap();
+    probe.create_all("/slow").unwrap();
+    for _ in 0..SOME {
+        let name = format!("/slow/_c_{UUID}-lock-");
+        probe.create(&name, b"", true, true).unwrap();
+    }
+    let proxy = zoolock_test_support::FaultProxy::start(server.address()).unwrap();
+    let client = client_of(&proxy.connect_string(), SHORT);
+    proxy.delay(Direction::ToClient, Duration::from_millis(100));
+    let slack = Duration::from_secs(1);
+    let seen = in_time("contenders()", SHORT + slack, || {
+        client.contenders("/slow").map(|seen| seen.len())
+    });
+    let gave_up = matches!(&seen, Err(Error::Disconnected { path }) if path == "/slow");
+    assert!(gave_up, "{seen:?}");
+    assert_eq!(client.stats().connections, 1, "the connection is fine");
+    proxy.delay(Direction::ToClient, Duration::ZERO);
+    // Everything that was asked for by then has been answered behind this one.
+    lock_of(&client, "/own").lock().unwrap();
+    let asked = proxy.requests(Op::GetData);
+    lock_of(&client, "/more").lock().unwrap();
+    let reads = proxy.requests(Op::GetData);
+    println!("{asked} reads when it gave up, {reads} a little later, of {SOME}");
+    assert!(reads < asked + 50, "it goes on reading for nobody");
+}

@@ -1,0 +1,131 @@
+//! Clients that come, are cut, and go: nothing of them is left.
+
+use std::env;
+use std::fs;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{Error, HoldState};
+use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
+
+use common::{SOON, Task, client_of, lock_of, run_again};
+
+/// Tells the test that it is the process of its own; its value is the server's address.
+const OWN_PROCESS: &str = "ZOOLOCK_TEST_CYCLES_OF";
+/// How many cycles there are to be; 200 unless set.
+const CYCLES: &str = "ZOOLOCK_CYCLES";
+const AT_ONCE: usize = 4;
+const SHORT: Duration = Duration::from_secs(5);
+
+fn cycles() -> usize {
+    env::var(CYCLES).map_or(200, |cycles| cycles.parse().expect("a number"))
+}
+
+/// Open files and threads of this process.
+fn footprint() -> (usize, usize) {
+    let count = |what| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+    (count("fd"), count("task"))
+}
+
+/// What the threads of this process are called, and what its files are.
+fn whose() -> Vec<String> {
+    let entries = |what| fs::read_dir(format!("/proc/self/{what}")).unwrap().flatten();
+    let threads = entries("task").map(|task| fs::read_to_string(task.path().join("comm")));
+    let threads = threads.map(|name| name.unwrap_or_default().trim().to_owned());
+    let files = entries("fd").map(|fd| fs::read_link(fd.path()));
+    let files = files.map(|file| file.unwrap_or_default().display().to_string());
+    let mut all: Vec<_> = threads.chain(files).collect();
+    all.sort();
+    all
+}
+
+/// One client holds a lock, another one waits for it, the connection is cut, and the client goes.
+fn cycle(proxy: &FaultProxy, number: usize) {
+    let client = client_of(&proxy.connect_string(), SHORT);
+    let path = fresh_path("cycle");
+    let lock = lock_of(&client, &path);
+    lock.lock().unwrap();
+    let waiting = number.is_multiple_of(4).then(|| {
+        let other = lock_of(&client, &path);
+        Task::spawn(move || other.lock())
+    });
+    let is_cut = match number % 3 {
+        0 => {
+            proxy.cut();
+            true
+        }
+        1 => {
+            proxy.reset();
+            true
+        }
+        _ => false,
+    };
+    // Every second one goes while it is cut.
+    if number.is_multiple_of(2) {
+        wait_until("it is back", SOON, || {
+            let state = lock.hold().map(|hold| hold.state());
+            client.stats().connections > u64::from(is_cut) && state == Some(HoldState::Held)
+        });
+        if waiting.is_none() {
+            lock.unlock().unwrap();
+        }
+    }
+    // The third way to go is to be dropped.
+    if !number.is_multiple_of(5) || waiting.is_some() {
+        let closed = client.close();
+        assert!(closed.is_ok(), "cycle {number}: {closed:?}\n{:#?}", proxy.log());
+    }
+    if let Some(waiting) = waiting {
+        let seen = waiting.result("the waiter");
+        assert!(matches!(seen, Err(Error::Closed)), "{seen:?}");
+    }
+}
+
+fn run_cycles(server: SocketAddr) {
+    let cycles = cycles();
+    let proxies: Vec<_> = (0..AT_ONCE).map(|_| FaultProxy::start(server).unwrap()).collect();
+    let before = footprint();
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for (worker, proxy) in proxies.iter().enumerate() {
+            scope.spawn(move || {
+                for number in (worker..cycles).step_by(AT_ONCE) {
+                    cycle(proxy, number);
+                }
+            });
+        }
+    });
+    let took = begun.elapsed();
+    println!(
+        "{cycles} cycles in {took:?}; files and threads: {before:?} before, {:?} at the end",
+        footprint()
+    );
+    // The threads of a client that was dropped while it was cut end behind its back.
+    let end = Instant::now() + 2 * SHORT;
+    let mut left = whose();
+    while footprint() > before {
+        assert!(Instant::now() < end, "still there: {left:#?}");
+        thread::sleep(Duration::from_millis(10));
+        left = whose();
+    }
+    let took = begun.elapsed() - took;
+    println!("back at {:?} {took:?} later", footprint());
+}
+
+#[test]
+fn clients_that_come_are_cut_and_go_leave_nothing_behind() {
+    const NAME: &str = "cycles::clients_that_come_are_cut_and_go_leave_nothing_behind";
+    if let Ok(server) = env::var(OWN_PROCESS) {
+        return run_cycles(server.parse().unwrap());
+    }
+    let server = Server::start().unwrap();
+    let left =
+        || ["zk_watch_count", "zk_ephemerals_count"].map(|name| server.metric(name).unwrap());
+    let said = run_again(NAME, OWN_PROCESS, &server.address().to_string());
+    assert!(said.contains("back at"), "it did not run: {said}");
+    println!("watches and ephemeral nodes on the server: {:?}", left());
+    let took =
+        wait_until("the server has no watch and no node of them", 5 * SHORT, || left() == [0, 0]);
+    println!("none {took:?} later");
+}
