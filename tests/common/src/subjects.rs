@@ -1,0 +1,340 @@
+//! The table of subjects: every kind of lock, and every option that changes what becomes of its nodes.
+//! What all of them promise is tested by a contract, a function of one [`Subject`], that runs over the
+//! table: a new kind or option is one more line of it.
+
+use std::env;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
+    EphemeralLock, Error, Hold, Lock, LockOptions, MultiLock, Permits, Result,
+};
+use zoolock_test_support::wait_until;
+
+use crate::{SOON, children, exists};
+
+/// Longer than any test takes.
+const KEPT: Duration = Duration::from_secs(300);
+
+/// Runs contracts over one subject only.
+const ONLY: &str = "ZOOLOCK_SUBJECT";
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject {
+    pub name: &'static str,
+    kind: Kind,
+    option: Choice,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Exclusive,
+    Reentrant,
+    Write,
+    Read,
+    Single,
+    Permit,
+    Several,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Choice {
+    Plain,
+    Background,
+    HandedOn,
+    Kept,
+}
+
+const SUBJECTS: [Subject; 16] = {
+    use Choice::{Background, HandedOn, Kept, Plain};
+    use Kind::{Exclusive, Permit, Read, Reentrant, Several, Single, Write};
+    const fn row(name: &'static str, kind: Kind, option: Choice) -> Subject {
+        Subject { name, kind, option }
+    }
+    [
+        row("exclusive", Exclusive, Plain),
+        row("reentrant", Reentrant, Plain),
+        row("write", Write, Plain),
+        row("read", Read, Plain),
+        row("single node", Single, Plain),
+        row("permit", Permit, Plain),
+        row("several", Several, Plain),
+        row("exclusive, background_release", Exclusive, Background),
+        row("reentrant, background_release", Reentrant, Background),
+        row("read, background_release", Read, Background),
+        row("single node, background_release", Single, Background),
+        row("permit, background_release", Permit, Background),
+        row("exclusive, local_handoffs", Exclusive, HandedOn),
+        row("write, local_handoffs", Write, HandedOn),
+        row("exclusive, keep_idle", Exclusive, Kept),
+        row("write, keep_idle", Write, Kept),
+    ]
+};
+
+/// Runs a contract over every subject, all at once. Which one broke it is the name of the thread that
+/// panics; with `ZOOLOCK_SUBJECT` set to a name, over that one alone.
+pub fn every_subject(contract: impl Fn(Subject) + Sync) {
+    every_subject_that(|_| true, contract);
+}
+
+/// [`every_subject`] that is such a one.
+pub fn every_subject_that(is_one: impl Fn(Subject) -> bool, contract: impl Fn(Subject) + Sync) {
+    let only = env::var(ONLY).ok();
+    let chosen = |subject: &Subject| only.as_deref().is_none_or(|name| name == subject.name);
+    let subjects: Vec<_> = SUBJECTS.into_iter().filter(|one| is_one(*one)).collect();
+    assert!(!subjects.is_empty(), "no subject is such a one");
+    let broken: Vec<_> = thread::scope(|scope| {
+        let contract = &contract;
+        let runs: Vec<_> = subjects
+            .into_iter()
+            .filter(chosen)
+            .map(|subject| {
+                let thread = thread::Builder::new().name(subject.name.to_owned());
+                (subject.name, thread.spawn_scoped(scope, move || contract(subject)).unwrap())
+            })
+            .collect();
+        let ended = runs.into_iter().map(|(name, run)| (name, run.join()));
+        ended.filter_map(|(name, end)| end.is_err().then_some(name)).collect()
+    });
+    assert!(broken.is_empty(), "broken by {broken:?}");
+}
+
+impl Subject {
+    /// An object of it.
+    pub fn at(self, client: &Client, path: &str) -> Object {
+        self.with(client, path, LockOptions::new())
+    }
+
+    /// The same with options beside its own.
+    pub fn with(self, client: &Client, path: &str, options: LockOptions) -> Object {
+        let options = match self.option {
+            Choice::Plain => options,
+            Choice::Background => options.background_release(true),
+            Choice::HandedOn => options.local_handoffs(4),
+            Choice::Kept => options.keep_idle(KEPT),
+        };
+        self.object(self.kind, client, path, options)
+    }
+
+    /// An object that it excludes and is excluded by: a writer for a reader, else one like it.
+    pub fn rival(self, client: &Client, path: &str) -> Object {
+        let kind = if self.kind == Kind::Read { Kind::Write } else { self.kind };
+        self.object(kind, client, path, LockOptions::new())
+    }
+
+    fn object(self, kind: Kind, client: &Client, path: &str, options: LockOptions) -> Object {
+        macro_rules! object {
+            ($lock:expr) => {{
+                let lock = $lock;
+                let waiting = lock.clone();
+                Object { lock: Arc::new(lock), cancel: Arc::new(move || waiting.cancel_waiters()) }
+            }};
+        }
+        let rw = |options| DistributedRwLock::with(client, path, options).expect("a good path");
+        match kind {
+            Kind::Exclusive => {
+                object!(DistributedLock::with(client, path, options).expect("a good path"))
+            }
+            Kind::Reentrant => {
+                object!(DistributedReentrantLock::with(client, path, options).expect("a good path"))
+            }
+            Kind::Write => object!(rw(options).write_lock()),
+            Kind::Read => object!(rw(options).read_lock()),
+            Kind::Single => {
+                object!(EphemeralLock::with(client, path, options).expect("a good path"))
+            }
+            Kind::Permit => {
+                let semaphore = DistributedSemaphore::with(client, path, 1, options);
+                object!(OnePermit::of(semaphore.expect("a good path")))
+            }
+            Kind::Several => {
+                let member = |name| {
+                    let path = format!("{path}/{name}");
+                    DistributedLock::with(client, path, options.clone()).expect("a good path")
+                };
+                let (a, b) = (member("a"), member("b"));
+                let both = MultiLock::new([a.clone().into(), b.clone().into()]).expect("two paths");
+                let cancel = move || {
+                    a.cancel_waiters();
+                    b.cancel_waiters();
+                };
+                Object { lock: Arc::new(both), cancel: Arc::new(cancel) }
+            }
+        }
+    }
+
+    /// Those who wait come in in the order of their arrival, each by a node of its own.
+    pub fn queues(self) -> bool {
+        self.kind != Kind::Single
+    }
+
+    /// A hold belongs to the thread that made it, and to nobody else.
+    pub fn is_a_threads(self) -> bool {
+        matches!(self.kind, Kind::Reentrant | Kind::Write | Kind::Read)
+    }
+
+    /// Only one is in at a time, also of its like.
+    pub fn is_exclusive(self) -> bool {
+        self.kind != Kind::Read
+    }
+
+    /// One hold of one node.
+    pub fn is_one_lock(self) -> bool {
+        self.kind != Kind::Several
+    }
+
+    /// With its unlock its nodes go, before that returns unless it [releases in the
+    /// background](Self::releases_in_the_background).
+    pub fn goes_with_its_unlock(self) -> bool {
+        self.option != Choice::Kept
+    }
+
+    pub fn releases_in_the_background(self) -> bool {
+        self.option == Choice::Background
+    }
+
+    /// No option but the defaults.
+    pub fn is_plain(self) -> bool {
+        self.option == Choice::Plain
+    }
+
+    /// The nodes that hold, by their full paths, sorted. A semaphore has others for those who wait.
+    pub fn holding(self, path: &str) -> Vec<String> {
+        match self.kind {
+            Kind::Permit => below(&format!("{path}/leases")),
+            _ => self.nodes(path),
+        }
+    }
+
+    /// All nodes of contenders at a path, by their full paths, sorted.
+    pub fn nodes(self, path: &str) -> Vec<String> {
+        match self.kind {
+            Kind::Single if exists(path) => vec![path.to_owned()],
+            Kind::Single => Vec::new(),
+            Kind::Permit => {
+                [below(&format!("{path}/leases")), below(&format!("{path}/locks"))].concat()
+            }
+            Kind::Several => [below(&format!("{path}/a")), below(&format!("{path}/b"))].concat(),
+            _ => below(path),
+        }
+    }
+
+    /// Waits until this many [`nodes`](Self::nodes) are there.
+    #[track_caller]
+    pub fn await_nodes(self, path: &str, count: usize) -> Vec<String> {
+        let mut nodes = Vec::new();
+        wait_until(&format!("{}: {count} nodes at {path}", self.name), SOON, || {
+            nodes = self.nodes(path);
+            nodes.len() == count
+        });
+        nodes
+    }
+
+    /// How many nodes one has that holds.
+    pub fn nodes_of_one(self) -> usize {
+        if self.kind == Kind::Several { 2 } else { 1 }
+    }
+}
+
+fn below(directory: &str) -> Vec<String> {
+    children(directory).into_iter().map(|node| format!("{directory}/{node}")).collect()
+}
+
+/// A lock object, whatever its type is; its clones are the same.
+#[derive(Clone)]
+pub struct Object {
+    lock: Arc<dyn Lock>,
+    cancel: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Object {
+    pub fn cancel_waiters(&self) {
+        (self.cancel)();
+    }
+
+    /// The first of its holds.
+    #[track_caller]
+    pub fn hold(&self) -> Hold {
+        let holds = self.holds();
+        holds.into_iter().next().unwrap_or_else(|| panic!("{:?} is not held", self.lock))
+    }
+}
+
+impl Deref for Object {
+    type Target = dyn Lock;
+
+    fn deref(&self) -> &(dyn Lock + 'static) {
+        &*self.lock
+    }
+}
+
+impl From<Object> for Box<dyn Lock> {
+    fn from(object: Object) -> Box<dyn Lock> {
+        Box::new(object.lock)
+    }
+}
+
+/// A semaphore of one permit, as a lock that any thread may unlock.
+#[derive(Debug, Clone)]
+struct OnePermit {
+    semaphore: DistributedSemaphore,
+    permits: Arc<Mutex<Option<Permits>>>,
+}
+
+impl OnePermit {
+    fn of(semaphore: DistributedSemaphore) -> OnePermit {
+        OnePermit { semaphore, permits: Arc::default() }
+    }
+
+    fn cancel_waiters(&self) {
+        self.semaphore.cancel_waiters();
+    }
+
+    fn keep(&self, permits: Option<Permits>) -> bool {
+        let taken = permits.is_some();
+        if taken {
+            *self.permits.lock().unwrap() = permits;
+        }
+        taken
+    }
+}
+
+impl Lock for OnePermit {
+    fn path(&self) -> &str {
+        self.semaphore.path()
+    }
+
+    fn lock(&self) -> Result<()> {
+        let permits = self.semaphore.acquire(1)?;
+        self.keep(Some(permits));
+        Ok(())
+    }
+
+    fn try_lock(&self) -> Result<bool> {
+        self.semaphore.try_acquire(1).map(|permits| self.keep(permits))
+    }
+
+    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
+        self.semaphore.try_acquire_until(1, deadline).map(|permits| self.keep(permits))
+    }
+
+    fn unlock(&self) -> Result<()> {
+        let permits = self.permits.lock().unwrap().take();
+        match permits {
+            Some(permits) => permits.release(),
+            None => Err(Error::NotHeld { path: self.path().to_owned() }),
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.permits.lock().unwrap().as_ref().is_some_and(Permits::is_held)
+    }
+
+    fn holds(&self) -> Vec<Hold> {
+        self.permits.lock().unwrap().as_ref().map_or_else(Vec::new, Permits::holds)
+    }
+}
