@@ -7,11 +7,20 @@ DEBIAN_LOGGER=/usr/share/java/slf4j-simple.jar
 CURATOR_JAR=/usr/share/java/curator-recipes.jar
 GO_ZOOKEEPER=/usr/share/gocode/src/github.com/samuel/go-zookeeper/zk/lock.go
 PROJECT=$(dirname "$0")/..
-KAZOO_VENV=$PROJECT/$(cat "$PROJECT/tests/interop/place")/venv
+VENV=$PROJECT/$(cat "$PROJECT/tests/interop/place")/venv
+
+# What --versions unpacks, and the releases of pyspark that they are in.
+OLDEST=3.6.3 OLDEST_PYSPARK=3.5.3
+NEWEST=3.9.5 NEWEST_PYSPARK=4.3.0
+# What a server needs, Netty for TLS, and what it logs with.
+SERVER_JARS='zookeeper zookeeper-jute audience-annotations metrics-core snappy-java commons-io
+    slf4j-api log4j-slf4j2-impl log4j-api log4j-core netty-buffer netty-codec netty-codec-base
+    netty-common netty-handler netty-resolver netty-transport netty-transport-classes-epoll
+    netty-transport-native-unix-common netty-transport-native-epoll'
 
 usage() {
-    cat <<'TEXT'
-Usage: tests/setup.sh [--interop] [--bench] [--help]
+    cat <<TEXT
+Usage: tests/setup.sh [--interop] [--bench] [--versions] [--help]
 
 Makes sure that the tests find a ZooKeeper to run against. Does nothing, quickly
 and silently, when there is one:
@@ -34,6 +43,11 @@ default-jdk-headless (Curator), golang-go and golang-github-samuel-go-zookeeper-
 --bench does the same, and also installs what benches/locks measures besides: the
 packages redis-server and etcd-server. The benches start processes of their own;
 where systemd runs, Debian's packages also start services, which nothing uses.
+
+--versions unpacks other versions of ZooKeeper, as far as they are missing, for
+ZOOKEEPER_HOME: target/zookeeper-$OLDEST and target/zookeeper-$NEWEST. The jars
+come from PyPI, in the package pyspark: 300 to 450 MB are downloaded for each,
+and 10 MB kept. It takes python3-venv, which is installed as well.
 TEXT
 }
 
@@ -55,7 +69,7 @@ have_java() {
 }
 
 have_release() {
-    for jar in "$ZOOKEEPER_HOME"/lib/zookeeper-*.jar "$ZOOKEEPER_HOME"/zookeeper-*.jar; do
+    for jar in "$1"/lib/zookeeper-*.jar "$1"/zookeeper-*.jar; do
         [ ! -e "$jar" ] || return 0
     done
     return 1
@@ -86,7 +100,7 @@ setup_zookeeper() {
         return
     fi
     if [ -n "${ZOOKEEPER_HOME:-}" ]; then
-        have_release || fail "no zookeeper-*.jar in ZOOKEEPER_HOME ($ZOOKEEPER_HOME)"
+        have_release "$ZOOKEEPER_HOME" || fail "no zookeeper-*.jar in ZOOKEEPER_HOME ($ZOOKEEPER_HOME)"
         have_java || fail "no Java: put java on PATH or set JAVA_HOME"
         return
     fi
@@ -106,8 +120,26 @@ have_javac() {
     [ -x "${JAVA_HOME:-}/bin/javac" ] || have javac
 }
 
+# Python of our own, with pip.
+have_venv() {
+    "$VENV/bin/python" -m pip --version >/dev/null 2>&1
+}
+
+setup_venv() {
+    have_venv && return
+    if ! python3 -c 'import ensurepip' 2>/dev/null; then
+        have apt-get || fail "this is not Debian or Ubuntu; install by hand: Python 3 with venv and pip"
+        install python3-venv
+    fi
+    python3 -m venv "$VENV"
+}
+
+pip() {
+    "$VENV/bin/python" -m pip --quiet --disable-pip-version-check "$@"
+}
+
 have_kazoo() {
-    "$KAZOO_VENV/bin/python" -c 'import kazoo' 2>/dev/null
+    "$VENV/bin/python" -c 'import kazoo' 2>/dev/null
 }
 
 setup_interop() {
@@ -116,17 +148,16 @@ setup_interop() {
     have_javac || packages="$packages default-jdk-headless"
     have go || packages="$packages golang-go"
     [ -e "$GO_ZOOKEEPER" ] || packages="$packages golang-github-samuel-go-zookeeper-dev"
-    have_kazoo || python3 -c 'import ensurepip' 2>/dev/null || packages="$packages python3-venv"
     if [ -n "$packages" ]; then
         have apt-get || fail "this is not Debian or Ubuntu; install by hand:$packages"
         # shellcheck disable=SC2086 # a list
         install $packages
     fi
     if ! have_kazoo; then
-        python3 -m venv "$KAZOO_VENV"
+        setup_venv
         # Since 2.7.1 its locks can be told what others call their nodes.
-        "$KAZOO_VENV/bin/python" -m pip install -q --disable-pip-version-check 'kazoo>=2.7.1'
-        have_kazoo || fail "kazoo is installed in $KAZOO_VENV, but cannot be imported"
+        pip install 'kazoo>=2.7.1' || fail "cannot install kazoo; is PyPI reachable?"
+        have_kazoo || fail "kazoo is installed in $VENV, but cannot be imported"
     fi
 }
 
@@ -141,12 +172,56 @@ setup_bench() {
     fi
 }
 
+# Unpacks the jars of a server from the release of pyspark in this file.
+unpack_jars() {
+    # shellcheck disable=SC2086 # a list
+    names=$(printf '|%s' $SERVER_JARS)
+    list=$(tar -tzf "$1" | grep -E "/deps/jars/(${names#|})-[0-9][^/]*\.jar\$")
+    # shellcheck disable=SC2086 # a list
+    tar -xzf "$1" -C "$2" --strip-components 3 $list
+}
+
+setup_release() {
+    version=$1 pyspark=$2 home=$PROJECT/target/zookeeper-$1
+    have_release "$home" && return
+    setup_venv
+    mkdir -p "$PROJECT/target"
+    # Beside its place, and moved there when it is whole.
+    unpacked=$(mktemp -d "$home.XXXXXX")
+    trap 'rm -rf "$unpacked"' EXIT
+    trap 'exit 1' HUP INT TERM
+    echo "unpacking ZooKeeper $version from pyspark $pyspark .."
+    pip download --no-deps --no-binary pyspark --dest "$unpacked" "pyspark==$pyspark" ||
+        fail "cannot download pyspark $pyspark, which has ZooKeeper $version; is PyPI reachable?"
+    mkdir "$unpacked/home" "$unpacked/home/lib" "$unpacked/home/conf"
+    unpack_jars "$unpacked/pyspark-$pyspark.tar.gz" "$unpacked/home/lib"
+    [ -e "$unpacked/home/lib/zookeeper-$version.jar" ] || fail "pyspark $pyspark has no ZooKeeper $version"
+    cat >"$unpacked/home/conf/log4j2.properties" <<'TEXT'
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss.SSS} [%t] %p %c{1} - %m%n%ex
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+TEXT
+    mv "$unpacked/home" "$home"
+    rm -rf "$unpacked"
+    trap - EXIT HUP INT TERM
+}
+
+setup_versions() {
+    setup_release "$OLDEST" "$OLDEST_PYSPARK"
+    setup_release "$NEWEST" "$NEWEST_PYSPARK"
+}
+
 interop=
 bench=
+versions=
 for argument in "$@"; do
     case $argument in
         --interop) interop=yes ;;
         --bench) interop=yes bench=yes ;;
+        --versions) versions=yes ;;
         -h | --help)
             usage
             exit
@@ -158,3 +233,4 @@ done
 setup_zookeeper
 [ -z "$interop" ] || setup_interop
 [ -z "$bench" ] || setup_bench
+[ -z "$versions" ] || setup_versions

@@ -9,10 +9,12 @@ use zoolock_interop::Implementation;
 
 use crate::own::{self, VARIANTS};
 use crate::program::Connect;
+#[cfg(feature = "classic")]
+use crate::raw;
 use crate::servers::Kind;
 use crate::session::Outcome;
 use crate::workload::{Case, Workload};
-use crate::{etcd, raw, redis, zookeeper_client};
+use crate::{etcd, redis, zookeeper_client};
 
 /// Half of the longest that the servers allow: few heartbeats among the requests counted.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -65,6 +67,10 @@ impl Contestant {
         let installed = match self.name {
             CURATOR => Implementation::curator_bench(),
             "kazoo" => Implementation::kazoo_bench(),
+            FLOOR | FLOOR_SINGLE if !cfg!(feature = "classic") => {
+                eprintln!("skipped: {}: this is built without the feature `classic`", self.name);
+                None
+            }
             name => {
                 let mut command = Command::new(env::current_exe()?);
                 command.args(["--contestant", name, "--server", server]);
@@ -78,7 +84,9 @@ impl Contestant {
 /// In the program of a contestant: how it opens a session.
 pub(crate) fn connector(name: &str, server: String) -> Outcome<Connect> {
     Ok(match name {
+        #[cfg(feature = "classic")]
         FLOOR => Box::new(move || raw::connect(&server, SESSION_TIMEOUT)),
+        #[cfg(feature = "classic")]
         FLOOR_SINGLE => Box::new(move || raw::connect_single(&server, SESSION_TIMEOUT)),
         "zookeeper-client" => {
             let runtime = zookeeper_client::runtime()?;

@@ -1,13 +1,13 @@
 //! How fast the locks are, beside what others have: one command, in rounds in which all take turns.
 //!
-//! `cargo bench --bench locks -- [--only many,queue] [--peers raw,curator] [--rounds N] [--quick]
-//! [--report DIR]`
+//! `cargo bench -p zoolock-interop --features classic --bench locks -- [--only many,queue]
+//! [--peers raw,curator] [--rounds N] [--quick] [--report DIR]`
 //!
 //! Each contestant is a process of its own, driven by the lines of `program.rs`; the server's
 //! counters, the process's memory and its threads are read from outside. A line of JSON for each
 //! round on standard output, then a table of the medians for each case, with ratios to the floor
 //! (`raw`) and to Curator. Who is not installed is skipped with a line; `tests/setup.sh --bench`
-//! installs all of them.
+//! installs all of them, and the floor takes the feature `classic`.
 
 mod alone;
 mod chart;
@@ -19,6 +19,7 @@ mod figures;
 mod own;
 mod pool;
 mod program;
+#[cfg(feature = "classic")]
 mod raw;
 mod redis;
 mod report;

@@ -42,7 +42,11 @@ impl Api<'_> {
         for item in &self.modules[place] {
             match item {
                 Item::Use(import) if is_public(&import.vis) => {
-                    for (_, path) in leaves(&import.tree) {
+                    for (name, path) in leaves(&import.tree) {
+                        if path.last() != Some(&name) {
+                            let line = format!("pub use {} as {name}", path.join("::"));
+                            self.lines.insert(line);
+                        }
                         match resolve(self.modules, place, &path) {
                             Some(id) => self.show(id),
                             None => drop(self.lines.insert(format!("pub use {}", path.join("::")))),

@@ -1,4 +1,5 @@
-//! The public API, one line an item, beside the list in `tests/api.txt`: a change to it is seen.
+//! The public API of the library and of its client, one line an item, beside the lists in
+//! `tests/api.txt` and `zookeeper/tests/api.txt`: a change to it is seen.
 //!
 //! The list is read from the source, not from the compiler, so that it takes a moment on every
 //! toolchain: from `lib.rs` along its `pub` items. What a type implements because of what is in it
@@ -26,7 +27,17 @@ const BLESS: &str = "ZOOLOCK_BLESS";
 
 #[test]
 fn the_public_api_is_the_one_in_the_list() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    compare(".");
+}
+
+#[test]
+fn the_public_api_of_the_client_is_the_one_in_the_list() {
+    compare("zookeeper");
+}
+
+/// What is in the source of this package with what is in its list.
+fn compare(package: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(package);
     let kept = root.join("tests/api.txt");
     let found = list::public_api(&root.join("src"));
     println!("{} public items", found.lines().count());
@@ -34,6 +45,7 @@ fn the_public_api_is_the_one_in_the_list() {
         fs::write(&kept, &found).expect("write the list");
         return;
     }
+    let list = kept.display();
     let kept = fs::read_to_string(&kept).unwrap_or_default();
     let (old, new) = (lines(&kept), lines(&found));
     let mut change = String::new();
@@ -47,7 +59,7 @@ fn the_public_api_is_the_one_in_the_list() {
     }
     assert!(
         change.is_empty(),
-        "the public API is not the one in tests/api.txt:\n{change}\
+        "the public API is not the one in {list}:\n{change}\
          If that is meant, write it into CHANGELOG.md and the list anew:\n\
          {BLESS}=1 cargo test --test api"
     );
@@ -66,6 +78,8 @@ fn all_but_the_guards_of_a_thread_go_from_thread_to_thread() {
     goes::<(DistributedRwLock, ReadLock, WriteLock)>();
     goes::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
     goes::<(Guard, Hold, Contender, Error)>();
+    goes::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
+    goes::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
     // That it is not `Send` is said, and tested, where it is declared.
     is_seen::<ReentrantGuard>();
 }

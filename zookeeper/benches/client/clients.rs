@@ -52,6 +52,9 @@ impl Contestant {
 
     pub(crate) fn connect(self, server: &str) -> Outcome<Box<dyn Client>> {
         Ok(match self {
+            #[cfg(not(feature = "classic"))]
+            Contestant::Classic => return Err("built without the feature `classic`".into()),
+            #[cfg(feature = "classic")]
             Contestant::Classic => {
                 let ignore = |_: zookeeper::WatchedEvent| ();
                 let client = zookeeper::ZooKeeper::connect(server, SESSION_TIMEOUT, ignore)?;
@@ -113,8 +116,10 @@ impl Client for Own {
     }
 }
 
+#[cfg(feature = "classic")]
 struct Classic(zookeeper::ZooKeeper);
 
+#[cfg(feature = "classic")]
 impl Client for Classic {
     fn cycle(&self, folder: &str) -> Outcome<()> {
         let acl = zookeeper::Acl::open_unsafe().clone();

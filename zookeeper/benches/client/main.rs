@@ -1,10 +1,12 @@
 //! How fast requests are by this client, beside others: one server, and rounds in which all take turns.
 //!
-//! `cargo bench -p zoolock-interop --bench client -- [--only cycle,read] [--client NAME,NAME]
-//! [--threads 1,8,64] [--rounds N] [--seconds S | --cycles N] [--server ADDRESS] [--json FILE]`
+//! `cargo bench -p zoolock-interop --features classic --bench client -- [--only cycle,read]
+//! [--client NAME,NAME] [--threads 1,8,64] [--rounds N] [--seconds S | --cycles N]
+//! [--server ADDRESS] [--json FILE]`
 //!
 //! Each client has one session, which all threads use at once. A bench of tests/interop, where the
-//! other clients are. A table for each workload on standard output.
+//! other clients are; the crate `zookeeper` takes the feature `classic`, and is skipped with a line
+//! without it. A table for each workload on standard output.
 
 mod clients;
 mod table;
@@ -131,7 +133,11 @@ fn main() -> Outcome<()> {
     };
     let most = options.threads.iter().copied().max().unwrap_or(1).max(4);
     let root = prepare(&server, most)?;
-    let wanted = or_all(&options.client);
+    let mut wanted = or_all(&options.client);
+    if !cfg!(feature = "classic") && wanted.contains(&Contestant::Classic) {
+        eprintln!("skipped: {}: this is built without the feature `classic`", Contestant::Classic);
+        wanted.retain(|&contestant| contestant != Contestant::Classic);
+    }
     let connect = |contestant: Contestant| Ok((contestant, contestant.connect(&server)?));
     let clients = wanted.into_iter().map(connect).collect::<Outcome<Vec<_>>>()?;
     if options.cycles.is_none() {

@@ -309,7 +309,8 @@ impl Server {
     /// A whole number from `mntr`, such as `zk_packets_received` or `zk_watch_count`.
     ///
     /// Asking costs packets itself: each four-letter word adds 1 to `zk_packets_received`,
-    /// counted before the answer is made, and 2 to `zk_packets_sent`.
+    /// counted before the answer is made. How many it adds to `zk_packets_sent` depends on the
+    /// length of the answer, and so on the version.
     ///
     /// # Errors
     ///

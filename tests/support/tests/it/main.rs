@@ -18,7 +18,7 @@ use std::time::Duration;
 use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_probe, shared_server};
 
 /// Long enough for a loaded machine; nothing waits for it to pass.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(30);
 
 /// A proxy before the shared server, a client through it and an observer past it.
 struct Stage {
