@@ -14,13 +14,13 @@ final class Ownership implements ConnectionStateListener {
     static final class Hold {
         private final Object id;
         private final Witness witness;
-        private final Parent parent;
+        private final Coordinator coordinator;
         private volatile boolean lost;
 
-        Hold(Object id, Witness witness, Parent parent) {
+        Hold(Object id, Witness witness, Coordinator coordinator) {
             this.id = id;
             this.witness = witness;
-            this.parent = parent;
+            this.coordinator = coordinator;
         }
 
         boolean isHeld() {
@@ -31,7 +31,7 @@ final class Ownership implements ConnectionStateListener {
             long at = System.nanoTime();
             lost = true;
             letGo();
-            parent.say("Lost", Parent.object("hold", id, "at", at, "reason", reason));
+            coordinator.report("Lost", Coordinator.object("hold", id, "at", at, "reason", reason));
         }
 
         void letGo() {

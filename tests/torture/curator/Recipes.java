@@ -14,13 +14,13 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.zookeeper.data.Stat;
 
-/** Curator's locks at one place, which the threads of the process share. */
+/** Curator's locks at one path, which the threads of the process mode. */
 final class Recipes {
     /** Waits for as long as it takes. */
     static final long FOREVER = -1;
 
-    /** What was granted at one place. */
-    record Part(Places.Place place, Share share, List<String> nodes) {}
+    /** What was granted at one path. */
+    record Part(Paths.LockPath path, Mode mode, List<String> nodes) {}
 
     /** What a call has granted, and how it is given back. */
     record Held(List<Part> parts, Callable<?> release) {}
@@ -66,33 +66,33 @@ final class Recipes {
     }
 
     private final CuratorFramework client;
-    private final Places.Place place;
+    private final Paths.LockPath path;
     private final Mutex mutex;
     private final Writing writing;
     private final Reading reading;
     private final InterProcessSemaphoreV2 semaphore;
 
     /** All of them, since that costs no request; which are used is for the mix to say. */
-    Recipes(CuratorFramework client, Places.Place place) {
+    Recipes(CuratorFramework client, Paths.LockPath path) {
         this.client = client;
-        this.place = place;
-        mutex = new Mutex(client, place.path());
-        writing = new Writing(client, place.path());
-        reading = new Reading(client, place.path(), writing);
-        semaphore = new InterProcessSemaphoreV2(client, place.path(), place.room());
+        this.path = path;
+        mutex = new Mutex(client, path.path());
+        writing = new Writing(client, path.path());
+        reading = new Reading(client, path.path(), writing);
+        semaphore = new InterProcessSemaphoreV2(client, path.path(), path.capacity());
     }
 
     /** Null if the time went by. */
     Held lock(long millis) throws Exception {
-        return take(mutex, Share.ALONE, millis);
+        return take(mutex, Mode.EXCLUSIVE, millis);
     }
 
     Held write(long millis) throws Exception {
-        return take(writing, Share.ALONE, millis);
+        return take(writing, Mode.EXCLUSIVE, millis);
     }
 
     Held read(long millis) throws Exception {
-        return take(reading, Share.READING, millis);
+        return take(reading, Mode.SHARED, millis);
     }
 
     Held permits(int count, long millis) throws Exception {
@@ -103,13 +103,13 @@ final class Recipes {
             return null;
         }
         List<String> nodes = leases.stream().map(Lease::getNodeName).toList();
-        Part part = new Part(place, Share.permits(count), nodes);
+        Part part = new Part(path, Mode.permits(count), nodes);
         return new Held(List.of(part), Executors.callable(() -> semaphore.returnAll(leases)));
     }
 
     /** What ZooKeeper knows of the first node. Null if it is gone. */
     Stat look(Part part) throws Exception {
-        return client.checkExists().forPath(place.path() + "/" + part.nodes().get(0));
+        return client.checkExists().forPath(path.path() + "/" + part.nodes().get(0));
     }
 
     boolean isOfThisSession(Stat node) throws Exception {
@@ -118,8 +118,8 @@ final class Recipes {
     }
 
     /** Enters what is held once more, and leaves again. */
-    Void reEnter(Share share) throws Exception {
-        InterProcessLock lock = share.isReading() ? reading : mutex;
+    Void reEnter(Mode mode) throws Exception {
+        InterProcessLock lock = mode.isShared() ? reading : mutex;
         lock.acquire();
         return release(lock);
     }
@@ -130,7 +130,7 @@ final class Recipes {
      */
     static Held several(List<Recipes> members, long millis) throws Exception {
         List<Recipes> sorted = new ArrayList<>(members);
-        sorted.sort(Comparator.comparing(member -> member.place.number()));
+        sorted.sort(Comparator.comparing(member -> member.path.number()));
         List<InterProcessLock> mutexes = new ArrayList<>();
         sorted.forEach(member -> mutexes.add(member.mutex));
         InterProcessMultiLock all = new InterProcessMultiLock(mutexes);
@@ -138,20 +138,20 @@ final class Recipes {
             return null;
         }
         List<Part> parts =
-                members.stream().map(member -> member.part(member.mutex, Share.ALONE)).toList();
+                members.stream().map(member -> member.part(member.mutex, Mode.EXCLUSIVE)).toList();
         return new Held(parts, () -> release(all));
     }
 
-    private Held take(Shown lock, Share share, long millis) throws Exception {
+    private Held take(Shown lock, Mode mode, long millis) throws Exception {
         if (!acquire(lock, millis)) {
             return null;
         }
-        return new Held(List.of(part(lock, share)), () -> release(lock));
+        return new Held(List.of(part(lock, mode)), () -> release(lock));
     }
 
-    private Part part(Shown lock, Share share) {
+    private Part part(Shown lock, Mode mode) {
         String node = lock.node();
-        return new Part(place, share, List.of(node.substring(node.lastIndexOf('/') + 1)));
+        return new Part(path, mode, List.of(node.substring(node.lastIndexOf('/') + 1)));
     }
 
     private static Void release(InterProcessLock lock) throws Exception {

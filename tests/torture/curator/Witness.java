@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The witness of a hold, by the rules of examples/torture/witness.rs.
+ * The witness of a hold, by the rules of src/client/witness.rs.
  *
  * <p>Java's file locks belong to the process and not to an open file, and are gone when the process
  * closes any channel of the file. So each file is opened once and stays open, and a table keeps the
@@ -49,30 +49,30 @@ final class Witness {
     private final List<Witnessing> files = new ArrayList<>();
     private final boolean complete;
 
-    private Witness(Path folder, Places.Place place, Share share) throws IOException {
-        int all = place.witnesses();
-        int numbers = share.isReading() ? 1 : all;
-        int wanted = share.permits() > 0 ? share.permits() : numbers;
+    private Witness(Path folder, Paths.LockPath at, Mode mode) throws IOException {
+        int all = at.witnessFiles();
+        int numbers = mode.isShared() ? 1 : all;
+        int wanted = mode.permits() > 0 ? mode.permits() : numbers;
         for (int number = 0; number < numbers && files.size() < wanted; number++) {
-            Path path = folder.resolve("witness-" + place.name() + "-" + number);
+            Path path = folder.resolve("witness-" + at.name() + "-" + number);
             Witnessing file = FILES.get(path);
             if (file == null) {
                 file = new Witnessing(path);
                 FILES.put(path, file);
             }
-            if (file.take(share.isReading())) {
+            if (file.take(mode.isShared())) {
                 files.add(file);
             }
         }
         complete = files.size() == wanted;
-        if (!complete && share.permits() == 0) {
+        if (!complete && mode.permits() == 0) {
             letGo();
         }
     }
 
-    static Witness take(Path folder, Places.Place place, Share share) throws IOException {
+    static Witness take(Path folder, Paths.LockPath at, Mode mode) throws IOException {
         synchronized (FILES) {
-            return new Witness(folder, place, share);
+            return new Witness(folder, at, mode);
         }
     }
 

@@ -9,13 +9,13 @@ import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * One thread of a client process, which takes locks and tells the parent everything: what
- * examples/torture/worker.rs, stay.rs and leave.rs do with zoolock.
+ * One thread of a client process, which takes locks and tells the coordinator everything: what
+ * worker.rs and hold.rs of src/client do with zoolock.
  *
  * <p>Curator has no fencing tokens. The number of the write that made the participant's node rises
  * along the queue, so this reads it after the lock was granted and uses it as one. If the node is
  * gone by then, the hold is given up; if it is of a session before the one that the client has,
- * the servers will delete it, and the parent is told that much.
+ * the servers will delete it, and the coordinator is told that much.
  */
 final class Worker {
     private static final int MOST_WRITES = 3;
@@ -23,35 +23,38 @@ final class Worker {
     private static final int LONGEST_REST_MILLIS = 120;
 
     /** One lock of what was granted; no token if it writes nothing. */
-    private record Holding(Object id, Ownership.Hold hold, Share share, Long token) {}
+    private record Holding(Object id, Ownership.Hold hold, Mode mode, Long token) {}
 
     /** No number if it could not be read. */
     private record Token(Long number, String remark) {
         private static final Token NONE = new Token(null, "");
     }
 
-    private final CuratorTorture process;
+    private final CuratorClient process;
     private final int thread;
     private final Map<String, Object> me;
-    private final Parent parent;
+    private final Coordinator coordinator;
     private int phase;
     private int holds;
 
-    Worker(CuratorTorture process, int thread) throws IOException {
+    Worker(CuratorClient process, int thread) throws IOException {
         this.process = process;
         this.thread = thread;
-        me = Parent.object("process", process.process, "life", process.life, "thread", thread);
-        parent = Parent.connect(process.folder);
-        parent.say("Worker", me);
+        me = Coordinator.object("process", process.process,
+                "incarnation", process.incarnation, "thread", thread);
+        coordinator = Coordinator.connect(process.folder);
+        coordinator.report("Worker", me);
     }
 
     void work() {
         try {
-            parent.say("Next");
-            for (String turn = parent.hear(); !turn.contains("Finish"); turn = parent.hear()) {
-                phase = Parent.number(turn, "phase");
-                work(turn.contains("true"));
-                parent.say("Next");
+            coordinator.report("Ready");
+            for (String begin = coordinator.reply();
+                    !begin.contains("Finish");
+                    begin = coordinator.reply()) {
+                phase = Coordinator.number(begin, "phase");
+                work(begin.contains("true"));
+                coordinator.report("Ready");
             }
         } catch (Exception error) {
             error.printStackTrace();
@@ -61,34 +64,34 @@ final class Worker {
 
     private void work(boolean deaths) throws Exception {
         long seed = process.seed;
-        for (long part : new long[] {process.process, process.life, thread, phase}) {
+        for (long part : new long[] {process.process, process.incarnation, thread, phase}) {
             seed = new SplittableRandom(Long.rotateLeft(seed, 17) ^ part).nextLong();
         }
         SplittableRandom random = new SplittableRandom(seed);
         while (process.gate.isOpen(phase)) {
             boolean mayDie = deaths && process.spared < phase;
-            take(Mix.pick(process.kinds, random, mayDie), random);
+            take(Operations.pick(process.kinds, random, mayDie), random);
             rest(random.nextInt(LONGEST_REST_MILLIS + 1));
         }
     }
 
-    private void take(Mix.Op op, SplittableRandom random) throws Exception {
-        List<Places.Place> places = Mix.places(op, process.places, random);
+    private void take(Operations.Op op, SplittableRandom random) throws Exception {
+        List<Paths.LockPath> paths = Operations.paths(op, process.paths, random);
         List<Recipes> at =
-                places.stream().map(place -> process.locks[place.number()]).toList();
-        int permits = Mix.permits(op, places.get(0), random);
-        long time = random.nextInt(1, op.stay() == Mix.Stay.LONG ? 1001 : 151);
+                paths.stream().map(path -> process.locks[path.number()]).toList();
+        int permits = Operations.permits(op, paths.get(0), random);
+        long time = random.nextInt(1, op.work() == Operations.Work.LONG ? 1001 : 151);
         long millis = switch (op.patience()) {
             case FOREVER -> Recipes.FOREVER;
             case GIVEN -> time;
             case ANSWER -> 0;
         };
-        if (op.patience() == Mix.Patience.GIVEN) {
+        if (op.patience() == Operations.Patience.GIVEN) {
             process.nap(TimeUnit.MILLISECONDS.toNanos(time));
         }
-        int path = places.get(0).number();
+        int path = paths.get(0).number();
         long started = System.nanoTime();
-        Recipes.Held held = timed(op.name(), path, bound(op, places.size(), time),
+        Recipes.Held held = timed(op.name(), path, bound(op, paths.size(), time),
                 () -> op.take().from(at, permits, millis));
         if (held != null) {
             hold(op, held, started, random);
@@ -96,9 +99,9 @@ final class Worker {
     }
 
     /** The same that zoolock's calls have to keep. */
-    private Long bound(Mix.Op op, int places, long millis) {
+    private Long bound(Operations.Op op, int paths, long millis) {
         long answer = process.timeoutNanos / 3;
-        int members = places > 1 ? places : 0;
+        int members = paths > 1 ? paths : 0;
         return switch (op.patience()) {
             case FOREVER -> null;
             case GIVEN -> TimeUnit.MILLISECONDS.toNanos(millis) + answer * members;
@@ -106,11 +109,11 @@ final class Worker {
         };
     }
 
-    /** Makes a call that the parent can see while it lasts. Null if it fails. */
+    /** Makes a call that the coordinator can see while it lasts. Null if it fails. */
     private <T> T timed(String op, int path, Long patience, Callable<T> call) {
         long started = System.nanoTime();
         Long deadline = patience == null ? null : Long.valueOf(started + patience);
-        process.calls.set(thread, new CuratorTorture.InFlight(op, path, started, deadline));
+        process.calls.set(thread, new CuratorClient.InFlight(op, path, started, deadline));
         T result = null;
         try {
             result = call.call();
@@ -119,7 +122,7 @@ final class Worker {
         }
         long ended = System.nanoTime();
         process.calls.set(thread, null);
-        parent.say("Called", Parent.object("op", op, "path", path, "started", started,
+        coordinator.report("Called", Coordinator.object("op", op, "path", path, "started", started,
                 "deadline", deadline, "ended", ended));
         return result;
     }
@@ -131,59 +134,60 @@ final class Worker {
             cause = cause.getCause();
         }
         if (cause == null) {
-            parent.say("Wrong", "p%d.%d/t%d: %s at %s: %s".formatted(process.process, process.life,
-                    thread, op, process.places.get(path).path(), error));
+            coordinator.report("Unexpected", "p%d.%d/t%d: %s at %s: %s".formatted(
+                    process.process, process.incarnation, thread, op,
+                    process.paths.get(path).path(), error));
         }
     }
 
-    private void hold(Mix.Op op, Recipes.Held held, long started, SplittableRandom random)
+    private void hold(Operations.Op op, Recipes.Held held, long started, SplittableRandom random)
             throws IOException {
         long at = System.nanoTime();
         // All before the first request: a hold may be lost while that takes its time.
         List<Witness> witnesses = new ArrayList<>();
         for (Recipes.Part part : held.parts()) {
-            witnesses.add(Witness.take(process.folder, part.place(), part.share()));
+            witnesses.add(Witness.take(process.folder, part.path(), part.mode()));
         }
         List<Holding> holdings = new ArrayList<>();
         for (int member = 0; member < witnesses.size(); member++) {
             holdings.add(begin(op, held.parts().get(member), witnesses.get(member), member,
                     started, at));
         }
-        if (op.stay() == Mix.Stay.DIE) {
-            parent.say("Dying", Parent.object("at", System.nanoTime()));
+        if (op.work() == Operations.Work.DIE) {
+            coordinator.report("Dying", Coordinator.object("at", System.nanoTime()));
             Runtime.getRuntime().halt(1);
         }
         workWith(op, holdings, random);
         Recipes.Part first = held.parts().get(0);
-        int path = first.place().number();
-        if (op.stay() == Mix.Stay.TWICE) {
-            timed("re-entry", path, 0L, () -> process.locks[path].reEnter(first.share()));
+        int path = first.path().number();
+        if (op.work() == Operations.Work.TWICE) {
+            timed("re-entry", path, 0L, () -> process.locks[path].reEnter(first.mode()));
         }
         end(held, holdings, path);
     }
 
     /** Tells of a grant, and has it watched. */
-    private Holding begin(Mix.Op op, Recipes.Part part, Witness witness, int member, long started,
-            long at) {
+    private Holding begin(Operations.Op op, Recipes.Part part, Witness witness, int member,
+            long started, long at) {
         holds++;
-        Object id = Parent.object("by", me, "number", holds);
-        Ownership.Hold hold = new Ownership.Hold(id, witness, parent);
+        Object id = Coordinator.object("by", me, "number", holds);
+        Ownership.Hold hold = new Ownership.Hold(id, witness, coordinator);
         boolean alone = witness.isComplete();
         process.ownership.begin(hold);
         boolean sound = hold.isHeld();
-        Token token = part.share().equals(Share.ALONE) ? token(part, hold) : Token.NONE;
-        Map<String, Object> grant = Parent.object("hold", id, "under", null, "kind", op.kind(),
-                "path", part.place().number(), "share", part.share().json(), "member", member,
+        Token token = part.mode().equals(Mode.EXCLUSIVE) ? token(part, hold) : Token.NONE;
+        Map<String, Object> grant = Coordinator.object("hold", id, "under", null, "kind", op.kind(),
+                "path", part.path().number(), "mode", part.mode().json(), "member", member,
                 "op", op.name() + token.remark(), "waited", op.isForever(),
                 "nodes", part.nodes(), "token", token.number(), "started", started, "at", at,
-                "sound", sound, "alone", alone);
-        parent.say("Granted", grant);
-        return new Holding(id, hold, part.share(), token.number());
+                "still_held", sound, "witness_free", alone);
+        coordinator.report("Granted", grant);
+        return new Holding(id, hold, part.mode(), token.number());
     }
 
     private Token token(Recipes.Part part, Ownership.Hold hold) {
-        Recipes recipes = process.locks[part.place().number()];
-        Token token = timed("token", part.place().number(), null, () -> {
+        Recipes recipes = process.locks[part.path().number()];
+        Token token = timed("token", part.path().number(), null, () -> {
             Stat node = recipes.look(part);
             if (node == null) {
                 process.ownership.lose(hold, "its node is gone");
@@ -195,16 +199,16 @@ final class Worker {
         return token == null ? Token.NONE : token;
     }
 
-    /** With writes at all places that take them. */
-    private void workWith(Mix.Op op, List<Holding> on, SplittableRandom random) {
+    /** With writes at all paths that take them. */
+    private void workWith(Operations.Op op, List<Holding> on, SplittableRandom random) {
         for (int writes = random.nextInt(1, MOST_WRITES + 1); writes > 0; writes--) {
             on.forEach(this::write);
         }
-        if (on.stream().noneMatch(holding -> holding.share().equals(Share.ALONE))) {
-            stay(on, TimeUnit.MILLISECONDS.toNanos(random.nextInt(LONGEST_LOOK_MILLIS + 1)));
+        if (on.stream().noneMatch(holding -> holding.mode().equals(Mode.EXCLUSIVE))) {
+            workFor(on, TimeUnit.MILLISECONDS.toNanos(random.nextInt(LONGEST_LOOK_MILLIS + 1)));
         }
-        if (op.stay() == Mix.Stay.LONG) {
-            stay(on, (long) (process.timeoutNanos * (0.2 + random.nextDouble() * 2.8)));
+        if (op.work() == Operations.Work.LONG) {
+            workFor(on, (long) (process.timeoutNanos * (0.2 + random.nextDouble() * 2.8)));
             on.forEach(this::write);
         }
     }
@@ -215,15 +219,15 @@ final class Worker {
             return;
         }
         if (process.armed.getAndSet(false)) {
-            parent.say("Checked", Parent.object("hold", on.id()));
-            parent.hear();
+            coordinator.report("AboutToWrite", Coordinator.object("hold", on.id()));
+            coordinator.reply();
         }
-        parent.say("Write", Parent.object("hold", on.id(), "token", on.token()));
-        parent.hear();
+        coordinator.report("Write", Coordinator.object("hold", on.id(), "token", on.token()));
+        coordinator.reply();
     }
 
     /** Works with the locks, until one of them is lost. */
-    private void stay(List<Holding> on, long nanos) {
+    private void workFor(List<Holding> on, long nanos) {
         process.gate.await(phase, nanos,
                 () -> on.stream().anyMatch(holding -> !holding.hold().isHeld()));
     }
@@ -233,10 +237,11 @@ final class Worker {
         on.forEach(holding -> process.ownership.end(holding.hold()));
         long at = System.nanoTime();
         on.forEach(holding ->
-                parent.say("Leaving", Parent.object("hold", holding.id(), "at", at)));
+                coordinator.report("Leaving", Coordinator.object("hold", holding.id(), "at", at)));
         timed("unlock", path, null, held.release());
         on.forEach(holding ->
-                parent.say("Ended", Parent.object("hold", holding.id(), "unlocked", "Silent")));
+                coordinator.report("Ended",
+                        Coordinator.object("hold", holding.id(), "unlocked", "Silent")));
     }
 
     private void rest(int millis) {

@@ -1,77 +1,20 @@
-//! The figures at the end, as one line of JSON.
+//! The report: a line for each phase on the way, and at the end the tables, what was wrong, and all
+//! figures as one line of JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::{Map, Value, json};
 
+use crate::checker::{Findings, Tally};
 use crate::clock::millis;
+use crate::coordinator::curator::Peer;
 use crate::kinds::Kind;
-use crate::message::Counts;
-use crate::peer::Peer;
-use crate::tables::{Row, kinds, largest};
-use crate::verdict::{Findings, Tally};
-
-/// What the run amounts to, as one line of JSON.
-#[derive(Debug, Serialize)]
-pub(crate) struct Summary {
-    /// Only where zoolock's clients were not there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peer: Option<Peer>,
-    seed: u64,
-    ensemble: bool,
-    seconds: u64,
-    phases: usize,
-    acquisitions: usize,
-    overlaps: usize,
-    overlaps_expected: usize,
-    stale_writes_accepted: usize,
-    stale_writes_refused: usize,
-    late_writes_staged: usize,
-    fifo_inversions: usize,
-    hung_calls: usize,
-    orphans: usize,
-    processes_killed: usize,
-    losses: usize,
-    deadline_overshoot_ms: Overshoot,
-    loss_margin_ms: Margins,
-    witness_lag_ms_max: Option<f64>,
-    connections: u64,
-    resumed: u64,
-    holds_lost: u64,
-    violations: usize,
-    kinds: BTreeMap<Kind, Figures>,
-}
-
-/// Of one kind.
-#[derive(Debug, Serialize)]
-struct Figures {
-    acquisitions: usize,
-    overlaps: usize,
-    overlaps_expected: usize,
-    losses: usize,
-    loss_margin_ms_min: Option<f64>,
-    most_at_once: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct Overshoot {
-    calls: usize,
-    p999: f64,
-    max: f64,
-    max_of: Option<String>,
-    sleeper_p999: f64,
-    sleeper_max: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Margins {
-    min: Option<f64>,
-    per_fault: BTreeMap<&'static str, f64>,
-}
+use crate::nemesis::Phase;
+use crate::protocol::Counts;
 
 /// What is known at the end only.
-pub(crate) struct End {
+pub(crate) struct Totals {
     pub(crate) peer: Option<Peer>,
     pub(crate) seed: u64,
     pub(crate) ensemble: bool,
@@ -79,83 +22,173 @@ pub(crate) struct End {
     pub(crate) counts: Counts,
     pub(crate) orphans: usize,
     pub(crate) hung: usize,
-    pub(crate) violations: usize,
 }
 
-impl Summary {
-    pub(crate) fn of(rows: &[Row], end: &End) -> Summary {
-        let sum = |figure: fn(&Findings) -> usize| rows.iter().map(|row| figure(&row.found)).sum();
-        let all = |values: fn(&Findings) -> &Vec<i64>| -> Vec<i64> {
-            let values = rows.iter().flat_map(|row| values(&row.found));
-            let mut values: Vec<_> = values.copied().collect();
-            values.sort_unstable();
-            values
-        };
-        let (overshoots, slept) = (all(|found| &found.overshoots), all(|found| &found.slept));
-        let latest = rows.iter().filter_map(|row| row.found.latest.as_ref()).max();
-        Summary {
-            peer: end.peer,
-            seed: end.seed,
-            ensemble: end.ensemble,
-            seconds: end.took.as_secs(),
-            phases: rows.iter().map(|row| row.times).sum(),
-            acquisitions: sum(|found| found.acquisitions),
-            overlaps: sum(|found| found.overlaps),
-            overlaps_expected: sum(|found| found.overlaps_expected),
-            stale_writes_accepted: sum(|found| found.stale_accepted),
-            stale_writes_refused: sum(|found| found.stale_refused),
-            late_writes_staged: sum(|found| found.late_writes),
-            fifo_inversions: sum(|found| found.inversions),
-            hung_calls: sum(|found| found.hung) + end.hung,
-            orphans: end.orphans,
-            processes_killed: sum(|found| found.deaths),
-            losses: sum(|found| found.losses),
-            deadline_overshoot_ms: Overshoot {
-                calls: overshoots.len(),
-                p999: p999(&overshoots),
-                max: largest(&overshoots),
-                max_of: latest.map(|(_, op)| op.clone()),
-                sleeper_p999: p999(&slept),
-                sleeper_max: largest(&slept),
-            },
-            loss_margin_ms: margins(rows),
-            witness_lag_ms_max: all(|found| &found.witness_lags).last().map(|&lag| millis(lag)),
-            connections: end.counts.connections,
-            resumed: end.counts.resumed,
-            holds_lost: end.counts.holds_lost,
-            violations: end.violations,
-            kinds: kinds(rows)
-                .into_iter()
-                .map(|(kind, tally)| (kind, Figures::of(&tally)))
-                .collect(),
-        }
+/// The findings of one phase, once or in several rounds.
+pub(crate) struct Row {
+    pub(crate) phase: &'static Phase,
+    pub(crate) times: usize,
+    pub(crate) took: Duration,
+    pub(crate) found: Findings,
+}
+
+pub(crate) const PHASES_HEADING: &str = "phase              seconds  acquired  overlaps (expected)  losses  \
+                                  margin ms  refused  late  killed  overshoot ms  wrong";
+
+impl Row {
+    pub(crate) fn new(phase: &'static Phase, took: Duration, found: Findings) -> Row {
+        Row { phase, times: 1, took, found }
+    }
+
+    /// The same phase again.
+    pub(crate) fn add(&mut self, again: Row) {
+        self.times += again.times;
+        self.took += again.took;
+        self.found.add(again.found);
+    }
+
+    /// A line of the table.
+    pub(crate) fn line(&self) -> String {
+        let found = &self.found;
+        format!(
+            "{:<18} {:>7.1} {:>9} {:>9} {:>10} {:>7} {:>10} {:>8} {:>5} {:>7} {:>13.1} {:>6}",
+            self.phase.name,
+            self.took.as_secs_f64(),
+            found.acquisitions,
+            found.overlaps,
+            format!("({})", found.overlaps_expected),
+            found.losses,
+            shown(self.margin()),
+            found.stale_refused,
+            found.late_writes,
+            found.deaths,
+            largest(&found.overshoots),
+            found.violations.len(),
+        )
+    }
+
+    fn margin(&self) -> Option<f64> {
+        self.found.margins.iter().min().map(|&least| millis(least))
     }
 }
 
-impl Figures {
-    fn of(tally: &Tally) -> Figures {
-        Figures {
-            acquisitions: tally.acquisitions,
-            overlaps: tally.overlaps,
-            overlaps_expected: tally.overlaps_expected,
-            losses: tally.losses,
-            loss_margin_ms_min: tally.margin.map(millis),
-            most_at_once: tally.most,
-        }
-    }
+const KINDS_HEADING: &str = "kind               acquired  overlaps (expected)  losses  \
+                                        margin ms  at once";
+
+/// A line of the table of kinds.
+fn kind_line(kind: Kind, tally: &Tally) -> String {
+    format!(
+        "{:<18} {:>8} {:>9} {:>10} {:>7} {:>10} {:>8}",
+        kind,
+        tally.acquisitions,
+        tally.overlaps,
+        format!("({})", tally.overlaps_expected),
+        tally.losses,
+        shown(tally.margin.map(millis)),
+        tally.most,
+    )
 }
 
-/// The phases where holds overlap by what is done to them have margins of their own kind.
-fn margins(rows: &[Row]) -> Margins {
-    let mut per_fault = BTreeMap::new();
+/// Over all phases. The margins, and how many were there at once, are those of the phases in which
+/// holds must not overlap.
+fn kinds(rows: &[Row]) -> BTreeMap<Kind, Tally> {
+    let mut sums: BTreeMap<Kind, Tally> = BTreeMap::new();
     for row in rows {
-        if let Some(margin) = row.margin() {
-            let least = per_fault.entry(row.phase.name).or_insert(margin);
-            *least = margin.min(*least);
+        for (&kind, tally) in &row.found.kinds {
+            let mut tally = *tally;
+            if row.phase.rules.expect_overlaps() {
+                (tally.margin, tally.most) = (None, 0);
+            }
+            sums.entry(kind).or_default().add(&tally);
         }
     }
+    sums
+}
+
+fn shown(margin: Option<f64>) -> String {
+    margin.map_or("-".to_owned(), |least| format!("{least:.1}"))
+}
+
+fn largest(values: &[i64]) -> f64 {
+    values.iter().max().map_or(0.0, |&value| millis(value))
+}
+
+pub(crate) fn print(rows: &[Row], violations: &[String], totals: &Totals) {
+    println!("\n{PHASES_HEADING}");
+    rows.iter().for_each(|row| println!("{}", row.line()));
+    println!("\n{KINDS_HEADING}");
+    for (kind, tally) in kinds(rows) {
+        println!("{}", kind_line(kind, &tally));
+    }
+    for violation in violations {
+        println!("violation: {violation}");
+    }
+    println!("{}", summary(rows, violations.len(), totals));
+}
+
+fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
+    let sum = |figure: fn(&Findings) -> usize| -> usize {
+        rows.iter().map(|row| figure(&row.found)).sum()
+    };
+    let sorted = |values: fn(&Findings) -> &Vec<i64>| -> Vec<i64> {
+        let values = rows.iter().flat_map(|row| values(&row.found));
+        let mut values: Vec<_> = values.copied().collect();
+        values.sort_unstable();
+        values
+    };
+    let overshoots = sorted(|found| &found.overshoots);
+    let slept = sorted(|found| &found.slept);
+    let latest = rows.iter().filter_map(|row| row.found.latest.as_ref()).max();
+    // The phases where holds overlap by what is done to them have margins of their own kind.
     let usual = rows.iter().filter(|row| !row.phase.rules.expect_overlaps());
-    Margins { min: usual.filter_map(Row::margin).reduce(f64::min), per_fault }
+    let margin = |row: &Row| Some((row.phase.name.to_owned(), row.margin()?.into()));
+    let kind = |(kind, tally): (Kind, Tally)| {
+        let figures = json!({
+            "acquisitions": tally.acquisitions,
+            "overlaps": tally.overlaps,
+            "overlaps_expected": tally.overlaps_expected,
+            "losses": tally.losses,
+            "loss_margin_ms_min": tally.margin.map(millis),
+            "most_at_once": tally.most,
+        });
+        (kind.to_string(), figures)
+    };
+    json!({
+        "peer": totals.peer,
+        "seed": totals.seed,
+        "ensemble": totals.ensemble,
+        "seconds": totals.took.as_secs(),
+        "phases": rows.iter().map(|row| row.times).sum::<usize>(),
+        "acquisitions": sum(|found| found.acquisitions),
+        "overlaps": sum(|found| found.overlaps),
+        "overlaps_expected": sum(|found| found.overlaps_expected),
+        "stale_writes_accepted": sum(|found| found.stale_accepted),
+        "stale_writes_refused": sum(|found| found.stale_refused),
+        "late_writes_staged": sum(|found| found.late_writes),
+        "fifo_inversions": sum(|found| found.inversions),
+        "hung_calls": sum(|found| found.hung) + totals.hung,
+        "orphans": totals.orphans,
+        "processes_killed": sum(|found| found.deaths),
+        "losses": sum(|found| found.losses),
+        "deadline_overshoot_ms": {
+            "calls": overshoots.len(),
+            "p999": p999(&overshoots),
+            "max": largest(&overshoots),
+            "max_of": latest.map(|(_, op)| op),
+            "sleeper_p999": p999(&slept),
+            "sleeper_max": largest(&slept),
+        },
+        "loss_margin_ms": {
+            "min": usual.filter_map(Row::margin).reduce(f64::min),
+            "per_fault": rows.iter().filter_map(margin).collect::<Map<_, _>>(),
+        },
+        "witness_lag_ms_max": sorted(|found| &found.witness_lags).last().map(|&lag| millis(lag)),
+        "connections": totals.counts.connections,
+        "resumed": totals.counts.resumed,
+        "holds_lost": totals.counts.holds_lost,
+        "violations": violations,
+        "kinds": kinds(rows).into_iter().map(kind).collect::<Map<_, _>>(),
+    })
 }
 
 fn p999(sorted: &[i64]) -> f64 {
