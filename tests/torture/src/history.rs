@@ -1,4 +1,4 @@
-//! What was seen during one phase, as it was told and without a judgement.
+//! The history of a phase: what was reported and seen, without a judgement.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(crate) loss: Option<Loss>,
 }
 
-/// One look at the queue of those who wait for permits.
+/// The queue of those who wait for permits, at some instant between two.
 #[derive(Debug)]
 pub(crate) struct QueueSnapshot {
     pub(crate) path: usize,
@@ -80,7 +80,7 @@ impl History {
         History { begun: now(), ..History::default() }
     }
 
-    /// Nobody waits for the sleepers, so a nap of the phase before may be told now.
+    /// Nobody waits for the sleepers, so a nap of the phase before may be reported now.
     pub(crate) fn slept(&mut self, since: Nanos, late: u64) {
         if since >= self.begun {
             self.naps.push(late);
@@ -98,7 +98,7 @@ impl History {
         });
     }
 
-    /// A loss can come before the grant, which is told with the token.
+    /// A loss can come before the grant, which is reported with the token.
     pub(crate) fn lost(&mut self, hold: HoldId, loss: Loss) {
         match self.record(hold) {
             Some(record) => record.loss = Some(loss),
@@ -138,13 +138,13 @@ impl History {
     }
 
     /// The earliest counts: of two who tell of a death, one did it.
-    pub(crate) fn died(&mut self, process: usize, incarnation: u32, at: Nanos) {
-        self.deaths.entry((process, incarnation)).or_insert(at);
+    pub(crate) fn died(&mut self, process: Incarnation, at: Nanos) {
+        self.deaths.entry(process).or_insert(at);
     }
 
     /// Holds that go on, as far as is known.
     pub(crate) fn open_holds(&self) -> impl Iterator<Item = &Record> {
-        let died = |by: WorkerId| self.deaths.contains_key(&(by.process, by.incarnation));
+        let died = |by: WorkerId| self.deaths.contains_key(&by.incarnation());
         self.holds.iter().filter(move |record| {
             record.left.is_none() && record.loss.is_none() && !died(record.grant.hold.by)
         })
@@ -175,9 +175,8 @@ impl Record {
 
     /// When the hold was over, as far as its owner could know.
     pub(crate) fn end(&self, deaths: &HashMap<Incarnation, Nanos>) -> Option<Nanos> {
-        let by = self.grant.hold.by;
         let lost = self.loss.as_ref().map(|loss| loss.at);
-        let died = deaths.get(&(by.process, by.incarnation)).copied();
+        let died = deaths.get(&self.grant.hold.by.incarnation()).copied();
         [self.left, lost, died].into_iter().flatten().min()
     }
 }

@@ -30,7 +30,11 @@ pub(crate) struct WorkerId {
 impl WorkerId {
     /// Are they of the same process?
     pub(crate) fn is_beside(self, other: WorkerId) -> bool {
-        (self.process, self.incarnation) == (other.process, other.incarnation)
+        self.incarnation() == other.incarnation()
+    }
+
+    pub(crate) fn incarnation(self) -> Incarnation {
+        (self.process, self.incarnation)
     }
 }
 

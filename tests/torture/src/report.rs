@@ -13,11 +13,11 @@ use crate::kinds::Kind;
 use crate::nemesis::Phase;
 use crate::protocol::Counts;
 
-/// What is known at the end only.
+/// What is known beside the findings of the phases.
 pub(crate) struct Totals {
     pub(crate) peer: Option<Peer>,
-    pub(crate) seed: u64,
     pub(crate) ensemble: bool,
+    pub(crate) seed: u64,
     pub(crate) took: Duration,
     pub(crate) counts: Counts,
     pub(crate) orphans: usize,
@@ -54,21 +54,17 @@ impl Row {
             "{:<18} {:>7.1} {:>9} {:>9} {:>10} {:>7} {:>10} {:>8} {:>5} {:>7} {:>13.1} {:>6}",
             self.phase.name,
             self.took.as_secs_f64(),
-            found.acquisitions,
-            found.overlaps,
-            format!("({})", found.overlaps_expected),
-            found.losses,
-            shown(self.margin()),
+            found.sum(|tally| tally.acquisitions),
+            found.sum(|tally| tally.overlaps),
+            format!("({})", found.sum(|tally| tally.overlaps_expected)),
+            found.sum(|tally| tally.losses),
+            shown(found.margin()),
             found.stale_refused,
             found.late_writes,
             found.deaths,
             largest(&found.overshoots),
             found.violations.len(),
         )
-    }
-
-    fn margin(&self) -> Option<f64> {
-        self.found.margins.iter().min().map(|&least| millis(least))
     }
 }
 
@@ -141,7 +137,7 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
     let latest = rows.iter().filter_map(|row| row.found.latest.as_ref()).max();
     // The phases where holds overlap by what is done to them have margins of their own kind.
     let usual = rows.iter().filter(|row| !row.phase.rules.expect_overlaps());
-    let margin = |row: &Row| Some((row.phase.name.to_owned(), row.margin()?.into()));
+    let margin = |row: &Row| Some((row.phase.name.to_owned(), row.found.margin()?.into()));
     let kind = |(kind, tally): (Kind, Tally)| {
         let figures = json!({
             "acquisitions": tally.acquisitions,
@@ -159,9 +155,9 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
         "ensemble": totals.ensemble,
         "seconds": totals.took.as_secs(),
         "phases": rows.iter().map(|row| row.times).sum::<usize>(),
-        "acquisitions": sum(|found| found.acquisitions),
-        "overlaps": sum(|found| found.overlaps),
-        "overlaps_expected": sum(|found| found.overlaps_expected),
+        "acquisitions": sum(|found| found.sum(|tally| tally.acquisitions)),
+        "overlaps": sum(|found| found.sum(|tally| tally.overlaps)),
+        "overlaps_expected": sum(|found| found.sum(|tally| tally.overlaps_expected)),
         "stale_writes_accepted": sum(|found| found.stale_accepted),
         "stale_writes_refused": sum(|found| found.stale_refused),
         "late_writes_staged": sum(|found| found.late_writes),
@@ -169,7 +165,7 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
         "hung_calls": sum(|found| found.hung) + totals.hung,
         "orphans": totals.orphans,
         "processes_killed": sum(|found| found.deaths),
-        "losses": sum(|found| found.losses),
+        "losses": sum(|found| found.sum(|tally| tally.losses)),
         "deadline_overshoot_ms": {
             "calls": overshoots.len(),
             "p999": p999(&overshoots),
@@ -179,10 +175,10 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
             "sleeper_max": largest(&slept),
         },
         "loss_margin_ms": {
-            "min": usual.filter_map(Row::margin).reduce(f64::min),
+            "min": usual.filter_map(|row| row.found.margin()).reduce(f64::min),
             "per_fault": rows.iter().filter_map(margin).collect::<Map<_, _>>(),
         },
-        "witness_lag_ms_max": sorted(|found| &found.witness_lags).last().map(|&lag| millis(lag)),
+        "witness_lag_ms_max": rows.iter().filter_map(|row| row.found.witness_lag).max().map(millis),
         "connections": totals.counts.connections,
         "resumed": totals.counts.resumed,
         "holds_lost": totals.counts.holds_lost,

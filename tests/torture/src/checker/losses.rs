@@ -33,11 +33,9 @@ pub(super) fn check(
             continue;
         };
         let (kind, hold) = (record.grant.kind, record.grant.hold);
-        found.losses += 1;
         found.of(kind).losses += 1;
         if let Some(next) = next_in_need(timeline, index) {
             let margin = difference(next.record.grant.at, loss.at);
-            found.margins.push(margin);
             let least = &mut found.of(kind).margin;
             *least = Some(least.map_or(margin, |least| least.min(margin)));
         }

@@ -11,6 +11,7 @@ mod writes;
 
 use std::collections::BTreeMap;
 
+use crate::clock::millis;
 use crate::coordinator::curator::Peer;
 use crate::history::{History, Record};
 use crate::kinds::Kind;
@@ -24,21 +25,15 @@ use writes::Tokens;
 /// What was found in a phase.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) acquisitions: usize,
-    pub(crate) overlaps: usize,
-    pub(crate) overlaps_expected: usize,
     pub(crate) stale_accepted: usize,
     pub(crate) stale_refused: usize,
     pub(crate) inversions: usize,
     pub(crate) hung: usize,
     pub(crate) deaths: usize,
     pub(crate) late_writes: usize,
-    pub(crate) losses: usize,
-    /// From each loss to the next grant on its path that had to wait for it, in nanoseconds.
-    pub(crate) margins: Vec<i64>,
     /// How long after a loss its thread had still not let go of the witness when the next holder
-    /// looked.
-    pub(crate) witness_lags: Vec<i64>,
+    /// looked; the longest.
+    pub(crate) witness_lag: Option<i64>,
     /// How much later than their deadlines calls came back that had waited for them.
     pub(crate) overshoots: Vec<i64>,
     /// The latest of them, and what was called.
@@ -56,7 +51,8 @@ pub(crate) struct Tally {
     pub(crate) overlaps: usize,
     pub(crate) overlaps_expected: usize,
     pub(crate) losses: usize,
-    /// The smallest.
+    /// From a loss to the next grant on its path that had to wait for it, in nanoseconds; the
+    /// shortest.
     pub(crate) margin: Option<i64>,
     /// So many holds, or permits, were out at one path at once.
     pub(crate) most: u32,
@@ -78,7 +74,6 @@ impl Checker {
 
     pub(crate) fn check(&mut self, phase: &Phase, history: &History) -> Findings {
         let mut found = Findings {
-            acquisitions: history.acquisitions,
             deaths: history.deaths.len(),
             hung: history.hung.len(),
             ..Findings::default()
@@ -110,24 +105,29 @@ impl Checker {
 }
 
 impl Findings {
+    /// Over all kinds.
+    pub(crate) fn sum(&self, figure: fn(&Tally) -> usize) -> usize {
+        self.kinds.values().map(figure).sum()
+    }
+
+    /// In milliseconds.
+    pub(crate) fn margin(&self) -> Option<f64> {
+        self.kinds.values().filter_map(|tally| tally.margin).min().map(millis)
+    }
+
     fn of(&mut self, kind: Kind) -> &mut Tally {
         self.kinds.entry(kind).or_default()
     }
 
     /// Of the same phase in another round.
     pub(crate) fn add(&mut self, other: Findings) {
-        self.acquisitions += other.acquisitions;
-        self.overlaps += other.overlaps;
-        self.overlaps_expected += other.overlaps_expected;
         self.stale_accepted += other.stale_accepted;
         self.stale_refused += other.stale_refused;
         self.inversions += other.inversions;
         self.hung += other.hung;
         self.deaths += other.deaths;
         self.late_writes += other.late_writes;
-        self.losses += other.losses;
-        self.margins.extend(other.margins);
-        self.witness_lags.extend(other.witness_lags);
+        self.witness_lag = self.witness_lag.max(other.witness_lag);
         self.overshoots.extend(other.overshoots);
         self.latest = self.latest.take().max(other.latest);
         self.slept.extend(other.slept);

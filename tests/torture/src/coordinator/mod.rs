@@ -56,6 +56,8 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
     let folder = tempfile::Builder::new().prefix("torture-").tempdir()?;
     let (nemesis, all_gone) = open(options, seed, folder.path())?;
     let mut run = Run {
+        options,
+        seed,
         nemesis,
         checker: Checker::new(options.peer),
         rows: Vec::new(),
@@ -67,7 +69,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
     let queue_watcher = queue_watcher::start(&run.nemesis);
     for round in 0.. {
         let missing = options.acquisitions.saturating_sub(run.acquisitions());
-        run.round(&phases, missing.min(ROUND), seed, round)?;
+        run.round(&phases, missing.min(ROUND), round)?;
         let done =
             run.acquisitions() >= options.acquisitions && begun.elapsed() >= options.duration();
         if done || run.hung > 0 {
@@ -120,13 +122,14 @@ fn open(options: &RunOptions, seed: u64, folder: &Path) -> Outcome<(Nemesis, Rec
         recorder,
         processes,
         kinds,
-        peer: options.peer,
         rng: settings::rng(seed, &[NEMESIS]),
     };
     Ok((nemesis, all_gone))
 }
 
-struct Run {
+struct Run<'a> {
+    options: &'a RunOptions,
+    seed: u64,
     nemesis: Nemesis,
     checker: Checker,
     /// One for each phase, over all rounds.
@@ -138,24 +141,18 @@ struct Run {
     is_stuck: bool,
 }
 
-impl Run {
+impl Run<'_> {
     fn acquisitions(&self) -> u64 {
-        let acquired = |row: &Row| row.found.acquisitions as u64;
+        let acquired = |row: &Row| row.found.sum(|tally| tally.acquisitions) as u64;
         self.rows.iter().map(acquired).sum()
     }
 
     /// All phases once, with so many acquisitions at least.
-    fn round(
-        &mut self,
-        phases: &[&'static Phase],
-        acquisitions: u64,
-        seed: u64,
-        round: u64,
-    ) -> Outcome<()> {
-        let mode = acquisitions.div_ceil(phases.len() as u64) as usize;
+    fn round(&mut self, phases: &[&'static Phase], acquisitions: u64, round: u64) -> Outcome<()> {
+        let acquisitions = acquisitions.div_ceil(phases.len() as u64) as usize;
         for (number, phase) in (round * phases.len() as u64 + 1..).zip(phases) {
-            self.nemesis.rng = settings::rng(seed, &[NEMESIS, number]);
-            self.phase(phase, number as u32, mode)?;
+            self.nemesis.rng = settings::rng(self.seed, &[NEMESIS, number]);
+            self.phase(phase, number as u32, acquisitions)?;
             if self.is_stuck {
                 break;
             }
@@ -163,7 +160,7 @@ impl Run {
         Ok(())
     }
 
-    fn phase(&mut self, phase: &'static Phase, number: u32, mode: usize) -> Outcome<()> {
+    fn phase(&mut self, phase: &'static Phase, number: u32, acquisitions: usize) -> Outcome<()> {
         let begun = Instant::now();
         let progress = show_progress(&self.nemesis.recorder, phase.name);
         let deaths = phase.rules.allow_deaths();
@@ -174,7 +171,7 @@ impl Run {
         self.spare(number);
         let mut unexpected: Vec<_> =
             faults.err().map(|error| error.to_string()).into_iter().collect();
-        unexpected.extend(self.await_share(mode));
+        unexpected.extend(self.await_acquisitions(acquisitions));
         unexpected.extend(self.drain(number));
         drop(progress);
         let mut history = self.nemesis.recorder.state().take_history();
@@ -188,7 +185,7 @@ impl Run {
             Some(sum) => sum.add(row),
             None => self.rows.push(row),
         }
-        if self.is_stuck && self.nemesis.peer.is_some() {
+        if self.is_stuck && self.options.peer.is_some() {
             self.start_over()?;
         }
         Ok(())
@@ -215,16 +212,16 @@ impl Run {
     }
 
     /// What is wrong if the acquisitions do not come.
-    fn await_share(&self, mode: usize) -> Option<String> {
+    fn await_acquisitions(&self, acquisitions: usize) -> Option<String> {
         let mut count = 0;
-        while count < mode {
+        while count < acquisitions {
             let more = self.nemesis.recorder.wait(PROGRESS_WITHIN, |state| {
                 let now = state.history.acquisitions;
                 (now > count).then_some(now)
             });
             let Some(more) = more else {
                 return Some(format!(
-                    "no progress: nobody got a lock for {PROGRESS_WITHIN:?} ({count} of {mode})"
+                    "no progress: nobody got a lock for {PROGRESS_WITHIN:?} ({count} of {acquisitions})"
                 ));
             };
             count = more;

@@ -80,7 +80,7 @@ impl Processes {
     pub(crate) fn kill(&self, process: usize) -> io::Result<()> {
         let mut client = self.client(process);
         let mut state = self.recorder.state();
-        state.history.died(process, client.incarnation, now());
+        state.history.died((process, client.incarnation), now());
         drop(state);
         client.child.kill()
     }
@@ -127,7 +127,7 @@ impl Processes {
             if !expected {
                 let text = format!("process p{process}.{incarnation} ended by itself: {status:?}");
                 state.history.unexpected.push(text);
-                state.history.died(process, incarnation, now());
+                state.history.died((process, incarnation), now());
             }
             if state.finishing {
                 ended += 1;

@@ -110,7 +110,7 @@ impl Recorder {
     pub(crate) fn wait_for_all_of(&self, gone: Incarnation) {
         let missing = |state: &mut State| {
             let mut workers = state.workers.iter();
-            workers.any(|id| (id.process, id.incarnation) == gone)
+            workers.any(|id| id.incarnation() == gone)
         };
         let state = self.changed.wait_while(self.state(), missing);
         drop(state.unwrap_or_else(PoisonError::into_inner));
@@ -210,7 +210,7 @@ impl State {
             Event::LostWhileWaiting { kind } => {
                 self.history.lost_while_waiting.push((by, kind));
             }
-            Event::Dying { at } => self.history.died(by.process, by.incarnation, at),
+            Event::Dying { at } => self.history.died(by.incarnation(), at),
             Event::Unexpected(text) => self.history.unexpected.push(text),
             Event::Worker(_) | Event::Process { .. } | Event::Beat { .. } | Event::Slept { .. } => {
             }
@@ -240,7 +240,7 @@ impl State {
     /// The workers that do not wait, with what they last reported to be doing.
     pub(crate) fn busy(&self) -> Vec<String> {
         let name = |id: &WorkerId| {
-            let beat = self.beats.get(&(id.process, id.incarnation));
+            let beat = self.beats.get(&id.incarnation());
             let mut calls = beat.into_iter().flat_map(|beat| &beat.calls);
             match calls.find(|call| call.thread == id.thread) {
                 Some(call) => format!("{id} {}", describe(now(), call)),

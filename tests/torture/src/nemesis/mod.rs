@@ -15,7 +15,6 @@ use fastrand::Rng;
 use zoolock_test_support::{FaultProxy, Probe};
 
 use crate::Outcome;
-use crate::coordinator::curator::Peer;
 use crate::coordinator::processes::Processes;
 use crate::coordinator::recorder::Recorder;
 use crate::history::Record;
@@ -133,8 +132,6 @@ pub(crate) struct Nemesis {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) kinds: Kinds,
-    /// Whose clients they are, if not zoolock's.
-    pub(crate) peer: Option<Peer>,
     pub(crate) rng: Rng,
 }
 
