@@ -1,21 +1,21 @@
-//! The long run of all locks at once, under faults. [README](../README.md): how to run and read it.
+//! The long run of all locks at once, under faults. How to run it and read its report: README.md.
 //!
 //! ```text
-//!  coordinator ──starts──> 4 client processes of N workers each          (client)
-//!   │  │  │                   │ take and give back locks: operations, mix
-//!   │  │  │                   │ take a witness, file locks, for each hold; write to the register
-//!   │  │  └──hears them──<────┘ events, over a socket for each worker  (protocol)
-//!   │  │        └─ recorder: the history of a phase; it has the register, too
-//!   │  └──walks through the phases──> nemesis: servers, networks, tree, client processes
-//!   └──after each phase──> checker: judges the history ──> report
+//! coordinator --starts--> servers, with a proxy before each for every client process
+//!   |       |
+//!   |       +---starts--> client processes, this program again: a worker takes a lock
+//!   |                     (operations, mix), a witness, writes, and gives all back (hold)
+//!   |                              | events, over a socket for each worker (protocol)
+//!   |                              v
+//!   |                     recorder, with the register: the history of the phase
+//!   |
+//!   for each phase: the nemesis breaks servers, networks, the tree, client processes;
+//!                   the checker judges the history; the report has a line
 //! ```
 //!
-//! The coordinator and the clients are this program, started as `client ..` (`--peer`: clients in
-//! Java instead). A client takes its locks through a proxy of its own, where the [`nemesis`] breaks
-//! the network. The [`checker`] knows nothing of how the locks work: it has the times of grants,
-//! losses and unlocks, the [`witness`](client::witness) of each hold, what the register took, and
-//! the names of nodes.
-//! The exit code is not zero if it finds anything wrong.
+//! The [`checker`] knows nothing of how the locks work. It has the times of grants, losses and
+//! unlocks, the [`witness`](client::witness) of each hold, what the register took, and the names of
+//! nodes. The exit code is not zero if anything is wrong.
 
 mod checker;
 mod client;
