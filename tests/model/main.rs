@@ -27,7 +27,7 @@
 //! ones, some ten million states, which take about a minute with `--release`:
 //!
 //! ```text
-//! ZOOLOCK_MODEL=large cargo test --release --test model -- --nocapture --test-threads 1
+//! ZOOLOCK_MODEL=large cargo test --release -p zoolock-model -- --nocapture --test-threads 1
 //! ```
 
 mod broken;

@@ -1,0 +1,102 @@
+//! Did anybody pass another in the queue?
+//!
+//! Where the number in a node's name is the place in the queue, a later number must not be granted
+//! before an earlier one if one of the two has to wait for the other: a reader or writer that
+//! passed an earlier writer, and a writer that passed an earlier reader. Readers among themselves
+//! are in no order.
+//!
+//! Permits do not show the place that they were waited for in. There, nobody may come back with
+//! permits while somebody still waits who was in the queue before the call was made. A single node
+//! has no queue, and `try_acquire` of permits has no place in it.
+
+use super::Findings;
+use super::timeline::Timeline;
+use crate::history::{QueueSnapshot, Record};
+use crate::paths::{Mode, lock_path};
+use crate::protocol::HoldId;
+
+/// The highest numbers that were granted at a path, over all phases.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    reader: Option<(u32, HoldId)>,
+    writer: Option<(u32, HoldId)>,
+}
+
+impl Order {
+    pub(super) fn check(&mut self, found: &mut Findings, timeline: &Timeline<'_>) {
+        if !timeline.at().grants_by_number() {
+            return;
+        }
+        for entry in &timeline.entries {
+            self.check_one(found, entry.record);
+        }
+    }
+
+    fn check_one(&mut self, found: &mut Findings, record: &Record) {
+        let (grant, hold) = (&record.grant, record.grant.hold);
+        let Some(sequence) = record.sequence() else {
+            let text = format!("{hold}: the names {:?} have no sequence", grant.nodes);
+            found.violations.push(text);
+            return;
+        };
+        // A read under a write is in the write's place.
+        let own = |&(_, before): &(u32, HoldId)| grant.under != Some(before);
+        let writer = self.writer.filter(own);
+        let passed_by = match grant.mode {
+            Mode::Exclusive => writer.max(self.reader),
+            Mode::Shared | Mode::Permits(_) => writer,
+        };
+        // Who had lost it when the call came back may have been followed by others before that.
+        // A thread may leave its node to another one of its process.
+        let passed_by = passed_by.filter(|&(last, before)| {
+            let left = sequence == last && hold.by.is_beside(before.by);
+            grant.still_held && sequence <= last && !left
+        });
+        if let Some((last, before)) = passed_by {
+            found.inversions += 1;
+            found.violations.push(format!(
+                "order inverted: at {} {hold} ({}) with number {sequence} came after {before} with \
+                 {last}",
+                lock_path(grant.path),
+                grant.op,
+            ));
+        }
+        let highest = match grant.mode {
+            Mode::Exclusive => &mut self.writer,
+            Mode::Shared | Mode::Permits(_) => &mut self.reader,
+        };
+        *highest = (*highest).max(Some((sequence, hold)));
+    }
+}
+
+/// By looks at the queue before the call was made and after it came back.
+pub(super) fn check_queue(
+    found: &mut Findings,
+    timeline: &Timeline<'_>,
+    queue_snapshots: &[QueueSnapshot],
+) {
+    let mut looks = queue_snapshots.iter().filter(|look| look.path == timeline.path).peekable();
+    if looks.peek().is_none() {
+        return;
+    }
+    let looks: Vec<_> = looks.collect();
+    let waited = timeline.entries.iter().filter(|entry| entry.record.grant.waited);
+    for grant in waited.map(|entry| &entry.record.grant) {
+        let before = looks.partition_point(|look| look.answered < grant.started);
+        let after = looks.partition_point(|look| look.asked <= grant.at);
+        let (Some(before), Some(after)) = (looks[..before].last(), looks.get(after)) else {
+            continue;
+        };
+        let passed = after.queued.iter().find(|number| before.queued.contains(number));
+        if let Some(number) = passed {
+            found.inversions += 1;
+            found.violations.push(format!(
+                "order inverted: at {} {} ({}) did not wait for number {number}, which was in the \
+                 queue before its call and after it",
+                lock_path(grant.path),
+                grant.hold,
+                grant.op,
+            ));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The lock objects of a client process, which its threads share.
+
+use std::time::Duration;
+
+use zoolock::{
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
+    EphemeralLock, LockOptions, ReadLock, WriteLock,
+};
+
+use crate::paths::{self, PATHS, Use, lock_path};
+
+/// So long an unused lock may be kept from those who only look.
+const KEPT: Duration = Duration::from_millis(500);
+
+/// Those at one path. Each path has one of every type, since that costs no request; which of them
+/// are used there is for [`paths`] to say.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    pub(crate) plain: DistributedLock,
+    pub(crate) reentrant: DistributedReentrantLock,
+    pub(crate) read: ReadLock,
+    pub(crate) write: WriteLock,
+    pub(crate) semaphore: DistributedSemaphore,
+    pub(crate) ephemeral: EphemeralLock,
+}
+
+impl Locks {
+    /// By path, for one of the processes.
+    pub(crate) fn all(client: &Client, process: usize) -> zoolock::Result<Vec<Locks>> {
+        let options = options(process);
+        (0..PATHS).map(|path| Locks::new(client, path, &options)).collect()
+    }
+
+    fn new(client: &Client, path: usize, options: &LockOptions) -> zoolock::Result<Locks> {
+        let limit = match paths::at(path).what {
+            Use::Semaphore(limit) => limit,
+            _ => 1,
+        };
+        let (path, options) = (lock_path(path), || options.clone());
+        let both = DistributedRwLock::with(client, &path, options())?;
+        Ok(Locks {
+            plain: DistributedLock::with(client, &path, options())?,
+            reentrant: DistributedReentrantLock::with(client, &path, options())?,
+            read: both.read_lock(),
+            write: both.write_lock(),
+            semaphore: DistributedSemaphore::with(client, &path, limit, options())?,
+            ephemeral: EphemeralLock::with(client, &path, options())?,
+        })
+    }
+}
+
+/// Each process has others of the options that spare requests.
+fn options(process: usize) -> LockOptions {
+    let options = LockOptions::new().background_release(process % 2 == 1);
+    match process / 2 % 2 {
+        0 => options,
+        _ => options.local_handoffs(4).keep_idle(KEPT),
+    }
+}

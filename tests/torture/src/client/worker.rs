@@ -1,0 +1,165 @@
+//! A thread of a client process: makes one call after the other, and reports each. What it does with
+//! a lock that was granted is in [`hold`](crate::client::hold).
+
+use std::io::{self, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+use zoolock::Error;
+
+use crate::Outcome;
+use crate::client::operations::{Arguments, Op, Patience};
+use crate::client::{Drained, Shared};
+use crate::clock::{Nanos, after, now};
+use crate::kinds::Kind;
+use crate::paths::lock_path;
+use crate::protocol::{Call, Event, HoldId, InFlight, Reply, Reporter, WorkerId, receive};
+use crate::settings;
+
+/// Who works for a time and then rests leaves the machine to the others.
+const LONGEST_REST: u64 = 120;
+
+pub(crate) struct Worker<'a> {
+    me: WorkerId,
+    seed: u64,
+    pub(crate) folder: &'a Path,
+    pub(crate) shared: &'a Shared,
+    replies: BufReader<UnixStream>,
+    pub(crate) reporter: Reporter,
+    holds: u32,
+}
+
+/// One call, and what it is made with.
+pub(crate) struct Invocation<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) op: &'static Op,
+    pub(crate) arguments: Arguments,
+    pub(crate) started: Nanos,
+    pub(crate) drained: &'a Drained,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        me: WorkerId,
+        seed: u64,
+        folder: &'a Path,
+        shared: &'a Shared,
+    ) -> io::Result<Worker<'a>> {
+        let reporter = Reporter::connect(folder)?;
+        let replies = BufReader::new(reporter.replies()?);
+        reporter.report(&Event::Worker(me));
+        Ok(Worker { me, seed, folder, shared, replies, reporter, holds: 0 })
+    }
+
+    pub(crate) fn work(mut self) -> Outcome<()> {
+        loop {
+            match self.ask(&Event::Ready)? {
+                Reply::Begin { phase, deaths } => self.phase(phase, deaths)?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn phase(&mut self, phase: u32, deaths: bool) -> Outcome<()> {
+        let WorkerId { process, incarnation, thread } = self.me;
+        let parts = [process as u64, u64::from(incarnation), thread as u64, phase.into()];
+        let mut rng = settings::rng(self.seed, &parts);
+        while let Some(drained) = self.shared.gate.enter(phase) {
+            let kind = self.shared.kinds.pick(&mut rng);
+            let spared = self.shared.spared.load(Ordering::SeqCst) >= phase;
+            let op = Op::pick(kind, &mut rng, deaths && !spared);
+            let arguments = op.arguments(kind, &mut rng);
+            let invocation = Invocation { kind, op, arguments, started: now(), drained: &drained };
+            self.take(&invocation, &mut rng)?;
+            rest(&mut rng, &drained);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, invocation: &Invocation<'_>, rng: &mut Rng) -> Outcome<()> {
+        let Invocation { op, arguments, .. } = invocation;
+        if op.patience == Patience::Given {
+            // Not heard by a sleeper that is asleep.
+            let _ = self.shared.naps.try_send(arguments.time);
+        }
+        let call = || (op.get)(&self.shared.locks, arguments);
+        let got = self.timed(op.name, arguments.path, op.bound(arguments), call);
+        let forever = op.patience == Patience::Forever;
+        match got {
+            Ok(Some(granted)) => self.hold(invocation, granted, rng)?,
+            Ok(None) if !forever => {}
+            Ok(None) => self.unexpected(op.name, arguments.path, "came back without the lock"),
+            Err(error) if invocation.kind == Kind::Multi && is_loss(&error, !forever) => {
+                let kind = invocation.kind;
+                self.reporter.report(&Event::LostWhileWaiting { kind });
+            }
+            Err(Error::Disconnected { .. }) if !forever => {}
+            Err(error) => self.unexpected(op.name, arguments.path, &error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Makes a call that the coordinator can see while it lasts.
+    pub(crate) fn timed<T>(
+        &self,
+        op: &str,
+        path: usize,
+        patience: Option<Duration>,
+        call: impl FnOnce() -> T,
+    ) -> T {
+        let started: Nanos = now();
+        let deadline = patience.map(|patience| after(started, patience));
+        let thread = self.me.thread;
+        let slot = || self.shared.calls[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        *slot() = Some(InFlight { thread, op: op.to_owned(), path, since: started, deadline });
+        let result = call();
+        let ended = now();
+        *slot() = None;
+        self.reporter.report(&Event::Called(Call {
+            op: op.to_owned(),
+            path,
+            started,
+            deadline,
+            ended,
+        }));
+        result
+    }
+
+    pub(crate) fn ask(&mut self, question: &Event) -> Outcome<Reply> {
+        self.reporter.report(question);
+        Ok(receive(&mut self.replies)?.ok_or("the coordinator is gone")?)
+    }
+
+    pub(crate) fn unexpected(&self, op: &str, path: usize, what: &str) {
+        let (me, path) = (self.me, lock_path(path));
+        self.reporter.report(&Event::Unexpected(format!("{me}: {op} at {path}: {what}")));
+    }
+
+    pub(crate) fn next_id(&mut self) -> HoldId {
+        self.holds += 1;
+        HoldId { by: self.me, number: self.holds }
+    }
+}
+
+/// A member was lost while a later one was waited for, or while those taken were given back again.
+fn is_loss(error: &Error, tried: bool) -> bool {
+    match error {
+        Error::Lost { .. } => true,
+        Error::Release { failures } => failures.iter().all(|failure| match failure {
+            Error::Disconnected { .. } => tried,
+            failure => is_loss(failure, tried),
+        }),
+        _ => false,
+    }
+}
+
+fn rest(rng: &mut Rng, drained: &Drained) {
+    let time = Duration::from_millis(rng.u64(0..=LONGEST_REST));
+    let _ = drained.recv_timeout(time);
+    thread::yield_now();
+}

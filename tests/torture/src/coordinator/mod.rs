@@ -1,0 +1,277 @@
+//! The coordinator: starts everything, walks through the phases, has each judged, and reports.
+
+pub(crate) mod curator;
+mod orphans;
+pub(crate) mod processes;
+mod queue_watcher;
+pub(crate) mod recorder;
+
+use std::env;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use crate::Outcome;
+use crate::checker::Checker;
+use crate::client::witness::Witness;
+use crate::kinds::Kinds;
+use crate::nemesis::network::Network;
+use crate::nemesis::servers::Servers;
+use crate::nemesis::{Nemesis, Phase, phases};
+use crate::options::RunOptions;
+use crate::paths::PATHS;
+use crate::protocol::{Command, Reply};
+use crate::report::{self, Row, Totals};
+use crate::settings::{self, PROCESSES, TIMEOUT};
+
+use processes::{Launch, Processes};
+use recorder::Recorder;
+
+/// The nemesis among those who make choices; the others are numbered from 0.
+const NEMESIS: u64 = u64::MAX;
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
+/// After so many acquisitions the faults begin again.
+const ROUND: u64 = 200_000;
+/// When all faults are over, somebody gets a lock in this time.
+const PROGRESS_WITHIN: Duration = Duration::from_secs(20);
+/// And in this time every call has returned: sessions of the dead have ended, clients are back, and
+/// the queues are worked off.
+const DRAINED_WITHIN: Duration = Duration::from_secs(25);
+const FINISHED_WITHIN: Duration = TIMEOUT.saturating_mul(3);
+const CLEAN_WITHIN: Duration = TIMEOUT.saturating_mul(4);
+const SHOW_EVERY: Duration = Duration::from_secs(5);
+
+/// False if anything is wrong with zoolock; what is wrong with another library is only told.
+pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("seed {seed}");
+    let phases = phases(options.ensemble, options.only.as_deref().unwrap_or_default());
+    if phases.is_empty() {
+        return Err("there is no such phase".into());
+    }
+    let begun = Instant::now();
+    let folder = tempfile::Builder::new().prefix("torture-").tempdir()?;
+    let (nemesis, all_gone) = open(options, seed, folder.path())?;
+    let mut run = Run {
+        options,
+        seed,
+        nemesis,
+        checker: Checker::new(options.peer),
+        rows: Vec::new(),
+        violations: Vec::new(),
+        hung: 0,
+        is_stuck: false,
+    };
+    println!("{}", report::PHASES_HEADING);
+    let queue_watcher = queue_watcher::start(&run.nemesis);
+    for round in 0.. {
+        let missing = options.acquisitions.saturating_sub(run.acquisitions());
+        run.round(&phases, missing.min(ROUND), round)?;
+        let done =
+            run.acquisitions() >= options.acquisitions && begun.elapsed() >= options.duration();
+        if done || run.hung > 0 {
+            break;
+        }
+    }
+    drop(queue_watcher);
+    let orphans = run.close(&all_gone)?;
+    let totals = Totals {
+        peer: options.peer,
+        seed,
+        ensemble: options.ensemble,
+        took: begun.elapsed(),
+        counts: run.nemesis.recorder.state().counts(),
+        orphans,
+        hung: run.hung,
+    };
+    report::print(&run.rows, &run.violations, &totals);
+    Ok(run.violations.is_empty() || options.peer.is_some())
+}
+
+fn open(options: &RunOptions, seed: u64, folder: &Path) -> Outcome<(Nemesis, Receiver<()>)> {
+    for path in 0..PATHS {
+        Witness::prepare(folder, path)?;
+    }
+    let servers = Servers::start(options.ensemble)?;
+    orphans::prepare(&servers.probe()?)?;
+    let (kinds, command) = match options.peer {
+        None => (options.kinds.clone(), vec![env::current_exe()?.into()]),
+        Some(peer) => (peer.kinds(&options.kinds)?, peer.build(folder)?),
+    };
+    let (kinds, threads) = (Kinds::new(&kinds), options.threads as usize);
+    let networks = (0..PROCESSES).map(|_| Network::start(&servers));
+    let networks: Vec<_> = networks.collect::<Result<_, _>>()?;
+    let (recorder, gone) = Recorder::open(folder, PROCESSES * threads)?;
+    let launch = Launch {
+        command,
+        seed,
+        folder: folder.to_owned(),
+        kinds: kinds.clone(),
+        threads,
+        connect: networks.iter().map(Network::connect_string).collect(),
+    };
+    let (processes, all_gone) = Processes::start(launch, &recorder, gone)?;
+    let started = recorder.wait(STARTED_WITHIN, |state| state.is_at_rest().then_some(()));
+    started.ok_or("the clients did not start")?;
+    let nemesis = Nemesis {
+        servers,
+        networks,
+        recorder,
+        processes,
+        kinds,
+        rng: settings::rng(seed, &[NEMESIS]),
+    };
+    Ok((nemesis, all_gone))
+}
+
+struct Run<'a> {
+    options: &'a RunOptions,
+    seed: u64,
+    nemesis: Nemesis,
+    checker: Checker,
+    /// One for each phase, over all rounds.
+    rows: Vec<Row>,
+    violations: Vec<String>,
+    /// Calls that did not come back after a phase.
+    hung: usize,
+    /// Some of them may still hang.
+    is_stuck: bool,
+}
+
+impl Run<'_> {
+    fn acquisitions(&self) -> u64 {
+        let acquired = |row: &Row| row.found.sum(|tally| tally.acquisitions) as u64;
+        self.rows.iter().map(acquired).sum()
+    }
+
+    /// All phases once, with so many acquisitions at least.
+    fn round(&mut self, phases: &[&'static Phase], acquisitions: u64, round: u64) -> Outcome<()> {
+        let acquisitions = acquisitions.div_ceil(phases.len() as u64) as usize;
+        for (number, phase) in (round * phases.len() as u64 + 1..).zip(phases) {
+            self.nemesis.rng = settings::rng(self.seed, &[NEMESIS, number]);
+            self.phase(phase, number as u32, acquisitions)?;
+            if self.is_stuck {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn phase(&mut self, phase: &'static Phase, number: u32, acquisitions: usize) -> Outcome<()> {
+        let begun = Instant::now();
+        let progress = show_progress(&self.nemesis.recorder, phase.name);
+        let deaths = phase.rules.allow_deaths();
+        let begin = Reply::Begin { phase: number, deaths };
+        self.nemesis.recorder.begin(begin);
+        let faults = (phase.faults)(&mut self.nemesis);
+        self.nemesis.restore_networks();
+        self.spare(number);
+        let mut unexpected: Vec<_> =
+            faults.err().map(|error| error.to_string()).into_iter().collect();
+        unexpected.extend(self.await_acquisitions(acquisitions));
+        unexpected.extend(self.drain(number));
+        drop(progress);
+        let mut history = self.nemesis.recorder.state().take_history();
+        history.unexpected.extend(unexpected);
+        let found = self.checker.check(phase, &history);
+        let took = begun.elapsed();
+        self.violations.extend(found.violations.iter().cloned());
+        let row = Row::new(phase, took, found);
+        println!("{}", row.line());
+        match self.rows.iter_mut().find(|row| row.phase.name == phase.name) {
+            Some(sum) => sum.add(row),
+            None => self.rows.push(row),
+        }
+        if self.is_stuck && self.options.peer.is_some() {
+            self.start_over()?;
+        }
+        Ok(())
+    }
+
+    /// Another library's clients get another chance in the next phase when they hang. Of zoolock's
+    /// nothing more is to be learnt.
+    fn start_over(&mut self) -> Outcome<()> {
+        let Nemesis { processes, recorder, .. } = &self.nemesis;
+        (0..processes.len()).try_for_each(|process| processes.kill(process))?;
+        let started = recorder.wait(STARTED_WITHIN, |state| state.is_at_rest().then_some(()));
+        started.ok_or("the clients did not start again")?;
+        // How they ended says nothing of the next phase.
+        drop(recorder.state().take_history());
+        self.is_stuck = false;
+        Ok(())
+    }
+
+    /// Who dies keeps the others out for a session timeout: after the faults that would be most of
+    /// the time.
+    fn spare(&self, phase: u32) {
+        self.nemesis.recorder.spare();
+        self.nemesis.processes.tell_all(&Command::Spare { phase });
+    }
+
+    /// What is wrong if the acquisitions do not come.
+    fn await_acquisitions(&self, acquisitions: usize) -> Option<String> {
+        let mut count = 0;
+        while count < acquisitions {
+            let more = self.nemesis.recorder.wait(PROGRESS_WITHIN, |state| {
+                let now = state.history.acquisitions;
+                (now > count).then_some(now)
+            });
+            let Some(more) = more else {
+                return Some(format!(
+                    "no progress: nobody got a lock for {PROGRESS_WITHIN:?} ({count} of {acquisitions})"
+                ));
+            };
+            count = more;
+        }
+        None
+    }
+
+    /// Ends the phase for all workers; what they are at if they do not come back.
+    fn drain(&mut self, phase: u32) -> Vec<String> {
+        self.nemesis.recorder.end();
+        self.nemesis.processes.tell_all(&Command::Drain { phase });
+        let at_rest =
+            self.nemesis.recorder.wait(DRAINED_WITHIN, |state| state.is_at_rest().then_some(()));
+        if at_rest.is_some() {
+            return Vec::new();
+        }
+        let busy = self.nemesis.recorder.state().busy();
+        self.hung += busy.len();
+        self.is_stuck = true;
+        let text = |who: &String| format!("hung {DRAINED_WITHIN:?} after all faults: {who}");
+        busy.iter().map(text).collect()
+    }
+
+    /// Ends all processes. How many nodes are left.
+    fn close(&mut self, all_gone: &Receiver<()>) -> Outcome<usize> {
+        self.nemesis.recorder.finish();
+        let late = self.nemesis.processes.dismiss(all_gone, FINISHED_WITHIN);
+        if late > 0 {
+            let text = format!("{late} processes did not end within {FINISHED_WITHIN:?}");
+            self.violations.push(text);
+        }
+        self.violations.extend(self.nemesis.recorder.state().take_history().unexpected);
+        let orphans = orphans::find(&self.nemesis.probe()?, CLEAN_WITHIN)?;
+        let found = orphans.iter().map(|node| format!("orphan: {node}"));
+        self.violations.extend(found);
+        Ok(orphans.len())
+    }
+}
+
+/// Until the result is dropped.
+fn show_progress(recorder: &Arc<Recorder>, phase: &'static str) -> Sender<()> {
+    let (stop, stopped) = bounded(0);
+    let recorder = Arc::clone(recorder);
+    let begun = Instant::now();
+    thread::spawn(move || {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SHOW_EVERY) {
+            let acquired = recorder.state().history.acquisitions;
+            let seconds = begun.elapsed().as_secs();
+            eprintln!("{phase}: {acquired} acquisitions, {seconds} s");
+        }
+    });
+    stop
+}

@@ -1,0 +1,57 @@
+//! The long run of all locks at once, under faults. How to run it and read its report: README.md.
+//!
+//! ```text
+//! coordinator --starts--> servers, with a proxy before each for every client process
+//!   |       |
+//!   |       +---starts--> client processes, this program again: a worker takes a lock
+//!   |                     (operations, mix), a witness, writes, and gives all back (hold)
+//!   |                              | events, over a socket for each worker (protocol)
+//!   |                              v
+//!   |                     recorder, with the register: the history of the phase
+//!   |
+//!   for each phase: the nemesis breaks servers, networks, the tree, client processes;
+//!                   the checker judges the history; the report has a line
+//! ```
+//!
+//! The [`checker`] knows nothing of how the locks work. It has the times of grants, losses and
+//! unlocks, the [`witness`](client::witness) of each hold, what the register took, and the names of
+//! nodes. The exit code is not zero if anything is wrong.
+
+mod checker;
+mod client;
+mod clock;
+mod coordinator;
+mod history;
+mod kinds;
+mod nemesis;
+mod options;
+mod paths;
+mod protocol;
+mod report;
+mod settings;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use options::{Options, Role};
+
+type Failure = Box<dyn Error + Send + Sync>;
+type Outcome<T> = Result<T, Failure>;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let outcome = match options.role {
+        Some(Role::Client(options)) => client::run(&options).map(|()| true),
+        None => coordinator::run(&options.run),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("torture: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The nemesis: the phases of the run, a table of what it breaks in each and what that excuses; and
+//! what it can lay hands on. Each fault leaves everything as it found it.
+
+mod clients;
+pub(crate) mod network;
+pub(crate) mod servers;
+mod tree;
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+use zoolock_test_support::{FaultProxy, Probe};
+
+use crate::Outcome;
+use crate::coordinator::processes::Processes;
+use crate::coordinator::recorder::Recorder;
+use crate::history::Record;
+use crate::kinds::Kinds;
+use crate::paths::{self, Traffic};
+
+use network::Network;
+use servers::Servers;
+
+/// One phase.
+pub(crate) struct Phase {
+    pub(crate) name: &'static str,
+    pub(crate) faults: fn(&mut Nemesis) -> Outcome<()>,
+    pub(crate) rules: Rules,
+    pub(crate) outage: Outage,
+}
+
+/// What happens to the connections of clients that run: which losses are nobody's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outage {
+    /// Nothing that would cost a hold.
+    None,
+    /// They break, or seem to, and come back long before a lease ends: whose session goes on loses nothing.
+    Short,
+    /// They may be gone for longer than a lease, or nodes vanish.
+    Long,
+}
+
+impl Outage {
+    /// `survives` if a hold may go on with the next connection.
+    pub(crate) fn excuse(self, survives: bool) -> bool {
+        match self {
+            Outage::None => false,
+            Outage::Short => !survives,
+            Outage::Long => true,
+        }
+    }
+}
+
+/// What is different in some phases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rules {
+    Usual,
+    /// As usual, and there must be an ensemble.
+    Ensemble,
+    /// Clients are stopped and cannot notice: holds may overlap, calls may be late, and writes that
+    /// come too late must be refused.
+    ClientStops,
+    /// Nodes of holders vanish, which they notice late if at all: holds may overlap.
+    NodesVanish,
+}
+
+impl Rules {
+    /// Two may believe that they hold a lock, and the register has to tell them apart.
+    pub(crate) fn expect_overlaps(self) -> bool {
+        matches!(self, Rules::ClientStops | Rules::NodesVanish)
+    }
+
+    /// Calls come back in time.
+    pub(crate) fn expect_punctuality(self) -> bool {
+        self != Rules::ClientStops
+    }
+
+    /// Workers may take it upon themselves to kill their process.
+    pub(crate) fn allow_deaths(self) -> bool {
+        !self.expect_overlaps()
+    }
+}
+
+use Rules::{ClientStops, Ensemble, NodesVanish, Usual};
+
+#[rustfmt::skip]
+const PHASES: &[Phase] = &[
+    phase("quiet",                Usual,       Outage::None,  |nemesis| { nemesis.pass(3000, 3000); Ok(()) }),
+    phase("server kill",          Usual,       Outage::Long,  servers::kill),
+    phase("server restart",       Usual,       Outage::Long,  servers::restart),
+    phase("server pause",         Usual,       Outage::Long,  servers::pause),
+    phase("cut storm",            Usual,       Outage::Short, network::cut_storm),
+    phase("black hole",           Usual,       Outage::Long,  network::black_hole),
+    phase("lost answers",         Usual,       Outage::Long,  network::lost_answers),
+    phase("delays",               Usual,       Outage::Short, network::delays),
+    phase("junk children",        Usual,       Outage::None,  tree::junk),
+    phase("client kill",          Usual,       Outage::None,  clients::kill),
+    phase("client stop",          ClientStops, Outage::Long,  clients::stop),
+    phase("deleted nodes",        NodesVanish, Outage::Long,  tree::delete_held),
+    phase("expired sessions",     NodesVanish, Outage::Long,  network::expire),
+    phase("leader kill",          Ensemble,    Outage::Long,  servers::kill_leader),
+    phase("member pause",         Ensemble,    Outage::Long,  servers::pause_member),
+    phase("rolling restart",      Ensemble,    Outage::Long,  servers::rolling_restart),
+    phase("follower cut off",     Ensemble,    Outage::Long,  servers::cut_off_follower),
+];
+
+const fn phase(
+    name: &'static str,
+    rules: Rules,
+    outage: Outage,
+    faults: fn(&mut Nemesis) -> Outcome<()>,
+) -> Phase {
+    Phase { name, faults, rules, outage }
+}
+
+/// Those that the servers allow, and whose names contain `only`.
+pub(crate) fn phases(ensemble: bool, only: &str) -> Vec<&'static Phase> {
+    PHASES
+        .iter()
+        .filter(|phase| ensemble || phase.rules != Ensemble)
+        .filter(|phase| phase.name.contains(only))
+        .collect()
+}
+
+/// What can be broken, and what is known of it.
+pub(crate) struct Nemesis {
+    pub(crate) servers: Servers,
+    pub(crate) networks: Vec<Network>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) processes: Arc<Processes>,
+    pub(crate) kinds: Kinds,
+    pub(crate) rng: Rng,
+}
+
+impl Nemesis {
+    pub(crate) fn some_server(&mut self) -> usize {
+        self.rng.usize(0..self.servers.len())
+    }
+
+    /// One that is in use.
+    pub(crate) fn some_path(&mut self) -> usize {
+        let used = paths::used(&self.kinds);
+        self.rng.choice(used).unwrap_or_default()
+    }
+
+    pub(crate) fn some_process(&mut self) -> usize {
+        self.rng.usize(0..self.processes.len())
+    }
+
+    pub(crate) fn some_network(&mut self) -> &Network {
+        let process = self.some_process();
+        &self.networks[process]
+    }
+
+    /// Of a process that holds a lock for long, or else of any.
+    pub(crate) fn network_of_some_holder(&mut self) -> &Network {
+        let slow = |record: &&Record| paths::at(record.grant.path).traffic == Traffic::Slow;
+        let state = self.recorder.state();
+        let open = state.history.open_holds().filter(slow);
+        let holders: Vec<_> = open.map(|record| record.grant.hold.by.process).collect();
+        drop(state);
+        let chosen = self.rng.choice(holders);
+        let process = chosen.unwrap_or_else(|| self.some_process());
+        &self.networks[process]
+    }
+
+    /// Lets so many milliseconds pass: the timing of a fault.
+    pub(crate) fn pass(&mut self, least: u64, most: u64) {
+        thread::sleep(Duration::from_millis(self.rng.u64(least..=most)));
+    }
+
+    pub(crate) fn restore_networks(&self) {
+        for network in &self.networks {
+            network.each(FaultProxy::restore);
+        }
+    }
+
+    pub(crate) fn probe(&self) -> io::Result<Probe> {
+        self.servers.probe()
+    }
+}

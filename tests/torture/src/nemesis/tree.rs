@@ -1,0 +1,87 @@
+//! Faults in ZooKeeper's tree: what others put into the directories of the locks, and take out.
+
+use std::io;
+use std::time::Duration;
+
+use zoolock_test_support::Probe;
+
+use crate::Outcome;
+use crate::nemesis::Nemesis;
+use crate::paths;
+
+/// Looks like a contender and is none: no marker, no sequence, or one that no server gives.
+const JUNK: [&str; 8] = [
+    "config",
+    "lock-12",
+    "lock-99999999999",
+    "_c_no-uuid-lock-",
+    "_c_6ba7b810-9dad-11d1-80b4-00c04fd430c8-lock-000000000x",
+    "_c_6ba7b810-9dad-11d1-80b4-00c04fd430c8-lease-0000000001",
+    "lock--000000000",
+    "ключ-0000000001",
+];
+/// Contenders of other libraries, which take a turn, a permit or the node itself, and leave.
+const GUESTS: usize = 20;
+const GUEST: &str = "5f2b6c0e9d1a4a0f8a3a__lock__";
+const GUEST_LEASE: &str = "_c_6ba7b810-9dad-11d1-80b4-00c04fd430c8-lease-";
+
+const DELETIONS: usize = 40;
+const HOLD_WITHIN: Duration = Duration::from_secs(10);
+
+pub(crate) fn junk(nemesis: &mut Nemesis) -> Outcome<()> {
+    let probe = nemesis.probe()?;
+    // Among permits there is no junk: everything in their directory is one.
+    let used = paths::used(&nemesis.kinds).into_iter();
+    let queues = used.filter_map(|path| paths::at(path).queue());
+    let junk = queues.flat_map(|queue| JUNK.map(|name| format!("{queue}/{name}")));
+    let junk: Vec<_> = junk.collect();
+    for node in &junk {
+        probe.create(node, b"", false, false)?;
+    }
+    for _ in 0..GUESTS {
+        let guest = invite(&probe, nemesis)?;
+        nemesis.pass(20, 300);
+        if let Some(guest) = guest {
+            probe.delete(&guest)?;
+        }
+    }
+    for node in &junk {
+        probe.delete(node)?;
+    }
+    Ok(())
+}
+
+/// None if somebody has the node.
+fn invite(probe: &Probe, nemesis: &mut Nemesis) -> Outcome<Option<String>> {
+    let at = paths::at(nemesis.some_path());
+    let node = match (at.leases(), at.queue()) {
+        (Some(leases), _) if nemesis.rng.bool() => format!("{leases}/{GUEST_LEASE}"),
+        (_, Some(queue)) => format!("{queue}/{GUEST}"),
+        (_, None) => {
+            return match probe.create(&at.node(""), b"", true, false) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+                made => Ok(Some(made?)),
+            };
+        }
+    };
+    Ok(Some(probe.create(&node, b"", true, true)?))
+}
+
+/// What an operator could do, who believes that a holder is dead. Of several permits one goes.
+pub(crate) fn delete_held(nemesis: &mut Nemesis) -> Outcome<()> {
+    let probe = nemesis.probe()?;
+    for _ in 0..DELETIONS {
+        nemesis.pass(50, 200);
+        let path = nemesis.some_path();
+        let node = nemesis.recorder.wait(HOLD_WITHIN, |state| {
+            let mut open = state.history.open_holds();
+            let grant = &open.find(|record| record.grant.path == path)?.grant;
+            Some(paths::at(path).node(grant.nodes.first()?))
+        });
+        match node.map(|node| probe.delete(&node)) {
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::coordinator::curator::Peer;
+use crate::kinds::Kind;
+
+/// Tortures the locks of zoolock and counts what must not happen.
+#[derive(Debug, Parser)]
+#[command(name = "zoolock-torture")]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
+    #[command(subcommand)]
+    pub(crate) role: Option<Role>,
+}
+
+/// What the coordinator is to do.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunOptions {
+    /// How many acquisitions there must be at least, over all phases (1 to 10000000)
+    #[arg(long, value_name = "N", default_value = "5000")]
+    #[arg(value_parser = |text: &str| whole(text, 1, 10_000_000))]
+    pub(crate) acquisitions: u64,
+    /// Where all choices come from; a random one if it is not given
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Three servers instead of one, and faults among them
+    #[arg(long)]
+    pub(crate) ensemble: bool,
+    /// Go through the phases again until so many minutes have passed (1 to 10000)
+    #[arg(long, value_name = "M")]
+    #[arg(value_parser = |text: &str| whole(text, 1, 10_000))]
+    pub(crate) minutes: Option<u64>,
+    /// Only the phases whose names contain this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Option<String>,
+    /// Only these kinds of locks, with commas between them; all if it is not given
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    pub(crate) kinds: Vec<Kind>,
+    /// How many threads each of the four client processes has (1 to 64)
+    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(value_parser = |text: &str| whole(text, 1, 64))]
+    pub(crate) threads: u64,
+    /// Clients of another library instead, for comparison; what goes wrong is only counted
+    #[arg(long, value_name = "LIBRARY")]
+    pub(crate) peer: Option<Peer>,
+}
+
+impl RunOptions {
+    /// How long the run lasts at least.
+    pub(crate) fn duration(&self) -> Duration {
+        Duration::from_secs(60 * self.minutes.unwrap_or(0))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Role {
+    /// What the copies of this program are started with.
+    #[command(hide = true)]
+    Client(ClientOptions),
+}
+
+/// What the coordinator wants of a client process.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ClientOptions {
+    #[arg(long)]
+    pub(crate) process: usize,
+    /// How often the process was started before.
+    #[arg(long)]
+    pub(crate) incarnation: u32,
+    #[arg(long)]
+    pub(crate) threads: usize,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    #[arg(long)]
+    pub(crate) connect: String,
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) kinds: Vec<Kind>,
+}
+
+fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("it must be a whole number from {least} to {most}")),
+    }
+}
