@@ -10,7 +10,8 @@ use std::time::Instant;
 use zoolock_test_support::{connect_string, fresh_path};
 
 use crate::util::{
-    Beside, Scratch, UNTIL_TOLD, await_queue, client, lock_of, run, zoolock, zoolock_at,
+    Beside, RUN, Scratch, UNTIL_TOLD, await_queue, client, lock_of, once_connected, run, zoolock,
+    zoolock_at,
 };
 
 /// How a command without input ends.
@@ -44,7 +45,7 @@ fn a_program_that_a_signal_ended_gives_128_and_the_signal() {
 fn a_starter_that_ignores_the_end_of_children_changes_nothing() {
     let path = fresh_path("ignored-end");
     let mut starter = Command::new("bash");
-    let command = format!("{} run {path} sh -c 'exit 7'", env!("CARGO_BIN_EXE_zoolock"));
+    let command = format!("{} {RUN} {path} sh -c 'exit 7'", env!("CARGO_BIN_EXE_zoolock"));
     starter.args(["-c", &format!("trap '' CHLD; exec {command}")]);
     starter.env("ZOOKEEPER_CONNECT", connect_string());
     assert_eq!(Beside::start(starter).code(), Some(7));
@@ -156,7 +157,8 @@ fn a_conflict_gives_1_or_what_was_asked_for() {
         (&["--timeout", "3", "-E", "9"], 9),
     ] {
         let begun = Instant::now();
-        let mut one = Beside::start(run(options, &path, "echo not to be seen"));
+        let start = || Beside::start(run(options, &path, "echo not to be seen"));
+        let mut one = once_connected(start);
         assert_eq!(one.code(), Some(wanted), "{options:?}");
         println!("{options:?}: {wanted} after {:?}", begun.elapsed());
         let said = one.said();

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,10 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Says that it is there, and ends when its input does.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
 
+/// `run` with the longest session that the servers give, so that none is lost to a busy machine where
+/// that is not what the test is about.
+pub(crate) const RUN: &str = "run --session-timeout 40";
+
 /// `zoolock` with these arguments, on the shared server.
 pub(crate) fn zoolock(arguments: &[&str]) -> Command {
     zoolock_at(&connect_string(), arguments)
@@ -33,7 +37,8 @@ pub(crate) fn zoolock_at(hosts: &str, arguments: &[&str]) -> Command {
 
 /// `zoolock run` of a shell script.
 pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
-    let mut command = zoolock(&["run"]);
+    let run = if options.contains(&"--session-timeout") { "run" } else { RUN };
+    let mut command = zoolock(&run.split(' ').collect::<Vec<_>>());
     command.args(options).args([path, "sh", "-c", script]);
     command
 }
@@ -62,15 +67,18 @@ pub(crate) struct Beside {
 
 impl Beside {
     pub(crate) fn start(command: Command) -> Beside {
-        let mut process = with_all_signals(&command)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
+        Beside::spawn(&command, Stdio::piped(), Stdio::piped())
+    }
+
+    /// What it says is only heard where there is a pipe for it.
+    pub(crate) fn spawn(command: &Command, stdout: Stdio, stderr: Stdio) -> Beside {
+        let mut command = with_all_signals(command);
+        let command = command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
+        let mut process = command.spawn().expect("started");
         let (say, said) = unbounded();
-        listen(process.id(), process.stdout.take().expect("a pipe"), say.clone());
-        listen(process.id(), process.stderr.take().expect("a pipe"), say);
+        let id = process.id();
+        process.stdout.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
+        process.stderr.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
         let input = process.stdin.take();
         Beside { process, input, said }
     }
@@ -115,12 +123,18 @@ impl Beside {
     /// Waits for its end. What a signal ended has none.
     #[track_caller]
     pub(crate) fn code(&mut self) -> Option<i32> {
+        self.status().code()
+    }
+
+    /// The same, and which signal it was.
+    #[track_caller]
+    pub(crate) fn status(&mut self) -> ExitStatus {
         let mut status = None;
         wait_until("it has ended", SOON, || {
             status = self.process.try_wait().expect("can be waited for");
             status.is_some()
         });
-        status.and_then(|status| status.code())
+        status.expect("it has ended")
     }
 
     /// Stops it and waits until every thread of it stands still.
@@ -139,6 +153,21 @@ impl Drop for Beside {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// How a command with a short deadline ended. On a busy machine that may be over before it is connected,
+/// which is not what a test of it is about: then it is started again.
+#[track_caller]
+pub(crate) fn once_connected(start: impl Fn() -> Beside) -> Beside {
+    let mut ended = start();
+    wait_until("it connects within its deadline", SOON, || {
+        let is_late = ended.code() == Some(69);
+        if is_late {
+            ended = start();
+        }
+        !is_late
+    });
+    ended
 }
 
 /// It ends when all writers have.
@@ -194,7 +223,7 @@ pub(crate) fn code_of(terminal: &PtySession) -> i32 {
 
 /// A client of the test itself, on the shared server.
 pub(crate) fn client() -> Client {
-    Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect")
+    Client::connect(&connect_string(), Duration::from_secs(40)).expect("connect")
 }
 
 pub(crate) fn lock_of(client: &Client, path: &str) -> DistributedLock {
@@ -246,4 +275,17 @@ pub(crate) fn shell() -> PtySession {
     let mut shell = in_terminal(shell);
     shell.exp_string("ready> ").expect("a shell");
     shell
+}
+
+/// The process that watches over a `zoolock run`.
+#[track_caller]
+pub(crate) fn guard_of(zoolock: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{zoolock}/task/{zoolock}/children"));
+    let children = children.expect("its children");
+    let mut children = children.split_whitespace();
+    let guard = children.find(|child| {
+        let command = std::fs::read_to_string(format!("/proc/{child}/cmdline"));
+        command.is_ok_and(|command| command.contains("--exec-guard"))
+    });
+    guard.expect("a guard").parse().expect("a process")
 }
