@@ -21,7 +21,7 @@ use crate::{
 // Links between pages: of two definitions the first counts, and those of the files are at their ends.
 
 #[doc = "[Names in ZooKeeper]: crate::guide::names"]
-#[doc = "[With other clients]: crate::guide::other_clients"]
+#[doc = "[fencing]: crate#fencing"]
 #[doc = ""]
 #[doc = include_str!("guide/operating.md")]
 pub mod operating {}
