@@ -321,7 +321,7 @@
 //! - **No SASL, and no TLS.** Credentials are those of [`ClientBuilder::auth`], such as `digest`. (The
 //!   client beneath, the crate `zoolock-zookeeper`, has TLS; the locks do not expose it yet.)
 //! - A session must not be shorter than four ticks, and the servers of an ensemble have to agree on some
-//!   [settings](guide::operating#settings).
+//!   [settings](guide::operating#what-to-set).
 //! - Round trips must be well below the session timeout. A hold outlives those of up to an eighth of
 //!   it; from a sixth on its lease ends before a heartbeat can renew it.
 //! - Servers before 3.5 have no containers: there the directories of locks stay. Servers before 3.6 do

@@ -25,7 +25,7 @@ const MAX_IDENTITY: usize = 16 * 1024;
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
 /// use zoolock::{DistributedLock, LockOptions};
 ///
-/// let options = LockOptions::new().identity("billing, instance 7").background_release(true);
+/// let options = LockOptions::new().identity("billing, 7").background_release(true);
 /// let lock = DistributedLock::with(client, "/locks/invoice/4711", options)?;
 /// # Ok(())
 /// # }
