@@ -36,7 +36,7 @@ const MAX_MILLIS: u128 = i32::MAX as u128;
 /// use zoolock::{Client, DistributedLock};
 ///
 /// # fn main() -> zoolock::Result<()> {
-/// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/my-app", Duration::from_secs(10))?;
+/// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
 /// let lock = DistributedLock::new(&client, "/locks/nightly-report")?;
 /// let guard = lock.acquire()?;
 /// println!("held, with fencing token {}", guard.fencing_token()?);
@@ -254,6 +254,21 @@ impl fmt::Debug for Client {
 }
 
 /// Settings of a [`Client`]; made by [`Client::builder`].
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zoolock::{Acl, Client};
+///
+/// # fn main() -> zoolock::Result<()> {
+/// let client = Client::builder("zk1:2181,zk2:2181,zk3:2181/my-app")
+///     .session_timeout(Duration::from_secs(10))
+///     .auth("digest", "my-app:secret")
+///     .acl(Acl::creator())
+///     .connect()?;
+/// # let _ = client;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use = "does nothing until connect()"]
 pub struct ClientBuilder {

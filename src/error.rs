@@ -14,6 +14,21 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// That somebody else holds a lock is *not* an error: `try_lock` and its relatives say `Ok(false)`
 /// or `Ok(None)`. Not knowing is one: without a live connection they say [`Error::Disconnected`].
 ///
+/// | error | what to do |
+/// |---|---|
+/// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
+/// | [`Timeout`](Error::Timeout) | nothing; the servers end the session themselves |
+/// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if need be |
+/// | [`Connect`](Error::Connect) | check the address, try later |
+/// | [`Denied`](Error::Denied) | check credentials and ACLs |
+/// | [`Limit`](Error::Limit) | hold fewer locks, or have more clients |
+/// | [`Release`](Error::Release) | look at each failure |
+/// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | as the program wishes: it asked for that |
+/// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | a bug of the caller, who unlocks too much or elsewhere |
+/// | [`WouldDeadlock`](Error::WouldDeadlock) | share the lock object; unlock the read before taking the write |
+/// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | a bug, or a wrong setting; the text says which rule |
+/// | [`ZooKeeper`](Error::ZooKeeper) | see its source, and the server's log |
+///
 /// The texts are lower case, without a full stop, and name the object and what was wrong with it.
 #[non_exhaustive]
 #[derive(Debug, Clone)]

@@ -1,6 +1,10 @@
-//! For those who come from another library: how the names map, and what is different here. Nothing
-//! but documentation.
+//! Pages for those who run programs with these locks, or come from another library. Nothing but
+//! documentation; what a program needs to know is on the [crate's page](crate).
 //!
+//! - [Operating](operating): settings of the servers, what to watch, what log lines mean, what becomes of
+//!   holds in which outage, what to do when a lock is stuck.
+//! - [Names in ZooKeeper](names): the nodes of a lock, their data and their directories.
+//! - [With other clients](other_clients): which programs in other languages can take part in a lock.
 //! - [Curator](from_curator), for Java: the same nodes, so that both can take part in one lock.
 //! - [kazoo](from_kazoo), for Python: what it calls alike, and what it takes to share a lock.
 //! - [parking_lot](from_parking_lot), for threads of one process: what a lock cannot be any more when
@@ -9,11 +13,31 @@
 // What the pages link to by name, since those who read them as files see no definitions of links.
 #[cfg(doc)]
 use crate::{
-    Client, ClientBuilder, DistributedLock, DistributedReentrantLock, DistributedRwLock,
-    DistributedSemaphore, EphemeralLock, Error, Guard, Hold, LockOptions, MultiLock, Permits,
-    ReentrantGuard,
+    Acl, Client, ClientBuilder, ClientState, ConnectionEvent, Contender, DistributedLock,
+    DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
+    Hold, LockOptions, MultiLock, Permissions, Permits, ReentrantGuard, Stats,
 };
 
+// Links between pages: of two definitions the first counts, and those of the files are at their ends.
+
+#[doc = "[Names in ZooKeeper]: crate::guide::names"]
+#[doc = "[fencing]: crate#fencing"]
+#[doc = ""]
+#[doc = include_str!("guide/operating.md")]
+pub mod operating {}
+
+#[doc = "[With other clients]: crate::guide::other_clients"]
+#[doc = ""]
+#[doc = include_str!("guide/names.md")]
+pub mod names {}
+
+#[doc = "[From kazoo]: crate::guide::from_kazoo"]
+#[doc = ""]
+#[doc = include_str!("guide/other_clients.md")]
+pub mod other_clients {}
+
+#[doc = "[With other clients]: crate::guide::other_clients"]
+#[doc = ""]
 #[doc = include_str!("guide/from_curator.md")]
 pub mod from_curator {}
 

@@ -1,5 +1,5 @@
-//! Distributed locks on Apache ZooKeeper: fair, reentrant where wanted, with fencing tokens, and
-//! open about when a lock has been lost.
+//! Distributed locks on Apache ZooKeeper, for blocking, threaded programs: processes on different
+//! machines take turns at something that only one of them, or only so many, may do at a time.
 //!
 //! | type | what | who may unlock |
 //! |---|---|---|
@@ -11,9 +11,9 @@
 //! | [`EphemeralLock`] | one at a time, a single node, no queue | any thread |
 //!
 //! All calls are blocking and may be made from any thread; no async runtime is needed. This is a
-//! tour, in the order in which a program meets these things. Whoever comes from
-//! [Curator](guide::from_curator), [kazoo](guide::from_kazoo) or
-//! [`parking_lot`](guide::from_parking_lot) finds the names mapped there.
+//! tour, in the order in which a program meets these things. The [guide] has pages for
+//! [those who run it](guide::operating), and for those who come from [Curator](guide::from_curator),
+//! [kazoo](guide::from_kazoo) or [`parking_lot`](guide::from_parking_lot).
 //!
 //! # Connect
 //!
@@ -25,22 +25,30 @@
 //! use zoolock::Client;
 //!
 //! # fn main() -> zoolock::Result<()> {
-//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/my-app", Duration::from_secs(10))?;
+//! let hosts = "zk1:2181,zk2:2181,zk3:2181/my-app";
+//! let client = Client::connect(hosts, Duration::from_secs(10))?;
 //! # let _ = client;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! The second argument is the *session timeout*: how long the servers keep the locks of a client
-//! that they do not hear of, and so how long others wait for a process that crashed. It should be four
-//! server ticks or more, 8 s at ZooKeeper's default. The path behind the hosts is the
-//! *chroot*, below which all paths of this client are. [`Client::builder`] has credentials
-//! and ACLs.
+//! that they do not hear of, and so how long others wait for a process that crashed. Longer ones
+//! forgive longer network troubles. It should be four server ticks or more, 8 s at ZooKeeper's default.
+//! The path behind the hosts is the *chroot*, below which all paths of this client are.
+//! [`Client::builder`] has credentials and ACLs.
 //!
 //! # Lock
 //!
 //! A lock is a path. [`DistributedLock`] is the plain one, fair among all clients, and any thread may
-//! unlock it. Every call that waits has a variant that does not, and one with a deadline.
+//! unlock it. Every call that waits has a variant that does not, and one with a deadline:
+//!
+//! | waits | without a guard | with a guard |
+//! |---|---|---|
+//! | for as long as it takes | `lock()` | `acquire()` |
+//! | until a deadline | `try_lock_for(..)`, `try_lock_until(..)` | `try_acquire_for(..)`, `try_acquire_until(..)` |
+//! | for the servers' answers only | `try_lock()` | `try_acquire()` |
+//! | release: for the answer | `unlock()` | `release()`, or drop |
 //!
 //! ```no_run
 //! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -63,8 +71,21 @@
 //! # Re-entry
 //!
 //! The hold of a [`DistributedReentrantLock`] belongs to a thread, which may lock again, without a
-//! request, and has to unlock as often. The threads that share one object queue in the process, and
-//! only the first of them in ZooKeeper.
+//! request, and has to unlock as often.
+//!
+//! This lock and the plain one have two levels. The threads that share an object queue in the process,
+//! first come, first served, and only the one at the front queues in ZooKeeper, so that a turn costs
+//! three requests however many they are; release goes the other way round. A clone of a lock is the same object. Two objects on one path exclude each other like two
+//! processes.
+//!
+//! ```text
+//!  threads of a process         ZooKeeper, one node per process at a time
+//!   t1  t2  t3 --> [ turn ] --> /locks/report/_c_..-lock-0000000007   holds
+//!                               /locks/report/_c_..-lock-0000000008   next: watches ..07
+//!                               /locks/report/_c_..-lock-0000000009   watches ..08
+//! ```
+//!
+//! [`LockOptions`] can spare requests where the threads of one process take many turns in a row.
 //!
 //! # Guards
 //!
@@ -118,8 +139,7 @@
 //! # }
 //! ```
 //!
-//! All calls return [`Error`]. Being second is not one. [`Error::is_retryable`] is true where the
-//! same call may succeed when the connection is back; [`Error::is_lost`] tells that a hold was lost.
+//! All calls return [`Error`], whose page says what to do about each. Being second is not one.
 //!
 //! # Loss
 //!
@@ -188,9 +208,15 @@
 //! # impl Table { fn put(&self, _key: &str, _value: u32, _token: u64) {} }
 //! # fn f(lock: &zoolock::DistributedLock, table: &Table) -> zoolock::Result<()> {
 //! let guard = lock.acquire()?;
-//! table.put("balance", 7, guard.fencing_token()?); // .. WHERE last_token <= token
+//! table.put("balance", 7, guard.fencing_token()?);
 //! # Ok(())
 //! # }
+//! ```
+//!
+//! A database can be that resource:
+//!
+//! ```sql
+//! UPDATE report SET body = :body, token = :token WHERE id = :id AND token <= :token
 //! ```
 //!
 //! # Readers and writers
@@ -218,29 +244,17 @@
 //! a fencing token is the current holder's. A call that waits tells its place to the observer of
 //! [`LockOptions::observe_queue`].
 //!
-//! Scripts have the command `zoolock` for all of this, and to run programs under a lock: the feature
-//! `cli`, see the README.
+//! [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell of the connection, and
+//! [operating](guide::operating) of what to watch, what log lines mean, and what to do when a lock is
+//! stuck. Scripts have all this in the command `zoolock`, of the package `zoolock-cli`, which also runs
+//! programs under a lock.
 //!
 //! # Other clients
 //!
-//! The nodes are those of Curator's recipes, so programs in Java can take part in the same locks, and
-//! with some care those that use kazoo, go-zookeeper and zookeeper-client. The README has a table of
-//! what works with which; each cell names the tests that show it. Three things to know first: kazoo has
-//! to be told of these nodes ([how](guide::from_kazoo)), a directory of Curator *and* kazoo is not safe,
-//! since they do not see each other, and neither is a Curator mutex in the directory of a read-write
-//! lock.
-//!
-//! ```no_run
-//! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
-//! use zoolock::{DistributedReentrantLock, DistributedSemaphore};
-//!
-//! // new InterProcessMutex(client, "/locks/report")
-//! let mutex = DistributedReentrantLock::new(client, "/locks/report")?;
-//! // new InterProcessSemaphoreV2(client, "/licenses/solver", 20)
-//! let licenses = DistributedSemaphore::new(client, "/licenses/solver", 20)?;
-//! # Ok(())
-//! # }
-//! ```
+//! The [nodes](guide::names) are those of Curator's recipes, so that programs in Java can take part in
+//! the same locks, and with some care those that use kazoo, go-zookeeper and zookeeper-client.
+//! [With other clients](guide::other_clients) has the table of what works with which, what is not safe,
+//! and the tests that show it.
 //!
 //! # Testing one's own code
 //!
@@ -299,31 +313,21 @@
 //!
 //! # Limits
 //!
-//! - **Machines that stand still.** No lease stops a process that was suspended, or merely stopped
-//!   for long enough, between its last look and its write; [fencing](#fencing) does. The clocks of
-//!   different machines are never compared. Both clocks of this one, the monotonic and the system's,
-//!   are, so that a suspended machine notices when it wakes; a system clock that is set forward by
-//!   more than the lease costs the holds.
+//! - **Machines that stand still**, and clocks that are set: see
+//!   [machines and clocks](guide::operating#machines-and-clocks).
 //! - **Followers that lag.** A server that is behind its leader makes turns late, never two holders: a
 //!   place in the queue is a write, and only what a leader certainly took note of renews a lease. But
 //!   what [`Client::contenders`] lists may be out of date by as much as its server is.
-//! - **No TLS, no SASL.** Credentials are those of [`ClientBuilder::auth`], such as `digest`.
-//! - All servers of an ensemble must agree on `tickTime`, `minSessionTimeout` and
-//!   `maxSessionTimeout`, and a session must not be shorter than four ticks.
+//! - **No SASL, and no TLS.** Credentials are those of [`ClientBuilder::auth`], such as `digest`. (The
+//!   client beneath, the crate `zoolock-zookeeper`, has TLS; the locks do not expose it yet.)
+//! - A session must not be shorter than four ticks, and the servers of an ensemble have to agree on some
+//!   [settings](guide::operating#what-to-set).
 //! - Round trips must be well below the session timeout. A hold outlives those of up to an eighth of
 //!   it; from a sixth on its lease ends before a heartbeat can renew it.
-//! - The directory of a lock, its path, is a container, which the server removes some time after it
-//!   is empty. On servers before 3.5 it stays.
-//! - After 2,147,483,647 turns in one directory the sequence alone does not tell the order any more;
-//!   then it is asked for. Servers before 3.6 go on with negative numbers and come round to 0: there
-//!   the order is not kept.
+//! - Servers before 3.5 have no containers: there the directories of locks stay. Servers before 3.6 do
+//!   not keep the order after 2,147,483,647 turns in one directory. ([Names](guide::names) has more.)
 //! - A client may have 512 KiB of node paths at a time, some thousands of locks held or waited for.
-//!
-//! # Logging
-//!
-//! Through the `log` crate: target `zoolock` for losses and dropped guards, `zookeeper` for connections
-//! and sessions, `zoolock::session` for nodes that could not be deleted at once, `zoolock::queue` for the
-//! steps of waiting.
+//! - A client has two threads and one connection. After a fork, a child must not use it, nor drop it.
 
 mod acl;
 mod client;

@@ -12,11 +12,20 @@ const MAX_IDENTITY: usize = 16 * 1024;
 
 /// Settings of one lock, for the `with` of its type. The defaults are those of `new`.
 ///
+/// | to spare | option | price |
+/// |---|---|---|
+/// | requests among threads of one process | [`local_handoffs(n)`](LockOptions::local_handoffs) | others wait for n turns more |
+/// | all requests, while nobody else comes | [`keep_idle(time)`](LockOptions::keep_idle) | a `try_lock` of others may find it busy for so long |
+/// | the wait for an unlock | [`background_release(true)`](LockOptions::background_release) | others may find it busy for a round trip longer |
+///
+/// The other two tell people: [`identity`](LockOptions::identity) who is there, at no price, and
+/// [`observe_queue`](LockOptions::observe_queue) one's place, for a list and a read each time.
+///
 /// ```no_run
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
 /// use zoolock::{DistributedLock, LockOptions};
 ///
-/// let options = LockOptions::new().identity("billing, instance 7").background_release(true);
+/// let options = LockOptions::new().identity("billing, 7").background_release(true);
 /// let lock = DistributedLock::with(client, "/locks/invoice/4711", options)?;
 /// # Ok(())
 /// # }
@@ -79,7 +88,8 @@ impl LockOptions {
     }
 
     /// A release does not wait for the answer: it returns when the deletion of the node is on its
-    /// way. Default: false.
+    /// way. Default: false. The requests of a session are carried out in order, so the next lock of the
+    /// same client still waits behind the deletion: several threads win more by it than one.
     ///
     /// Others, and a `try_lock` of this process right behind it, may find the lock busy for a round trip
     /// longer. A deletion that gets lost is repeated until the node is gone. That the node was deleted

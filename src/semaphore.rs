@@ -34,8 +34,8 @@ use crate::signal::Until;
 /// ones; permits that are out stay valid.
 ///
 /// # With Curator
-/// The nodes are those of `InterProcessSemaphoreV2`. Its `acquire(n)` takes one permit at a time: two
-/// such calls, or one and one of these, can wait for each other for ever if each has got a part.
+/// The nodes are those of `InterProcessSemaphoreV2`, but see what is
+/// [not safe](crate::guide::other_clients#what-is-not-safe).
 ///
 /// # Guarantees
 /// - While [`Permits::is_held`] is true, these permits and all others of the path that are held are

@@ -38,6 +38,7 @@ use contestant::Contestant;
 use figures::Figures;
 use report::Results;
 use running::Running;
+use serde_json::json;
 use servers::Servers;
 use session::Outcome;
 use workload::{Case, Workload};
@@ -64,8 +65,8 @@ struct Options {
     /// Fewer sizes and shorter rounds: to see that it works.
     #[arg(long)]
     quick: bool,
-    /// Writes the tables as Markdown, charts and the rounds to this directory; a relative one is
-    /// below tests/interop, where cargo runs this.
+    /// Writes the tables as Markdown and charts to this directory; a relative one is below
+    /// tests/interop, where cargo runs this.
     #[arg(long)]
     report: Option<PathBuf>,
     /// Is a contestant: what this program is for itself.
@@ -135,6 +136,16 @@ fn start<'a>(wanted: &[String], servers: &'a Servers) -> Outcome<Vec<Running<'a>
     Ok(running)
 }
 
+/// Says what a round has shown.
+fn line(case: Case, name: &str, round: usize, figures: &Figures) {
+    let (workload, size) = (case.workload.name(), case.size);
+    let line = json!({
+        "bench": "locks", "workload": workload, "size": size, "contestant": name, "round": round,
+        "figures": figures,
+    });
+    println!("{line}");
+}
+
 /// All rounds of a case. Each contestant comes once a round, and another one first each time.
 fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Results) {
     let can = |one: &&mut Running| one.contestant.lacks(case).is_none();
@@ -152,7 +163,7 @@ fn compare(case: Case, running: &mut [Running], seconds: f64, results: &mut Resu
             eprintln!("{}: round {}: {name}", case.name(), round + 1);
             match able[at].measure(case, seconds) {
                 Ok(figures) => {
-                    results.line(case, name, round, &figures);
+                    line(case, name, round, &figures);
                     rounds[at].push(figures);
                 }
                 Err(error) => eprintln!("{}: failed: {error}", case.name()),

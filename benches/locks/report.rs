@@ -6,8 +6,6 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-use serde_json::{Value, json};
-
 use crate::alone::Spans;
 use crate::chart::{Bars, Lines, Series};
 use crate::figures::{Figures, PER_SECOND, REQUESTS};
@@ -24,7 +22,6 @@ pub(crate) struct Results {
     pub(crate) spans: Vec<Spans>,
     /// What it was measured on.
     pub(crate) machine: String,
-    lines: String,
 }
 
 impl Results {
@@ -40,26 +37,12 @@ impl Results {
                 "{processors} processors, load before the run {load}, data on {}",
                 file_system(&env::temp_dir())
             ),
-            lines: String::new(),
         })
     }
 
-    /// A round's line.
-    pub(crate) fn line(&mut self, case: Case, name: &str, round: usize, figures: &Figures) {
-        self.print(&json!({
-            "bench": "locks", "workload": case.workload.name(), "size": case.size,
-            "contestant": name, "round": round, "figures": figures,
-        }));
-    }
-
     pub(crate) fn add(&mut self, spans: Spans) {
-        self.print(&spans.json());
+        println!("{}", spans.json());
         self.spans.push(spans);
-    }
-
-    fn print(&mut self, line: &Value) {
-        println!("{line}");
-        let _ = writeln!(self.lines, "{line}");
     }
 
     /// For each contestant a figure of a workload by its size.
@@ -91,7 +74,7 @@ fn file_system(folder: &Path) -> String {
     nearest.map_or("?", |(_, kind)| kind).to_owned()
 }
 
-/// Writes the page, its charts and the rounds.
+/// Writes the page and its charts.
 pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
     let per_second = |figures: &Figures| figures.get(PER_SECOND);
     let millis_each = |figures: &Figures| figures.get(PER_SECOND).map(|rate| 1e3 / rate);
@@ -147,7 +130,6 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Outcome<()> {
     }
     page += &table::all(results);
     fs::write(folder.join("README.md"), page)?;
-    fs::write(folder.join("rounds.jsonl"), &results.lines)?;
     Ok(())
 }
 

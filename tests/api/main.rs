@@ -7,6 +7,7 @@
 
 mod expand;
 mod list;
+mod log_lines;
 mod names;
 mod print;
 mod sections;

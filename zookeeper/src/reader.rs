@@ -57,8 +57,9 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
             if ended.was_open {
                 lasted = Some(begun.elapsed());
                 said.clear();
-                let line = || format!("the connection to {target} is lost: {}", ended.reason);
-                shared.note(Level::Info, line);
+                shared.note(Level::Info, || {
+                    format!("the connection to {target} is lost: {}", ended.reason)
+                });
                 break;
             }
             round.is_silent |= ended.reason.starts_with("no answer");

@@ -73,14 +73,9 @@
 //!
 //! # What has to be installed
 //!
-//! ZooKeeper's jars and a Java runtime, on Linux; no service has to run, and none is started.
-//!
-//! - On Debian and Ubuntu the packages `libzookeeper-java`, `libslf4j-java` and
-//!   `default-jre-headless`.
-//! - Elsewhere an unpacked release of Apache ZooKeeper, and Java. Tested with 3.8.
-//! - [`CountingServer`] takes a JDK, such as the package `default-jdk-headless`.
-//!
-//! A start takes about a second. What is missing is said by the error of the first start.
+//! ZooKeeper's jars and a Java runtime, as the README says; for [`CountingServer`] a JDK, such as the package
+//! `default-jdk-headless`. A server takes about a second to start. What is missing is said by the error of
+//! the first start.
 //!
 //! # Environment
 //!

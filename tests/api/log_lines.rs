@@ -1,0 +1,57 @@
+//! What the locks and their client write to the log is explained in the guide.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How a line begins to be written.
+const CALLS: [&str; 5] = ["error!(", "warn!(", "info!(", "debug!(", ".note("];
+
+#[test]
+fn every_log_line_is_explained_in_the_guide() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("src/guide/operating.md")).expect("the page");
+    let mut lines = Vec::new();
+    for folder in ["src", "zookeeper/src"] {
+        for file in sources(&root.join(folder)) {
+            lines.extend(log_lines(&fs::read_to_string(file).expect("a source")));
+        }
+    }
+    println!("{lines:#?}");
+    assert!(lines.len() >= 15, "they are not found any more");
+    for line in lines {
+        // What is between what it is filled in with.
+        let parts = line.split('{').map(|part| part.rsplit('}').next().unwrap_or(part).trim());
+        let missing: Vec<_> = parts.filter(|part| !page.contains(part)).collect();
+        assert!(missing.is_empty(), "{line:?}: the page does not have {missing:?}");
+    }
+}
+
+/// All but simulations and tests.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let is_part = |path: &PathBuf| {
+        let name = path.file_stem().unwrap_or_default();
+        !["simulation", "fuzz", "tests"].iter().any(|other| name == *other)
+    };
+    let each = |path: PathBuf| match path.is_dir() {
+        true => sources(&path),
+        false if path.extension().is_some_and(|extension| extension == "rs") => vec![path],
+        false => Vec::new(),
+    };
+    paths.filter(is_part).flat_map(each).collect()
+}
+
+/// The text of each call: its last string. One that is handed on has none.
+fn log_lines(source: &str) -> Vec<String> {
+    let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let begins = CALLS.iter().flat_map(|call| source.match_indices(call));
+    // Not `compile_error!`.
+    let begins = begins.filter(|(at, _)| !source[..*at].ends_with('_'));
+    let calls = begins.map(|(at, _)| source[at..].split(");\n").next().unwrap_or_default());
+    let texts = calls.filter_map(|call| {
+        let strings = call.split('"').skip(1).step_by(2);
+        strings.filter(|text| text.contains(' ')).last()
+    });
+    texts.map(str::to_owned).collect()
+}
