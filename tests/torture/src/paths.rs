@@ -1,4 +1,5 @@
-//! The paths of the locks: which kinds use each, how many fit in at a time, and which nodes are below it.
+//! The paths of the locks: which kinds use each, how many fit in at a time, and which nodes are
+//! below it.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};

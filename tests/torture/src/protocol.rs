@@ -203,8 +203,8 @@ pub(crate) enum Command {
     Arm,
 }
 
-/// The way of a worker and the loss watchers of its holds to the coordinator, or of a process. When the
-/// coordinator is gone, so is the process.
+/// The way of a worker and the loss watchers of its holds to the coordinator, or of a process. When
+/// the coordinator is gone, so is the process.
 #[derive(Debug, Clone)]
 pub(crate) struct Reporter(Arc<Mutex<UnixStream>>);
 

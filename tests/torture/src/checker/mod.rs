@@ -1,5 +1,5 @@
-//! The checker: judges the history of a phase. It knows only times, fencing tokens, names of nodes, and how
-//! many fit in at a path; nothing of how the locks work.
+//! The checker: judges the history of a phase. It knows only times, fencing tokens, names of nodes,
+//! and how many fit in at a path; nothing of how the locks work.
 
 mod deadlines;
 pub(crate) mod hung;

@@ -8,9 +8,9 @@ use zoolock::{Error, Guard, Hold, HoldState, Lock, LossReason, Permits};
 
 use crate::paths::Mode;
 
-/// What was granted at one path. Several permits are seen as one hold, since they are lost together.
-/// No holds at all, where the library showed none of what it had granted, look like one that is
-/// never lost.
+/// What was granted at one path. Several permits are seen as one hold, since they are lost
+/// together. No holds at all, where the library showed none of what it had granted, look like one
+/// that is never lost.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) path: usize,

@@ -230,8 +230,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Gives everything back. The coordinator knows before the first request: if another thread kills
-    /// the process meanwhile, the next holder may be there already.
+    /// Gives everything back. The coordinator knows before the first request: if another thread
+    /// kills the process meanwhile, the next holder may be there already.
     fn end(&self, granted: Granted<'_>, on: Vec<Holding>, invocation: &Invocation<'_>) {
         on.iter().for_each(|holding| holding.witness.let_go());
         let at = now();

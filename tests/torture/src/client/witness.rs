@@ -87,8 +87,8 @@ impl Witness {
     }
 }
 
-/// A thread beside a hold that waits for its loss, to report it and let go of the witness: the worker
-/// may be busy or blocked.
+/// A thread beside a hold that waits for its loss, to report it and let go of the witness: the
+/// worker may be busy or blocked.
 pub(crate) struct LossWatcher(JoinHandle<()>);
 
 impl LossWatcher {

@@ -1,5 +1,5 @@
-//! A thread of a client process: makes one call after the other, and reports each. What it does with
-//! a lock that was granted is in [`hold`](crate::client::hold).
+//! A thread of a client process: makes one call after the other, and reports each. What it does
+//! with a lock that was granted is in [`hold`](crate::client::hold).
 
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;

@@ -37,7 +37,8 @@ pub(crate) struct Phase {
 pub(crate) enum Outage {
     /// Nothing that would cost a hold.
     None,
-    /// They break, or seem to, and come back long before a lease ends: whose session goes on loses nothing.
+    /// They break, or seem to, and come back long before a lease ends: whose session goes on loses
+    /// nothing.
     Short,
     /// They may be gone for longer than a lease, or nodes vanish.
     Long,
