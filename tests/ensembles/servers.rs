@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, DistributedLock, HoldState};
 use zoolock_test_support::{Ensemble, Probe, wait_until};
 
-use super::{Looker, Ways};
+use super::{Looker, Ways, start, three};
 use common::Tokens;
 use common::basics::hold_of;
 use common::line::Line;
@@ -99,7 +99,7 @@ fn await_all_resumed(clients: &[Client]) -> Duration {
 
 #[test]
 fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let hosts = ensemble.connect_string();
     let clients: Vec<_> = (0..3).map(|_| client_of(&hosts, T)).collect();
     let mut tokens = Tokens::default();
@@ -124,7 +124,7 @@ fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
 #[test]
 fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
     const SHORT: Duration = Duration::from_secs(5);
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let ways = Ways::to(&ensemble);
@@ -148,7 +148,7 @@ fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
 #[test]
 fn a_leader_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
     // The others elect another one after 2 s.
-    let ensemble = Ensemble::builder(3).sync_limit(4).start().unwrap();
+    let ensemble = start(Ensemble::builder(3).sync_limit(4));
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let ways = Ways::to(&ensemble);
@@ -169,7 +169,7 @@ fn a_leader_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
 
 #[test]
 fn a_restart_of_all_one_after_another_costs_no_lock_and_no_place() {
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let hosts = ensemble.connect_string();
     let clients = (0..4).map(|_| client_of(&hosts, T)).collect();
     let looker = Looker::at(ensemble.addresses());

@@ -158,19 +158,6 @@ fn a_client_without_locks_is_not_lost_before_a_session_timeout_is_over() {
 }
 
 #[test]
-fn permits_whose_nodes_are_all_deleted_are_one_loss() {
-    let own = client();
-    let path = fresh_path("one-loss");
-    let permits = DistributedSemaphore::new(&own, &path, 5).unwrap().acquire(3).unwrap();
-    for name in children(&format!("{path}/leases")) {
-        shared_probe().unwrap().delete(&format!("{path}/leases/{name}")).unwrap();
-    }
-    assert!(permits.release().unwrap_err().is_lost());
-    println!("{:?}", own.stats());
-    assert_eq!(own.stats().holds_lost, 1);
-}
-
-#[test]
 fn views_of_holds_that_are_over_take_nothing_of_what_a_client_may_have() {
     let own = client();
     let deep = format!("{}{}", fresh_path("views"), format!("/{}", "a".repeat(200)).repeat(15));
