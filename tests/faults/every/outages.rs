@@ -115,7 +115,9 @@ fn costs_no_lock_and_no_place(what: &str, outage: impl FnOnce(&Server, &dyn Fn()
             clients.iter().all(left)
         });
     });
-    clients.iter().for_each(|client| drop(await_resumed(client, 1)));
+    for client in &clients {
+        await_resumed(client, 1);
+    }
     println!("{what}: all resumed after {:?}", begun.elapsed());
     every_subject(|subject| {
         let queue = queues.lock().unwrap().remove(subject.name).expect("its queue");
