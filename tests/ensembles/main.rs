@@ -3,6 +3,7 @@
 mod cut_off;
 mod outages;
 mod servers;
+mod tokens;
 
 use std::net::SocketAddr;
 use std::ops::Deref;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, DistributedLock, HoldState};
 use zoolock_test_support::{Ensemble, Probe, wait_until};
 
+use super::tokens::Tokens;
 use super::{Looker, Ways, start, three};
-use common::Tokens;
 use common::basics::hold_of;
 use common::line::Line;
 use common::{SOON, client_of, lock_of};

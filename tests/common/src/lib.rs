@@ -15,7 +15,6 @@ pub mod single;
 mod stages;
 pub mod subjects;
 mod task;
-mod tokens;
 mod visitor;
 mod witness;
 
@@ -37,7 +36,6 @@ pub use processes::{Beside, OWN_PROCESS, run_again};
 pub use stages::{Stage, TwoWays};
 pub use subjects::{Object, Subject, every_subject, every_subject_that};
 pub use task::Task;
-pub use tokens::Tokens;
 pub use visitor::Visitor;
 pub use witness::{Witness, never_two_inside};
 
