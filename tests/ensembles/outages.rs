@@ -40,7 +40,7 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
     }
     let down = Instant::now();
     (0..3).for_each(|member| ensemble.server(member).kill().unwrap());
-    in_time("the end of all holds", T, || holds.iter().for_each(|hold| drop(await_lost(hold))));
+    in_time("the end of all holds", T, || holds.iter().map(await_lost).collect::<Vec<_>>());
     let lost = down.elapsed();
     let expired = HoldState::Lost(LossReason::LeaseExpired);
     assert!(holds.iter().all(|hold| hold.state() == expired), "{holds:?}");

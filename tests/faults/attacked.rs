@@ -10,6 +10,7 @@ use zoolock::{
 };
 use zoolock_test_support::{Direction, Op, fresh_path, shared_probe, wait_until};
 
+use common::single::make_parents;
 use common::{
     SESSION, SOON, Task, assert_cancelled, children, client, client_of, in_time, lock_of,
     run_again, shared_proxy, stat,
@@ -125,6 +126,7 @@ const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
 fn who_waits_behind_an_own_node_is_told_when_that_cannot_be_deleted() {
     let own = client();
     let path = fresh_path("stuck");
+    make_parents(&path);
     shared_probe().unwrap().create_with_acl(&path, b"", &[NO_DELETE]).unwrap();
     let [lock, other] = [(); 2].map(|()| lock_of(&own, &path));
     lock.lock().unwrap();

@@ -252,11 +252,9 @@ fn hold_and_look(subject: Subject, path: &str) {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    own.holds().iter().for_each(|hold| {
-        await_lost(hold);
-    });
+    let took: Vec<_> = own.holds().iter().map(await_lost).collect();
     let unlocked = own.unlock();
-    println!("unlocked: {}: {unlocked:?}", subject.name);
+    println!("unlocked: {}: {unlocked:?}, told after {took:?}", subject.name);
     says_lost(subject, unlocked, EXPIRED);
     assert!(own.try_lock_for(SOON).unwrap(), "{}", subject.name);
     println!("again: {}", subject.name);

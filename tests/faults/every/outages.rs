@@ -171,13 +171,13 @@ fn those_who_wait_outlive_that_everything_is_deleted_and_the_next_tokens_are_hig
         delete_all(&path);
         let (visitor, hold) = queued.result("whoever waits");
         let second = hold.fencing_token().unwrap();
-        holds.iter().for_each(|hold| drop(await_lost(hold)));
+        let took: Vec<_> = holds.iter().map(await_lost).collect();
         assert!(own.unlock().unwrap_err().is_lost());
         visitor.leaves();
         own.lock().unwrap();
         let third = token(&own);
         own.unlock().unwrap();
-        println!("{}: {first}, {second}, {third}", subject.name);
+        println!("{}: {first}, {second}, {third}; lost after {took:?}", subject.name);
         assert!(first < second && second < third, "{}", subject.name);
     });
 }
