@@ -71,7 +71,7 @@ impl Queue {
         Queue { client, path, holder, hold, waiters, before }
     }
 
-    fn is_kept(self, server: &Server) {
+    fn goes_on(self, server: &Server) {
         let probe = Probe::connect(server.address()).unwrap();
         let (path, hold) = (self.path, self.hold);
         wait_until("it is held and not suspended", SOON, || {
@@ -121,7 +121,7 @@ fn costs_no_lock_and_no_place(what: &str, outage: impl FnOnce(&Server, &dyn Fn()
     println!("{what}: all resumed after {:?}", begun.elapsed());
     every_subject(|subject| {
         let queue = queues.lock().unwrap().remove(subject.name).expect("its queue");
-        queue.is_kept(&server);
+        queue.goes_on(&server);
     });
 }
 
