@@ -13,6 +13,9 @@ use common::{SOON, client_of, lock_of};
 
 const T: Duration = Duration::from_secs(10);
 
+/// Longer than an election takes on a busy machine.
+const LONG: Duration = Duration::from_secs(40);
+
 /// A lock that is held, the line behind it, and what was there before the fault.
 struct Queue {
     lock: DistributedLock,
@@ -101,7 +104,7 @@ fn await_all_resumed(clients: &[Client]) -> Duration {
 fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
     let ensemble = three();
     let hosts = ensemble.connect_string();
-    let clients: Vec<_> = (0..3).map(|_| client_of(&hosts, T)).collect();
+    let clients: Vec<_> = (0..3).map(|_| client_of(&hosts, LONG)).collect();
     let mut tokens = Tokens::default();
     tokens.turn(&clients[0], "/tokens", "nothing");
     let looker = Looker::at(ensemble.addresses());
@@ -171,7 +174,7 @@ fn a_leader_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
 fn a_restart_of_all_one_after_another_costs_no_lock_and_no_place() {
     let ensemble = three();
     let hosts = ensemble.connect_string();
-    let clients = (0..4).map(|_| client_of(&hosts, T)).collect();
+    let clients = (0..4).map(|_| client_of(&hosts, LONG)).collect();
     let looker = Looker::at(ensemble.addresses());
     let queues = Queues::of(clients, looker, 8, 8);
     let begun = Instant::now();
