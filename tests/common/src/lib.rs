@@ -55,7 +55,9 @@ pub fn client() -> Client {
 
 /// A client of some server or proxy.
 pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
-    Client::connect(hosts, session_timeout).expect("connect")
+    // Tried again for as long as a busy machine may need for a handshake.
+    let builder = Client::builder(hosts).session_timeout(session_timeout);
+    builder.connect_timeout(SOON).connect().expect("connect")
 }
 
 /// A client with credentials, whose nodes are its own.
