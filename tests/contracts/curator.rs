@@ -15,13 +15,13 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testWaitingProcessKilledServer",
-        &["faults::restarts::no_lock_and_no_place_is_lost_when_the_only_server_is_killed"],
+        &["faults::every::outages::no_lock_and_no_place_is_lost_when_the_only_server_is_killed"],
     ),
     (
         "TestInterProcessMutexBase",
         "testKilledSession",
         &[
-            "holding::expiry::an_expired_session_is_lost_before_a_rival_is_granted",
+            "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
             "faults::places::a_grant_that_arrives_as_the_session_ends_lets_nobody_in_beside_the_next",
         ],
     ),
@@ -166,7 +166,9 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testClientClose",
-        &["semaphore::losses::the_permits_of_a_dead_client_come_back_to_those_who_wait"],
+        &[
+            "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
+        ],
     ),
     ("TestInterProcessSemaphore", "testMaxPerSession", &["semaphore::times_out"]),
     ("TestInterProcessSemaphore", "testRelease1AtATime", &["semaphore::excludes"]),

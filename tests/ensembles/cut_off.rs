@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{after, select};
 use zoolock::{Client, Error, Hold, HoldState, LossReason};
-use zoolock_test_support::{Ensemble, Probe, wait_until};
+use zoolock_test_support::{Probe, wait_until};
 
-use super::{Looker, Ways};
+use super::{Looker, Ways, three};
 use common::basics::hold_of;
 use common::line::Line;
 use common::{SESSION, SOON, Task, client_of, lock_of};
@@ -50,7 +50,7 @@ fn rival_of(hold: &Hold, leader: &Client) -> Task<zoolock::Result<(bool, bool, I
 
 #[test]
 fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_let_in() {
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let at_leader = client_of(&ensemble.server(leader).connect_string(), SESSION);
@@ -86,7 +86,7 @@ fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_le
 
 #[test]
 fn a_holder_that_knows_all_leaves_a_cut_off_follower_before_its_session_ends() {
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let ways = Ways::to(&ensemble);
@@ -128,7 +128,7 @@ fn a_holder_that_knows_all_leaves_a_cut_off_follower_before_its_session_ends() {
 
 #[test]
 fn a_token_is_never_verified_by_a_follower_that_has_fallen_behind() {
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let at_leader = client_of(&ensemble.server(leader).connect_string(), SESSION);

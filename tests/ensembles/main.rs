@@ -3,14 +3,57 @@
 mod cut_off;
 mod outages;
 mod servers;
+mod tokens;
 
 use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use zoolock::Client;
-use zoolock_test_support::{Ensemble, FaultProxy, Probe, wait_until};
+use zoolock_test_support::{Ensemble, EnsembleBuilder, FaultProxy, Probe, wait_until};
 
 use common::{SOON, client_of};
+
+/// How many ensembles there are at once, of three JVMs each: the start of one needs all of the processors,
+/// and the sessions of the others are not to end for want of any.
+const AT_ONCE: usize = 3;
+
+static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// One of the ensembles that run at once.
+struct OneOfFew(Option<Ensemble>);
+
+fn three() -> OneOfFew {
+    start(Ensemble::builder(3))
+}
+
+/// Waits until there may be one more.
+fn start(ensemble: EnsembleBuilder) -> OneOfFew {
+    let (running, ended) = &RUNNING;
+    let running = running.lock().unwrap();
+    *ended.wait_while(running, |running| *running == AT_ONCE).unwrap() += 1;
+    // Counted from here on, also if it does not start.
+    let mut one = OneOfFew(None);
+    one.0 = Some(ensemble.start().unwrap());
+    one
+}
+
+impl Deref for OneOfFew {
+    type Target = Ensemble;
+
+    fn deref(&self) -> &Ensemble {
+        self.0.as_ref().expect("it was started")
+    }
+}
+
+impl Drop for OneOfFew {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        *RUNNING.0.lock().unwrap() -= 1;
+        RUNNING.1.notify_one();
+    }
+}
 
 /// Looks at what is on the servers that answer, whichever of them go.
 struct Looker {

@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, DistributedLock, HoldState};
 use zoolock_test_support::{Ensemble, Probe, wait_until};
 
-use super::{Looker, Ways};
-use common::Tokens;
+use super::tokens::Tokens;
+use super::{Looker, Ways, start, three};
 use common::basics::hold_of;
 use common::line::Line;
 use common::{SOON, client_of, lock_of};
 
 const T: Duration = Duration::from_secs(10);
+
+/// Longer than an election takes on a busy machine.
+const LONG: Duration = Duration::from_secs(40);
 
 /// A lock that is held, the line behind it, and what was there before the fault.
 struct Queue {
@@ -99,9 +102,9 @@ fn await_all_resumed(clients: &[Client]) -> Duration {
 
 #[test]
 fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let hosts = ensemble.connect_string();
-    let clients: Vec<_> = (0..3).map(|_| client_of(&hosts, T)).collect();
+    let clients: Vec<_> = (0..3).map(|_| client_of(&hosts, LONG)).collect();
     let mut tokens = Tokens::default();
     tokens.turn(&clients[0], "/tokens", "nothing");
     let looker = Looker::at(ensemble.addresses());
@@ -124,7 +127,7 @@ fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
 #[test]
 fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
     const SHORT: Duration = Duration::from_secs(5);
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let ways = Ways::to(&ensemble);
@@ -148,7 +151,7 @@ fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
 #[test]
 fn a_leader_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
     // The others elect another one after 2 s.
-    let ensemble = Ensemble::builder(3).sync_limit(4).start().unwrap();
+    let ensemble = start(Ensemble::builder(3).sync_limit(4));
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
     let ways = Ways::to(&ensemble);
@@ -169,9 +172,9 @@ fn a_leader_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
 
 #[test]
 fn a_restart_of_all_one_after_another_costs_no_lock_and_no_place() {
-    let ensemble = Ensemble::start(3).unwrap();
+    let ensemble = three();
     let hosts = ensemble.connect_string();
-    let clients = (0..4).map(|_| client_of(&hosts, T)).collect();
+    let clients = (0..4).map(|_| client_of(&hosts, LONG)).collect();
     let looker = Looker::at(ensemble.addresses());
     let queues = Queues::of(clients, looker, 8, 8);
     let begun = Instant::now();

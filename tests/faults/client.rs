@@ -1,7 +1,6 @@
 //! The client itself: its connection, what it tells of it, and its end.
 
 use std::env;
-use std::fs;
 use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,17 +8,12 @@ use std::time::{Duration, Instant};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 use zoolock::{Client, ClientState, ConnectionEvent, DistributedLock, Error};
 use zoolock_test_support::{
-    Direction, FaultProxy, Op, Probe, Server, Then, connect_string, fresh_path, shared_probe,
-    wait_until,
+    Direction, FaultProxy, Op, Server, Then, connect_string, fresh_path, wait_until,
 };
 
 use common::{
-    SESSION, SOON, Task, await_resumed, children, client, client_of, in_time, run_again,
-    shared_address, shared_proxy,
+    SESSION, SOON, Stage, Task, await_resumed, children, client, client_of, in_time, shared_proxy,
 };
-
-/// Names the server for the process that a test starts of its own.
-const CHILD: &str = "ZOOLOCK_TEST_CHILD";
 
 fn next_event(events: &Receiver<ConnectionEvent>) -> ConnectionEvent {
     events.recv_timeout(SOON).expect("an event")
@@ -53,7 +47,9 @@ fn a_cut_is_told_as_suspended_and_reconnected() {
         assert_eq!(client.state(), ClientState::Connected);
         works(&client);
     }
-    assert_eq!(client.stats().connections, 3);
+    let stats = client.stats();
+    assert_eq!((stats.connections, stats.sessions, stats.resumed), (3, 1, 2));
+    wait_until("the old connections are closed", SOON, || proxy.open_connections() == 1);
     assert!(events.is_empty(), "{events:?}");
 }
 
@@ -125,10 +121,8 @@ fn dead_and_silent_hosts_of_a_list_are_passed_over() {
         "no-such-host.invalid".to_owned(),
     ];
     for bad in &hosts {
-        let begun = Instant::now();
-        let client = client_of(&format!("{bad},{}", connect_string()), SESSION);
-        println!("behind {bad}: connected in {:?}", begun.elapsed());
-        assert!(begun.elapsed() < SESSION / 2, "{bad}: {:?}", begun.elapsed());
+        let all = format!("{bad},{}", connect_string());
+        let client = in_time(&all, SESSION / 2, || client_of(&all, SESSION));
         works(&client);
     }
     let all = format!("{},{}", hosts.join(","), connect_string());
@@ -201,49 +195,33 @@ fn the_session_timeout_is_the_servers() {
 }
 
 #[test]
-fn the_session_timeout_is_known_without_a_connection() {
-    let proxy = shared_proxy();
-    let client = Client::builder(&proxy.connect_string())
-        .session_timeout(Duration::from_secs(3600))
-        .connect_timeout(SOON)
-        .connect()
-        .unwrap();
-    let given = client.session_timeout();
-    proxy.refuse(true);
-    proxy.cut();
-    wait_until("the connection is gone", SOON, || client.state() != ClientState::Connected);
-    assert_eq!(client.session_timeout(), given, "while suspended");
-    proxy.restore();
-    client.close().unwrap();
-    assert_eq!(client.session_timeout(), given, "after close");
-}
-
-#[test]
-fn close_ends_the_session_before_it_returns() {
-    let client = client();
-    let path = fresh_path("close");
-    let lock = DistributedLock::new(&client, &path).unwrap();
-    lock.lock().unwrap();
-    assert_eq!(children(&path).len(), 1);
-    let events = client.subscribe();
-    client.close().unwrap();
-    assert_eq!(children(&path), [""; 0], "after close");
-    assert_eq!(client.state(), ClientState::Closed);
-    let seen = events.recv_timeout(SOON);
-    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
-    for again in [client.clone(), client] {
-        let begun = Instant::now();
-        again.close().unwrap();
-        println!("again: {:?}", begun.elapsed());
+fn close_ends_the_session_before_it_returns_also_on_a_later_connection_and_by_many_at_once() {
+    for cuts in [0, 1] {
+        let Stage { proxy, client, path, lock } = Stage::new("close", SESSION);
+        lock.lock().unwrap();
+        let events = client.subscribe();
+        if cuts > 0 {
+            proxy.cut();
+            await_resumed(&client, cuts);
+        }
+        assert_eq!(children(&path).len(), 1);
+        let closing = [(); 8].map(|()| {
+            let client = client.clone();
+            Task::spawn(move || client.close())
+        });
+        for close in closing {
+            close.result("close()").unwrap();
+        }
+        assert_eq!(children(&path), [""; 0], "after close");
+        assert_eq!(client.state(), ClientState::Closed);
+        client.close().unwrap();
+        assert_eq!(client.session_timeout(), SESSION);
+        let told: Vec<_> = events.iter().collect();
+        println!("{cuts} cuts: {told:?}");
+        // Whoever subscribes later hears nothing, too.
+        let seen = client.subscribe().recv_timeout(SOON);
+        assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
     }
-}
-
-#[test]
-fn a_subscription_after_close_is_disconnected_too() {
-    let client = client();
-    client.close().unwrap();
-    let seen = client.subscribe().recv_timeout(Duration::from_secs(2));
-    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
 }
 
 #[test]
@@ -271,64 +249,25 @@ fn close_is_bounded_and_honest_without_a_server() {
 }
 
 #[test]
-fn closing_from_several_threads_at_once_is_fine() {
-    let client = client();
-    let tasks: Vec<_> = (0..8)
-        .map(|_| {
-            let client = client.clone();
-            Task::spawn(move || client.close())
-        })
-        .collect();
-    for task in tasks {
-        task.result("close()").unwrap();
-    }
-}
-
-#[test]
-fn the_last_handle_ends_the_session_when_it_is_dropped() {
-    let probe = shared_probe().unwrap();
-    let path = fresh_path("dropped");
-    let client = client();
+fn the_last_of_client_locks_and_guards_ends_the_session_when_it_is_dropped() {
+    let (client, path) = (client(), fresh_path("dropped"));
     let events = client.subscribe();
     let lock = DistributedLock::new(&client, &path).unwrap();
-    let clone = client.clone();
     drop(client);
-    lock.lock().unwrap();
-    let node = format!("{path}/{}", lock.hold().unwrap().node());
-    assert!(probe.exists(&node).unwrap());
-    drop(clone);
     // The lock still has it.
-    assert!(lock.is_held(), "{:?}", lock.hold());
-    lock.unlock().unwrap();
     lock.lock().unwrap();
-    let guard_of_another = DistributedLock::new(&client_of(&connect_string(), SESSION), &path);
-    drop(guard_of_another);
-    assert!(lock.is_held());
-    drop(lock);
-    wait_until("the node is gone", SOON, || children(&path).is_empty());
-    let seen = events.recv_timeout(SOON);
-    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
-}
-
-#[test]
-fn a_guard_keeps_the_session_and_dropping_it_ends_it() {
-    let server = Server::start().unwrap();
-    let probe = Probe::connect(server.address()).unwrap();
-    let sessions = || server.metric("zk_num_alive_connections").unwrap();
-    let before = sessions();
-    let client = client_of(&server.connect_string(), SESSION);
-    let lock = DistributedLock::new(&client, "/lock").unwrap();
+    lock.unlock().unwrap();
     let guard = lock.acquire().unwrap();
     let hold = guard.hold();
     drop(lock);
-    drop(client);
+    drop(common::client());
     assert!(guard.is_held(), "{guard:?}");
-    assert_eq!(probe.children("/lock").unwrap(), [guard.node()]);
+    assert_eq!(children(&path), [guard.node()]);
     drop(guard);
     assert!(!hold.is_held(), "{hold:?}");
-    wait_until("the session is over", SOON, || {
-        probe.children("/lock").unwrap().is_empty() && sessions() == before
-    });
+    wait_until("the node is gone", SOON, || children(&path).is_empty());
+    let seen = events.recv_timeout(SOON);
+    assert_eq!(seen, Err(RecvTimeoutError::Disconnected));
 }
 
 #[test]
@@ -349,127 +288,6 @@ fn a_view_of_a_hold_does_not_keep_the_client() {
     assert!(!hold.is_held());
 }
 
-/// Open files and threads of this process.
-fn footprint() -> (usize, usize) {
-    let count = |what| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
-    (count("fd"), count("task"))
-}
-
-/// Runs in a process of its own, since other tests open files and start threads, too.
-fn cycles(hosts: &str) {
-    let cycle = |number: usize| {
-        let client = client_of(hosts, SESSION);
-        works(&client);
-        let path = fresh_path("cycle");
-        let lock = DistributedLock::new(&client, &path).unwrap();
-        lock.lock().unwrap();
-        match number % 3 {
-            // Closed, dropped, closed while somebody waits.
-            0 => client.close().unwrap(),
-            1 => {}
-            _ => {
-                let other = DistributedLock::new(&client, &path).unwrap();
-                let waiting = Task::spawn(move || other.lock());
-                wait_until("it waits", SOON, || common::in_use(&client.stats()) == 2);
-                client.close().unwrap();
-                println!("the waiter: {:?}", waiting.result("the waiter"));
-            }
-        }
-    };
-    let before = footprint();
-    println!("before: {before:?}");
-    for number in 0..15 {
-        cycle(number);
-    }
-    println!("at the end of the last: {:?}", footprint());
-    let took = wait_until("all files and threads are gone", SOON * 2, || footprint() <= before);
-    println!("back at {:?} after {took:?}", footprint());
-}
-
-#[test]
-fn leaves_no_threads_and_no_files_behind() {
-    const NAME: &str = "client::leaves_no_threads_and_no_files_behind";
-    if let Ok(hosts) = env::var(CHILD) {
-        return cycles(&hosts);
-    }
-    let said = run_again(NAME, CHILD, &shared_address().to_string());
-    assert!(said.contains("back at"), "it did not run: {said}");
-}
-
-#[test]
-fn reconnecting_leaves_no_connections_behind() {
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SESSION);
-    for round in 1..=10 {
-        proxy.cut();
-        wait_until("it is back", SOON, || {
-            client.stats().connections > round && client.state() == ClientState::Connected
-        });
-    }
-    println!("{:?}", client.stats());
-    wait_until("the old connections are closed", SOON, || proxy.open_connections() == 1);
-    assert_eq!((client.stats().sessions, client.stats().resumed), (1, 10));
-    works(&client);
-}
-
-#[test]
-fn many_threads_share_a_client() {
-    let client = client();
-    let root = fresh_path("shared");
-    let tasks: Vec<_> = (0..16)
-        .map(|number| {
-            let lock = DistributedLock::new(&client, format!("{root}/{number}")).unwrap();
-            Task::spawn(move || {
-                for _ in 0..10 {
-                    lock.lock().unwrap();
-                    thread::yield_now();
-                    lock.unlock().unwrap();
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.result("a thread");
-    }
-    let stats = client.stats();
-    println!("{stats:?}");
-    assert_eq!((common::in_use(&stats), stats.deleting, stats.connections), (0, 0, 1));
-}
-
-/// Holds a lock in a session that would end by itself soon.
-fn holds(proxy: &FaultProxy, path: &str) -> (Client, DistributedLock) {
-    let client = client_of(&proxy.connect_string(), Duration::from_secs(2));
-    let lock = DistributedLock::new(&client, path).unwrap();
-    lock.lock().unwrap();
-    (client, lock)
-}
-
-#[test]
-fn close_is_ok_only_when_the_nodes_are_gone() {
-    let (proxy, path) = (shared_proxy(), fresh_path("close_after_cut"));
-    let (client, _lock) = holds(&proxy, &path);
-    proxy.cut();
-    let begun = Instant::now();
-    let closed = client.close();
-    let left = children(&path);
-    println!("{closed:?} after {:?}, left: {left:?}", begun.elapsed());
-    assert!(closed.is_err() || left.is_empty(), "{closed:?} {left:?}");
-}
-
-#[test]
-fn close_deletes_what_was_made_on_an_earlier_connection() {
-    let (proxy, path) = (shared_proxy(), fresh_path("close_after_reconnect"));
-    let (client, lock) = holds(&proxy, &path);
-    proxy.cut();
-    await_resumed(&client, 1);
-    assert!(lock.is_held(), "{:?}", lock.hold());
-    let begun = Instant::now();
-    let closed = client.close();
-    let left = children(&path);
-    println!("{closed:?} after {:?}, left: {left:?}", begun.elapsed());
-    assert!(closed.is_ok() && left.is_empty(), "{closed:?} {left:?}");
-}
-
 #[test]
 fn a_server_that_hangs_up_at_once_is_not_stormed() {
     let proxy = shared_proxy();
@@ -481,6 +299,7 @@ fn a_server_that_hangs_up_at_once_is_not_stormed() {
     thread::sleep(Duration::from_secs(2));
     let count = proxy.connections() - before;
     println!("{count} connections in 2 s");
+    assert_eq!(client.session_timeout(), SESSION, "known without a connection");
     assert!((1..200).contains(&count), "{count} connections in 2 s");
     proxy.accept_and_close(false);
     wait_for(&client, ClientState::Connected);

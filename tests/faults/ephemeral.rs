@@ -1,7 +1,6 @@
 //! `EphemeralLock`: a single node, whose answers, connection or session are lost.
 
 mod answers;
-mod losing;
 mod unlocking;
 
 use std::thread;

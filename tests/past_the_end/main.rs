@@ -4,10 +4,8 @@
 
 mod crowds;
 mod faults;
-mod members;
 mod order;
 mod outside;
-mod permits;
 mod resuming;
 mod vanishing;
 

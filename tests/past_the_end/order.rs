@@ -1,11 +1,9 @@
 //! Who waits is served in the order of arrival, whatever the numbers say.
 
-use std::time::Duration;
-
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, Lock};
 
 use super::{END, Granted, Stage, come_in_one_by_one, number, numbers};
-use common::SOON;
+use common::{BRIEFLY, SOON};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -117,7 +115,7 @@ fn try_lock_is_busy_or_gets_it() {
             other.unlock().unwrap();
         }
         assert!(one.try_lock().unwrap());
-        let timed_out = other.try_lock_for(Duration::from_secs(1));
+        let timed_out = other.try_lock_for(BRIEFLY);
         assert!(!timed_out.unwrap());
         one.unlock().unwrap();
         stage.await_nodes(0);

@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedRwLock, Error, HoldState, LossReason};
+use zoolock::{Client, DistributedRwLock, DistributedSemaphore, Error, HoldState, LossReason};
 use zoolock_test_support::crowd::{self, Access, Taker};
 use zoolock_test_support::{FaultProxy, Op, wait_until};
 
-use super::{END, Granted, Stage, come_in_one_by_one, number, numbers};
+use super::{END, Granted, Stage, come_in_one_by_one, nodes, number, numbers};
 use common::basics::hold_of;
-use common::{SESSION, SOON, await_lost, await_resumed, client_of};
-
-const SHORT: Duration = Duration::from_secs(3);
+use common::{SESSION, SOON, Task, await_lost, await_resumed, client_of};
 
 #[test]
 fn places_before_the_end_and_behind_it_are_kept_over_a_cut() {
@@ -76,101 +74,34 @@ fn nodes_past_the_end_do_not_overtake_those_whose_session_is_being_resumed() {
 
 #[test]
 fn a_hold_past_the_end_outlives_a_cut_and_ends_with_its_lease() {
-    for begin in [END, i32::MIN, -100] {
-        let Some(stage) = Stage::new("lapses", begin) else {
-            return;
-        };
-        let (proxy, direct) = (stage.proxy(), stage.client());
-        let cut_off = client_of(&proxy.connect_string(), SHORT);
-        let list = Granted::default();
-        let lock = stage.lock(&cut_off);
-        lock.lock().unwrap();
-        let hold = hold_of(&lock);
-        let rival = stage.queues(&list, "rival", stage.lock(&direct));
-        let behind = stage.queues(&list, "behind", stage.lock(&cut_off));
-        let before = stage.nodes();
-        proxy.cut();
-        await_resumed(&cut_off, 1);
-        assert_eq!((hold.state(), stage.nodes()), (HoldState::Held, before));
-        assert!(!rival.is_in());
-        let begun = Instant::now();
-        proxy.refuse(true);
-        proxy.cut();
-        wait_until("the client has noticed", SOON, || hold.state() != HoldState::Held);
-        let left = hold.valid_for();
-        assert!(!rival.is_in() || !hold.is_held(), "two at once");
-        await_lost(&hold);
-        let lost_after = begun.elapsed();
-        assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
-        rival.comes_in();
-        println!(
-            "{begin}: {left:?} were left, lost after {lost_after:?}, the rival in after {:?}",
-            begun.elapsed()
-        );
-        assert!(left > SHORT / 3 && lost_after < SHORT * 2, "{left:?}");
-        proxy.refuse(false);
-        let told = lock.unlock();
-        assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
-        stage.await_nodes(2);
-        come_in_one_by_one(vec![(rival, "rival"), (behind, "behind")], &list);
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
-        stage.await_nodes(0);
-    }
-}
-
-#[test]
-fn the_rival_never_comes_in_while_the_cut_off_hold_says_that_it_is_held() {
-    let Some(stage) = Stage::new("lapses-apart", END) else {
+    let Some(stage) = Stage::new("lapses", END) else {
         return;
     };
     let (proxy, direct) = (stage.proxy(), stage.client());
-    let cut_off = client_of(&proxy.connect_string(), SHORT);
-    let lock = stage.lock(&cut_off);
-    for _ in 0..2 {
-        lock.lock().unwrap();
-        let (hold, rival) = (hold_of(&lock), stage.lock(&direct));
-        let watched = hold.clone();
-        let task = common::Task::spawn(move || {
-            rival.lock().unwrap();
-            let both = watched.is_held();
-            rival.unlock().unwrap();
-            both
-        });
-        stage.await_nodes(2);
-        proxy.refuse(true);
-        proxy.cut();
-        let both = task.result("the rival");
-        assert!(!both, "both were told that they hold it");
-        assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
-        proxy.refuse(false);
-        assert!(lock.unlock().is_err());
-    }
-    stage.await_nodes(0);
-}
-
-#[test]
-fn an_unlock_without_a_connection_lets_the_next_in_with_the_next_one() {
-    let Some(stage) = Stage::new("unlocks-suspended", END) else {
-        return;
-    };
-    let (proxy, direct) = (stage.proxy(), stage.client());
-    let cut_off = client_of(&proxy.connect_string(), Duration::from_secs(60));
+    let cut_off = client_of(&proxy.connect_string(), SESSION);
     let list = Granted::default();
     let lock = stage.lock(&cut_off);
     lock.lock().unwrap();
     let hold = hold_of(&lock);
     let rival = stage.queues(&list, "rival", stage.lock(&direct));
+    let behind = stage.queues(&list, "behind", stage.lock(&cut_off));
+    let before = stage.nodes();
+    proxy.cut();
+    await_resumed(&cut_off, 1);
+    assert_eq!((hold.state(), stage.nodes()), (HoldState::Held, before));
+    assert!(!rival.is_in());
     proxy.refuse(true);
     proxy.cut();
-    wait_until("the client has noticed", SOON, || hold.state() == HoldState::Suspended);
-    lock.unlock().unwrap();
-    assert!(!rival.is_in());
-    let begun = Instant::now();
-    proxy.refuse(false);
+    println!("lost after {:?}", await_lost(&hold));
+    assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
     rival.comes_in();
-    println!("in after {:?}", begun.elapsed());
-    rival.leaves();
+    proxy.refuse(false);
+    let told = lock.unlock();
+    assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
+    stage.await_nodes(2);
+    come_in_one_by_one(vec![(rival, "rival"), (behind, "behind")], &list);
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
     stage.await_nodes(0);
 }
 
@@ -181,7 +112,7 @@ fn a_read_that_shares_its_write_is_kept_and_lost_with_it() {
         return;
     };
     let (proxy, direct) = (stage.proxy(), stage.client());
-    let cut_off = client_of(&proxy.connect_string(), SHORT);
+    let cut_off = client_of(&proxy.connect_string(), SESSION);
     let lock = DistributedRwLock::new(&cut_off, &stage.path).unwrap();
     let (read, write) = (lock.read_lock(), lock.write_lock());
     write.lock().unwrap();
@@ -217,7 +148,7 @@ fn a_crowd_that_is_cut_off_again_and_again_is_never_two_inside() {
     };
     let proxies = Arc::new([stage.proxy(), stage.proxy()]);
     let mut clients: Vec<_> =
-        proxies.iter().map(|proxy| client_of(&proxy.connect_string(), SHORT)).collect();
+        proxies.iter().map(|proxy| client_of(&proxy.connect_string(), SESSION)).collect();
     clients.push(stage.client());
     let visits = Arc::new(AtomicUsize::new(0));
     let taker = |at: usize| -> Taker {
@@ -235,7 +166,7 @@ fn a_crowd_that_is_cut_off_again_and_again_is_never_two_inside() {
             };
             let token = hold.fencing_token();
             // A hold that is nearly over cannot vouch for the whole visit.
-            if let (Ok(token), true) = (token, hold.valid_for() > SHORT / 4) {
+            if let (Ok(token), true) = (token, hold.valid_for() > SESSION / 4) {
                 visits.fetch_add(1, Ordering::SeqCst);
                 witness.visit(Access::Alone, token, &hold.node(), || cut(true));
             }
@@ -259,4 +190,42 @@ fn a_crowd_that_is_cut_off_again_and_again_is_never_two_inside() {
     seen.assert_in_order();
     assert!(seen.visits.len() > 60, "{seen:?}");
     stage.await_nodes(0);
+}
+
+/// Both directories of a semaphore are past the end.
+#[test]
+fn permits_and_turns_are_kept_over_a_cut_and_the_order_of_the_turns() {
+    let Some(stage) = Stage::new("permits-cut", 0) else {
+        return;
+    };
+    let parts = ["locks", "leases"].map(|part| stage.part(part, END));
+    let (proxy, direct) = (stage.proxy(), stage.client());
+    let cut_off = client_of(&proxy.connect_string(), SESSION);
+    let of = |client| DistributedSemaphore::new(client, &stage.path, 1).unwrap();
+    let turns = || nodes(&stage.probe, &parts[0]);
+    let permits = of(&cut_off).acquire(1).unwrap();
+    let before = permits.holds()[0].node();
+    assert_eq!(number(&before), END);
+    let waits = |semaphore: DistributedSemaphore, turn: usize| {
+        let task = Task::spawn(move || semaphore.acquire(1).unwrap());
+        wait_until("it is queued", SOON, || turns().len() == turn);
+        task
+    };
+    let has_turn = waits(of(&cut_off), 1);
+    let behind = waits(of(&direct), 2);
+    let queue = turns();
+    proxy.cut();
+    await_resumed(&cut_off, 1);
+    assert_eq!((permits.holds()[0].node(), turns()), (before, queue));
+    assert!(permits.is_held() && !has_turn.is_done() && !behind.is_done());
+    permits.release().unwrap();
+    let begun = Instant::now();
+    let permits = has_turn.result("who has the turn");
+    println!("granted after {:?}", begun.elapsed());
+    assert!(permits.is_held() && !behind.is_done(), "two permits");
+    permits.release().unwrap();
+    behind.result("who is behind").release().unwrap();
+    for part in &parts {
+        wait_until("nothing is left", SOON, || nodes(&stage.probe, part).is_empty());
+    }
 }

@@ -60,7 +60,8 @@ fn ten_thousand_contenders_are_read_within_the_session_timeout_and_nobody_is_hel
     assert_eq!(seen.len(), MANY);
     assert!(seen.is_sorted_by(|a, b| a.sequence < b.sequence));
     assert!(seen[0].holds && !seen[1..].iter().any(|c| c.holds));
-    assert!(longest < PATIENT / 6, "{longest:?}");
+    // Not behind what it reads.
+    assert!(cycles > 3, "{cycles} cycles");
 }
 
 #[test]

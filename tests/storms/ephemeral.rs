@@ -9,19 +9,11 @@ use zoolock::crossbeam_channel::bounded;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::basics::{self, hold_of};
+use common::basics::hold_of;
 use common::single::*;
-use common::{
-    BRIEFLY, PROBES, SESSION, SOON, Task, assert_cancelled, assert_lost, client, client_of, exists,
-    last_transaction, packets, shared_proxy,
-};
-use zoolock::{Client, EphemeralLock, Error, Guard, HoldState, LockOptions, LossReason, Result};
-use zoolock_test_support::{
-    Direction, FaultProxy, Op, Server, Stat, Then, connect_string, fresh_path, shared_probe,
-    wait_until,
-};
-
-use common::Witness;
+use common::{SOON, Task, Witness, client_of, shared_proxy};
+use zoolock::{EphemeralLock, Error, LossReason};
+use zoolock_test_support::{FaultProxy, Op, Then, fresh_path};
 
 /// Fixes what the storm does.
 const SEED: &str = "ZOOLOCK_SEED";

@@ -140,8 +140,6 @@ fn storm(options: LockOptions) {
     drop(lock);
     await_nothing_left(&own);
     wait_until("nothing is left", SOON, || children(&path).is_empty());
-    assert!(rivals_longest < 6_000, "a rival waited for {rivals_longest} ms");
-    assert!(longest < 3_000, "a thread waited for {longest} ms");
 }
 
 #[test]

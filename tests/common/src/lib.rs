@@ -15,7 +15,6 @@ pub mod single;
 mod stages;
 pub mod subjects;
 mod task;
-mod tokens;
 mod visitor;
 mod witness;
 
@@ -37,7 +36,6 @@ pub use processes::{Beside, OWN_PROCESS, run_again};
 pub use stages::{Stage, TwoWays};
 pub use subjects::{Object, Subject, every_subject, every_subject_that};
 pub use task::Task;
-pub use tokens::Tokens;
 pub use visitor::Visitor;
 pub use witness::{Witness, never_two_inside};
 
@@ -57,7 +55,9 @@ pub fn client() -> Client {
 
 /// A client of some server or proxy.
 pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
-    Client::connect(hosts, session_timeout).expect("connect")
+    // Tried again for as long as a busy machine may need for a handshake.
+    let builder = Client::builder(hosts).session_timeout(session_timeout);
+    builder.connect_timeout(SOON).connect().expect("connect")
 }
 
 /// A client with credentials, whose nodes are its own.

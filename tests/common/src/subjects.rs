@@ -131,7 +131,8 @@ impl Subject {
             ($lock:expr) => {{
                 let lock = $lock;
                 let waiting = lock.clone();
-                Object { lock: Arc::new(lock), cancel: Arc::new(move || waiting.cancel_waiters()) }
+                let cancel = Arc::new(move || waiting.cancel_waiters());
+                Object { lock: Arc::new(lock), cancel, path: path.into() }
             }};
         }
         let rw = |options| DistributedRwLock::with(client, path, options).expect("a good path");
@@ -162,7 +163,7 @@ impl Subject {
                     a.cancel_waiters();
                     b.cancel_waiters();
                 };
-                Object { lock: Arc::new(both), cancel: Arc::new(cancel) }
+                Object { lock: Arc::new(both), cancel: Arc::new(cancel), path: path.into() }
             }
         }
     }
@@ -238,6 +239,25 @@ impl Subject {
     pub fn nodes_of_one(self) -> usize {
         if self.kind == Kind::Several { 2 } else { 1 }
     }
+
+    /// How many nodes there are when one holds and so many wait. Of these the first shows the permit
+    /// that it wants.
+    pub fn nodes_with_waiters(self, waiters: usize) -> usize {
+        let shown = usize::from(self.kind == Kind::Permit && waiters > 0);
+        self.nodes_of_one() + if self.queues() { waiters + shown } else { 0 }
+    }
+
+    /// An object that holds is in use until its unlock, and no other call of it goes to the servers. Of
+    /// permits and of reads there may be many.
+    pub fn is_in_use_until_unlocked(self) -> bool {
+        !matches!(self.kind, Kind::Permit | Kind::Read)
+    }
+
+    /// A fresh path that says which subject it is of.
+    pub fn path_in(self, above: &str) -> String {
+        let name: String = self.name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+        format!("{above}/{name}")
+    }
 }
 
 fn below(directory: &str) -> Vec<String> {
@@ -249,9 +269,15 @@ fn below(directory: &str) -> Vec<String> {
 pub struct Object {
     lock: Arc<dyn Lock>,
     cancel: Arc<dyn Fn() + Send + Sync>,
+    path: Arc<str>,
 }
 
 impl Object {
+    /// The path that it was made with: that of several locks names them all.
+    pub fn base(&self) -> &str {
+        &self.path
+    }
+
     pub fn cancel_waiters(&self) {
         (self.cancel)();
     }

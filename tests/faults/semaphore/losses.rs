@@ -3,76 +3,16 @@
 use std::time::Duration;
 
 use zoolock::{ClientState, HoldState, LossReason};
-use zoolock_test_support::{Probe, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
 
 use super::{
     LEASES, LOCKS, acquiring, await_leases, await_turns, delete, is_free, leases, leases_of,
     locks_of, nodes, semaphore, turns, waiting_with_the_turn,
 };
-use common::{
-    SESSION, SOON, Task, children, client, client_of, is_lost, places_of, shared_address,
-    shared_proxy,
-};
+use common::{SESSION, SOON, client, client_of, is_lost, places_of, shared_address, shared_proxy};
 
 /// Session timeouts of those that notice what happens to a node, a quarter of it later.
 const SHORT: Duration = Duration::from_secs(4);
-
-#[test]
-fn the_permits_of_a_dead_client_come_back_to_those_who_wait() {
-    let proxy = shared_proxy();
-    let dead = client_of(&proxy.connect_string(), SESSION);
-    let others = client();
-    let path = fresh_path("sem-dead");
-    let lost = semaphore(&dead, &path, 3).acquire(2).unwrap();
-    let own = semaphore(&others, &path, 3);
-    let kept = own.acquire(1).unwrap();
-    let waiter = waiting_with_the_turn(&own, 2);
-    let behind = acquiring(&semaphore(&others, &path, 3), 1);
-    await_turns(&path, 2);
-    proxy.refuse(true);
-    proxy.cut();
-    let ended = proxy.expire_sessions().unwrap();
-    let permits = waiter.result("a waiter").unwrap();
-    println!("{ended} sessions ended: {permits:?}");
-    // With the one who waits behind.
-    await_leases(&path, 4);
-    assert!(!behind.is_done());
-    proxy.refuse(false);
-    let heard = lost.lost().recv_timeout(SOON);
-    assert!(heard.is_err_and(|error| error.is_disconnected()));
-    println!("{:?}", lost.state());
-    assert!(matches!(lost.state(), HoldState::Lost(_)));
-    assert!(lost.release().unwrap_err().is_lost());
-    permits.release().unwrap();
-    behind.result("the next one").unwrap().release().unwrap();
-    kept.release().unwrap();
-    is_free(&own, &[&dead, &others]);
-}
-
-#[test]
-fn a_turn_that_is_waited_for_and_deleted_is_queued_for_again() {
-    let clients = [client(), client_of(&shared_address().to_string(), SHORT)];
-    let path = fresh_path("sem-turn-deleted");
-    let own = clients.each_ref().map(|client| semaphore(client, &path, 2));
-    let held = own[0].acquire(2).unwrap();
-    let first = waiting_with_the_turn(&own[0], 1);
-    let [ahead] = turns(&path).try_into().expect("one turn");
-    let second = acquiring(&own[1], 2);
-    let deleted = await_turns(&path, 2).into_iter().find(|node| *node != ahead);
-    let deleted = deleted.expect("its turn");
-    delete(&format!("{path}/{LOCKS}/{deleted}"));
-    let took = wait_until("it has queued again", SOON, || {
-        let now = turns(&path);
-        now.len() == 2 && !now.contains(&deleted)
-    });
-    println!("{deleted} deleted; {:?} after {took:?}", turns(&path));
-    held.release().unwrap();
-    first.result("the first").unwrap().release().unwrap();
-    let permits = second.result("the second").unwrap();
-    assert_eq!(permits.count(), 2);
-    permits.release().unwrap();
-    is_free(&own[0], &[&clients[0], &clients[1]]);
-}
 
 /// The turn is granted to the next meanwhile: neither waits for ever for what the other shows.
 #[test]
@@ -156,101 +96,6 @@ fn the_nodes_of_a_waiter_that_are_deleted_are_made_again() {
     is_free(&own[0], &[&clients[0], &clients[1]]);
 }
 
-/// As `deleteall` of ZooKeeper's shell does.
-#[test]
-fn waiters_survive_that_all_nodes_are_deleted_with_their_directories() {
-    let own_client = client_of(&shared_address().to_string(), SHORT);
-    let path = fresh_path("sem-deleteall");
-    let own = semaphore(&own_client, &path, 3);
-    let probe = Probe::connect(shared_address()).unwrap();
-    let held = own.acquire(1).unwrap();
-    let first = waiting_with_the_turn(&own, 3);
-    let other = semaphore(&own_client, &path, 3);
-    let second = acquiring(&other, 3);
-    await_turns(&path, 2);
-    // So that they go on waiting when the other node is gone.
-    for own in [&own, &other] {
-        own.set_limit(2).unwrap();
-    }
-    for directory in [leases_of(&path), locks_of(&path)] {
-        // New ones may come while the old ones go.
-        wait_until("it is deleted", SOON, || {
-            for node in children(&directory) {
-                let _ = probe.delete(&format!("{directory}/{node}"));
-            }
-            probe.delete(&directory).is_ok()
-        });
-    }
-    let _ = probe.delete(&path);
-    assert!(held.release().unwrap_err().is_lost());
-    wait_until("both wait again", SOON, || leases(&path).len() == 3 && turns(&path).len() == 2);
-    for own in [&own, &other] {
-        own.set_limit(3).unwrap();
-    }
-    // In whatever order they have queued again.
-    let each = [first, second]
-        .map(|waiter| Task::spawn(move || waiter.result("a waiter").unwrap().release()));
-    for each in each {
-        each.result("a waiter").unwrap();
-    }
-    println!("{:?}", own_client.stats());
-    is_free(&own, &[&own_client]);
-}
-
-#[test]
-fn permits_are_lost_together_when_the_node_of_one_is_deleted() {
-    // Noticed a quarter of the session timeout after the grant, or at once after that; and by a
-    // release in any case.
-    for noticed in [true, false] {
-        let timeout = if noticed { SHORT } else { SESSION * 3 };
-        let client = client_of(&shared_address().to_string(), timeout);
-        let path = fresh_path("sem-node-deleted");
-        let own = semaphore(&client, &path, 4);
-        let (permits, others) = (own.acquire(3).unwrap(), own.acquire(1).unwrap());
-        let holds = permits.holds();
-        delete(&format!("{path}/{LEASES}/{}", holds[1].node()));
-        if noticed {
-            let heard = permits.lost().recv_timeout(SOON);
-            assert!(heard.is_err_and(|error| error.is_disconnected()));
-            let states: Vec<_> = holds.iter().map(|hold| hold.state()).collect();
-            println!("{:?}: {states:?}, {:?}", permits.state(), client.stats());
-            assert_eq!(permits.state(), HoldState::Lost(LossReason::NodeDeleted));
-            assert!(!permits.is_held() && permits.valid_for().is_zero());
-            assert_eq!(permits.count(), 3);
-            // Those that were taken apart from them are not.
-            assert!(others.lost().try_recv().is_err_and(|error| error.is_empty()));
-            assert_eq!(others.state(), HoldState::Held);
-        }
-        let released = permits.release().expect_err("one was lost");
-        println!("noticed: {noticed}; {released}");
-        assert!(is_lost(&released, &path, LossReason::NodeDeleted));
-        assert_eq!(await_leases(&path, 1), nodes(&others), "two were released");
-        others.release().unwrap();
-        is_free(&own, &[&client]);
-    }
-}
-
-/// Whoever has heard of it must not be told that it is held.
-#[test]
-fn the_holds_of_permits_are_lost_together() {
-    let client = client_of(&shared_address().to_string(), SHORT);
-    let path = fresh_path("sem-hold-lost");
-    let own = semaphore(&client, &path, 3);
-    let permits = own.acquire(3).unwrap();
-    let holds = permits.holds();
-    delete(&format!("{path}/{LEASES}/{}", holds[2].node()));
-    for lost in holds.iter().map(zoolock::Hold::lost).chain([permits.lost()]) {
-        let heard = lost.recv_timeout(SOON);
-        assert!(heard.is_err_and(|error| error.is_disconnected()));
-        assert!(!holds.iter().any(zoolock::Hold::is_held) && !permits.is_held());
-    }
-    println!("{holds:?}");
-    // Nobody holds the other two any more.
-    await_leases(&path, 0);
-    assert!(permits.release().unwrap_err().is_lost());
-    is_free(&own, &[&client]);
-}
-
 #[test]
 fn a_foreign_node_counts_as_a_permit_and_not_as_a_turn() {
     let client = client();
@@ -309,4 +154,40 @@ fn a_turn_that_expires_while_its_owner_waits_for_permits_goes_to_the_next() {
     second.release().unwrap();
     first.result("the first").unwrap().release().unwrap();
     is_free(&own, &[&expired, &others]);
+}
+
+/// Whoever has heard of it must not be told that one of them is held.
+#[test]
+fn permits_are_lost_together_when_the_node_of_one_is_deleted() {
+    // Noticed a quarter of the session timeout after the grant; and by a release in any case.
+    for noticed in [true, false] {
+        let timeout = if noticed { SHORT } else { SESSION * 3 };
+        let client = client_of(&shared_address().to_string(), timeout);
+        let path = fresh_path("sem-node-deleted");
+        let own = semaphore(&client, &path, 4);
+        let (permits, others) = (own.acquire(3).unwrap(), own.acquire(1).unwrap());
+        let holds = permits.holds();
+        delete(&format!("{path}/{LEASES}/{}", holds[1].node()));
+        if noticed {
+            for lost in holds.iter().map(zoolock::Hold::lost).chain([permits.lost()]) {
+                let heard = lost.recv_timeout(SOON);
+                assert!(heard.is_err_and(|error| error.is_disconnected()));
+                assert!(!holds.iter().any(zoolock::Hold::is_held) && !permits.is_held());
+            }
+            println!("{:?}: {holds:?}, {:?}", permits.state(), client.stats());
+            assert_eq!(permits.state(), HoldState::Lost(LossReason::NodeDeleted));
+            assert!(permits.valid_for().is_zero());
+            // Those that were taken apart from them are not.
+            assert!(others.lost().try_recv().is_err_and(|error| error.is_empty()));
+            // Nobody holds the other two any more.
+            await_leases(&path, 1);
+        }
+        let released = permits.release().expect_err("one was lost");
+        println!("noticed: {noticed}; {released}");
+        assert!(is_lost(&released, &path, LossReason::NodeDeleted));
+        assert_eq!(client.stats().holds_lost, 1, "one loss");
+        assert_eq!(await_leases(&path, 1), nodes(&others), "two were released");
+        others.release().unwrap();
+        is_free(&own, &[&client]);
+    }
 }

@@ -2,20 +2,20 @@
 
 use zoolock::Client;
 
-use crate::basics::hold_of;
-use crate::{SOON, lock_of};
+use common::basics::hold_of;
+use common::{SOON, lock_of};
 
 /// Tokens in the order in which they were given out, with what happened before.
 #[derive(Debug, Default)]
-pub struct Tokens(Vec<(String, u64)>);
+pub(super) struct Tokens(Vec<(String, u64)>);
 
 impl Tokens {
-    pub fn note(&mut self, after: &str, token: u64) {
+    pub(super) fn note(&mut self, after: &str, token: u64) {
         self.0.push((after.to_owned(), token));
     }
 
     /// Takes the lock, notes its token, and gives it back.
-    pub fn turn(&mut self, client: &Client, path: &str, after: &str) {
+    pub(super) fn turn(&mut self, client: &Client, path: &str, after: &str) {
         let lock = lock_of(client, path);
         assert!(lock.try_lock_for(SOON).unwrap(), "{self:?}");
         self.note(after, hold_of(&lock).fencing_token().unwrap());
@@ -23,7 +23,7 @@ impl Tokens {
     }
 
     #[track_caller]
-    pub fn rise(&self) {
+    pub(super) fn rise(&self) {
         println!("{self:#?}");
         assert!(self.0.is_sorted_by(|a, b| a.1 < b.1), "{self:?}");
     }

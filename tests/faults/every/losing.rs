@@ -1,0 +1,450 @@
+//! What was held is lost: to an operator, to a silent network, to a stopped process, to a close. Its owner
+//! is told, once, and before anybody else is let in; nothing of the next one's is touched.
+
+use std::env;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use zoolock::{Client, Error, Hold, HoldState, Lock, LossReason, Result};
+use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, wait_until};
+
+use common::{
+    Beside, OWN_PROCESS, Object, SESSION, SOON, Stage, Subject, Task, Visitor, assert_lost,
+    await_lost, client, client_of, delete_node, every_subject, every_subject_that, shared_proxy,
+    stat, warnings,
+};
+
+/// The session timeout of clients that are to lose their locks.
+const SHORT: Duration = Duration::from_secs(4);
+
+const DELETED: LossReason = LossReason::NodeDeleted;
+const EXPIRED: LossReason = LossReason::LeaseExpired;
+
+/// An unlock fails in this way, for each hold.
+#[track_caller]
+fn fails(subject: Subject, unlocked: Result<()>, so: impl Fn(&Error) -> bool) {
+    let name = subject.name;
+    let failures = match unlocked {
+        Err(Error::Release { failures }) => failures,
+        Err(error) => vec![error],
+        Ok(()) => panic!("{name}: an unlock of what is not held is Ok"),
+    };
+    assert_eq!(failures.len(), subject.nodes_of_one(), "{name}: {failures:?}");
+    assert!(failures.iter().all(so), "{name}: {failures:?}");
+}
+
+#[track_caller]
+fn says_lost(subject: Subject, unlocked: Result<()>, why: LossReason) {
+    fails(subject, unlocked, |error| matches!(error, Error::Lost { reason, .. } if *reason == why));
+}
+
+/// Its holds were lost, for this reason; that was counted once for each, and has another one let in. The
+/// unlock says it once, and then the object can be used again.
+#[track_caller]
+fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, why: LossReason) {
+    let (name, holds, path) = (subject.name, own.holds(), own.base().to_owned());
+    assert!(holds.iter().any(|hold| hold.state() == HoldState::Lost(why)), "{name}: {holds:?}");
+    assert!(!own.is_held(), "{name}: {holds:?}");
+    next.comes_in();
+    if subject.is_in_use_until_unlocked() {
+        let (other, own) = (own.clone(), own.clone());
+        // Whoever is not its owner waits: that one's code may still be running.
+        let tried = Task::spawn(move || other.try_lock()).result("another thread");
+        assert!(matches!(tried, Ok(false)), "{name}: {tried:?}");
+        if subject.is_a_threads() {
+            let tried = own.try_lock();
+            assert!(tried.is_err_and(|error| error.is_lost()), "{name}: the owner was let in");
+        }
+    }
+    let of_next = subject.holding(&path);
+    says_lost(subject, own.unlock(), why);
+    fails(subject, own.unlock(), |error| matches!(error, Error::NotHeld { .. }));
+    wait_until("it has cleaned up behind itself", SOON, || client.stats().deleting == 0);
+    // What is left is the next one's, which nobody has touched.
+    wait_until("the next one is alone", SOON, || subject.nodes(&path).len() == of_next.len());
+    assert_eq!(subject.holding(&path), of_next, "{name}");
+    assert!(holds.iter().all(|hold| hold.state() == HoldState::Lost(why)), "{name}: {holds:?}");
+    assert!(holds.iter().all(|hold| hold.valid_for().is_zero()), "{name}: {holds:?}");
+    wait_until("it is counted", SOON, || client.stats().holds_lost > 0);
+    assert_eq!(client.stats().holds_lost, subject.nodes_of_one() as u64, "{name}");
+    next.leaves();
+    assert!(own.try_lock_for(SOON).unwrap(), "{name}: the object works again");
+    assert!(own.is_held());
+    own.unlock().unwrap();
+    if subject.goes_with_its_unlock() {
+        subject.await_nodes(&path, 0);
+    }
+}
+
+/// Somebody who waits for what is held, and what was seen of that when the one was let in: not held, and
+/// told so.
+fn next_one(
+    subject: Subject,
+    client: &Client,
+    own: &Object,
+) -> (Visitor, zoolock::crossbeam_channel::Receiver<(bool, bool)>) {
+    let (say, seen) = zoolock::crossbeam_channel::bounded(1);
+    let (path, holds) = (own.base().to_owned(), own.holds());
+    let next: Box<dyn Lock> = subject.rival(client, &path).into();
+    // Asked by the thread that was granted, so that no other needs to be fast.
+    let visitor = Visitor::start_telling(next, move || {
+        let told = |hold: &Hold| hold.lost().try_recv().is_err_and(|e| e.is_disconnected());
+        let _ = say.send((holds.iter().any(Hold::is_held), holds.iter().all(told)));
+    });
+    wait_until("somebody waits", SOON, || client.stats().waiting == 1);
+    subject.await_nodes(&path, subject.nodes_with_waiters(1));
+    (visitor, seen)
+}
+
+#[test]
+fn a_deleted_node_is_a_loss_whether_it_is_watched_yet_or_not() {
+    every_subject(|subject| {
+        // An unlock that does not wait is Ok, and the loss counted later.
+        let asks = subject.goes_with_its_unlock() && !subject.releases_in_the_background();
+        let unnoticed = asks.then_some((false, false));
+        for (noticed, watched) in [(true, false), (true, true)].into_iter().chain(unnoticed) {
+            let proxy = shared_proxy();
+            // Watched after a quarter of it; until then only an unlock can notice.
+            let session = if noticed { SESSION } else { SESSION * 6 };
+            let (client, others) = (client_of(&proxy.connect_string(), session), client());
+            let path = fresh_path("deleted");
+            warnings(&path);
+            let own = subject.at(&client, &path);
+            own.lock().unwrap();
+            let (holds, nodes) = (own.holds(), subject.holding(&path));
+            let made = nodes.iter().map(|node| stat(node).czxid as u64).max();
+            if watched {
+                wait_until("all are watched", SOON, || {
+                    let log = proxy.log();
+                    let read = |node: &String| {
+                        log.iter().any(|line| line.contains("< GetData") && line.contains(node))
+                    };
+                    nodes.iter().all(read)
+                });
+            }
+            let next = subject.rival(&others, &path);
+            let waits = noticed.then(|| next_one(subject, &others, &own).0);
+            nodes.iter().for_each(|node| shared_probe().unwrap().delete(node).unwrap());
+            if let Some(next) = waits {
+                next.comes_in();
+                // That of the next one is higher, and not taken for the own.
+                let tokens = holds.iter().map(|hold| hold.fencing_token().unwrap());
+                assert_eq!(tokens.max(), made, "{}", subject.name);
+                let took: Vec<_> = holds.iter().map(await_lost).collect();
+                println!("{}, watched: {watched}: noticed after {took:?}", subject.name);
+                is_over(subject, (&client, &own), next, DELETED);
+            } else {
+                // Nobody has made another node: that of the single one would be taken for the own.
+                says_lost(subject, own.unlock(), DELETED);
+                assert!(next.try_lock().unwrap());
+                next.unlock().unwrap();
+                own.lock().unwrap();
+                own.unlock().unwrap();
+                assert_eq!(client.stats().holds_lost, nodes.len() as u64, "{}", subject.name);
+            }
+            wait_until("it is logged", SOON, || {
+                warnings(&path).iter().any(|line| line.starts_with("ERROR"))
+            });
+        }
+    });
+}
+
+#[test]
+fn behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in() {
+    for silent in [Direction::Both, Direction::ToClient, Direction::ToServer] {
+        every_subject(|subject| {
+            let proxy = shared_proxy();
+            let (client, others) = (client_of(&proxy.connect_string(), SHORT), client());
+            let own = subject.at(&client, &fresh_path("silent"));
+            own.lock().unwrap();
+            let (next, seen) = next_one(subject, &others, &own);
+            let begun = Instant::now();
+            proxy.black_hole(silent);
+            let (held, told) = seen.recv_timeout(SOON).expect("the next one is let in");
+            println!("{}, {silent:?}: next one in after {:?}", subject.name, begun.elapsed());
+            assert!(!held && told, "held: {held}, told: {told}: {:?}", own.holds());
+            proxy.restore();
+            is_over(subject, (&client, &own), next, EXPIRED);
+        });
+    }
+}
+
+#[test]
+fn a_hold_ends_with_its_lease_whoever_looks_first_and_stays_lost() {
+    every_subject(|subject| {
+        let proxy = shared_proxy();
+        let (client, others) = (client_of(&proxy.connect_string(), SHORT), client());
+        let own = subject.at(&client, &fresh_path("by-the-clock"));
+        own.lock().unwrap();
+        let hold = own.holds().remove(0);
+        let token = hold.fencing_token().unwrap();
+        let mut states = vec![hold.state()];
+        proxy.refuse(true);
+        proxy.cut();
+        loop {
+            let state = hold.state();
+            if states.last() != Some(&state) {
+                states.push(state);
+            }
+            match hold.valid_for() {
+                Duration::ZERO => break,
+                // No pause: the thread that announces the loss needs some microseconds to wake up.
+                left if left < Duration::from_millis(20) => {}
+                _ => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        let (held, state) = (own.is_held() || hold.is_held(), hold.state());
+        println!("{}: {states:?}, {held}", subject.name);
+        assert!(!held, "{}", subject.name);
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
+        let lost = HoldState::Lost(EXPIRED);
+        assert_eq!(states, [HoldState::Held, HoldState::Suspended, lost], "{}", subject.name);
+        assert_eq!(hold.fencing_token().unwrap(), token);
+        let next = Visitor::start(subject.rival(&others, own.base()));
+        proxy.refuse(false);
+        is_over(subject, (&client, &own), next, EXPIRED);
+    });
+}
+
+#[test]
+fn a_lease_that_ran_out_on_a_live_session_leaves_no_node_behind() {
+    every_subject(|subject| {
+        let proxy = shared_proxy();
+        let client = client_of(&proxy.connect_string(), SESSION);
+        let path = fresh_path("unrenewed");
+        let own = subject.at(&client, &path);
+        own.lock().unwrap();
+        let holds = own.holds();
+        // The server hears that the client is there, which hears nothing.
+        proxy.black_hole(Direction::ToClient);
+        let took: Vec<_> = holds.iter().map(await_lost).collect();
+        let left = subject.nodes(&path).len();
+        says_lost(subject, own.unlock(), EXPIRED);
+        proxy.restore();
+        subject.await_nodes(&path, 0);
+        println!("{}: lost after {took:?}, {left} nodes then; {:?}", subject.name, client.stats());
+        assert!(own.try_lock_for(SOON).unwrap(), "{}: it works again", subject.name);
+        own.unlock().unwrap();
+    });
+}
+
+/// Holds it until it is lost, and looks all the time: the first look behind a stop has to see the loss.
+fn hold_and_look(subject: Subject, path: &str) {
+    let client = client_of(&connect_string(), SESSION);
+    let own = subject.at(&client, path);
+    own.lock().unwrap();
+    let hold = own.hold();
+    println!("holding: {}", subject.name);
+    let (mut last, mut stood_still) = (Instant::now(), false);
+    while !stood_still {
+        let begun = Instant::now();
+        // A stop in the middle of a look counts for the next one.
+        let is_late = begun - last > SESSION;
+        let held = own.is_held() || hold.is_held();
+        last = Instant::now();
+        stood_still = is_late;
+        assert!(!(held && is_late), "{}: held after {:?}", subject.name, hold);
+        if !held {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let took: Vec<_> = own.holds().iter().map(await_lost).collect();
+    let unlocked = own.unlock();
+    println!("unlocked: {}: {unlocked:?}, told after {took:?}", subject.name);
+    says_lost(subject, unlocked, EXPIRED);
+    assert!(own.try_lock_for(SOON).unwrap(), "{}", subject.name);
+    println!("again: {}", subject.name);
+    own.unlock().unwrap();
+}
+
+#[test]
+fn a_process_that_was_stopped_for_too_long_sees_its_losses_first() {
+    const NAME: &str =
+        "every::losing::a_process_that_was_stopped_for_too_long_sees_its_losses_first";
+    if let Ok(path) = env::var(OWN_PROCESS) {
+        return every_subject(|subject| hold_and_look(subject, &subject.path_in(&path)));
+    }
+    // Its sessions end meanwhile, or they live on and what is left in them has to go.
+    for ended in [true, false] {
+        let path = fresh_path("stopped");
+        let mut holder = Beside::start(NAME, &path);
+        let others = client();
+        every_subject(|_| drop(holder.says("holding:")));
+        let begun = Instant::now();
+        if !ended {
+            wait_until("the leases have aged", SOON, || begun.elapsed() > SESSION / 2);
+        }
+        let visitors = std::sync::Mutex::new(Vec::new());
+        if ended {
+            every_subject(|subject| {
+                let next = subject.rival(&others, &subject.path_in(&path));
+                visitors.lock().unwrap().push(Visitor::start(next));
+                subject.await_nodes(&subject.path_in(&path), subject.nodes_with_waiters(1));
+            });
+        }
+        holder.stop();
+        let begun = Instant::now();
+        for visitor in visitors.into_inner().unwrap() {
+            visitor.comes_in();
+            visitor.leaves();
+        }
+        // So that the holder can tell by its clock, too.
+        let long = if ended { SESSION * 5 / 4 } else { SESSION * 15 / 16 };
+        wait_until("it has been stopped for long", SOON, || begun.elapsed() > long);
+        let left = std::sync::atomic::AtomicUsize::new(0);
+        every_subject(|subject| {
+            let now = subject.nodes(&subject.path_in(&path)).len();
+            left.fetch_add(now, std::sync::atomic::Ordering::SeqCst);
+        });
+        holder.signal(Signal::CONT);
+        println!("sessions ended: {ended}; {left:?} nodes left then");
+        every_subject(|_| drop(holder.says("again:")));
+        holder.ends_well();
+    }
+}
+
+#[test]
+fn a_hold_lives_on_while_nothing_happens() {
+    every_subject(|subject| {
+        let client = client_of(&connect_string(), SESSION);
+        let path = fresh_path("renewed");
+        let own = subject.at(&client, &path);
+        own.lock().unwrap();
+        let look = || subject.nodes(&path).iter().map(|node| stat(node)).collect::<Vec<_>>();
+        let (hold, before, begun) = (own.hold(), look(), Instant::now());
+        let (mut last, mut grew) = (hold.valid_for(), 0);
+        wait_until("it was renewed for long", SOON, || {
+            assert_eq!(hold.state(), HoldState::Held, "{}", subject.name);
+            let left = hold.valid_for();
+            assert!(own.is_held() && left <= SESSION, "{}: {left:?}", subject.name);
+            grew += u32::from(left > last);
+            last = left;
+            begun.elapsed() > SESSION * 5 / 2
+        });
+        println!("{}: renewed {grew} times in {:?}", subject.name, begun.elapsed());
+        assert!(grew > 1, "{}", subject.name);
+        assert_eq!(look(), before, "{}: heartbeats change nothing", subject.name);
+        own.unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_lost_nest_says_so_to_its_owner_until_the_last_unlock() {
+    every_subject_that(
+        |subject| subject.is_a_threads() && subject.is_exclusive(),
+        |subject| {
+            let client = client_of(&connect_string(), SHORT);
+            let own = subject.at(&client, &fresh_path("nest"));
+            (0..3).for_each(|_| own.lock().unwrap());
+            let (path, hold) = (own.base().to_owned(), own.hold());
+            delete_node(&hold);
+            await_lost(&hold);
+            // The owner: no way in, however it tries, and nothing is counted.
+            assert_lost(&own.lock(), &path, DELETED);
+            assert_lost(&own.try_lock(), &path, DELETED);
+            assert_lost(&own.try_lock_for(SOON), &path, DELETED);
+            assert_eq!((own.hold().state(), own.is_held()), (HoldState::Lost(DELETED), false));
+            // Others wait: the code that lost the lock may still be running.
+            let other = own.clone();
+            let tries = Task::spawn(move || {
+                (other.try_lock(), other.try_lock_for(Duration::from_millis(100)), other.unlock())
+            });
+            let (tried, tried_for, unlocked) = tries.result("another thread");
+            assert!(matches!((&tried, &tried_for), (Ok(false), Ok(false))), "{tried:?}");
+            let owner = thread::current().id();
+            assert!(
+                matches!(&unlocked, Err(Error::NotOwner { owner: by, .. }) if *by == owner),
+                "{unlocked:?}"
+            );
+            let other = own.clone();
+            let cancelled = Task::spawn(move || other.lock());
+            wait_until("it is cancelled", SOON, || {
+                own.cancel_waiters();
+                cancelled.is_done()
+            });
+            let cancelled = cancelled.result("cancelled");
+            assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
+            let waiter = Visitor::start(own.clone());
+            for left in [2, 1, 0] {
+                assert!(!waiter.is_in(), "{left} unlocks are left after this one");
+                assert_lost(&own.unlock(), &path, DELETED);
+            }
+            waiter.comes_in();
+            waiter.leaves();
+            let unlocked = own.unlock();
+            println!("{}: {unlocked:?}", subject.name);
+            assert!(matches!(unlocked, Err(Error::NotHeld { .. })), "{unlocked:?}");
+        },
+    );
+}
+
+#[test]
+fn a_close_is_told_to_each_hold_and_to_everybody_who_waits() {
+    every_subject(|subject| {
+        let (client, others) = (client(), client_of(&connect_string(), SESSION));
+        let path = fresh_path("closed");
+        let (own, waited) = (subject.at(&client, &format!("{path}/own")), format!("{path}/waited"));
+        own.lock().unwrap();
+        let ahead = subject.rival(&others, &waited);
+        ahead.lock().unwrap();
+        let nodes = subject.nodes(&waited);
+        // One of them waits on the servers, the other may wait for that one.
+        let object = subject.at(&client, &waited);
+        let waiters = [(); 2].map(|()| Visitor::start(object.clone()));
+        wait_until("somebody waits", SOON, || client.stats().waiting > 0);
+        if subject.queues() {
+            wait_until("its node is there", SOON, || subject.nodes(&waited).len() > nodes.len());
+        }
+        // Any number of threads may listen.
+        let holds = own.holds();
+        let listeners: Vec<_> = (0..3)
+            .map(|_| {
+                let hold = holds[0].clone();
+                Task::spawn(move || (await_lost(&hold), hold.state()).1)
+            })
+            .collect();
+        client.close().unwrap();
+        let closed = LossReason::ClientClosed;
+        for listener in listeners {
+            assert_eq!(listener.result("a listener"), HoldState::Lost(closed));
+        }
+        assert!(!own.is_held() && holds.iter().all(|hold| !hold.is_held()), "{holds:?}");
+        assert_eq!(subject.nodes(own.base()), [""; 0], "close waits for the end");
+        assert_eq!(subject.nodes(&waited), nodes, "{}", subject.name);
+        for waiter in waiters {
+            let ended = waiter.result();
+            assert!(ended.is_err_and(|error| error.is_closed()), "{}", subject.name);
+        }
+        says_lost(subject, own.unlock(), closed);
+        // A permit that was released is nobody's.
+        let is_end = |error: &Error| matches!(error, Error::Closed | Error::NotHeld { .. });
+        fails(subject, own.unlock(), is_end);
+        let later = [own.lock(), own.try_lock().map(drop), own.try_lock_for(SOON).map(drop)];
+        println!("{}: {later:?}", subject.name);
+        assert!(later.iter().all(|result| matches!(result, Err(Error::Closed))), "{later:?}");
+        ahead.unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_guard_dropped_after_a_loss_writes_to_the_log() {
+    let Stage { proxy: _proxy, client: _client, path, lock } = Stage::new("dropped", SHORT);
+    warnings(&path);
+    let guard = lock.acquire().unwrap();
+    delete_node(&guard);
+    await_lost(&guard);
+    let mut before = Vec::new();
+    wait_until("the loss is logged", SOON, || {
+        before = warnings(&path);
+        !before.is_empty()
+    });
+    drop(guard);
+    let logged = warnings(&path).split_off(before.len());
+    println!("at the loss: {before:#?}\nat the drop: {logged:#?}");
+    let text = Error::Lost { path, reason: DELETED }.to_string();
+    assert!(logged.iter().any(|line| line.contains(&text)), "{logged:?}");
+}

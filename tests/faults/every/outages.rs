@@ -1,0 +1,240 @@
+//! The server goes and comes back, and operators delete whole directories. Fencing tokens rise over all
+//! of it, and are equal for as long as it is the same hold.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use zoolock::{Client, Hold, HoldState, Lock};
+use zoolock_test_support::{Probe, Server, connect_string, fresh_path, shared_probe, wait_until};
+
+use common::{
+    Object, SESSION, SOON, Subject, Task, Visitor, await_lost, await_resumed, client, client_of,
+    every_subject, exists, shared_proxy,
+};
+
+/// The longest that a test server grants: time enough for a start of it on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// All nodes below a path, and what tells whether they are still the same.
+fn tree(probe: &Probe, path: &str) -> Vec<(String, u64)> {
+    let Some(stat) = probe.stat(path).unwrap() else {
+        return Vec::new();
+    };
+    let mut below = probe.children(path).unwrap();
+    below.sort();
+    let below = below.into_iter().flat_map(|node| tree(probe, &format!("{path}/{node}")));
+    [(path.to_owned(), stat.czxid as u64)].into_iter().chain(below).collect()
+}
+
+/// A lock that is held and waited for on a server of its own.
+struct Queue {
+    client: Client,
+    path: String,
+    holder: Visitor,
+    hold: Hold,
+    waiters: Vec<Visitor>,
+    before: (String, u64, Vec<(String, u64)>),
+}
+
+fn token(object: &Object) -> u64 {
+    object.hold().fencing_token().unwrap()
+}
+
+/// Somebody who holds it on a thread of its own, which alone may see the hold.
+fn holding(own: &Object) -> (Visitor, Hold) {
+    let (say, hold) = zoolock::crossbeam_channel::bounded(1);
+    let (lock, own): (Box<dyn Lock>, Object) = (own.clone().into(), own.clone());
+    let holder = Visitor::start_telling(lock, move || say.send(own.hold()).unwrap());
+    (holder, hold.recv_timeout(SOON).expect("it is held"))
+}
+
+impl Queue {
+    fn start(subject: Subject, server: &Server) -> Queue {
+        let client = client_of(&server.connect_string(), LONG);
+        let probe = Probe::connect(server.address()).unwrap();
+        let path = subject.path_in("/queues");
+        let own = subject.at(&client, &path);
+        let (holder, hold) = holding(&own);
+        let count = || tree(&probe, &path).iter().filter(|(node, _)| is_of_one(node)).count();
+        let waiters = (0..if subject.queues() { 3 } else { 1 })
+            .map(|number| {
+                let waiter = Visitor::start(subject.rival(&client, &path));
+                let expected = subject.nodes_with_waiters(number + 1);
+                wait_until("it is queued", SOON, || {
+                    client.stats().waiting == number + 1 && count() == expected
+                });
+                waiter
+            })
+            .collect();
+        let before = (hold.node(), hold.fencing_token().unwrap(), tree(&probe, &path));
+        Queue { client, path, holder, hold, waiters, before }
+    }
+
+    fn goes_on(self, server: &Server) {
+        let probe = Probe::connect(server.address()).unwrap();
+        let (path, hold) = (self.path, self.hold);
+        wait_until("it is held and not suspended", SOON, || {
+            assert!(hold.is_held(), "{path}");
+            hold.state() == HoldState::Held
+        });
+        let now = (hold.node(), hold.fencing_token().unwrap(), tree(&probe, &path));
+        assert_eq!(now, self.before, "{path}");
+        assert!(!self.waiters.iter().any(Visitor::is_in), "{path}");
+        self.holder.leaves();
+        let mut waiters = self.waiters.into_iter().peekable();
+        while let Some(waiter) = waiters.next() {
+            waiter.comes_in();
+            assert!(!waiters.peek().is_some_and(Visitor::is_in), "{path}: two are in");
+            waiter.leaves();
+        }
+        let stats = self.client.stats();
+        assert_eq!((stats.sessions, stats.holds_lost), (1, 0), "{path}: {stats:?}");
+    }
+}
+
+/// Not a directory. The single node has the path of its lock.
+fn is_of_one(node: &str) -> bool {
+    node.contains("_c_") || node.contains("singlenode")
+}
+
+/// All subjects have locks on one server, to which this is done.
+fn costs_no_lock_and_no_place(what: &str, outage: impl FnOnce(&Server, &dyn Fn())) {
+    let server = Server::start().unwrap();
+    let queues = Mutex::new(HashMap::new());
+    every_subject(|subject| {
+        let queue = Queue::start(subject, &server);
+        queues.lock().unwrap().insert(subject.name, queue);
+    });
+    let begun = Instant::now();
+    let clients: Vec<_> =
+        queues.lock().unwrap().values().map(|queue| queue.client.clone()).collect();
+    outage(&server, &|| {
+        wait_until("all have left the server", SOON, || {
+            let left = |client: &Client| client.state() != zoolock::ClientState::Connected;
+            clients.iter().all(left)
+        });
+    });
+    for client in &clients {
+        await_resumed(client, 1);
+    }
+    println!("{what}: all resumed after {:?}", begun.elapsed());
+    every_subject(|subject| {
+        let queue = queues.lock().unwrap().remove(subject.name).expect("its queue");
+        queue.goes_on(&server);
+    });
+}
+
+#[test]
+fn no_lock_and_no_place_is_lost_when_the_only_server_restarts() {
+    costs_no_lock_and_no_place("restarted", |server, _| server.restart().unwrap());
+}
+
+#[test]
+fn no_lock_and_no_place_is_lost_when_the_only_server_is_killed() {
+    costs_no_lock_and_no_place("killed", |server, _| {
+        server.kill().unwrap();
+        server.start_again().unwrap();
+    });
+}
+
+#[test]
+fn no_lock_and_no_place_is_lost_when_the_only_server_stands_still() {
+    costs_no_lock_and_no_place("paused", |server, all_have_left| {
+        server.pause().unwrap();
+        all_have_left();
+        server.resume().unwrap();
+    });
+}
+
+/// What an operator may do. Directories stay where somebody was quicker.
+fn delete_all(path: &str) {
+    let probe = shared_probe().unwrap();
+    let mut nodes = tree(&probe, path);
+    // The last one made goes first, so that nobody is let in to what is still to go.
+    nodes.sort_by_key(|(_, made)| std::cmp::Reverse(*made));
+    nodes.iter().for_each(|(node, _)| drop(probe.delete(node)));
+}
+
+#[test]
+fn those_who_wait_outlive_that_everything_is_deleted_and_the_next_tokens_are_higher() {
+    every_subject(|subject| {
+        let (client, others) = (client(), client_of(&connect_string(), SESSION));
+        let path = subject.path_in(&fresh_path("vanished"));
+        let own = subject.at(&client, &path);
+        own.lock().unwrap();
+        let (first, holds) = (token(&own), own.holds());
+        let waiter = subject.rival(&others, &path);
+        let queued = Task::spawn(move || holding(&waiter));
+        wait_until("it waits", SOON, || others.stats().waiting == 1);
+        subject.await_nodes(&path, subject.nodes_with_waiters(1));
+        delete_all(&path);
+        let (visitor, hold) = queued.result("whoever waits");
+        let second = hold.fencing_token().unwrap();
+        let took: Vec<_> = holds.iter().map(await_lost).collect();
+        assert!(own.unlock().unwrap_err().is_lost());
+        visitor.leaves();
+        own.lock().unwrap();
+        let third = token(&own);
+        own.unlock().unwrap();
+        println!("{}: {first}, {second}, {third}; lost after {took:?}", subject.name);
+        assert!(first < second && second < third, "{}", subject.name);
+    });
+}
+
+#[test]
+fn tokens_rise_over_releases_closes_losses_cuts_and_a_new_directory() {
+    every_subject(|subject| {
+        let path = subject.path_in(&fresh_path("tokens"));
+        let survivor = client();
+        let mut tokens = Vec::new();
+        let mut turn = |after: &'static str| {
+            let object = subject.at(&survivor, &path);
+            assert!(object.try_lock_for(SOON).unwrap(), "{}: after {after}", subject.name);
+            tokens.push((after, token(&object)));
+            object.unlock().unwrap();
+            // Not kept for the next object.
+            drop(object);
+            common::await_nothing_left(&survivor);
+        };
+        turn("nothing");
+        turn("a release");
+
+        let closed = client();
+        let object = subject.at(&closed, &path);
+        object.lock().unwrap();
+        let of_closed = token(&object);
+        let hold = object.hold();
+        closed.close().unwrap();
+        assert_eq!(hold.fencing_token().unwrap(), of_closed, "known after the end, too");
+        turn("a close");
+
+        let proxy = shared_proxy();
+        let cut = client_of(&proxy.connect_string(), SESSION);
+        let object = subject.at(&cut, &path);
+        object.lock().unwrap();
+        let of_cut = token(&object);
+        for round in 1..=3 {
+            proxy.cut();
+            await_resumed(&cut, round);
+            assert_eq!(token(&object), of_cut, "{}: cut {round}", subject.name);
+        }
+        // As if it had crashed.
+        proxy.refuse(true);
+        proxy.cut();
+        proxy.expire_sessions().unwrap();
+        turn("a crash");
+
+        // The sequence numbers begin anew.
+        wait_until("the directories can be deleted", SOON, || {
+            delete_all(&path);
+            !exists(&path)
+        });
+        turn("the directories were deleted");
+        println!("{}: {tokens:?}; closed {of_closed}, crashed {of_cut}", subject.name);
+        let in_order =
+            [&tokens[..2], &[("closed", of_closed), tokens[2], ("crashed", of_cut)], &tokens[3..]];
+        let in_order = in_order.concat();
+        assert!(in_order.is_sorted_by(|a, b| a.1 < b.1), "{}: {in_order:?}", subject.name);
+    });
+}
