@@ -7,6 +7,7 @@ mod client;
 mod creating;
 mod directories;
 mod ephemeral;
+mod every;
 mod garbled;
 mod holding;
 mod interrupted;
