@@ -8,11 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{Client, ClientState, Error, Result};
-use zoolock_test_support::{FaultProxy, Hold, Op, Rule, Then, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{
+    FaultProxy, Hold, Op, Rule, Then, fresh_path, shared_probe, wait_until,
+};
 
 use common::{
-    Object, SOON, Subject, Visitor, await_nothing_left, children, client, client_of, exists, in_use,
-    shared_proxy, stat,
+    Object, SOON, Subject, Visitor, await_nothing_left, children, client, client_of, exists,
+    in_use, shared_proxy, stat,
 };
 
 /// A session that does not end in a test.
@@ -77,7 +79,12 @@ impl Scene {
         let mut tokens: Vec<_> =
             self.own.holds().iter().map(|hold| hold.fencing_token().unwrap()).collect();
         (made.sort_unstable(), tokens.sort_unstable());
-        assert_eq!(tokens, made, "{name}, {what}: {nodes:?} are not its own: {:?}", self.own.holds());
+        assert_eq!(
+            tokens,
+            made,
+            "{name}, {what}: {nodes:?} are not its own: {:?}",
+            self.own.holds()
+        );
         self.own.unlock().unwrap();
         self.leaves_nothing(what);
     }

@@ -4,7 +4,6 @@
 mod attacked;
 mod background;
 mod client;
-mod creating;
 mod directories;
 mod ephemeral;
 mod every;

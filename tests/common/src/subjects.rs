@@ -238,6 +238,11 @@ impl Subject {
     pub fn nodes_of_one(self) -> usize {
         if self.kind == Kind::Several { 2 } else { 1 }
     }
+
+    /// Whoever is let in has just written something: its own node, or its turn's end.
+    pub fn is_let_in_by_a_write(self) -> bool {
+        matches!(self.kind, Kind::Single | Kind::Permit)
+    }
 }
 
 fn below(directory: &str) -> Vec<String> {

@@ -58,11 +58,8 @@ fn several_that_are_lost_in_a_row_leave_exactly_one_node() {
     every_subject(|subject| {
         let scene = Scene::start(subject, MEDIUM);
         let part = |op, nth, answer| Part { op, nth, answer }.is_lost_at(&scene, Then::Cut);
-        let mut lost = vec![
-            part(Op::Create, 1, false),
-            part(Op::Create, 2, false),
-            part(Op::Create, 3, true),
-        ];
+        let mut lost =
+            vec![part(Op::Create, 1, false), part(Op::Create, 2, false), part(Op::Create, 3, true)];
         if subject.queues() {
             lost.extend((1..=3).map(|nth| part(Op::GetChildren, nth, true)));
         }
@@ -264,7 +261,12 @@ fn an_answer_that_belongs_to_another_create_grants_nothing() {
         let begun = Instant::now();
         let free = subject.at(&scene.client, &path);
         assert!(free.try_lock_for(SOON).unwrap(), "{}: {}", subject.name, scene.log());
-        println!("{}: locked after {:?}, {:?}", subject.name, begun.elapsed(), scene.client.stats());
+        println!(
+            "{}: locked after {:?}, {:?}",
+            subject.name,
+            begun.elapsed(),
+            scene.client.stats()
+        );
         // Sooner than a silence would be noticed.
         assert!(begun.elapsed() < LONG / 3 && scene.client.stats().connections == 2);
         assert!(!taken.is_in(), "{}: two hold {}", subject.name, scene.path);

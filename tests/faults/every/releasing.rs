@@ -141,7 +141,10 @@ fn leaves_the_next_owners_node_alone(subject: Subject, gone: Gone) {
     wait_until("the client is back", SOON, || scene.client.state() == ClientState::Connected);
     wait_until("nothing is left to delete", 2 * SOON, || scene.client.stats().deleting == 0);
     let stale = own.unlock();
-    assert!(says(stale, |error| matches!(error, Error::NotHeld { .. })), "{what}: one unlock too many");
+    assert!(
+        says(stale, |error| matches!(error, Error::NotHeld { .. })),
+        "{what}: one unlock too many"
+    );
     let mut busy = Ok(true);
     wait_until("it is connected for good", SOON, || {
         busy = own.try_lock();
@@ -226,7 +229,8 @@ fn a_cut_right_before_or_behind_an_unlock_leaves_no_node_in_the_same_session() {
 }
 
 #[test]
-fn an_unlock_in_the_background_returns_before_its_answer_and_nobody_is_in_before_the_node_is_gone() {
+fn an_unlock_in_the_background_returns_before_its_answer_and_nobody_is_in_before_the_node_is_gone()
+{
     every_subject_that(Subject::releases_in_the_background, |subject| {
         for answer in [false, true] {
             let what = format!("{}, answer: {answer}", subject.name);
@@ -334,12 +338,15 @@ fn a_refused_delete_is_denied_or_said_and_the_node_goes_with_its_session() {
         if subject.is_exclusive() && !(subject.queues() && subject.is_let_in_by_a_write()) {
             let again = scene.own.try_lock_for(SOON);
             println!("{what}, again: {again:?}");
-            let by_it = |error: &Error| matches!(error, Error::Denied { path } if nodes.contains(path));
+            let by_it =
+                |error: &Error| matches!(error, Error::Denied { path } if nodes.contains(path));
             assert!(again.is_err_and(|error| each(error).iter().any(by_it)), "{what}: {nodes:?}");
         }
         assert!(!scene.rival.try_lock().unwrap(), "{what}");
         await_nothing_left(&scene.client);
-        println!("{what}: {} tries, {} warnings", scene.proxy.requests(Op::Delete) - before, stays());
+        let tries = scene.proxy.requests(Op::Delete) - before;
+        println!("{what}: {tries} tries, {} warnings", stays());
+        assert_eq!(tries, stays() as u64, "{what}: each is tried once, and said once");
         assert_eq!(scene.client.stats().holds_lost, 0, "{what}");
         scene.client.close().unwrap();
         assert_eq!(scene.nodes(), [""; 0], "{what}");

@@ -47,8 +47,10 @@ fn a_waiter_whose_own_node_is_deleted_queues_again() {
         let (path, name) = (format!("{chroot}/lock"), subject.name);
         let below = |hosts: &str, session| client_of(&format!("{hosts}{chroot}"), session);
         let proxy = shared_proxy();
-        let (others, client) =
-            (below(&connect_string(), LONG), below(&proxy.connect_string(), Duration::from_secs(4)));
+        let (others, client) = (
+            below(&connect_string(), LONG),
+            below(&proxy.connect_string(), Duration::from_secs(4)),
+        );
         let (rival, own) = (subject.rival(&others, "/lock"), subject.at(&client, "/lock"));
         let scene = Scene { subject, proxy, client, others, path, own, rival };
         scene.rival.lock().unwrap();
@@ -60,13 +62,11 @@ fn a_waiter_whose_own_node_is_deleted_queues_again() {
         for round in 0..4 {
             wait_until("it is queued", SOON, || !since(subject, &scene.path, &held).is_empty());
             let old = since(subject, &scene.path, &held);
-            if round == 3 {
-                scene.rival.unlock().unwrap();
-            }
-            // Its place is the first; a semaphore's waiter has others beside it.
-            shared_probe().unwrap().delete(&old[0]).ok();
+            shared_probe().unwrap().delete(&old[0]).unwrap();
             watch.release();
             if round == 3 {
+                // It comes free in the same moment.
+                scene.rival.unlock().unwrap();
                 waiter.comes_in();
             } else {
                 wait_until(&format!("{name}, round {round}: another node"), SOON, || {
@@ -250,7 +250,8 @@ fn a_deadline_is_kept_when_the_server_is_paused_killed_or_gone() {
 #[test]
 fn a_deadline_is_kept_in_a_black_hole_or_without_a_connection() {
     every_subject(|subject| {
-        let ways = [Some(Direction::ToServer), Some(Direction::ToClient), Some(Direction::Both), None];
+        let ways =
+            [Some(Direction::ToServer), Some(Direction::ToClient), Some(Direction::Both), None];
         for direction in ways {
             let what = format!("{}, {direction:?}", subject.name);
             let scene = Scene::start(subject, SESSION);
@@ -317,7 +318,9 @@ fn a_call_that_has_seen_others_ahead_comes_back_in_time_though_the_server_is_sil
                 call.result(&what)
             });
             match cancel {
-                true => assert!(says(seen, |error| matches!(error, Error::Cancelled { .. })), "{what}"),
+                true => {
+                    assert!(says(seen, |error| matches!(error, Error::Cancelled { .. })), "{what}")
+                }
                 false => assert!(matches!(seen, Ok(false)), "{what}: {seen:?}"),
             }
             scene.proxy.restore();

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::unbounded;
-use zoolock::{Client, DistributedSemaphore, Error, HoldState, Permits};
-use zoolock_test_support::{Direction, FaultProxy, Op, Then, fresh_path, shared_probe, wait_until};
+use zoolock::{DistributedSemaphore, Error, HoldState, Permits};
+use zoolock_test_support::{Op, Then, fresh_path, shared_probe, wait_until};
 
 use super::{
     LEASES, LOCKS, Meter, acquiring, await_leases, await_turns, is_free, leases, nodes, semaphore,
@@ -154,82 +153,6 @@ fn a_fault_at_any_request_of_a_try_is_told_and_leaves_nothing() {
     );
 }
 
-/// How a connection ends, and its name.
-type End = (&'static str, fn(&FaultProxy));
-
-const ENDS: [End; 3] = [
-    ("cut", FaultProxy::cut),
-    ("reset", FaultProxy::reset),
-    ("black hole", |proxy| proxy.black_hole(Direction::Both)),
-];
-
-/// A client that can go on by another way when its first ends.
-struct Ways {
-    first: FaultProxy,
-    second: FaultProxy,
-    client: Client,
-}
-
-impl Ways {
-    fn start() -> Ways {
-        let (first, second) = (shared_proxy(), shared_proxy());
-        let hosts = format!("{},{}", first.connect_string(), second.connect_string());
-        second.refuse(true);
-        let client = client_of(&hosts, T);
-        second.refuse(false);
-        Ways { first, second, client }
-    }
-
-    fn log(&self) -> String {
-        format!("{:#?}, {:#?}", self.first.log(), self.second.log())
-    }
-}
-
-/// Any two of them together are more than the limit; the first has the turn, and comes through
-/// the proxy.
-#[test]
-fn places_in_the_queue_are_kept_over_a_connection_that_ends() {
-    for (what, end) in ENDS {
-        let ways = Ways::start();
-        let others = client();
-        let path = fresh_path("sem-places");
-        let own = [&ways.client, &others].map(|client| semaphore(client, &path, 3));
-        let held = own[1].acquire(2).unwrap();
-        let (sender, entered) = unbounded();
-        let waiters: Vec<_> = (0..6_usize)
-            .map(|number| {
-                let client = if number % 2 == 0 { &ways.client } else { &others };
-                let (own, sender) = (semaphore(client, &path, 3), sender.clone());
-                let waiter = Task::spawn(move || {
-                    let permits = own.acquire(2).unwrap();
-                    sender.send(number).unwrap();
-                    permits.release().unwrap();
-                });
-                await_turns(&path, number + 1);
-                waiter
-            })
-            .collect();
-        await_leases(&path, 4);
-        let (before, shown) = (turns(&path), leases(&path));
-        let begun = Instant::now();
-        ways.first.refuse(true);
-        end(&ways.first);
-        await_resumed(&ways.client, 1);
-        println!("{what}: resumed after {:?}", begun.elapsed());
-        assert_eq!((turns(&path), leases(&path)), (before, shown), "{}", ways.log());
-        assert!(entered.is_empty());
-        held.release().unwrap();
-        for waiter in waiters {
-            waiter.result(what);
-        }
-        let order: Vec<_> = entered.try_iter().collect();
-        println!("{what}: {order:?}, {:?}", ways.client.stats());
-        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
-        assert_eq!(ways.client.stats().holds_lost, 0);
-        is_free(&own[1], &[&others]);
-    }
-}
-
 #[test]
 fn a_waiter_with_the_turn_that_is_cut_again_and_again_gets_its_permits() {
     const CUTS: u64 = 8;
@@ -259,30 +182,6 @@ fn a_waiter_with_the_turn_that_is_cut_again_and_again_gets_its_permits() {
     permits.release().unwrap();
     behind.result("the next").unwrap().release().unwrap();
     is_free(&own, &[&cut, &others]);
-}
-
-/// The release that it waits for happens while it has no connection: no event tells it.
-#[test]
-fn permits_that_come_free_while_the_connection_is_gone_are_taken_on_the_next() {
-    for (what, end) in ENDS {
-        let ways = Ways::start();
-        let others = client();
-        let path = fresh_path("sem-came-free");
-        let own = semaphore(&ways.client, &path, 3);
-        let held = semaphore(&others, &path, 3).acquire(3).unwrap();
-        let waiter = waiting_with_the_turn(&own, 3);
-        ways.second.refuse(true);
-        ways.first.refuse(true);
-        end(&ways.first);
-        held.release().unwrap();
-        let begun = Instant::now();
-        ways.second.refuse(false);
-        let permits = waiter.result(what).unwrap();
-        println!("{what}: {permits:?} after {:?}", begun.elapsed());
-        wait_until("no other nodes", SOON, || leases(&path) == nodes(&permits));
-        permits.release().unwrap();
-        is_free(&own, &[&others]);
-    }
 }
 
 #[test]
@@ -368,23 +267,6 @@ fn many_permits_outlive_a_cut_and_keep_their_tokens() {
     assert_eq!((after, tokens()), (before, known));
     permits.release().unwrap();
     is_free(&own, &[&cut]);
-}
-
-#[test]
-fn permits_released_while_their_session_is_resumed_leave_no_node() {
-    let ways = Ways::start();
-    let path = fresh_path("sem-release-resuming");
-    let own = semaphore(&ways.client, &path, 3);
-    let permits = own.acquire(3).unwrap();
-    let resuming = ways.second.on(Op::Connect).hold_answer();
-    ways.first.refuse(true);
-    ways.first.cut();
-    assert!(resuming.wait(SOON), "{}", ways.log());
-    permits.release().unwrap();
-    resuming.release();
-    let took = wait_until("nothing is left", SOON, || leases(&path).is_empty());
-    println!("gone after {took:?}, {:?}", ways.client.stats());
-    own.acquire(3).unwrap().release().unwrap();
 }
 
 /// Of the rest of the permits, whose deletions are lost with the connection.
