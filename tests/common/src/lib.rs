@@ -23,7 +23,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use zoolock::{Acl, Client, DistributedLock, Stats};
-use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
+use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe, wait_until};
 
 pub use arrivals::Arrivals;
 pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
@@ -55,9 +55,16 @@ pub fn client() -> Client {
     client_of(&connect_string(), SESSION)
 }
 
-/// A client of some server or proxy.
+/// A client of some server or proxy. A busy machine may be too late with the first answer.
 pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
-    Client::connect(hosts, session_timeout).expect("connect")
+    let mut connected = Client::connect(hosts, session_timeout);
+    wait_until(&format!("it is connected to {hosts}"), SOON, || {
+        if connected.is_err() {
+            connected = Client::connect(hosts, session_timeout);
+        }
+        connected.is_ok()
+    });
+    connected.expect("connect")
 }
 
 /// A client with credentials, whose nodes are its own.
