@@ -309,7 +309,8 @@ fn a_call_that_has_seen_others_ahead_comes_back_in_time_though_the_server_is_sil
             let own = scene.own.clone();
             let timeout = if cancel { SOON } else { TIMEOUT };
             let call = Task::spawn(move || own.try_lock_for(timeout));
-            wait_until("it watches the one ahead", SOON, || scene.proxy.requests(Op::GetData) > 0);
+            let watches = format!("< GetData {}", scene.path);
+            wait_until("it watches the one ahead", SOON, || scene.log().contains(&watches));
             scene.proxy.black_hole(Direction::Both);
             let seen = in_time(&what, TIMEOUT + SLACK, || {
                 if cancel {
