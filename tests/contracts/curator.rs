@@ -69,14 +69,15 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestLockInternals",
         "testAttemptLockFailedException",
-        &["creating::lost_answers::a_create_whose_answer_is_lost_leaves_exactly_one_node"],
+        &[
+            "faults::every::answers::a_call_that_loses_any_request_or_answer_by_a_cut_has_one_node_in_its_place",
+        ],
     ),
     (
         "TestLockInternals",
         "testNodeDeletedCleanlyWithFaults",
         &[
-            "releasing::an_unlock_whose_answer_is_lost_is_repeated_until_the_node_is_gone",
-            "releasing::an_unlock_whose_request_is_lost_is_repeated_until_the_node_is_gone",
+            "faults::every::releasing::an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes",
         ],
     ),
     (

@@ -1,7 +1,4 @@
-//! The directories of locks: what kind of nodes they are, and what becomes of those who use one that
-//! goes, or is made again.
-
-mod faults;
+//! The directories of locks: what kind of nodes they are, and that servers remove them.
 
 use zoolock::{
     DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,

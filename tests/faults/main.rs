@@ -4,9 +4,7 @@
 mod attacked;
 mod background;
 mod client;
-mod creating;
 mod directories;
-mod ephemeral;
 mod every;
 mod garbled;
 mod joining;

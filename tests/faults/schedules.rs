@@ -105,27 +105,6 @@ fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
     assert!(!out, "let in by a limit that was gone");
 }
 
-/// It was behind somebody else for nearly all of its time, and the connection is well.
-#[test]
-fn a_deadline_that_comes_during_the_grant_is_a_timeout_and_not_an_error() {
-    const T: Duration = Duration::from_secs(6);
-    let proxy = shared_proxy();
-    let (own, others) = (client_of(&proxy.connect_string(), T), client());
-    let path = fresh_path("grant-deadline");
-    let held = DistributedLock::new(&others, &path).unwrap();
-    held.lock().unwrap();
-    let lock = DistributedLock::new(&own, &path).unwrap();
-    let call = Task::spawn(move || lock.try_lock_for(T / 6 * 5));
-    // The lease is less than half of the session timeout then, so that the grant renews it.
-    thread::sleep(T / 12 * 9);
-    let beat = proxy.on(Op::SetData).hold_request();
-    held.unlock().unwrap();
-    assert!(beat.wait(SOON), "{:#?}", proxy.log());
-    let seen = call.result("the call");
-    println!("{seen:?}, {:?}", own.state());
-    assert!(matches!(seen, Ok(false)), "{seen:?}");
-}
-
 /// The turn of a call is deleted shortly before its deadline: it begins again, with next to no time.
 #[test]
 fn a_call_that_loses_its_turn_at_its_deadline_is_out_of_time_and_not_disconnected() {

@@ -1,22 +1,19 @@
 //! Waiting for one's turn: who is woken, by what, and how waiting ends.
 
-mod deadlines;
 mod ending;
-mod signals;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use zoolock::{Client, ClientState, DistributedLock};
 use zoolock_test_support::{
-    Direction, FaultProxy, Op, Probe, Server, connect_string, fresh_path, shared_probe, wait_until,
+    Direction, FaultProxy, Op, Probe, Server, fresh_path, shared_probe, wait_until,
 };
 
 use common::{
-    Arrivals, SESSION, SOON, Task, await_resumed, children, client, client_of, lock_of, place,
-    shared_proxy,
+    SESSION, SOON, Task, children, client, client_of, in_time, lock_of, place, shared_proxy,
 };
 
 /// A call of `lock()` on a thread of its own.
@@ -165,116 +162,6 @@ fn a_successor_watches_the_next_one_when_a_waiter_dies() {
 }
 
 #[test]
-fn survives_cut() {
-    let path = fresh_path("cut-waiting");
-    let (_first, ahead) = holder(&path);
-    let proxy = shared_proxy();
-    let second = client_of(&proxy.connect_string(), SESSION);
-    let behind = lock_of(&second, &path);
-    let waiting = locking(&behind);
-    for cut in [FaultProxy::cut, FaultProxy::reset] {
-        let before = wait_for_queue(&path, 2);
-        let connections = second.stats().connections;
-        cut(&proxy);
-        wait_until("the client is back", SOON, || {
-            second.stats().connections > connections && second.state() == ClientState::Connected
-        });
-        println!("{before:?} became {:?}", children(&path));
-    }
-    let seen = wait_for_queue(&path, 2);
-    assert_eq!(seen[0], ahead.hold().unwrap().node(), "{seen:?}");
-    assert!(!waiting.is_done(), "entered a held lock: {seen:?}");
-    ahead.unlock().unwrap();
-    waiting.result("the waiter").unwrap();
-    wait_for_queue(&path, 1);
-    behind.unlock().unwrap();
-    wait_for_queue(&path, 0);
-}
-
-#[test]
-fn gets_a_lock_that_came_free_while_the_connection_was_gone() {
-    let path = fresh_path("free-while-gone");
-    let (_first, ahead) = holder(&path);
-    let proxy = shared_proxy();
-    let second = client_of(&proxy.connect_string(), Duration::from_secs(3));
-    let behind = lock_of(&second, &path);
-    let waiting = locking(&behind);
-    wait_for_queue(&path, 2);
-    proxy.black_hole(Direction::Both);
-    ahead.unlock().unwrap();
-    wait_for_queue(&path, 0);
-    proxy.restore();
-    waiting.result("the waiter").unwrap();
-    wait_for_queue(&path, 1);
-    behind.unlock().unwrap();
-}
-
-#[test]
-fn a_waiter_whose_node_was_deleted_queues_again() {
-    let path = fresh_path("own-deleted");
-    let (_first, ahead) = holder(&path);
-    let second = client_of(&connect_string(), Duration::from_secs(4));
-    let behind = lock_of(&second, &path);
-    let waiting = locking(&behind);
-    let probe = shared_probe().unwrap();
-    for round in 0..3 {
-        let before = wait_for_queue(&path, 2);
-        probe.delete(&format!("{path}/{}", before[1])).unwrap();
-        let after = wait_for_queue(&path, 2);
-        println!("round {round}: {before:?} became {after:?}");
-        assert_eq!(before[0], after[0], "the holder's node");
-        assert_ne!(before[1], after[1]);
-        assert!(!waiting.is_done(), "entered a held lock");
-    }
-    ahead.unlock().unwrap();
-    waiting.result("the waiter").unwrap();
-    behind.unlock().unwrap();
-}
-
-#[test]
-fn a_waiter_whose_node_was_deleted_gets_the_lock_when_it_is_free() {
-    let path = fresh_path("own-deleted-free");
-    let (_first, ahead) = holder(&path);
-    let second = client();
-    let behind = lock_of(&second, &path);
-    for round in 0..10 {
-        let waiting = locking(&behind);
-        let queue = wait_for_queue(&path, 2);
-        shared_probe().unwrap().delete(&format!("{path}/{}", queue[1])).unwrap();
-        ahead.unlock().unwrap();
-        waiting.result("the waiter").unwrap();
-        let hold = behind.hold().unwrap();
-        assert_ne!(hold.node(), queue[1], "round {round}: {hold:?}");
-        assert_eq!(children(&path), [hold.node()], "round {round}");
-        behind.unlock().unwrap();
-        ahead.lock().unwrap();
-    }
-}
-
-#[test]
-fn a_directory_deleted_under_a_waiters_feet_is_made_again() {
-    let path = fresh_path("directory-deleted");
-    let probe = shared_probe().unwrap();
-    probe.create_all(&path).unwrap();
-    let ahead = probe.create(&format!("{path}/lock-"), b"", false, true).unwrap();
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SESSION);
-    let lock = lock_of(&client, &path);
-    let waiting = locking(&lock);
-    let queue = wait_for_queue(&path, 2);
-    wait_until("it watches the one ahead", SOON, || proxy.requests(Op::GetData) > 0);
-    // All of it goes before the waiter can look.
-    proxy.black_hole(Direction::ToServer);
-    probe.delete(&format!("{path}/{}", queue[1])).unwrap();
-    probe.delete(&ahead).unwrap();
-    probe.delete(&path).unwrap();
-    proxy.restore();
-    waiting.result("the waiter").unwrap();
-    assert_eq!(children(&path), [lock.hold().unwrap().node()]);
-    lock.unlock().unwrap();
-}
-
-#[test]
 fn a_release_wakes_exactly_one_of_100_waiters() {
     const CLIENTS: usize = 4;
     const WAITERS: usize = 100;
@@ -340,82 +227,36 @@ fn a_release_wakes_exactly_one_of_100_waiters() {
 }
 
 #[test]
-fn fifo() {
-    const WAITERS: usize = 10;
-    let path = fresh_path("fifo");
-    let (first, ahead) = holder(&path);
-    let second = client();
-    let mut arrivals = Arrivals::new();
-    for number in 0..WAITERS {
-        let client = if number % 3 == 0 { &first } else { &second };
-        let lock = lock_of(client, &path);
-        arrivals.join(move |inside| {
-            lock.lock().unwrap();
-            inside();
-            lock.unlock().unwrap();
-        });
-        wait_for_queue(&path, number + 2);
-    }
-    ahead.unlock().unwrap();
-    assert_eq!(arrivals.order(), (0..WAITERS).collect::<Vec<_>>());
-}
-
-#[test]
-fn a_waiter_that_comes_back_by_another_server_keeps_its_node_and_its_place() {
-    let path = fresh_path("another-way");
+fn times_out_under_churn_of_predecessors() {
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    let path = fresh_path("churn");
     let (_first, ahead) = holder(&path);
-    let proxies = [shared_proxy(), shared_proxy()];
-    let hosts = proxies.each_ref().map(FaultProxy::connect_string).join(",");
-    let second = client_of(&hosts, Duration::from_secs(60));
+    let probe = shared_probe().unwrap();
+    let many: Vec<String> = (0..900)
+        .map(|_| probe.create(&format!("{path}/lock-"), b"", true, true).unwrap())
+        .collect();
+    let second = client();
     let behind = lock_of(&second, &path);
-    let waiting = locking(&behind);
-    wait_for_queue(&path, 2);
-    let queue = children(&path);
-    wait_until("it watches the one ahead", SOON, || {
-        proxies.iter().any(|proxy| proxy.requests(Op::GetData) > 0)
-    });
-    let own = match proxies[0].requests(Op::GetData) {
-        0 => &proxies[1],
-        _ => &proxies[0],
+    let over = Arc::new(AtomicBool::new(false));
+    let churn = {
+        let over = Arc::clone(&over);
+        Task::spawn(move || {
+            // The one just ahead goes, again and again.
+            let goes = many.iter().rev().take_while(|node| {
+                thread::sleep(Duration::from_millis(3));
+                probe.delete(node).unwrap();
+                !over.load(Ordering::SeqCst)
+            });
+            goes.count()
+        })
     };
-    own.refuse(true);
-    own.cut();
-    let took = await_resumed(&second, 1);
-    println!("resumed after {took:?}");
-    assert_eq!(children(&path), queue);
-    ahead.unlock().unwrap();
-    waiting.result("the waiter").unwrap();
-    assert_eq!(children(&path), [behind.hold().unwrap().node()]);
-    assert!(queue.contains(&behind.hold().unwrap().node()));
-    behind.unlock().unwrap();
-}
-
-#[test]
-fn a_waiter_below_a_chroot_is_told_of_its_own_node_by_the_watch() {
-    let server = Server::start().unwrap();
-    let hosts = format!("{}/below", server.connect_string());
-    let (first, second) = (client_of(&hosts, SESSION), client_of(&hosts, Duration::from_secs(4)));
-    let (ahead, behind) = (lock_of(&first, "/lock"), lock_of(&second, "/lock"));
-    ahead.lock().unwrap();
+    let seen = in_time("churn", 2 * TIMEOUT, || behind.try_lock_for(TIMEOUT));
+    over.store(true, Ordering::SeqCst);
+    let gone = churn.result("the churn");
+    println!("{gone} predecessors went, {:?}", second.stats());
+    assert!(!seen.unwrap());
     let held = ahead.hold().unwrap().node();
-    let _waiting = locking(&behind);
-    let probe = Probe::connect(server.address()).unwrap();
-    let mut own = String::new();
-    let mut new_node = |old: &str| {
-        wait_until("the waiter has a node", SOON, || {
-            let mut seen = probe.children("/below/lock").unwrap();
-            seen.retain(|name| *name != held && *name != old);
-            own = seen.pop().unwrap_or_default();
-            !own.is_empty()
-        });
-        own.clone()
-    };
-    let old = new_node("");
-    let node = format!("/below/lock/{old}");
-    let session = probe.stat(&node).unwrap().unwrap().ephemeral_owner;
-    wait_for_watcher(&server, &node, session);
-    // It has looked and seen its node; only the event tells it now.
-    probe.delete(&node).unwrap();
-    println!("{old} became {}", new_node(&old));
-    second.close().unwrap();
+    wait_until("its node is gone", SOON, || {
+        children(&path).iter().all(|node| *node == held || !node.starts_with("_c_"))
+    });
 }

@@ -22,7 +22,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use zoolock::{Acl, Client, DistributedLock, Stats};
-use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
+use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe, wait_until};
 
 pub use arrivals::Arrivals;
 pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
@@ -53,7 +53,7 @@ pub fn client() -> Client {
     client_of(&connect_string(), SESSION)
 }
 
-/// A client of some server or proxy.
+/// A client of some server or proxy. A busy machine may be too late with the first answer.
 pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
     // Tried again for as long as a busy machine may need for a handshake.
     let builder = Client::builder(hosts).session_timeout(session_timeout);

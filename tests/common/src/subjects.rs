@@ -258,6 +258,11 @@ impl Subject {
         let name: String = self.name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
         format!("{above}/{name}")
     }
+
+    /// Whoever is let in has just written something: its own node, or its turn's end.
+    pub fn is_let_in_by_a_write(self) -> bool {
+        matches!(self.kind, Kind::Single | Kind::Permit)
+    }
 }
 
 fn below(directory: &str) -> Vec<String> {

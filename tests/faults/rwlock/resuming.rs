@@ -117,36 +117,3 @@ fn a_write_and_the_read_under_it_outlive_a_cut_and_the_read_goes_on_alone() {
     await_nodes(&path, 0);
     assert_eq!(cut.stats().holds_lost, 0);
 }
-
-#[test]
-fn a_write_held_and_both_sides_queued_keep_their_places_over_a_cut_of_everybody() {
-    let proxy = shared_proxy();
-    let clients = [(); 2].map(|()| client_of(&proxy.connect_string(), SESSION));
-    let path = fresh_path("all-resumed");
-    let visitors: Vec<_> = "WRWRRW"
-        .chars()
-        .enumerate()
-        .map(|(number, kind)| queued(&clients[number % 2], &path, kind))
-        .collect();
-    visitors[0].comes_in();
-    let before = children(&path);
-    proxy.cut();
-    for client in &clients {
-        await_resumed(client, 1);
-    }
-    assert_eq!(children(&path), before);
-    println!("{before:?}");
-    let mut visitors = visitors.into_iter();
-    let mut next = || visitors.next().unwrap();
-    for group in [1, 1, 1, 2, 1] {
-        let group: Vec<_> = (0..group).map(|_| next()).collect();
-        group.iter().for_each(Visitor::comes_in);
-        let nodes = children(&path).len();
-        println!("{} inside, {nodes} nodes", group.len());
-        group.into_iter().for_each(Visitor::leaves);
-    }
-    await_nodes(&path, 0);
-    for client in &clients {
-        assert_eq!(client.stats().holds_lost, 0);
-    }
-}

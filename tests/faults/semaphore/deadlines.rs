@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{ClientState, Error};
-use zoolock_test_support::{Direction, Op, fresh_path, wait_until};
+use zoolock_test_support::{Op, fresh_path, wait_until};
 
-use super::{await_leases, await_turns, is_free, leases_of, nodes, semaphore};
-use common::{SESSION, SOON, Task, client, client_of, in_time, shared_proxy};
+use super::{await_leases, is_free, leases_of, nodes, semaphore};
+use common::{SESSION, SOON, Task, client, client_of, shared_proxy};
 
 /// Longer than what a call needs that waits for nothing.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -69,43 +69,4 @@ fn a_deadline_that_comes_during_a_later_look_is_a_timeout_and_not_an_error() {
     assert_eq!(await_leases(&path, 1), nodes(&other));
     other.release().unwrap();
     is_free(&own, &[&slow, &others]);
-}
-
-/// The turn is given back in the background if need be.
-#[test]
-fn a_call_that_has_the_turn_comes_back_in_time_though_the_server_is_silent() {
-    let proxy = shared_proxy();
-    let silent = client_of(&proxy.connect_string(), SESSION * 3);
-    let others = client();
-    let path = fresh_path("sem-silent");
-    let own = semaphore(&silent, &path, 2);
-    let held = semaphore(&others, &path, 2).acquire(1).unwrap();
-    for cancel in [false, true] {
-        let waiter = {
-            let (own, timeout) = (own.clone(), if cancel { SOON } else { TIMEOUT });
-            Task::spawn(move || {
-                let begun = Instant::now();
-                (own.try_acquire_for(2, timeout), begun.elapsed())
-            })
-        };
-        await_leases(&path, 3);
-        await_turns(&path, 1);
-        proxy.black_hole(Direction::Both);
-        let (seen, took) = in_time("the call", TIMEOUT + Duration::from_secs(1), || {
-            if cancel {
-                own.cancel_waiters();
-            }
-            waiter.result("a call on a silent connection")
-        });
-        println!("cancelled: {cancel}: {seen:?} after {took:?}");
-        match cancel {
-            true => assert!(matches!(seen, Err(Error::Cancelled { .. })), "{seen:?}"),
-            false => assert!(matches!(seen, Ok(None)), "{seen:?}"),
-        }
-        proxy.restore();
-        assert_eq!(await_leases(&path, 1), nodes(&held));
-        await_turns(&path, 0);
-    }
-    held.release().unwrap();
-    is_free(&own, &[&silent, &others]);
 }

@@ -4,284 +4,49 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::unbounded;
-use zoolock::{Client, DistributedSemaphore, Error, HoldState, Permits};
-use zoolock_test_support::{Direction, FaultProxy, Op, Then, fresh_path, shared_probe, wait_until};
+use zoolock::{Error, HoldState};
+use zoolock_test_support::{Op, Then, fresh_path, wait_until};
 
 use super::{
-    LEASES, LOCKS, Meter, acquiring, await_leases, await_turns, is_free, leases, nodes, semaphore,
-    turns, waiting_with_the_turn,
+    LEASES, Meter, await_leases, is_free, leases, nodes, semaphore, waiting_with_the_turn,
 };
 use common::{SESSION, SOON, Task, await_resumed, client, client_of, shared_proxy};
 
-/// What is silent for two thirds of it is given up.
 const T: Duration = Duration::from_secs(6);
-const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The requests of an uncontended call for two: what, where, and the how manieth.
-type Request = (Op, &'static str, u64);
-
-const ACQUIRE: [Request; 6] = [
-    (Op::Create, LOCKS, 1),
-    (Op::GetChildren, LOCKS, 1),
-    (Op::Create, LEASES, 1),
-    (Op::Create, LEASES, 2),
-    (Op::GetChildren, LEASES, 1),
-    (Op::Delete, LOCKS, 1),
-];
-const TRY: [Request; 4] = [
-    (Op::GetChildren, LEASES, 1),
-    (Op::Create, LEASES, 1),
-    (Op::Create, LEASES, 2),
-    (Op::GetChildren, LEASES, 2),
-];
-
-#[derive(Debug, Clone, Copy)]
-enum Fault {
-    /// Lost, and the connection with it, or the connection silent from then on.
-    Lost(Then),
-    /// Held until the connection is cut.
-    Held,
-    /// Held for a while.
-    Late,
-}
-
-const FAULTS: [Fault; 4] =
-    [Fault::Lost(Then::Cut), Fault::Lost(Then::Hold), Fault::Held, Fault::Late];
-
-/// Makes a call for two of two, with a fault at one of its requests or at its answer.
-fn with_a_fault<R: Send + std::fmt::Debug + 'static>(
-    (op, place, nth): Request,
-    answer: bool,
-    fault: Fault,
-    call: fn(&DistributedSemaphore) -> R,
-    end: fn(R) -> Option<Permits>,
-) {
-    let what = format!(
-        "{op:?} {nth} in {place}, {}: {fault:?}",
-        if answer { "answer" } else { "request" }
-    );
-    let proxy = shared_proxy();
-    let cut = client_of(&proxy.connect_string(), T);
-    let path = fresh_path("sem-fault");
-    let probe = shared_probe().unwrap();
-    for directory in [LOCKS, LEASES] {
-        probe.create_all(&format!("{path}/{directory}")).unwrap();
-    }
-    let own = semaphore(&cut, &path, 2);
-    let rule = proxy.on(op).nth(nth);
-    let part = format!("{path}/{place}");
-    let rule = rule.path_contains(&part);
-    let mut dropped = None;
-    let mut held = None;
-    match (fault, answer) {
-        (Fault::Lost(then), true) => dropped = Some(rule.drop_answer(then)),
-        (Fault::Lost(then), false) => dropped = Some(rule.drop_request(then)),
-        (_, true) => held = Some(rule.hold_answer()),
-        (_, false) => held = Some(rule.hold_request()),
-    }
-    let begun = Instant::now();
-    let calling = {
-        let own = own.clone();
-        Task::spawn(move || call(&own))
-    };
-    let came = match (&dropped, &held) {
-        (Some(rule), _) => rule.wait(SOON),
-        (_, Some(rule)) => rule.wait(SOON),
-        _ => false,
-    };
-    assert!(came, "{what}: {:#?}", proxy.log());
-    match fault {
-        Fault::Held => proxy.cut(),
-        Fault::Late => held.take().expect("a rule").release(),
-        Fault::Lost(_) => {}
-    }
-    let seen = calling.result(&what);
-    println!("{what}: {seen:?} after {:?}", begun.elapsed());
-    let granted = end(seen);
-    if let Some(permits) = &granted {
-        assert_eq!((permits.count(), permits.is_held()), (2, true), "{what}");
-        // Nodes of creates without an answer are not in the way for long.
-        wait_until(&what, SOON, || leases(&path) == nodes(permits));
-        await_turns(&path, 0);
-    }
-    drop(held);
-    proxy.restore();
-    drop(granted);
-    let again = own.try_acquire_for(2, PATIENCE).unwrap();
-    let again = again.unwrap_or_else(|| panic!("{what}: they do not come back"));
-    again.release().unwrap();
-    wait_until(&what, PATIENCE, || {
-        let stats = cut.stats();
-        common::in_use(&stats) == 0 && stats.deleting == 0
-    });
-    assert_eq!((leases(&path).len(), turns(&path).len()), (0, 0), "{what}");
-    assert_eq!(own.available().unwrap(), 2, "{what}");
-}
-
-fn at_every_request<R: Send + std::fmt::Debug + 'static>(
-    requests: &[Request],
-    call: fn(&DistributedSemaphore) -> R,
-    end: fn(R) -> Option<Permits>,
-) {
-    for fault in FAULTS {
-        std::thread::scope(|scope| {
-            for &request in requests {
-                for answer in [false, true] {
-                    scope.spawn(move || with_a_fault(request, answer, fault, call, end));
-                }
-            }
-        });
-    }
-}
-
+/// The contracts of all subjects lose each request of a call for one permit.
 #[test]
-fn a_fault_at_any_request_of_an_acquire_costs_neither_permits_nor_leaves_any() {
-    at_every_request(&ACQUIRE, |own| own.acquire(2), |seen| Some(seen.unwrap()));
-}
-
-#[test]
-fn a_fault_at_any_request_of_a_try_is_told_and_leaves_nothing() {
-    at_every_request(
-        &TRY,
-        |own| own.try_acquire(2),
-        |seen| match seen {
-            Ok(Some(permits)) => Some(permits),
-            Ok(None) => panic!("nobody else is there"),
-            Err(Error::Disconnected { .. }) => None,
-            Err(error) => panic!("{error:?}"),
-        },
-    );
-}
-
-/// How a connection ends, and its name.
-type End = (&'static str, fn(&FaultProxy));
-
-const ENDS: [End; 3] = [
-    ("cut", FaultProxy::cut),
-    ("reset", FaultProxy::reset),
-    ("black hole", |proxy| proxy.black_hole(Direction::Both)),
-];
-
-/// A client that can go on by another way when its first ends.
-struct Ways {
-    first: FaultProxy,
-    second: FaultProxy,
-    client: Client,
-}
-
-impl Ways {
-    fn start() -> Ways {
-        let (first, second) = (shared_proxy(), shared_proxy());
-        let hosts = format!("{},{}", first.connect_string(), second.connect_string());
-        second.refuse(true);
-        let client = client_of(&hosts, T);
-        second.refuse(false);
-        Ways { first, second, client }
-    }
-
-    fn log(&self) -> String {
-        format!("{:#?}, {:#?}", self.first.log(), self.second.log())
-    }
-}
-
-/// Any two of them together are more than the limit; the first has the turn, and comes through
-/// the proxy.
-#[test]
-fn places_in_the_queue_are_kept_over_a_connection_that_ends() {
-    for (what, end) in ENDS {
-        let ways = Ways::start();
-        let others = client();
-        let path = fresh_path("sem-places");
-        let own = [&ways.client, &others].map(|client| semaphore(client, &path, 3));
-        let held = own[1].acquire(2).unwrap();
-        let (sender, entered) = unbounded();
-        let waiters: Vec<_> = (0..6_usize)
-            .map(|number| {
-                let client = if number % 2 == 0 { &ways.client } else { &others };
-                let (own, sender) = (semaphore(client, &path, 3), sender.clone());
-                let waiter = Task::spawn(move || {
-                    let permits = own.acquire(2).unwrap();
-                    sender.send(number).unwrap();
+fn a_call_for_two_that_loses_the_second_create_has_two_or_does_not_know_and_leaves_none() {
+    for (answer, tries) in [(false, false), (true, false), (false, true), (true, true)] {
+        for then in [Then::Cut, Then::Hold] {
+            let what = format!("answer: {answer}, tries: {tries}, then {then:?}");
+            let proxy = shared_proxy();
+            let cut = client_of(&proxy.connect_string(), T);
+            let path = fresh_path("sem-fault");
+            let own = semaphore(&cut, &path, 2);
+            let part = format!("{path}/{LEASES}");
+            let rule = proxy.on(Op::Create).nth(2).path_contains(&part);
+            let lost = match answer {
+                true => rule.drop_answer(then),
+                false => rule.drop_request(then),
+            };
+            let seen = match tries {
+                true => own.try_acquire(2),
+                false => own.acquire(2).map(Some),
+            };
+            println!("{what}: {seen:?}");
+            assert!(lost.fired(), "{what}: {:#?}", proxy.log());
+            match seen {
+                Ok(Some(permits)) if !tries => {
+                    assert_eq!((permits.count(), permits.is_held()), (2, true), "{what}");
+                    wait_until(&what, SOON, || leases(&path) == nodes(&permits));
                     permits.release().unwrap();
-                });
-                await_turns(&path, number + 1);
-                waiter
-            })
-            .collect();
-        await_leases(&path, 4);
-        let (before, shown) = (turns(&path), leases(&path));
-        let begun = Instant::now();
-        ways.first.refuse(true);
-        end(&ways.first);
-        await_resumed(&ways.client, 1);
-        println!("{what}: resumed after {:?}", begun.elapsed());
-        assert_eq!((turns(&path), leases(&path)), (before, shown), "{}", ways.log());
-        assert!(entered.is_empty());
-        held.release().unwrap();
-        for waiter in waiters {
-            waiter.result(what);
+                }
+                Err(Error::Disconnected { .. }) if tries => {}
+                seen => panic!("{what}: {seen:?}"),
+            }
+            is_free(&own, &[&cut]);
         }
-        let order: Vec<_> = entered.try_iter().collect();
-        println!("{what}: {order:?}, {:?}", ways.client.stats());
-        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
-        assert_eq!(ways.client.stats().holds_lost, 0);
-        is_free(&own[1], &[&others]);
-    }
-}
-
-#[test]
-fn a_waiter_with_the_turn_that_is_cut_again_and_again_gets_its_permits() {
-    const CUTS: u64 = 8;
-    let proxy = shared_proxy();
-    let cut = client_of(&proxy.connect_string(), SESSION);
-    let others = client();
-    let path = fresh_path("sem-cut-again");
-    let (own, holder) = (semaphore(&cut, &path, 5), semaphore(&others, &path, 5));
-    let held = holder.acquire(1).unwrap();
-    let waiter = waiting_with_the_turn(&own, 5);
-    let behind = acquiring(&holder, 1);
-    let before = await_turns(&path, 2);
-    for round in 1..=CUTS {
-        match round % 2 {
-            0 => proxy.cut(),
-            _ => proxy.reset(),
-        }
-        await_resumed(&cut, round);
-    }
-    assert_eq!(turns(&path), before);
-    await_leases(&path, 6);
-    assert!(!waiter.is_done() && !behind.is_done());
-    held.release().unwrap();
-    let permits = waiter.result("the waiter").unwrap();
-    println!("{:?}, {:?}", permits.count(), cut.stats());
-    assert!(!behind.is_done(), "all five are out");
-    permits.release().unwrap();
-    behind.result("the next").unwrap().release().unwrap();
-    is_free(&own, &[&cut, &others]);
-}
-
-/// The release that it waits for happens while it has no connection: no event tells it.
-#[test]
-fn permits_that_come_free_while_the_connection_is_gone_are_taken_on_the_next() {
-    for (what, end) in ENDS {
-        let ways = Ways::start();
-        let others = client();
-        let path = fresh_path("sem-came-free");
-        let own = semaphore(&ways.client, &path, 3);
-        let held = semaphore(&others, &path, 3).acquire(3).unwrap();
-        let waiter = waiting_with_the_turn(&own, 3);
-        ways.second.refuse(true);
-        ways.first.refuse(true);
-        end(&ways.first);
-        held.release().unwrap();
-        let begun = Instant::now();
-        ways.second.refuse(false);
-        let permits = waiter.result(what).unwrap();
-        println!("{what}: {permits:?} after {:?}", begun.elapsed());
-        wait_until("no other nodes", SOON, || leases(&path) == nodes(&permits));
-        permits.release().unwrap();
-        is_free(&own, &[&others]);
     }
 }
 
@@ -368,23 +133,6 @@ fn many_permits_outlive_a_cut_and_keep_their_tokens() {
     assert_eq!((after, tokens()), (before, known));
     permits.release().unwrap();
     is_free(&own, &[&cut]);
-}
-
-#[test]
-fn permits_released_while_their_session_is_resumed_leave_no_node() {
-    let ways = Ways::start();
-    let path = fresh_path("sem-release-resuming");
-    let own = semaphore(&ways.client, &path, 3);
-    let permits = own.acquire(3).unwrap();
-    let resuming = ways.second.on(Op::Connect).hold_answer();
-    ways.first.refuse(true);
-    ways.first.cut();
-    assert!(resuming.wait(SOON), "{}", ways.log());
-    permits.release().unwrap();
-    resuming.release();
-    let took = wait_until("nothing is left", SOON, || leases(&path).is_empty());
-    println!("gone after {took:?}, {:?}", ways.client.stats());
-    own.acquire(3).unwrap().release().unwrap();
 }
 
 /// Of the rest of the permits, whose deletions are lost with the connection.

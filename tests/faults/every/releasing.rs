@@ -1,0 +1,386 @@
+//! Unlocking, whatever becomes of the deletion: in time, until the node is gone, and never somebody
+//! else's node.
+
+use zoolock::HoldState;
+use zoolock_test_support::Direction;
+
+use super::*;
+use common::{TwoWays, await_lost, every_subject, every_subject_that, in_time, warnings};
+
+/// The deletion of the last node that one has, which is waited for first.
+fn last_delete(scene: &Scene, answer: bool) -> Part {
+    Part { op: Op::Delete, nth: scene.subject.nodes_of_one() as u64, answer }
+}
+
+/// How long an unlock may take that waits for answers.
+fn limit(subject: Subject, session_timeout: Duration) -> Duration {
+    subject.nodes_of_one() as u32 * session_timeout / 3 + Duration::from_secs(2)
+}
+
+#[test]
+fn an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes() {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
+        let ends = [Then::Cut, Then::Hold].map(|then| [(false, then), (true, then)]);
+        at_once(ends.into_iter().flatten(), |(answer, then)| {
+            let what = format!("{}, answer: {answer}, {then:?}", subject.name);
+            let scene = Scene::start(subject, SHORT);
+            warnings(&scene.path);
+            scene.own.lock().unwrap();
+            let lost = Part { op: Op::Delete, nth: 1, answer }.is_lost_at(&scene, then);
+            in_time(&what, limit(subject, SHORT), || scene.own.unlock()).unwrap();
+            assert!(lost.wait(SOON), "{what}: {}", scene.log());
+            assert!(!scene.own.is_held());
+            assert!(scene.own.try_lock_for(SOON).unwrap(), "{what}: {}", scene.log());
+            scene.proxy.restore();
+            scene.is_alone_until_unlocked(&what);
+            assert_eq!(scene.client.stats().holds_lost, 0, "{what}: {:#?}", warnings(&scene.path));
+        });
+    });
+}
+
+/// How a node goes before, or while, its owner unlocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Gone {
+    /// By the unlock itself, which does not know.
+    Unanswered,
+    /// With its session, while there is no connection.
+    Suspended,
+    /// With its session, while the deletion is on its way and held up.
+    Silent,
+    /// With its session, while nothing behind its deletion passes.
+    HeldUp,
+    /// With its session, as the client hears on the next connection.
+    Told,
+    /// With its directory, so that the next owner's has the same number.
+    Deleted,
+    /// The same while there is no connection.
+    DeletedUnseen,
+}
+
+const WAYS: [Gone; 7] = [
+    Gone::Unanswered,
+    Gone::Suspended,
+    Gone::Silent,
+    Gone::HeldUp,
+    Gone::Told,
+    Gone::Deleted,
+    Gone::DeletedUnseen,
+];
+
+fn leaves_the_next_owners_node_alone(subject: Subject, gone: Gone) {
+    let what = format!("{}, {gone:?}", subject.name);
+    // The lease outlives whatever the unlocks wait for, but where it has to end.
+    let scene = Scene::start(subject, if gone == Gone::HeldUp { SHORT } else { LONG / 2 });
+    let (proxy, own, rival) = (&scene.proxy, &scene.own, &scene.rival);
+    own.lock().unwrap();
+    let hold = own.hold();
+    let cut_off = || {
+        proxy.refuse(true);
+        proxy.cut();
+        wait_until("it is suspended", SOON, || hold.state() == HoldState::Suspended);
+    };
+    let expire = || assert_eq!(proxy.expire_sessions().unwrap(), 1, "{what}");
+    let rival_locks = || assert!(rival.try_lock_for(SOON).unwrap(), "{what}: {}", scene.log());
+    let is_lost = |error: &Error| error.is_lost();
+    let mut held_up = None;
+    match gone {
+        Gone::Unanswered => {
+            let lost = last_delete(&scene, true).is_lost_at(&scene, Then::Cut);
+            proxy.refuse(true);
+            own.unlock().unwrap();
+            assert!(lost.wait(SOON), "{what}: {}", scene.log());
+            rival_locks();
+        }
+        Gone::Suspended | Gone::Silent => {
+            match gone {
+                Gone::Silent => proxy.black_hole(Direction::Both),
+                _ => cut_off(),
+            }
+            expire();
+            rival_locks();
+            own.unlock().unwrap();
+        }
+        Gone::HeldUp => {
+            held_up = Some(Part { op: Op::Delete, nth: 1, answer: false }.is_held_at(&scene));
+            own.unlock().unwrap();
+            assert!(held_up.as_ref().unwrap().wait(SOON), "{what}: {}", scene.log());
+            rival_locks();
+        }
+        Gone::Told | Gone::DeletedUnseen => {
+            cut_off();
+            match gone {
+                Gone::Told => expire(),
+                _ => delete_tree(&scene.path),
+            }
+            rival_locks();
+            proxy.refuse(false);
+            await_lost(&hold);
+            let unlocked = own.unlock();
+            println!("{what}: {unlocked:?}");
+            assert!(says(unlocked, is_lost), "{what}");
+        }
+        Gone::Deleted => {
+            delete_tree(&scene.path);
+            rival_locks();
+            let unlocked = own.unlock();
+            println!("{what}: {unlocked:?}");
+            match unlocked {
+                // Counted when the answer comes.
+                Ok(()) => assert!(subject.releases_in_the_background(), "{what}"),
+                lost => assert!(says(lost, is_lost), "{what}"),
+            }
+            wait_until("the loss is counted", SOON, || scene.client.stats().holds_lost > 0);
+        }
+    }
+    assert!(!own.is_held() && hold.state() != HoldState::Held, "{what}");
+    let next = scene.nodes();
+    if let Some(held_up) = held_up {
+        held_up.release();
+    }
+    proxy.restore();
+    wait_until("the client is back", SOON, || scene.client.state() == ClientState::Connected);
+    wait_until("nothing is left to delete", 2 * SOON, || scene.client.stats().deleting == 0);
+    let stale = own.unlock();
+    assert!(
+        says(stale, |error| matches!(error, Error::NotHeld { .. })),
+        "{what}: one unlock too many"
+    );
+    let mut busy = Ok(true);
+    wait_until("it is connected for good", SOON, || {
+        busy = own.try_lock();
+        !matches!(busy, Err(Error::Disconnected { .. }))
+    });
+    assert!(matches!(busy, Ok(false)) && rival.is_held(), "{what}: {busy:?}, {:?}", scene.nodes());
+    assert_eq!(scene.nodes(), next, "{what}: {}", scene.log());
+    rival.unlock().unwrap();
+    assert!(own.try_lock_for(SOON).unwrap(), "{what}");
+    scene.is_alone_until_unlocked(&what);
+}
+
+#[test]
+fn an_unlock_of_a_node_that_is_gone_leaves_the_next_owners_node_alone() {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
+        // Who deletes a single node by hand has been told that its owner may delete the next one.
+        let ways = WAYS.into_iter().filter(|gone| subject.queues() || *gone != Gone::Deleted);
+        at_once(ways, |gone| leaves_the_next_owners_node_alone(subject, gone));
+    });
+}
+
+/// Why the deletion has to wait for the next connection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Waits {
+    NoConnection,
+    BeingResumed,
+    LostWithItsConnection,
+}
+
+/// The session lives on meanwhile, and its nodes with it.
+#[test]
+fn an_unlock_without_a_connection_deletes_on_the_next_one() {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
+        for waits in [Waits::NoConnection, Waits::BeingResumed, Waits::LostWithItsConnection] {
+            let what = format!("{}, {waits:?}", subject.name);
+            let TwoWays { first, second, client } = TwoWays::start(LONG);
+            let scene = Scene::of(subject, first, client);
+            scene.own.lock().unwrap();
+            let nodes = scene.nodes();
+            let connect = second.on(Op::Connect).hold_answer();
+            second.refuse(waits != Waits::BeingResumed);
+            scene.proxy.refuse(true);
+            let lost = Part { op: Op::Delete, nth: 1, answer: false }.is_lost_at(&scene, Then::Cut);
+            if waits != Waits::LostWithItsConnection {
+                scene.proxy.cut();
+                let hold = scene.own.hold();
+                wait_until("suspended", SOON, || hold.state() == HoldState::Suspended);
+            }
+            if waits == Waits::BeingResumed {
+                assert!(connect.wait(SOON), "{what}");
+            }
+            in_time(&what, Duration::from_secs(2), || scene.own.unlock()).unwrap();
+            assert!(waits != Waits::LostWithItsConnection || lost.wait(SOON), "{what}");
+            assert_eq!(scene.nodes(), nodes, "{what}");
+            connect.release();
+            second.refuse(false);
+            let took = wait_until(&what, SOON, || scene.nodes().is_empty());
+            println!("{what}: gone {took:?} after the next way was there");
+            scene.leaves_nothing(&what);
+            let stats = scene.client.stats();
+            assert_eq!((stats.sessions, stats.holds_lost), (1, 0), "{what}: {stats:?}");
+        }
+    });
+}
+
+#[test]
+fn a_cut_right_before_or_behind_an_unlock_leaves_no_node_in_the_same_session() {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
+        let scene = Scene::start(subject, LONG);
+        for round in 0..10 {
+            assert!(scene.own.try_lock_for(SOON).unwrap(), "{}, round {round}", subject.name);
+            if round % 2 == 0 {
+                scene.proxy.cut();
+            }
+            scene.own.unlock().unwrap();
+            scene.proxy.cut();
+            subject.await_nodes(&scene.path, 0);
+        }
+        scene.leaves_nothing("cuts");
+        assert_eq!((scene.client.stats().sessions, scene.client.stats().holds_lost), (1, 0));
+    });
+}
+
+#[test]
+fn an_unlock_in_the_background_returns_before_its_answer_and_nobody_is_in_before_the_node_is_gone()
+{
+    every_subject_that(Subject::releases_in_the_background, |subject| {
+        for answer in [false, true] {
+            let what = format!("{}, answer: {answer}", subject.name);
+            let scene = Scene::start(subject, LONG);
+            scene.own.lock().unwrap();
+            let held = Part { op: Op::Delete, nth: 1, answer }.is_held_at(&scene);
+            in_time(&what, limit(subject, LONG) / 4, || scene.own.unlock()).unwrap();
+            assert!(held.wait(SOON), "{what}: {}", scene.log());
+            assert!(!scene.own.is_held());
+            assert_eq!(scene.rival.try_lock().unwrap(), answer, "{what}");
+            if !answer {
+                let next = scene.rival_behind();
+                assert!(!next.is_in(), "{what}");
+                held.release();
+                next.comes_in();
+                next.leaves();
+            } else {
+                held.release();
+                scene.rival.unlock().unwrap();
+            }
+            scene.leaves_nothing(&what);
+            assert_eq!(scene.client.stats().holds_lost, 0, "{what}");
+        }
+    });
+}
+
+#[test]
+fn the_end_of_the_client_right_behind_an_unlock_leaves_no_node() {
+    every_subject(|subject| {
+        for round in 0..5 {
+            let scene = Scene::start(subject, LONG);
+            scene.own.lock().unwrap();
+            scene.own.unlock().unwrap();
+            scene.client.close().unwrap();
+            assert_eq!(scene.nodes(), [""; 0], "{}, round {round}: closed", subject.name);
+
+            let Scene { path, client, own, proxy: _proxy, .. } = Scene::start(subject, LONG);
+            own.lock().unwrap();
+            own.unlock().unwrap();
+            drop((own, client));
+            // Not with its session.
+            let what = format!("{}, round {round}: dropped", subject.name);
+            wait_until(&what, LONG / 2, || subject.nodes(&path).is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_close_while_the_delete_is_held_up_leaves_no_node() {
+    every_subject_that(Subject::releases_in_the_background, |subject| {
+        let scene = Scene::start(subject, LONG);
+        scene.own.lock().unwrap();
+        let held = Part { op: Op::Delete, nth: 1, answer: false }.is_held_at(&scene);
+        scene.own.unlock().unwrap();
+        assert!(held.wait(SOON), "{}", scene.log());
+        thread::scope(|scope| {
+            let closing = scope.spawn(|| scene.client.close());
+            wait_until("it is closed", SOON, || scene.client.state() == ClientState::Closed);
+            held.release();
+            closing.join().unwrap().unwrap();
+        });
+        assert_eq!(scene.nodes(), [""; 0], "{}", subject.name);
+    });
+}
+
+/// Where operators allow to make nodes, but not to delete them.
+#[test]
+fn a_refused_delete_is_denied_or_said_and_the_node_goes_with_its_session() {
+    // READ, WRITE and CREATE, no DELETE.
+    const ACL: [(u32, &str, &str); 1] = [(7, "world", "anyone")];
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
+        let what = subject.name;
+        let scene = Scene::start(subject, LONG);
+        warnings(&scene.path);
+        scene.own.lock().unwrap();
+        let probe = shared_probe().unwrap();
+        let directories: Vec<_> = subject
+            .holding(&scene.path)
+            .iter()
+            .map(|node| node.rsplit_once('/').unwrap().0.to_owned())
+            .collect();
+        scene.own.unlock().unwrap();
+        subject.await_nodes(&scene.path, 0);
+        for directory in &directories {
+            probe.delete(directory).unwrap();
+            probe.create_with_acl(directory, b"", &ACL).unwrap();
+        }
+        scene.own.lock().unwrap();
+        let unlocked = scene.own.unlock();
+        println!("{what}: {unlocked:?}");
+        let denied = |error: &Error| matches!(error, Error::Denied { .. });
+        match subject.releases_in_the_background() {
+            true => unlocked.unwrap(),
+            false => assert!(says(unlocked, denied), "{what}"),
+        }
+        let stays = || {
+            let logged = warnings(&scene.path);
+            logged.iter().filter(|line| line.contains("stays until the session ends")).count()
+        };
+        let stuck = subject.nodes_of_one();
+        wait_until("it is said", SOON, || stays() == stuck);
+        let nodes = subject.await_nodes(&scene.path, stuck);
+        // Its next one would wait behind the node that nobody will delete.
+        if subject.is_exclusive() && !(subject.queues() && subject.is_let_in_by_a_write()) {
+            let again = scene.own.try_lock_for(SOON);
+            println!("{what}, again: {again:?}");
+            let by_it =
+                |error: &Error| matches!(error, Error::Denied { path } if nodes.contains(path));
+            assert!(again.is_err_and(|error| each(error).iter().any(by_it)), "{what}: {nodes:?}");
+        }
+        assert!(!scene.rival.try_lock().unwrap(), "{what}");
+        await_nothing_left(&scene.client);
+        let is_refused = |line: &&String| line.contains("< Delete") && line.contains(" error ");
+        let tries = scene.proxy.log().iter().filter(is_refused).count();
+        println!("{what}: {tries} tries");
+        wait_until("each is tried once, and said once", SOON, || stays() == tries);
+        assert_eq!(scene.client.stats().holds_lost, 0, "{what}");
+        scene.client.close().unwrap();
+        assert_eq!(scene.nodes(), [""; 0], "{what}");
+    });
+}
+
+#[test]
+fn an_unlock_too_many_or_by_the_wrong_thread_is_an_error() {
+    every_subject(|subject| {
+        let (client, path) = (client(), fresh_path("wrong"));
+        let own = subject.at(&client, &path);
+        let not_held = |result| says(result, |error| matches!(error, Error::NotHeld { .. }));
+        assert!(not_held(own.unlock()), "{}", subject.name);
+        own.lock().unwrap();
+        let other = own.clone();
+        let by_other = thread::spawn(move || other.unlock()).join().unwrap();
+        println!("{}: unlock by another thread: {by_other:?}", subject.name);
+        let me = thread::current().id();
+        let not_owner = |error: &Error| match error {
+            Error::NotOwner { owner, .. } => *owner == me,
+            // Any thread may read, and has its own hold.
+            Error::NotHeld { .. } => !subject.is_exclusive(),
+            _ => false,
+        };
+        assert_eq!(own.is_held(), subject.is_a_threads(), "{}", subject.name);
+        match subject.is_a_threads() {
+            false => by_other.unwrap(),
+            true => {
+                assert!(says(by_other, not_owner), "{}", subject.name);
+                own.unlock().unwrap();
+            }
+        }
+        assert!(not_held(own.unlock()), "{}", subject.name);
+        let left = if subject.goes_with_its_unlock() { 0 } else { subject.nodes_of_one() };
+        subject.await_nodes(&path, left);
+    });
+}
