@@ -35,7 +35,7 @@ pub use in_time::in_time;
 pub use logged::warnings;
 pub use processes::{Beside, OWN_PROCESS, run_again};
 pub use stages::{Stage, TwoWays};
-pub use subjects::{Object, Subject, every_subject, every_subject_that};
+pub use subjects::{Ask, Object, Subject, every_subject, every_subject_that};
 pub use task::Task;
 pub use tokens::Tokens;
 pub use visitor::Visitor;
