@@ -300,7 +300,11 @@ impl Subject {
     /// Who only tries looks before it makes a node, but where making it tells.
     pub fn cost_of_a_try(self) -> [u64; 4] {
         let [creates, deletions, lists, reads] = self.cost_of_a_cycle();
-        [creates, deletions, 2 * lists, reads]
+        match self.kind {
+            // It does not wait for its turn, and counts before and after.
+            Kind::Permit => [1, 1, 2, 0],
+            _ => [creates, deletions, 2 * lists, reads],
+        }
     }
 
     /// A list of who is there; of a single node, a create that is refused, and a look.

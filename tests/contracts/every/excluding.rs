@@ -3,9 +3,7 @@
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use zoolock::{
-    DistributedLock, DistributedReentrantLock, DistributedRwLock, Error, Lock, Result,
-};
+use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, Error, Lock, Result};
 use zoolock_test_support::fresh_path;
 
 use common::{

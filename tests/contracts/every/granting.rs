@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zoolock::{
-    Client, ClientBuilder, ConnectionEvent, DistributedLock, DistributedReentrantLock, Error, Guard,
-    Hold, HoldState, Lock, LockOptions, Locker, ReentrantGuard, Stats,
+    Client, ClientBuilder, ConnectionEvent, DistributedLock, DistributedReentrantLock, Error,
+    Guard, Hold, HoldState, Lock, LockOptions, Locker, ReentrantGuard, Stats,
 };
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 

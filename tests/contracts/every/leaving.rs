@@ -3,6 +3,7 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use common::{
     Ask, BRIEFLY, Object, SOON, Subject, Task, Witness, await_nothing_left, client, client_of,
-    every_subject, lock_of, shared_proxy, single, warnings,
+    every_subject, every_subject_that, lock_of, shared_proxy, single, warnings,
 };
 
 /// Nothing is on the server any more. What is not released in the background has gone before.
@@ -63,7 +64,8 @@ fn the_last_handle_dropped_while_it_is_held_releases_with_a_warning() {
         let logged = warnings(&path);
         println!("{}: {logged:?}", subject.name);
         // Permits are a guard, and dropped as one.
-        let told = if subject.is_one_lock() && !subject.guards_the_object() { 0 } else { holds.len() };
+        let told =
+            if subject.is_one_lock() && !subject.guards_the_object() { 0 } else { holds.len() };
         assert_eq!(logged.len(), told, "{}: {logged:?}", subject.name);
         assert!(logged.iter().all(|line| line.starts_with("WARN")), "{logged:?}");
         await_nothing_left(&client);
@@ -78,7 +80,8 @@ fn a_guard_keeps_its_hold_when_all_handles_are_gone() {
     let any = lock_of(&client, &at("any")).acquire().unwrap();
     let alone = single::lock_of(&client, &at("single")).acquire().unwrap();
     let rw = DistributedRwLock::new(&client, at("rw")).unwrap();
-    let (writing, reading) = (rw.write_lock().acquire().unwrap(), rw.read_lock().acquire().unwrap());
+    let (writing, reading) =
+        (rw.write_lock().acquire().unwrap(), rw.read_lock().acquire().unwrap());
     drop(rw);
     let semaphore = DistributedSemaphore::new(&client, at("semaphore"), 1).unwrap();
     let permits = semaphore.acquire(1).unwrap();
@@ -97,10 +100,7 @@ fn a_guard_keeps_its_hold_when_all_handles_are_gone() {
 
 #[test]
 fn a_guard_whose_hold_is_gone_releases_no_later_one() {
-    every_subject(|subject| {
-        if !subject.guards_the_object() {
-            return;
-        }
+    every_subject_that(Subject::guards_the_object, |subject| {
         let (client, path) = (client(), fresh_path("stale"));
         let object = subject.at(&client, &path);
         let stale = object.guard(Ask::Wait).unwrap().expect("it waited");
@@ -121,12 +121,17 @@ fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
         let path = fresh_path("forgotten");
         let object = subject.at(&forgetful, &path);
         mem::forget(object.guard(Ask::Wait).unwrap());
-        drop(object);
+        // The guard of several borrows them: it is no handle.
+        let _several = (!subject.is_one_lock()).then_some(object);
         let rival = subject.rival(&others, &path);
         assert!(!rival.try_lock().unwrap(), "{}", subject.name);
         let nodes = subject.nodes(&path);
         forgetful.close().unwrap();
-        assert!(rival.try_lock().unwrap(), "{}: close waits for the end of {nodes:?}", subject.name);
+        assert!(
+            rival.try_lock().unwrap(),
+            "{}: close waits for the end of {nodes:?}",
+            subject.name
+        );
         rival.unlock().unwrap();
         forgetful.close().unwrap();
     });
@@ -197,32 +202,34 @@ fn is_gone_in_the_end(subject: Subject, path: &str) {
     }
 }
 
-/// Deadlines and cancels at every point of a call's way in.
+/// Deadlines and cancels at every point of a call's way in. The longer nobody gets in, the more patience
+/// they have.
 #[test]
 fn impatient_threads_leave_nothing_behind() {
     const THREADS: u32 = 4;
-    every_subject(|subject| {
-        if !subject.is_exclusive() {
-            return;
-        }
+    every_subject_that(Subject::is_exclusive, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("impatient");
         let objects = [subject.at(&ours, &path), subject.rival(&others, &path)];
         let witness = Arc::new(Witness::default());
         let end = Instant::now() + Duration::from_secs(1);
+        let anybody = Arc::new(AtomicBool::new(false));
         let impatient = |number: u32| {
             let (object, witness) = (objects[number as usize % 2].clone(), Arc::clone(&witness));
+            let anybody = Arc::clone(&anybody);
             Task::spawn(move || {
                 let (mut entered, mut refused, mut unknown, mut cancelled) = (0_u32, 0, 0, 0);
                 for round in 0.. {
-                    if Instant::now() > end {
+                    if Instant::now() > end && anybody.load(Ordering::SeqCst) {
                         break;
                     }
                     let turn = u64::from((round * 7 + number * 3) % 40);
-                    match object.try_lock_for(Duration::from_micros(turn * 500)) {
+                    let timeout = Duration::from_micros(turn * (500 + u64::from(round) * 10));
+                    match object.try_lock_for(timeout) {
                         Ok(true) => {
                             witness.visit(thread::yield_now);
                             object.unlock().unwrap();
+                            anybody.store(true, Ordering::SeqCst);
                             entered += 1;
                         }
                         Ok(false) => refused += 1,

@@ -29,9 +29,9 @@ fn unlocked_elsewhere(object: &Object) -> Result<()> {
 fn says_not_held(object: &Object) {
     let seen = object.unlock();
     let each = match &seen {
-        Err(Error::Release { failures }) => failures.iter().all(|error| {
-            matches!(error, Error::NotHeld { path } if path.starts_with('/'))
-        }),
+        Err(Error::Release { failures }) => failures
+            .iter()
+            .all(|error| matches!(error, Error::NotHeld { path } if path.starts_with('/'))),
         Err(Error::NotHeld { path }) => path == object.path(),
         _ => false,
     };
@@ -106,22 +106,25 @@ fn a_thread_that_ended_while_it_held_lets_nobody_in_as_owner() {
 
 #[test]
 fn what_is_the_objects_any_thread_sees_and_unlocks_and_nobody_enters_twice() {
-    every_subject_that(|one| !one.is_a_threads(), |subject| {
-        let (client, path) = (client(), fresh_path("anybodys"));
-        let [object, other] = [(); 2].map(|()| subject.at(&client, &path));
-        let ended = object.clone();
-        thread::spawn(move || ended.lock().unwrap()).join().unwrap();
-        assert!(object.is_held(), "it outlives its thread");
-        assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
-        for (through, object) in [("itself", &object), ("another object", &other)] {
-            // Somebody else may unlock it: to wait for it is never a deadlock.
-            let seen = [object.try_lock(), object.try_lock_for(Duration::from_secs(1))];
-            println!("{} through {through}: {seen:?}", subject.name);
-            assert!(seen.iter().all(|seen| matches!(seen, Ok(false))), "{seen:?}");
-        }
-        unlocked_elsewhere(&object).unwrap();
-        assert!(!object.is_held());
-    });
+    every_subject_that(
+        |one| !one.is_a_threads(),
+        |subject| {
+            let (client, path) = (client(), fresh_path("anybodys"));
+            let [object, other] = [(); 2].map(|()| subject.at(&client, &path));
+            let ended = object.clone();
+            thread::spawn(move || ended.lock().unwrap()).join().unwrap();
+            assert!(object.is_held(), "it outlives its thread");
+            assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
+            for (through, object) in [("itself", &object), ("another object", &other)] {
+                // Somebody else may unlock it: to wait for it is never a deadlock.
+                let seen = [object.try_lock(), object.try_lock_for(Duration::from_secs(1))];
+                println!("{} through {through}: {seen:?}", subject.name);
+                assert!(seen.iter().all(|seen| matches!(seen, Ok(false))), "{seen:?}");
+            }
+            unlocked_elsewhere(&object).unwrap();
+            assert!(!object.is_held());
+        },
+    );
 }
 
 #[test]
