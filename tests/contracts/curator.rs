@@ -112,7 +112,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testGetParticipantNodes",
-        &["rwlock::order::who_looks_from_outside_sees_who_holds_and_in_what_order_the_others_come"],
+        &["rwlock::downgrade::the_reads_node_says_to_others_what_the_hold_says"],
     ),
     (
         "TestInterProcessReadWriteLock",
@@ -122,7 +122,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testThatDowngradingRespectsThreads",
-        &["rwlock::sides::another_thread_waits_for_a_read_as_usual"],
+        &["every::excluding::those_that_queue_exclude_each_other_on_one_path_whatever_their_type"],
     ),
     (
         "TestInterProcessReadWriteLock",

@@ -57,13 +57,15 @@ pub fn client() -> Client {
 
 /// A client of some server or proxy.
 pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
-    Client::connect(hosts, session_timeout).expect("connect")
+    let builder = Client::builder(hosts).session_timeout(session_timeout);
+    // However long a busy machine takes.
+    builder.connect_timeout(SOON).connect().expect("connect")
 }
 
 /// A client with credentials, whose nodes are its own.
 pub fn owner() -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
-    let builder = builder.auth("digest", "owner:secret");
+    let builder = builder.connect_timeout(SOON).auth("digest", "owner:secret");
     builder.acl(Acl::creator()).connect().expect("connect")
 }
 

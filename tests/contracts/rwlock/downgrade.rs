@@ -308,6 +308,11 @@ fn the_reads_node_says_to_others_what_the_hold_says() {
         write.lock().unwrap();
         let before = others.contenders(&path).unwrap();
         read.lock().unwrap();
+        let both = others.contenders(&path).unwrap();
+        let mut kinds: Vec<_> =
+            both.iter().map(|one| (one.kind == Kind::Read, one.holds)).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, [(false, true), (true, true)], "{both:?}");
         write.unlock().unwrap();
         let hold = hold_of(&read);
         if is_cut {

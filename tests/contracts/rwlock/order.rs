@@ -1,6 +1,6 @@
 //! Who is let in beside whom, and who before whom.
 
-use zoolock::{DistributedLock, DistributedReentrantLock, Error, Kind, Lock};
+use zoolock::{DistributedLock, DistributedReentrantLock, Error, Lock};
 
 use super::{Stage, would_deadlock};
 use common::basics::await_nodes;
@@ -166,42 +166,5 @@ fn a_thread_that_holds_a_reentrant_lock_on_the_path_is_told_that_it_waits_for_it
     println!("the reentrant lock under a read: {under_read:?}");
     assert!(would_deadlock(&under_read, &stage.path), "{under_read:?}");
     rw.read_lock().unlock().unwrap();
-    stage.is_empty();
-}
-
-#[test]
-fn who_looks_from_outside_sees_who_holds_and_in_what_order_the_others_come() {
-    let stage = Stage::new("contenders", 2);
-    let lock = stage.lock(0);
-    lock.write_lock().lock().unwrap();
-    let waiters = [
-        stage.queues(stage.lock(1).read_lock()),
-        stage.queues(stage.lock(1).write_lock()),
-        stage.queues(stage.lock(0).read_lock()),
-    ];
-    let see = || {
-        let seen = stage.clients[1].contenders(&stage.path).unwrap();
-        let seen = seen.iter().map(|one| (one.kind, one.holds));
-        seen.collect::<Vec<_>>()
-    };
-    use Kind::{Read, Write};
-    let behind = [(Read, false), (Write, false), (Read, false)];
-    assert_eq!(see(), [&[(Write, true)][..], &behind].concat());
-    lock.read_lock().lock().unwrap();
-    let mut both = see();
-    println!("{both:?}");
-    // They have one place.
-    both[..2].sort_by_key(|(kind, _)| *kind == Read);
-    assert_eq!(both, [&[(Write, true), (Read, true)][..], &behind].concat());
-    lock.write_lock().unlock().unwrap();
-    waiters[0].comes_in();
-    assert_eq!(see(), [(Read, true), (Read, true), (Write, false), (Read, false)]);
-    lock.read_lock().unlock().unwrap();
-    for waiter in waiters {
-        waiter.comes_in();
-        waiter.leaves();
-    }
-    assert_eq!(see(), []);
-    assert_eq!(lock.read_lock().contenders().unwrap(), []);
     stage.is_empty();
 }

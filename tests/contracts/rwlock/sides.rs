@@ -151,26 +151,6 @@ fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_non
 }
 
 #[test]
-fn another_thread_waits_for_a_read_as_usual() {
-    let client = client();
-    let path = fresh_path("other-thread");
-    let lock = rw_of(&client, &path);
-    lock.read_lock().lock().unwrap();
-    let writer = Visitor::start(lock.write_lock());
-    await_nodes(&path, 2);
-    assert!(!writer.is_in());
-    lock.read_lock().unlock().unwrap();
-    writer.comes_in();
-    // And this one for that write.
-    for tried in [lock.read_lock().try_lock(), lock.write_lock().try_lock()] {
-        assert!(matches!(tried, Ok(false)), "{tried:?}");
-    }
-    println!("{:?}", client.stats());
-    writer.leaves();
-    await_nodes(&path, 0);
-}
-
-#[test]
 fn a_read_that_was_lost_is_not_in_the_way_of_a_write() {
     // Short, as its node is watched from the first quarter of it on.
     let client = client_of(&connect_string(), Duration::from_secs(3));
