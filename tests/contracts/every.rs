@@ -10,3 +10,13 @@ mod order;
 mod owning;
 mod places;
 mod requests;
+
+use common::{SOON, client_of};
+use zoolock::Client;
+use zoolock_test_support::connect_string;
+
+/// A client of the shared server, with so long a session that a busy machine ends no lease, and leaves
+/// no try without an answer.
+fn client() -> Client {
+    client_of(&connect_string(), SOON)
+}

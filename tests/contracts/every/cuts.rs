@@ -5,9 +5,8 @@ use std::time::Duration;
 use zoolock::{HoldState, LossReason};
 use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
-use common::{
-    SOON, Task, await_lost, await_resumed, client, client_of, every_subject, shared_proxy,
-};
+use super::client;
+use common::{SOON, Task, await_lost, await_resumed, client_of, every_subject, shared_proxy};
 
 #[test]
 fn a_cut_costs_neither_a_hold_nor_a_place_and_an_unlock_needs_no_connection() {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use zoolock::{Error, Result};
 use zoolock_test_support::{fresh_path, wait_until};
 
-use common::{Ask, Object, SOON, Task, client, every_subject};
+use super::client;
+use common::{Ask, Object, SOON, Task, every_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 

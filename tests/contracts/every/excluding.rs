@@ -6,8 +6,9 @@ use std::thread;
 use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, Error, Lock, Result};
 use zoolock_test_support::fresh_path;
 
+use super::client;
 use common::{
-    Ask, Object, SOON, Subject, Task, client, every_subject, every_subject_that, never_two_inside,
+    Ask, Object, SOON, Subject, Task, every_subject, every_subject_that, never_two_inside,
 };
 
 /// A call on a thread of its own, which owns nothing.

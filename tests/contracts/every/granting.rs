@@ -10,9 +10,8 @@ use zoolock::{
 };
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
-use common::{
-    Ask, Object, SOON, Subject, await_lost, client, every_subject, every_subject_that, stat,
-};
+use super::client;
+use common::{Ask, Object, SOON, Subject, await_lost, every_subject, every_subject_that, stat};
 
 /// These hold, with the nodes that are there; their highest token.
 #[track_caller]

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use zoolock::{DistributedRwLock, DistributedSemaphore, Error, HoldState, Result};
 use zoolock_test_support::{fresh_path, wait_until};
 
+use super::client;
 use common::{
-    Ask, BRIEFLY, Object, SOON, Subject, Task, Witness, await_nothing_left, client, client_of,
+    Ask, BRIEFLY, Object, SOON, Subject, Task, Witness, await_nothing_left, client_of,
     every_subject, every_subject_that, lock_of, shared_proxy, single, warnings,
 };
 
@@ -208,7 +209,8 @@ fn is_gone_in_the_end(subject: Subject, path: &str) {
 fn impatient_threads_leave_nothing_behind() {
     const THREADS: u32 = 4;
     every_subject_that(Subject::is_exclusive, |subject| {
-        let [ours, others] = [client(), client()];
+        // What was not answered is looked for until their sessions could have ended.
+        let [ours, others] = [common::client(), common::client()];
         let path = fresh_path("impatient");
         let objects = [subject.at(&ours, &path), subject.rival(&others, &path)];
         let witness = Arc::new(Witness::default());

@@ -2,7 +2,8 @@
 
 use zoolock_test_support::fresh_path;
 
-use common::{Arrivals, SOON, Subject, client, every_subject_that};
+use super::client;
+use common::{Arrivals, SOON, Subject, every_subject_that};
 
 /// Every second one is a rival, so that no two that come one after the other may be in together.
 #[test]

@@ -6,7 +6,8 @@ use std::time::Duration;
 use zoolock::{Error, HoldState, Result};
 use zoolock_test_support::fresh_path;
 
-use common::{Ask, Object, SOON, Subject, Task, client, every_subject, every_subject_that};
+use super::client;
+use common::{Ask, Object, SOON, Subject, Task, every_subject, every_subject_that};
 
 fn not_held<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::NotHeld { .. }))

@@ -10,8 +10,9 @@ use zoolock::{
 };
 use zoolock_test_support::{Server, connect_string, fresh_path, shared_probe};
 
+use super::client;
 use common::{
-    SESSION, SOON, Subject, Task, await_nothing_left, children, client, client_of, every_subject,
+    SESSION, SOON, Subject, Task, await_nothing_left, children, client_of, every_subject,
     every_subject_that, owner, stat,
 };
 

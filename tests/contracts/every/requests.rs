@@ -85,7 +85,7 @@ fn a_cycle_a_try_and_a_refusal_cost_what_they_must() {
         object.unlock().unwrap();
         subject.await_nodes(&path, 0);
 
-        let rival = subject.rival(&common::client(), &path);
+        let rival = subject.rival(&super::client(), &path);
         rival.lock().unwrap();
         counted.cost("a refusal", subject.cost_of_a_refusal(), || {
             assert!(!object.try_lock().unwrap());
