@@ -191,7 +191,7 @@ fn an_ipv6_address_is_connected_to() {
             }
         }
     });
-    let client = client_of(&hosts, SESSION);
+    let client = client_of(&hosts, SOON);
     let lock = DistributedLock::new(&client, fresh_path("ipv6")).unwrap();
     assert!(lock.try_lock().unwrap());
     lock.unlock().unwrap();

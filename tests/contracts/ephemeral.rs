@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::every::client;
 use common::single::*;
-use common::{SESSION, SOON, Task, children, client, client_of, exists, shared_proxy};
+use common::{SESSION, SOON, Task, children, client_of, exists, shared_proxy};
 use zoolock::{Client, DistributedLock, EphemeralLock, Error, Result};
 use zoolock_test_support::{FaultProxy, Op, Probe, Server, fresh_path, shared_probe, wait_until};
 
@@ -183,7 +184,7 @@ fn a_change_of_the_nodes_data_lets_nobody_in_and_gives_nobody_more_time() {
     holder.lock().unwrap();
     let (proxy, _client, lock) = counted(&path);
     let probe = shared_probe().unwrap();
-    let waiting = Task::spawn(move || lock.try_lock_for(Duration::from_secs(2)));
+    let waiting = Task::spawn(move || lock.try_lock_for(Duration::from_secs(5)));
     let mut looks = 0;
     wait_until("its time is over", SOON, || {
         if proxy.requests(Op::GetData) > looks {

@@ -17,6 +17,6 @@ use zoolock_test_support::connect_string;
 
 /// A client of the shared server, with so long a session that a busy machine ends no lease, and leaves
 /// no try without an answer.
-fn client() -> Client {
+pub(crate) fn client() -> Client {
     client_of(&connect_string(), SOON)
 }

