@@ -10,7 +10,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testLocker",
-        &["threads::a_locker_locks_anything_for_as_long_as_it_lives"],
+        &["every::granting::a_locker_locks_anything_for_as_long_as_it_lives"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -33,24 +33,28 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testWithNamespace",
-        &["creating::directories::everything_is_below_the_chroot"],
+        &["every::places::everything_is_below_the_chroot_which_is_made_or_at_the_root"],
     ),
     (
         "TestInterProcessMutexBase",
         "testReentrantSingleLock",
-        &["reentrant::the_node_goes_at_the_outermost_unlock_only"],
+        &["every::owning::a_thread_enters_again_and_leaves_with_the_outermost_unlock"],
     ),
     (
         "TestInterProcessMutexBase",
         "testReentrant2Threads",
-        &["threads::a_crowd_on_one_object_is_never_two_inside"],
+        &["every::excluding::of_clients_objects_and_threads_never_two_are_inside"],
     ),
     (
         "TestInterProcessMutexBase",
         "testReentrant",
-        &["reentrant::guards_nest_and_may_go_in_any_order", "reentrant::excludes"],
+        &["every::owning::a_thread_enters_again_and_leaves_with_the_outermost_unlock"],
     ),
-    ("TestInterProcessMutexBase", "test2Clients", &["lock::excludes", "lock::fifo"]),
+    (
+        "TestInterProcessMutexBase",
+        "test2Clients",
+        &["every::order::clients_come_in_in_the_order_of_their_arrival"],
+    ),
     (
         "TestInterProcessMutex",
         "testWithSchema",
@@ -80,17 +84,13 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
             "faults::every::releasing::an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes",
         ],
     ),
-    (
-        "TestLockACLs",
-        "testLockACLs",
-        &["creating::permissions::nodes_and_directories_get_the_clients_acl"],
-    ),
+    ("TestLockACLs", "testLockACLs", &["every::places::nodes_and_directories_get_the_clients_acl"]),
     (
         "TestLockACLs",
         "testACLsCreatingParents",
         &[
-            "creating::permissions::nodes_and_directories_get_the_clients_acl",
-            "creating::permissions::an_ancestor_that_lets_nobody_create_is_no_obstacle",
+            "every::places::nodes_and_directories_get_the_clients_acl",
+            "every::places::an_ancestor_that_lets_nobody_create_is_no_obstacle_where_nothing_has_to_be_made_in_it",
         ],
     ),
     // ---- InterProcessSemaphoreMutex: a mutex that any thread may unlock
@@ -102,7 +102,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphoreMutex",
         "testReentrant2Threads",
-        &["bad_input::calls::unlock_by_another_thread_is_for_the_plain_lock_only"],
+        &["every::owning::what_is_the_objects_any_thread_sees_and_unlocks_and_nobody_enters_twice"],
     ),
     (
         "TestInterProcessSemaphoreMutex",
@@ -113,22 +113,22 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testGetParticipantNodes",
-        &["rwlock::order::who_looks_from_outside_sees_who_holds_and_in_what_order_the_others_come"],
+        &["rwlock::downgrade::the_reads_node_says_to_others_what_the_hold_says"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testThatUpgradingIsDisallowed",
-        &["rwlock::nesting::a_write_under_an_own_read_is_an_error_and_no_hang"],
+        &["rwlock::sides::a_write_under_an_own_read_is_an_error_and_no_hang"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testThatDowngradingRespectsThreads",
-        &["rwlock::nesting::another_thread_waits_for_a_read_as_usual"],
+        &["every::excluding::those_that_queue_exclude_each_other_on_one_path_whatever_their_type"],
     ),
     (
         "TestInterProcessReadWriteLock",
         "testDowngrading",
-        &["rwlock::downgrade::guards_of_both_sides_downgrade"],
+        &["rwlock::downgrade::every_way_in_downgrades_and_a_guard_of_either_side_goes_alone"],
     ),
     (
         "TestInterProcessReadWriteLock",
@@ -151,7 +151,9 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testLockPath",
-        &["rwlock::downgrade::the_reads_node_is_a_plain_ephemeral_one_in_the_writes_place"],
+        &[
+            "rwlock::downgrade::the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token",
+        ],
     ),
     // ---- InterProcessSemaphoreV2
     (

@@ -1,306 +1,201 @@
-//! `EphemeralLock`: a single node, which is the lock's path itself.
+//! `EphemeralLock`, which has no queue: what is in its place, and who is woken by what.
 
-mod objects;
-mod places;
-mod waiting;
+use std::time::Duration;
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use common::basics::{self, hold_of};
+use crate::every::client;
 use common::single::*;
-use common::{
-    BRIEFLY, PROBES, SESSION, SOON, Task, assert_cancelled, assert_lost, client, client_of, exists,
-    last_transaction, packets, shared_proxy,
-};
-use zoolock::{Client, EphemeralLock, Error, HoldState, LockOptions, LossReason, Result};
-use zoolock_test_support::{
-    Direction, FaultProxy, Server, connect_string, fresh_path, shared_probe, wait_until,
-};
+use common::{SESSION, SOON, Task, children, client_of, exists, shared_proxy};
+use zoolock::{Client, DistributedLock, EphemeralLock, Error, Result};
+use zoolock_test_support::{FaultProxy, Op, Probe, Server, fresh_path, shared_probe, wait_until};
 
-#[test]
-fn smoke() {
-    let client = client();
-    let path = fresh_path("smoke");
-    let lock = lock_of(&client, &path);
-    assert_eq!(lock.path(), path);
+#[track_caller]
+fn is_invalid_path<T: std::fmt::Debug>(what: &str, seen: &Result<T>, path: &str) {
+    let invalid = matches!(seen, Err(Error::InvalidPath { path: at, reason })
+        if at == path && !reason.is_empty());
+    assert!(invalid, "{what}: {seen:?}");
+}
+
+/// Every way to lock says that the path is no place for this lock.
+#[track_caller]
+fn refuses_every_call(lock: &EphemeralLock) {
+    is_invalid_path("lock", &lock.lock(), lock.path());
+    is_invalid_path("try_lock", &lock.try_lock(), lock.path());
+    is_invalid_path("try_lock_for", &lock.try_lock_for(SOON), lock.path());
     assert!(!lock.is_held() && lock.hold().is_none());
-
-    lock.lock().unwrap();
-    assert!(lock.is_held());
-    let hold = hold_of(&lock);
-    let (valid_for, (data, stat)) = (hold.valid_for(), node_at(&path).expect("its node"));
-    println!("{hold:?}, valid for {valid_for:?}; on the server: {data:?}, {stat:?}");
-    assert_eq!(hold.state(), HoldState::Held);
-    assert_eq!(
-        (hold.path(), path.rsplit_once('/').unwrap().1),
-        (path.as_str(), hold.node().as_str())
-    );
-    assert!(!valid_for.is_zero() && valid_for <= client.session_timeout());
-    assert_ne!(stat.ephemeral_owner, 0);
-    let token = hold.fencing_token().unwrap();
-    assert_eq!(token, stat.czxid as u64);
-    lock.unlock().unwrap();
-
-    assert!(!lock.is_held() && !exists(&path));
-    assert_eq!(hold.state(), HoldState::Released);
-    assert_eq!(hold.valid_for(), Duration::ZERO);
-    assert!(lock.try_lock().unwrap());
-    assert!(hold_of(&lock).fencing_token().unwrap() > token);
-    lock.unlock().unwrap();
-    assert!(lock.try_lock_for(SOON).unwrap());
-    lock.unlock().unwrap();
-    let guard = lock.acquire().unwrap();
-    assert!(guard.is_held() && lock.is_held(), "{guard:?}");
-    guard.release().unwrap();
-    assert!(!lock.is_held() && !exists(&path));
-    client.close().unwrap();
 }
 
 #[test]
-fn excludes() {
-    basics::excludes::<EphemeralLock>();
-}
-
-#[test]
-fn times_out() {
-    const TIMEOUT: Duration = Duration::from_millis(300);
-    let clients = [client(), client()];
-    let path = fresh_path("times_out");
-    let (holder, other) = (lock_of(&clients[0], &path), lock_of(&clients[1], &path));
-    holder.lock().unwrap();
-    let node = node_at(&path);
-    basics::timed_tries_fail(&other, TIMEOUT);
-    assert!(!other.try_lock().unwrap());
-    assert_eq!(node_at(&path), node, "the holder's node is untouched");
-    assert!(holder.is_held() && !other.is_held());
-    holder.unlock().unwrap();
-    assert!(other.try_lock_for(SOON).unwrap());
-    other.unlock().unwrap();
-    assert!(other.try_lock_for(Duration::MAX).unwrap());
-    other.unlock().unwrap();
-}
-
-#[test]
-fn cleans_up() {
+fn a_persistent_node_in_its_place_is_an_error_and_not_a_wait() {
     let client = client();
-    let path = fresh_path("cleans_up");
+    let path = fresh_path("persistent");
+    let probe = shared_probe().unwrap();
+    probe.create_all(&path).unwrap();
+    probe.set(&path, b"of somebody").unwrap();
     let lock = lock_of(&client, &path);
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    assert!(!exists(&path), "after unlock");
-    drop(lock.acquire().unwrap());
-    assert!(!exists(&path), "after the drop of a guard");
-    lock.acquire().unwrap().release().unwrap();
-    assert!(!exists(&path), "after the release of a guard");
-
-    let holder = lock_of(&client, &path);
-    holder.lock().unwrap();
-    let node = node_at(&path);
-    assert!(!lock.try_lock_for(BRIEFLY).unwrap());
-    assert_eq!(node_at(&path), node, "after a timeout");
-    let waiter = locking(&lock);
-    await_in_use(&client, 2);
-    lock.cancel_waiters();
-    let cancelled = waiter.result("a cancelled waiter");
-    println!("cancelled: {cancelled:?}");
-    assert_cancelled(&cancelled, &path);
-    assert_eq!(node_at(&path), node, "after a cancelled wait");
-    drop(holder);
-    await_gone(&path, SOON);
-    assert!(lock.try_lock_for(SOON).unwrap(), "{:?}", client.stats());
-    lock.unlock().unwrap();
+    refuses_every_call(&lock);
+    assert_eq!(node_at(&path).unwrap().0, "of somebody");
     is_tidy(&client, SOON);
-    assert!(!exists(&path), "at the end");
-}
-
-/// How a client is left without a connection.
-type End = (&'static str, fn(&FaultProxy));
-
-const ENDS: [End; 2] = [
-    ("cut off", |proxy| {
-        proxy.refuse(true);
-        proxy.cut();
-    }),
-    ("silent", |proxy| proxy.black_hole(Direction::Both)),
-];
-
-#[test]
-fn a_hold_survives_cut_after_cut_with_its_node_and_its_token() {
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SESSION);
-    let path = fresh_path("survives");
-    let lock = lock_of(&client, &path);
-    lock.lock().unwrap();
-    let (hold, node) = (hold_of(&lock), node_at(&path));
-    let token = hold.fencing_token().unwrap();
-    for (round, cut) in (1..).zip([FaultProxy::cut, FaultProxy::reset, FaultProxy::cut]) {
-        cut(&proxy);
-        common::await_resumed(&client, round);
-        assert_eq!(hold.state(), HoldState::Held);
-        assert_eq!((node_at(&path), hold.fencing_token().unwrap()), (node.clone(), token));
-    }
+    probe.delete(&path).unwrap();
+    assert!(lock.try_lock().unwrap(), "the object works again");
     lock.unlock().unwrap();
-    assert!(!exists(&path));
-    assert_eq!((client.stats().holds_lost, client.stats().sessions), (0, 1));
 }
 
 #[test]
-fn a_hold_without_a_connection_is_lost_before_a_rival_is_granted() {
-    for (what, end) in ENDS {
-        let proxy = shared_proxy();
-        let client = client_of(&proxy.connect_string(), SHORT);
-        let path = fresh_path("ends");
-        let lock = lock_of(&client, &path);
-        lock.lock().unwrap();
-        let hold = hold_of(&lock);
-        let rivals = common::client();
-        let rival = lock_of(&rivals, &path);
-        let (waiting, seen) = (rival.clone(), hold.clone());
-        // Asked by the thread that was granted, so that no other needs to be fast.
-        let granted = Task::spawn(move || {
-            waiting.lock().map(|()| {
-                let told = seen.lost().try_recv().is_err_and(|e| e.is_disconnected());
-                (seen.is_held(), told, Instant::now())
-            })
-        });
-        await_in_use(&rivals, 1);
-        let polled = hold.clone();
-        let unheld = Task::spawn(move || {
-            let mut ends = Instant::now();
-            while polled.is_held() {
-                ends = ends.max(Instant::now() + polled.valid_for());
-                thread::sleep(Duration::from_millis(1));
-            }
-            (Instant::now(), ends)
-        });
-        let begun = Instant::now();
-        end(&proxy);
-
-        let (held, told, granted) = granted.result("the rival").unwrap();
-        let (unheld, ends) = unheld.result("is_held() is false");
-        println!(
-            "{what}: the lease ended {:?} after it, is_held() was false {:?} later, and the rival \
-             granted {:?} after that",
-            ends - begun,
-            unheld.saturating_duration_since(ends),
-            granted.saturating_duration_since(unheld),
-        );
-        assert!(!held, "{what}: held when the rival was granted: {hold:?}");
-        assert!(told, "{what}: not told when the rival was granted");
-        assert!(ends - begun < SHORT, "the lease is longer than the session");
-        assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));
-
-        let node = stat_of(&path);
-        assert_lost(&lock.unlock(), &path, LossReason::LeaseExpired);
-        proxy.restore();
-        assert!(!lock.try_lock_for(Duration::ZERO).unwrap_or(false));
-        let mut tried = Ok(true);
-        wait_until("it is back and busy", SOON, || {
-            tried = lock.try_lock();
-            matches!(tried, Ok(false))
-        });
-        is_tidy(&client, SOON);
-        assert_eq!(stat_of(&path).czxid, node.czxid, "the rival's node");
-        assert!(rival.is_held());
-        rival.unlock().unwrap();
-        assert!(lock.try_lock_for(SOON).unwrap(), "{:?}", client.stats());
-        lock.unlock().unwrap();
-        assert_eq!(client.stats().holds_lost, 1);
-    }
-}
-
-// ---- what it costs
-
-const CYCLES: u64 = 500;
-/// How many packets a server that nobody else uses received during each cycle, and how many
-/// transactions it counted.
-fn cost(server: &Server, what: &str, mut cycle: impl FnMut()) -> (f64, f64) {
-    // The first one may make the directory.
-    cycle();
-    let first = last_transaction(server);
-    let packets = packets(server, || (0..CYCLES).for_each(|_| cycle()));
-    let written = last_transaction(server) - first;
-    println!("{what}: {packets} packets and {written} transactions for {CYCLES} cycles");
-    let each = |count: u64, spare: u64| (count.saturating_sub(spare) as f64 / CYCLES as f64).ceil();
-    (each(packets, PROBES), each(written, PROBES))
-}
-
-#[test]
-fn a_cycle_costs_two_requests_and_what_fails_costs_no_more() {
-    let server = Server::start().unwrap();
-    let [ours, rivals] =
-        [(); 2].map(|()| client_of(&server.connect_string(), Duration::from_secs(60)));
-    let lock = lock_of(&ours, "/cost/single");
-    let cycle = cost(&server, "lock, unlock", || {
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
-    });
-    assert_eq!(cycle, (2.0, 2.0), "requests and transactions");
-    let tried = cost(&server, "try_lock, unlock", || {
-        assert!(lock.try_lock().unwrap());
-        lock.unlock().unwrap();
-    });
-    assert_eq!(tried, (2.0, 2.0), "requests and transactions");
-
-    // A holder's session writes heartbeats: four a session timeout.
-    let rival = lock_of(&rivals, "/cost/single");
-    rival.lock().unwrap();
-    let failed = cost(&server, "failed try_lock", || {
-        assert!(!lock.try_lock().unwrap());
-    });
-    assert_eq!(failed, (2.0, 1.0), "a create that is refused, and a look");
-    let watches = || server.metric("zk_watch_count").unwrap();
-    assert_eq!(watches(), 0, "a try leaves no watch");
-    let expired = cost(&server, "try_lock_for that ends in time", || {
-        assert!(!lock.try_lock_for(Duration::from_micros(1)).unwrap_or(false));
-    });
-    assert!(expired.0 <= 2.0 && expired.1 <= 1.0, "{expired:?}");
-    let local = lock_of(&ours, "/cost/local");
-    local.lock().unwrap();
-    let local = cost(&server, "failed try_lock on a held object", || {
-        assert!(!local.try_lock().unwrap());
-    });
-    assert_eq!(local, (0.0, 0.0));
-    println!("watches of those that waited: {}", watches());
-    assert!(watches() <= 1, "one a connection and path");
-}
-
-// ---- what its node says
-
-#[test]
-fn a_node_says_its_id_and_who_made_it() {
-    let path = fresh_path("says");
-    let client = Client::builder(&connect_string())
-        .session_timeout(SESSION)
-        .identity("the client's")
-        .connect()
-        .unwrap();
-    let options = LockOptions::new().identity("the lock's own ✓");
-    let locks = [
-        (lock_of(&client, &path), "the client's"),
-        (EphemeralLock::with(&client, &path, options).unwrap(), "the lock's own ✓"),
-    ];
-    let mut ids = Vec::new();
-    for _ in 0..3 {
-        for (lock, who) in &locks {
-            lock.lock().unwrap();
-            let (data, _) = node_at(&path).unwrap();
-            println!("{data}");
-            let (id, maker) = id_and_maker(&data);
-            assert_eq!(maker, *who);
-            assert!(!ids.contains(&id.to_owned()), "{id} again: {ids:?}");
-            ids.push(id.to_owned());
-            lock.unlock().unwrap();
+fn what_becomes_of_its_place_while_a_waiter_makes_its_node_is_seen() {
+    let probe = shared_probe().unwrap();
+    for is_persistent in [true, false] {
+        let above = fresh_path("meanwhile");
+        let path = format!("{above}/lock");
+        make_parents(&path);
+        probe.create(&path, b"", true, false).unwrap();
+        let (proxy, client, lock) = counted(&path);
+        let waiting = locking(&lock);
+        await_looks(&proxy, 1);
+        let create = proxy.on(Op::Create).path_contains(&path).hold_request();
+        probe.delete(&path).unwrap();
+        assert!(create.wait(SOON), "{:#?}", proxy.log());
+        match is_persistent {
+            true => drop(probe.create(&path, b"", false, false).unwrap()),
+            false => probe.delete(&above).unwrap(),
         }
+        create.release();
+        let seen = waiting.result("the waiter");
+        println!("a persistent node: {is_persistent}; {seen:?}");
+        match is_persistent {
+            true => is_invalid_path("lock", &seen, &path),
+            // What is above it is made again.
+            false => lock.unlock().unwrap(),
+        }
+        is_tidy(&client, SOON);
     }
-    let lock = lock_of(&common::client(), &path);
-    lock.lock().unwrap();
-    let (data, _) = node_at(&path).unwrap();
-    println!("{data}");
-    let host_and_process = format!("/{}/", std::process::id());
-    assert!(id_and_maker(&data).1.contains(&host_and_process), "{data}");
-    let long = LockOptions::new().identity("x".repeat(16 * 1024 + 1));
-    let refused = EphemeralLock::with(&client, &path, long).map(drop);
-    assert!(matches!(refused, Err(Error::InvalidArgument { what: "identity", .. })), "{refused:?}");
+}
+
+#[test]
+fn the_path_of_another_lock_is_no_place_for_this_one_and_the_other_way_round() {
+    let client = client();
+    let path = fresh_path("shared");
+    let (directory, single) =
+        (DistributedLock::new(&client, &path).unwrap(), lock_of(&client, &path));
+    // Held first, the single node stands where the other one's directory should be.
+    single.lock().unwrap();
+    for (what, seen) in [
+        ("lock", directory.lock().map(|()| true)),
+        ("try_lock", directory.try_lock()),
+        ("try_lock_for", directory.try_lock_for(SOON)),
+    ] {
+        println!("{what} below a single node: {seen:?}");
+        is_invalid_path(what, &seen, &path);
+    }
+    assert!(single.is_held());
+    single.unlock().unwrap();
+    // The other way round there is a directory from then on.
+    directory.lock().unwrap();
+    refuses_every_call(&single);
+    directory.unlock().unwrap();
+    refuses_every_call(&single);
+    assert_eq!(children(&path), [""; 0]);
+}
+
+/// A client whose requests are counted, and its lock.
+fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
+    let lock = lock_of(&client, path);
+    (proxy, client, lock)
+}
+
+/// Until the lock's node has been read this often, with a watch: the last thing before a sleep.
+fn await_looks(proxy: &FaultProxy, looks: u64) {
+    wait_until("it has looked and watches", SOON, || proxy.requests(Op::GetData) >= looks);
+}
+
+#[test]
+fn a_waiter_is_woken_by_a_release_an_operator_and_the_end_of_a_session() {
+    let path = fresh_path("woken");
+    let (proxy, _client, lock) = counted(&path);
+    let probe = shared_probe().unwrap();
+    let mut looks = 0;
+    for what in ["release", "deletion by an operator", "close", "expiry", "drop of the last handle"]
+    {
+        let holders = client();
+        let holder = lock_of(&holders, &path);
+        let dying = (what == "expiry")
+            .then(|| Probe::connect_for(common::shared_address(), SHORT).unwrap());
+        match &dying {
+            Some(dying) => drop(dying.create(&path, b"somebody", true, false).unwrap()),
+            None => holder.lock().unwrap(),
+        }
+        let waiting = locking(&lock);
+        looks += 1;
+        await_looks(&proxy, looks);
+        assert!(!waiting.is_done(), "entered a held lock");
+        match what {
+            "release" => holder.unlock().unwrap(),
+            "close" => holders.close().unwrap(),
+            "expiry" => dying.expect("a probe").abandon(),
+            "drop of the last handle" => drop(holder),
+            _ => probe.delete(&path).unwrap(),
+        }
+        waiting.result(what).unwrap();
+        println!("{what}: {:?}", lock.hold());
+        assert_ne!(stat_of(&path).ephemeral_owner, 0);
+        lock.unlock().unwrap();
+        assert!(!exists(&path), "{what}");
+    }
+    // The watch that let it sleep woke it, and nothing else was asked.
+    assert_eq!(proxy.requests(Op::GetData), looks);
+    let creates = proxy.requests(Op::Create) - 2 * looks;
+    assert!(creates <= 2, "{creates} more than one before and one after each wait");
+}
+
+#[test]
+fn a_node_that_vanishes_between_create_and_look_wakes_and_leaks_no_watch() {
+    let server = Server::start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let first = client_of(&server.connect_string(), SESSION);
+    let second = client_of(&proxy.connect_string(), SESSION);
+    let (holder, lock) = (lock_of(&first, "/lock"), lock_of(&second, "/lock"));
+    for answer_too in [false, true].repeat(5) {
+        holder.lock().unwrap();
+        let look = proxy.on(Op::GetData).path_contains("/lock");
+        let held = match answer_too {
+            false => look.hold_request(),
+            true => look.hold_answer(),
+        };
+        let waiting = locking(&lock);
+        assert!(held.wait(SOON), "{:#?}", proxy.log());
+        holder.unlock().unwrap();
+        held.release();
+        waiting.result("the waiter").unwrap();
+        lock.unlock().unwrap();
+        let mut seen = String::new();
+        wait_until("no watch is left", SOON, || {
+            seen = server.four_letter("wchp").unwrap();
+            seen.trim().is_empty()
+        });
+    }
+    println!("{:?}", second.stats());
+}
+
+#[test]
+fn a_change_of_the_nodes_data_lets_nobody_in_and_gives_nobody_more_time() {
+    let path = fresh_path("data");
+    let holder = lock_of(&client(), &path);
+    holder.lock().unwrap();
+    let (proxy, _client, lock) = counted(&path);
+    let probe = shared_probe().unwrap();
+    let waiting = Task::spawn(move || lock.try_lock_for(Duration::from_secs(5)));
+    let mut looks = 0;
+    wait_until("its time is over", SOON, || {
+        if proxy.requests(Op::GetData) > looks {
+            looks = proxy.requests(Op::GetData);
+            probe.set(&path, b"__REVOKE__").unwrap();
+        }
+        waiting.is_done()
+    });
+    let seen = waiting.result("the waiter");
+    println!("{seen:?} after {looks} looks");
+    assert!(matches!(seen, Ok(false)) && looks > 1, "{seen:?} after {looks} looks");
+    assert!(holder.is_held());
+    holder.unlock().unwrap();
 }

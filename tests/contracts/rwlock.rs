@@ -2,12 +2,9 @@
 
 mod abnormal;
 mod downgrade;
-mod ending;
-mod nesting;
 mod order;
-mod read;
+mod sides;
 mod waking;
-mod write;
 
 use common::Visitor;
 use common::rwlock::{Stage, assert_not_held, rw_of, would_deadlock};

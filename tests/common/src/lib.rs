@@ -34,7 +34,7 @@ pub use in_time::in_time;
 pub use logged::warnings;
 pub use processes::{Beside, OWN_PROCESS, run_again};
 pub use stages::{Stage, TwoWays};
-pub use subjects::{Object, Subject, every_subject, every_subject_that};
+pub use subjects::{Ask, Object, Subject, every_subject, every_subject_that};
 pub use task::Task;
 pub use visitor::Visitor;
 pub use witness::{Witness, never_two_inside};
@@ -63,7 +63,7 @@ pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
 /// A client with credentials, whose nodes are its own.
 pub fn owner() -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
-    let builder = builder.auth("digest", "owner:secret");
+    let builder = builder.connect_timeout(SOON).auth("digest", "owner:secret");
     builder.acl(Acl::creator()).connect().expect("connect")
 }
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use zoolock::{Client, EphemeralLock, Guard, Result};
+use zoolock::{Client, EphemeralLock, Result};
 use zoolock_test_support::{Stat, shared_probe, wait_until};
 
-use crate::basics::Exclusive;
 use crate::{SOON, Task, exists};
 
 /// The session timeout of clients that are to lose their locks.
@@ -13,26 +12,6 @@ pub const SHORT: Duration = Duration::from_secs(3);
 
 /// For clients with a session timeout of a minute: sooner than anything that comes by itself.
 pub const PROMPT: Duration = Duration::from_secs(10);
-
-impl Exclusive for EphemeralLock {
-    type Guard = Guard;
-
-    fn at(client: &Client, path: &str) -> Self {
-        lock_of(client, path)
-    }
-
-    fn acquire(&self) -> Result<Guard> {
-        EphemeralLock::acquire(self)
-    }
-
-    fn release(guard: Guard) -> Result<()> {
-        guard.release()
-    }
-
-    fn cancel_waiters(&self) {
-        EphemeralLock::cancel_waiters(self);
-    }
-}
 
 pub fn lock_of(client: &Client, path: &str) -> EphemeralLock {
     EphemeralLock::new(client, path).expect("a good path")
@@ -75,18 +54,4 @@ pub fn is_tidy(client: &Client, limit: Duration) {
         let stats = client.stats();
         (crate::in_use(&stats), stats.deleting) == (0, 0)
     });
-}
-
-/// Takes `<uuid> <identity>` apart.
-#[track_caller]
-pub fn id_and_maker(data: &str) -> (&str, &str) {
-    let parts = data.split_once(' ');
-    let (id, maker) = parts.unwrap_or_else(|| panic!("no space in {data:?}"));
-    let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-    let dashed = id.bytes().enumerate().all(|(at, byte)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => is_digit(byte),
-    });
-    assert!(id.len() == 36 && dashed, "no uuid in {data:?}");
-    (id, maker)
 }

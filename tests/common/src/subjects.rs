@@ -3,6 +3,7 @@
 //! table: a new kind or option is one more line of it.
 
 use std::env;
+use std::fmt::{self, Debug};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Error, Hold, Lock, LockOptions, MultiLock, Permits, Result,
+    EphemeralLock, Error, Guard, Hold, Lock, LockOptions, Locker, MultiLock, Permits, ReadLock,
+    Result, WriteLock,
 };
 use zoolock_test_support::wait_until;
 
@@ -131,8 +133,12 @@ impl Subject {
             ($lock:expr) => {{
                 let lock = $lock;
                 let waiting = lock.clone();
-                let cancel = Arc::new(move || waiting.cancel_waiters());
-                Object { lock: Arc::new(lock), cancel, path: path.into() }
+                Object {
+                    guards: Arc::new(lock.clone()),
+                    lock: Arc::new(lock),
+                    cancel: Arc::new(move || waiting.cancel_waiters()),
+                    path: path.into(),
+                }
             }};
         }
         let rw = |options| DistributedRwLock::with(client, path, options).expect("a good path");
@@ -150,7 +156,13 @@ impl Subject {
             }
             Kind::Permit => {
                 let semaphore = DistributedSemaphore::with(client, path, 1, options);
-                object!(OnePermit::of(semaphore.expect("a good path")))
+                let semaphore = semaphore.expect("a good path");
+                let waiting = semaphore.clone();
+                Object {
+                    guards: Arc::new(semaphore.clone()),
+                    lock: Arc::new(OnePermit::of(semaphore)),
+                    cancel: Arc::new(move || waiting.cancel_waiters()),
+                }
             }
             Kind::Several => {
                 let member = |name| {
@@ -163,7 +175,13 @@ impl Subject {
                     a.cancel_waiters();
                     b.cancel_waiters();
                 };
-                Object { lock: Arc::new(both), cancel: Arc::new(cancel), path: path.into() }
+                let both = Arc::new(both);
+                Object {
+                    guards: both.clone(),
+                    lock: both,
+                    cancel: Arc::new(cancel),
+                    path: path.into(),
+                }
             }
         }
     }
@@ -263,7 +281,175 @@ impl Subject {
     pub fn is_let_in_by_a_write(self) -> bool {
         matches!(self.kind, Kind::Single | Kind::Permit)
     }
+
+    /// What its nodes are called between their id and their number; a single node has neither.
+    pub fn marker(self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Single => None,
+            Kind::Write => Some("__WRIT__"),
+            Kind::Read => Some("__READ__"),
+            Kind::Permit => Some("lease-"),
+            _ => Some("lock-"),
+        }
+    }
+
+    /// The full path of the node of one of its holds.
+    pub fn node_of(self, hold: &Hold) -> String {
+        match self.kind {
+            Kind::Single => hold.path().to_owned(),
+            Kind::Permit => format!("{}/leases/{}", hold.path(), hold.node()),
+            _ => format!("{}/{}", hold.path(), hold.node()),
+        }
+    }
+
+    /// Its nodes are in a directory, which is the lock's path.
+    pub fn has_a_directory(self) -> bool {
+        !matches!(self.kind, Kind::Single | Kind::Permit | Kind::Several)
+    }
+
+    /// Its guard is a hold of the object, not a hold of its own.
+    pub fn guards_the_object(self) -> bool {
+        self.is_one_lock() && self.kind != Kind::Permit
+    }
+
+    /// The threads that share an object wait in this process, one behind the other.
+    pub fn has_a_first_level(self) -> bool {
+        !matches!(self.kind, Kind::Read | Kind::Several)
+    }
+
+    /// What it takes to come in and leave with nobody there: creates, deletions, lists and reads. A
+    /// semaphore's turn is a node of its own, and each of several is taken and released alone.
+    pub fn cost_of_a_cycle(self) -> [u64; 4] {
+        match self.kind {
+            Kind::Single => [1, 1, 0, 0],
+            Kind::Permit | Kind::Several => [2, 2, 2, 0],
+            _ => [1, 1, 1, 0],
+        }
+    }
+
+    /// Who only tries looks before it makes a node, but where making it tells.
+    pub fn cost_of_a_try(self) -> [u64; 4] {
+        let [creates, deletions, lists, reads] = self.cost_of_a_cycle();
+        match self.kind {
+            // It does not wait for its turn, and counts before and after.
+            Kind::Permit => [1, 1, 2, 0],
+            _ => [creates, deletions, 2 * lists, reads],
+        }
+    }
+
+    /// A list of who is there; of a single node, a create that is refused, and a look.
+    pub fn cost_of_a_refusal(self) -> [u64; 4] {
+        match self.kind {
+            Kind::Single => [1, 0, 0, 1],
+            _ => [0, 0, 1, 0],
+        }
+    }
+
+    /// Waits until so many calls of these clients wait behind one that holds.
+    pub fn await_waiting(self, path: &str, clients: &[&Client], count: usize) {
+        let waiting = || match self.kind {
+            Kind::Single => clients.iter().map(|client| client.stats().waiting).sum(),
+            Kind::Permit => children(&format!("{path}/locks")).len(),
+            Kind::Several => children(&format!("{path}/a")).len() - 1,
+            _ => children(path).len() - 1,
+        };
+        wait_until(&format!("{}: {count} wait at {path}", self.name), SOON, || waiting() == count);
+    }
 }
+
+/// How a call asks for a lock.
+#[derive(Debug, Clone, Copy)]
+pub enum Ask {
+    Wait,
+    Try,
+    For(Duration),
+    Until(Instant),
+}
+
+impl Ask {
+    /// Each of the ways, with this patience.
+    pub fn each(patience: Duration) -> [Ask; 4] {
+        [Ask::Wait, Ask::Try, Ask::For(patience), Ask::Until(Instant::now() + patience)]
+    }
+
+    /// Would it wait for somebody?
+    pub fn waits(self) -> bool {
+        !matches!(self, Ask::Try)
+    }
+}
+
+/// What the types return that guards a hold.
+pub trait Guarding {
+    fn holds(&self) -> Vec<Hold>;
+    fn release(self: Box<Self>) -> Result<()>;
+}
+
+impl<O> Guarding for Guard<O> {
+    fn holds(&self) -> Vec<Hold> {
+        vec![self.hold()]
+    }
+
+    fn release(self: Box<Self>) -> Result<()> {
+        Guard::release(*self)
+    }
+}
+
+impl Guarding for Permits {
+    fn holds(&self) -> Vec<Hold> {
+        Permits::holds(self)
+    }
+
+    fn release(self: Box<Self>) -> Result<()> {
+        Permits::release(*self)
+    }
+}
+
+impl<L: Lock> Guarding for Locker<'_, L> {
+    fn holds(&self) -> Vec<Hold> {
+        Locker::holds(self)
+    }
+
+    fn release(self: Box<Self>) -> Result<()> {
+        Locker::release(*self)
+    }
+}
+
+type Guarded<'l> = Option<Box<dyn Guarding + 'l>>;
+
+/// What the types have beside [`Lock`].
+trait Guards: Send + Sync {
+    fn guard(&self, ask: Ask) -> Result<Guarded<'_>>;
+    fn hold_count(&self) -> Option<u32>;
+}
+
+macro_rules! guards {
+    ($lock:ty, ($($permits:expr)?), $count:expr) => {
+        impl Guards for $lock {
+            fn guard(&self, ask: Ask) -> Result<Guarded<'_>> {
+                let guard = match ask {
+                    Ask::Wait => Some(self.acquire($($permits)?)?),
+                    Ask::Try => self.try_acquire($($permits)?)?,
+                    Ask::For(time) => self.try_acquire_for($($permits,)? time)?,
+                    Ask::Until(deadline) => self.try_acquire_until($($permits,)? deadline)?,
+                };
+                Ok(guard.map(|guard| Box::new(guard) as Box<dyn Guarding>))
+            }
+
+            fn hold_count(&self) -> Option<u32> {
+                let count: fn(&Self) -> Option<u32> = $count;
+                count(self)
+            }
+        }
+    };
+}
+
+guards!(DistributedLock, (), |_| None);
+guards!(DistributedReentrantLock, (), |lock| Some(lock.hold_count()));
+guards!(WriteLock, (), |lock| Some(lock.hold_count()));
+guards!(ReadLock, (), |lock| Some(lock.hold_count()));
+guards!(EphemeralLock, (), |_| None);
+guards!(MultiLock, (), |_| None);
+guards!(DistributedSemaphore, (1), |_| None);
 
 fn below(directory: &str) -> Vec<String> {
     children(directory).into_iter().map(|node| format!("{directory}/{node}")).collect()
@@ -273,6 +459,7 @@ fn below(directory: &str) -> Vec<String> {
 #[derive(Clone)]
 pub struct Object {
     lock: Arc<dyn Lock>,
+    guards: Arc<dyn Guards>,
     cancel: Arc<dyn Fn() + Send + Sync>,
     path: Arc<str>,
 }
@@ -292,6 +479,41 @@ impl Object {
     pub fn hold(&self) -> Hold {
         let holds = self.holds();
         holds.into_iter().next().unwrap_or_else(|| panic!("{:?} is not held", self.lock))
+    }
+
+    /// How often this thread is in, where threads enter again.
+    pub fn hold_count(&self) -> Option<u32> {
+        self.guards.hold_count()
+    }
+
+    /// Locks without a guard.
+    pub fn enter(&self, ask: Ask) -> Result<bool> {
+        match ask {
+            Ask::Wait => self.lock().map(|()| true),
+            Ask::Try => self.try_lock(),
+            Ask::For(time) => self.try_lock_for(time),
+            Ask::Until(deadline) => self.try_lock_until(deadline),
+        }
+    }
+
+    /// Locks with the guard of its type.
+    pub fn guard(&self, ask: Ask) -> Result<Guarded<'_>> {
+        self.guards.guard(ask)
+    }
+
+    /// What every call that is not let in says.
+    pub fn is_refused(&self, patience: Duration, mut says: impl FnMut(Ask, Result<bool>)) {
+        for ask in Ask::each(patience) {
+            says(ask, self.enter(ask));
+            says(ask, self.guard(ask).map(|guard| guard.is_some()));
+        }
+        assert!(!self.is_held(), "{self:?}");
+    }
+}
+
+impl Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock.fmt(f)
     }
 }
 
@@ -319,10 +541,6 @@ struct OnePermit {
 impl OnePermit {
     fn of(semaphore: DistributedSemaphore) -> OnePermit {
         OnePermit { semaphore, permits: Arc::default() }
-    }
-
-    fn cancel_waiters(&self) {
-        self.semaphore.cancel_waiters();
     }
 
     fn keep(&self, permits: Option<Permits>) -> bool {

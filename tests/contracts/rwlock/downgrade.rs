@@ -73,72 +73,41 @@ fn queued_readers_come_in_and_the_writer_behind_them_after_all() {
 }
 
 #[test]
-fn the_reads_node_is_a_plain_ephemeral_one_in_the_writes_place() {
+fn the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token() {
     let client = client();
     let path = fresh_path("downgrade-node");
     let lock = rw_of(&client, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
-    for _ in 0..3 {
-        write.lock().unwrap();
-        write.unlock().unwrap();
-    }
-    write.lock().unwrap();
-    read.lock().unwrap();
-    let (wrote, reads) = (hold_of(&write).node(), hold_of(&read).node());
-    println!("{wrote}\n{reads}");
-    assert_eq!(place(&wrote), place(&reads));
-    assert!(wrote[40..].starts_with("__WRIT__") && reads[40..].starts_with("__READ__"));
-    assert_eq!((wrote.len(), reads.len()), (58, 58));
-    assert_ne!(wrote[..39], reads[..39], "a new id for every create");
-    let mut both = vec![wrote.clone(), reads.clone()];
-    both.sort();
-    assert_eq!(children(&path), both);
     let probe = shared_probe().unwrap();
     let stat = |node: &str| probe.stat(&format!("{path}/{node}")).unwrap().unwrap();
-    let owners = [stat(&wrote), stat(&reads)].map(|stat| stat.ephemeral_owner);
-    assert!(owners[0] != 0 && owners[0] == owners[1], "{owners:x?}");
-    // As after every create, sequential or not, the next number is that of all creates before.
-    let next = format!("{path}/next-");
-    let next = probe.create(&next, b"", true, true).unwrap();
-    println!("the next number: {next}");
-    assert!(place(&next) > place(&wrote));
-    drop(probe);
-    write.unlock().unwrap();
-    assert_eq!(hold_of(&read).node(), reads);
-    read.unlock().unwrap();
-    await_nodes(&path, 0);
-}
-
-#[test]
-fn the_read_has_the_token_of_the_write_whenever_it_is_asked() {
-    let client = client();
-    let path = fresh_path("downgrade-token");
-    let lock = rw_of(&client, &path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
     let mut last = 0;
     for asked in ["before the read", "under both", "after the write"] {
         write.lock().unwrap();
-        let node = format!("{path}/{}", hold_of(&write).node());
-        let czxid = shared_probe().unwrap().stat(&node).unwrap().unwrap().czxid as u64;
-        if asked == "before the read" {
-            assert_eq!(hold_of(&write).fencing_token().unwrap(), czxid);
-        }
+        let wrote = hold_of(&write).node();
+        let token = stat(&wrote).czxid as u64;
+        assert!(asked != "before the read" || hold_of(&write).fencing_token().unwrap() == token);
         read.lock().unwrap();
+        let reads = hold_of(&read).node();
+        println!("{wrote}\n{reads}, asked {asked}");
+        assert_eq!(place(&wrote), place(&reads));
+        assert!(wrote[40..].starts_with("__WRIT__") && reads[40..].starts_with("__READ__"));
+        assert_eq!((wrote.len(), reads.len()), (58, 58));
+        assert_ne!(wrote[..39], reads[..39], "a new id for every create");
+        let owners = [stat(&wrote), stat(&reads)].map(|stat| stat.ephemeral_owner);
+        assert!(owners[0] != 0 && owners[0] == owners[1], "{owners:x?}");
         if asked == "under both" {
-            assert_eq!(hold_of(&read).fencing_token().unwrap(), czxid);
-            assert_eq!(hold_of(&write).fencing_token().unwrap(), czxid);
+            let tokens = [hold_of(&read), hold_of(&write)].map(|hold| hold.fencing_token());
+            assert!(tokens.iter().all(|asked| matches!(asked, Ok(asked) if *asked == token)));
         }
         write.unlock().unwrap();
-        let token = hold_of(&read).fencing_token().unwrap();
-        println!("asked {asked}: {token}, the write's was {czxid}, the last {last}");
-        assert_eq!(token, czxid);
+        assert_eq!(hold_of(&read).node(), reads);
+        assert_eq!(hold_of(&read).fencing_token().unwrap(), token);
         assert!(token > last);
         last = token;
         read.unlock().unwrap();
     }
-    // A read of its own has one of its own.
     read.lock().unwrap();
-    assert!(hold_of(&read).fencing_token().unwrap() > last);
+    assert!(hold_of(&read).fencing_token().unwrap() > last, "one of its own");
     read.unlock().unwrap();
 }
 
@@ -199,34 +168,14 @@ fn both_sides_nest_in_each_other_and_are_unlocked_in_any_order() {
     assert_not_held(&lock.read_lock().unlock());
 }
 
+/// In every way, with guards too.
 #[test]
-fn guards_of_both_sides_downgrade() {
+fn every_way_in_downgrades_and_a_guard_of_either_side_goes_alone() {
     let client = client();
-    let path = fresh_path("downgrade-guards");
+    let path = fresh_path("downgrade-ways");
     let lock = rw_of(&client, &path);
-    let writing = lock.write_lock().acquire().unwrap();
-    let reading = lock.read_lock().acquire().unwrap();
-    let tried = lock.read_lock().try_acquire().unwrap().expect("it is in");
-    let token = writing.fencing_token().unwrap();
-    let hold = writing.hold();
-    writing.release().unwrap();
-    assert_eq!(hold.state(), HoldState::Released);
-    assert_eq!(reading.state(), HoldState::Held);
-    assert_eq!(reading.fencing_token().unwrap(), token);
-    drop(reading);
-    assert_eq!(kinds(&path), (0, 1));
-    drop(tried);
-    assert_eq!(kinds(&path), (0, 0));
-    let writing = lock.write_lock().acquire().unwrap();
-    let reading = lock.read_lock().try_acquire().unwrap().expect("under the write");
-    drop(reading);
-    assert_eq!(kinds(&path), (1, 0));
-    drop(writing);
-    assert_eq!(kinds(&path), (0, 0));
-    // Every way to ask for it.
-    let write = lock.write_lock();
     let read = lock.read_lock();
-    write.lock().unwrap();
+    let writing = lock.write_lock().acquire().unwrap();
     let ways: [fn(&zoolock::ReadLock) -> zoolock::Result<bool>; 4] = [
         |read| read.try_lock(),
         |read| read.try_lock_for(SOON),
@@ -239,32 +188,16 @@ fn guards_of_both_sides_downgrade() {
         read.unlock().unwrap();
         assert_eq!(kinds(&path), (1, 0));
     }
-    write.unlock().unwrap();
-    println!("{hold:?}; {:?}", client.stats());
-}
-
-#[test]
-fn with_only_the_read_left_a_write_would_wait_for_itself() {
-    let client = client();
-    let path = fresh_path("downgraded");
-    let lock = rw_of(&client, &path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
-    write.lock().unwrap();
-    read.lock().unwrap();
-    assert!(write.try_lock().unwrap(), "a re-entry");
-    write.unlock().unwrap();
-    write.unlock().unwrap();
-    let refused = [write.lock(), write.try_lock_for(SOON).map(drop)];
-    let tried = write.try_lock();
-    println!("{refused:?}, {tried:?}");
-    assert!(refused.iter().all(|r| would_deadlock(r, &path)), "{refused:?}");
-    assert!(matches!(tried, Ok(false)), "{tried:?}");
-    await_nodes(&path, 1);
-    assert!(read.is_held());
-    read.unlock().unwrap();
-    write.lock().unwrap();
-    write.unlock().unwrap();
-    await_nodes(&path, 0);
+    let reading = read.acquire().unwrap();
+    let tried = read.try_acquire().unwrap().expect("it is in");
+    let hold = writing.hold();
+    writing.release().unwrap();
+    println!("{hold:?}, {reading:?}");
+    assert_eq!((hold.state(), reading.state()), (HoldState::Released, HoldState::Held));
+    drop(reading);
+    assert_eq!(kinds(&path), (0, 1));
+    drop(tried);
+    assert_eq!(kinds(&path), (0, 0));
 }
 
 #[test]
@@ -350,7 +283,9 @@ fn a_read_outlives_a_write_that_was_lost_under_it_and_the_other_way_round() {
     read.lock().unwrap();
     read.lock().unwrap();
     delete_node(&hold_of(&read));
-    assert_lost(&unlock_until_told(&read), &path, LossReason::NodeDeleted);
+    // The inner unlock says nothing of a deletion that nobody has noticed; the outer one does.
+    println!("the inner unlock: {:?}", read.unlock());
+    assert_lost(&read.unlock(), &path, LossReason::NodeDeleted);
     assert!(write.is_held());
     assert!(!rival.read_lock().try_lock().unwrap(), "beside the write");
     read.lock().unwrap();
@@ -359,13 +294,6 @@ fn a_read_outlives_a_write_that_was_lost_under_it_and_the_other_way_round() {
     assert!(!rival.write_lock().try_lock().unwrap(), "beside the read");
     read.unlock().unwrap();
     await_nodes(&path, 0);
-}
-
-/// The inner unlock says nothing of a deletion that nobody has noticed; the outer one does.
-fn unlock_until_told(read: &zoolock::ReadLock) -> zoolock::Result<()> {
-    let inner = read.unlock();
-    println!("the inner unlock: {inner:?}");
-    read.unlock()
 }
 
 /// What is seen from outside has to be what the holder says of itself.
@@ -380,6 +308,11 @@ fn the_reads_node_says_to_others_what_the_hold_says() {
         write.lock().unwrap();
         let before = others.contenders(&path).unwrap();
         read.lock().unwrap();
+        let both = others.contenders(&path).unwrap();
+        let mut kinds: Vec<_> =
+            both.iter().map(|one| (one.kind == Kind::Read, one.holds)).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, [(false, true), (true, true)], "{both:?}");
         write.unlock().unwrap();
         let hold = hold_of(&read);
         if is_cut {

@@ -1,6 +1,0 @@
-//! What users, networks and other programs get wrong.
-
-mod calls;
-mod connecting;
-mod foreign;
-mod paths;

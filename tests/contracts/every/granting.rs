@@ -1,0 +1,207 @@
+//! What whoever is let in has: a hold, a node, a token, a name.
+
+use std::process;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zoolock::{
+    Client, ClientBuilder, ConnectionEvent, DistributedLock, DistributedReentrantLock, Error,
+    Guard, Hold, HoldState, Lock, LockOptions, Locker, ReentrantGuard, Stats,
+};
+use zoolock_test_support::{connect_string, fresh_path, shared_probe};
+
+use super::client;
+use common::{Ask, Object, SOON, Subject, await_lost, every_subject, every_subject_that, stat};
+
+/// These hold, with the nodes that are there; their highest token.
+#[track_caller]
+fn are_granted(subject: Subject, client: &Client, path: &str, holds: &[Hold], last: u64) -> u64 {
+    let nodes = subject.holding(path);
+    assert_eq!((holds.len(), nodes.len()), (subject.nodes_of_one(), holds.len()), "{nodes:?}");
+    let one = |(hold, node): (&Hold, &String)| {
+        let (valid_for, stat) = (hold.valid_for(), stat(node));
+        println!("{}: {hold:?}, valid for {valid_for:?}, at {node}", subject.name);
+        assert_eq!(hold.state(), HoldState::Held);
+        assert!(hold.is_held() && hold.lost().try_recv().is_err_and(|told| told.is_empty()));
+        assert!(!valid_for.is_zero() && valid_for <= client.session_timeout());
+        assert!(node.starts_with(hold.path()) && node.ends_with(&hold.node()), "{hold:?}");
+        assert!(hold.path().starts_with(path));
+        assert_ne!(stat.ephemeral_owner, 0, "{node}");
+        let token = hold.fencing_token().unwrap();
+        assert_eq!(token, stat.czxid as u64);
+        let same = !subject.goes_with_its_unlock() && token == last;
+        assert!(token > last || same, "{token} after {last}");
+        token
+    };
+    holds.iter().zip(&nodes).map(one).max().unwrap()
+}
+
+#[track_caller]
+fn are_over(subject: Subject, path: &str, holds: &[Hold]) {
+    for hold in holds {
+        await_lost(hold);
+        assert_eq!((hold.state(), hold.is_held()), (HoldState::Released, false));
+        assert_eq!(hold.valid_for(), Duration::ZERO);
+    }
+    if !subject.goes_with_its_unlock() {
+        assert_eq!(subject.holding(path).len(), 1);
+    } else if subject.releases_in_the_background() {
+        subject.await_nodes(path, 0);
+    } else {
+        assert!(subject.holding(path).is_empty(), "{:?}", subject.holding(path));
+    }
+}
+
+#[test]
+fn every_way_in_makes_a_node_whose_transaction_is_the_token_until_the_unlock() {
+    every_subject(|subject| {
+        let (client, path) = (client(), fresh_path("granted"));
+        let object = subject.at(&client, &path);
+        assert!(!object.is_held() && object.holds().is_empty());
+        let mut last = 0;
+        for ask in Ask::each(SOON).into_iter().chain([Ask::For(Duration::MAX)]) {
+            assert!(object.enter(ask).unwrap(), "{}, {ask:?}: it is free", subject.name);
+            assert!(object.is_held());
+            let holds = object.holds();
+            last = are_granted(subject, &client, &path, &holds, last);
+            object.unlock().unwrap();
+            assert!(!object.is_held() && object.holds().is_empty());
+            are_over(subject, &path, &holds);
+
+            let guard = object.guard(ask).unwrap().expect("it is free");
+            let holds = guard.holds();
+            last = are_granted(subject, &client, &path, &holds, last);
+            match ask.waits() {
+                true => guard.release().unwrap(),
+                false => drop(guard),
+            }
+            are_over(subject, &path, &holds);
+        }
+        client.close().unwrap();
+    });
+}
+
+/// Takes `<uuid>` off the front.
+#[track_caller]
+fn after_the_id(text: &str) -> (&str, &str) {
+    let (id, rest) = text.split_at_checked(36).unwrap_or_else(|| panic!("no uuid in {text}"));
+    let is_uuid = id.bytes().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+    });
+    assert!(is_uuid, "no uuid in {text}");
+    (id, rest)
+}
+
+fn data_of(node: &str) -> String {
+    let (data, _) = shared_probe().unwrap().get(node).unwrap().expect("a node");
+    String::from_utf8(data).expect("UTF-8")
+}
+
+/// The id, also, is new for every create; a single node has it in its data, its name is the lock's.
+#[test]
+fn a_node_is_named_as_curators_are_and_says_who_made_it() {
+    every_subject_that(Subject::goes_with_its_unlock, |subject| {
+        let path = fresh_path("named");
+        let named = Client::builder(&connect_string()).identity("the night shift, line 3 ✓");
+        let (plain, named) = (client(), named.connect().unwrap());
+        let own = LockOptions::new().identity("the lock's own");
+        let by_default = format!("/{}/{}", process::id(), subject.name);
+        let makers = [
+            (subject.at(&plain, &path), by_default.as_str()),
+            (subject.at(&named, &path), "the night shift, line 3 ✓"),
+            (subject.with(&named, &path, own), "the lock's own"),
+        ];
+        let mut ids = Vec::new();
+        for (object, maker) in &makers {
+            object.lock().unwrap();
+            for node in subject.holding(&path) {
+                let (name, data) = (node.rsplit_once('/').unwrap().1, data_of(&node));
+                println!("{node}: {data}");
+                assert!(data.ends_with(maker), "{data}");
+                let id = match subject.marker() {
+                    Some(marker) => {
+                        let name = name.strip_prefix("_c_").expect("protected");
+                        let (id, rest) = after_the_id(name);
+                        let digits = rest.strip_prefix(&format!("-{marker}")).expect(marker);
+                        assert!(digits.len() == 10 && digits.bytes().all(|b| b.is_ascii_digit()));
+                        id.to_owned()
+                    }
+                    None => {
+                        let (id, rest) = after_the_id(&data);
+                        assert!(rest.starts_with(' '), "{data}");
+                        id.to_owned()
+                    }
+                };
+                assert!(!ids.contains(&id), "{id} again: {ids:?}");
+                ids.push(id);
+            }
+            object.unlock().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_locker_locks_anything_for_as_long_as_it_lives() {
+    every_subject(|subject| {
+        let [ours, others] = [client(), client()];
+        let path = fresh_path("locker");
+        let object = subject.at(&ours, &path);
+        let boxed: Box<dyn Lock> = object.clone().into();
+        let shared = Arc::new(&*object);
+        let rival = subject.rival(&others, &path);
+        let is_alone = |lock: &dyn Lock, locker: &Locker<'_, dyn Lock + '_>| {
+            assert_eq!((lock.path(), lock.id()), (object.path(), object.id()));
+            assert!(lock.is_held() && object.is_held(), "{lock:?}");
+            let tokens = |holds: Vec<Hold>| -> Vec<_> {
+                holds.iter().map(|hold| hold.fencing_token().unwrap()).collect()
+            };
+            assert_eq!(tokens(locker.holds()), tokens(object.holds()));
+            assert!((*rival).try_acquire().unwrap().is_none());
+        };
+        let works_alone = |lock: &dyn Lock| {
+            let locker = lock.acquire().unwrap();
+            is_alone(lock, &locker);
+            locker.release().unwrap();
+            let locker = lock.try_acquire().unwrap().expect("nobody else is there");
+            is_alone(lock, &locker);
+            drop(locker);
+            assert!(!lock.is_held(), "{lock:?}");
+            let locker = lock.try_acquire_for(SOON).unwrap().expect("nobody else is there");
+            is_alone(lock, &locker);
+            locker.release().unwrap();
+            let locker = lock.try_acquire_until(Instant::now() + SOON).unwrap();
+            let locker = locker.expect("nobody else is there");
+            is_alone(lock, &locker);
+            lock.unlock().unwrap();
+            let released = locker.release();
+            println!("{}: released after the unlock: {released:?}", subject.name);
+            assert!(released.is_err());
+        };
+        works_alone(&*object);
+        works_alone(&boxed);
+        works_alone(&&*boxed);
+        works_alone(&shared);
+    });
+}
+
+#[test]
+fn the_public_types_can_go_where_they_are_said_to() {
+    fn send<T: Send + 'static>() {}
+    fn sync<T: Sync + 'static>() {}
+    fn both<T: Send + Sync + 'static>() {}
+    both::<Client>();
+    send::<ClientBuilder>();
+    both::<Stats>();
+    both::<ConnectionEvent>();
+    both::<Error>();
+    both::<Hold>();
+    both::<HoldState>();
+    both::<DistributedLock>();
+    both::<DistributedReentrantLock>();
+    both::<Box<dyn Lock>>();
+    both::<Guard>();
+    both::<Object>();
+    // That it is not `Send` is an example in its documentation.
+    sync::<ReentrantGuard>();
+}

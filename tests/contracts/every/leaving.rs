@@ -1,0 +1,261 @@
+//! How holds end, and what is left then: nothing.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zoolock::{DistributedRwLock, DistributedSemaphore, Error, HoldState, Result};
+use zoolock_test_support::{fresh_path, wait_until};
+
+use super::client;
+use common::{
+    Ask, BRIEFLY, Object, SOON, Subject, Task, Witness, await_nothing_left, client_of,
+    every_subject, every_subject_that, lock_of, shared_proxy, single, warnings,
+};
+
+/// Nothing is on the server any more. What is not released in the background has gone before.
+#[track_caller]
+fn is_gone(subject: Subject, path: &str, after: &str) {
+    if !subject.releases_in_the_background() {
+        assert!(subject.holding(path).is_empty(), "{after}: {:?}", subject.nodes(path));
+    }
+    subject.await_nodes(path, 0);
+}
+
+#[test]
+fn a_panic_releases_the_guard_and_poisons_nothing() {
+    every_subject(|subject| {
+        let (client, path) = (client(), fresh_path("panic"));
+        let object = subject.at(&client, &path);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let guard = object.guard(Ask::Wait).unwrap().expect("it waited");
+            assert!(guard.holds().iter().all(|hold| hold.is_held()));
+            panic!("as the test wants it");
+        }));
+        assert!(panicked.is_err() && !object.is_held());
+        if subject.goes_with_its_unlock() {
+            is_gone(subject, &path, "a panic");
+        }
+        assert!(object.try_lock().unwrap(), "{}", subject.name);
+        object.unlock().unwrap();
+    });
+}
+
+#[test]
+fn the_last_handle_dropped_while_it_is_held_releases_with_a_warning() {
+    every_subject(|subject| {
+        let (client, path) = (client(), fresh_path("last_handle"));
+        warnings(&path);
+        let object = subject.at(&client, &path);
+        object.lock().unwrap();
+        let holds = object.holds();
+        let last = object.clone();
+        drop(object);
+        assert!(last.is_held(), "a clone is a handle");
+        assert_eq!(warnings(&path), [""; 0]);
+        // Also by another thread than the one that holds.
+        thread::spawn(move || drop(last)).join().unwrap();
+        for hold in &holds {
+            assert_eq!(hold.state(), HoldState::Released, "{}", subject.name);
+        }
+        is_gone(subject, &path, "the last handle");
+        let logged = warnings(&path);
+        println!("{}: {logged:?}", subject.name);
+        // Permits are a guard, and dropped as one.
+        let told =
+            if subject.is_one_lock() && !subject.guards_the_object() { 0 } else { holds.len() };
+        assert_eq!(logged.len(), told, "{}: {logged:?}", subject.name);
+        assert!(logged.iter().all(|line| line.starts_with("WARN")), "{logged:?}");
+        await_nothing_left(&client);
+    });
+}
+
+#[test]
+fn a_guard_keeps_its_hold_when_all_handles_are_gone() {
+    let (client, path) = (client(), fresh_path("guard_alone"));
+    warnings(&path);
+    let at = |name: &str| format!("{path}/{name}");
+    let any = lock_of(&client, &at("any")).acquire().unwrap();
+    let alone = single::lock_of(&client, &at("single")).acquire().unwrap();
+    let rw = DistributedRwLock::new(&client, at("rw")).unwrap();
+    let (writing, reading) =
+        (rw.write_lock().acquire().unwrap(), rw.read_lock().acquire().unwrap());
+    drop(rw);
+    let semaphore = DistributedSemaphore::new(&client, at("semaphore"), 1).unwrap();
+    let permits = semaphore.acquire(1).unwrap();
+    drop(semaphore);
+    assert!(any.is_held() && alone.is_held() && permits.is_held());
+    assert!(writing.is_held() && reading.is_held());
+    println!("{:?}", client.stats());
+    any.release().unwrap();
+    alone.release().unwrap();
+    writing.release().unwrap();
+    drop(reading);
+    permits.release().unwrap();
+    await_nothing_left(&client);
+    assert_eq!(warnings(&path), [""; 0]);
+}
+
+#[test]
+fn a_guard_whose_hold_is_gone_releases_no_later_one() {
+    every_subject_that(Subject::guards_the_object, |subject| {
+        let (client, path) = (client(), fresh_path("stale"));
+        let object = subject.at(&client, &path);
+        let stale = object.guard(Ask::Wait).unwrap().expect("it waited");
+        object.unlock().unwrap();
+        object.lock().unwrap();
+        let released = stale.release();
+        println!("{}: {released:?}", subject.name);
+        assert!(matches!(&released, Err(Error::NotHeld { path: at }) if *at == path));
+        assert!(object.is_held());
+        object.unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
+    every_subject(|subject| {
+        let [forgetful, others] = [client(), client()];
+        let path = fresh_path("forgotten");
+        let object = subject.at(&forgetful, &path);
+        mem::forget(object.guard(Ask::Wait).unwrap());
+        // The guard of several borrows them: it is no handle.
+        let _several = (!subject.is_one_lock()).then_some(object);
+        let rival = subject.rival(&others, &path);
+        assert!(!rival.try_lock().unwrap(), "{}", subject.name);
+        let nodes = subject.nodes(&path);
+        forgetful.close().unwrap();
+        assert!(
+            rival.try_lock().unwrap(),
+            "{}: close waits for the end of {nodes:?}",
+            subject.name
+        );
+        rival.unlock().unwrap();
+        forgetful.close().unwrap();
+    });
+}
+
+#[test]
+fn a_failed_second_level_gives_the_first_back() {
+    every_subject(|subject| {
+        let proxy = shared_proxy();
+        let [ours, others] = [client_of(&proxy.connect_string(), SOON), client()];
+        let path = fresh_path("given_back");
+        let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
+        let elsewhere = |what: &str, call: fn(&Object) -> Result<bool>| {
+            let object = object.clone();
+            Task::spawn(move || call(&object)).result(&format!("{}, {what}", subject.name))
+        };
+        let works = |what: &str| {
+            let works = elsewhere(what, |object| {
+                let locked = object.try_lock_for(SOON)?;
+                object.unlock().map(|()| locked)
+            });
+            assert!(matches!(works, Ok(true)), "{}, {what}: {works:?}", subject.name);
+        };
+        rival.lock().unwrap();
+        assert!(!object.try_lock_for(BRIEFLY).unwrap());
+        assert!(!object.try_lock().unwrap());
+        let tried = elsewhere("while a rival holds", |object| object.try_lock_for(BRIEFLY));
+        assert!(matches!(tried, Ok(false)), "{tried:?}");
+        // With a waiter on the first level behind the one that fails on the second.
+        let (first, second) = (object.clone(), object.clone());
+        let first = Task::spawn_blocked(move || first.try_lock_for(BRIEFLY));
+        let second = Task::spawn(move || {
+            let locked = second.try_lock_for(SOON);
+            (locked, second.unlock())
+        });
+        let first = first.result("the first of two waiters");
+        assert!(matches!(first, Ok(false)), "{first:?}");
+        rival.unlock().unwrap();
+        let second = second.result("the second of two waiters");
+        assert!(matches!(second, (Ok(true), Ok(()))), "{second:?}");
+        if !subject.goes_with_its_unlock() {
+            return;
+        }
+        works("after the rival's unlock");
+
+        proxy.refuse(true);
+        proxy.cut();
+        let unknown = |r: &Result<bool>| matches!(r, Err(Error::Disconnected { .. }));
+        wait_until("it says so", SOON, || match object.try_lock() {
+            Ok(true) => object.unlock().map(|()| false).unwrap_or(false),
+            tried => unknown(&tried),
+        });
+        let tries = [
+            object.try_lock_for(Duration::from_millis(200)),
+            elsewhere("while disconnected", |object| object.try_lock()),
+        ];
+        println!("{}, without a connection: {tries:?}", subject.name);
+        assert!(tries.iter().all(unknown), "{}: {tries:?}", subject.name);
+        proxy.refuse(false);
+        works("connected again");
+        is_gone_in_the_end(subject, &path);
+    });
+}
+
+fn is_gone_in_the_end(subject: Subject, path: &str) {
+    if subject.goes_with_its_unlock() {
+        subject.await_nodes(path, 0);
+    }
+}
+
+/// Deadlines and cancels at every point of a call's way in. The longer nobody gets in, the more patience
+/// they have.
+#[test]
+fn impatient_threads_leave_nothing_behind() {
+    const THREADS: u32 = 4;
+    every_subject_that(Subject::is_exclusive, |subject| {
+        // What was not answered is looked for until their sessions could have ended.
+        let [ours, others] = [common::client(), common::client()];
+        let path = fresh_path("impatient");
+        let objects = [subject.at(&ours, &path), subject.rival(&others, &path)];
+        let witness = Arc::new(Witness::default());
+        let end = Instant::now() + Duration::from_secs(1);
+        let anybody = Arc::new(AtomicBool::new(false));
+        let impatient = |number: u32| {
+            let (object, witness) = (objects[number as usize % 2].clone(), Arc::clone(&witness));
+            let anybody = Arc::clone(&anybody);
+            Task::spawn(move || {
+                let (mut entered, mut refused, mut unknown, mut cancelled) = (0_u32, 0, 0, 0);
+                for round in 0.. {
+                    if Instant::now() > end && anybody.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    let turn = u64::from((round * 7 + number * 3) % 40);
+                    let timeout = Duration::from_micros(turn * (500 + u64::from(round) * 10));
+                    match object.try_lock_for(timeout) {
+                        Ok(true) => {
+                            witness.visit(thread::yield_now);
+                            object.unlock().unwrap();
+                            anybody.store(true, Ordering::SeqCst);
+                            entered += 1;
+                        }
+                        Ok(false) => refused += 1,
+                        // No answer came in so short a time.
+                        Err(Error::Disconnected { .. }) => unknown += 1,
+                        Err(Error::Cancelled { .. }) => cancelled += 1,
+                        Err(error) => panic!("thread {number}, round {round}: {error}"),
+                    }
+                    if round % 16 == number {
+                        object.cancel_waiters();
+                    }
+                }
+                [entered, refused, unknown, cancelled]
+            })
+        };
+        let threads: Vec<_> = (0..THREADS).map(impatient).collect();
+        let counts: Vec<_> = threads.iter().map(|t| t.result("one of many")).collect();
+        println!("{}: entered, refused, unknown, cancelled: {counts:?}", subject.name);
+        witness.saw(counts.iter().map(|[entered, ..]| entered).sum());
+        for object in &objects {
+            assert!(object.try_lock_for(SOON).unwrap(), "{object:?}");
+            object.unlock().unwrap();
+        }
+        is_gone_in_the_end(subject, &path);
+        await_nothing_left(&others);
+    });
+}

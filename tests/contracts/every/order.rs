@@ -1,0 +1,62 @@
+//! First come, first served.
+
+use zoolock_test_support::fresh_path;
+
+use super::client;
+use common::{Arrivals, SOON, Subject, every_subject_that};
+
+/// Every second one is a rival, so that no two that come one after the other may be in together.
+#[test]
+fn clients_come_in_in_the_order_of_their_arrival() {
+    every_subject_that(Subject::queues, |subject| {
+        let clients = [client(), client()];
+        let path = fresh_path("arrival");
+        let holder = subject.rival(&clients[0], &path);
+        holder.lock().unwrap();
+        let mut arrivals = Arrivals::new();
+        for number in 0..6 {
+            let client = &clients[number % 2];
+            let object = match number % 2 {
+                0 => subject.at(client, &path),
+                _ => subject.rival(client, &path),
+            };
+            arrivals.join(move |inside| {
+                match number % 3 {
+                    0 => assert!(object.try_lock_for(SOON).unwrap()),
+                    _ => object.lock().unwrap(),
+                }
+                inside();
+                object.unlock().unwrap();
+            });
+            subject.await_waiting(&path, &[], number + 1);
+        }
+        assert!(arrivals.is_empty(), "in beside the holder");
+        holder.unlock().unwrap();
+        assert_eq!(arrivals.order(), [0, 1, 2, 3, 4, 5], "{}", subject.name);
+    });
+}
+
+#[test]
+fn threads_of_one_object_come_in_in_the_order_of_their_calls_and_wait_in_the_process() {
+    every_subject_that(Subject::has_a_first_level, |subject| {
+        let (client, path) = (client(), fresh_path("threads"));
+        let object = subject.at(&client, &path);
+        object.lock().unwrap();
+        let mut arrivals = Arrivals::new();
+        for _ in 0..4 {
+            let object = object.clone();
+            arrivals.join_asleep(move |inside| {
+                object.lock().unwrap();
+                inside();
+                object.unlock().unwrap();
+            });
+        }
+        assert!(arrivals.is_empty(), "in beside the holder");
+        // A semaphore's threads have their turn first; the one that has it waits on the servers.
+        let nodes = subject.nodes(&path);
+        println!("{}: {nodes:?}", subject.name);
+        assert!(nodes.len() <= if subject.guards_the_object() { 1 } else { 3 }, "{nodes:?}");
+        object.unlock().unwrap();
+        assert_eq!(arrivals.order(), [0, 1, 2, 3], "{}", subject.name);
+    });
+}

@@ -1,0 +1,227 @@
+//! Whose a hold is: a thread's, which may enter again, or the object's.
+
+use std::thread;
+use std::time::Duration;
+
+use zoolock::{Error, HoldState, Result};
+use zoolock_test_support::fresh_path;
+
+use super::client;
+use common::{Ask, Object, SOON, Subject, Task, every_subject, every_subject_that};
+
+fn not_held<T>(result: &Result<T>) -> bool {
+    matches!(result, Err(Error::NotHeld { .. }))
+}
+
+/// What another thread sees: held, count, holds.
+fn seen_elsewhere(object: &Object) -> (bool, Option<u32>, usize) {
+    let object = object.clone();
+    let look = move || (object.is_held(), object.hold_count(), object.holds().len());
+    Task::spawn(look).result("a look")
+}
+
+fn unlocked_elsewhere(object: &Object) -> Result<()> {
+    let object = object.clone();
+    Task::spawn(move || object.unlock()).result("an unlock")
+}
+
+/// Of several, each says it for itself.
+#[track_caller]
+fn says_not_held(object: &Object) {
+    let seen = object.unlock();
+    let each = match &seen {
+        Err(Error::Release { failures }) => failures
+            .iter()
+            .all(|error| matches!(error, Error::NotHeld { path } if path.starts_with('/'))),
+        Err(Error::NotHeld { path }) => path == object.path(),
+        _ => false,
+    };
+    assert!(each, "{object:?}: {seen:?}");
+}
+
+#[test]
+fn an_unlock_too_many_is_not_held_and_changes_nothing() {
+    every_subject(|subject| {
+        let (client, path) = (client(), fresh_path("not_held"));
+        let (object, other) = (subject.at(&client, &path), subject.at(&client, &path));
+        says_not_held(&object);
+        object.lock().unwrap();
+        says_not_held(&other);
+        assert!(object.is_held());
+        object.unlock().unwrap();
+        says_not_held(&object);
+        assert!(object.try_lock().unwrap(), "nothing was broken by it");
+        object.unlock().unwrap();
+    });
+}
+
+#[test]
+fn what_a_thread_holds_is_seen_and_unlocked_by_that_thread_alone() {
+    every_subject_that(Subject::is_a_threads, |subject| {
+        let (client, path) = (client(), fresh_path("own"));
+        let object = subject.at(&client, &path);
+        object.lock().unwrap();
+        assert_eq!(object.hold_count(), Some(1));
+        assert_eq!(seen_elsewhere(&object), (false, Some(0), 0));
+        let unlocked = unlocked_elsewhere(&object);
+        println!("{}, by another thread: {unlocked:?}", subject.name);
+        let me = thread::current().id();
+        match &unlocked {
+            Err(Error::NotOwner { path: at, owner }) => assert_eq!((at, *owner), (&path, me)),
+            // Readers are in side by side: one of them has nothing of the other's.
+            unlocked => assert!(!subject.is_exclusive() && not_held(unlocked), "{unlocked:?}"),
+        }
+        assert!(object.is_held());
+        assert_eq!(subject.holding(&path).len(), 1);
+        object.unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_thread_that_ended_while_it_held_lets_nobody_in_as_owner() {
+    every_subject_that(Subject::is_a_threads, |subject| {
+        let [ours, others] = [client(), client()];
+        let path = fresh_path("ended");
+        let (object, ended) = (subject.at(&ours, &path), subject.rival(&others, &path));
+        let owned = object.clone();
+        thread::spawn(move || owned.lock().unwrap()).join().unwrap();
+        // The system gives its number to later threads.
+        for number in 0..10 {
+            let (seen, unlocked) = (seen_elsewhere(&object), unlocked_elsewhere(&object));
+            assert_eq!(seen, (false, Some(0), 0), "thread {number}");
+            let refused = matches!(unlocked, Err(Error::NotOwner { .. } | Error::NotHeld { .. }));
+            assert!(refused, "thread {number}: {unlocked:?}");
+            let tried = object.clone();
+            let tried = thread::spawn(move || match subject.is_exclusive() {
+                true => tried.try_lock(),
+                false => tried.lock().and_then(|()| tried.unlock()).map(|()| false),
+            });
+            assert!(!tried.join().unwrap().unwrap(), "thread {number} got in");
+        }
+        assert!(!ended.try_lock().unwrap());
+        ours.close().unwrap();
+        assert!(ended.try_lock().unwrap(), "{}: close gives it back", subject.name);
+        ended.unlock().unwrap();
+    });
+}
+
+#[test]
+fn what_is_the_objects_any_thread_sees_and_unlocks_and_nobody_enters_twice() {
+    every_subject_that(
+        |one| !one.is_a_threads(),
+        |subject| {
+            let (client, path) = (client(), fresh_path("anybodys"));
+            let [object, other] = [(); 2].map(|()| subject.at(&client, &path));
+            let ended = object.clone();
+            thread::spawn(move || ended.lock().unwrap()).join().unwrap();
+            assert!(object.is_held(), "it outlives its thread");
+            assert_eq!(seen_elsewhere(&object), (true, None, subject.nodes_of_one()));
+            for (through, object) in [("itself", &object), ("another object", &other)] {
+                // Somebody else may unlock it: to wait for it is never a deadlock.
+                let seen = [object.try_lock(), object.try_lock_for(Duration::from_secs(1))];
+                println!("{} through {through}: {seen:?}", subject.name);
+                assert!(seen.iter().all(|seen| matches!(seen, Ok(false))), "{seen:?}");
+            }
+            unlocked_elsewhere(&object).unwrap();
+            assert!(!object.is_held());
+        },
+    );
+}
+
+#[test]
+fn a_thread_enters_again_and_leaves_with_the_outermost_unlock() {
+    every_subject_that(Subject::is_a_threads, |subject| {
+        let [ours, others] = [client(), client()];
+        let path = fresh_path("nested");
+        let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
+        object.lock().unwrap();
+        let (hold, node) = (object.hold(), subject.holding(&path));
+        let token = hold.fencing_token().unwrap();
+        let still = |depth: u32| {
+            let again = object.hold();
+            assert_eq!(object.hold_count(), Some(depth), "{}", subject.name);
+            assert_eq!((again.node(), again.fencing_token().unwrap()), (hold.node(), token));
+            assert_eq!((subject.nodes(&path), hold.state()), (node.clone(), HoldState::Held));
+        };
+        let mut guards = Vec::new();
+        let asks = Ask::each(Duration::ZERO).into_iter().chain([Ask::For(SOON)]);
+        for (depth, ask) in (1..).step_by(2).zip(asks) {
+            assert!(object.enter(ask).unwrap(), "{ask:?} at depth {depth}");
+            still(depth + 1);
+            guards.push(object.guard(ask).unwrap().expect("the thread is in"));
+            still(depth + 2);
+        }
+        println!("{}: entered 11 times as {node:?} with token {token}", subject.name);
+        assert!(!rival.try_lock().unwrap());
+        // In no order: the outermost is the last, whatever was entered first.
+        let mut left = 11;
+        for nth in [2, 0, 2, 1, 0] {
+            match nth {
+                0 => drop(guards.remove(nth)),
+                _ => guards.remove(nth).release().unwrap(),
+            }
+            still(left - 1);
+            object.unlock().unwrap();
+            left -= 2;
+            still(left);
+        }
+        object.unlock().unwrap();
+        assert_eq!((object.hold_count(), hold.state()), (Some(0), HoldState::Released));
+        if subject.goes_with_its_unlock() {
+            subject.await_nodes(&path, 0);
+        }
+        says_not_held(&object);
+        assert!(rival.try_lock_for(SOON).unwrap());
+        rival.unlock().unwrap();
+    });
+}
+
+fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
+    matches!(result, Err(Error::WouldDeadlock { path: at }) if at == path)
+}
+
+#[test]
+fn a_thread_that_would_wait_for_itself_is_told_also_behind_others() {
+    every_subject_that(Subject::is_a_threads, |subject| {
+        let [ours, others] = [client(), client()];
+        let path = fresh_path("deadlock");
+        let object = subject.at(&ours, &path);
+        let [second, third] = [(); 2].map(|()| subject.rival(&ours, &path));
+        object.lock().unwrap();
+        let node = subject.nodes(&path);
+        let is_told = |rival: &Object, when: &str| {
+            rival.is_refused(SOON, |ask, seen| {
+                println!("{}, {when}, {ask:?}: {seen:?}", subject.name);
+                match ask.waits() {
+                    true => assert!(would_deadlock(&seen, &path), "{ask:?}: {seen:?}"),
+                    false => assert!(matches!(seen, Ok(false)), "{ask:?}: {seen:?}"),
+                }
+            });
+        };
+        is_told(&second, "behind itself");
+        assert_eq!(subject.await_nodes(&path, 1), node);
+        // Other threads, and other clients, wait as usual.
+        let waits = |rival: &Object| {
+            let rival = rival.clone();
+            Task::spawn(move || rival.lock().and_then(|()| rival.unlock()))
+        };
+        let mut waiters = vec![waits(&second)];
+        subject.await_nodes(&path, 2);
+        let stranger = subject.rival(&others, &path);
+        waiters.push(waits(&stranger));
+        subject.await_nodes(&path, 3);
+        is_told(&third, "in the queue");
+        // Not even there: the other thread is between the two levels of this object.
+        is_told(&second, "behind a thread of this object");
+        let by_a_stranger = subject.rival(&others, &path).try_lock();
+        assert!(matches!(by_a_stranger, Ok(false)), "{by_a_stranger:?}");
+        assert!(object.try_lock().unwrap(), "entering again past others");
+        object.unlock().unwrap();
+        object.unlock().unwrap();
+        for waiter in waiters {
+            waiter.result("a waiter").unwrap();
+        }
+        second.lock().unwrap();
+        second.unlock().unwrap();
+    });
+}

@@ -1,0 +1,446 @@
+//! Where locks may be: what is above their nodes, what else is there, and who may touch it.
+
+use std::io::ErrorKind;
+use std::sync::Barrier;
+use std::thread;
+
+use zoolock::{
+    Acl, Client, DistributedLock, DistributedReentrantLock, DistributedRwLock,
+    DistributedSemaphore, EphemeralLock, Error, LockOptions, Permissions, Result,
+};
+use zoolock_test_support::{Server, connect_string, fresh_path, shared_probe};
+
+use super::client;
+use common::{
+    SESSION, SOON, Subject, Task, await_nothing_left, children, client_of, every_subject,
+    every_subject_that, owner, stat,
+};
+
+/// Two of one kind, of different clients, one of which waits for the other.
+#[track_caller]
+fn take_turns(subject: Subject, clients: [&Client; 2], path: &str, full: &str) {
+    let (object, next) = (subject.rival(clients[0], path), subject.at(clients[1], path));
+    assert!(object.try_lock().unwrap(), "{}", subject.name);
+    let nodes = subject.holding(full);
+    println!("{}: {:?} is {nodes:?}", subject.name, object.hold());
+    assert_eq!(nodes.len(), subject.nodes_of_one());
+    assert!(object.hold().path().starts_with(path));
+    assert_eq!(object.hold().fencing_token().unwrap(), stat(&nodes[0]).czxid as u64);
+    assert!(!next.try_lock().unwrap());
+    let waiting = next.clone();
+    let waiting = Task::spawn(move || waiting.lock().and_then(|()| waiting.unlock()));
+    subject.await_waiting(full, &[clients[1]], 1);
+    object.unlock().unwrap();
+    waiting.result("the one that waits").unwrap();
+}
+
+#[test]
+fn everything_is_below_the_chroot_which_is_made_or_at_the_root() {
+    every_subject(|subject| {
+        let chroot = fresh_path("chroot") + "/made/by/us";
+        let hosts = format!("{}{chroot}", connect_string());
+        let clients = [client_of(&hosts, SESSION), client_of(&hosts, SESSION)];
+        for path in ["/lock", "/a/lock"] {
+            let full = format!("{chroot}{path}");
+            take_turns(subject, [&clients[0], &clients[1]], path, &full);
+        }
+        assert!(children(&chroot).contains(&"a".to_owned()));
+        let at_the_root = format!("/{}", fresh_path("root").replace('/', "_"));
+        take_turns(subject, [&client(), &client()], &at_the_root, &at_the_root);
+    });
+}
+
+#[test]
+fn missing_directories_are_made_also_by_two_at_once() {
+    const ROUNDS: usize = 5;
+    every_subject(|subject| {
+        let clients = [client(), client()];
+        let paths: Vec<_> = (0..ROUNDS).map(|_| fresh_path("made") + "/2/3/4/5/6/7/8/9").collect();
+        let start = Barrier::new(2);
+        thread::scope(|scope| {
+            for client in &clients {
+                scope.spawn(|| {
+                    for path in &paths {
+                        let object = subject.at(client, path);
+                        start.wait();
+                        object.lock().unwrap_or_else(|error| panic!("{path}: {error}"));
+                        object.unlock().unwrap();
+                    }
+                });
+            }
+        });
+        let above = paths[0].rsplit_once('/').unwrap().0;
+        assert_eq!(stat(above).ephemeral_owner, 0, "directories are persistent");
+        // By a try as well.
+        let path = fresh_path("made") + "/by/a/try";
+        take_turns(subject, [&clients[0], &clients[1]], &path, &path);
+    });
+}
+
+/// Every way of locking says so, and leaves nothing.
+#[track_caller]
+fn is_denied(subject: Subject, client: &Client, path: &str) {
+    subject.at(client, path).is_refused(SOON, |ask, seen| {
+        println!("{} at {path}, {ask:?}: {seen:?}", subject.name);
+        // A try may see that there is a single node, and nothing else.
+        let busy = !ask.waits() && matches!(seen, Ok(false));
+        let denied = matches!(&seen, Err(Error::Denied { path: at }) if at.starts_with(path));
+        assert!(denied || busy, "{}, {ask:?}: {seen:?}", subject.name);
+    });
+    await_nothing_left(client);
+}
+
+#[test]
+fn only_the_owners_credentials_count() {
+    every_subject(|subject| {
+        let root = fresh_path("digest");
+        shared_probe().unwrap().create_all(&root).unwrap();
+        let path = format!("{root}/lock");
+        let (first, second, stranger) = (owner(), owner(), client());
+        let object = subject.rival(&first, &path);
+        object.lock().unwrap();
+        let (probe, node) = (shared_probe().unwrap(), subject.node_of(&object.hold()));
+        // Whoever may delete in the directory may delete a single node.
+        if subject.queues() {
+            let seen = probe.delete(&node).map_err(|error| error.kind());
+            assert_eq!(seen, Err(ErrorKind::PermissionDenied), "{node}");
+        }
+        let seen = probe.get(&node).map_err(|error| error.kind());
+        assert_eq!(seen.map(drop), Err(ErrorKind::PermissionDenied), "{node}");
+        is_denied(subject, &stranger, &path);
+        let next = subject.at(&second, &path);
+        assert!(!next.try_lock().unwrap(), "the same credentials may take part");
+        let waiting = next.clone();
+        let waiting = Task::spawn(move || waiting.lock().and_then(|()| waiting.unlock()));
+        assert!(object.is_held(), "{:?}", object.hold());
+        object.unlock().unwrap();
+        waiting.result("one with the same credentials").unwrap();
+    });
+}
+
+#[test]
+fn nodes_and_directories_get_the_clients_acl() {
+    let client = Client::builder(&connect_string())
+        .auth("digest", "owner:secret")
+        .acl(Acl::creator().and("world", "anyone", Permissions::READ))
+        .connect()
+        .unwrap();
+    every_subject(|subject| {
+        let root = fresh_path("acl");
+        let probe = shared_probe().unwrap();
+        probe.create_all(&root).unwrap();
+        let object = subject.at(&client, &format!("{root}/a/lock"));
+        object.lock().unwrap();
+        let node = subject.node_of(&object.hold());
+        let mut places: Vec<_> = node.match_indices('/').map(|(at, _)| &node[..at]).collect();
+        places.retain(|place| place.len() > root.len());
+        places.push(&node);
+        println!("{}: {places:?}", subject.name);
+        assert!(places.len() >= 2);
+        for place in places {
+            assert!(probe.get(place).unwrap().is_some(), "everybody may read {place}");
+            let written = probe.set(place, b"x").map_err(|error| error.kind());
+            assert_eq!(written.map(drop), Err(ErrorKind::PermissionDenied), "{place}");
+        }
+        object.unlock().unwrap();
+    });
+}
+
+#[test]
+fn an_ancestor_that_lets_nobody_create_is_no_obstacle_where_nothing_has_to_be_made_in_it() {
+    every_subject_that(Subject::is_plain, |subject| {
+        let boss = shared_probe().unwrap();
+        boss.add_auth("digest", b"boss:secret").unwrap();
+        // May be listed by everybody, or not even that.
+        for others in [&[(31, "auth", ""), (1, "world", "anyone")][..], &[(31, "auth", "")]] {
+            let root = fresh_path("restricted");
+            boss.create_all(&root).unwrap();
+            let closed = format!("{root}/closed");
+            boss.create_with_acl(&closed, b"", others).unwrap();
+            boss.create(&format!("{closed}/open"), b"", false, false).unwrap();
+            let client = client();
+            for path in [format!("{closed}/open/lock"), format!("{closed}/open/a/b/c")] {
+                let object = subject.at(&client, &path);
+                object.lock().unwrap();
+                object.unlock().unwrap();
+                assert!(object.try_lock().unwrap());
+                object.unlock().unwrap();
+            }
+            for path in [format!("{closed}/new"), format!("{closed}/new/a/b")] {
+                is_denied(subject, &client, &path);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_node_that_may_not_be_deleted_goes_with_its_session() {
+    let is_one = |one: Subject| one.is_plain() && one.guards_the_object();
+    every_subject_that(is_one, |subject| {
+        let above = fresh_path("undeletable");
+        let path = if subject.has_a_directory() { above.clone() } else { format!("{above}/lock") };
+        // READ, WRITE and CREATE, no DELETE.
+        let probe = shared_probe().unwrap();
+        probe.create_all(above.rsplit_once('/').unwrap().0).unwrap();
+        probe.create_with_acl(&above, b"", &[(7, "world", "anyone")]).unwrap();
+        let ours = client();
+        let object = subject.at(&ours, &path);
+        object.lock().unwrap();
+        let unlocked = object.unlock();
+        println!("{}: {unlocked:?}", subject.name);
+        assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}");
+        assert!(!object.is_held());
+        assert_eq!(ours.stats().deleting, 0);
+        // Nobody would ever let it in.
+        let own = subject.rival(&ours, &path);
+        let again = Task::spawn(move || own.lock()).result("lock() behind its own node");
+        let denied = matches!(&again, Err(Error::Denied { path: at }) if at.starts_with(&path));
+        assert!(denied, "{again:?}");
+        let others = client();
+        let rival = subject.rival(&others, &path);
+        assert!(!rival.try_lock().unwrap());
+        let waiting = Task::spawn(move || rival.lock());
+        ours.close().unwrap();
+        waiting.result("the one behind it").unwrap();
+    });
+}
+
+#[test]
+fn paths_that_cannot_be_locks_are_refused_with_a_reason() {
+    let client = client();
+    let long_part = format!("/a/{}", "x".repeat(256));
+    let long_path = "/abc".repeat(1025);
+    for path in [
+        "",
+        "/",
+        "a",
+        "a/b",
+        " /a",
+        "/a/",
+        "//",
+        "//a",
+        "/a//b",
+        "/.",
+        "/a/./b",
+        "/a/../b",
+        "/a/..",
+        "/a\0b",
+        "/a\u{1}",
+        "/a\n",
+        "/a\u{7f}",
+        "/a\u{e000}",
+        "/a\u{ffff}",
+        "/a\u{1f512}",
+        "/zookeeper",
+        "/zookeeper/quota/a",
+        &long_part,
+        &long_path,
+    ] {
+        let before = client.stats().requests;
+        let seen = [
+            DistributedLock::new(&client, path).map(drop),
+            DistributedReentrantLock::new(&client, path).map(drop),
+            DistributedRwLock::new(&client, path).map(drop),
+            DistributedSemaphore::new(&client, path, 1).map(drop),
+            EphemeralLock::new(&client, path).map(drop),
+        ];
+        for seen in seen {
+            println!("{seen:?}");
+            is_invalid(seen, path, "");
+        }
+        assert_eq!(client.stats().requests, before, "{path:?} was asked for");
+    }
+    let long = LockOptions::new().identity("x".repeat(16 * 1024 + 1));
+    let refused = EphemeralLock::with(&client, "/a", long).map(drop);
+    assert!(matches!(refused, Err(Error::InvalidArgument { what: "identity", .. })), "{refused:?}");
+}
+
+#[track_caller]
+fn is_invalid<T: std::fmt::Debug>(seen: Result<T>, path: &str, why: &str) {
+    let error = seen.expect_err(path);
+    let named = matches!(&error, Error::InvalidPath { path: at, reason }
+        if at.starts_with(path) && !reason.is_empty() && error.to_string().contains(why));
+    assert!(named, "{path:?}: {error:?}");
+}
+
+#[test]
+fn paths_that_merely_look_odd_are_fine() {
+    every_subject_that(Subject::is_plain, |subject| {
+        let (client, root) = (client(), fresh_path("odd"));
+        let long = "x".repeat(255);
+        for part in ["zookeeper", "...", ".a", "a b", "ü中", "a,b:c\\d*?", "lock-0000000001", &long]
+        {
+            let path = format!("{root}/{part}");
+            let object = subject.at(&client, &path);
+            object.lock().unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(subject.holding(&path)[0], subject.node_of(&object.hold()));
+            object.unlock().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_path_below_an_ephemeral_node_is_invalid() {
+    every_subject(|subject| {
+        let root = fresh_path("ephemeral");
+        let probe = shared_probe().unwrap();
+        probe.create_all(&root).unwrap();
+        probe.create(&format!("{root}/e"), b"", true, false).unwrap();
+        let client = client();
+        for path in [format!("{root}/e"), format!("{root}/e/a"), format!("{root}/e/a/b/c")] {
+            // In the place of a single node, it is a rival.
+            if subject.queues() || path.ends_with("/a/b/c") {
+                subject.at(&client, &path).is_refused(SOON, |ask, seen| {
+                    println!("{}, {ask:?}: {seen:?}", subject.name);
+                    is_invalid(seen, &path, "ephemeral");
+                });
+            }
+        }
+        await_nothing_left(&client);
+    });
+}
+
+const ID: &str = "0e17197e-0afb-43a4-b0d7-b5c1e7b17bb3";
+
+#[test]
+fn foreign_nodes_that_are_no_contenders_are_ignored() {
+    every_subject_that(Subject::has_a_directory, |subject| {
+        let (client, path) = (client(), fresh_path("junk"));
+        let probe = shared_probe().unwrap();
+        probe.create_all(&path).unwrap();
+        for junk in [
+            "hello",
+            "0000000000",
+            "lock",
+            "lock-",
+            "-",
+            "--------------",
+            "lock-12",
+            "lock-000000000x",
+            "_c_",
+            "_c_-lock-",
+            &format!("_c_{ID}-lock-"),
+            &format!("_c_{ID}-lease-0000000000"),
+            "leases",
+            "locks",
+            "ünïcödé-中文",
+            "n_0000000000",
+            "write-0000000000",
+            " lock-0000000000 ",
+        ] {
+            let junk = format!("{path}/{junk}");
+            probe.create(&junk, &[0xff, 0xfe, 0x00, 0xc3], false, false).unwrap();
+        }
+        let object = subject.at(&client, &path);
+        assert!(object.try_lock().unwrap(), "{}: {:?}", subject.name, children(&path));
+        object.unlock().unwrap();
+        object.lock().unwrap();
+        object.unlock().unwrap();
+    });
+}
+
+#[test]
+fn foreign_contenders_are_waited_for_whatever_their_data() {
+    every_subject_that(
+        |one| one.has_a_directory() && one.is_plain(),
+        |subject| {
+            let (client, path) = (client(), fresh_path("foreign"));
+            let probe = shared_probe().unwrap();
+            probe.create_all(&path).unwrap();
+            for foreign in [
+                "lock-",
+                "guid-lock-",
+                "_c_d3b07384d113edec49eaa6238ad5ff00-lock-",
+                &format!("_c_{ID}-lock-"),
+                "0e17197e0afb43a4b0d7b5c1e7b17bb3__lock__",
+                "0e17197e0afb43a4b0d7b5c1e7b17bb3__rlock__",
+                &format!("_c_{ID}-__READ__"),
+                &format!("_c_{ID}-__WRIT__"),
+                "x__READ__",
+            ] {
+                let ahead = format!("{path}/{foreign}");
+                let ahead = probe.create(&ahead, &[0xff, 0xfe, 0x00, 0xc3], true, true).unwrap();
+                let object = subject.at(&client, &path);
+                let reads = foreign.contains("READ") || foreign.contains("rlock");
+                let tried = object.try_lock().unwrap();
+                println!("{} behind {ahead}: {tried}", subject.name);
+                assert_eq!(tried, reads && !subject.is_exclusive(), "{ahead}");
+                if tried {
+                    object.unlock().unwrap();
+                    probe.delete(&ahead).unwrap();
+                    continue;
+                }
+                let waiting = object.clone();
+                let waiting = Task::spawn(move || waiting.lock().and_then(|()| waiting.unlock()));
+                subject.await_nodes(&path, 2);
+                assert!(!waiting.is_done(), "{ahead} does not count");
+                probe.delete(&ahead).unwrap();
+                waiting.result(&ahead).unwrap();
+            }
+        },
+    );
+}
+
+/// Their list is longer than what a server takes in a request.
+#[test]
+fn a_list_of_more_than_a_megabyte_is_no_obstacle() {
+    const CHILDREN: usize = 4_500;
+    let path = fresh_path("crowd");
+    shared_probe().unwrap().create_all(&path).unwrap();
+    thread::scope(|scope| {
+        for part in 0..4 {
+            let path = &path;
+            scope.spawn(move || {
+                let probe = shared_probe().unwrap();
+                for number in (part..CHILDREN).step_by(4) {
+                    let junk = format!("{path}/junk-{number:0245}");
+                    probe.create(&junk, b"", false, false).unwrap();
+                }
+            });
+        }
+    });
+    let (first, second) = (client(), client());
+    let ahead = DistributedLock::new(&first, &path).unwrap();
+    let behind = DistributedLock::new(&second, &path).unwrap();
+    ahead.lock().unwrap();
+    assert!(!behind.try_lock().unwrap());
+    ahead.unlock().unwrap();
+    assert!(behind.try_lock_for(SOON).unwrap());
+    println!("token {}", behind.hold().unwrap().fencing_token().unwrap());
+    behind.unlock().unwrap();
+}
+
+#[test]
+fn too_many_bytes_of_paths_are_a_limit_not_a_broken_server() {
+    let server = Server::start().unwrap();
+    let client = client_of(&server.connect_string(), SESSION);
+    let long = format!("/{}", "x".repeat(255)).repeat(15);
+    let mut held = Vec::new();
+    let seen = loop {
+        let path = format!("{long}/{:0255}", held.len());
+        let lock = DistributedLock::new(&client, path).unwrap();
+        match lock.try_lock() {
+            Ok(true) => held.push(lock),
+            seen => break seen,
+        }
+        assert!(held.len() < 1000, "no limit");
+    };
+    println!("{} locks of {} bytes, then {seen:?}", held.len(), held[0].path().len());
+    let is_limit = |seen: &Result<bool>| matches!(seen, Err(Error::Limit { .. }));
+    assert!(is_limit(&seen), "{seen:?}");
+    assert!(held.len() > 64, "{}", held.len());
+    // It is said at once, by every call, and passes.
+    let path = format!("{long}/{}", "y".repeat(255));
+    let one_more = DistributedLock::new(&client, path).unwrap();
+    let waiting = one_more.clone();
+    let seen = Task::spawn(move || waiting.lock().map(|()| true)).result("lock()");
+    assert!(is_limit(&seen), "{seen:?}");
+    assert!(is_limit(&one_more.try_lock_for(SOON)), "{seen:?}");
+    held.pop().unwrap().unlock().unwrap();
+    assert!(one_more.try_lock().unwrap(), "there is room again");
+    one_more.unlock().unwrap();
+    client.close().unwrap();
+    // It can read its log.
+    server.restart().unwrap();
+    println!("{:?}", client_of(&server.connect_string(), SESSION).state());
+}

@@ -1,0 +1,95 @@
+//! What calls cost, counted on the way to the servers, by clients with sessions so long that they send
+//! nothing else.
+
+use std::time::Duration;
+
+use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
+
+use common::{Object, SOON, Subject, Task, client_of, every_subject, shared_proxy};
+
+/// What a lock may ask for, and what it writes.
+const OPS: [Op; 7] =
+    [Op::Create, Op::Delete, Op::GetChildren, Op::GetData, Op::Exists, Op::Multi, Op::Sync];
+
+struct Counted {
+    subject: Subject,
+    proxy: FaultProxy,
+}
+
+impl Counted {
+    /// What is released in the background is counted when it has been.
+    #[track_caller]
+    fn cost(&self, what: &str, expected: [u64; 4], step: impl FnOnce()) {
+        let count = || OPS.map(|op| self.proxy.requests(op));
+        let (name, before) = (self.subject.name, count());
+        let cost = || -> [u64; 7] {
+            let after = count();
+            std::array::from_fn(|at| after[at] - before[at])
+        };
+        step();
+        if self.subject.releases_in_the_background() || !self.subject.guards_the_object() {
+            wait_until("what is deleted in the background", SOON, || cost()[1] >= expected[1]);
+        }
+        let cost = cost();
+        println!("{name}, {what}: [create, delete, list, get_data, ..] = {cost:?}");
+        assert_eq!((&cost[..4], &cost[4..]), (&expected[..], &[0; 3][..]), "{name}, {what}");
+    }
+}
+
+fn cycle(object: &Object) {
+    object.lock().unwrap();
+    object.unlock().unwrap();
+}
+
+fn tries(object: &Object) {
+    assert!(object.try_lock().unwrap());
+    object.unlock().unwrap();
+}
+
+/// Creates, deletions, lists and reads.
+#[test]
+fn a_cycle_a_try_and_a_refusal_cost_what_they_must() {
+    every_subject(|subject| {
+        let proxy = shared_proxy();
+        let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
+        let path = fresh_path("cost");
+        let object = subject.at(&client, &path);
+        let counted = Counted { subject, proxy };
+        // The first one makes the directories.
+        cycle(&object);
+        if !subject.goes_with_its_unlock() {
+            counted.cost("a kept lock", [0; 4], || cycle(&object));
+            counted.cost("a try of a kept lock", [0; 4], || tries(&object));
+            return;
+        }
+        subject.await_nodes(&path, 0);
+        counted.cost("lock, unlock", subject.cost_of_a_cycle(), || cycle(&object));
+        counted.cost("try_lock, unlock", subject.cost_of_a_try(), || tries(&object));
+
+        object.lock().unwrap();
+        subject.await_nodes(&path, subject.nodes_of_one());
+        // The permits of a process are counted as everybody's.
+        let lists = if subject.is_one_lock() && !subject.guards_the_object() { 2 } else { 0 };
+        counted.cost("entering again, or a local rival", [0, 0, lists, 0], || {
+            let elsewhere = object.clone();
+            let again = object.try_lock().unwrap();
+            assert_eq!(again, subject.is_a_threads());
+            if again {
+                object.unlock().unwrap();
+            }
+            if subject.is_exclusive() {
+                let tried = Task::spawn(move || elsewhere.try_lock()).result("another thread");
+                assert!(!tried.unwrap());
+            }
+        });
+        object.unlock().unwrap();
+        subject.await_nodes(&path, 0);
+
+        let rival = subject.rival(&super::client(), &path);
+        rival.lock().unwrap();
+        counted.cost("a refusal", subject.cost_of_a_refusal(), || {
+            assert!(!object.try_lock().unwrap());
+        });
+        rival.unlock().unwrap();
+    });
+}

@@ -1,0 +1,261 @@
+//! The two sides of one object: what a thread has of one while it has the other, or another thread has.
+
+use std::time::Duration;
+
+use zoolock::{DistributedRwLock, Error, HoldState, Lock, LossReason, WriteLock};
+use zoolock_test_support::{Op, Then, connect_string, fresh_path, wait_until};
+
+use super::{Stage, Visitor, assert_not_held, rw_of, would_deadlock};
+use common::basics::{await_nodes, hold_of};
+use common::{
+    SOON, Task, assert_cancelled, assert_lost, await_lost, children, client, client_of,
+    delete_node, in_use, shared_proxy, warnings,
+};
+
+/// Is it held, how often, with how many holds: of the reads, and of the writes.
+fn seen(lock: &DistributedRwLock) -> [(bool, u32, usize); 2] {
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    let read = (read.is_held(), read.hold_count(), read.holds().len());
+    [read, (write.is_held(), write.hold_count(), write.holds().len())]
+}
+
+#[test]
+fn each_side_is_seen_and_unlocked_by_whoever_holds_it_and_on_that_side_only() {
+    let client = client();
+    let path = fresh_path("sides");
+    let lock = rw_of(&client, &path);
+    let elsewhere = || {
+        let lock = lock.clone();
+        let look = move || (seen(&lock), lock.read_lock().unlock(), lock.write_lock().unlock());
+        Task::spawn(look).result("another thread")
+    };
+    let (no, yes) = ((false, 0, 0), (true, 1, 1));
+    for (is_read, is_written) in [(false, true), (true, true), (true, false)] {
+        if is_written && !is_read {
+            lock.clone().write_lock().clone().lock().unwrap();
+            assert_not_held(&lock.read_lock().unlock());
+        } else if is_written {
+            lock.read_lock().lock().unwrap();
+        } else {
+            lock.write_lock().unlock().unwrap();
+            assert_not_held(&lock.write_lock().unlock());
+        }
+        let (there, read, wrote) = elsewhere();
+        println!("read {is_read}, written {is_written}: {there:?}, {read:?}, {wrote:?}");
+        let here = [is_read, is_written].map(|held| if held { yes } else { no });
+        assert_eq!((seen(&lock), there), (here, [no, no]));
+        assert_not_held(&read);
+        match is_written {
+            true => assert!(matches!(wrote, Err(Error::NotOwner { .. })), "{wrote:?}"),
+            false => assert_not_held(&wrote),
+        }
+    }
+    // A reader of its own there, which unlocks once too often.
+    let other = lock.clone();
+    let visit = Task::spawn(move || {
+        let read = other.read_lock();
+        let locked = (read.try_lock(), read.hold_count(), children(read.path()).len());
+        read.unlock().unwrap();
+        (locked, read.unlock(), seen(&other))
+    });
+    let (locked, too_often, after) = visit.result("another reader");
+    assert!(matches!(locked, (Ok(true), 1, 2)), "{locked:?}");
+    assert_not_held(&too_often);
+    assert_eq!((after, seen(&lock)), ([no, no], [yes, no]));
+    lock.read_lock().unlock().unwrap();
+    assert_eq!(children(&path), [""; 0]);
+}
+
+/// Whatever this thread tries to write with would wait for its own read.
+#[track_caller]
+fn no_write_gets_in(write: &WriteLock, what: &str) {
+    let waits = [
+        write.lock(),
+        write.acquire().map(drop),
+        write.try_lock_for(SOON).map(drop),
+        write.try_acquire_for(SOON).map(drop),
+    ];
+    println!("{what}: {waits:?}");
+    assert!(waits.iter().all(|seen| would_deadlock(seen, write.path())), "{what}: {waits:?}");
+    let tries = [write.try_lock(), write.try_lock_for(Duration::ZERO)];
+    assert!(tries.iter().all(|tried| matches!(tried, Ok(false))), "{what}: {tries:?}");
+    assert_eq!((write.hold_count(), write.is_held()), (0, false), "{what}");
+}
+
+#[test]
+fn a_write_under_an_own_read_is_an_error_and_no_hang() {
+    let client = client();
+    let path = fresh_path("read-write");
+    let [lock, other] = [(); 2].map(|()| rw_of(&client, &path));
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    for downgraded in [false, true] {
+        if downgraded {
+            write.lock().unwrap();
+        }
+        read.lock().unwrap();
+        if downgraded {
+            assert!(write.try_lock().unwrap(), "a re-entry");
+            write.unlock().unwrap();
+            write.unlock().unwrap();
+        }
+        no_write_gets_in(&write, "the same object");
+        assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
+        // Nor while another thread is between the two levels of this object, or queued before it.
+        let first = Visitor::start(lock.write_lock());
+        await_nodes(&path, 2);
+        let writers = [first, Visitor::start(other.write_lock())];
+        await_nodes(&path, 3);
+        no_write_gets_in(&write, "the same object, others queued");
+        no_write_gets_in(&other.write_lock(), "another object, others queued");
+        assert!(read.try_lock().unwrap(), "entering again past writers");
+        read.unlock().unwrap();
+        assert!(writers.iter().all(|writer| !writer.is_in()));
+        read.unlock().unwrap();
+        for writer in writers {
+            writer.comes_in();
+            writer.leaves();
+        }
+        await_nodes(&path, 0);
+    }
+    assert_eq!(in_use(&client.stats()), 0);
+}
+
+#[test]
+fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_none() {
+    let stage = Stage::new("write-read", 2);
+    let [lock, other] = [(); 2].map(|()| stage.lock(0));
+    let read = other.read_lock();
+    lock.write_lock().lock().unwrap();
+    for also_read in [false, true] {
+        if also_read {
+            lock.read_lock().lock().unwrap();
+        }
+        let waits = [read.lock(), read.acquire().map(drop), read.try_lock_for(SOON).map(drop)];
+        println!("the own object reads, too: {also_read}; {waits:?}");
+        assert!(waits.iter().all(|seen| would_deadlock(seen, &stage.path)), "{waits:?}");
+        assert!(!read.try_lock().unwrap());
+    }
+    assert_eq!((read.hold_count(), stage.nodes()), (0, 2));
+    lock.write_lock().unlock().unwrap();
+    read.lock().unwrap();
+    assert_eq!((stage.nodes(), read.hold_count(), lock.read_lock().hold_count()), (2, 1, 1));
+    lock.read_lock().unlock().unwrap();
+    assert!(read.is_held() && !lock.read_lock().is_held());
+    // With a writer between them the second one waits, as documented, since it is another object.
+    let writer = stage.queues(stage.lock(1).write_lock());
+    assert!(!lock.read_lock().try_lock().unwrap());
+    read.unlock().unwrap();
+    writer.comes_in();
+    writer.leaves();
+    stage.is_empty();
+}
+
+#[test]
+fn a_read_that_was_lost_is_not_in_the_way_of_a_write() {
+    // Short, as its node is watched from the first quarter of it on.
+    let client = client_of(&connect_string(), Duration::from_secs(3));
+    let path = fresh_path("lost-then-write");
+    let lock = rw_of(&client, &path);
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    read.lock().unwrap();
+    let hold = hold_of(&read);
+    delete_node(&hold);
+    await_lost(&hold);
+    assert!(write.try_lock().unwrap());
+    assert_lost(&read.lock(), &path, LossReason::NodeDeleted);
+    assert_lost(&read.unlock(), &path, LossReason::NodeDeleted);
+    read.lock().unwrap();
+    println!("a new read under the write: {:?}", children(&path));
+    write.unlock().unwrap();
+    assert!(read.is_held());
+    read.unlock().unwrap();
+    await_nodes(&path, 0);
+}
+
+/// "Clones, and all handles made from them, belong to the same object", and a hold lasts until
+/// "the object's last handle is dropped".
+#[test]
+fn holds_of_both_sides_last_for_as_long_as_a_handle_to_either() {
+    let client = client();
+    let path = fresh_path("either-side");
+    warnings(&path);
+    for (writes, reads) in [(true, false), (false, true), (true, true)] {
+        let lock = rw_of(&client, &path);
+        let mut holds = Vec::new();
+        if writes {
+            lock.write_lock().lock().unwrap();
+            holds.push(hold_of(&lock.write_lock()));
+        }
+        if reads {
+            lock.read_lock().lock().unwrap();
+            lock.read_lock().lock().unwrap();
+            holds.push(hold_of(&lock.read_lock()));
+        }
+        let (reading, writing) = (lock.read_lock(), lock.write_lock());
+        drop(lock);
+        // The handle to the side that is not held goes last.
+        let (other, last): (Box<dyn Lock>, Box<dyn Lock>) = match writes {
+            true => (writing.into(), reading.into()),
+            false => (reading.into(), writing.into()),
+        };
+        drop(other);
+        println!("writes {writes}, reads {reads}: {holds:?}");
+        assert!(holds.iter().all(|hold| hold.state() == HoldState::Held), "{holds:?}");
+        drop(last);
+        assert!(holds.iter().all(|hold| hold.state() == HoldState::Released), "{holds:?}");
+        await_nodes(&path, 0);
+    }
+    assert_eq!(warnings(&path).len(), 4);
+}
+
+/// Its node is not in the way of the next calls.
+#[test]
+fn a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread() {
+    for answer_only in [false, true] {
+        let proxy = shared_proxy();
+        let client = client_of(&proxy.connect_string(), Duration::from_secs(6));
+        let path = fresh_path("lost-release");
+        let lock = rw_of(&client, &path);
+        lock.read_lock().lock().unwrap();
+        let rule = proxy.on(Op::Delete).path_contains(&path);
+        let lost = match answer_only {
+            true => rule.drop_answer(Then::Cut),
+            false => rule.drop_request(Then::Hold),
+        };
+        lock.read_lock().unlock().unwrap();
+        assert!(lost.wait(SOON), "{:#?}", proxy.log());
+        let written = lock.write_lock().try_lock_for(SOON);
+        println!("answer lost: {answer_only}: write {written:?}");
+        assert!(matches!(written, Ok(true)), "{written:?}");
+        let own = hold_of(&lock.write_lock()).node();
+        wait_until("the read is gone", SOON, || children(&path) == [own.clone()]);
+        lock.write_lock().unlock().unwrap();
+        await_nodes(&path, 0);
+    }
+}
+
+#[test]
+fn cancelling_one_side_leaves_the_other_alone() {
+    let [ours, others] = [client(), client()];
+    let path = fresh_path("cancel-sides");
+    let lock = rw_of(&ours, &path);
+    let writer = rw_of(&others, &path).write_lock();
+    writer.lock().unwrap();
+    let reader = Visitor::start(lock.read_lock());
+    await_nodes(&path, 2);
+    let waiting = Visitor::start(lock.write_lock());
+    await_nodes(&path, 3);
+    lock.read_lock().cancel_waiters();
+    assert_cancelled(&reader.result(), &path);
+    await_nodes(&path, 2);
+    let reader = Visitor::start(lock.read_lock());
+    await_nodes(&path, 3);
+    lock.write_lock().cancel_waiters();
+    assert_cancelled(&waiting.result(), &path);
+    await_nodes(&path, 2);
+    println!("each told, and not the other: {:?}", ours.stats());
+    writer.unlock().unwrap();
+    reader.comes_in();
+    reader.leaves();
+    await_nodes(&path, 0);
+}
