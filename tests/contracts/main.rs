@@ -5,6 +5,7 @@ mod contenders;
 mod creating;
 mod curator;
 mod ephemeral;
+mod every;
 mod handoffs;
 mod keeping;
 mod lock;

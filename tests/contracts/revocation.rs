@@ -15,7 +15,7 @@ use zoolock_test_support::fresh_path;
 
 use common::{SOON, lock_of};
 
-const REVOKE: &[u8] = b"__REVOKE__";
+pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// What is held, and how to let go of it.
 struct Held {
@@ -67,7 +67,7 @@ fn every_hold(client: &Client) -> Vec<Held> {
 
 /// The contender that a hold is.
 #[track_caller]
-fn contender_of(client: &Client, hold: &Hold) -> Contender {
+pub(crate) fn contender_of(client: &Client, hold: &Hold) -> Contender {
     let all = client.contenders(hold.path()).unwrap();
     let is_it = |c: &&Contender| c.node.is_empty() || c.node.ends_with(&hold.node());
     let found = all.iter().find(is_it).cloned();
@@ -85,19 +85,19 @@ fn node_of(client: &Client, hold: &Hold) -> String {
 
 /// Exactly one message; waits for it.
 #[track_caller]
-fn is_asked(asked: &Receiver<()>, what: &str) {
+pub(crate) fn is_asked(asked: &Receiver<()>, what: &str) {
     let message = asked.recv_timeout(SOON);
     assert_eq!(message, Ok(()), "{what} was not asked");
     is_not_asked(asked, what);
 }
 
 #[track_caller]
-fn is_not_asked(asked: &Receiver<()>, what: &str) {
+pub(crate) fn is_not_asked(asked: &Receiver<()>, what: &str) {
     assert_eq!(asked.try_recv(), Err(TryRecvError::Empty), "{what}");
 }
 
 #[track_caller]
-fn ends(asked: &Receiver<()>, what: &str) {
+pub(crate) fn ends(asked: &Receiver<()>, what: &str) {
     let end = asked.recv_timeout(SOON);
     let disconnected = end.is_err_and(|error| error.is_disconnected());
     assert!(disconnected, "{what}: {end:?}, not disconnected");

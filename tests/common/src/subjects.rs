@@ -238,6 +238,21 @@ impl Subject {
     pub fn nodes_of_one(self) -> usize {
         if self.kind == Kind::Several { 2 } else { 1 }
     }
+
+    /// An unlock may leave it to the next thread of the process, if an option says so.
+    pub fn may_be_left(self) -> bool {
+        !matches!(self.kind, Kind::Read | Kind::Single | Kind::Permit)
+    }
+
+    /// What it and its rival are to those who look from outside.
+    pub fn shown_as(self) -> [zoolock::Kind; 2] {
+        match self.kind {
+            Kind::Write => [zoolock::Kind::Write; 2],
+            Kind::Read => [zoolock::Kind::Read, zoolock::Kind::Write],
+            Kind::Permit => [zoolock::Kind::Permit; 2],
+            _ => [zoolock::Kind::Exclusive; 2],
+        }
+    }
 }
 
 fn below(directory: &str) -> Vec<String> {
