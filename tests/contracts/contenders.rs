@@ -4,7 +4,6 @@ mod identities;
 mod others;
 mod queues;
 mod refusals;
-mod resuming;
 mod semaphores;
 
 use std::time::{Duration, SystemTime};

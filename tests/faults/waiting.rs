@@ -1,7 +1,6 @@
 //! Waiting for one's turn: who is woken, by what, and how waiting ends.
 
 mod deadlines;
-mod ending;
 mod signals;
 
 use std::sync::Arc;

@@ -58,7 +58,8 @@ impl Turn {
 #[test]
 fn local_handoffs_leave_it_to_the_next_thread_so_many_times_without_a_request() {
     const TIMES: usize = 2;
-    every_subject_that(Subject::is_plain, |subject| {
+    // Of several, whoever waits for the first is not there yet when the others are released.
+    every_subject_that(|subject| subject.is_plain() && subject.is_one_lock(), |subject| {
         let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("handed-on"));
         let object = subject.with(&ours, &path, LockOptions::new().local_handoffs(TIMES as u32));
         let mut turn = Turn::at(&object);
