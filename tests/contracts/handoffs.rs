@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Guard,
-    Hold, Lock, LockOptions, Result,
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Guard, Hold, Lock,
+    LockOptions, Result,
 };
 
 use common::basics::hold_of;

@@ -9,16 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, Error, Hold, Lock, MultiLock,
-    Result,
+    Client, DistributedLock, DistributedReentrantLock, Error, Hold, Lock, MultiLock, Result,
 };
 use zoolock_test_support::fresh_path;
 
 use common::basics::{await_nodes, hold_of, timed_tries_fail};
-use common::{
-    BRIEFLY, SOON, Task, Witness, await_nothing_left, children, client,
-    lock_of,
-};
+use common::{BRIEFLY, SOON, Task, Witness, await_nothing_left, children, client, lock_of};
 
 /// Objects of their own at `root/<name>`.
 fn members<const N: usize>(client: &Client, root: &str, names: [&str; N]) -> [DistributedLock; N] {
@@ -41,12 +37,6 @@ fn paths(multi: &MultiLock) -> Vec<&str> {
 fn nodes(multi: &MultiLock) -> Vec<usize> {
     let nodes = multi.locks().iter().map(|lock| children(lock.path()).len());
     nodes.collect()
-}
-
-fn await_no_nodes(multi: &MultiLock) {
-    for lock in multi.locks() {
-        await_nodes(lock.path(), 0);
-    }
 }
 
 /// The failures of an [`Error::Release`].

@@ -7,9 +7,7 @@ mod resuming;
 mod whom;
 
 use zoolock::crossbeam_channel::{Receiver, TryRecvError};
-use zoolock::{
-    Client, Contender, Hold,
-};
+use zoolock::{Client, Contender, Hold};
 
 use common::SOON;
 

@@ -3,10 +3,7 @@
 use zoolock::{DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Hold};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
 
-use common::{
-    SESSION, SOON, Task, client, client_of, in_time,
-    lock_of, owner, shared_proxy,
-};
+use common::{SESSION, SOON, Task, client, client_of, in_time, lock_of, owner, shared_proxy};
 
 /// What a client that has nothing to do with the lock is told.
 #[track_caller]

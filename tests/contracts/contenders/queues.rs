@@ -1,9 +1,7 @@
 //! Queues: of locks of any kind, and of single nodes, which have only a holder.
 
-
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock,
-    Hold, Kind, Result,
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Hold, Kind, Result,
 };
 use zoolock_test_support::{fresh_path, shared_probe};
 

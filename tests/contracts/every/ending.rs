@@ -119,7 +119,8 @@ impl Waiting {
 
     /// How many requests a visit sends until it sleeps.
     fn steps(&self) -> u64 {
-        let (object, before) = (self.subject.at(&self.ours, &self.path), self.ours.stats().requests);
+        let (object, before) =
+            (self.subject.at(&self.ours, &self.path), self.ours.stats().requests);
         let wait = Task::spawn_blocked(visit(&object));
         let steps = self.ours.stats().requests - before;
         object.cancel_waiters();

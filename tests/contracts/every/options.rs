@@ -7,7 +7,8 @@ use zoolock::{Hold, HoldState, Kind, LockOptions, Result};
 use zoolock_test_support::{Op, connect_string, fresh_path, wait_until};
 
 use common::{
-    Object, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of, every_subject_that, in_time, shared_proxy,
+    Object, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of,
+    every_subject_that, in_time, shared_proxy,
 };
 
 use crate::contenders::client_called;
@@ -59,40 +60,47 @@ impl Turn {
 fn local_handoffs_leave_it_to_the_next_thread_so_many_times_without_a_request() {
     const TIMES: usize = 2;
     // Of several, whoever waits for the first is not there yet when the others are released.
-    every_subject_that(|subject| subject.is_plain() && subject.is_one_lock(), |subject| {
-        let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("handed-on"));
-        let object = subject.with(&ours, &path, LockOptions::new().local_handoffs(TIMES as u32));
-        let mut turn = Turn::at(&object);
-        let mut held = turn.hold();
-        let (mut tokens, mut cost) = (vec![held.fencing_token().unwrap()], 0);
-        for _ in 1..2 * (TIMES + 1) {
-            let next = Turn::at(&object);
-            let before = ours.stats().requests;
-            turn.leaves();
-            let heir = next.hold();
-            let token = heir.fencing_token().unwrap();
-            assert_eq!((held.state(), heir.state()), (HoldState::Released, HoldState::Held));
-            await_lost(&held);
-            if token == held.fencing_token().unwrap() {
-                cost += ours.stats().requests - before;
-                assert_eq!(heir.node(), held.node(), "{}", subject.name);
+    every_subject_that(
+        |subject| subject.is_plain() && subject.is_one_lock(),
+        |subject| {
+            let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("handed-on"));
+            let object =
+                subject.with(&ours, &path, LockOptions::new().local_handoffs(TIMES as u32));
+            let mut turn = Turn::at(&object);
+            let mut held = turn.hold();
+            let (mut tokens, mut cost) = (vec![held.fencing_token().unwrap()], 0);
+            for _ in 1..2 * (TIMES + 1) {
+                let next = Turn::at(&object);
+                let before = ours.stats().requests;
+                turn.leaves();
+                let heir = next.hold();
+                let token = heir.fencing_token().unwrap();
+                assert_eq!((held.state(), heir.state()), (HoldState::Released, HoldState::Held));
+                await_lost(&held);
+                if token == held.fencing_token().unwrap() {
+                    cost += ours.stats().requests - before;
+                    assert_eq!(heir.node(), held.node(), "{}", subject.name);
+                }
+                tokens.push(token);
+                (turn, held) = (next, heir);
             }
-            tokens.push(token);
-            (turn, held) = (next, heir);
-        }
-        turn.leaves();
-        let runs: Vec<_> = tokens.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
-        println!("{}: turns with one token {runs:?}, {cost} requests at hand-offs", subject.name);
-        match subject.may_be_left() {
-            true => assert_eq!(runs, [TIMES + 1; 2], "{}", subject.name),
-            false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
-        }
-        assert!(tokens.is_sorted(), "{}: {tokens:?}", subject.name);
-        // A heartbeat, if the machine is very slow.
-        assert!(cost <= 1, "{}: {cost} requests", subject.name);
-        subject.await_nodes(&path, 0);
-        await_nothing_left(&ours);
-    });
+            turn.leaves();
+            let runs: Vec<_> = tokens.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
+            println!(
+                "{}: turns with one token {runs:?}, {cost} requests at hand-offs",
+                subject.name
+            );
+            match subject.may_be_left() {
+                true => assert_eq!(runs, [TIMES + 1; 2], "{}", subject.name),
+                false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
+            }
+            assert!(tokens.is_sorted(), "{}: {tokens:?}", subject.name);
+            // A heartbeat, if the machine is very slow.
+            assert!(cost <= 1, "{}: {cost} requests", subject.name);
+            subject.await_nodes(&path, 0);
+            await_nothing_left(&ours);
+        },
+    );
 }
 
 /// Turns until one costs nothing: what is kept is watched by then.

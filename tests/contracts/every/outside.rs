@@ -199,32 +199,35 @@ fn what_else_is_written_to_a_node_is_no_request_and_harms_nobody() {
 
 #[test]
 fn who_is_asked_while_it_waits_hears_of_it_when_it_holds() {
-    every_subject_that(|subject| subject.queues() && subject.is_one_lock(), |subject| {
-        let (ours, others, path) = (client(), client(), fresh_path("asked-waiter"));
-        let ahead = subject.rival(&others, &path);
-        ahead.lock().unwrap();
-        let object = subject.at(&ours, &path);
-        let (say, told) = unbounded();
-        let waiter = Task::spawn(move || {
-            object.lock()?;
-            let asked = object.hold().revocation()?;
-            say.send(asked.recv_timeout(SOON)).unwrap();
-            object.unlock()
-        });
-        // Of a permit it is the one that is wanted.
-        let mut waiting = Vec::new();
-        let nodes = if subject.shown_as()[0] == Kind::Permit { 3 } else { 2 };
-        wait_until("it waits", SOON, || {
-            waiting = others.contenders(&path).unwrap();
-            waiting.len() == nodes
-        });
-        let waiting = waiting.into_iter().find(|one| !one.holds).expect("one waits");
-        println!("{}: {waiting:?}", subject.name);
-        others.revoke(&waiting).unwrap();
-        ahead.unlock().unwrap();
-        waiter.result("the waiter").unwrap();
-        assert_eq!(told.recv(), Ok(Ok(())), "{}", subject.name);
-    });
+    every_subject_that(
+        |subject| subject.queues() && subject.is_one_lock(),
+        |subject| {
+            let (ours, others, path) = (client(), client(), fresh_path("asked-waiter"));
+            let ahead = subject.rival(&others, &path);
+            ahead.lock().unwrap();
+            let object = subject.at(&ours, &path);
+            let (say, told) = unbounded();
+            let waiter = Task::spawn(move || {
+                object.lock()?;
+                let asked = object.hold().revocation()?;
+                say.send(asked.recv_timeout(SOON)).unwrap();
+                object.unlock()
+            });
+            // Of a permit it is the one that is wanted.
+            let mut waiting = Vec::new();
+            let nodes = if subject.shown_as()[0] == Kind::Permit { 3 } else { 2 };
+            wait_until("it waits", SOON, || {
+                waiting = others.contenders(&path).unwrap();
+                waiting.len() == nodes
+            });
+            let waiting = waiting.into_iter().find(|one| !one.holds).expect("one waits");
+            println!("{}: {waiting:?}", subject.name);
+            others.revoke(&waiting).unwrap();
+            ahead.unlock().unwrap();
+            waiter.result("the waiter").unwrap();
+            assert_eq!(told.recv(), Ok(Ok(())), "{}", subject.name);
+        },
+    );
 }
 
 /// The server is nobody else's, and sees all subjects at once.
@@ -258,8 +261,7 @@ fn listening_costs_a_request_for_each_node_however_many_listen_and_leaves_no_wat
         }
         clients.lock().unwrap().push(client.clone());
     });
-    let took = wait_until("no watch is left", SOON, || {
-        server.metric("zk_watch_count").unwrap() == 0
-    });
+    let took =
+        wait_until("no watch is left", SOON, || server.metric("zk_watch_count").unwrap() == 0);
     println!("no watch is left after {took:?}");
 }

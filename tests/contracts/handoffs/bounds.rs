@@ -5,9 +5,7 @@ use std::sync::atomic::AtomicU32;
 use zoolock_test_support::{fresh_path, wait_until};
 
 use super::*;
-use common::{
-    PROBES, Witness, await_nothing_left, children, client, lock_of, never_two_inside,
-};
+use common::{PROBES, Witness, await_nothing_left, children, client, lock_of, never_two_inside};
 
 #[test]
 fn threads_of_one_object_take_turns_with_few_requests_and_are_never_two_inside() {

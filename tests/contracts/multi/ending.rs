@@ -11,9 +11,7 @@ use zoolock_test_support::{fresh_path, wait_until};
 use super::scripted::{Does, Script};
 use super::{failures, members, multi, multi_of, nodes};
 use common::basics::{await_nodes, hold_of};
-use common::{
-    SOON, Task, client, client_of, delete_node, in_time, is_lost, warnings,
-};
+use common::{SOON, Task, client, client_of, delete_node, in_time, is_lost, warnings};
 
 #[test]
 fn one_deadline_covers_all_members() {

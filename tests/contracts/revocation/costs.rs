@@ -1,6 +1,5 @@
 //! What listening costs.
 
-
 use zoolock_test_support::fresh_path;
 
 use super::{contender_of, is_asked, is_not_asked};
