@@ -186,7 +186,7 @@ impl Session {
     }
 
     pub(super) fn count_losses(&self, nodes: &Nodes, holders: usize, reason: LossReason) {
-        if holders > 0 && nodes.is_first_loss() {
+        if holders > 0 && !nodes.claim.is_turn() && nodes.is_first_loss() {
             self.counters.holds_lost.fetch_add(holders as u64, Ordering::Relaxed);
             let path = nodes.claim.lock.clone();
             self.zk.note("zoolock", Level::Error, || format!("lock {path} was lost: {reason}"));

@@ -66,6 +66,11 @@ impl Claim {
     pub(crate) fn is_single(&self) -> bool {
         self.mode.is_none()
     }
+
+    /// Of somebody who waits for permits, and holds nothing yet.
+    pub(crate) fn is_turn(&self) -> bool {
+        self.mode == Some(Mode::Exclusive) && self.directory != self.lock
+    }
 }
 
 /// A node of ours.

@@ -4,7 +4,6 @@ mod identities;
 mod others;
 mod queues;
 mod refusals;
-mod resuming;
 mod semaphores;
 
 use std::time::{Duration, SystemTime};
@@ -28,7 +27,7 @@ pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
 }
 
 /// A client that its nodes name.
-fn client_called(identity: &str) -> Client {
+pub(crate) fn client_called(identity: &str) -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     builder.identity(identity).connect().unwrap()
 }
@@ -38,14 +37,18 @@ fn since_epoch(contender: &Contender) -> u128 {
     since.unwrap().as_millis()
 }
 
-/// The token is that of the node itself, so not for a read under a write.
-#[track_caller]
-fn is_as_the_server_says(contender: &Contender) {
-    let node = match contender.node.as_str() {
+/// The full path of its node.
+pub(crate) fn znode(contender: &Contender) -> String {
+    match contender.node.as_str() {
         "" => contender.path.clone(),
         node => format!("{}/{node}", contender.path),
-    };
-    let stat = stat(&node);
+    }
+}
+
+/// The token is that of the node itself, so not for a read under a write.
+#[track_caller]
+pub(crate) fn is_as_the_server_says(contender: &Contender) {
+    let stat = stat(&znode(contender));
     let said = (stat.czxid as u64, stat.ephemeral_owner, stat.ctime as u128);
     let seen = (contender.token, contender.session, since_epoch(contender));
     assert_eq!(seen, said, "token, session, since of {contender:?}");

@@ -63,7 +63,9 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutex",
         "testRevoking",
-        &["revocation::asking::every_hold_hears_of_it_when_asked_after_it_listens"],
+        &[
+            "every::outside::a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it",
+        ],
     ),
     (
         "TestInterProcessMutex",
@@ -146,7 +148,9 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testSetNodeData",
-        &["contenders::identities::a_locks_own_identity_goes_before_the_clients"],
+        &[
+            "every::options::the_identity_of_the_options_is_on_every_node_and_goes_before_the_clients",
+        ],
     ),
     (
         "TestInterProcessReadWriteLock",
@@ -159,7 +163,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testAcquireAfterLostServer",
-        &["semaphore::survives_cut", "semaphore::deadlines::without_a_connection_nothing_is_known"],
+        &["semaphore::deadlines::without_a_connection_nothing_is_known"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -173,8 +177,18 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
             "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
         ],
     ),
-    ("TestInterProcessSemaphore", "testMaxPerSession", &["semaphore::times_out"]),
-    ("TestInterProcessSemaphore", "testRelease1AtATime", &["semaphore::excludes"]),
+    (
+        "TestInterProcessSemaphore",
+        "testMaxPerSession",
+        &[
+            "semaphore::quantities::tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing",
+        ],
+    ),
+    (
+        "TestInterProcessSemaphore",
+        "testRelease1AtATime",
+        &["semaphore::permits_are_counted_and_come_back"],
+    ),
     (
         "TestInterProcessSemaphore",
         "testReleaseInChunks",
@@ -187,25 +201,24 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
             "semaphore::quantities::ten_clients_with_random_quantities_never_have_more_than_the_limit",
         ],
     ),
-    ("TestInterProcessSemaphore", "testSimple", &["semaphore::smoke"]),
-    ("TestInterProcessSemaphore", "testSimple2", &["semaphore::times_out"]),
+    ("TestInterProcessSemaphore", "testSimple", &["semaphore::permits_are_counted_and_come_back"]),
+    ("TestInterProcessSemaphore", "testSimple2", &["semaphore::permits_are_counted_and_come_back"]),
     (
         "TestInterProcessSemaphore",
         "testGetParticipantNodes",
-        &["semaphore::contenders::holders_come_first_then_those_who_wait_in_order"],
+        &["contenders::semaphores::a_semaphore_shows_its_permits_and_who_waits_behind_them"],
     ),
     (
         "TestInterProcessSemaphore",
         "testNoOrphanedNodes",
-        &[
-            "semaphore::cleans_up",
-            "semaphore::quantities::a_call_that_ends_without_permits_leaves_none_behind",
-        ],
+        &["semaphore::quantities::a_call_that_ends_without_permits_leaves_none_behind"],
     ),
     (
         "TestInterProcessSemaphore",
         "testInterruptAcquire",
-        &["semaphore::threads::cancel_waiters_ends_the_waits_of_one_object_in_every_phase"],
+        &[
+            "every::ending::a_cancel_ends_every_wait_of_its_object_and_nothing_else_and_poisons_nothing",
+        ],
     ),
     (
         "TestInterProcessSemaphoreCluster",

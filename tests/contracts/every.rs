@@ -1,12 +1,14 @@
 //! What every kind of lock promises with every option, said once: each test is a contract that runs over
 //! the table of subjects.
 
-mod cuts;
 mod deadlines;
+mod ending;
 mod excluding;
 mod granting;
 mod leaving;
+mod options;
 mod order;
+mod outside;
 mod owning;
 mod places;
 mod requests;

@@ -7,7 +7,6 @@ mod giving_up;
 mod living;
 mod owners;
 mod refused;
-mod without;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,8 +15,8 @@ use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Guard,
-    Hold, Lock, LockOptions, Result,
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Guard, Hold, Lock,
+    LockOptions, Result,
 };
 
 use common::basics::hold_of;

@@ -5,7 +5,7 @@ mod surprises;
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, LockOptions};
+use zoolock::{Client, DistributedLock, DistributedRwLock, LockOptions};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
@@ -35,57 +35,6 @@ fn kept(lock: &DistributedLock, client: &Client) {
         turn(lock);
         before == requests
     });
-}
-
-#[test]
-fn the_next_turn_costs_no_request() {
-    const TURNS: u32 = 1_000;
-    let (client, path) = (client(), fresh_path("kept"));
-    let lock = keeping(&client, &path, LONG);
-    kept(&lock, &client);
-    let (begun, before) = (Instant::now(), client.stats().requests);
-    for _ in 0..TURNS {
-        turn(&lock);
-    }
-    let requests = client.stats().requests - before;
-    let nodes = children(&path);
-    println!("{TURNS} turns in {:?}: {requests} requests, {nodes:?}", begun.elapsed());
-    assert!(!lock.is_held() && nodes.len() == 1);
-    // Heartbeats, if the machine was very slow.
-    assert!(requests < 5, "{requests}");
-}
-
-#[test]
-fn whoever_queues_gets_it_at_once() {
-    let (own, others, path) = (client(), client(), fresh_path("called"));
-    let lock = keeping(&own, &path, LONG);
-    kept(&lock, &own);
-    let rival = lock_of(&others, &path);
-    assert!(!rival.try_lock().unwrap(), "to others it is busy");
-    assert!(rival.try_lock_for(SOON).unwrap());
-    assert!(!lock.try_lock().unwrap());
-    rival.unlock().unwrap();
-    turn(&lock);
-    wait_until("it is kept again", SOON, || children(&path).len() == 1);
-    drop(lock);
-    wait_until("nothing is left", SOON, || children(&path).is_empty());
-    await_nothing_left(&own);
-}
-
-#[test]
-fn in_use_it_goes_to_others_with_the_unlock() {
-    let (own, others, path) = (client(), client(), fresh_path("in-use"));
-    let lock = keeping(&own, &path, LONG);
-    kept(&lock, &own);
-    lock.lock().unwrap();
-    let rival = lock_of(&others, &path);
-    let waiting = Task::spawn(move || rival.lock().map(|()| rival));
-    wait_until("it queues", SOON, || children(&path).len() == 2);
-    assert!(lock.is_held() && !waiting.is_done());
-    lock.unlock().unwrap();
-    let rival = waiting.result("the rival").unwrap();
-    rival.unlock().unwrap();
-    turn(&lock);
 }
 
 #[test]
@@ -161,29 +110,6 @@ fn deleted_by_somebody_it_is_made_anew() {
         shared_probe().unwrap().delete(&format!("{path}/{node}")).unwrap();
         wait_until("it is noticed", SOON, || common::in_use(&own.stats()) == 0);
     }
-    assert_eq!(own.stats().holds_lost, 0, "nobody held it");
-}
-
-#[test]
-fn a_kept_lock_belongs_to_no_thread() {
-    let (own, path) = (client(), fresh_path("thread"));
-    let options = LockOptions::new().keep_idle(LONG);
-    let lock = DistributedReentrantLock::with(&own, &path, options).unwrap();
-    for round in 0..20 {
-        let lock = lock.clone();
-        let work = Task::spawn(move || {
-            let first = lock.acquire().unwrap();
-            let second = lock.acquire().unwrap();
-            let token = first.fencing_token().unwrap();
-            assert_eq!(lock.hold_count(), 2);
-            drop((first, second));
-            token
-        });
-        let token = work.result("a thread");
-        println!("round {round}: token {token}");
-    }
-    own.close().unwrap();
-    assert!(children(&path).is_empty());
     assert_eq!(own.stats().holds_lost, 0, "nobody held it");
 }
 

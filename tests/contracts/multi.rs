@@ -9,16 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, Error, Hold, HoldState, Lock, MultiLock,
-    Result,
+    Client, DistributedLock, DistributedReentrantLock, Error, Hold, Lock, MultiLock, Result,
 };
 use zoolock_test_support::fresh_path;
 
 use common::basics::{await_nodes, hold_of, timed_tries_fail};
-use common::{
-    BRIEFLY, SOON, Task, Witness, await_nothing_left, await_resumed, children, client, client_of,
-    lock_of, never_two_inside, shared_proxy,
-};
+use common::{BRIEFLY, SOON, Task, Witness, await_nothing_left, children, client, lock_of};
 
 /// Objects of their own at `root/<name>`.
 fn members<const N: usize>(client: &Client, root: &str, names: [&str; N]) -> [DistributedLock; N] {
@@ -41,12 +37,6 @@ fn paths(multi: &MultiLock) -> Vec<&str> {
 fn nodes(multi: &MultiLock) -> Vec<usize> {
     let nodes = multi.locks().iter().map(|lock| children(lock.path()).len());
     nodes.collect()
-}
-
-fn await_no_nodes(multi: &MultiLock) {
-    for lock in multi.locks() {
-        await_nodes(lock.path(), 0);
-    }
 }
 
 /// The failures of an [`Error::Release`].
@@ -98,33 +88,6 @@ fn smoke() {
     assert!(multi.is_held(), "{locked:?}");
     drop(locked);
     assert_eq!(nodes(&multi), [0, 0, 0]);
-}
-
-#[test]
-fn excludes() {
-    const ENTRIES: u32 = 10;
-    let clients = [client(), client()];
-    let root = fresh_path("multi-excludes");
-    let names = ["a", "b", "c"];
-    let locks = clients.each_ref().map(|client| multi(client, &root, names));
-    locks[0].lock().unwrap();
-    assert!(!locks[1].try_lock().unwrap());
-    assert!(!locks[0].clone().try_lock().unwrap(), "one object, one hold");
-    locks[0].unlock().unwrap();
-    for one in members(&clients[0], &root, names) {
-        one.lock().unwrap();
-        assert!(!locks[1].try_lock().unwrap(), "{one:?} is held");
-        assert!(locks[1].holds().is_empty(), "{:?}", locks[1].holds());
-        one.unlock().unwrap();
-    }
-
-    let visitors = locks.iter().flat_map(|lock| [lock.clone(), lock.clone()]);
-    never_two_inside(visitors, ENTRIES, |lock, inside| {
-        lock.lock().unwrap();
-        inside();
-        lock.unlock().unwrap();
-    });
-    assert_eq!(nodes(&locks[0]), [0, 0, 0]);
 }
 
 #[test]
@@ -182,46 +145,6 @@ fn cleans_up() {
     assert!(multi.try_lock_for(SOON).unwrap());
     multi.unlock().unwrap();
     await_nothing_left(&client);
-}
-
-#[test]
-fn survives_cut() {
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), Duration::from_secs(6));
-    let root = fresh_path("multi-survives_cut");
-    let lock = multi(&client, &root, ["a", "b"]);
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    proxy.cut();
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    println!("cut while idle: {:?}", client.stats());
-
-    let rivals = common::client();
-    let [rival] = members(&rivals, &root, ["b"]);
-    rival.lock().unwrap();
-    let waiting = lock.clone();
-    let waiter = Task::spawn(move || waiting.lock());
-    let before = await_nodes(rival.path(), 2);
-    proxy.cut();
-    await_resumed(&client, 2);
-    assert_eq!(children(rival.path()), before);
-    assert!(!waiter.is_done(), "the rival still holds the lock");
-    rival.unlock().unwrap();
-    waiter.result("a waiter after a cut").unwrap();
-    assert!(lock.is_held());
-
-    let holds = lock.holds();
-    let tokens = || -> Vec<_> { holds.iter().map(|hold| hold.fencing_token().unwrap()).collect() };
-    let before = tokens();
-    proxy.cut();
-    await_resumed(&client, 3);
-    assert!(holds.iter().all(|hold| hold.state() == HoldState::Held), "{holds:?}");
-    println!("cut while held: tokens {before:?}");
-    assert_eq!(tokens(), before);
-    lock.unlock().unwrap();
-    assert_eq!(client.stats().holds_lost, 0);
-    await_no_nodes(&lock);
 }
 
 /// Every thread wants two of three locks, given in an order of its own: A,B against B,A, and all

@@ -39,34 +39,6 @@ fn await_place(told: &Receiver<Place>, ahead: usize) -> Place {
 }
 
 #[test]
-fn the_place_moves_up_as_the_queue_does() {
-    let path = fresh_path("place");
-    let who = ["a", "b", "c"].map(|who| {
-        let options = LockOptions::new().identity(who);
-        DistributedLock::with(&client(), &path, options).unwrap()
-    });
-    let held = who[0].acquire().unwrap();
-    let (options, told) = observed(OFTEN);
-    let waiting = |lock: DistributedLock| Task::spawn(move || lock.acquire());
-    let second = waiting(who[1].clone());
-    await_nodes(&path, 2);
-    let last = DistributedLock::with(&client(), &path, options).unwrap();
-    let last = waiting(last);
-    let place = await_place(&told, 2);
-    let first = place.first.unwrap();
-    let seen = client().contenders(&path).unwrap();
-    assert_eq!((Some("a"), &first), (first.identity.as_deref(), &seen[0]));
-    assert!(first.holds);
-    held.release().unwrap();
-    let second = second.result("the second").unwrap();
-    let place = await_place(&told, 1);
-    assert_eq!(place.first.unwrap().identity.as_deref(), Some("b"));
-    second.release().unwrap();
-    last.result("the last").unwrap().release().unwrap();
-    assert!(told.is_empty() || told.iter().all(|place| place.ahead == 1));
-}
-
-#[test]
 fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
     let (client, path) = (client(), fresh_path("place-readers"));
     let read = DistributedRwLock::new(&client, &path).unwrap();
@@ -83,26 +55,6 @@ fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
     read.release().unwrap();
     write.result("the writer").unwrap();
     late.result("the late reader").unwrap();
-}
-
-#[test]
-fn of_a_semaphore_it_is_the_place_in_the_line_for_the_next_permits() {
-    let (client, path) = (client(), fresh_path("place-permits"));
-    let at = |options| DistributedSemaphore::with(&client, &path, 1, options).unwrap();
-    let held = at(LockOptions::new()).acquire(1).unwrap();
-    let ((next, next_told), (last, last_told)) = (observed(OFTEN), observed(OFTEN));
-    let (next, last) = (at(next), at(last));
-    let next = Task::spawn(move || next.acquire(1)?.release());
-    assert_eq!(await_place(&next_told, 0).first, None);
-    let last = Task::spawn(move || last.acquire(1)?.release());
-    let first = await_place(&last_told, 1).first.unwrap();
-    assert_eq!((first.kind, first.holds), (Kind::Permit, false));
-    assert_eq!(first.path, path);
-    let seen = client.contenders(&path).unwrap();
-    assert!(seen.contains(&first), "{first:?} of {seen:?}");
-    held.release().unwrap();
-    next.result("the next").unwrap();
-    last.result("the last").unwrap();
 }
 
 #[test]

@@ -1,12 +1,9 @@
 //! Whose token is it? Asked by third parties, of locks of every type.
 
-use zoolock::{DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Hold, HoldState};
+use zoolock::{DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Hold};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
 
-use common::{
-    SESSION, SOON, Task, await_lost, await_resumed, client, client_of, delete_node, in_time,
-    lock_of, owner, shared_proxy,
-};
+use common::{SESSION, SOON, Task, client, client_of, in_time, lock_of, owner, shared_proxy};
 
 /// What a client that has nothing to do with the lock is told.
 #[track_caller]
@@ -18,29 +15,6 @@ fn is_current(path: &str, token: u64) -> bool {
 
 fn token(hold: &Hold) -> u64 {
     hold.fencing_token().unwrap()
-}
-
-#[test]
-fn the_token_of_a_plain_lock_is_current_while_it_is_held() {
-    let (client, path) = (client(), fresh_path("verify"));
-    assert!(!is_current(&path, 1), "there is no such lock");
-    let lock = lock_of(&client, &path);
-    let first = lock.acquire().unwrap();
-    let before = token(&first);
-    assert!(is_current(&path, before));
-    for other in [0, before - 1, before + 1, u64::MAX] {
-        assert!(!is_current(&path, other), "{other}");
-    }
-    let next = lock_of(&client, &path);
-    let next = Task::spawn_blocked(move || next.acquire());
-    let waiting = client.contenders(&path).unwrap()[1].token;
-    assert!(!is_current(&path, waiting), "it only waits");
-    first.release().unwrap();
-    let next = next.result("the next one").unwrap();
-    assert_eq!(token(&next), waiting);
-    assert!(is_current(&path, waiting) && !is_current(&path, before));
-    next.release().unwrap();
-    assert!(!is_current(&path, waiting));
 }
 
 #[test]
@@ -88,22 +62,6 @@ fn the_token_of_any_reader_or_permit_or_of_a_single_node_is_current() {
     assert!(is_current(&path, of_it) && !is_current(&path, of_it + 1));
     held.release().unwrap();
     assert!(!is_current(&path, of_it));
-}
-
-#[test]
-fn a_token_stays_current_over_a_cut_and_not_when_the_hold_is_lost() {
-    let (proxy, path) = (shared_proxy(), fresh_path("verify-cut"));
-    let own = client_of(&proxy.connect_string(), SESSION);
-    let lock = lock_of(&own, &path);
-    let held = lock.acquire().unwrap();
-    let of_it = token(&held);
-    proxy.cut();
-    await_resumed(&own, 1);
-    assert!(is_current(&path, of_it));
-    delete_node(&held);
-    assert!(!is_current(&path, of_it), "whether the holder knows or not");
-    await_lost(&held);
-    assert!(matches!(held.state(), HoldState::Lost(_)));
 }
 
 #[test]

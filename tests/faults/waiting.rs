@@ -1,7 +1,5 @@
 //! Waiting for one's turn: who is woken, by what, and how waiting ends.
 
-mod ending;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;

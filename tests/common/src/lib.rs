@@ -22,7 +22,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use zoolock::{Acl, Client, DistributedLock, Stats};
-use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe, wait_until};
+use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 
 pub use arrivals::Arrivals;
 pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};

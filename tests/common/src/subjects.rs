@@ -162,6 +162,7 @@ impl Subject {
                     guards: Arc::new(semaphore.clone()),
                     lock: Arc::new(OnePermit::of(semaphore)),
                     cancel: Arc::new(move || waiting.cancel_waiters()),
+                    path: path.into(),
                 }
             }
             Kind::Several => {
@@ -354,6 +355,21 @@ impl Subject {
             _ => children(path).len() - 1,
         };
         wait_until(&format!("{}: {count} wait at {path}", self.name), SOON, || waiting() == count);
+    }
+
+    /// An unlock may leave it to the next thread of the process, if an option says so.
+    pub fn may_be_left(self) -> bool {
+        !matches!(self.kind, Kind::Read | Kind::Single | Kind::Permit)
+    }
+
+    /// What it and its rival are to those who look from outside.
+    pub fn shown_as(self) -> [zoolock::Kind; 2] {
+        match self.kind {
+            Kind::Write => [zoolock::Kind::Write; 2],
+            Kind::Read => [zoolock::Kind::Read, zoolock::Kind::Write],
+            Kind::Permit => [zoolock::Kind::Permit; 2],
+            _ => [zoolock::Kind::Exclusive; 2],
+        }
     }
 }
 

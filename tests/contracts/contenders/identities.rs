@@ -10,31 +10,6 @@ use super::{client_called, identities, look};
 use common::{client, lock_of};
 
 #[test]
-fn a_locks_own_identity_goes_before_the_clients() {
-    let client = client_called("the client's");
-    let options = || LockOptions::new().identity("the löck's\nown");
-    let root = fresh_path("identity");
-    let at = |name: &str| format!("{root}/{name}");
-    let any = DistributedLock::with(&client, at("any"), options()).unwrap();
-    let own = DistributedReentrantLock::with(&client, at("own"), options()).unwrap();
-    let rw = DistributedRwLock::with(&client, at("rw"), options()).unwrap();
-    let single = EphemeralLock::with(&client, at("single"), options()).unwrap();
-    let permits = DistributedSemaphore::with(&client, at("permits"), 2, options()).unwrap();
-    let _held = (
-        any.acquire().unwrap(),
-        own.acquire().unwrap(),
-        single.acquire().unwrap(),
-        rw.write_lock().acquire().unwrap(),
-        rw.read_lock().acquire().unwrap(),
-        permits.acquire(2).unwrap(),
-    );
-    for (name, count) in [("any", 1), ("own", 1), ("rw", 2), ("single", 1), ("permits", 2)] {
-        let seen = look(name, client.contenders(&at(name)));
-        assert_eq!(identities(&seen), vec![Some("the löck's\nown"); count]);
-    }
-}
-
-#[test]
 fn an_identity_may_have_16_kib_and_no_more() {
     let client = client();
     let long = "x".repeat(16 * 1024);
@@ -84,4 +59,16 @@ fn is_no_identity(client: &Client, path: &str, identity: &str) {
         let shown: String = identity.chars().take(40).collect();
         assert!(refused, "{shown:?}: {seen:?}");
     }
+}
+
+/// `<host>/<process>/<thread>`; the host may be anything.
+#[test]
+fn unless_told_otherwise_it_is_the_host_the_process_and_the_thread() {
+    let path = fresh_path("default-identity");
+    let lock = lock_of(&client(), &path);
+    lock.lock().unwrap();
+    let seen = look("by default", lock.contenders());
+    let who = seen[0].identity.as_deref().unwrap();
+    let tail = format!("/{}/{}", std::process::id(), std::thread::current().name().unwrap());
+    assert!(who.ends_with(&tail) && who.len() > tail.len(), "{who:?}, {tail:?}");
 }

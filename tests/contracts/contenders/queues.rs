@@ -1,24 +1,13 @@
 //! Queues: of locks of any kind, and of single nodes, which have only a holder.
 
-use std::process;
-use std::thread;
-
 use zoolock::{
-    Client, Contender, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock,
-    Hold, Kind, Result,
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Hold, Kind, Result,
 };
-use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{fresh_path, shared_probe};
 
-use super::{client_called, holding, identities, is_as_the_server_says, kinds, look, nodes};
-use common::basics::{Exclusive, await_nodes, hold_of};
-use common::{SOON, Task, children, client, place};
-
-/// The children of a directory in the order of their sequences.
-fn in_order(path: &str) -> Vec<String> {
-    let mut nodes = children(path);
-    nodes.sort_by_key(|node| place(node).to_owned());
-    nodes
-}
+use super::{client_called, holding, identities, kinds, look};
+use common::basics::{Exclusive, await_nodes};
+use common::{Task, children, client};
 
 /// Locks and unlocks on a thread of its own; returns when its node is there.
 fn queued<L: Exclusive>(client: &Client, path: &str) -> Task<Result<()>> {
@@ -27,54 +16,6 @@ fn queued<L: Exclusive>(client: &Client, path: &str) -> Task<Result<()>> {
     let task = Task::spawn(move || lock.lock().and_then(|()| lock.unlock()));
     await_nodes(path, before + 1);
     task
-}
-
-fn shows_the_queue<L: Exclusive>(contenders: impl Fn(&L) -> Result<Vec<Contender>>) {
-    let (first, second) = (client(), client_called("second"));
-    let path = fresh_path("queue");
-    let holder = L::at(&first, &path);
-    assert_eq!(contenders(&holder).unwrap(), []);
-    holder.lock().unwrap();
-    let waiters = [&second, &first, &second].map(|client| queued::<L>(client, &path));
-
-    let seen = look("by the lock", contenders(&holder));
-    assert_eq!(seen, second.contenders(&path).unwrap(), "by the client");
-    assert_eq!(nodes(&seen), in_order(&path));
-    assert_eq!(holding(&seen), [true, false, false, false]);
-    assert_eq!(kinds(&seen), [Kind::Exclusive; 4]);
-    seen.iter().for_each(is_as_the_server_says);
-    for contender in &seen {
-        assert_eq!(contender.path, path);
-        let digits: i64 = place(&contender.node).parse().unwrap();
-        assert_eq!(contender.sequence, Some(digits));
-    }
-    let hold = hold_of(&holder);
-    assert_eq!(hold.node(), seen[0].node);
-    assert_eq!(hold.fencing_token().unwrap(), seen[0].token);
-    assert_ne!(seen[0].session, seen[1].session);
-    assert_eq!(seen[0].session, seen[2].session, "one client");
-    // `<host>/<process>/<thread>`; the host may be anything.
-    let own = seen[0].identity.as_deref().unwrap();
-    let thread = thread::current().name().unwrap().to_owned();
-    let tail = format!("/{}/{thread}", process::id());
-    assert!(own.ends_with(&tail) && own.len() > tail.len(), "{own:?}, {tail:?}");
-    assert_eq!(seen[1].identity.as_deref(), Some("second"));
-
-    holder.unlock().unwrap();
-    for waiter in waiters {
-        waiter.result("a waiter").unwrap();
-    }
-    assert_eq!(contenders(&holder).unwrap(), []);
-}
-
-#[test]
-fn a_lock_shows_its_queue_in_order() {
-    shows_the_queue(DistributedLock::contenders);
-}
-
-#[test]
-fn a_reentrant_lock_shows_its_queue_in_order() {
-    shows_the_queue(DistributedReentrantLock::contenders);
 }
 
 #[test]
@@ -176,31 +117,6 @@ fn readers_hold_together_and_a_plain_lock_beside_them_waits() {
         read.release().unwrap();
     }
     waiter.result("the waiter").unwrap();
-}
-
-#[test]
-fn a_single_node_lock_shows_its_holder_only() {
-    let (own, other) = (client_called("two words"), client());
-    let path = fresh_path("single");
-    let lock = EphemeralLock::new(&own, &path).unwrap();
-    assert_eq!(lock.contenders().unwrap(), []);
-    let guard = lock.acquire().unwrap();
-    let waiting = EphemeralLock::new(&other, &path).unwrap();
-    let waits = waiting.clone();
-    let waiter = Task::spawn(move || waits.acquire()?.release());
-    wait_until("the waiter waits", SOON, || common::in_use(&other.stats()) == 1);
-    let seen = look("single", waiting.contenders());
-    assert_eq!(seen, own.contenders(&path).unwrap());
-    let [holder] = &seen[..] else { panic!("{seen:?}") };
-    is_as_the_server_says(holder);
-    assert_eq!((&*holder.path, &*holder.node), (&*path, ""));
-    assert_eq!((holder.kind, holder.sequence), (Kind::Exclusive, None));
-    assert!(holder.holds);
-    assert_eq!(holder.identity.as_deref(), Some("two words"));
-    assert_eq!(holder.token, guard.fencing_token().unwrap());
-    guard.release().unwrap();
-    waiter.result("the waiter").unwrap();
-    assert_eq!(lock.contenders().unwrap(), []);
 }
 
 #[test]

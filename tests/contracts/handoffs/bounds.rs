@@ -5,10 +5,7 @@ use std::sync::atomic::AtomicU32;
 use zoolock_test_support::{fresh_path, wait_until};
 
 use super::*;
-use common::{
-    Arrivals, PROBES, Witness, await_nothing_left, children, client, lock_of, never_two_inside,
-    packets, quiet_server,
-};
+use common::{PROBES, Witness, await_nothing_left, children, client, lock_of, never_two_inside};
 
 #[test]
 fn threads_of_one_object_take_turns_with_few_requests_and_are_never_two_inside() {
@@ -34,59 +31,6 @@ fn threads_of_one_object_take_turns_with_few_requests_and_are_never_two_inside()
         assert_eq!(children(lock.path()), [""; 0]);
     }
     await_nothing_left(&client);
-}
-
-#[test]
-fn a_hand_off_costs_no_request() {
-    const WAITERS: u64 = 20;
-    let (server, client) = quiet_server();
-    let lock = lock_with(&client, "/lock", 32);
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    let cost = packets(&server, || {
-        lock.lock().unwrap();
-        let mut arrivals = Arrivals::new();
-        for _ in 0..WAITERS {
-            let lock = lock.clone();
-            arrivals.join_asleep(move |inside| {
-                lock.lock().unwrap();
-                inside();
-                lock.unlock().unwrap();
-            });
-        }
-        lock.unlock().unwrap();
-        let fifo: Vec<_> = (0..WAITERS as usize).collect();
-        assert_eq!(arrivals.order(), fifo);
-    });
-    println!("{cost} packets for {} turns", WAITERS + 1);
-    assert!((3..=3 + PROBES).contains(&cost), "{cost}");
-}
-
-#[test]
-fn so_many_turns_have_one_node_and_no_more() {
-    for times in [0, 1, 3] {
-        let client = client();
-        let path = fresh_path("runs");
-        let lock = lock_with(&client, &path, times);
-        lock.lock().unwrap();
-        let mut nodes = vec![hold_of(&lock).node()];
-        for _ in 0..8 {
-            let next = Next::waits(&lock);
-            lock.unlock().unwrap();
-            nodes.push(next.holds().node());
-            let again = lock.clone();
-            let me = Task::spawn_blocked(move || again.lock());
-            next.lets_go().unwrap();
-            me.result("the first thread").unwrap();
-            nodes.push(hold_of(&lock).node());
-        }
-        lock.unlock().unwrap();
-        let runs: Vec<_> = nodes.chunk_by(|a, b| a == b).map(<[String]>::len).collect();
-        println!("{times} times: {runs:?}");
-        let (last, full) = runs.split_last().unwrap();
-        assert!(full.iter().all(|&run| run == times as usize + 1), "{runs:?}");
-        assert!(*last <= times as usize + 1, "{runs:?}");
-    }
 }
 
 /// Of each visit of another client, queued while all of a crowd want the same lock object: how many
@@ -126,25 +70,12 @@ fn turns_before_each_visit(times: u32) -> Vec<u32> {
     before_each
 }
 
-#[track_caller]
-fn another_client_gets_its_turn_behind_so_many(times: u32) {
-    let turns = turns_before_each_visit(times);
-    println!("{times} times in a row: {turns:?} turns before each visit");
-    let limits = 1..=times + 1;
-    assert!(turns.iter().all(|turns| limits.contains(turns)), "{turns:?}");
-}
-
 #[test]
-fn without_hand_offs_another_client_waits_for_one_turn_of_a_crowd() {
-    another_client_gets_its_turn_behind_so_many(0);
-}
-
-#[test]
-fn with_one_hand_off_another_client_waits_for_two_turns_of_a_crowd_at_most() {
-    another_client_gets_its_turn_behind_so_many(1);
-}
-
-#[test]
-fn with_32_hand_offs_another_client_waits_for_33_turns_of_a_crowd_at_most() {
-    another_client_gets_its_turn_behind_so_many(32);
+fn another_client_waits_for_one_turn_of_a_crowd_more_than_may_be_handed_on() {
+    for times in [0, 1, 32] {
+        let turns = turns_before_each_visit(times);
+        println!("{times} times in a row: {turns:?} turns before each visit");
+        let limits = 1..=times + 1;
+        assert!(turns.iter().all(|turns| limits.contains(turns)), "{turns:?}");
+    }
 }

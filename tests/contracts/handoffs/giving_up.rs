@@ -63,21 +63,23 @@ fn the_last_waiter_that_gives_up_at_the_hand_off_leaves_nothing() {
 #[test]
 fn impatient_threads_of_two_clients_are_never_two_inside_and_leave_nothing() {
     const THREADS: u32 = 10;
+    const VISITS: u32 = 200;
     let [ours, rivals] = [client(), client()];
     let path = fresh_path("impatient");
     let (lock, rival) = (lock_with(&ours, &path, 5), lock_with(&rivals, &path, 2));
     let witness = Arc::new(Witness::default());
     let visits = Arc::new(AtomicU32::new(0));
-    let end = Instant::now() + Duration::from_secs(3);
     let impatient = |number: u32| {
         let lock = [&lock, &lock, &rival][number as usize % 3].clone();
         let (witness, visits) = (Arc::clone(&witness), Arc::clone(&visits));
         Task::spawn(move || {
             for round in 0.. {
-                if Instant::now() > end {
+                if visits.load(Ordering::SeqCst) >= VISITS {
                     break;
                 }
-                let timeout = Duration::from_micros(u64::from((round * 7 + number * 3) % 40) * 250);
+                // More patient from time to time: a busy machine is slow.
+                let timeout = (round * 7 + number * 3) % 40 * (1 + round / 40);
+                let timeout = Duration::from_micros(u64::from(timeout) * 250);
                 match lock.try_lock_for(timeout) {
                     Ok(true) => {
                         witness.visit(thread::yield_now);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use zoolock_test_support::{Probe, Server, connect_string, fresh_path, wait_until};
 
 use super::*;
-use common::{Stage, Witness, await_nothing_left, await_resumed, children, client, client_of};
+use common::{Stage, await_nothing_left, await_resumed, children, client_of};
 
 const SHORT: Duration = Duration::from_secs(4);
 
@@ -39,37 +39,6 @@ fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
     println!("{turns:?} turns, {:?}, {:?}", longest(), client.stats());
     assert_eq!(client.stats().holds_lost, 0);
     await_nothing_left(&client);
-}
-
-#[test]
-fn a_lock_that_is_handed_on_outlives_cut_after_cut() {
-    let stage = Stage::new("cuts", Duration::from_secs(6));
-    let lock = lock_with(&stage.client, &stage.path, 50);
-    let (rivals, witness) = (client(), Arc::new(Witness::default()));
-    let rival = lock_with(&rivals, &stage.path, 3);
-    let visit = {
-        let witness = Arc::clone(&witness);
-        move |_: &Hold| witness.visit(|| thread::sleep(Duration::from_micros(300)))
-    };
-    let threads = [Passers::start(&lock, 6, visit.clone()), Passers::start(&rival, 2, visit)];
-    for cuts in 1..=8 {
-        let connections = stage.client.stats().connections;
-        stage.proxy.cut();
-        wait_until(&format!("back after cut {cuts}"), SOON, || {
-            stage.client.stats().connections > connections
-        });
-    }
-    let mut visits = 0;
-    for passers in threads {
-        for turns in passers.stop() {
-            visits += turns.unwrap();
-        }
-    }
-    println!("{visits} visits, {:?}", stage.client.stats());
-    witness.saw(visits);
-    assert_eq!(stage.client.stats().holds_lost, 0);
-    await_nothing_left(&stage.client);
-    assert_eq!(children(&stage.path), [""; 0]);
 }
 
 #[test]

@@ -8,50 +8,6 @@ use zoolock_test_support::{fresh_path, wait_until};
 use super::*;
 use common::{BRIEFLY, await_lost, await_nothing_left, children, client, delete_node, warnings};
 
-#[test]
-fn the_earlier_hold_is_released_and_the_next_one_is_held_with_the_same_token() {
-    let client = client();
-    let path = fresh_path("heir");
-    let lock = lock_with(&client, &path, 1);
-    let guard = lock.acquire().unwrap();
-    let earlier = guard.hold();
-    let token = earlier.fencing_token().unwrap();
-    let next = Next::waits(&lock);
-    assert_eq!(earlier.state(), HoldState::Held);
-    guard.release().unwrap();
-    assert_eq!(earlier.state(), HoldState::Released);
-    let took = await_lost(&earlier);
-    let heir = next.holds();
-    println!("over after {took:?}: {earlier:?}; held: {heir:?}");
-    assert_eq!(heir.state(), HoldState::Held);
-    assert_eq!(heir.fencing_token().unwrap(), token);
-    assert_eq!(heir.node(), earlier.node());
-    assert!(heir.lost().try_recv().is_err_and(|error| error.is_empty()));
-    assert_eq!(earlier.valid_for(), Duration::ZERO);
-    assert!(!heir.valid_for().is_zero());
-    let asked = earlier.revocation();
-    assert!(matches!(asked, Err(Error::NotHeld { .. })), "{asked:?}");
-    assert_eq!(common::in_use(&client.stats()), 1);
-    next.lets_go().unwrap();
-    assert_eq!(heir.state(), HoldState::Released);
-    await_nothing_left(&client);
-    assert_eq!(children(&path), [""; 0]);
-}
-
-#[test]
-fn a_token_that_only_the_next_one_asks_for_is_the_nodes() {
-    let client = client();
-    let path = fresh_path("token");
-    let lock = lock_with(&client, &path, 1);
-    lock.lock().unwrap();
-    let next = Next::waits(&lock);
-    lock.unlock().unwrap();
-    let heir = next.holds();
-    let node = common::stat(&format!("{path}/{}", heir.node()));
-    assert_eq!(heir.fencing_token().unwrap(), node.czxid as u64);
-    next.lets_go().unwrap();
-}
-
 /// What a thread sees that has just been handed a lock of two objects at one path.
 fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock) -> ThreadId {
     lock.lock().unwrap();

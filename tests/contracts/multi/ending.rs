@@ -6,14 +6,12 @@ use std::time::{Duration, Instant};
 use zoolock::{
     DistributedLock, DistributedReentrantLock, Error, Lock, Locker, LossReason, MultiLock,
 };
-use zoolock_test_support::{Direction, fresh_path, wait_until};
+use zoolock_test_support::{fresh_path, wait_until};
 
 use super::scripted::{Does, Script};
-use super::{await_no_nodes, failures, members, multi, multi_of, nodes};
+use super::{failures, members, multi, multi_of, nodes};
 use common::basics::{await_nodes, hold_of};
-use common::{
-    SOON, Task, client, client_of, delete_node, in_time, is_lost, shared_proxy, warnings,
-};
+use common::{SOON, Task, client, client_of, delete_node, in_time, is_lost, warnings};
 
 #[test]
 fn one_deadline_covers_all_members() {
@@ -50,37 +48,6 @@ fn one_deadline_covers_all_members() {
     frees.result("two are freed").unwrap();
     await_nodes(lock.locks()[0].path(), 0);
     assert_eq!(nodes(&lock), [0, 0, 1]);
-}
-
-/// What had been taken is given back after the deadline, and an unlock waits for its answer for a
-/// third of the session timeout.
-#[test]
-fn times_out_in_a_black_hole() {
-    const SESSION: Duration = Duration::from_secs(6);
-    const TIMEOUT: Duration = Duration::from_secs(1);
-    let proxy = shared_proxy();
-    let ours = client_of(&proxy.connect_string(), SESSION);
-    let rivals = client();
-    let root = fresh_path("multi-black-hole");
-    let lock = multi(&ours, &root, ["a", "b", "c"]);
-    let [rival] = members(&rivals, &root, ["c"]);
-    rival.lock().unwrap();
-    let waiting = lock.clone();
-    let waiter = Task::spawn(move || {
-        let limit = TIMEOUT + SESSION / 3 + Duration::from_secs(1);
-        in_time("black hole", limit, || waiting.try_lock_for(TIMEOUT))
-    });
-    await_nodes(rival.path(), 2);
-    proxy.black_hole(Direction::Both);
-    let seen = waiter.result("a waiter in a black hole");
-    println!("{seen:?}");
-    assert!(!matches!(seen, Ok(true)), "{seen:?}");
-    assert!(lock.holds().is_empty(), "{:?}", lock.holds());
-    proxy.restore();
-    rival.unlock().unwrap();
-    assert!(lock.try_lock_for(SOON).unwrap(), "it comes back");
-    lock.unlock().unwrap();
-    await_no_nodes(&lock);
 }
 
 #[test]
@@ -153,25 +120,6 @@ fn a_member_lost_while_waiting_for_the_others_fails_the_call() {
     assert!(error.is_lost() && failures::<()>(Err(error)).len() == 2);
     multi.lock().expect("it can be used again");
     multi.unlock().unwrap();
-}
-
-#[test]
-fn a_client_that_is_closed_ends_the_call() {
-    let (ours, rivals) = (client(), client());
-    let root = fresh_path("multi-closed");
-    let lock = multi(&ours, &root, ["a", "b"]);
-    let [rival] = members(&rivals, &root, ["b"]);
-    rival.lock().unwrap();
-    let waiting = lock.clone();
-    let waiter = Task::spawn(move || waiting.lock());
-    await_nodes(rival.path(), 2);
-    ours.close().unwrap();
-    let error = waiter.result("a waiter of a closed client").unwrap_err();
-    println!("{error}");
-    assert!(error.is_closed(), "{error:?}");
-    await_nodes(lock.locks()[0].path(), 0);
-    let error = lock.try_lock().unwrap_err();
-    assert!(matches!(error, Error::Closed), "{error:?}");
 }
 
 #[test]

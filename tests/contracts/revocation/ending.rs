@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zoolock::{DistributedReentrantLock, Error, Hold, LossReason};
+use zoolock::{Error, Hold, LossReason};
 use zoolock_test_support::{Direction, fresh_path, shared_probe};
 
-use super::{contender_of, ends, is_asked, is_not_asked};
+use super::ends;
 use common::basics::hold_of;
 use common::{Task, client, client_of, lock_of, shared_proxy};
 
@@ -58,20 +58,6 @@ fn is_lost(hold: &Hold, why: LossReason) {
     let lost = matches!(&seen, Err(Error::Lost { path, reason })
         if path == hold.path() && *reason == why);
     assert!(lost, "{seen:?}");
-}
-
-#[test]
-fn nested_entries_are_one_hold_that_ends_with_the_last() {
-    let own = client();
-    let lock = DistributedReentrantLock::new(&own, fresh_path("nest")).unwrap();
-    let (outer, inner) = (lock.acquire().unwrap(), lock.acquire().unwrap());
-    let asked = [outer.revocation().unwrap(), inner.revocation().unwrap()];
-    inner.release().unwrap();
-    asked.iter().for_each(|a| is_not_asked(a, "the outer one"));
-    own.revoke(&contender_of(&own, &outer)).unwrap();
-    asked.iter().for_each(|asked| is_asked(asked, "the nest"));
-    outer.release().unwrap();
-    asked.iter().for_each(|asked| ends(asked, "the nest"));
 }
 
 #[test]

@@ -5,24 +5,9 @@ use std::time::Duration;
 use zoolock::{Acl, Client, Error, Kind};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
-use super::{REVOKE, contender_of, every_hold, is_asked, is_not_asked};
+use super::{REVOKE, contender_of, is_asked, is_not_asked};
 use crate::contenders::look;
 use common::{SESSION, SOON, client, client_of, lock_of, shared_proxy};
-
-#[test]
-fn who_is_gone_cannot_be_asked() {
-    let (own, other) = (client(), client());
-    for held in every_hold(&own) {
-        let contenders: Vec<_> = held.holds.iter().map(|hold| contender_of(&other, hold)).collect();
-        (held.release)().unwrap();
-        for contender in contenders {
-            let seen = other.revoke(&contender);
-            println!("{}: {seen:?}", held.what);
-            let gone = matches!(&seen, Err(Error::NotHeld { path }) if *path == contender.path);
-            assert!(gone, "{seen:?}");
-        }
-    }
-}
 
 #[test]
 fn a_stranger_is_not_asked() {

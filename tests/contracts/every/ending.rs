@@ -1,0 +1,258 @@
+//! Ends that come from elsewhere: the client is closed, the waits of an object are cancelled.
+
+use std::time::{Duration, Instant};
+
+use zoolock::{Client, ClientState, Error, HoldState, LossReason, Result};
+use zoolock_test_support::{connect_string, fresh_path, wait_until};
+
+use common::{
+    Object, SESSION, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of,
+    every_subject, every_subject_that, in_time, shared_proxy, warnings,
+};
+
+const ROUNDS: u64 = 8;
+
+/// A client that says nothing by itself meanwhile, and waits for answers for longer than is needed.
+fn quiet() -> Client {
+    client_of(&connect_string(), Duration::from_secs(60))
+}
+
+/// A visit, which begins with a wait.
+fn visit(object: &Object) -> impl FnOnce() -> Result<()> + Send + 'static {
+    let object = object.clone();
+    move || object.lock().and_then(|()| object.unlock())
+}
+
+fn timed_visit(object: &Object) -> impl FnOnce() -> Result<()> + Send + 'static {
+    let object = object.clone();
+    move || object.try_lock_for(SOON * 2).and_then(|_| object.unlock())
+}
+
+/// Two visits and a timed one, asleep in their waits.
+fn waits(object: &Object) -> [Task<Result<()>>; 3] {
+    [
+        Task::spawn_blocked(visit(object)),
+        Task::spawn_blocked(visit(object)),
+        Task::spawn_blocked(timed_visit(object)),
+    ]
+}
+
+#[track_caller]
+fn closed<T: std::fmt::Debug>(subject: Subject, seen: &Result<T>) {
+    assert!(matches!(seen, Err(Error::Closed)), "{}: {seen:?}", subject.name);
+}
+
+/// Of several locks, the one that was waited for says so.
+#[track_caller]
+fn cancelled(subject: Subject, seen: &Result<()>, path: &str) {
+    let told = matches!(seen, Err(Error::Cancelled { path: at }) if at.starts_with(path));
+    assert!(told, "{}: {seen:?}", subject.name);
+}
+
+#[test]
+fn a_close_is_told_once_to_each_hold_and_to_every_wait_and_all_later_calls_are_closed() {
+    every_subject(|subject| {
+        let (ours, others) = (quiet(), client());
+        let [held, dropped, waited] = ["held", "dropped", "waited"].map(fresh_path);
+        warnings(&dropped);
+        let [object, forgotten] = [&held, &dropped].map(|path| subject.at(&ours, path));
+        let nest = if subject.is_a_threads() { 3 } else { 1 };
+        (0..nest).for_each(|_| object.lock().unwrap());
+        forgotten.lock().unwrap();
+        let ahead = subject.rival(&others, &waited);
+        ahead.lock().unwrap();
+        let waiting = [subject.at(&ours, &waited), subject.at(&ours, &waited)];
+        let waits = waiting.each_ref().map(waits);
+        let holds = [object.holds(), forgotten.holds()].concat();
+
+        ours.close().unwrap();
+        for hold in &holds {
+            await_lost(hold);
+            assert_eq!(hold.state(), HoldState::Lost(LossReason::ClientClosed), "{}", subject.name);
+            assert_eq!(hold.valid_for(), Duration::ZERO);
+        }
+        for wait in waits.iter().flatten() {
+            closed(subject, &wait.result("a wait of a closed client"));
+        }
+        assert_eq!([&held, &dropped].map(|path| subject.nodes(path).len()), [0, 0]);
+        assert_eq!(subject.nodes(&waited).len(), subject.nodes_of_one(), "{}", subject.name);
+
+        assert!(!object.is_held());
+        for left in (0..nest).rev() {
+            let unlocked = object.unlock();
+            let lost = unlocked.as_ref().is_err_and(Error::is_lost);
+            assert!(lost, "{}: {unlocked:?}, {left} left", subject.name);
+        }
+        assert!(object.unlock().is_err_and(|error| !error.is_lost()), "{}", subject.name);
+        let counted = ours.stats().holds_lost;
+        println!("{}: {counted} holds lost, {holds:?}", subject.name);
+        assert_eq!(counted, holds.len() as u64, "{}", subject.name);
+        closed(subject, &object.lock());
+        closed(subject, &object.try_lock());
+        closed(subject, &object.try_lock_for(SOON));
+        closed(subject, &object.try_lock_until(Instant::now()));
+        closed(subject, &ours.contenders(&held));
+        closed(subject, &ours.verify(&held, 1));
+        object.cancel_waiters();
+        in_time("drop", Duration::from_secs(10), || drop(forgotten));
+        assert!(!warnings(&dropped).is_empty(), "{}: nobody was told", subject.name);
+        ours.close().expect("twice is fine");
+    });
+}
+
+/// Somebody of another client holds what an object of ours waits for.
+struct Waiting {
+    subject: Subject,
+    path: String,
+    ours: Client,
+    others: Client,
+    ahead: Object,
+}
+
+impl Waiting {
+    fn new(subject: Subject, name: &str) -> Waiting {
+        let (ours, others, path) = (quiet(), client(), fresh_path(name));
+        let ahead = subject.rival(&others, &path);
+        ahead.lock().unwrap();
+        Waiting { subject, path, ours, others, ahead }
+    }
+
+    /// How many requests a visit sends until it sleeps.
+    fn steps(&self) -> u64 {
+        let (object, before) =
+            (self.subject.at(&self.ours, &self.path), self.ours.stats().requests);
+        let wait = Task::spawn_blocked(visit(&object));
+        let steps = self.ours.stats().requests - before;
+        object.cancel_waiters();
+        cancelled(self.subject, &wait.result("the first wait"), &self.path);
+        self.is_alone();
+        println!("{}: {steps} requests until it sleeps", self.subject.name);
+        steps.max(1)
+    }
+
+    /// Begins a visit; returns when it has sent so many requests.
+    fn visit_after(client: &Client, object: &Object, step: u64) -> Task<Result<()>> {
+        let before = client.stats().requests;
+        let wait = Task::spawn(visit(object));
+        wait_until("it is under way", SOON, || client.stats().requests >= before + step);
+        wait
+    }
+
+    fn is_alone(&self) {
+        self.subject.await_nodes(&self.path, self.subject.nodes_of_one());
+        assert!(self.ahead.is_held(), "{}", self.subject.name);
+    }
+}
+
+#[test]
+fn a_cancel_at_any_moment_of_a_call_ends_it() {
+    every_subject(|subject| {
+        let waiting = Waiting::new(subject, "cancel-moment");
+        let object = subject.at(&waiting.ours, &waiting.path);
+        let steps = waiting.steps();
+        for round in 0..ROUNDS {
+            let visit = Waiting::visit_after(&waiting.ours, &object, 1 + round % steps);
+            object.cancel_waiters();
+            cancelled(subject, &visit.result("a cancelled call"), &waiting.path);
+            waiting.is_alone();
+        }
+        waiting.ahead.unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_close_at_any_moment_of_a_call_ends_it() {
+    every_subject(|subject| {
+        let waiting = Waiting::new(subject, "close-moment");
+        let steps = waiting.steps();
+        for round in 0..ROUNDS {
+            let closing = client();
+            let object = subject.at(&closing, &waiting.path);
+            let timed = Task::spawn(timed_visit(&object));
+            let visit = Waiting::visit_after(&closing, &object, 1 + round % steps);
+            closing.close().unwrap();
+            closed(subject, &visit.result("a call of a closed client"));
+            closed(subject, &timed.result("a timed call of a closed client"));
+            waiting.is_alone();
+        }
+        waiting.ahead.unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_cancel_ends_every_wait_of_its_object_and_nothing_else_and_poisons_nothing() {
+    every_subject(|subject| {
+        let Waiting { path, ours, others, ahead, .. } = Waiting::new(subject, "cancel");
+        let (object, other) = (subject.at(&ours, &path), subject.at(&ours, &path));
+        let meant = waits(&object);
+        let bystander = Task::spawn_blocked(visit(&other));
+        object.clone().cancel_waiters();
+        for wait in &meant {
+            cancelled(subject, &wait.result("a cancelled call"), &path);
+        }
+        assert!(!bystander.is_done(), "{}: another object's", subject.name);
+        // Neither who comes later, nor who holds.
+        object.cancel_waiters();
+        let later = Task::spawn_blocked(visit(&object));
+        ahead.cancel_waiters();
+        assert!(!later.is_done() && ahead.is_held(), "{}", subject.name);
+        println!("{}: cancelled, {:?}", subject.name, subject.nodes(&path));
+        ahead.unlock().unwrap();
+        bystander.result("the bystander").unwrap();
+        later.result("who came later").unwrap();
+        drop((object, other));
+        subject.await_nodes(&path, 0);
+        [ours, others].iter().for_each(await_nothing_left);
+    });
+}
+
+#[test]
+fn a_cancel_ends_the_waits_behind_a_holder_of_the_same_object_and_not_the_hold() {
+    every_subject_that(Subject::is_exclusive, |subject| {
+        let (ours, path) = (client(), fresh_path("cancel-local"));
+        let object = subject.at(&ours, &path);
+        object.lock().unwrap();
+        let waits = waits(&object);
+        object.cancel_waiters();
+        for wait in &waits {
+            cancelled(subject, &wait.result("a cancelled call"), &path);
+        }
+        assert!(object.is_held(), "{}", subject.name);
+        if subject.is_a_threads() {
+            object.lock().unwrap();
+            object.unlock().unwrap();
+        }
+        object.unlock().unwrap();
+        Task::spawn(visit(&object)).result("the next visit").unwrap();
+    });
+}
+
+#[test]
+fn a_cancel_and_a_close_end_waits_without_a_connection() {
+    every_subject(|subject| {
+        let (proxy, path) = (shared_proxy(), fresh_path("unconnected"));
+        let ours = client_of(&proxy.connect_string(), SESSION);
+        let object = subject.at(&ours, &path);
+        let disconnect = || {
+            proxy.refuse(true);
+            proxy.cut();
+            wait_until("it is away", SOON, || ours.state() != ClientState::Connected);
+        };
+        disconnect();
+        let cancel = waits(&object);
+        object.cancel_waiters();
+        for wait in &cancel {
+            cancelled(subject, &wait.result("a cancelled call"), &path);
+        }
+        proxy.refuse(false);
+        assert!(object.try_lock_for(SOON).unwrap(), "{}", subject.name);
+        object.unlock().unwrap();
+        disconnect();
+        let waits = waits(&object);
+        let closing = Task::spawn(move || ours.close());
+        for wait in &waits {
+            closed(subject, &wait.result("a wait of a closed client"));
+        }
+        assert!(!closing.is_done(), "{}: only woken by the end of close()", subject.name);
+    });
+}

@@ -1,0 +1,254 @@
+//! What an option promises, of every kind that takes it; to the others it makes no difference.
+
+use std::time::Duration;
+
+use zoolock::crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use zoolock::{Hold, HoldState, Kind, LockOptions, Result};
+use zoolock_test_support::{Op, connect_string, fresh_path, wait_until};
+
+use common::{
+    Object, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of,
+    every_subject_that, in_time, shared_proxy,
+};
+
+use crate::contenders::client_called;
+
+/// Nothing is sent meanwhile but what is asked for.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// A thread that takes a lock, asleep in its wait or with the lock, and leaves when it is told.
+struct Turn {
+    holds: Receiver<Hold>,
+    leave: Sender<()>,
+    end: Task<Result<()>>,
+}
+
+impl Turn {
+    fn at(object: &Object) -> Turn {
+        let (object, (say, holds), (leave, told)) = (object.clone(), bounded(1), bounded(1));
+        let end = Task::spawn_blocked(move || {
+            object.lock()?;
+            say.send(object.hold()).unwrap();
+            let _ = told.recv();
+            object.unlock()
+        });
+        Turn { holds, leave, end }
+    }
+
+    #[track_caller]
+    fn hold(&self) -> Hold {
+        self.holds.recv_timeout(SOON).expect("it holds")
+    }
+
+    #[track_caller]
+    fn leaves(self) {
+        self.leave.send(()).unwrap();
+        self.end.result("a turn").unwrap();
+    }
+
+    /// Begins and ends on a thread that is nobody else's; its token.
+    #[track_caller]
+    fn once(object: &Object) -> u64 {
+        let turn = Turn::at(object);
+        let token = turn.hold().fencing_token().unwrap();
+        turn.leaves();
+        token
+    }
+}
+
+#[test]
+fn local_handoffs_leave_it_to_the_next_thread_so_many_times_without_a_request() {
+    const TIMES: usize = 2;
+    // Of several, whoever waits for the first is not there yet when the others are released.
+    every_subject_that(
+        |subject| subject.is_plain() && subject.is_one_lock(),
+        |subject| {
+            let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("handed-on"));
+            let object =
+                subject.with(&ours, &path, LockOptions::new().local_handoffs(TIMES as u32));
+            let mut turn = Turn::at(&object);
+            let mut held = turn.hold();
+            let (mut tokens, mut cost) = (vec![held.fencing_token().unwrap()], 0);
+            for _ in 1..2 * (TIMES + 1) {
+                let next = Turn::at(&object);
+                let before = ours.stats().requests;
+                turn.leaves();
+                let heir = next.hold();
+                let token = heir.fencing_token().unwrap();
+                assert_eq!((held.state(), heir.state()), (HoldState::Released, HoldState::Held));
+                await_lost(&held);
+                if token == held.fencing_token().unwrap() {
+                    cost += ours.stats().requests - before;
+                    assert_eq!(heir.node(), held.node(), "{}", subject.name);
+                }
+                tokens.push(token);
+                (turn, held) = (next, heir);
+            }
+            turn.leaves();
+            let runs: Vec<_> = tokens.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
+            println!(
+                "{}: turns with one token {runs:?}, {cost} requests at hand-offs",
+                subject.name
+            );
+            match subject.may_be_left() {
+                true => assert_eq!(runs, [TIMES + 1; 2], "{}", subject.name),
+                false => assert_eq!(runs, [1; 2 * (TIMES + 1)], "{}", subject.name),
+            }
+            assert!(tokens.is_sorted(), "{}: {tokens:?}", subject.name);
+            // A heartbeat, if the machine is very slow.
+            assert!(cost <= 1, "{}: {cost} requests", subject.name);
+            subject.await_nodes(&path, 0);
+            await_nothing_left(&ours);
+        },
+    );
+}
+
+/// Turns until one costs nothing: what is kept is watched by then.
+fn await_kept(client: &zoolock::Client, object: &Object) {
+    wait_until("a turn costs no request", SOON, || {
+        let before = client.stats().requests;
+        Turn::once(object);
+        client.stats().requests == before
+    });
+}
+
+#[test]
+fn keep_idle_keeps_it_for_the_next_turn_of_any_thread_until_somebody_else_queues() {
+    const TURNS: u64 = 20;
+    every_subject_that(Subject::is_plain, |subject| {
+        let (ours, others) = (client_of(&connect_string(), QUIET), client());
+        let path = fresh_path("kept");
+        let object = subject.with(&ours, &path, LockOptions::new().keep_idle(10 * SOON));
+        let first = Turn::once(&object);
+        assert!(!object.is_held() && object.holds().is_empty(), "{}", subject.name);
+        if !subject.may_be_left() {
+            subject.await_nodes(&path, 0);
+            assert!(Turn::once(&object) > first, "{}", subject.name);
+            return;
+        }
+        await_kept(&ours, &object);
+        let before = ours.stats().requests;
+        (0..TURNS).for_each(|_| assert_eq!(Turn::once(&object), first, "{}", subject.name));
+        let requests = ours.stats().requests - before;
+        println!("{}: {TURNS} turns with token {first}, {requests} requests", subject.name);
+        assert!(requests < TURNS / 2, "{}: {requests} requests", subject.name);
+        assert_eq!(subject.nodes(&path).len(), subject.nodes_of_one(), "{}", subject.name);
+
+        let rival = subject.rival(&others, &path);
+        assert!(!rival.try_lock().unwrap(), "{}: to others it is busy", subject.name);
+        assert!(rival.try_lock_for(SOON).unwrap(), "{}: it is not given back", subject.name);
+        assert!(!object.try_lock().unwrap(), "{}", subject.name);
+        rival.unlock().unwrap();
+        assert!(Turn::once(&object) > first, "{}", subject.name);
+
+        // In use, it goes to them with the unlock.
+        await_kept(&ours, &object);
+        object.lock().unwrap();
+        let next = Turn::at(&rival);
+        assert!(object.is_held() && next.holds.is_empty(), "{}", subject.name);
+        object.unlock().unwrap();
+        next.hold();
+        next.leaves();
+        Turn::once(&object);
+        drop(object);
+        subject.await_nodes(&path, 0);
+        await_nothing_left(&ours);
+        assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);
+    });
+}
+
+#[test]
+fn background_release_does_not_wait_for_the_answer() {
+    every_subject_that(Subject::releases_in_the_background, |subject| {
+        let (proxy, path) = (shared_proxy(), fresh_path("background"));
+        let (ours, others) = (client_of(&proxy.connect_string(), QUIET), client());
+        let object = subject.at(&ours, &path);
+        object.lock().unwrap();
+        let (hold, nodes) = (object.hold(), subject.holding(&path));
+        let deletion = proxy.on(Op::Delete).path_contains(&nodes[0]).hold_request();
+        // Else it waits for a third of the session timeout.
+        in_time(subject.name, QUIET / 6, || object.unlock()).unwrap();
+        assert!(!object.is_held() && hold.state() == HoldState::Released, "{hold:?}");
+        assert!(deletion.wait(SOON), "{}: {:#?}", subject.name, proxy.log());
+        let rival = subject.rival(&others, &path);
+        assert!(!rival.try_lock().unwrap(), "{}: its node is still there", subject.name);
+        deletion.release();
+        assert!(rival.try_lock_for(SOON).unwrap(), "{}", subject.name);
+        rival.unlock().unwrap();
+        subject.await_nodes(&path, 0);
+    });
+}
+
+#[test]
+fn the_identity_of_the_options_is_on_every_node_and_goes_before_the_clients() {
+    const OWN: &str = "the l\u{f6}ck's\nown";
+    every_subject_that(Subject::is_plain, |subject| {
+        let (ours, path) = (client_called("the client's"), fresh_path("identity"));
+        let named = || subject.with(&ours, &path, LockOptions::new().identity(OWN));
+        let (object, behind) = (named(), named());
+        object.lock().unwrap();
+        let waiter = Turn::at(&behind);
+        for hold in object.holds() {
+            let seen = ours.contenders(hold.path()).unwrap();
+            println!("{}: {seen:?}", subject.name);
+            let who: Vec<_> = seen.iter().map(|one| one.identity.as_deref()).collect();
+            assert_eq!(who, vec![Some(OWN); seen.len()], "{}", subject.name);
+            assert!(!seen.is_empty(), "{}", subject.name);
+        }
+        object.unlock().unwrap();
+        waiter.hold();
+        waiter.leaves();
+    });
+}
+
+#[test]
+fn observe_queue_tells_whoever_waits_its_place_and_who_is_first() {
+    every_subject_that(Subject::is_plain, |subject| {
+        let path = fresh_path("observed");
+        let [a, b] = ["a", "b"].map(|who| subject.rival(&client_called(who), &path));
+        let (say, told) = unbounded();
+        let options = LockOptions::new().observe_queue(Duration::from_millis(50), move |place| {
+            let _ = say.send((place.clone(), std::thread::current().id()));
+        });
+        // So many ahead, and this one first.
+        let comes = |ahead, who: Option<&str>| loop {
+            let (place, thread) = told.recv_timeout(SOON).expect("told of a place");
+            let first = place.first.as_ref().and_then(|first| first.identity.as_deref());
+            if (place.ahead, first) == (ahead, who) {
+                println!("{}: {place:?}", subject.name);
+                return thread;
+            }
+        };
+        let [first, second] = [&a, &b].map(|rival| {
+            let before = subject.nodes(&path).len();
+            let turn = Turn::at(rival);
+            let queued = || !subject.queues() || subject.nodes(&path).len() > before;
+            wait_until("it is queued", SOON, queued);
+            turn
+        });
+        let last = subject.with(&client(), &path, options);
+        let (waiting, thread) = (last.clone(), bounded(1));
+        let end = Task::spawn_blocked(move || {
+            thread.0.send(std::thread::current().id()).unwrap();
+            waiting.lock().and_then(|()| waiting.unlock())
+        });
+        // Those who hold permits are in no line.
+        let is_permit = subject.shown_as()[0] == Kind::Permit;
+        let seen = subject.queues().then(|| match is_permit {
+            true => comes(1, Some("b")),
+            false => comes(2, Some("a")),
+        });
+        first.hold();
+        first.leaves();
+        second.hold();
+        let moved = subject.queues().then(|| match is_permit {
+            true => comes(0, None),
+            false => comes(1, Some("b")),
+        });
+        let waiter = thread.1.recv().unwrap();
+        assert_eq!((seen, moved), (seen.map(|_| waiter), moved.map(|_| waiter)));
+        second.leaves();
+        end.result("the last one").unwrap();
+        assert!(subject.queues() || told.is_empty(), "a single node has no queue");
+    });
+}

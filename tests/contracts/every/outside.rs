@@ -1,0 +1,269 @@
+//! What those see and may do who hold nothing themselves: look, check a token, ask a holder to go.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use zoolock::crossbeam_channel::{bounded, unbounded};
+use zoolock::{Client, Error, Kind};
+use zoolock_test_support::{Server, fresh_path, shared_probe, wait_until};
+
+use common::{
+    Object, SOON, Subject, Task, client, client_of, every_subject, every_subject_that, place,
+};
+
+use crate::contenders::{client_called, is_as_the_server_says, look, znode};
+use crate::revocation::{REVOKE, contender_of, ends, is_asked, is_not_asked};
+
+/// Comes in, and leaves; returns when it is in the queue, or at least waits.
+fn queued(subject: Subject, client: &Client, path: &str) -> Task<zoolock::Result<()>> {
+    let (rival, before) = (subject.rival(client, path), subject.nodes(path).len());
+    let wait = Task::spawn_blocked(move || rival.lock().and_then(|()| rival.unlock()));
+    wait_until("it is queued", SOON, || !subject.queues() || subject.nodes(path).len() > before);
+    wait
+}
+
+#[test]
+fn contenders_are_who_holds_and_who_waits_in_order_as_the_server_says() {
+    every_subject_that(Subject::is_one_lock, |subject| {
+        let path = fresh_path("contenders");
+        let [first, second, third] = ["first", "second", "third"].map(client_called);
+        assert_eq!(second.contenders(&path).unwrap(), []);
+        let object = subject.at(&first, &path);
+        object.lock().unwrap();
+        let waiters = [&second, &third, &second].map(|client| queued(subject, client, &path));
+
+        let seen = look(subject.name, third.contenders(&path));
+        for contender in &seen {
+            is_as_the_server_says(contender);
+            assert_eq!(contender.path, path);
+            let number = (!contender.node.is_empty()).then(|| place(&contender.node).parse());
+            assert_eq!(contender.sequence, number.map(Result::unwrap), "{contender:?}");
+        }
+        // Without the permit that the first of those who wait for one wants.
+        let wanted = |node: &str| node.starts_with("leases/");
+        let line: Vec<_> = seen.iter().filter(|one| one.holds || !wanted(&one.node)).collect();
+        let [own, rivals] = subject.shown_as();
+        let expected = [
+            (true, own, Some("first")),
+            (false, rivals, Some("second")),
+            (false, rivals, Some("third")),
+            (false, rivals, Some("second")),
+        ];
+        let all = if subject.queues() { 4 } else { 1 };
+        let brief = line.iter().map(|one| (one.holds, one.kind, one.identity.as_deref()));
+        assert_eq!(brief.collect::<Vec<_>>(), expected[..all], "{}", subject.name);
+        let hold = object.hold();
+        assert_eq!(hold.fencing_token().unwrap(), line[0].token);
+        assert!(line[0].node.is_empty() || line[0].node.ends_with(&hold.node()), "{hold:?}");
+        assert!(line.is_sorted_by(|a, b| a.token < b.token), "{line:?}");
+        if subject.queues() {
+            let [first, second, third, last] = [0, 1, 2, 3].map(|at| line[at].session);
+            assert!(first != second && second != third && second == last, "{line:?}");
+        }
+
+        object.unlock().unwrap();
+        for waiter in &waiters {
+            waiter.result("a waiter").unwrap();
+        }
+        drop(object);
+        subject.await_nodes(&path, 0);
+        assert_eq!(second.contenders(&path).unwrap(), []);
+    });
+}
+
+/// The first of its holds, as somebody is told who is to check it.
+fn claim(object: &Object) -> (String, u64) {
+    let hold = object.hold();
+    (hold.path().to_owned(), hold.fencing_token().unwrap())
+}
+
+#[test]
+fn verify_says_whether_a_token_is_a_holders() {
+    every_subject(|subject| {
+        let (ours, others, path) = (client(), client(), fresh_path("verify"));
+        let is_current = |path: &str, token: u64| others.verify(path, token).unwrap();
+        assert!(!is_current(&path, 1), "{}: there is no such lock", subject.name);
+        let object = subject.at(&ours, &path);
+        object.lock().unwrap();
+        for hold in object.holds() {
+            let token = hold.fencing_token().unwrap();
+            assert!(is_current(hold.path(), token), "{}: {hold:?}", subject.name);
+            for other in [0, token - 1, token + 1, u64::MAX] {
+                assert!(!is_current(hold.path(), other), "{}: {hold:?}, {other}", subject.name);
+            }
+        }
+        let (rival, (say, told), (leave, left)) =
+            (subject.rival(&others, &path), bounded(1), bounded::<()>(0));
+        let next = Task::spawn_blocked(move || {
+            rival.lock()?;
+            say.send(claim(&rival)).unwrap();
+            let _ = left.recv();
+            rival.unlock()
+        });
+        let (at, before) = claim(&object);
+        for waiting in others.contenders(&at).unwrap().iter().filter(|one| !one.holds) {
+            assert!(!is_current(&at, waiting.token), "{}: {waiting:?}", subject.name);
+        }
+        object.unlock().unwrap();
+        let (at, after) = told.recv_timeout(SOON).expect("the next one is in");
+        println!("{}: {before}, then {after}", subject.name);
+        assert!(is_current(&at, after) && !is_current(&at, before), "{}", subject.name);
+        shared_probe().unwrap().delete(&subject.holding(&path)[0]).unwrap();
+        assert!(!is_current(&at, after), "{}: whether it knows or not", subject.name);
+        drop(leave);
+        let lost = next.result("who lost it");
+        assert!(lost.as_ref().is_err_and(Error::is_lost), "{}: {lost:?}", subject.name);
+    });
+}
+
+#[test]
+fn a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it() {
+    every_subject(|subject| {
+        for listens_before in [true, false] {
+            let (ours, others, path) = (client(), client(), fresh_path("revoke"));
+            let object = subject.at(&ours, &path);
+            object.lock().unwrap();
+            if subject.is_a_threads() {
+                object.lock().unwrap();
+            }
+            let (holds, what) = (object.holds(), subject.name);
+            let meant: Vec<_> = holds.iter().map(|hold| contender_of(&others, hold)).collect();
+            let mut listening: Vec<_> = match listens_before {
+                true => holds.iter().map(|hold| vec![hold.revocation().unwrap()]).collect(),
+                false => vec![Vec::new(); holds.len()],
+            };
+            for (index, hold) in holds.iter().enumerate() {
+                others.revoke(&meant[index]).unwrap();
+                listening[index].iter().for_each(|asked| is_asked(asked, what));
+                // Those who listen from now on hear of it, too, and all of the next one.
+                for _ in 0..2 {
+                    listening[index].push(hold.revocation().unwrap());
+                    is_asked(listening[index].last().unwrap(), what);
+                }
+                shared_probe().unwrap().set(&znode(&meant[index]), REVOKE).unwrap();
+                listening[index].iter().for_each(|asked| is_asked(asked, what));
+                listening[index + 1..].iter().flatten().for_each(|asked| is_not_asked(asked, what));
+                assert!(hold.is_held(), "{what}: it is up to the holder");
+            }
+            if subject.is_a_threads() {
+                object.unlock().unwrap();
+                listening.iter().flatten().for_each(|asked| is_not_asked(asked, what));
+            }
+            object.unlock().unwrap();
+            listening.iter().flatten().for_each(|asked| ends(asked, what));
+            for hold in &holds {
+                let late = hold.revocation();
+                assert!(matches!(late, Err(Error::NotHeld { .. })), "{what}: {late:?}");
+            }
+            drop(object);
+            subject.await_nodes(&path, 0);
+            for contender in &meant {
+                let gone = others.revoke(contender);
+                println!("{what}, listens before: {listens_before}; asked when gone: {gone:?}");
+                let gone = matches!(&gone, Err(Error::NotHeld { path }) if *path == contender.path);
+                assert!(gone, "{what}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_else_is_written_to_a_node_is_no_request_and_harms_nobody() {
+    every_subject_that(Subject::is_plain, |subject| {
+        let (ours, others, path) = (client(), client(), fresh_path("no-request"));
+        let probe = shared_probe().unwrap();
+        let object = subject.at(&ours, &path);
+        object.lock().unwrap();
+        for hold in object.holds() {
+            let asked = hold.revocation().unwrap();
+            let node = znode(&contender_of(&others, &hold));
+            let long = vec![b'x'; 500 * 1000];
+            for data in [&b"__revoke__"[..], b"__REVOKE__\n", b"", b"\xff", &long] {
+                let before = ours.stats();
+                // Again and again, since the watch may not be set yet.
+                wait_until("the event was seen to", SOON, || {
+                    probe.set(&node, data).unwrap();
+                    let now = ours.stats();
+                    now.events > before.events && now.requests > before.requests
+                });
+                is_not_asked(&asked, subject.name);
+            }
+            assert!(hold.is_held(), "{}: {hold:?}", subject.name);
+            probe.set(&node, REVOKE).unwrap();
+            is_asked(&asked, subject.name);
+        }
+        object.unlock().unwrap();
+        subject.await_nodes(&path, 0);
+    });
+}
+
+#[test]
+fn who_is_asked_while_it_waits_hears_of_it_when_it_holds() {
+    every_subject_that(
+        |subject| subject.queues() && subject.is_one_lock(),
+        |subject| {
+            let (ours, others, path) = (client(), client(), fresh_path("asked-waiter"));
+            let ahead = subject.rival(&others, &path);
+            ahead.lock().unwrap();
+            let object = subject.at(&ours, &path);
+            let (say, told) = unbounded();
+            let waiter = Task::spawn(move || {
+                object.lock()?;
+                let asked = object.hold().revocation()?;
+                say.send(asked.recv_timeout(SOON)).unwrap();
+                object.unlock()
+            });
+            // Of a permit it is the one that is wanted.
+            let mut waiting = Vec::new();
+            let nodes = if subject.shown_as()[0] == Kind::Permit { 3 } else { 2 };
+            wait_until("it waits", SOON, || {
+                waiting = others.contenders(&path).unwrap();
+                waiting.len() == nodes
+            });
+            let waiting = waiting.into_iter().find(|one| !one.holds).expect("one waits");
+            println!("{}: {waiting:?}", subject.name);
+            others.revoke(&waiting).unwrap();
+            ahead.unlock().unwrap();
+            waiter.result("the waiter").unwrap();
+            assert_eq!(told.recv(), Ok(Ok(())), "{}", subject.name);
+        },
+    );
+}
+
+/// The server is nobody else's, and sees all subjects at once.
+#[test]
+fn listening_costs_a_request_for_each_node_however_many_listen_and_leaves_no_watch() {
+    const LISTENERS: usize = 30;
+    let server = Server::start().unwrap();
+    let clients = Mutex::new(Vec::new());
+    every_subject(|subject| {
+        let client = client_of(&server.connect_string(), Duration::from_secs(60));
+        let object = subject.at(&client, &fresh_path("listening"));
+        let requests = || client.stats().requests;
+        let cycle = |listeners| {
+            let before = requests();
+            object.lock().unwrap();
+            let (holds, held) = (object.holds(), requests());
+            let listen = |_| holds.iter().map(|hold| hold.revocation().unwrap()).collect();
+            let listening: Vec<Vec<_>> = (0..listeners).map(listen).collect();
+            // What is kept is watched from before.
+            let to_be_watched = listeners > 0 && subject.goes_with_its_unlock();
+            wait_until("it is watched", SOON, || !to_be_watched || requests() > held);
+            object.unlock().unwrap();
+            listening.iter().flatten().for_each(|asked| ends(asked, subject.name));
+            (requests() - before, holds.len() as u64)
+        };
+        // The first one makes the directory.
+        let [_, (plain, _), (listened, nodes)] = [0, 0, LISTENERS].map(cycle);
+        println!("{}: {plain} requests, {listened} with {LISTENERS} listeners", subject.name);
+        // And a heartbeat or a look for others may be among them.
+        assert!(listened <= plain + nodes + 3, "{}: {listened} requests", subject.name);
+        for _ in 0..8 {
+            cycle(1);
+        }
+        clients.lock().unwrap().push(client.clone());
+    });
+    let took =
+        wait_until("no watch is left", SOON, || server.metric("zk_watch_count").unwrap() == 0);
+    println!("no watch is left after {took:?}");
+}
