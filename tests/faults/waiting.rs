@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use zoolock::{Client, ClientState, DistributedLock};
+use zoolock::{Client, DistributedLock};
 use zoolock_test_support::{
     Direction, FaultProxy, Op, Probe, Server, fresh_path, shared_probe, wait_until,
 };

@@ -228,7 +228,7 @@ fn observe_queue_tells_whoever_waits_its_place_and_who_is_first() {
         });
         let last = subject.with(&client(), &path, options);
         let (waiting, thread) = (last.clone(), bounded(1));
-        let end = Task::spawn_blocked(move || {
+        let end = Task::spawn(move || {
             thread.0.send(std::thread::current().id()).unwrap();
             waiting.lock().and_then(|()| waiting.unlock())
         });

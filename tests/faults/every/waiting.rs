@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use zoolock::Kind;
 use zoolock_test_support::{Direction, Server, connect_string};
 
 use super::*;
@@ -309,8 +310,12 @@ fn a_call_that_has_seen_others_ahead_comes_back_in_time_though_the_server_is_sil
             let own = scene.own.clone();
             let timeout = if cancel { SOON } else { TIMEOUT };
             let call = Task::spawn(move || own.try_lock_for(timeout));
-            let watches = format!("< GetData {}", scene.path);
-            wait_until("it watches the one ahead", SOON, || scene.log().contains(&watches));
+            // Who waits for permits watches the directory of those that are out.
+            let watches = match subject.shown_as()[0] {
+                Kind::Permit => format!("< GetChildren {}/leases", scene.path),
+                _ => format!("< GetData {}", scene.path),
+            };
+            wait_until("it watches what is ahead", SOON, || scene.log().contains(&watches));
             scene.proxy.black_hole(Direction::Both);
             let seen = in_time(&what, TIMEOUT + SLACK, || {
                 if cancel {
