@@ -75,7 +75,7 @@ impl Session {
 
     /// How many are held or kept.
     pub(super) fn held(&self) -> usize {
-        self.registry.lock().nodes.len()
+        self.registry.lock().nodes.values().filter(|nodes| !nodes.claim.is_turn()).count()
     }
 
     fn all(&self) -> Vec<Arc<Nodes>> {

@@ -31,8 +31,8 @@ fn every_directory_that_a_lock_makes_is_a_container() {
     let permits = DistributedSemaphore::new(&client, at("permits"), 2).unwrap();
     let permits = permits.acquire(2).unwrap();
     let made = ["any", "own", "read", "write", "permits"].map(at);
-    let parts = ["locks", "leases"].map(|part| format!("{}/{part}", at("permits")));
-    for path in made.iter().chain(&parts) {
+    // Nobody is in turn any more, so `locks` may be gone.
+    for path in made.iter().chain([&format!("{}/leases", at("permits"))]) {
         let stat = probe.stat(path).unwrap().unwrap();
         assert_eq!(stat.data_length, 0, "{path}");
     }
