@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::process;
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use zoolock::{Acl, Client};
 
 use crate::exit::{Failed, USAGE};
 
-const EXAMPLES: &str = "\
+const HELP: &str = "\
+`zoolock run --help` has the exit codes.
+
 Examples:
   export ZOOKEEPER_CONNECT=zk1:2181,zk2:2181,zk3:2181/my-app
 
@@ -22,35 +25,49 @@ Examples:
   zoolock list /locks/backup                  who has it, who waits for it
   zoolock watch /locks/backup                 the same, live
 
-If the servers want to know who asks, ZOOKEEPER_AUTH has a scheme and a secret:
-  ZOOKEEPER_AUTH=digest:user:password
-It comes from the environment so that nobody sees it in a list of processes. What zoolock makes then
-belongs to these credentials, and whoever shares the lock needs the same.
-
-`zoolock run --help` has the exit codes.";
+Environment:
+  ZOOKEEPER_CONNECT  the servers, HOST:PORT[,HOST:PORT]..[/CHROOT], where -c does not name them
+  ZOOKEEPER_AUTH     if the servers want to know who asks: a scheme and a secret, such as
+                     digest:user:password, here so that nobody sees them in a list of processes.
+                     What zoolock makes then belongs to these credentials, and whoever shares the
+                     lock needs the same. They are kept from what `zoolock run` runs, unless it is
+                     told --keep-auth.";
 
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Where the credentials are.
-const AUTH: &str = "ZOOKEEPER_AUTH";
+/// The environment variable with the credentials.
+pub(crate) const AUTH: &str = "ZOOKEEPER_AUTH";
 
 /// The environment variable with the servers.
 const CONNECT: &str = "ZOOKEEPER_CONNECT";
 
 const RUN: &str = "\
-The program runs in a process group of its own, which is the terminal's foreground group if
-standard input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group.
-The lock is released when the program and all that it has started have ended; what is to go on
-without the lock needs a session of its own (setsid). When nobody is left of the group, the signals
-go to what is left elsewhere, such as in the groups that timeout(1) makes. If the lock is about to be
-lost (no server was heard of for so long that somebody else may get it soon), all of them get TERM
-when a tenth of the session timeout is left, and KILL at the end. If its node was deleted there is no
-time left, and KILL comes at once. If zoolock itself is killed, so are they; if it is stopped, they
-are killed when the lock may be lost. A program that becomes another user (sudo) cannot be
-killed: run zoolock as that user. The same path inside itself waits for ever, as with flock(1). What
-flock(1) is given as -c 'COMMAND' is written sh -c 'COMMAND' here, where -c names the servers.
+The program runs in a process group of its own, which is the terminal's foreground group if standard
+input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group. The lock is
+released when the program and all that it has started have ended; what is to go on without the lock
+needs a session of its own (setsid). When nobody is left of the group, the signals go to what is left
+elsewhere, such as in the groups that timeout(1) makes.
 
-The program finds in its environment
+If the lock is about to be lost (no server was heard of for so long that somebody else may get it
+soon), all of them get TERM when a tenth of the session timeout is left, and KILL at the end. If its
+node was deleted there is no time left, and KILL comes at once. A program that becomes another user
+(sudo) cannot be killed: run zoolock as that user.
+
+If zoolock itself is killed, so are they; if it is stopped, they are killed when the lock may be lost:
+a second process watches over it. Who kills both at the same instant kills the program, too (on
+Linux), but not what it has started. A service manager ends that as well, as in the last example, but
+has an environment of its own.
+
+ZOOKEEPER_AUTH is kept from the program, which could do with it whatever zoolock may. What needs it,
+as a zoolock inside this one does, takes --keep-auth. This keeps it out of logs, and from what is
+started in turn; a program of the same user that looks for it finds it in zoolock's own environment.
+
+What -v says never holds up the lock, the program or a signal: if nobody reads it, lines are left out.
+
+The same path inside itself waits for ever, as with flock(1). What flock(1) is given as -c 'COMMAND'
+is written sh -c 'COMMAND' here, where -c names the servers.
+
+Environment of the program:
   ZOOLOCK_PATH   the lock's path
   ZOOLOCK_TOKEN  the fencing token, which rises from one holder to the next: have whatever the
                  program writes to refuse lower ones
@@ -59,7 +76,7 @@ The program finds in its environment
                  the program has started, so it is to be left there
 
 Exit codes:
-  that of the program, or 128 + the signal that ended the program, or zoolock before it ran
+  any  that of the program; 128 + the signal that ended it, or zoolock before it ran
   1    somebody else had the lock (-n), or had it for too long (-w); -E gives another code
   64   the command line is wrong
   69   no server, no answer, or no permission
@@ -73,7 +90,9 @@ Examples:
   zoolock run -n -E 0 /locks/nightly -- nightly.sh       one machine does it, the others are content
   zoolock run -s /locks/config sh -c 'cp config /tmp/'   beside other readers
   zoolock run --semaphore 3 /locks/licenses solver       three at a time
-  zoolock run /locks/a zoolock run /locks/b both.sh      two locks";
+  zoolock run /locks/a zoolock run /locks/b both.sh      two locks
+  systemd-run --wait --pipe --collect -p TimeoutStopSec=2 zoolock run -c zk1:2181 /locks/a job.sh
+                                                         a service, of which nothing is left";
 
 const LIST: &str = "\
 Examples:
@@ -84,7 +103,7 @@ const WATCH: &str = "\
 On a terminal the table is drawn again each time; else there is a line for each contender that came
 (+), got the lock (*) or went (-). Ends with Ctrl-C.
 
-Example:
+Examples:
   zoolock watch --interval 0.5 /locks/backup";
 
 const VERIFY: &str = "\
@@ -92,18 +111,26 @@ The answer is no older than the question, whichever server gave it; but it may b
 as it is there. Where two writers would do harm, the resource has to refuse tokens that are lower
 than the highest it has seen.
 
-Exit codes: 0 if it is, 1 if it is not, 64, 69.
+Exit codes:
+  0    it is
+  1    it is not
+  64   the command line is wrong
+  69   no server, no answer, or no permission
 
-Example:
+Examples:
   zoolock verify /locks/backup \"$ZOOLOCK_TOKEN\" || exit";
 
 const REVOKE: &str = "\
 It is up to the holder whether it listens: programs that use the library with Hold::revocation(),
 Curator's with makeRevocable(). `zoolock run` says so with -v, and goes on.
 
-Exit codes: 0 if somebody was asked, 1 if nobody holds the lock, 64, 69.
+Exit codes:
+  0    somebody was asked
+  1    nobody holds the lock
+  64   the command line is wrong
+  69   no server, no answer, or no permission
 
-Example:
+Examples:
   zoolock revoke /locks/backup";
 
 const COMPLETIONS: &str = "\
@@ -112,9 +139,14 @@ Examples:
   zoolock completions zsh > ~/.zfunc/_zoolock
   zoolock completions fish > ~/.config/fish/completions/zoolock.fish";
 
+const MAN: &str = "\
+Examples:
+  zoolock man ~/.local/share/man/man1
+  zoolock man \"$DESTDIR/usr/share/man/man1\"";
+
 /// Distributed locks on Apache ZooKeeper: run a program under one, see who has one
 #[derive(Debug, Parser)]
-#[command(name = "zoolock", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "zoolock", version, after_help = HELP, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) action: Action,
@@ -131,27 +163,36 @@ pub(crate) enum Action {
     /// Tell whether a fencing token is the current holder's
     Verify(Verify),
     /// Ask the holders of a lock to let go
-    Revoke(Revoke),
+    #[command(after_help = REVOKE)]
+    Revoke(Target),
     /// Write a completion script for a shell
     #[command(after_help = COMPLETIONS)]
     Completions {
         /// Which shell
         shell: Shell,
     },
+    /// Write the man pages
+    #[command(after_help = MAN)]
+    Man {
+        /// The folder that they are written to, one for each subcommand
+        folder: PathBuf,
+    },
 }
 
-/// How to reach the servers.
+/// A lock, and how to reach its servers.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Servers {
+pub(crate) struct Target {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT]
     #[arg(short, long, value_name = "HOSTS", env = CONNECT)]
     connect: Option<String>,
     /// How long the servers keep the locks of a client that they do not hear of
     #[arg(long, value_name = "SECS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     session_timeout: Duration,
+    /// The lock's path
+    pub(crate) path: String,
 }
 
-impl Servers {
+impl Target {
     /// Connects, for at most so long.
     pub(crate) fn connect(&self, within: Option<Duration>) -> Result<Client, Failed> {
         let host = nix::unistd::gethostname().unwrap_or_default();
@@ -196,10 +237,11 @@ pub(crate) struct Run {
     /// Tell the place in the queue while waiting, and what else happens, on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// Leave ZOOKEEPER_AUTH in the program's environment
+    #[arg(long)]
+    pub(crate) keep_auth: bool,
     #[command(flatten)]
-    pub(crate) servers: Servers,
-    /// The lock's path
-    pub(crate) path: String,
+    pub(crate) lock: Target,
     /// The program to run, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
@@ -212,9 +254,7 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) servers: Servers,
-    /// The lock's path
-    pub(crate) path: String,
+    pub(crate) lock: Target,
 }
 
 #[derive(Debug, Args)]
@@ -224,29 +264,16 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval, allow_negative_numbers = true)]
     pub(crate) interval: Duration,
     #[command(flatten)]
-    pub(crate) servers: Servers,
-    /// The lock's path
-    pub(crate) path: String,
+    pub(crate) lock: Target,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = VERIFY)]
 pub(crate) struct Verify {
     #[command(flatten)]
-    pub(crate) servers: Servers,
-    /// The lock's path
-    pub(crate) path: String,
+    pub(crate) lock: Target,
     /// The fencing token
     pub(crate) token: u64,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = REVOKE)]
-pub(crate) struct Revoke {
-    #[command(flatten)]
-    pub(crate) servers: Servers,
-    /// The lock's path
-    pub(crate) path: String,
 }
 
 /// The scheme and the secret of the environment.

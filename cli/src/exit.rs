@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 
 use zoolock::Error;
 
-use crate::table::plain;
+use crate::output::say;
 
 /// Somebody else has the lock, or had it for too long.
 pub(crate) const CONFLICT: u8 = 1;
@@ -40,6 +40,12 @@ impl Failed {
         let text = Some(text.into());
         Failed { code, text }
     }
+
+    /// Says why, and returns the exit code.
+    pub(crate) fn tell(self) -> u8 {
+        self.text.iter().for_each(|text| say(text));
+        self.code
+    }
 }
 
 impl From<Error> for Failed {
@@ -59,13 +65,8 @@ impl From<nix::Error> for Failed {
     }
 }
 
-/// Says something on the standard error. Nobody has to listen: it may be closed, or full. Others may
-/// have written what is in it, so it is kept from a terminal as it is.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "zoolock: {}", plain(text));
-}
-
-/// Writes to the standard output, in one piece. Whoever read it may have had enough.
+/// Writes to the standard output, in one piece. Whoever read it may have had enough. Waits for those
+/// who read slowly, so it is not for whoever has a lock.
 pub(crate) fn print(text: &[u8]) -> Result<u8, Failed> {
     let mut output = io::stdout().lock();
     match output.write_all(text).and_then(|()| output.flush()) {

@@ -14,6 +14,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use zoolock::crossbeam_channel::unbounded;
 
+use crate::args::AUTH;
 use crate::exit::{Failed, SYSTEM};
 use crate::family::{Family, unmark};
 use crate::holder::Held;
@@ -36,8 +37,10 @@ impl Guard {
     /// here are blocked there.
     pub(crate) fn over(family: &Family) -> Result<Guard, Failed> {
         let mut guard = own_program();
-        // A zoolock around this one must not kill it: it has something to do then.
+        // A zoolock around this one must not kill it: it has something to do then. And whoever kills
+        // all that is called zoolock does not mean it.
         unmark(&mut guard);
+        guard.arg0("lock-guard").env_remove(AUTH);
         let guard = guard
             .args([GUARD, &family.group.to_string()])
             .arg(family.mark())

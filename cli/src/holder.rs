@@ -8,14 +8,15 @@ use zoolock::crossbeam_channel::{
 };
 use zoolock::{
     Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Hold,
-    Lock, LockOptions, Permits,
+    Lock, LockOptions, Locker, Permits,
 };
 
 use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
 
 use crate::args::Run;
 use crate::exit::Failed;
-use crate::progress::Progress;
+use crate::output::say;
+use crate::progress;
 use crate::signals::stop;
 
 /// The part of the session timeout that is the grace. A connection that is well keeps nearly half of
@@ -60,12 +61,12 @@ pub(crate) struct Holder {
 impl Holder {
     pub(crate) fn start(run: Run) -> Holder {
         // Nothing is begun that was not taken note of: a queue is not joined after a signal.
-        let (say, messages) = bounded(0);
+        let (tell, messages) = bounded(0);
         let (let_go, asked) = bounded(1);
-        let (tell, released) = bounded(1);
+        let (say_released, released) = bounded(1);
         thread::spawn(move || {
-            if let Err(failed) = hold(&run, &say, &asked, &tell) {
-                let _ = say.send(Message::Failed(failed));
+            if let Err(failed) = hold(&run, &tell, &asked, &say_released) {
+                let _ = tell.send(Message::Failed(failed));
             }
         });
         Holder { messages, let_go, released, client: None }
@@ -119,38 +120,40 @@ impl Holder {
 
 fn hold(
     run: &Run,
-    say: &Sender<Message>,
+    tell: &Sender<Message>,
     asked: &Receiver<()>,
-    tell: &Sender<zoolock::Result<()>>,
+    released: &Sender<zoolock::Result<()>>,
 ) -> Result<(), Failed> {
     let begun = Instant::now();
     let nonblock = run.nonblock || run.wait.is_some_and(|wait| wait.is_zero());
     let within = run.wait.filter(|_| !nonblock);
-    let client = run.servers.connect(within)?;
-    let progress = Progress::new(run);
+    let client = run.lock.connect(within)?;
     let mut options = LockOptions::new();
     if run.verbose {
-        options = progress.observed(options);
+        options = progress::observed(options, run.lock.path.clone());
     }
     let grace = client.session_timeout() / GRACE;
     let lock = Wanted::at(&client, run, options)?;
-    if say.send(Message::Connected(client)).is_err() {
+    if tell.send(Message::Connected(client)).is_err() {
         return Ok(());
     }
     // A deadline that the clock cannot hold is none.
     let deadline = within.and_then(|within| begun.checked_add(within));
-    let got = lock.take(nonblock, deadline);
-    progress.done(&got.as_ref().map(Option::is_some));
-    let Some(got) = got? else {
+    let got = lock.take(nonblock, deadline)?;
+    if run.verbose {
+        let how = if got.is_some() { "got it" } else { "not got" };
+        say(&format!("{}: {how} after {:.1?}", run.lock.path, begun.elapsed()));
+    }
+    let Some(got) = got else {
         let code = run.conflict_exit_code;
         return Err(Failed { code, text: None });
     };
-    let hold = got.hold()?;
+    let hold = got.hold(&run.lock.path)?;
     let token = token(&hold)?;
     let held = Held { hold, token, grace };
-    if say.send(Message::Held(held)).is_ok() {
+    if tell.send(Message::Held(held)).is_ok() {
         let _ = asked.recv();
-        let _ = tell.send(got.release());
+        let _ = released.send(got.release());
     }
     Ok(())
 }
@@ -176,13 +179,13 @@ enum Wanted {
 
 /// The same, held.
 enum Got<'a> {
-    One(&'a dyn Lock),
+    One(Locker<'a, dyn Lock>),
     Permit(Permits),
 }
 
 impl Wanted {
     fn at(client: &Client, run: &Run, options: LockOptions) -> zoolock::Result<Wanted> {
-        let path = run.path.as_str();
+        let path = run.lock.path.as_str();
         Ok(match run.semaphore {
             Some(limit) => {
                 Wanted::Permit(DistributedSemaphore::with(client, path, limit, options)?)
@@ -199,15 +202,15 @@ impl Wanted {
     fn take(&self, nonblock: bool, deadline: Option<Instant>) -> zoolock::Result<Option<Got<'_>>> {
         Ok(match self {
             Wanted::One(lock) => match (nonblock, deadline) {
-                (true, _) => lock.try_lock()?,
-                (false, Some(deadline)) => lock.try_lock_until(deadline)?,
-                (false, None) => lock.lock().map(|()| true)?,
+                (true, _) => lock.try_acquire()?,
+                (false, Some(deadline)) => lock.try_acquire_until(deadline)?,
+                (false, None) => Some(lock.acquire()?),
             }
-            .then_some(Got::One(&**lock)),
+            .map(Got::One),
             Wanted::Permit(semaphore) => match (nonblock, deadline) {
                 (true, _) => semaphore.try_acquire(1)?,
                 (false, Some(deadline)) => semaphore.try_acquire_until(1, deadline)?,
-                (false, None) => semaphore.acquire(1).map(Some)?,
+                (false, None) => Some(semaphore.acquire(1)?),
             }
             .map(Got::Permit),
         })
@@ -215,18 +218,17 @@ impl Wanted {
 }
 
 impl Got<'_> {
-    fn hold(&self) -> zoolock::Result<Hold> {
-        let (path, mut holds) = match self {
-            Got::One(lock) => (lock.path(), lock.holds()),
-            Got::Permit(permits) => (permits.path(), permits.holds()),
+    fn hold(&self, path: &str) -> zoolock::Result<Hold> {
+        let mut holds = match self {
+            Got::One(lock) => lock.holds(),
+            Got::Permit(permits) => permits.holds(),
         };
-        let path = path.to_owned();
-        holds.pop().ok_or(Error::NotHeld { path })
+        holds.pop().ok_or_else(|| Error::NotHeld { path: path.to_owned() })
     }
 
     fn release(self) -> zoolock::Result<()> {
         match self {
-            Got::One(lock) => lock.unlock(),
+            Got::One(lock) => lock.release(),
             Got::Permit(permits) => permits.release(),
         }
     }

@@ -11,6 +11,8 @@ mod family;
 mod guard;
 mod holder;
 mod look;
+mod man;
+mod output;
 mod progress;
 mod run;
 mod signals;
@@ -26,24 +28,21 @@ use clap::{CommandFactory, Parser};
 use exit::Failed;
 
 fn main() -> ExitCode {
-    if let Some(code) = step::run_if_asked_for().or_else(guard::run_if_asked_for) {
-        return ExitCode::from(code);
-    }
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let code = step::run_if_asked_for().or_else(guard::run_if_asked_for);
+    let code = code.unwrap_or_else(|| match Arguments::try_parse() {
+        Ok(arguments) => act(arguments).unwrap_or_else(Failed::tell),
         Err(told) => {
-            // Help that was asked for is no error, and goes to the standard output.
-            let code = if told.use_stderr() { exit::USAGE } else { 0 };
-            let _ = told.print();
-            return ExitCode::from(code);
+            let text = told.render().to_string();
+            if told.use_stderr() {
+                text.lines().for_each(output::line);
+                exit::USAGE
+            } else {
+                // Help that was asked for.
+                exit::print(text.as_bytes()).unwrap_or_else(Failed::tell)
+            }
         }
-    };
-    let code = act(arguments).unwrap_or_else(|Failed { code, text }| {
-        if let Some(text) = text {
-            exit::say(&text);
-        }
-        code
     });
+    output::finish();
     ExitCode::from(code)
 }
 
@@ -54,6 +53,7 @@ fn act(arguments: Arguments) -> Result<u8, Failed> {
         Action::Watch(watch) => watch::watch(&watch),
         Action::Verify(verify) => look::verify(&verify),
         Action::Revoke(revoke) => look::revoke(&revoke),
+        Action::Man { folder } => man::write(&folder),
         Action::Completions { shell } => {
             let mut command = Arguments::command();
             let mut script = Vec::new();

@@ -1,27 +1,17 @@
 //! What `-v` says while the lock is waited for: the place in the queue, on one line that is written
 //! again on a terminal, and else on a line for each change.
 
-use std::io::{self, IsTerminal, Write};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::io::{self, IsTerminal};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use zoolock::{Contender, LockOptions, Place};
 
-use crate::args::Run;
-use crate::table::{clip, identity, plain, seconds};
+use crate::output::{say, status};
+use crate::table::{age, identity, seconds};
 
 /// How often the queue is looked at.
 const EVERY: Duration = Duration::from_secs(1);
-/// Goes to the beginning of the line and clears it.
-const CLEAR: &str = "\r\x1b[K";
-
-pub(crate) struct Progress {
-    verbose: bool,
-    path: String,
-    begun: Instant,
-    terminal: bool,
-    seen: Arc<Mutex<Seen>>,
-}
 
 /// What was seen last.
 #[derive(Default)]
@@ -32,53 +22,19 @@ struct Seen {
     first_since: Option<Instant>,
 }
 
-impl Progress {
-    pub(crate) fn new(run: &Run) -> Progress {
-        Progress {
-            verbose: run.verbose,
-            path: plain(&run.path),
-            begun: Instant::now(),
-            terminal: io::stderr().is_terminal(),
-            seen: Arc::default(),
+/// Has the place told.
+pub(crate) fn observed(options: LockOptions, path: String) -> LockOptions {
+    let (seen, terminal) = (Mutex::<Seen>::default(), io::stderr().is_terminal());
+    options.observe_queue(EVERY, move |place| {
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = seen.look(place);
+        let text = format!("{path}: {}", seen.text(place));
+        match terminal {
+            true => status(&text),
+            false if changed => say(&text),
+            false => {}
         }
-    }
-
-    /// Has the place told.
-    pub(crate) fn observed(&self, options: LockOptions) -> LockOptions {
-        let (seen, path, terminal) = (Arc::clone(&self.seen), self.path.clone(), self.terminal);
-        options.observe_queue(EVERY, move |place| {
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let changed = seen.look(place);
-            let text = format!("zoolock: {path}: {}", seen.text(place));
-            // Nobody may be reading it.
-            let _ = match (terminal, changed) {
-                (true, _) => write!(io::stderr(), "{CLEAR}{}", clip(&text, &io::stderr())),
-                (false, true) => writeln!(io::stderr(), "{text}"),
-                (false, false) => Ok(()),
-            };
-        })
-    }
-
-    /// Waiting is over, whether the lock was got or not.
-    pub(crate) fn done(&self, got: &Result<bool, &zoolock::Error>) {
-        if !self.verbose {
-            return;
-        }
-        clear();
-        let (path, took) = (&self.path, self.begun.elapsed());
-        let _ = match got {
-            Ok(true) => writeln!(io::stderr(), "zoolock: {path}: got it after {took:.1?}"),
-            Ok(false) => writeln!(io::stderr(), "zoolock: {path}: not got after {took:.1?}"),
-            Err(_) => Ok(()),
-        };
-    }
-}
-
-/// The line in which the place was told is to be written on by others.
-pub(crate) fn clear() {
-    if io::stderr().is_terminal() {
-        let _ = write!(io::stderr(), "{CLEAR}");
-    }
+    })
 }
 
 impl Seen {
@@ -112,12 +68,6 @@ impl Seen {
             None => format!("for at most {}", seconds(age(first))),
         }
     }
-}
-
-/// By the server's clock and this machine's.
-pub(crate) fn age(contender: &Contender) -> Duration {
-    let age = SystemTime::now().duration_since(contender.since);
-    age.unwrap_or_default()
 }
 
 fn name(contender: &Contender) -> String {

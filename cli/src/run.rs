@@ -1,14 +1,20 @@
 //! `run`: the lock, the program under it, and the lock again.
 
+use std::time::Duration;
+
 use nix::sys::signal::{SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, Signal, raise};
 use zoolock::crossbeam_channel::{Receiver, RecvError, after, never, select_biased};
 
-use crate::args::Run;
+use crate::args::{AUTH, Run};
 use crate::child::{Child, Event};
-use crate::exit::{Failed, LOST, SYSTEM, by_signal, say};
+use crate::exit::{Failed, LOST, SYSTEM, by_signal};
 use crate::holder::{Held, Holder, Waited};
+use crate::output::{flush, say};
 use crate::terminal::Terminal;
-use crate::{progress, signals, step};
+use crate::{signals, step};
+
+/// How long the program waits for a standard error that takes nothing.
+const BRIEFLY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     // Before any other thread.
@@ -18,9 +24,6 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
         Ok(Waited::Held(held)) => held,
         Ok(Waited::Signal(signal)) => {
             holder.leave();
-            if run.verbose {
-                progress::clear();
-            }
             return Ok(by_signal(signal as i32));
         }
         Err(failed) => {
@@ -37,16 +40,16 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
         Some(Ok(())) => holder.leave(),
         Some(Err(error)) if error.is_lost() => return Err(error.into()),
         Some(Err(error)) => {
-            say(&format!("{}: released late: {error}", run.path));
+            say(&format!("{}: released late: {error}", run.lock.path));
             holder.leave();
         }
-        None => say(&format!("{}: released late: no answer", run.path)),
+        None => say(&format!("{}: released late: no answer", run.lock.path)),
     }
     code
 }
 
 fn lost(run: &Run) -> Failed {
-    let path = &run.path;
+    let path = &run.lock.path;
     Failed::new(LOST, format!("{path}: the lock was lost while the program ran"))
 }
 
@@ -58,6 +61,9 @@ fn supervise(run: &Run, held: &Held, signals: &Receiver<Signal>) -> Result<u8, F
         .env("ZOOLOCK_PATH", held.hold.path())
         .env("ZOOLOCK_TOKEN", held.token.to_string())
         .env("ZOOLOCK_NODE", held.hold.node());
+    if !run.keep_auth {
+        command.env_remove(AUTH);
+    }
     let mut child = Child::start(command, &held.hold.node())?;
     // It stops itself when it is ready.
     loop {
@@ -84,6 +90,8 @@ fn supervise(run: &Run, held: &Held, signals: &Receiver<Signal>) -> Result<u8, F
         child.kill();
         return Err(lost(run));
     }
+    // Before the program writes something there itself.
+    flush(BRIEFLY);
     let terminal = Terminal::share_with(child.id);
     child.signal(SIGCONT);
     attend(run, held, signals, &mut child, terminal.as_ref())
@@ -139,7 +147,7 @@ fn attend(
                 Err(RecvError) => {}
             },
             recv(asked) -> request => match request {
-                Ok(()) => say(&format!("{}: somebody asks for the lock", run.path)),
+                Ok(()) => say(&format!("{}: somebody asks for the lock", run.lock.path)),
                 Err(RecvError) => asked = never(),
             },
             recv(held.hold.lost()) -> _ => {}

@@ -12,7 +12,7 @@ use std::process::{self, Command};
 use nix::sys::signal::{SIGKILL, SIGSTOP, raise};
 use nix::unistd::getppid;
 
-use crate::exit::{CANNOT_RUN, Failed, NOT_FOUND, SYSTEM, say};
+use crate::exit::{CANNOT_RUN, Failed, NOT_FOUND, SYSTEM};
 use crate::signals;
 
 /// The first argument of a process that is such a step. Nothing that a user would type.
@@ -43,11 +43,7 @@ pub(crate) fn run_if_asked_for() -> Option<u8> {
     arguments.next().filter(|first| first == STEP)?;
     let parent = arguments.next()?;
     let program: Vec<OsString> = arguments.collect();
-    let Failed { code, text } = run(&parent, &program);
-    if let Some(text) = text {
-        say(&text);
-    }
-    Some(code)
+    Some(run(&parent, &program).tell())
 }
 
 /// Does not come back if all is well.

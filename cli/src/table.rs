@@ -1,14 +1,12 @@
 //! Contenders as people and programs read them.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use zoolock::{Contender, Kind};
-
-use crate::progress::age;
 
 const HEADER: [&str; 7] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "SINCE", "TOKEN"];
 
@@ -43,7 +41,8 @@ fn row(place: usize, contender: &Contender) -> [String; HEADER.len()] {
     ]
 }
 
-/// An array of objects. Whatever a node says of itself is in it as it is.
+/// An array of objects. What a node says of itself is in it whole, in escapes where a terminal would
+/// act on it.
 pub(crate) fn json(contenders: &[Contender]) -> String {
     let objects = (1..).zip(contenders).map(|(place, contender): (usize, _)| {
         json!({
@@ -58,15 +57,28 @@ pub(crate) fn json(contenders: &[Contender]) -> String {
             "token": contender.token,
         })
     });
-    format!("{:#}\n", Value::Array(objects.collect()))
+    let text = format!("{:#}\n", Value::Array(objects.collect()));
+    let escaped = text.chars().map(|character| match character {
+        '\n' => character.to_string(),
+        _ if is_plain(character) => character.to_string(),
+        _ => {
+            let units = character.encode_utf16(&mut [0; 2]).to_owned();
+            units.iter().map(|unit| format!("\\u{unit:04x}")).collect()
+        }
+    });
+    escaped.collect()
 }
 
-/// On one line, without what a terminal would act on, and without what cannot be seen or turns the
-/// direction of the text: anybody may have written it.
+/// Can it be seen, without a terminal that acts on it, and without turning the direction of the text?
+fn is_plain(character: char) -> bool {
+    matches!(character, '"' | '\'' | '\\') || character.escape_debug().len() == 1
+}
+
+/// On one line, with only what is plain: anybody may have written it.
 pub(crate) fn plain(text: &str) -> String {
-    let escaped = text.chars().map(|character| match character {
-        '"' | '\'' | '\\' => character.to_string(),
-        _ => character.escape_debug().to_string(),
+    let escaped = text.chars().map(|character| match is_plain(character) {
+        true => character.to_string(),
+        false => character.escape_debug().to_string(),
     });
     escaped.collect()
 }
@@ -77,6 +89,11 @@ pub(crate) fn identity(contender: &Contender) -> Option<String> {
     let begin: String = identity.chars().take(LONGEST).collect();
     let more = if begin.len() < identity.len() { "…" } else { "" };
     Some(plain(&begin) + more)
+}
+
+/// By the server's clock and this machine's.
+pub(crate) fn age(contender: &Contender) -> Duration {
+    SystemTime::now().duration_since(contender.since).unwrap_or_default()
 }
 
 pub(crate) fn seconds(duration: Duration) -> String {

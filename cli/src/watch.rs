@@ -8,7 +8,8 @@ use terminal_size::{Height, terminal_size_of};
 use zoolock::{Contender, Kind};
 
 use crate::args::Watch;
-use crate::exit::{Failed, print, say};
+use crate::exit::{Failed, print};
+use crate::output::say;
 use crate::table::{clip, identity, kind, plain, state, table};
 
 /// Goes to the upper left corner and clears what is below.
@@ -16,13 +17,13 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Does not end by itself.
 pub(crate) fn watch(watch: &Watch) -> Result<u8, Failed> {
-    let client = watch.servers.connect(None)?;
+    let client = watch.lock.connect(None)?;
     let terminal = io::stdout().is_terminal();
     let mut before = Vec::new();
     loop {
-        match client.contenders(&watch.path) {
+        match client.contenders(&watch.lock.path) {
             Ok(now) if terminal => {
-                print(drawn(&watch.path, &now).as_bytes())?;
+                print(drawn(&watch.lock.path, &now).as_bytes())?;
             }
             Ok(now) => {
                 print(changes(&before, &now).as_bytes())?;

@@ -7,7 +7,7 @@ use crate::util::{Beside, UNTIL_TOLD, await_queue, client, in_terminal, lock_of,
 
 /// What a command writes that ends by itself, and how it ends.
 #[track_caller]
-fn output(arguments: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
     let output = zoolock(arguments).output().expect("run");
     let said = String::from_utf8(output.stdout).expect("text");
     println!("{arguments:?}: {}\n{said}", output.status);
@@ -99,16 +99,6 @@ fn revoke_asks_whoever_holds() {
 }
 
 #[test]
-fn what_stands_in_a_node_cannot_play_with_a_terminal() {
-    let path = fresh_path("controls");
-    let probe = zoolock_test_support::shared_probe().expect("probe");
-    drop(lock_of(&client(), &path).acquire().expect("its directory is made"));
-    probe.create(&format!("{path}/lock-"), b"a\x1b[2Jb", true, true).expect("made");
-    let (_, table) = output(&["list", &path]);
-    assert!(table.contains(r"a\u{1b}[2Jb") && !table.contains('\x1b'), "{table:?}");
-}
-
-#[test]
 fn what_others_write_does_not_blow_up_or_bend_the_table() {
     let path = fresh_path("spread");
     let probe = zoolock_test_support::shared_probe().expect("probe");
@@ -168,47 +158,5 @@ fn whoever_reads_no_further_ends_it() {
         unread.stdout(std::io::pipe().expect("a pipe").1);
         let status = unread.status().expect("run");
         assert_eq!(status.code(), Some(141), "{arguments:?}");
-    }
-}
-
-#[test]
-fn credentials_come_from_the_environment() {
-    let path = fresh_path("credentials");
-    let with = |auth: &str, arguments: &[&str]| {
-        let mut command = zoolock(arguments);
-        command.env("ZOOKEEPER_AUTH", auth);
-        command
-    };
-    let script = "echo inside $$; cat > /dev/null";
-    let holding = with("digest:ann:a:b", &["run", &path, "sh", "-c", script]);
-    let mut holding = Beside::start(holding);
-    holding.is_inside();
-    for (auth, arguments, wanted) in [
-        ("digest:ann:a:b", &["list", &path][..], 0),
-        ("digest:ann:a:b", &["run", "-n", &path, "true"], 1),
-        ("digest:bob:a:b", &["list", &path], 69),
-        ("", &["run", "-n", &path, "true"], 69),
-        ("secret", &["list", &path], 64),
-    ] {
-        let mut other = Beside::start(with(auth, arguments));
-        assert_eq!(other.code(), Some(wanted), "{auth:?} {arguments:?}");
-        let said = other.said();
-        assert!(!said.iter().any(|line| line.contains("secret")), "{said:?}");
-    }
-    holding.let_go();
-    assert_eq!(holding.code(), Some(0));
-}
-
-#[test]
-fn help_and_completions_are_there_for_every_part() {
-    for part in ["run", "list", "watch", "verify", "revoke", "completions"] {
-        let (code, help) = output(&[part, "--help"]);
-        assert_eq!(code, Some(0));
-        assert!(help.contains("Example") && help.contains(&format!("zoolock {part}")), "{part}");
-    }
-    for shell in ["bash", "zsh", "fish"] {
-        let (code, script) = output(&["completions", shell]);
-        assert_eq!(code, Some(0));
-        assert!(script.contains("semaphore") && !script.contains("exec-step"), "{shell}");
     }
 }

@@ -1,11 +1,15 @@
 //! The command `zoolock`, run as people run it: real processes, real terminals, a real server.
 
 mod codes;
+mod controls;
 mod counter;
 mod group;
+mod helps;
 mod looks;
 mod loss;
 mod running;
+mod secrets;
+mod stalled;
 mod stops;
 mod util;
 mod waiting;

@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{
-    Beside, UNTIL_TOLD, await_gone, await_queue, code_of, in_terminal, is_gone, run, shell, zoolock,
+    Beside, UNTIL_TOLD, await_gone, await_queue, code_of, guard_of, in_terminal, is_gone, run,
+    send, shell, zoolock,
 };
 
 /// Says when it is there, and which signals come. It ends by TERM.
@@ -194,4 +195,40 @@ fn when_it_is_killed_what_the_program_has_started_is_too() {
     running.signal(Signal::SIGKILL);
     println!("it is gone after {:?}", await_gone(child));
     assert_eq!(running.code(), None);
+}
+
+#[test]
+fn when_its_guard_is_killed_with_it_the_program_dies_still() {
+    let path = fresh_path("sigkill-both");
+    let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
+    let mut running = Beside::start(run(&[], &path, script));
+    let inside = running.is_inside();
+    let guard = guard_of(running.id());
+    // It cannot be begun while the one is gone and the other not.
+    send(guard, Signal::SIGSTOP);
+    running.signal(Signal::SIGKILL);
+    send(guard, Signal::SIGKILL);
+    println!("the program is gone after {:?}", await_gone(inside));
+    assert_eq!(running.code(), None);
+}
+
+#[test]
+fn whoever_kills_by_name_leaves_the_guard_to_its_work() {
+    let path = fresh_path("sigkill-name");
+    let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
+    let running = Beside::start(run(&[], &path, script));
+    let child = running.says("child ").parse().expect("a process");
+    // As `pkill -9 -f zoolock` and `killall -9 zoolock` find them.
+    let named: Vec<_> = [running.id(), guard_of(running.id())]
+        .into_iter()
+        .filter(|process| {
+            ["cmdline", "comm"].iter().any(|what| {
+                let name = std::fs::read(format!("/proc/{process}/{what}")).expect("its name");
+                String::from_utf8_lossy(&name).contains("zoolock")
+            })
+        })
+        .collect();
+    assert_eq!(named, [running.id()]);
+    named.iter().for_each(|process| send(*process, Signal::SIGKILL));
+    println!("it is gone after {:?}", await_gone(child));
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,15 +62,18 @@ pub(crate) struct Beside {
 
 impl Beside {
     pub(crate) fn start(command: Command) -> Beside {
-        let mut process = with_all_signals(&command)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
+        Beside::spawn(&command, Stdio::piped(), Stdio::piped())
+    }
+
+    /// What it says is only heard where there is a pipe for it.
+    pub(crate) fn spawn(command: &Command, stdout: Stdio, stderr: Stdio) -> Beside {
+        let mut command = with_all_signals(command);
+        let command = command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
+        let mut process = command.spawn().expect("started");
         let (say, said) = unbounded();
-        listen(process.id(), process.stdout.take().expect("a pipe"), say.clone());
-        listen(process.id(), process.stderr.take().expect("a pipe"), say);
+        let id = process.id();
+        process.stdout.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
+        process.stderr.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
         let input = process.stdin.take();
         Beside { process, input, said }
     }
@@ -115,12 +118,18 @@ impl Beside {
     /// Waits for its end. What a signal ended has none.
     #[track_caller]
     pub(crate) fn code(&mut self) -> Option<i32> {
+        self.status().code()
+    }
+
+    /// The same, and which signal it was.
+    #[track_caller]
+    pub(crate) fn status(&mut self) -> ExitStatus {
         let mut status = None;
         wait_until("it has ended", SOON, || {
             status = self.process.try_wait().expect("can be waited for");
             status.is_some()
         });
-        status.and_then(|status| status.code())
+        status.expect("it has ended")
     }
 
     /// Stops it and waits until every thread of it stands still.
@@ -246,4 +255,17 @@ pub(crate) fn shell() -> PtySession {
     let mut shell = in_terminal(shell);
     shell.exp_string("ready> ").expect("a shell");
     shell
+}
+
+/// The process that watches over a `zoolock run`.
+#[track_caller]
+pub(crate) fn guard_of(zoolock: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{zoolock}/task/{zoolock}/children"));
+    let children = children.expect("its children");
+    let mut children = children.split_whitespace();
+    let guard = children.find(|child| {
+        let command = std::fs::read_to_string(format!("/proc/{child}/cmdline"));
+        command.is_ok_and(|command| command.contains("--exec-guard"))
+    });
+    guard.expect("a guard").parse().expect("a process")
 }

@@ -1,0 +1,124 @@
+//! What others write, in nodes and paths, does nothing to a terminal, wherever it is shown.
+
+use std::process::Command;
+
+use serde_json::Value;
+use zoolock_test_support::{Probe, fresh_path, shared_probe};
+
+use crate::util::{Beside, client, in_terminal, lock_of, run, zoolock};
+
+/// Clears, colours, deletes, goes to the line's begin, turns the direction, ends lines.
+const HOSTILE: &str = "<\x07\x08\x1b[2J\x7f\u{80}\u{85}\u{9b}31m\u{9f}\u{200e}\u{202a}\u{202e}\
+     \u{2066}\u{2069}\u{2028}\u{2029}\t\r\n>";
+/// Of these, the servers take paths with the last three.
+const IN_A_PATH: &str = "<\u{202e}\u{2066}\u{2028}>";
+
+/// Has nothing of the kind in it, but for the ends of lines.
+#[track_caller]
+fn is_harmless(said: &str) {
+    let bad = |character: char| {
+        (character.is_control() && character != '\n')
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(character, '\u{2066}'..='\u{2069}')
+    };
+    assert!(!said.contains(bad), "{said:?}");
+}
+
+/// The same on a terminal, where what we do ourselves is allowed.
+#[track_caller]
+fn is_harmless_drawn(said: &str) {
+    let own = ["\x1b[H\x1b[J", "\r\x1b[K", "\r"];
+    is_harmless(&own.iter().fold(said.to_owned(), |said, own| said.replace(own, "")));
+}
+
+/// All that a command says until it ends, on both outputs.
+#[track_caller]
+fn said_by(mut command: Command) -> (String, String) {
+    let said = command.output().expect("run");
+    let [output, errors] = [said.stdout, said.stderr].map(|said| String::from_utf8(said).unwrap());
+    println!("{output}{errors}");
+    (output, errors)
+}
+
+/// A lock at a path of its own whose holder, as long as the probe is kept, says something hostile of
+/// itself.
+fn hostile_lock(name: &str) -> (String, Probe) {
+    let path = fresh_path(name) + IN_A_PATH;
+    drop(lock_of(&client(), &path).acquire().expect("its directory is made"));
+    let probe = shared_probe().expect("probe");
+    probe.create(&format!("{path}/lock-"), HOSTILE.as_bytes(), true, true).expect("made");
+    (path, probe)
+}
+
+#[test]
+fn a_table_and_json_show_it_in_escapes() {
+    let (path, _holder) = hostile_lock("controls");
+    let (table, _) = said_by(zoolock(&["list", &path]));
+    is_harmless(&table);
+    assert!(table.contains(r"\u{1b}[2J") && table.contains(r"\u{9b}31m"), "{table:?}");
+    let (json, _) = said_by(zoolock(&["list", "--json", &path]));
+    is_harmless(&json);
+    assert!(json.contains(r"\u001b[2J") && json.contains(r"\u009b31m"), "{json:?}");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[0]["identity"], HOSTILE, "it is all there");
+}
+
+#[test]
+fn watch_shows_it_in_escapes() {
+    let (path, _holder) = hostile_lock("controls-watch");
+    let mut drawn = in_terminal(zoolock(&["watch", "--interval", "0.1", &path]));
+    let begin = drawn.exp_string("0 waiting").expect("the title");
+    let table = drawn.exp_string("0 waiting").expect("the whole table, and again");
+    drawn.send_control('c').expect("sent");
+    is_harmless_drawn(&(begin + &table));
+    assert!(table.contains(r"\u{9b}31m"), "{table:?}");
+    let lines = Beside::start(zoolock(&["watch", &path]));
+    let line = lines.says("holds ");
+    is_harmless(&line);
+    assert!(line.contains(r"\u{9b}31m") && line.contains('>'), "it is one line: {line:?}");
+}
+
+#[test]
+fn who_is_waited_for_is_told_in_escapes() {
+    let (path, _holder) = hostile_lock("controls-waiting");
+    let wait = || run(&["-v", "-w", "3"], &path, "true");
+    let (_, lines) = said_by(wait());
+    is_harmless(&lines);
+    let drawn = in_terminal(wait()).exp_eof().expect("it ends");
+    is_harmless_drawn(&drawn);
+    for said in [lines, drawn] {
+        println!("{said}");
+        // The path, the holder with all that it says, and how it ended.
+        for part in [r"\u{2028}>: 2nd, held by <", r"\u{9b}31m", "not got after"] {
+            assert!(said.contains(part), "{part}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn errors_show_it_in_escapes() {
+    let (hostile, free) = (format!("/{HOSTILE}"), fresh_path("controls-free") + IN_A_PATH);
+    for arguments in [
+        &["list", &hostile][..],
+        &["watch", &hostile],
+        &["run", &hostile, "true"],
+        &["run", &free, HOSTILE],
+        &["list", &free],
+        &["revoke", &free],
+        &["verify", &free, HOSTILE],
+        &["list", "-c", HOSTILE, &free],
+        &["run", "-E", HOSTILE, &free],
+        &["list", "--session-timeout", HOSTILE, &free],
+        &["man", &format!("/proc/{HOSTILE}")],
+        &[&format!("--{HOSTILE}")],
+        &[HOSTILE],
+    ] {
+        let (output, errors) = said_by(zoolock(arguments));
+        assert_eq!(output, "", "{arguments:?}");
+        is_harmless(&errors);
+        assert!(errors.contains(r"\u{202e}"), "{arguments:?}: {errors:?}");
+    }
+    let mut secret = zoolock(&["list", &free]);
+    secret.env("ZOOKEEPER_AUTH", format!("{HOSTILE}:secret"));
+    is_harmless(&said_by(secret).1);
+}

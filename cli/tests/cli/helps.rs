@@ -1,0 +1,77 @@
+//! Help, completions and man pages: there, whole, and of one piece.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::looks::output;
+
+const PARTS: [&str; 7] = ["run", "list", "watch", "verify", "revoke", "completions", "man"];
+
+#[test]
+fn help_and_completions_are_there_for_every_part() {
+    for part in PARTS {
+        let (code, help) = output(&[part, "--help"]);
+        assert_eq!(code, Some(0));
+        assert!(help.contains("Examples") && help.contains(&format!("zoolock {part}")), "{part}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script) = output(&["completions", shell]);
+        assert_eq!(code, Some(0));
+        assert!(script.contains("semaphore") && !script.contains("exec-step"), "{shell}");
+    }
+}
+
+/// A page as it is read, without hyphens of its own.
+fn rendered(page: &Path) -> String {
+    let mut man = Command::new("man");
+    man.args(["--warnings", "--no-hyphenation", "--no-justification", "--local-file"]).arg(page);
+    match man.env("MANWIDTH", "100").env("LC_ALL", "C.UTF-8").output() {
+        Ok(read) => {
+            let complaints = String::from_utf8_lossy(&read.stderr);
+            assert!(read.status.success() && complaints.is_empty(), "{page:?}: {complaints}");
+            String::from_utf8(read.stdout).expect("text")
+        }
+        Err(error) => {
+            println!("man: {error}; looked at as it was written");
+            let source = fs::read_to_string(page).expect("a page");
+            let tags = ["\\fB", "\\fI", "\\fR"].iter();
+            tags.fold(source.replace("\\-", "-"), |text, tag| text.replace(tag, ""))
+        }
+    }
+}
+
+#[test]
+fn all_that_the_help_says_is_in_a_man_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().join("share/man1");
+    assert_eq!(output(&["man", folder.to_str().expect("a plain name")]).0, Some(0));
+    assert_eq!(fs::read_dir(&folder).expect("it was made").count(), PARTS.len() + 1);
+    for part in [""].into_iter().chain(PARTS) {
+        let name = if part.is_empty() { "zoolock".to_owned() } else { format!("zoolock-{part}") };
+        let page = rendered(&folder.join(format!("{name}.1")));
+        println!("{page}");
+        assert!(page.contains(&format!("{name} - ")), "what it is for, as whatis(1) shows it");
+        let read: Vec<_> = page.split_whitespace().collect();
+        let page = read.join(" ");
+        let (_, help) = output(&[part, "--help"][usize::from(part.is_empty())..]);
+        let (options, below) = help.split_once("Print help\n").expect("the last option, or nearly");
+        let options = options.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        for option in options.filter(|word| word.starts_with('-') && word.len() > 1) {
+            assert!(page.contains(option), "{name} does not have {option}");
+        }
+        for line in below.lines().filter(|line| !line.contains("Print version")) {
+            match line.strip_suffix(':') {
+                Some(heading) => assert!(page.contains(&heading.to_uppercase()), "{name}: {line}"),
+                None => {
+                    // Columns are on lines of their own there.
+                    for piece in line.split("  ").map(str::trim) {
+                        assert!(page.contains(piece), "{name}: {piece:?} of {line:?}");
+                    }
+                }
+            }
+        }
+    }
+    let file = folder.join("zoolock.1/under-a-file");
+    assert_eq!(output(&["man", file.to_str().expect("a plain name")]).0, Some(71));
+}

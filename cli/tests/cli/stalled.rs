@@ -1,0 +1,180 @@
+//! When nobody reads what it says: a pipe is full, a terminal or a pager stopped. Nothing waits for that.
+
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::OFlag;
+use nix::sys::signal::Signal;
+use nix::sys::termios::{FlowArg, tcflow};
+use rustix::io::{ioctl_fionbio, ioctl_fionread};
+use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
+
+use crate::util::{
+    Beside, SOON, Scratch, UNTIL_TOLD, await_queue, client, code_of, in_terminal, lock_of, run,
+    zoolock,
+};
+
+/// Far below what a reader would have to wait for here, which is for ever.
+const AT_ONCE: Duration = Duration::from_secs(15);
+
+/// A pipe that takes nothing more. Nobody reads from it while its reader is kept.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe().expect("a pipe");
+    ioctl_fionbio(&writer, true).expect("set");
+    while writer.write(&[b'x'; 1]).is_ok() {}
+    // Whoever has it next waits, as usual.
+    ioctl_fionbio(&writer, false).expect("set");
+    (reader, writer)
+}
+
+/// With a standard error that is full, as long as the reader is kept.
+fn unheard(command: Command) -> (Beside, PipeReader) {
+    let (reader, writer) = full_pipe();
+    (Beside::spawn(&command, Stdio::piped(), writer.into()), reader)
+}
+
+#[test]
+fn an_unheard_waiter_takes_the_lock_runs_its_program_and_lets_the_next_one_in() {
+    let path = fresh_path("unheard");
+    let lock = lock_of(&client(), &path).acquire().expect("locked");
+    let (mut first, _reader) = unheard(run(&["-v"], &path, UNTIL_TOLD));
+    await_queue(&path, 2);
+    let (mut second, _other) = unheard(run(&["-v"], &path, UNTIL_TOLD));
+    await_queue(&path, 3);
+    let begun = Instant::now();
+    lock.release().expect("released");
+    first.is_inside();
+    println!("inside after {:?}", begun.elapsed());
+    first.let_go();
+    assert_eq!(first.code(), Some(0));
+    second.is_inside();
+    second.let_go();
+    assert_eq!(second.code(), Some(0));
+    println!("both ended after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    await_queue(&path, 0);
+}
+
+#[test]
+fn an_unheard_first_in_line_takes_the_lock_too() {
+    let path = fresh_path("unheard-first");
+    let (mut first, _reader) = unheard(run(&["-v"], &path, UNTIL_TOLD));
+    first.is_inside();
+    let mut other = Beside::start(run(&["-n"], &path, "true"));
+    assert_eq!(other.code(), Some(1), "it is held");
+    first.let_go();
+    assert_eq!(first.code(), Some(0));
+}
+
+#[test]
+fn a_request_that_nobody_is_told_of_does_not_kill_the_program() {
+    let (client, path) = (client(), fresh_path("unheard-revoke"));
+    // More than the whole session timeout, in steps that the test can see. The shell itself would say
+    // there that TERM has ended a `sleep`.
+    let script = "exec 2>&-; trap 'echo caught TERM; exit 7' TERM; echo inside $$; \
+         for beat in $(seq 80); do sleep 0.1; echo beat $beat; done; while :; do sleep 0.05; done";
+    let (mut running, _reader) = unheard(run(&["-v", "--session-timeout", "4"], &path, script));
+    running.is_inside();
+    let holder = client.contenders(&path).expect("contenders").remove(0);
+    // It begins to listen when the program runs.
+    for beat in 1..=80 {
+        running.says(&format!("beat {beat}"));
+        client.revoke(&holder).expect("asked");
+    }
+    let still = client.contenders(&path).expect("contenders").remove(0);
+    assert_eq!(still.token, holder.token, "it still holds the lock");
+    running.signal(Signal::SIGTERM);
+    running.says("caught TERM");
+    assert_eq!(running.code(), Some(7));
+    await_queue(&path, 0);
+}
+
+#[test]
+fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
+    let path = fresh_path("unheard-waits");
+    let _lock = lock_of(&client(), &path).acquire().expect("locked");
+    let (mut limited, _reader) = unheard(run(&["-v", "-w", "3"], &path, "true"));
+    let (mut told, _other) = unheard(run(&["-v"], &path, "true"));
+    await_queue(&path, 3);
+    let begun = Instant::now();
+    told.signal(Signal::SIGTERM);
+    assert_eq!(told.code(), Some(128 + Signal::SIGTERM as i32));
+    assert_eq!(limited.code(), Some(1));
+    println!("both ended after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    await_queue(&path, 1);
+}
+
+#[test]
+fn errors_that_nobody_reads_keep_nothing_from_ending() {
+    let path = fresh_path("unheard-errors");
+    for (arguments, wanted) in [
+        (&["run", "not/absolute", "true"][..], 64),
+        (&["run", "--no-such-option"], 64),
+        (&["revoke", &path], 1),
+        // Another process says this one.
+        (&["run", &path, "no-such-program-anywhere"], 127),
+    ] {
+        let begun = Instant::now();
+        let (mut one, _reader) = unheard(zoolock(arguments));
+        assert_eq!(one.code(), Some(wanted), "{arguments:?}");
+        println!("{arguments:?}: ended after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < AT_ONCE, "{arguments:?}: {:?}", begun.elapsed());
+    }
+    await_queue(&path, 0);
+}
+
+#[test]
+fn a_stopped_terminal_keeps_nobody_waiting() {
+    let (path, scratch) = (fresh_path("stopped-terminal"), Scratch::new());
+    let lock = lock_of(&client(), &path).acquire().expect("locked");
+    let script = format!("echo inside > {}", scratch.name());
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        &format!("tty; exec {} run -v {path} sh -c '{script}'", env!("CARGO_BIN_EXE_zoolock")),
+    ]);
+    command.env("ZOOKEEPER_CONNECT", connect_string());
+    let mut waiting = in_terminal(command);
+    let (_, terminal) = waiting.exp_regex("/dev/[a-z0-9/]+").expect("its terminal");
+    waiting.exp_string("2nd, held by").expect("it waits");
+    // What Ctrl-S does.
+    let mut open = File::options();
+    let terminal = open.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(terminal);
+    let terminal = terminal.expect("opened");
+    tcflow(&terminal, FlowArg::TCOOFF).expect("stopped");
+    let begun = Instant::now();
+    lock.release().expect("released");
+    await_queue(&path, 0);
+    assert!(scratch.file.exists(), "the program did not run");
+    assert_eq!(code_of(&waiting), 0);
+    println!("ended after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    tcflow(&terminal, FlowArg::TCOON).expect("goes on");
+}
+
+#[test]
+fn what_shows_a_lock_to_a_stopped_pager_is_ended_by_signals() {
+    let path = fresh_path("pager");
+    let probe = shared_probe().expect("probe");
+    drop(lock_of(&client(), &path).acquire().expect("made"));
+    for _ in 0..200 {
+        probe.create(&format!("{path}/lock-"), b"someone", true, true).expect("made");
+    }
+    for arguments in [&["list", &path][..], &["list", "--json", &path], &["watch", &path]] {
+        for signal in [Signal::SIGTERM, Signal::SIGINT] {
+            let (mut reader, writer) = full_pipe();
+            let full = ioctl_fionread(&reader).expect("its length");
+            // Room for a part of what it writes.
+            reader.read_exact(&mut [0; 4096]).expect("read");
+            let mut stuck = Beside::spawn(&zoolock(arguments), writer.into(), Stdio::piped());
+            wait_until("it writes", SOON, || ioctl_fionread(&reader).is_ok_and(|now| now == full));
+            stuck.signal(signal);
+            assert_eq!(stuck.status().signal(), Some(signal as i32), "{arguments:?}");
+        }
+    }
+}
