@@ -157,11 +157,31 @@ pub(crate) enum Action {
     /// Run a program while holding a lock
     Run(Run),
     /// Show who holds a lock and who waits for it
-    List(List),
+    #[command(after_help = LIST)]
+    List {
+        /// As JSON, an array of objects
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        lock: Target,
+    },
     /// Show the same, live
-    Watch(Watch),
+    #[command(after_help = WATCH)]
+    Watch {
+        /// How often to look
+        #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval, allow_negative_numbers = true)]
+        interval: Duration,
+        #[command(flatten)]
+        lock: Target,
+    },
     /// Tell whether a fencing token is the current holder's
-    Verify(Verify),
+    #[command(after_help = VERIFY)]
+    Verify {
+        #[command(flatten)]
+        lock: Target,
+        /// The fencing token
+        token: u64,
+    },
     /// Ask the holders of a lock to let go
     #[command(after_help = REVOKE)]
     Revoke(Target),
@@ -245,35 +265,6 @@ pub(crate) struct Run {
     /// The program to run, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = LIST)]
-pub(crate) struct List {
-    /// As JSON, an array of objects
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) lock: Target,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = WATCH)]
-pub(crate) struct Watch {
-    /// How often to look
-    #[arg(long, value_name = "SECS", default_value = "1", value_parser = interval, allow_negative_numbers = true)]
-    pub(crate) interval: Duration,
-    #[command(flatten)]
-    pub(crate) lock: Target,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = VERIFY)]
-pub(crate) struct Verify {
-    #[command(flatten)]
-    pub(crate) lock: Target,
-    /// The fencing token
-    pub(crate) token: u64,
 }
 
 /// The scheme and the secret of the environment.

@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use nix::sys::signal::SIGPIPE;
 use zoolock::Error;
 
 use crate::output::say;
@@ -41,6 +42,11 @@ impl Failed {
         Failed { code, text }
     }
 
+    /// There is nothing to say about it.
+    pub(crate) fn silent(code: u8) -> Failed {
+        Failed { code, text: None }
+    }
+
     /// Says why, and returns the exit code.
     pub(crate) fn tell(self) -> u8 {
         self.text.iter().for_each(|text| say(text));
@@ -72,8 +78,7 @@ pub(crate) fn print(text: &[u8]) -> Result<u8, Failed> {
     match output.write_all(text).and_then(|()| output.flush()) {
         Ok(()) => Ok(0),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-            let code = by_signal(nix::sys::signal::SIGPIPE as i32);
-            Err(Failed { code, text: None })
+            Err(Failed::silent(by_signal(SIGPIPE as i32)))
         }
         Err(error) => Err(Failed::new(SYSTEM, format!("standard output: {error}"))),
     }

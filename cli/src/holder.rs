@@ -14,7 +14,7 @@ use zoolock::{
 use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
 
 use crate::args::Run;
-use crate::exit::Failed;
+use crate::exit::{Failed, by_signal};
 use crate::output::say;
 use crate::progress;
 use crate::signals::stop;
@@ -45,12 +45,6 @@ enum Message {
     Failed(Failed),
 }
 
-/// How waiting ended.
-pub(crate) enum Waited {
-    Held(Held),
-    Signal(Signal),
-}
-
 pub(crate) struct Holder {
     messages: Receiver<Message>,
     let_go: Sender<()>,
@@ -72,18 +66,18 @@ impl Holder {
         Holder { messages, let_go, released, client: None }
     }
 
-    /// Waits for the lock, or a signal.
-    pub(crate) fn wait(&mut self, signals: &Receiver<Signal>) -> Result<Waited, Failed> {
+    /// Waits for the lock. A signal ends that, too.
+    pub(crate) fn wait(&mut self, signals: &Receiver<Signal>) -> Result<Held, Failed> {
         loop {
             select_biased! {
                 recv(signals) -> signal => match signal {
                     Ok(SIGTSTP) => stop(|| raise(SIGTSTP)),
                     Ok(SIGCONT) | Err(_) => {}
-                    Ok(signal) => return Ok(Waited::Signal(signal)),
+                    Ok(signal) => return Err(Failed::silent(by_signal(signal as i32))),
                 },
                 recv(self.messages) -> message => match message {
                     Ok(Message::Connected(client)) => self.client = Some(client),
-                    Ok(Message::Held(held)) => return Ok(Waited::Held(held)),
+                    Ok(Message::Held(held)) => return Ok(held),
                     Ok(Message::Failed(failed)) => return Err(failed),
                     Err(_) => panic!("the thread that waits has ended"),
                 },
@@ -145,8 +139,7 @@ fn hold(
         say(&format!("{}: {how} after {:.1?}", run.lock.path, begun.elapsed()));
     }
     let Some(got) = got else {
-        let code = run.conflict_exit_code;
-        return Err(Failed { code, text: None });
+        return Err(Failed::silent(run.conflict_exit_code));
     };
     let hold = got.hold(&run.lock.path)?;
     let token = token(&hold)?;

@@ -2,28 +2,26 @@
 
 use zoolock::Error;
 
-use crate::args::{List, Target, Verify};
+use crate::args::Target;
 use crate::exit::{CONFLICT, Failed, print};
 use crate::output::say;
-use crate::table::{json, table};
+use crate::table;
 
-pub(crate) fn list(list: &List) -> Result<u8, Failed> {
-    let client = list.lock.connect(None)?;
-    let contenders = client.contenders(&list.lock.path)?;
+pub(crate) fn list(lock: &Target, json: bool) -> Result<u8, Failed> {
+    let client = lock.connect(None)?;
+    let contenders = client.contenders(&lock.path)?;
     let _ = client.close();
-    if list.json {
-        return print(json(&contenders).as_bytes());
-    }
-    if contenders.is_empty() {
-        say(&format!("{}: nobody holds it, nobody waits for it", list.lock.path));
+    if contenders.is_empty() && !json {
+        say(&format!("{}: nobody holds it, nobody waits for it", lock.path));
         return Ok(0);
     }
-    print(table(&contenders).as_bytes())
+    let show = if json { table::json } else { table::table };
+    print(show(&contenders).as_bytes())
 }
 
-pub(crate) fn verify(verify: &Verify) -> Result<u8, Failed> {
-    let client = verify.lock.connect(None)?;
-    let is_current = client.verify(&verify.lock.path, verify.token)?;
+pub(crate) fn verify(lock: &Target, token: u64) -> Result<u8, Failed> {
+    let client = lock.connect(None)?;
+    let is_current = client.verify(&lock.path, token)?;
     let _ = client.close();
     Ok(if is_current { 0 } else { CONFLICT })
 }

@@ -49,10 +49,10 @@ fn main() -> ExitCode {
 fn act(arguments: Arguments) -> Result<u8, Failed> {
     match arguments.action {
         Action::Run(run) => run::run(run),
-        Action::List(list) => look::list(&list),
-        Action::Watch(watch) => watch::watch(&watch),
-        Action::Verify(verify) => look::verify(&verify),
-        Action::Revoke(revoke) => look::revoke(&revoke),
+        Action::List { json, lock } => look::list(&lock, json),
+        Action::Watch { interval, lock } => watch::watch(&lock, interval),
+        Action::Verify { lock, token } => look::verify(&lock, token),
+        Action::Revoke(lock) => look::revoke(&lock),
         Action::Man { folder } => man::write(&folder),
         Action::Completions { shell } => {
             let mut command = Arguments::command();

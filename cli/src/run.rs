@@ -8,7 +8,7 @@ use zoolock::crossbeam_channel::{Receiver, RecvError, after, never, select_biase
 use crate::args::{AUTH, Run};
 use crate::child::{Child, Event};
 use crate::exit::{Failed, LOST, SYSTEM, by_signal};
-use crate::holder::{Held, Holder, Waited};
+use crate::holder::{Held, Holder};
 use crate::output::{flush, say};
 use crate::terminal::Terminal;
 use crate::{signals, step};
@@ -21,11 +21,7 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     let signals = signals::receive()?;
     let mut holder = Holder::start(run.clone());
     let held = match holder.wait(&signals) {
-        Ok(Waited::Held(held)) => held,
-        Ok(Waited::Signal(signal)) => {
-            holder.leave();
-            return Ok(by_signal(signal as i32));
-        }
+        Ok(held) => held,
         Err(failed) => {
             holder.leave();
             return Err(failed);

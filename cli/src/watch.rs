@@ -2,12 +2,12 @@
 
 use std::io::{self, IsTerminal};
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use terminal_size::{Height, terminal_size_of};
 use zoolock::{Contender, Kind};
 
-use crate::args::Watch;
+use crate::args::Target;
 use crate::exit::{Failed, print};
 use crate::output::say;
 use crate::table::{clip, identity, kind, plain, state, table};
@@ -16,14 +16,14 @@ use crate::table::{clip, identity, kind, plain, state, table};
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Does not end by itself.
-pub(crate) fn watch(watch: &Watch) -> Result<u8, Failed> {
-    let client = watch.lock.connect(None)?;
+pub(crate) fn watch(lock: &Target, interval: Duration) -> Result<u8, Failed> {
+    let client = lock.connect(None)?;
     let terminal = io::stdout().is_terminal();
     let mut before = Vec::new();
     loop {
-        match client.contenders(&watch.lock.path) {
+        match client.contenders(&lock.path) {
             Ok(now) if terminal => {
-                print(drawn(&watch.lock.path, &now).as_bytes())?;
+                print(drawn(&lock.path, &now).as_bytes())?;
             }
             Ok(now) => {
                 print(changes(&before, &now).as_bytes())?;
@@ -32,7 +32,7 @@ pub(crate) fn watch(watch: &Watch) -> Result<u8, Failed> {
             Err(error) if error.is_retryable() => say(&error.to_string()),
             Err(error) => return Err(error.into()),
         }
-        thread::sleep(watch.interval);
+        thread::sleep(interval);
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use zoolock_test_support::{connect_string, fresh_path};
 
 use crate::util::{
-    Beside, Scratch, UNTIL_TOLD, await_queue, client, lock_of, run, zoolock, zoolock_at,
+    Beside, RUN, Scratch, UNTIL_TOLD, await_queue, client, lock_of, run, zoolock, zoolock_at,
 };
 
 /// How a command without input ends.
@@ -44,7 +44,7 @@ fn a_program_that_a_signal_ended_gives_128_and_the_signal() {
 fn a_starter_that_ignores_the_end_of_children_changes_nothing() {
     let path = fresh_path("ignored-end");
     let mut starter = Command::new("bash");
-    let command = format!("{} run {path} sh -c 'exit 7'", env!("CARGO_BIN_EXE_zoolock"));
+    let command = format!("{} {RUN} {path} sh -c 'exit 7'", env!("CARGO_BIN_EXE_zoolock"));
     starter.args(["-c", &format!("trap '' CHLD; exec {command}")]);
     starter.env("ZOOKEEPER_CONNECT", connect_string());
     assert_eq!(Beside::start(starter).code(), Some(7));

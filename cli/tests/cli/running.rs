@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{
-    Beside, UNTIL_TOLD, await_gone, await_queue, code_of, guard_of, in_terminal, is_gone, run,
+    Beside, RUN, UNTIL_TOLD, await_gone, await_queue, code_of, guard_of, in_terminal, is_gone, run,
     send, shell, zoolock,
 };
 
@@ -16,6 +16,14 @@ const LISTENS: &str = "
     trap 'echo caught TERM; exit 7' TERM
     echo inside $$
     while :; do sleep 0.05; done";
+
+/// One around another, with what that is to run still to come.
+fn zoolock_inside(outer: &str, inner: &str) -> Command {
+    let mut command = zoolock(&[]);
+    command.args(RUN.split(' ')).args([outer, zoolock_program()]);
+    command.args(RUN.split(' ')).arg(inner);
+    command
+}
 
 fn zoolock_program() -> &'static str {
     env!("CARGO_BIN_EXE_zoolock")
@@ -69,7 +77,8 @@ fn the_program_reads_from_the_terminal_and_whoever_comes_after_it_too() {
     assert_eq!(code_of(&reading), 0);
 
     let mut script = Command::new("sh");
-    let command = format!("{} run {path} true; read line; echo \"then $line\"", zoolock_program());
+    let command =
+        format!("{} {RUN} {path} true; read line; echo \"then $line\"", zoolock_program());
     script.args(["-c", &command]);
     script.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
     let mut script = in_terminal(script);
@@ -83,7 +92,7 @@ fn in_a_pipeline_the_program_may_ask_the_terminal() {
     let path = fresh_path("pipeline");
     let mut script = Command::new("bash");
     let program = "read line </dev/tty; echo \"it read $line\"";
-    let command = format!("echo piped | {} run {path} sh -c '{program}'", zoolock_program());
+    let command = format!("echo piped | {} {RUN} {path} sh -c '{program}'", zoolock_program());
     script.args(["--norc", "--noprofile", "-ic", &command]);
     script.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
     let mut script = in_terminal(script);
@@ -97,7 +106,7 @@ fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
     let path = fresh_path("ctrl-z");
     let mut shell = shell();
     let program = "while read line; do echo \"read:$line\"; done; exit 3";
-    let command = format!("{} run {path} sh -c '{program}'", zoolock_program());
+    let command = format!("{} {RUN} {path} sh -c '{program}'", zoolock_program());
     shell.send_line(&command).expect("sent");
     shell.send_line("one").expect("sent");
     shell.exp_string("read:one").expect("it reads");
@@ -144,7 +153,7 @@ fn the_program_knows_its_lock() {
 #[test]
 fn one_inside_another_holds_both_and_hands_on_what_comes() {
     let (outer, inner) = (fresh_path("outer"), fresh_path("inner"));
-    let mut command = zoolock(&["run", &outer, zoolock_program(), "run", &inner]);
+    let mut command = zoolock_inside(&outer, &inner);
     command.args(["sh", "-c", LISTENS]);
     let mut nested = Beside::start(command);
     nested.is_inside();
@@ -163,7 +172,7 @@ fn one_inside_another_holds_both_and_hands_on_what_comes() {
 #[test]
 fn one_inside_another_shares_the_terminal() {
     let (outer, inner) = (fresh_path("outer-terminal"), fresh_path("inner-terminal"));
-    let mut command = zoolock(&["run", &outer, zoolock_program(), "run", &inner]);
+    let mut command = zoolock_inside(&outer, &inner);
     command.args(["sh", "-c", "read line; echo \"it read $line\"; sleep 1000"]);
     let mut nested = in_terminal(command);
     nested.send_line("hello").expect("sent");

@@ -5,7 +5,7 @@ use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
@@ -14,12 +14,9 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use crate::util::{
-    Beside, SOON, Scratch, UNTIL_TOLD, await_queue, client, code_of, in_terminal, lock_of, run,
-    zoolock,
+    Beside, RUN, SOON, Scratch, UNTIL_TOLD, await_queue, client, code_of, in_terminal, lock_of,
+    run, zoolock,
 };
-
-/// Far below what a reader would have to wait for here, which is for ever.
-const AT_ONCE: Duration = Duration::from_secs(15);
 
 /// A pipe that takes nothing more. Nobody reads from it while its reader is kept.
 fn full_pipe() -> (PipeReader, PipeWriter) {
@@ -55,7 +52,6 @@ fn an_unheard_waiter_takes_the_lock_runs_its_program_and_lets_the_next_one_in() 
     second.let_go();
     assert_eq!(second.code(), Some(0));
     println!("both ended after {:?}", begun.elapsed());
-    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
     await_queue(&path, 0);
 }
 
@@ -97,15 +93,14 @@ fn a_request_that_nobody_is_told_of_does_not_kill_the_program() {
 fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
     let path = fresh_path("unheard-waits");
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
-    let (mut limited, _reader) = unheard(run(&["-v", "-w", "3"], &path, "true"));
-    let (mut told, _other) = unheard(run(&["-v"], &path, "true"));
-    await_queue(&path, 3);
-    let begun = Instant::now();
+    let (mut told, _reader) = unheard(run(&["-v"], &path, "true"));
+    await_queue(&path, 2);
     told.signal(Signal::SIGTERM);
     assert_eq!(told.code(), Some(128 + Signal::SIGTERM as i32));
+    let begun = Instant::now();
+    let (mut limited, _reader) = unheard(run(&["-v", "-w", "3"], &path, "true"));
     assert_eq!(limited.code(), Some(1));
-    println!("both ended after {:?}", begun.elapsed());
-    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    println!("ended after {:?}", begun.elapsed());
     await_queue(&path, 1);
 }
 
@@ -123,7 +118,6 @@ fn errors_that_nobody_reads_keep_nothing_from_ending() {
         let (mut one, _reader) = unheard(zoolock(arguments));
         assert_eq!(one.code(), Some(wanted), "{arguments:?}");
         println!("{arguments:?}: ended after {:?}", begun.elapsed());
-        assert!(begun.elapsed() < AT_ONCE, "{arguments:?}: {:?}", begun.elapsed());
     }
     await_queue(&path, 0);
 }
@@ -136,7 +130,7 @@ fn a_stopped_terminal_keeps_nobody_waiting() {
     let mut command = Command::new("sh");
     command.args([
         "-c",
-        &format!("tty; exec {} run -v {path} sh -c '{script}'", env!("CARGO_BIN_EXE_zoolock")),
+        &format!("tty; exec {} {RUN} -v {path} sh -c '{script}'", env!("CARGO_BIN_EXE_zoolock")),
     ]);
     command.env("ZOOKEEPER_CONNECT", connect_string());
     let mut waiting = in_terminal(command);
@@ -153,7 +147,6 @@ fn a_stopped_terminal_keeps_nobody_waiting() {
     assert!(scratch.file.exists(), "the program did not run");
     assert_eq!(code_of(&waiting), 0);
     println!("ended after {:?}", begun.elapsed());
-    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
     tcflow(&terminal, FlowArg::TCOON).expect("goes on");
 }
 

@@ -5,8 +5,8 @@ use rexpect::session::PtySession;
 use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::util::{
-    Beside, SOON, await_queue, client, code_of, in_terminal, is_gone, is_stopped, lock_of, run,
-    shell,
+    Beside, RUN, SOON, await_queue, client, code_of, in_terminal, is_gone, is_stopped, lock_of,
+    run, shell,
 };
 
 /// Says where it is, and which lines it reads.
@@ -46,7 +46,7 @@ fn ctrl_z_stops_a_program_that_has_its_input_from_elsewhere() {
     let path = fresh_path("ctrl-z-pipe");
     let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
-    let command = format!("{zoolock} run {path} sh -c '{ENDLESS}' </dev/null");
+    let command = format!("{zoolock} {RUN} {path} sh -c '{ENDLESS}' </dev/null");
     shell.send_line(&command).expect("sent");
     let program = inside(&mut shell);
     stop_and_go_on(&mut shell, program);
@@ -58,7 +58,7 @@ fn ctrl_z_stops_a_program_that_was_fetched_from_the_background() {
     let path = fresh_path("ctrl-z-fg");
     let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
-    let command = format!("{zoolock} run {path} sh -c '{ENDLESS}' &");
+    let command = format!("{zoolock} {RUN} {path} sh -c '{ENDLESS}' &");
     shell.send_line(&command).expect("sent");
     let program = inside(&mut shell);
     shell.send_line("fg").expect("sent");
@@ -103,7 +103,7 @@ fn what_waits_can_be_stopped_and_goes_on() {
     lock.lock().expect("locked");
     let mut shell = shell();
     let program = env!("CARGO_BIN_EXE_zoolock");
-    let command = format!("{program} run {path} sh -c 'echo inside $$'");
+    let command = format!("{program} {RUN} {path} sh -c 'echo inside $$'");
     shell.send_line(&command).expect("sent");
     await_queue(&path, 2);
     shell.send_control('z').expect("sent");

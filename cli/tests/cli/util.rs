@@ -20,6 +20,10 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Says that it is there, and ends when its input does.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
 
+/// `run` with the longest session that the servers give, so that none is lost to a busy machine where
+/// that is not what the test is about.
+pub(crate) const RUN: &str = "run --session-timeout 40";
+
 /// `zoolock` with these arguments, on the shared server.
 pub(crate) fn zoolock(arguments: &[&str]) -> Command {
     zoolock_at(&connect_string(), arguments)
@@ -33,7 +37,8 @@ pub(crate) fn zoolock_at(hosts: &str, arguments: &[&str]) -> Command {
 
 /// `zoolock run` of a shell script.
 pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
-    let mut command = zoolock(&["run"]);
+    let run = if options.contains(&"--session-timeout") { "run" } else { RUN };
+    let mut command = zoolock(&run.split(' ').collect::<Vec<_>>());
     command.args(options).args([path, "sh", "-c", script]);
     command
 }
@@ -203,7 +208,7 @@ pub(crate) fn code_of(terminal: &PtySession) -> i32 {
 
 /// A client of the test itself, on the shared server.
 pub(crate) fn client() -> Client {
-    Client::connect(&connect_string(), Duration::from_secs(10)).expect("connect")
+    Client::connect(&connect_string(), Duration::from_secs(40)).expect("connect")
 }
 
 pub(crate) fn lock_of(client: &Client, path: &str) -> DistributedLock {
