@@ -10,7 +10,8 @@ use std::time::Instant;
 use zoolock_test_support::{connect_string, fresh_path};
 
 use crate::util::{
-    Beside, RUN, Scratch, UNTIL_TOLD, await_queue, client, lock_of, run, zoolock, zoolock_at,
+    Beside, RUN, Scratch, UNTIL_TOLD, await_queue, client, lock_of, once_connected, run, zoolock,
+    zoolock_at,
 };
 
 /// How a command without input ends.
@@ -156,7 +157,8 @@ fn a_conflict_gives_1_or_what_was_asked_for() {
         (&["--timeout", "3", "-E", "9"], 9),
     ] {
         let begun = Instant::now();
-        let mut one = Beside::start(run(options, &path, "echo not to be seen"));
+        let start = || Beside::start(run(options, &path, "echo not to be seen"));
+        let mut one = once_connected(start);
         assert_eq!(one.code(), Some(wanted), "{options:?}");
         println!("{options:?}: {wanted} after {:?}", begun.elapsed());
         let said = one.said();

@@ -15,7 +15,7 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until}
 
 use crate::util::{
     Beside, RUN, SOON, Scratch, UNTIL_TOLD, await_queue, client, code_of, in_terminal, lock_of,
-    run, zoolock,
+    once_connected, run, zoolock,
 };
 
 /// A pipe that takes nothing more. Nobody reads from it while its reader is kept.
@@ -98,7 +98,11 @@ fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
     told.signal(Signal::SIGTERM);
     assert_eq!(told.code(), Some(128 + Signal::SIGTERM as i32));
     let begun = Instant::now();
-    let (mut limited, _reader) = unheard(run(&["-v", "-w", "3"], &path, "true"));
+    let (_reader, writer) = full_pipe();
+    let mut limited = once_connected(|| {
+        let stderr = writer.try_clone().expect("a pipe").into();
+        Beside::spawn(&run(&["-v", "-w", "3"], &path, "true"), Stdio::piped(), stderr)
+    });
     assert_eq!(limited.code(), Some(1));
     println!("ended after {:?}", begun.elapsed());
     await_queue(&path, 1);
