@@ -91,8 +91,7 @@ Examples:
   zoolock run -s /locks/config sh -c 'cp config /tmp/'   beside other readers
   zoolock run --semaphore 3 /locks/licenses solver       three at a time
   zoolock run /locks/a zoolock run /locks/b both.sh      two locks
-  systemd-run --wait --pipe --collect -p TimeoutStopSec=2 zoolock run -c zk1:2181 /locks/a job.sh
-                                                         a service, of which nothing is left";
+  systemd-run --wait --pipe --collect -p TimeoutStopSec=2 zoolock run -c zk1:2181 /locks/a job.sh";
 
 const LIST: &str = "\
 Examples:

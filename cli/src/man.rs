@@ -43,8 +43,8 @@ fn with_aliases(arg: Arg) -> Arg {
 /// What stands below the options in the help is prose, and then headings with entries.
 fn render(page: &Man, command: &Command) -> std::io::Result<Vec<u8>> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let sections = help.lines().position(|line| line.ends_with(':'));
     let lines: Vec<_> = help.lines().collect();
+    let sections = (0..lines.len()).find(|line| heading(&lines, *line).is_some());
     let (prose, sections) = lines.split_at(sections.unwrap_or(lines.len()));
 
     let mut text = Vec::new();
@@ -67,12 +67,18 @@ fn render(page: &Man, command: &Command) -> std::io::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// Does it end with a colon, and stand above an entry?
+fn heading<'a>(lines: &[&'a str], line: usize) -> Option<&'a str> {
+    let below = lines.get(line + 1)?;
+    lines[line].strip_suffix(':').filter(|_| below.starts_with("  "))
+}
+
 fn lay_out(lines: &[&str]) -> Roff {
     let mut roff = Roff::new();
     roff.control("PP", []);
-    for line in lines {
+    for (number, line) in lines.iter().enumerate() {
         let entry = line.strip_prefix("  ").filter(|entry| !entry.starts_with(' '));
-        match (entry, line.strip_suffix(':')) {
+        match (entry, heading(lines, number)) {
             (Some(entry), _) => match entry.split_once("  ") {
                 Some((term, meaning)) => {
                     roff.control("TP", []);
