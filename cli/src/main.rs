@@ -1,9 +1,6 @@
 //! The command `zoolock`: runs a program under a distributed lock, as flock(1) does under a local
 //! one, and shows who has a lock and who waits for it. A user of the library like any other.
 
-// Comments of options are help texts, where brackets say what may be left out.
-#![allow(rustdoc::broken_intra_doc_links)]
-
 #[cfg(not(unix))]
 compile_error!("the command needs process groups and signals as Unix has them");
 
