@@ -29,13 +29,25 @@ pub fn shared_server() -> &'static Server {
 ///
 /// # Panics
 ///
-/// When the shared server is needed and cannot be started.
+/// When the shared server is needed and cannot be started, or lets nobody make `/zoolock-test`.
 #[must_use]
 pub fn connect_string() -> String {
-    match env::var("ZOOKEEPER_CONNECT") {
-        Ok(given) if !given.trim().is_empty() => given.trim().to_owned(),
-        _ => shared_server().connect_string(),
-    }
+    static SERVERS: OnceLock<String> = OnceLock::new();
+    let servers = SERVERS.get_or_init(|| {
+        let servers = match env::var("ZOOKEEPER_CONNECT") {
+            Ok(given) if !given.trim().is_empty() => given.trim().to_owned(),
+            _ => shared_server().connect_string(),
+        };
+        // Made by a test, it would belong to the credentials of that one, and keep the others out.
+        let chroot = servers.find('/').map_or("", |at| &servers[at..]);
+        let made =
+            probe_of(&servers).and_then(|probe| probe.create_all(&format!("{chroot}{ROOT}")));
+        match made {
+            Ok(()) => servers,
+            Err(error) => panic!("{ROOT} at `{servers}`: {error}"),
+        }
+    });
+    servers.clone()
 }
 
 /// A [`Probe`] on the first server of [`connect_string`] that answers; a chroot is left out.
@@ -44,7 +56,10 @@ pub fn connect_string() -> String {
 ///
 /// The last server's error when none answers.
 pub fn shared_probe() -> io::Result<Probe> {
-    let servers = connect_string();
+    probe_of(&connect_string())
+}
+
+fn probe_of(servers: &str) -> io::Result<Probe> {
     let hosts = servers.split('/').next().unwrap_or_default();
     let mut result = Err(io::Error::other(format!("no server in `{servers}`")));
     for host in hosts.split(',') {
@@ -56,11 +71,14 @@ pub fn shared_probe() -> io::Result<Probe> {
     result
 }
 
+/// Above the paths of all tests; anybody may create in it.
+const ROOT: &str = "/zoolock-test";
+
 /// A root path nobody has used, `/zoolock-test/<name>-<unique>`; it is not created.
 #[must_use]
 pub fn fresh_path(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let (process, number) = (process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    format!("/zoolock-test/{name}-{process:x}-{nanos:x}-{number}")
+    format!("{ROOT}/{name}-{process:x}-{nanos:x}-{number}")
 }
