@@ -2,19 +2,17 @@
 
 use std::env;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-use zoolock::crossbeam_channel::bounded;
-
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::basics::hold_of;
-use common::single::*;
-use common::{SOON, Task, Witness, client_of, shared_proxy};
 use zoolock::{EphemeralLock, Error, LossReason};
-use zoolock_test_support::{FaultProxy, Op, Then, fresh_path};
+use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, wait_until};
 
+use common::{SOON, Task, Witness, await_nothing_left, client_of, exists, shared_proxy};
+
+/// The session timeout of clients that are to lose their locks.
+const SHORT: Duration = Duration::from_secs(3);
 /// Fixes what the storm does.
 const SEED: &str = "ZOOLOCK_SEED";
 const CLIENTS: usize = 4;
@@ -24,47 +22,20 @@ const ENOUGH: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// One fault, on one of the ways.
-fn strike(random: &mut fastrand::Rng, proxies: &[FaultProxy], path: &str) -> &'static str {
+fn strike(random: &mut fastrand::Rng, proxies: &[FaultProxy], path: &str) {
     let proxy = &proxies[random.usize(..proxies.len())];
     let on = |op| proxy.on(op).path_contains(path);
-    match random.u32(..11) {
-        0 | 1 => {
-            proxy.cut();
-            "cut"
-        }
-        2 | 3 => {
-            proxy.reset();
-            "reset"
-        }
-        4 => {
-            let _ = on(Op::Create).drop_answer(Then::Cut);
-            "answer of a create"
-        }
-        5 => {
-            let _ = on(Op::Delete).drop_answer(Then::Cut);
-            "answer of a delete"
-        }
-        6 => {
-            let _ = on(Op::Create).drop_request(Then::Cut);
-            "create"
-        }
-        7 => {
-            let _ = on(Op::Delete).drop_request(Then::Cut);
-            "delete"
-        }
-        8 => {
-            let _ = on(Op::Create).drop_answer(Then::Hold);
-            "answer of a create, then silence"
-        }
-        9 => {
-            let _ = on(Op::GetData).drop_answer(Then::Cut);
-            "answer of a look"
-        }
-        _ => {
-            let _ = on(Op::Event).drop_answer(Then::Cut);
-            "event"
-        }
-    }
+    drop(match random.u32(..11) {
+        0 | 1 => return proxy.cut(),
+        2 | 3 => return proxy.reset(),
+        4 => on(Op::Create).drop_answer(Then::Cut),
+        5 => on(Op::Delete).drop_answer(Then::Cut),
+        6 => on(Op::Create).drop_request(Then::Cut),
+        7 => on(Op::Delete).drop_request(Then::Cut),
+        8 => on(Op::Create).drop_answer(Then::Hold),
+        9 => on(Op::GetData).drop_answer(Then::Cut),
+        _ => on(Op::Event).drop_answer(Then::Cut),
+    });
 }
 
 /// Enters until it has done its share. What was lost on the way is tried again.
@@ -77,7 +48,7 @@ fn take_part(lock: &EphemeralLock, witness: &Witness, losses: &AtomicU32) {
             Ok(false) | Err(Error::Disconnected { .. }) => continue,
             Err(error) => panic!("{error}"),
         }
-        let hold = hold_of(lock);
+        let hold = lock.hold().unwrap();
         if hold.valid_for() > ENOUGH {
             witness.visit(|| thread::sleep(Duration::from_millis(1)));
             assert!(hold.is_held(), "the machine stood still: {hold:?}");
@@ -104,47 +75,26 @@ fn survives_a_storm_of_cuts_and_lost_answers() {
         proxies.iter().map(|proxy| client_of(&proxy.connect_string(), SHORT)).collect();
     let witness = Arc::new(Witness::default());
     let losses = Arc::new(AtomicU32::new(0));
-    let over = Arc::new(AtomicBool::new(false));
     let begun = Instant::now();
     let tasks: Vec<_> = clients
         .iter()
         .map(|client| {
-            let lock = lock_of(client, &path);
+            let lock = EphemeralLock::new(client, &path).unwrap();
             let (witness, losses) = (Arc::clone(&witness), Arc::clone(&losses));
-            let (sender, done) = bounded(1);
-            let task = Task::spawn(move || {
-                take_part(&lock, &witness, &losses);
-                sender.send(()).unwrap();
-            });
-            (task, done)
+            Task::spawn(move || take_part(&lock, &witness, &losses))
         })
         .collect();
-    let weather = {
-        let (over, path) = (Arc::clone(&over), path.clone());
-        Task::spawn(move || {
-            let mut faults = std::collections::BTreeMap::new();
-            while !over.load(Ordering::SeqCst) {
-                *faults.entry(strike(&mut random, &proxies, &path)).or_insert(0) += 1;
-                thread::sleep(Duration::from_millis(random.u64(5..100)));
-            }
-            proxies.iter().for_each(FaultProxy::restore);
-            (faults, proxies)
-        })
-    };
-    for (task, done) in &tasks {
-        let ended = done.recv_timeout(PATIENCE.saturating_sub(begun.elapsed()));
-        assert!(ended.is_ok(), "hangs or has panicked, {SEED}={seed}: {witness:?}");
-        task.result("one of the storm");
+    let mut faults = 0;
+    while !tasks.iter().all(Task::is_done) {
+        let late = begun.elapsed() > PATIENCE;
+        assert!(!late, "hangs or has panicked, {SEED}={seed}: {witness:?}");
+        strike(&mut random, &proxies, &path);
+        faults += 1;
+        thread::sleep(Duration::from_millis(random.u64(5..100)));
     }
-    let took = begun.elapsed();
-    over.store(true, Ordering::SeqCst);
-    let (faults, proxies) = weather.result("the weather");
-    println!("{took:?}, {faults:?}, {witness:?}, {losses:?} losses");
+    proxies.iter().for_each(FaultProxy::restore);
+    println!("{:?}, {faults} faults, {witness:?}, {losses:?} losses", begun.elapsed());
     witness.saw(CLIENTS as u32 * ENTRIES);
-    for client in &clients {
-        is_tidy(client, 2 * SOON);
-        println!("{:?}", client.stats());
-    }
-    println!("nothing left after {:?}", await_gone(&path, SOON));
-    drop(proxies);
+    clients.iter().for_each(await_nothing_left);
+    wait_until("nothing is left", SOON, || !exists(&path));
 }
