@@ -75,7 +75,7 @@ impl Session {
 
     /// How many are held or kept.
     pub(super) fn held(&self) -> usize {
-        self.registry.lock().nodes.len()
+        self.registry.lock().nodes.values().filter(|nodes| !nodes.claim.is_turn()).count()
     }
 
     fn all(&self) -> Vec<Arc<Nodes>> {
@@ -312,14 +312,40 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use zoolock_test_support::connect_string;
+    use std::io::{self, Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+    use std::thread;
 
     use super::*;
     use crate::path::LockPath;
 
+    /// Gives one client a session, and says nothing else.
+    fn server() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            // Both messages of the handshake begin with their length.
+            let mut length = [0; 4];
+            client.read_exact(&mut length).unwrap();
+            client.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
+            // Protocol 0, the timeout in milliseconds, the session, its password, not read-only.
+            let mut answer = 37_u32.to_be_bytes().to_vec();
+            answer.extend(0_u32.to_be_bytes());
+            answer.extend(10_000_u32.to_be_bytes());
+            answer.extend(0x5e55_u64.to_be_bytes());
+            answer.extend(16_u32.to_be_bytes());
+            answer.extend([7; 16]);
+            answer.push(0);
+            client.write_all(&answer).unwrap();
+            let _ = io::copy(&mut client, &mut io::sink());
+        });
+        address
+    }
+
     #[test]
     fn what_was_seen_in_another_session_is_not_granted() {
-        let servers = connect_string();
+        let servers = server().to_string();
         let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
         let session = Session::new(zk, Vec::new());
         let path = LockPath::parse("/another-session").unwrap();

@@ -61,6 +61,13 @@ impl Scene {
         self.subject.nodes(&self.path)
     }
 
+    /// Takes the lock; returns when nothing is under way any more. The turn for a permit is deleted behind
+    /// the grant.
+    fn holds(&self) {
+        self.own.lock().unwrap();
+        self.subject.await_nodes(&self.path, self.subject.nodes_of_one());
+    }
+
     /// A rival that waits behind whoever is there; it has a node of its own if it queues.
     fn rival_behind(&self) -> Visitor {
         let before = self.nodes().len();

@@ -12,7 +12,7 @@ use super::{
     LEASES, Meter, acquiring, await_leases, await_turns, is_free, leases, nodes, semaphore, turns,
     waiting_with_the_turn,
 };
-use common::{SESSION, SOON, Task, client, client_of, shared_proxy};
+use common::{BRIEFLY, SESSION, SOON, Task, client, client_of, shared_proxy};
 
 /// Threads that have a lot to do.
 const LONG: Duration = Duration::from_secs(120);
@@ -185,8 +185,12 @@ fn a_call_that_ends_without_permits_leaves_none_behind() {
     let held = holder.acquire(1).unwrap();
     let only = nodes(&held);
 
-    let timeout = Duration::from_millis(100);
-    assert!(own.try_acquire_for(3, timeout).unwrap().is_none());
+    // Again if a busy machine had no answer by then.
+    let mut seen = own.try_acquire_for(3, BRIEFLY);
+    while matches!(seen, Err(Error::Disconnected { .. })) {
+        seen = own.try_acquire_for(3, BRIEFLY);
+    }
+    assert!(seen.unwrap().is_none());
     await_turns(&path, 0);
     assert_eq!(await_leases(&path, 1), only, "after a timeout");
 

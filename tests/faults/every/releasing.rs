@@ -25,7 +25,7 @@ fn an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes() 
             let what = format!("{}, answer: {answer}, {then:?}", subject.name);
             let scene = Scene::start(subject, SHORT);
             warnings(&scene.path);
-            scene.own.lock().unwrap();
+            scene.holds();
             let lost = Part { op: Op::Delete, nth: 1, answer }.is_lost_at(&scene, then);
             in_time(&what, limit(subject, SHORT), || scene.own.unlock()).unwrap();
             assert!(lost.wait(SOON), "{what}: {}", scene.log());
@@ -72,7 +72,7 @@ fn leaves_the_next_owners_node_alone(subject: Subject, gone: Gone) {
     // The lease outlives whatever the unlocks wait for, but where it has to end.
     let scene = Scene::start(subject, if gone == Gone::HeldUp { SHORT } else { LONG / 2 });
     let (proxy, own, rival) = (&scene.proxy, &scene.own, &scene.rival);
-    own.lock().unwrap();
+    scene.holds();
     let hold = own.hold();
     let cut_off = || {
         proxy.refuse(true);
@@ -182,7 +182,7 @@ fn an_unlock_without_a_connection_deletes_on_the_next_one() {
             let what = format!("{}, {waits:?}", subject.name);
             let TwoWays { first, second, client } = TwoWays::start(LONG);
             let scene = Scene::of(subject, first, client);
-            scene.own.lock().unwrap();
+            scene.holds();
             let nodes = scene.nodes();
             let connect = second.on(Op::Connect).hold_answer();
             second.refuse(waits != Waits::BeingResumed);
@@ -235,7 +235,7 @@ fn an_unlock_in_the_background_returns_before_its_answer_and_nobody_is_in_before
         for answer in [false, true] {
             let what = format!("{}, answer: {answer}", subject.name);
             let scene = Scene::start(subject, LONG);
-            scene.own.lock().unwrap();
+            scene.holds();
             let held = Part { op: Op::Delete, nth: 1, answer }.is_held_at(&scene);
             in_time(&what, limit(subject, LONG) / 4, || scene.own.unlock()).unwrap();
             assert!(held.wait(SOON), "{what}: {}", scene.log());
@@ -282,7 +282,7 @@ fn the_end_of_the_client_right_behind_an_unlock_leaves_no_node() {
 fn a_close_while_the_delete_is_held_up_leaves_no_node() {
     every_subject_that(Subject::releases_in_the_background, |subject| {
         let scene = Scene::start(subject, LONG);
-        scene.own.lock().unwrap();
+        scene.holds();
         let held = Part { op: Op::Delete, nth: 1, answer: false }.is_held_at(&scene);
         scene.own.unlock().unwrap();
         assert!(held.wait(SOON), "{}", scene.log());
