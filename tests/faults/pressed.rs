@@ -8,7 +8,7 @@ use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server, fresh_path,
 
 use common::{SOON, TwoWays, await_resumed, children, client_of, lock_of, shared_proxy};
 
-const T: Duration = Duration::from_secs(6);
+const T: Duration = Duration::from_secs(12);
 
 /// As little of a lease as a quiet client with good connections has left at times, about.
 fn await_short_lease(hold: &Hold, timeout: Duration) -> Duration {

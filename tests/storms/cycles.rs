@@ -28,18 +28,6 @@ fn footprint() -> (usize, usize) {
     (count("fd"), count("task"))
 }
 
-/// What the threads of this process are called, and what its files are.
-fn whose() -> Vec<String> {
-    let entries = |what| fs::read_dir(format!("/proc/self/{what}")).unwrap().flatten();
-    let threads = entries("task").map(|task| fs::read_to_string(task.path().join("comm")));
-    let threads = threads.map(|name| name.unwrap_or_default().trim().to_owned());
-    let files = entries("fd").map(|fd| fs::read_link(fd.path()));
-    let files = files.map(|file| file.unwrap_or_default().display().to_string());
-    let mut all: Vec<_> = threads.chain(files).collect();
-    all.sort();
-    all
-}
-
 /// One client holds a lock, another one waits for it, the connection is cut, and the client goes.
 fn cycle(proxy: &FaultProxy, number: usize) {
     let client = client_of(&proxy.connect_string(), SHORT);
@@ -93,13 +81,7 @@ fn run_cycles(server: SocketAddr) {
     });
     println!("{cycles} cycles in {:?}; files and threads: {before:?} before", begun.elapsed());
     // The threads of a client that was dropped while it was cut end behind its back.
-    let end = Instant::now() + SOON;
-    let mut left = whose();
-    while footprint() > before {
-        assert!(Instant::now() < end, "still there: {left:#?}");
-        thread::sleep(Duration::from_millis(10));
-        left = whose();
-    }
+    wait_until("files and threads are as few as before", SOON, || footprint() <= before);
     println!("back at {:?}", footprint());
 }
 
