@@ -8,7 +8,8 @@ use zoolock_test_support::{Op, Then, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::*;
 use common::{
-    SESSION, SOON, Task, await_resumed, client, client_of, is_lost, shared_address, shared_proxy,
+    SESSION, SOON, Task, await_resumed, children, client, client_of, is_lost, shared_address,
+    shared_proxy,
 };
 
 /// Session timeouts of those that notice what happens to a node, a quarter of it later.
@@ -175,37 +176,23 @@ fn a_turn_that_is_deleted_while_its_owner_waits_for_permits_is_queued_for_again(
 }
 
 #[test]
-fn a_turn_that_is_deleted_while_nothing_else_changes_is_queued_for_again() {
-    let (clients, own) = two("turn-lost-alone", 5, SESSION);
+fn the_turn_and_the_nodes_of_a_waiter_that_are_deleted_while_nothing_else_changes_are_made_again() {
+    let (clients, own) = two("deleted", 4, SESSION);
     let path = own[0].path();
     let held = own[0].acquire(2).unwrap();
-    let waiter = waiting_with_the_turn(&own[1], 4);
-    let before = turns(path);
-    delete(&format!("{path}/{LOCKS}/{}", before[0]));
-    wait_until("there is another turn", SOON, || {
-        let now = turns(path);
-        now.len() == 1 && now != before
-    });
-    held.release().unwrap();
-    waiter.result("the waiter").unwrap().release().unwrap();
-    is_free(&own[0], &[&clients[0], &clients[1]]);
-}
-
-#[test]
-fn the_nodes_of_a_waiter_that_are_deleted_are_made_again() {
-    let (clients, own) = two("leases-deleted", 4, SESSION);
-    let path = own[0].path();
-    let held = own[0].acquire(2).unwrap();
-    let waiter = waiting_with_the_turn(&own[1], 3);
     let keep = nodes(&held);
-    for count in [1, 3] {
-        let mut gone = await_leases(path, 5);
+    let waiter = waiting_with_the_turn(&own[1], 3);
+    for (part, count) in [(LOCKS, 1), (LEASES, 1), (LEASES, 3)] {
+        let look = || children(&format!("{path}/{part}"));
+        let all = if part == LOCKS { 1 } else { 5 };
+        wait_until("all are there", SOON, || look().len() == all);
+        let mut gone = look();
         gone.retain(|node| !keep.contains(node));
         gone.truncate(count);
-        gone.iter().for_each(|node| delete(&format!("{path}/{LEASES}/{node}")));
-        wait_until("they are made again", SOON, || {
-            let now = leases(path);
-            now.len() == 5 && gone.iter().all(|node| !now.contains(node))
+        gone.iter().for_each(|node| delete(&format!("{path}/{part}/{node}")));
+        wait_until(&format!("{gone:?} are made again"), SOON, || {
+            let now = look();
+            now.len() == all && gone.iter().all(|node| !now.contains(node))
         });
         assert!(!waiter.is_done(), "too many are out");
     }
