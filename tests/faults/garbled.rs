@@ -35,38 +35,8 @@ fn cut_short(frame: &Frame<'_>) -> Fate {
     Fate::LastBytes(whole[..whole.len() - 3].to_vec())
 }
 
-fn never_complete(frame: &Frame<'_>) -> Fate {
-    let mut bytes = framed(frame.body);
-    bytes[2] += 1;
-    Fate::Bytes(bytes)
-}
-
 fn no_body(frame: &Frame<'_>) -> Fate {
     with_body(frame, b"")
-}
-
-fn no_header(frame: &Frame<'_>) -> Fate {
-    Fate::Instead(frame.body[..5].to_vec())
-}
-
-fn empty(_: &Frame<'_>) -> Fate {
-    Fate::Instead(Vec::new())
-}
-
-fn negative_length(_: &Frame<'_>) -> Fate {
-    Fate::Bytes(vec![0xff; 4])
-}
-
-fn negative_count(frame: &Frame<'_>) -> Fate {
-    with_body(frame, &[0xff; 4])
-}
-
-fn not_utf8(frame: &Frame<'_>) -> Fate {
-    // A list of one name, or a path, by what is expected.
-    match frame.op {
-        Some(GET_CHILDREN) => with_body(frame, &[0, 0, 0, 1, 0, 0, 0, 2, 0xff, 0xfe]),
-        _ => with_body(frame, &[0, 0, 0, 2, 0xff, 0xfe]),
-    }
 }
 
 /// type, state, path
@@ -90,10 +60,6 @@ fn timed_out(frame: &Frame<'_>) -> Fate {
     with(frame, 12, -7)
 }
 
-fn other_id(frame: &Frame<'_>) -> Fate {
-    with(frame, 0, 77_777)
-}
-
 fn another_path(frame: &Frame<'_>) -> Fate {
     // The stat behind it stays.
     let stat = &frame.body[frame.body.len() - 68..];
@@ -104,24 +70,27 @@ type Damage = (&'static str, fn(&Frame<'_>) -> Fate);
 
 const DAMAGES: [Damage; 10] = [
     ("cut short", cut_short),
-    ("never complete", never_complete),
+    ("never complete", |frame| {
+        let mut bytes = framed(frame.body);
+        bytes[2] += 1;
+        Fate::Bytes(bytes)
+    }),
     ("without a body", no_body),
-    ("without a header", no_header),
-    ("empty", empty),
-    ("of a negative length", negative_length),
-    ("of a negative count", negative_count),
-    ("not UTF-8", not_utf8),
+    ("without a header", |frame| Fate::Instead(frame.body[..5].to_vec())),
+    ("empty", |_| Fate::Instead(Vec::new())),
+    ("of a negative length", |_| Fate::Bytes(vec![0xff; 4])),
+    ("of a negative count", |frame| with_body(frame, &[0xff; 4])),
+    // A list of one name, or a path, by what is expected.
+    ("not UTF-8", |frame| match frame.op {
+        Some(GET_CHILDREN) => with_body(frame, &[0, 0, 0, 1, 0, 0, 0, 2, 0xff, 0xfe]),
+        _ => with_body(frame, &[0, 0, 0, 2, 0xff, 0xfe]),
+    }),
     ("an unknown error", unknown_error),
-    ("of another id", other_id),
+    ("of another id", |frame| with(frame, 0, 77_777)),
 ];
 
-/// Damages the first answer to such a request once it is told to, then no more.
-fn damaging(op: i32, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
-    damaging_in_turn(vec![op], damage)
-}
-
-/// The same for several requests, each after the one before.
-fn damaging_in_turn(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
+/// Damages the first answer to such a request once it is told to, then that to the next one, then no more.
+fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
     let (arm, turn) = (Arc::clone(&armed), AtomicUsize::new(0));
     let relay = Relay::start(shared_address(), move |frame| {
@@ -141,7 +110,7 @@ fn damaging_in_turn(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Ar
 /// it ends with, and the next one works.
 fn survives(op: i32, (what, damage): Damage) {
     const DEADLINE: Duration = Duration::from_secs(5);
-    let (relay, armed) = damaging(op, damage);
+    let (relay, armed) = damaging(vec![op], damage);
     let client = client_of(&relay.connect_string(), Duration::from_secs(3));
     let [lock, rival] = {
         let (path, rivals) = (fresh_path("garbled"), common::client());
@@ -193,7 +162,7 @@ fn a_garbled_answer_to_a_list_a_create_or_a_read_ends_no_caller_and_nothing_else
 /// A resume during which one answer is damaged: there is time for another one.
 fn a_hold_survives(op: i32, (what, damage): Damage) {
     const SHORT: Duration = Duration::from_secs(4);
-    let (relay, armed) = damaging(op, damage);
+    let (relay, armed) = damaging(vec![op], damage);
     let client = client_of(&relay.connect_string(), SHORT);
     let path = fresh_path("garbled-resume");
     let lock = lock_of(&client, &path);
@@ -276,7 +245,7 @@ fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
     for (what, damage) in
         [("unknown", unknown_error as fn(&Frame<'_>) -> Fate), ("timeout", timed_out)]
     {
-        let (relay, armed) = damaging(CREATE, damage);
+        let (relay, armed) = damaging(vec![CREATE], damage);
         let client = client_of(&relay.connect_string(), SESSION);
         let path = fresh_path("unproven");
         let lock = lock_of(&client, &path);
@@ -303,7 +272,7 @@ fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
     for refused in [vec![CREATE], vec![CREATE, GET_DATA]] {
         for waits in [true, false] {
             let what = format!("refused {refused:?}, waits: {waits}");
-            let (relay, armed) = damaging_in_turn(refused.clone(), unknown_error);
+            let (relay, armed) = damaging(refused.clone(), unknown_error);
             let client = client_of(&relay.connect_string(), SHORT);
             let path = fresh_path("single-unproven");
             let lock = EphemeralLock::new(&client, &path).unwrap();
@@ -340,7 +309,7 @@ fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
 
 #[test]
 fn a_create_that_is_answered_with_the_path_of_another_node_is_not_believed() {
-    let (relay, armed) = damaging(CREATE, another_path);
+    let (relay, armed) = damaging(vec![CREATE], another_path);
     let fooled = client_of(&relay.connect_string(), SESSION);
     let path = fresh_path("another-path");
     let others = client();

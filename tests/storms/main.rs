@@ -2,6 +2,5 @@
 
 mod contenders;
 mod cycles;
-mod ephemeral;
 mod keeping;
 mod rwlock;
