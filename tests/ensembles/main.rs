@@ -3,7 +3,6 @@
 mod cut_off;
 mod outages;
 mod servers;
-mod tokens;
 
 use std::net::SocketAddr;
 use std::ops::Deref;

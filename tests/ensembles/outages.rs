@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, HoldState, LossReason};
+use zoolock::{HoldState, LossReason};
 use zoolock_test_support::{
     Direction, Ensemble, FaultProxy, Op, Probe, Then, fresh_path, shared_probe, wait_until,
 };
 
-use super::start;
-use common::basics::hold_of;
+use super::{Ways, start};
 use common::line::Line;
 use common::{
-    SESSION, SOON, Task, await_lost, children, client, client_of, in_time, lock_of, shared_proxy,
+    SESSION, SOON, Task, await_lost, await_resumed, children, client, client_of, in_time, lock_of,
+    shared_proxy,
 };
 
 /// Six ticks of the members, so long that a slow machine loses nothing by itself.
@@ -30,7 +30,7 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
     let clients = [(); 2].map(|()| client_of(&ensemble.connect_string(), T));
     let held: Vec<_> = (0..HELD).map(|n| lock_of(&clients[0], &format!("/locks/{n}"))).collect();
     held.iter().for_each(|lock| lock.lock().unwrap());
-    let holds: Vec<_> = held.iter().map(hold_of).collect();
+    let holds: Vec<_> = held.iter().map(|lock| lock.hold().unwrap()).collect();
     // All behind the first of them, of both clients.
     let mut line = Line::at("/locks/0");
     let seen = lock_of(&clients[1], "/locks/0");
@@ -71,13 +71,13 @@ fn shaky_seconds() -> u64 {
 
 #[test]
 fn connections_that_live_for_50_ms_cost_no_hold_and_no_place() {
-    let proxy = Arc::new(shared_proxy());
+    let proxy = shared_proxy();
     // A slow machine renews a lease in few of so short connections.
     let (shaky, steady) = (client_of(&proxy.connect_string(), SESSION * 4), client());
     let [held, queued] = ["held", "queued"].map(fresh_path);
     let own = lock_of(&shaky, &held);
     own.lock().unwrap();
-    let hold = hold_of(&own);
+    let hold = own.hold().unwrap();
     let ahead = lock_of(&steady, &queued);
     ahead.lock().unwrap();
     let mut line = Line::at(&queued);
@@ -87,14 +87,14 @@ fn connections_that_live_for_50_ms_cost_no_hold_and_no_place() {
     let before = children(&queued);
     let over = Arc::new(AtomicBool::new(false));
     let cutting = {
-        let (proxy, over, client) = (Arc::clone(&proxy), Arc::clone(&over), shaky.clone());
+        let (over, client) = (Arc::clone(&over), shaky.clone());
         Task::spawn(move || {
             while !over.load(Ordering::SeqCst) {
-                let connections = client.stats().resumed;
+                let resumed = client.stats().resumed;
                 thread::sleep(Duration::from_millis(50));
                 proxy.cut();
                 // A slow machine may need longer for a handshake.
-                wait_until("it is back", SOON, || client.stats().resumed > connections);
+                await_resumed(&client, resumed + 1);
             }
         })
     };
@@ -103,7 +103,7 @@ fn connections_that_live_for_50_ms_cost_no_hold_and_no_place() {
         assert!(hold.is_held(), "{hold:?}, {:?}", shaky.stats());
         thread::sleep(Duration::from_millis(5));
     }
-    println!("after {:?}: {hold:?}, {:?}", begun.elapsed(), shaky.stats());
+    println!("{hold:?}, {:?}", shaky.stats());
     let mut last = hold.valid_for();
     wait_until("the lease is renewed, too", SOON, || {
         let before = std::mem::replace(&mut last, hold.valid_for());
@@ -121,63 +121,41 @@ fn connections_that_live_for_50_ms_cost_no_hold_and_no_place() {
     wait_until("nothing is left", SOON, || children(&held).is_empty());
 }
 
-/// A way to each member.
-fn ways(ensemble: &Ensemble) -> Vec<FaultProxy> {
-    let ways = ensemble.addresses().into_iter().map(FaultProxy::start);
-    ways.map(Result::unwrap).collect()
-}
-
 /// Holds a lock by another member, then has only a way to this one, which the others do not hear. Either
 /// its hold goes on, and nobody comes in, or it is lost before somebody does.
-fn is_resumed_at(member: impl FnOnce(&Ensemble) -> usize, what: &str) {
-    // A leader takes ten ticks to notice, which is longer than the session.
-    let tick = Duration::from_secs(1);
-    let ensemble = start(Ensemble::builder(3).tick(tick).sync_limit(10));
-    let member = member(&ensemble);
-    let ways = ways(&ensemble);
-    let hosts: Vec<_> = ways.iter().map(FaultProxy::connect_string).collect();
-    ways[member].refuse(true);
-    let own = client_of(&hosts.join(","), T);
-    let lock = lock_of(&own, "/resumed");
-    lock.lock().unwrap();
-    let hold = hold_of(&lock);
-    let others: Vec<_> = (0..3).filter(|other| *other != member).collect();
-    let hosts: Vec<_> = others.iter().map(|it| ensemble.server(*it).connect_string()).collect();
-    let rivals = client_of(&hosts.join(","), T);
-    let rival = {
-        let (lock, hold) = (lock_of(&rivals, "/resumed"), hold.clone());
-        Task::spawn(move || lock.lock().map(|()| (hold.is_held(), Instant::now())))
-    };
-    wait_until("the rival waits", SOON, || lock.contenders().unwrap().len() == 2);
-    let begun = Instant::now();
-    ensemble.cut_off(member);
-    ways[member].refuse(false);
-    for other in &others {
-        ways[*other].refuse(true);
-        ways[*other].cut();
+#[test]
+fn a_hold_resumed_at_a_member_that_is_cut_off_is_lost_before_the_next_is_let_in() {
+    for of_leader in [false, true] {
+        // A leader takes ten ticks to notice, which is longer than the session.
+        let tick = Duration::from_secs(1);
+        let ensemble = start(Ensemble::builder(3).tick(tick).sync_limit(10));
+        let (leader, followers) = (ensemble.leader().unwrap(), ensemble.followers().unwrap());
+        let member = if of_leader { leader } else { followers[0] };
+        let others: Vec<_> = (0..3).filter(|other| *other != member).collect();
+        let ways = Ways::to(&ensemble);
+        let own = ways.client_on(others[0], T);
+        let lock = lock_of(&own, "/resumed");
+        lock.lock().unwrap();
+        let hold = lock.hold().unwrap();
+        let hosts = others.iter().map(|it| ensemble.server(*it).connect_string());
+        let rivals = client_of(&hosts.collect::<Vec<_>>().join(","), T);
+        let (next, seen) = (lock_of(&rivals, "/resumed"), hold.clone());
+        let rival = Task::spawn(move || next.lock().map(|()| seen.is_held()));
+        wait_until("the rival waits", SOON, || lock.contenders().unwrap().len() == 2);
+        ensemble.cut_off(member);
+        for other in &others {
+            ways.0[*other].refuse(true);
+            ways.0[*other].cut();
+        }
+        let lost = await_lost(&hold);
+        let held = rival.result("the rival").unwrap();
+        println!("of the leader: {of_leader}, lost after {lost:?}, {:?}", own.stats());
+        assert!(!held, "two held it");
+        ensemble.heal();
+        ways.0.iter().for_each(FaultProxy::restore);
+        wait_until("it is back", SOON, || lock.contenders().is_ok());
+        assert!(lock.unlock().unwrap_err().is_lost());
     }
-    let lost = await_lost(&hold);
-    let (held, let_in) = rival.result("the rival").unwrap();
-    println!(
-        "{what}: lost after {lost:?}, the rival let in after {:?}, {:?}",
-        let_in - begun,
-        own.stats()
-    );
-    assert!(!held, "two held it");
-    ensemble.heal();
-    ways.iter().for_each(FaultProxy::restore);
-    wait_until("it is back", SOON, || lock.contenders().is_ok());
-    assert!(lock.unlock().unwrap_err().is_lost());
-}
-
-#[test]
-fn a_hold_resumed_at_a_cut_off_follower_is_lost_before_the_next_is_let_in() {
-    is_resumed_at(|ensemble| ensemble.followers().unwrap()[0], "at a follower");
-}
-
-#[test]
-fn a_hold_resumed_at_a_deposed_leader_is_lost_before_the_next_is_let_in() {
-    is_resumed_at(|ensemble| ensemble.leader().unwrap(), "at the leader that was");
 }
 
 /// What the create whose request was lost would have made.
@@ -199,25 +177,22 @@ fn make_late(probe: &Probe, path: &str, name: &str) -> String {
 
 #[test]
 fn the_node_of_a_lost_create_that_comes_late_is_deleted_whatever_its_waiter_does_by_then() {
-    // One waits, one holds, one has let go.
-    for (what, waits, holds) in
-        [("waits", true, false), ("holds", false, true), ("has let go", false, false)]
-    {
+    for what in ["waits", "holds", "has let go"] {
         let proxy = shared_proxy();
         let own = client_of(&proxy.connect_string(), T);
         let path = fresh_path("late");
         // The late node goes with it: not before the client has seen it.
         let probe = shared_probe().unwrap();
         probe.create_all(&path).unwrap();
-        let (lock, ahead) = (lock_of(&own, &path), lock_of(&client(), &path));
+        let others = client();
+        let (lock, ahead) = (lock_of(&own, &path), lock_of(&others, &path));
+        let waits = what == "waits";
         if waits {
             ahead.lock().unwrap();
         }
         let lost = proxy.on(Op::Create).path_contains(&path).drop_request(Then::Cut);
-        let locking = {
-            let lock = lock.clone();
-            Task::spawn(move || lock.lock())
-        };
+        let locks = lock.clone();
+        let locking = Task::spawn(move || locks.lock());
         assert!(lost.wait(SOON));
         wait_until("it has made another node", SOON, || {
             children(&path).len() == 1 + usize::from(waits)
@@ -225,25 +200,23 @@ fn the_node_of_a_lost_create_that_comes_late_is_deleted_whatever_its_waiter_does
         if !waits {
             locking.result("lock()").unwrap();
         }
-        if !waits && !holds {
+        if what == "has let go" {
             lock.unlock().unwrap();
         }
         let late = make_late(&probe, &path, &lost_name(&proxy, &path));
-        let begun = Instant::now();
         if waits {
             // With its next look.
             ahead.unlock().unwrap();
             locking.result("lock()").unwrap();
         }
-        if waits || holds {
-            assert!(lock.is_held());
+        if what != "has let go" {
             lock.unlock().unwrap();
         }
         wait_until("the late one is gone", SOON, || !children(&path).contains(&late));
-        println!("{what}: {late} gone after {:?}, {:?}", begun.elapsed(), own.stats());
         // Nobody is behind it for longer.
-        assert!(lock_of(&client(), &path).try_lock_for(SOON).unwrap());
+        assert!(ahead.try_lock_for(SOON).unwrap());
         wait_until("nothing is looked for", SOON, || own.stats().deleting == 0);
+        println!("{what}: {late}, {:?}", own.stats());
     }
 }
 
@@ -258,7 +231,7 @@ fn a_waiter_whose_lost_create_comes_before_the_next_one_has_the_place_of_that() 
     ahead.lock().unwrap();
     let create = |nth| proxy.on(Op::Create).nth(nth).path_contains(&path);
     let (lost, next) = (create(1).drop_request(Then::Cut), create(2).hold_request());
-    let locking = Task::spawn(move || lock.lock().map(|()| hold_of(&lock).node()));
+    let locking = Task::spawn(move || lock.lock().map(|()| lock.hold().unwrap().node()));
     assert!(lost.wait(SOON) && next.wait(SOON), "{:#?}", proxy.log());
     let late = make_late(&probe, &path, &lost_name(&proxy, &path));
     let behind = lock_of(&others, &path);
@@ -283,7 +256,7 @@ fn whoever_cannot_hear_the_servers_keeps_nobody_out_for_ever() {
     let proxy = shared_proxy();
     let deaf = client_of(&proxy.connect_string(), Duration::from_secs(4));
     let path = fresh_path("deaf");
-    let [held, next] = [lock_of(&deaf, &path), lock_of(&client(), &path)];
+    let [held, next] = [&deaf, &client()].map(|client| lock_of(client, &path));
     held.lock().unwrap();
     let waiting = Task::spawn(move || next.lock().map(|()| next.unlock()));
     wait_until("the next one waits", SOON, || children(&path).len() == 2);
@@ -292,23 +265,4 @@ fn whoever_cannot_hear_the_servers_keeps_nobody_out_for_ever() {
     waiting.result("the next one").unwrap().unwrap();
     println!("let in {:?} after the silence: {:?}", begun.elapsed(), deaf.stats());
     assert!(!held.is_held());
-}
-
-#[test]
-fn a_client_that_is_closed_while_the_servers_are_down_keeps_nobody_waiting() {
-    let proxy = shared_proxy();
-    let own = client_of(&proxy.connect_string(), T);
-    let path = fresh_path("closed-down");
-    let ahead: (Client, _) = (client(), lock_of(&client(), &path));
-    ahead.1.lock().unwrap();
-    let lock = lock_of(&own, &path);
-    let waiting = Task::spawn(move || lock.lock());
-    wait_until("it waits", SOON, || children(&path).len() == 2);
-    proxy.refuse(true);
-    proxy.cut();
-    let closed = in_time("close()", T + Duration::from_secs(2), || own.close());
-    println!("close: {closed:?}");
-    let waited = waiting.result("lock()");
-    assert!(matches!(waited, Err(zoolock::Error::Closed)), "{waited:?}");
-    drop(ahead);
 }

@@ -88,7 +88,8 @@ impl Scene {
         let mut made: Vec<_> = nodes.iter().map(|node| stat(node).czxid as u64).collect();
         let mut tokens: Vec<_> =
             self.own.holds().iter().map(|hold| hold.fencing_token().unwrap()).collect();
-        (made.sort_unstable(), tokens.sort_unstable());
+        made.sort_unstable();
+        tokens.sort_unstable();
         assert_eq!(
             tokens,
             made,

@@ -3,8 +3,6 @@
 //! Whatever cannot be an answer ends its connection, and nothing else: the session is resumed on the
 //! next one.
 
-mod damages;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -13,24 +11,86 @@ use std::time::{Duration, Instant};
 use zoolock::{EphemeralLock, Error};
 use zoolock_test_support::{fresh_path, wait_until};
 
-use self::damages::{
-    DAMAGES, Damage, another_path, cut_short, event_not_utf8, no_body, timed_out, unknown_error,
-};
-use common::basics::hold_of;
 use common::line::{Line, has_one_node_until_unlocked};
-use common::relay::{CREATE, Fate, Frame, GET_CHILDREN, GET_DATA, Relay, SET_DATA, SET_WATCHES};
+use common::relay::{
+    CREATE, Fate, Frame, GET_CHILDREN, GET_DATA, Relay, SET_DATA, SET_WATCHES, framed,
+};
 use common::{
     SESSION, SOON, Task, await_nothing_left, children, client, client_of, exists, in_time, lock_of,
     shared_address, stat,
 };
 
-/// Damages the first answer to such a request once it is told to, then no more.
-fn damaging(op: i32, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
-    damaging_in_turn(vec![op], damage)
+/// xid, zxid, error.
+const HEADER: usize = 16;
+
+/// The frame's header, and another body.
+fn with_body(frame: &Frame<'_>, body: &[u8]) -> Fate {
+    let mut bytes = frame.body[..HEADER].to_vec();
+    bytes.extend(body);
+    Fate::Instead(bytes)
 }
 
-/// The same for several requests, each after the one before.
-fn damaging_in_turn(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
+fn cut_short(frame: &Frame<'_>) -> Fate {
+    let whole = framed(frame.body);
+    Fate::LastBytes(whole[..whole.len() - 3].to_vec())
+}
+
+fn no_body(frame: &Frame<'_>) -> Fate {
+    with_body(frame, b"")
+}
+
+/// type, state, path
+fn event_not_utf8(frame: &Frame<'_>) -> Fate {
+    with_body(frame, &[0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 2, 0xff, 0xfe])
+}
+
+/// The answer with another number in its header, at a place: the id or the error.
+fn with(frame: &Frame<'_>, at: usize, number: i32) -> Fate {
+    let mut bytes = frame.body[..if at == 0 { frame.body.len() } else { HEADER }].to_vec();
+    bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
+    Fate::Instead(bytes)
+}
+
+fn unknown_error(frame: &Frame<'_>) -> Fate {
+    with(frame, 12, -12345)
+}
+
+/// OperationTimeout
+fn timed_out(frame: &Frame<'_>) -> Fate {
+    with(frame, 12, -7)
+}
+
+fn another_path(frame: &Frame<'_>) -> Fate {
+    // The stat behind it stays.
+    let stat = &frame.body[frame.body.len() - 68..];
+    with_body(frame, &[b"\0\0\0\x0e/somebody/else", stat].concat())
+}
+
+type Damage = (&'static str, fn(&Frame<'_>) -> Fate);
+
+const DAMAGES: [Damage; 10] = [
+    ("cut short", cut_short),
+    ("never complete", |frame| {
+        let mut bytes = framed(frame.body);
+        bytes[2] += 1;
+        Fate::Bytes(bytes)
+    }),
+    ("without a body", no_body),
+    ("without a header", |frame| Fate::Instead(frame.body[..5].to_vec())),
+    ("empty", |_| Fate::Instead(Vec::new())),
+    ("of a negative length", |_| Fate::Bytes(vec![0xff; 4])),
+    ("of a negative count", |frame| with_body(frame, &[0xff; 4])),
+    // A list of one name, or a path, by what is expected.
+    ("not UTF-8", |frame| match frame.op {
+        Some(GET_CHILDREN) => with_body(frame, &[0, 0, 0, 1, 0, 0, 0, 2, 0xff, 0xfe]),
+        _ => with_body(frame, &[0, 0, 0, 2, 0xff, 0xfe]),
+    }),
+    ("an unknown error", unknown_error),
+    ("of another id", |frame| with(frame, 0, 77_777)),
+];
+
+/// Damages the first answer to such a request once it is told to, then that to the next one, then no more.
+fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
     let (arm, turn) = (Arc::clone(&armed), AtomicUsize::new(0));
     let relay = Relay::start(shared_address(), move |frame| {
@@ -49,20 +109,17 @@ fn damaging_in_turn(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Ar
 /// An acquisition during which one answer is damaged ends in time and without a panic, whatever
 /// it ends with, and the next one works.
 fn survives(op: i32, (what, damage): Damage) {
-    const SHORT: Duration = Duration::from_secs(3);
     const DEADLINE: Duration = Duration::from_secs(5);
-    let (relay, armed) = damaging(op, damage);
-    let client = client_of(&relay.connect_string(), SHORT);
-    let path = fresh_path("garbled");
-    let lock = lock_of(&client, &path);
-    // Makes the directory.
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    let rivals = common::client();
-    let rival = lock_of(&rivals, &path);
-    if op == GET_DATA {
-        // Only who waits reads a node.
-        rival.lock().unwrap();
+    let (relay, armed) = damaging(vec![op], damage);
+    let client = client_of(&relay.connect_string(), Duration::from_secs(3));
+    let [lock, rival] = {
+        let (path, rivals) = (fresh_path("garbled"), common::client());
+        [lock_of(&client, &path), lock_of(&rivals, &path)]
+    };
+    // Makes the directory. Only who waits reads a node.
+    rival.lock().unwrap();
+    if op != GET_DATA {
+        rival.unlock().unwrap();
     }
     armed.store(true, Ordering::SeqCst);
     let trying = {
@@ -83,45 +140,34 @@ fn survives(op: i32, (what, damage): Damage) {
     has_one_node_until_unlocked(&lock);
     assert!(rival.try_lock_for(SOON).unwrap());
     rival.unlock().unwrap();
-    assert!(children(&path).is_empty());
 }
 
 fn all_damages(op: i32, survives: fn(i32, Damage)) {
     // An error in place of a create's answer has a test of its own.
-    let damages =
-        DAMAGES.into_iter().filter(|(what, _)| op != CREATE || *what != "an unknown error");
-    let all = damages.map(|damage| (damage.0, thread::spawn(move || survives(op, damage))));
-    let all: Vec<_> = all.collect();
-    let results = all.into_iter().map(|(what, thread)| (what, thread.join()));
-    let failed = results.filter(|(_, result)| result.is_err());
-    let failed: Vec<_> = failed.map(|(what, _)| what).collect();
-    assert!(failed.is_empty(), "op {op}: {failed:?}");
+    let is_one = |what| op != CREATE || what != "an unknown error";
+    thread::scope(|scope| {
+        for (what, damage) in DAMAGES.into_iter().filter(|(what, _)| is_one(*what)) {
+            scope.spawn(move || survives(op, (what, damage)));
+        }
+    });
 }
 
 #[test]
-fn a_garbled_list_ends_no_caller_and_nothing_else() {
-    all_damages(GET_CHILDREN, survives);
-}
-
-#[test]
-fn a_garbled_answer_to_a_create_ends_no_caller_and_nothing_else() {
-    all_damages(CREATE, survives);
-}
-
-#[test]
-fn a_garbled_answer_to_a_read_ends_no_caller_and_nothing_else() {
-    all_damages(GET_DATA, survives);
+fn a_garbled_answer_to_a_list_a_create_or_a_read_ends_no_caller_and_nothing_else() {
+    for op in [GET_CHILDREN, CREATE, GET_DATA] {
+        all_damages(op, survives);
+    }
 }
 
 /// A resume during which one answer is damaged: there is time for another one.
 fn a_hold_survives(op: i32, (what, damage): Damage) {
     const SHORT: Duration = Duration::from_secs(4);
-    let (relay, armed) = damaging(op, damage);
+    let (relay, armed) = damaging(vec![op], damage);
     let client = client_of(&relay.connect_string(), SHORT);
     let path = fresh_path("garbled-resume");
     let lock = lock_of(&client, &path);
     lock.lock().unwrap();
-    let hold = hold_of(&lock);
+    let hold = lock.hold().unwrap();
     let node = hold.node();
     let rivals = common::client();
     let mut line = Line::at(&path);
@@ -161,7 +207,6 @@ fn a_garbled_answer_during_a_resume_costs_no_hold() {
 /// It ends its connection. On the next one the watch is set again, and tells what was missed.
 #[test]
 fn a_garbled_event_costs_a_connection_and_wakes_all_the_same() {
-    const DEADLINE: Duration = Duration::from_secs(4);
     let damages: [Damage; 3] =
         [("without a body", no_body), ("not UTF-8", event_not_utf8), ("cut short", cut_short)];
     for (what, damage) in damages {
@@ -177,33 +222,19 @@ fn a_garbled_event_costs_a_connection_and_wakes_all_the_same() {
                 false => Fate::Pass,
             }
         });
-        let others = client();
-        let waiting = client_of(&relay.connect_string(), Duration::from_secs(3));
+        let (others, waiting) = (client(), client_of(&relay.connect_string(), SESSION));
         let path = fresh_path("garbled-event");
         let held = lock_of(&others, &path);
-        held.lock().unwrap();
-        let lock = lock_of(&waiting, &path);
-        let trying = {
-            let lock = lock.clone();
-            let limit = DEADLINE + Duration::from_secs(1);
-            Task::spawn(move || in_time(what, limit, || lock.try_lock_for(DEADLINE)))
-        };
-        wait_until("it watches", SOON, || watched.load(Ordering::SeqCst));
-        held.unlock().unwrap();
-        let got = trying.result(what);
-        println!("{what}: {got:?}");
-        assert!(matches!(got, Ok(true)), "{what}: it was not woken: {got:?}, {waiting:?}");
-        assert_eq!(waiting.stats().sessions, 1, "{what}: {:?}", waiting.stats());
-        lock.unlock().unwrap();
-        assert!(damaged.load(Ordering::SeqCst), "{what}: no event came");
         held.lock().unwrap();
         let mut line = Line::at(&path);
         line.join(&waiting);
         line.join(&others);
+        wait_until("it watches", SOON, || watched.load(Ordering::SeqCst));
         held.unlock().unwrap();
-        let begun = Instant::now();
         line.comes_in_order();
-        println!("{what}: both let in {:?} later, {:?}", begun.elapsed(), waiting.stats());
+        println!("{what}: {:?}", waiting.stats());
+        assert_eq!(waiting.stats().sessions, 1, "{what}");
+        assert!(damaged.load(Ordering::SeqCst), "{what}: no event came");
     }
 }
 
@@ -214,7 +245,7 @@ fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
     for (what, damage) in
         [("unknown", unknown_error as fn(&Frame<'_>) -> Fate), ("timeout", timed_out)]
     {
-        let (relay, armed) = damaging(CREATE, damage);
+        let (relay, armed) = damaging(vec![CREATE], damage);
         let client = client_of(&relay.connect_string(), SESSION);
         let path = fresh_path("unproven");
         let lock = lock_of(&client, &path);
@@ -241,35 +272,29 @@ fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
     for refused in [vec![CREATE], vec![CREATE, GET_DATA]] {
         for waits in [true, false] {
             let what = format!("refused {refused:?}, waits: {waits}");
-            let (relay, armed) = damaging_in_turn(refused.clone(), unknown_error);
+            let (relay, armed) = damaging(refused.clone(), unknown_error);
             let client = client_of(&relay.connect_string(), SHORT);
             let path = fresh_path("single-unproven");
             let lock = EphemeralLock::new(&client, &path).unwrap();
             lock.lock().unwrap();
             lock.unlock().unwrap();
             armed.store(true, Ordering::SeqCst);
-            let locked = {
-                let lock = lock.clone();
-                let call = move || match waits {
-                    true => lock.lock().map(|()| true),
-                    false => lock.try_lock(),
-                };
-                Task::spawn(call).result(&what)
+            let locked = match waits {
+                true => lock.lock().map(|()| true),
+                false => lock.try_lock(),
             };
             println!("{what}: {locked:?}, {:?}", client.stats());
             match locked {
                 Err(Error::ZooKeeper { path: at, .. }) => assert_eq!(at, path),
                 Ok(true) => {
-                    let node = stat(&path);
-                    let token = hold_of(&lock).fencing_token().unwrap();
-                    assert_eq!(token, node.czxid as u64, "{what}: another node than its own");
+                    let token = lock.hold().unwrap().fencing_token().unwrap();
+                    assert_eq!(token, stat(&path).czxid as u64, "{what}: not its own node");
                     lock.unlock().unwrap();
                 }
                 other => panic!("{what}: {other:?}"),
             }
-            let took = wait_until("nothing is left", SOON, || !exists(&path));
+            wait_until("nothing is left", SOON, || !exists(&path));
             await_nothing_left(&client);
-            println!("{what}: nothing is left after {took:?}");
             assert_eq!(relay.changed(), refused.len() as u64, "{what}");
             assert!(lock.try_lock_for(SOON).unwrap(), "{what}");
             assert_eq!(client.stats().connections, 1, "{what}");
@@ -284,7 +309,7 @@ fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
 
 #[test]
 fn a_create_that_is_answered_with_the_path_of_another_node_is_not_believed() {
-    let (relay, armed) = damaging(CREATE, another_path);
+    let (relay, armed) = damaging(vec![CREATE], another_path);
     let fooled = client_of(&relay.connect_string(), SESSION);
     let path = fresh_path("another-path");
     let others = client();
@@ -292,15 +317,12 @@ fn a_create_that_is_answered_with_the_path_of_another_node_is_not_believed() {
     held.lock().unwrap();
     let lock = lock_of(&fooled, &path);
     armed.store(true, Ordering::SeqCst);
-    let locking = {
-        let lock = lock.clone();
-        Task::spawn(move || lock.lock())
-    };
+    let locks = lock.clone();
+    let locking = Task::spawn(move || locks.lock());
     wait_until("the answer was changed", SOON, || relay.changed() == 1);
     assert!(held.is_held());
     held.unlock().unwrap();
     locking.result("lock()").unwrap();
-    println!("{:?}", fooled.stats());
     has_one_node_until_unlocked(&lock);
 }
 
@@ -332,8 +354,7 @@ fn a_deletion_that_the_server_gave_up_on_is_repeated() {
         let lock = lock_of(&client, &path);
         lock.lock().unwrap();
         let unlocked = lock.unlock();
-        println!("{times}: {unlocked:?}, {:?}", client.stats());
-        assert!(unlocked.is_ok(), "{unlocked:?}");
+        assert!(unlocked.is_ok(), "{times}: {unlocked:?}");
         let took = wait_until("nothing is left", SOON, || children(&path).is_empty());
         println!("{times}: gone after {took:?}, {:?}", client.stats());
         assert_eq!(relay.changed(), 2 * times as u64);

@@ -1,20 +1,215 @@
-//! Schedules of a proxy and an operator that found something in the family of locks.
+//! Schedules that somebody has looked for who wanted the locks to fail, and found: each did.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use zookeeper::{Acl, Permissions, ZooKeeper};
-use zoolock::{DistributedLock, DistributedSemaphore, EphemeralLock};
-use zoolock_test_support::{Op, Probe, connect_string, fresh_path, shared_probe, wait_until};
+use zoolock::{
+    Client, ClientState, ConnectionEvent, DistributedLock, DistributedSemaphore, EphemeralLock,
+    Error, Lock, LockOptions,
+};
+use zoolock_test_support::{
+    Direction, Op, Probe, connect_string, fresh_path, shared_probe, wait_until,
+};
 
-use common::basics::{await_nodes, hold_of};
-use common::{SESSION, SOON, Task, children, client, client_of, shared_address, shared_proxy};
+use common::{
+    SESSION, SOON, Task, assert_cancelled, children, client, client_of, delete_node, in_time,
+    lock_of, run_again, shared_address, shared_proxy, stat, warnings,
+};
+
+/// Longer than any of these takes.
+const LONG: Duration = Duration::from_secs(30);
 
 /// The session timeout where a quarter of it has to pass.
 const SHORT: Duration = Duration::from_secs(4);
 
-fn delete(path: &str) {
-    shared_probe().unwrap().delete(path).unwrap();
+fn single(client: &Client, path: &str) -> EphemeralLock {
+    EphemeralLock::new(client, path).unwrap()
+}
+
+fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<zoolock::Result<()>> {
+    let lock = lock.clone();
+    Task::spawn(move || lock.lock())
+}
+
+fn await_connection(client: &Client) {
+    wait_until("connected", SOON, || client.state() == ClientState::Connected);
+}
+
+#[test]
+fn a_cut_right_behind_a_grant_lets_no_second_one_in_and_costs_no_place() {
+    let proxy = shared_proxy();
+    let (own, others) = (client_of(&proxy.connect_string(), SESSION), client());
+    let path = fresh_path("behind-the-grant");
+    let long = lock_of(&own, &format!("{path}/long"));
+    long.lock().unwrap();
+    let (queued, node) = (lock_of(&own, &format!("{path}/q")), single(&own, &format!("{path}/s")));
+    let rival = single(&others, &format!("{path}/s"));
+    queued.lock().unwrap();
+    queued.unlock().unwrap();
+    let mut creates = Vec::new();
+    for _ in 0..100 {
+        let before = proxy.requests(Op::Create);
+        // The answer comes, and the connection ends behind it.
+        let _rule = proxy.on(Op::GetChildren).path_contains("/q").tear_answer(1 << 20);
+        queued.lock().unwrap();
+        creates.push(proxy.requests(Op::Create) - before);
+        await_connection(&own);
+        queued.unlock().unwrap();
+        let _rule = proxy.on(Op::Create).path_contains("/s").tear_answer(1 << 20);
+        node.lock().unwrap();
+        await_connection(&own);
+        // What has gone wrong is done by the time that this is answered.
+        wait_until("it is answered", SOON, || own.contenders(&path).is_ok());
+        assert!(!rival.try_lock().unwrap(), "two hold it: {:?}, {:?}", node.hold(), rival.hold());
+        node.unlock().unwrap();
+    }
+    println!("{creates:?} creates, {:?}", own.stats());
+    assert!(creates.iter().all(|&creates| creates == 1), "{creates:?}");
+    assert_eq!((own.stats().sessions, own.stats().holds_lost), (1, 0));
+}
+
+#[test]
+fn a_lost_create_that_two_look_for_is_deleted_once() {
+    let proxy = shared_proxy();
+    let (own, others) = (client_of(&proxy.connect_string(), LONG), client());
+    let path = fresh_path("two-looks");
+    let lock = single(&own, &format!("{path}/x"));
+    let options = LockOptions::new().background_release(true);
+    let beside = EphemeralLock::with(&own, format!("{path}/y"), options).unwrap();
+    let rival = single(&others, &format!("{path}/x"));
+    beside.lock().unwrap();
+    // It has no answer when its caller gives up, and is looked for.
+    let creating = proxy.on(Op::Create).path_contains("/x").hold_answer();
+    let call = locking(&lock);
+    assert!(creating.wait(SOON));
+    lock.cancel_waiters();
+    assert_cancelled(&call.result("lock()"), lock.path());
+    let waiting = locking(&rival);
+    // Who lets go in the same directory looks for it, too.
+    beside.unlock().unwrap();
+    let late = proxy.on(Op::SetData).nth(2).hold_answer();
+    creating.release();
+    waiting.result("the rival").unwrap();
+    let node = stat(rival.path());
+    late.release();
+    wait_until("nothing is on its way", SOON, || own.stats().deleting == 0);
+    own.contenders(&path).unwrap();
+    assert_eq!(stat(rival.path()).czxid, node.czxid, "the rival's node");
+    rival.unlock().unwrap();
+}
+
+#[test]
+fn a_deadline_and_a_cancel_end_the_making_of_directories() {
+    let proxy = shared_proxy();
+    let own = client_of(&proxy.connect_string(), LONG);
+    let deep = || lock_of(&own, &format!("{}/1/2/3/4/5/6/7/8", fresh_path("deep")));
+    proxy.delay(Direction::Both, Duration::from_millis(150));
+    let timed = deep();
+    let second = Duration::from_secs(1);
+    let got = in_time("a try for a second", 2 * second, || timed.try_lock_for(second));
+    assert!(matches!(got, Err(Error::Disconnected { .. })), "{got:?}");
+    proxy.restore();
+    let making = proxy.on(Op::Other(19)).hold_request();
+    let lock = deep();
+    let call = locking(&lock);
+    assert!(making.wait(SOON));
+    lock.cancel_waiters();
+    let ended = in_time("lock(), after the cancel", LONG / 6, || call.result("lock()"));
+    assert_cancelled(&ended, lock.path());
+}
+
+/// READ, WRITE, CREATE and ADMIN for everybody.
+const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
+
+#[test]
+fn who_waits_behind_an_own_node_is_told_when_that_cannot_be_deleted() {
+    let own = client();
+    let path = fresh_path("stuck");
+    let probe = shared_probe().unwrap();
+    probe.create_all(path.rsplit_once('/').unwrap().0).unwrap();
+    probe.create_with_acl(&path, b"", &[NO_DELETE]).unwrap();
+    let [lock, other] = [(); 2].map(|()| lock_of(&own, &path));
+    lock.lock().unwrap();
+    let waiting = locking(&other);
+    wait_until("it waits", SOON, || children(&path).len() == 2);
+    let denied = lock.unlock();
+    let waited = waiting.result("who waits behind it");
+    let next = lock.lock();
+    println!("{denied:?}, {waited:?}, {next:?}");
+    for refused in [denied, waited, next] {
+        assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_client_without_locks_is_not_lost_before_a_session_timeout_is_over() {
+    let proxy = shared_proxy();
+    let own = client_of(&proxy.connect_string(), Duration::from_secs(4));
+    let events = own.subscribe();
+    // Longer than a lease that nothing renews.
+    let begun = Instant::now();
+    wait_until("it has been idle", SOON, || begun.elapsed() > own.session_timeout());
+    proxy.refuse(true);
+    proxy.cut();
+    assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Suspended));
+    assert_eq!(own.state(), ClientState::Suspended);
+    proxy.refuse(false);
+    assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Reconnected));
+}
+
+#[test]
+fn views_of_holds_that_are_over_take_nothing_of_what_a_client_may_have() {
+    let own = client();
+    let deep = format!("{}{}", fresh_path("views"), format!("/{}", "a".repeat(200)).repeat(15));
+    let lock = lock_of(&own, &deep);
+    let views: Vec<_> = (0..300).map(|_| lock.acquire().unwrap().hold()).collect();
+    println!("{} views of {} bytes each", views.len(), deep.len());
+}
+
+const OWN: &str = "ZOOLOCK_TEST_REMINDERS";
+
+/// How often the client's timer has woken.
+fn wake_ups() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let statuses =
+        tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let of_timer = statuses.filter(|status| status.starts_with("Name:\tzookeeper-timer"));
+    let switches = of_timer.filter_map(|status| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line?.trim().parse::<u64>().ok()
+    });
+    switches.sum()
+}
+
+#[test]
+fn the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment() {
+    if std::env::var(OWN).is_err() {
+        let name = "schedules::the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment";
+        run_again(name, OWN, "yes");
+        return;
+    }
+    let own = client();
+    let path = fresh_path("reminders");
+    // As long as it is held the timer has something to look after.
+    let long = lock_of(&own, &format!("{path}/long"));
+    long.lock().unwrap();
+    let options = LockOptions::new().keep_idle(Duration::from_millis(2));
+    let lock = DistributedLock::with(&own, format!("{path}/kept"), options).unwrap();
+    for _ in 0..1_000 {
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+        wait_until("it is given back", SOON, || own.stats().held == 1);
+    }
+    let second = Duration::from_secs(1);
+    wait_until("the timer rests", SOON, || {
+        let before = wake_ups();
+        thread::sleep(second);
+        let woken = wake_ups() - before;
+        println!("{woken} wake-ups in a second");
+        // Ten looks at the lease, and a heartbeat now and then.
+        woken < 25
+    });
 }
 
 /// All within a quarter of the session timeout: the node is deleted, made by somebody else, and
@@ -26,17 +221,15 @@ fn a_single_node_that_was_replaced_and_asked_for_is_not_taken_for_ones_own() {
     let first = EphemeralLock::new(&own, &path).unwrap();
     let next = EphemeralLock::new(&rivals, &path).unwrap();
     first.lock().unwrap();
-    let hold = hold_of(&first);
-    delete(&path);
+    let hold = first.hold().unwrap();
+    shared_probe().unwrap().delete(&path).unwrap();
     next.lock().unwrap();
     let who = rivals.contenders(&path).unwrap();
     rivals.revoke(&who[0]).unwrap();
-    let lost = hold.lost().recv_timeout(SHORT * 2);
-    let tokens = [&hold, &hold_of(&next)].map(|hold| hold.fencing_token());
-    println!("{hold:?}, {lost:?}, tokens {tokens:?}");
+    let lost = hold.lost().recv_timeout(SOON);
     let unlocked = first.unlock();
     let stays = shared_probe().unwrap().exists(&path).unwrap();
-    println!("unlocked: {unlocked:?}; the next owner's node stays: {stays}");
+    println!("{hold:?}, {lost:?}, unlocked: {unlocked:?}; the next owner's node stays: {stays}");
     assert!(lost.is_err_and(|e| e.is_disconnected()), "it was not told that it is lost");
     assert!(unlocked.is_err_and(|error| error.is_lost()), "nor by the unlock");
     assert!(stays && next.is_held(), "the next owner is gone");
@@ -47,9 +240,7 @@ fn a_single_node_that_was_replaced_and_asked_for_is_not_taken_for_ones_own() {
 fn a_watch_that_was_refused_once_is_set_later() {
     let own = client_of(&connect_string(), SHORT);
     let path = fresh_path("refused-watch");
-    let lock = DistributedLock::new(&own, &path).unwrap();
-    lock.lock().unwrap();
-    let hold = hold_of(&lock);
+    let hold = lock_of(&own, &path).acquire().unwrap();
     let node = format!("{path}/{}", hold.node());
     let operator = ZooKeeper::connect(&connect_string(), SESSION).unwrap();
     let allow = |what| {
@@ -62,7 +253,7 @@ fn a_watch_that_was_refused_once_is_set_later() {
     allow(Permissions::ALL);
     let asked = hold.revocation().unwrap();
     shared_probe().unwrap().set(&node, b"__REVOKE__").unwrap();
-    let heard = asked.recv_timeout(SHORT * 2);
+    let heard = asked.recv_timeout(SOON);
     println!("{heard:?}, {hold:?}, {:?}", own.stats());
     operator.close().unwrap();
     assert!(heard.is_ok(), "the request was not heard");
@@ -75,15 +266,13 @@ fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
     let (own, others) = (client_of(&proxy.connect_string(), SESSION), client());
     let path = fresh_path("stale-limit");
     let leases = format!("{path}/leases");
-    let semaphore = DistributedSemaphore::new(&own, &path, 3).unwrap();
-    let other = DistributedSemaphore::new(&others, &path, 3).unwrap();
-    let held = [1, 1].map(|count| other.acquire(count).unwrap());
+    let [semaphore, other] =
+        [&own, &others].map(|client| DistributedSemaphore::new(client, &path, 3).unwrap());
+    let [one, last] = [1, 1].map(|count| other.acquire(count).unwrap());
     let waiting = semaphore.clone();
     let call = Task::spawn(move || waiting.acquire(3));
-    await_nodes(&leases, 5);
-    let look = proxy.on(Op::GetChildren).path_contains(&leases);
-    let look = look.hold_request();
-    let [one, last] = held;
+    wait_until("it waits", SOON, || children(&leases).len() == 5);
+    let look = proxy.on(Op::GetChildren).path_contains(&leases).hold_request();
     one.release().unwrap();
     assert!(look.wait(SOON), "{:#?}", proxy.log());
     semaphore.set_limit(2).unwrap();
@@ -92,17 +281,15 @@ fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
     // The look was answered when this one behind it is.
     own.contenders(&path).unwrap();
     let looks = proxy.requests(Op::GetChildren);
-    let note = format!("{leases}/note");
-    shared_probe().unwrap().create(&note, b"", false, false).unwrap();
+    let (probe, note) = (shared_probe().unwrap(), format!("{leases}/note"));
+    probe.create(&note, b"", false, false).unwrap();
     wait_until("it was let in, or has looked again", SOON, || {
         call.is_done() || proxy.requests(Op::GetChildren) > looks
     });
-    delete(&note);
-    let out = call.is_done();
-    println!("let in: {out}, of {}", semaphore.limit());
+    probe.delete(&note).unwrap();
+    assert!(!call.is_done(), "let in by a limit that was gone");
     semaphore.set_limit(3).unwrap();
     call.result("the call").unwrap().release().unwrap();
-    assert!(!out, "let in by a limit that was gone");
 }
 
 /// The turn of a call is deleted shortly before its deadline: it begins again, with next to no time.
@@ -110,34 +297,46 @@ fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
 fn a_call_that_loses_its_turn_at_its_deadline_is_out_of_time_and_not_disconnected() {
     const CALLS: u64 = 40;
     const TIME: Duration = Duration::from_secs(3);
-    let own = client_of(&shared_address().to_string(), SHORT);
-    let others = client();
+    let (own, others) = (client_of(&shared_address().to_string(), SHORT), client());
     let probe = Probe::connect(shared_address()).unwrap();
     let calls: Vec<_> = (0..CALLS)
         .map(|number| {
             let path = fresh_path("turn-at-the-deadline");
-            let other = DistributedSemaphore::new(&others, &path, 1).unwrap();
+            let [semaphore, other] =
+                [&own, &others].map(|client| DistributedSemaphore::new(client, &path, 1).unwrap());
             let held = other.acquire(1).unwrap();
-            let semaphore = DistributedSemaphore::new(&own, &path, 1).unwrap();
-            let begun = Instant::now();
-            let call =
-                Task::spawn(move || semaphore.try_acquire_for(1, TIME).map(|got| got.is_some()));
+            let at = Instant::now() + TIME - Duration::from_millis(CALLS - number);
+            let call = Task::spawn(move || semaphore.try_acquire_for(1, TIME));
             let turns = format!("{path}/locks");
-            let turn = await_nodes(&turns, 1).remove(0);
-            let early = Duration::from_millis(CALLS - number);
-            (begun + TIME - early, format!("{turns}/{turn}"), held, call)
+            wait_until("it has the turn", SOON, || children(&turns).len() == 1);
+            let turn = children(&turns).pop().unwrap_or_default();
+            (at, turns, turn, held, call)
         })
         .collect();
-    for (at, turn, _, _) in &calls {
+    for (at, turns, turn, ..) in &calls {
         thread::sleep(at.saturating_duration_since(Instant::now()));
-        let _ = probe.delete(turn);
+        let _ = probe.delete(&format!("{turns}/{turn}"));
     }
-    let seen: Vec<_> = calls.iter().map(|call| call.3.result("a call")).collect();
+    let seen: Vec<_> = calls.iter().map(|call| call.4.result("a call")).collect();
     println!("{seen:?}");
-    assert!(seen.iter().all(|seen| matches!(seen, Ok(false))), "{seen:?}");
-    for (_, turn, held, _) in calls {
+    assert!(seen.iter().all(|seen| matches!(seen, Ok(None))), "{seen:?}");
+    for (_, turns, _, held, _) in calls {
         held.release().unwrap();
-        let turns = turn.rsplit_once('/').unwrap().0.to_owned();
         wait_until("no turn is left", SOON, || children(&turns).is_empty());
     }
+}
+
+#[test]
+fn a_deletion_in_the_background_that_nobody_has_noticed_is_counted_and_logged() {
+    let own = client();
+    let path = fresh_path("deleted");
+    warnings(&path);
+    let options = LockOptions::new().background_release(true);
+    let guard = DistributedLock::with(&own, &path, options).unwrap().acquire().unwrap();
+    delete_node(&guard);
+    guard.release().unwrap();
+    wait_until("it is counted", SOON, || own.stats().holds_lost == 1);
+    wait_until("it is logged", SOON, || {
+        warnings(&path).iter().any(|line| line.contains("was lost"))
+    });
 }

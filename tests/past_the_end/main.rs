@@ -5,9 +5,6 @@
 mod crowds;
 mod faults;
 mod order;
-mod outside;
-mod resuming;
-mod vanishing;
 
 use std::sync::{Arc, Mutex};
 
@@ -42,6 +39,10 @@ impl Stage {
 
     fn set(&self, number: i32) {
         self.server.set_counter(&self.path, number).unwrap();
+    }
+
+    fn clients(&self) -> [Client; 3] {
+        [(); 3].map(|()| self.client())
     }
 
     /// A directory below, with its own numbers.
@@ -88,10 +89,6 @@ impl Stage {
         });
         visitor
     }
-
-    fn delete(&self, node: &str) {
-        self.probe.delete(&format!("{}/{node}", self.path)).unwrap();
-    }
 }
 
 fn nodes(probe: &Probe, path: &str) -> Vec<String> {
@@ -118,8 +115,8 @@ fn numbers(nodes: &[String]) -> Vec<i32> {
     nodes.iter().map(|node| number(node)).collect()
 }
 
-fn token_of(hold: &Hold) -> u64 {
-    hold.fencing_token().unwrap()
+fn hold_of(lock: &impl Lock) -> Hold {
+    lock.holds().pop().expect("it is held")
 }
 
 /// Who was granted, in this order.

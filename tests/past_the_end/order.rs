@@ -1,76 +1,197 @@
-//! Who waits is served in the order of arrival, whatever the numbers say.
+//! Who waits is served in the order of arrival, whatever the numbers say, and whatever vanishes while
+//! somebody finds out who was there first.
 
-use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, Lock};
+use zoolock::{DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore};
+use zoolock::{Kind, Lock};
+use zoolock_test_support::{Op, wait_until};
 
 use super::{END, Granted, Stage, come_in_one_by_one, number, numbers};
-use common::{BRIEFLY, SOON};
+use common::{BRIEFLY, SESSION, SOON, Task, client_of};
 
-const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const NAMES: [&str; 6] = ["holder", "a", "b", "c", "d", "e"];
 
 /// One holds, five queue; before each of them the counter is set if there is a number for it.
-fn queue_and_serve(name: &str, set: [Option<i32>; 6]) -> bool {
-    let Some(stage) = Stage::new(name, 0) else {
-        return false;
-    };
-    let clients = [stage.client(), stage.client()];
-    let (list, mut set) = (Granted::default(), set.into_iter());
-    let mut prepare = || {
-        if let Some(number) = set.next().flatten() {
+fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
+    let clients = stage.clients();
+    let (list, path) = (Granted::default(), stage.path.as_str());
+    let mut queue = Vec::new();
+    for (at, name) in NAMES.into_iter().enumerate() {
+        if let Some(number) = set[at] {
             stage.set(number);
         }
-    };
-    prepare();
-    let holder = stage.queues(&list, "holder", stage.lock(&clients[0]));
-    holder.comes_in();
-    let mut waiting = vec![(holder, "holder")];
-    for (at, name) in NAMES.into_iter().enumerate() {
-        prepare();
         let client = &clients[at % 2];
-        let path = stage.path.as_str();
         let lock: Box<dyn Lock> = match at {
-            0 | 1 => DistributedLock::new(client, path).unwrap().into(),
-            2 => DistributedReentrantLock::new(client, path).unwrap().into(),
-            _ => {
-                let lock = DistributedRwLock::new(client, path).unwrap();
-                lock.write_lock().into()
-            }
+            0..3 => DistributedLock::new(client, path).unwrap().into(),
+            3 => DistributedReentrantLock::new(client, path).unwrap().into(),
+            _ => DistributedRwLock::new(client, path).unwrap().write_lock().into(),
         };
-        waiting.push((stage.queues(&list, name, lock), name));
+        queue.push((stage.queues(&list, name, lock), name));
     }
+    queue[0].0.comes_in();
     let nodes = stage.nodes();
     println!("{:?}", numbers(&nodes));
     // Seen from outside it is the same order.
-    let seen = clients[0].contenders(&stage.path).unwrap();
-    let order: Vec<_> = seen.iter().map(|one| one.node.clone()).collect();
-    assert_eq!(order, nodes);
-    let holds: Vec<_> = seen.iter().map(|one| one.holds).collect();
-    assert_eq!(holds, [true, false, false, false, false, false]);
-    let sequences: Vec<_> = seen.iter().filter_map(|one| one.sequence).collect();
-    let expected: Vec<_> = nodes.iter().map(|node| i64::from(number(node))).collect();
-    assert_eq!(sequences, expected);
+    let seen = clients[0].contenders(path).unwrap();
+    let seen: Vec<_> = seen.iter().map(|one| (&one.node, one.holds, one.sequence)).collect();
+    let expected = nodes.iter().enumerate();
+    let expected = expected.map(|(at, node)| (node, at == 0, Some(i64::from(number(node)))));
+    assert_eq!(seen, expected.collect::<Vec<_>>());
     assert!(!stage.lock(&clients[1]).try_lock().unwrap());
-    come_in_one_by_one(waiting, &list);
+    come_in_one_by_one(queue, &list);
     stage.await_nodes(0);
-    true
 }
 
 #[test]
-fn fifo_from_wherever_the_numbers_are() {
-    for number in [END - 6, END - 3, END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_006, -50] {
-        if !queue_and_serve("fifo", [Some(number), None, None, None, None, None]) {
+fn fifo_from_wherever_the_numbers_are_and_when_they_say_the_opposite() {
+    let begins = [END - 6, END - 3, END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_006, -50];
+    let begins = begins.map(|number| [Some(number), None, None, None, None, None]);
+    // As they come when creates are under way together, or the server is replaced by an older one.
+    let opposite = [-5, -1000, i32::MIN + 5, i32::MIN, END, END];
+    let mixed = [END - 1, -2, END, i32::MIN, END, -7];
+    for set in begins.into_iter().chain([opposite, mixed].map(|numbers| numbers.map(Some))) {
+        let Some(stage) = Stage::new("fifo", 0) else {
             return;
-        }
+        };
+        queue_and_serve(&stage, set);
     }
 }
 
-/// As they come when creates are under way together, or the server is replaced by an older one.
 #[test]
-fn fifo_when_the_numbers_say_the_opposite() {
-    let opposite = [-5, -1000, i32::MIN + 5, i32::MIN, END, END];
-    let mixed = [END - 1, -2, END, i32::MIN, END, -7];
-    for numbers in [opposite, mixed] {
-        if !queue_and_serve("fifo-mixed", numbers.map(Some)) {
+fn try_lock_is_busy_or_gets_it() {
+    for number in [END - 1, END, i32::MIN, -9] {
+        let Some(stage) = Stage::new("try", number) else {
             return;
+        };
+        let [one, other, _] = stage.clients().map(|client| stage.lock(&client));
+        for _ in 0..3 {
+            assert!(one.try_lock().unwrap());
+            assert!(!other.try_lock().unwrap());
+            assert_eq!(stage.nodes().len(), 1);
+            one.unlock().unwrap();
+            assert!(other.try_lock_for(SOON).unwrap());
+            other.unlock().unwrap();
+        }
+        assert!(one.try_lock().unwrap());
+        assert!(!other.try_lock_for(BRIEFLY).unwrap());
+        one.unlock().unwrap();
+        stage.await_nodes(0);
+    }
+}
+
+#[test]
+fn readers_hold_beside_readers_and_not_beside_a_write_before_them() {
+    for begin in [END - 2, END, i32::MIN] {
+        let Some(stage) = Stage::new("seen-rw", begin) else {
+            return;
+        };
+        let clients = stage.clients();
+        let lock = |at: usize| DistributedRwLock::new(&clients[at], &stage.path).unwrap();
+        let list = Granted::default();
+        let r1 = stage.queues(&list, "r1", lock(0).read_lock());
+        let r2 = stage.queues(&list, "r2", lock(1).read_lock());
+        let w = stage.queues(&list, "w", lock(0).write_lock());
+        let r3 = stage.queues(&list, "r3", lock(1).read_lock());
+        r1.comes_in();
+        r2.comes_in();
+        let seen = clients[0].contenders(&stage.path).unwrap();
+        let seen: Vec<_> = seen.iter().map(|one| (one.kind, one.holds)).collect();
+        let read = |holds| (Kind::Read, holds);
+        assert_eq!(seen, [read(true), read(true), (Kind::Write, false), read(false)]);
+        r2.leaves();
+        assert!(!w.is_in() && !r3.is_in());
+        r1.leaves();
+        w.comes_in();
+        assert!(!r3.is_in());
+        w.leaves();
+        r3.comes_in();
+        r3.leaves();
+        stage.await_nodes(0);
+    }
+}
+
+/// All turns have the same number, so that it does not say whose the permits are.
+#[test]
+fn a_permit_is_held_also_while_its_client_waits_for_another() {
+    let Some(stage) = Stage::new("seen-permits", 0) else {
+        return;
+    };
+    for part in ["locks", "leases"] {
+        stage.part(part, END);
+    }
+    let semaphore = DistributedSemaphore::new(&stage.client(), &stage.path, 1).unwrap();
+    let permits = semaphore.acquire(1).unwrap();
+    let waiting = semaphore.clone();
+    let waiter = Task::spawn(move || waiting.acquire(1).map(drop));
+    let mut seen = Vec::new();
+    wait_until("two permits and a turn are there", SOON, || {
+        seen = semaphore.contenders().unwrap();
+        seen.len() == 3
+    });
+    let holds: Vec<_> = seen.iter().filter(|one| one.holds).map(|one| &one.node).collect();
+    assert_eq!(holds, [&format!("leases/{}", permits.holds()[0].node())], "{seen:#?}");
+    permits.release().unwrap();
+    waiter.result("the waiter").unwrap();
+}
+
+/// What happens while the newcomer's request is on its way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Meanwhile {
+    HolderLeaves,
+    WaiterQuits,
+    OwnNodeIsDeleted,
+}
+
+fn vanish(stage: &Stage, meanwhile: Meanwhile, op: Op, nth: u64) {
+    let (proxy, direct) = (stage.proxy(), stage.client());
+    let slow = client_of(&proxy.connect_string(), SESSION);
+    let list = Granted::default();
+    let holder = stage.queues(&Granted::default(), "holder", stage.lock(&direct));
+    holder.comes_in();
+    let waits = stage.lock(&direct);
+    let waiter = stage.queues(&list, "waiter", waits.clone());
+    let look = proxy.on(op).path_contains(&stage.path).nth(nth).hold_request();
+    let newcomer = stage.queues(&list, "newcomer", stage.lock(&slow));
+    assert!(look.wait(SOON), "{meanwhile:?} {op:?} {nth}: no such request");
+    let mut queue = Vec::new();
+    let mut holds = None;
+    match meanwhile {
+        Meanwhile::HolderLeaves => holder.leaves(),
+        Meanwhile::WaiterQuits => {
+            waits.cancel_waiters();
+            holds = Some(holder);
+        }
+        Meanwhile::OwnNodeIsDeleted => {
+            stage.probe.delete(&format!("{}/{}", stage.path, stage.nodes()[2])).unwrap();
+            holds = Some(holder);
+        }
+    }
+    match meanwhile {
+        Meanwhile::WaiterQuits => assert!(waiter.result().is_err()),
+        _ => queue.push((waiter, "waiter")),
+    }
+    look.release();
+    stage.await_nodes(queue.len() + 1 + usize::from(holds.is_some()));
+    assert!(!newcomer.is_in(), "{meanwhile:?} {op:?} {nth}");
+    println!("{meanwhile:?} at {op:?} {nth}");
+    if let Some(holder) = holds {
+        assert!(!queue.iter().any(|(waiter, _)| waiter.is_in()));
+        holder.leaves();
+    }
+    queue.push((newcomer, "newcomer"));
+    come_in_one_by_one(queue, &list);
+    stage.await_nodes(0);
+}
+
+#[test]
+fn whatever_vanishes_between_two_looks_the_order_stays() {
+    for meanwhile in [Meanwhile::HolderLeaves, Meanwhile::WaiterQuits, Meanwhile::OwnNodeIsDeleted]
+    {
+        // The two before it, in any order, and then the watch.
+        for (op, nth) in [(Op::Exists, 1), (Op::Exists, 2), (Op::GetData, 1)] {
+            let Some(stage) = Stage::new("vanishing", END) else {
+                return;
+            };
+            vanish(&stage, meanwhile, op, nth);
         }
     }
 }
@@ -81,60 +202,16 @@ fn who_gives_up_in_the_middle_holds_up_nobody() {
         let Some(stage) = Stage::new("gives-up", number) else {
             return;
         };
-        let clients = [stage.client(), stage.client()];
+        let [one, other, _] = stage.clients();
         let list = Granted::default();
-        let holder = stage.queues(&list, "holder", stage.lock(&clients[0]));
-        let first = stage.queues(&list, "first", stage.lock(&clients[1]));
-        let quits = stage.lock(&clients[0]);
+        let holder = stage.queues(&list, "holder", stage.lock(&one));
+        let first = stage.queues(&list, "first", stage.lock(&other));
+        let quits = stage.lock(&one);
         let quitter = stage.queues(&list, "quitter", quits.clone());
-        let last = stage.queues(&list, "last", stage.lock(&clients[1]));
+        let last = stage.queues(&list, "last", stage.lock(&other));
         quits.cancel_waiters();
-        let cancelled = quitter.result();
-        assert!(cancelled.is_err(), "{cancelled:?}");
+        assert!(quitter.result().is_err());
         stage.await_nodes(3);
         come_in_one_by_one(vec![(holder, "holder"), (first, "first"), (last, "last")], &list);
-        stage.await_nodes(0);
     }
-}
-
-#[test]
-fn try_lock_is_busy_or_gets_it() {
-    for number in [END - 1, END, i32::MIN, -9] {
-        let Some(stage) = Stage::new("try", number) else {
-            return;
-        };
-        let clients = [stage.client(), stage.client()];
-        let [one, other] = clients.each_ref().map(|client| stage.lock(client));
-        for _ in 0..3 {
-            assert!(one.try_lock().unwrap());
-            assert!(!other.try_lock().unwrap());
-            assert_eq!(stage.nodes().len(), 1);
-            one.unlock().unwrap();
-            assert!(other.try_lock_for(SOON).unwrap());
-            assert!(!one.try_lock().unwrap());
-            other.unlock().unwrap();
-        }
-        assert!(one.try_lock().unwrap());
-        let timed_out = other.try_lock_for(BRIEFLY);
-        assert!(!timed_out.unwrap());
-        one.unlock().unwrap();
-        stage.await_nodes(0);
-    }
-}
-
-/// The last normal one holds; those behind it are not.
-#[test]
-fn a_normal_node_goes_before_all_that_are_not() {
-    let Some(stage) = Stage::new("normal-first", END - 3) else {
-        return;
-    };
-    let clients = [stage.client(), stage.client()];
-    let list = Granted::default();
-    let mut queue = Vec::new();
-    for (at, name) in ["holder", "a", "b", "c", "d", "e"].into_iter().enumerate() {
-        queue.push((stage.queues(&list, name, stage.lock(&clients[at % 2])), name));
-    }
-    let found = numbers(&stage.nodes());
-    assert_eq!(found, [END - 3, END - 2, END - 1, END, END, END]);
-    come_in_one_by_one(queue, &list);
 }

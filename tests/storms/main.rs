@@ -1,8 +1,6 @@
 //! Many at once, with a witness that does not trust the lock.
 
 mod contenders;
-mod crowds;
 mod cycles;
-mod ephemeral;
 mod keeping;
 mod rwlock;

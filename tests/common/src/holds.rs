@@ -6,23 +6,11 @@ use std::time::{Duration, Instant};
 use zoolock::{Client, Error, Hold, LossReason, Result};
 use zoolock_test_support::{shared_probe, wait_until};
 
-use super::{SOON, children};
+use super::SOON;
 
 /// The digits of a node's name that say its place.
 pub fn place(node: &str) -> &str {
     &node[node.len() - 10..]
-}
-
-/// The places that are taken, in order; a place that is just moving counts twice.
-pub fn places_of(nodes: &[String]) -> Vec<String> {
-    let mut places: Vec<_> = nodes.iter().map(|node| place(node).to_owned()).collect();
-    places.sort();
-    places
-}
-
-/// [`places_of`] what is in a directory of the shared server.
-pub fn places(path: &str) -> Vec<String> {
-    places_of(&children(path))
 }
 
 pub fn await_resumed(client: &Client, times: u64) -> Duration {

@@ -28,7 +28,7 @@ pub use arrivals::Arrivals;
 pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
 pub use holds::{
     assert_cancelled, assert_lost, await_lost, await_nothing_left, await_resumed, delete_node,
-    is_lost, place, places, places_of,
+    is_lost, place,
 };
 pub use in_time::in_time;
 pub use logged::warnings;

@@ -5,13 +5,10 @@ use std::time::Duration;
 use zoolock::{Client, EphemeralLock, Result};
 use zoolock_test_support::{Stat, shared_probe, wait_until};
 
-use crate::{SOON, Task, exists};
+use crate::Task;
 
 /// The session timeout of clients that are to lose their locks.
 pub const SHORT: Duration = Duration::from_secs(3);
-
-/// For clients with a session timeout of a minute: sooner than anything that comes by itself.
-pub const PROMPT: Duration = Duration::from_secs(10);
 
 pub fn lock_of(client: &Client, path: &str) -> EphemeralLock {
     EphemeralLock::new(client, path).expect("a good path")
@@ -37,15 +34,6 @@ pub fn node_at(path: &str) -> Option<(String, Stat)> {
 
 pub fn stat_of(path: &str) -> Stat {
     node_at(path).unwrap_or_else(|| panic!("nothing at {path}")).1
-}
-
-pub fn await_gone(path: &str, limit: Duration) -> Duration {
-    wait_until(&format!("nothing is at {path}"), limit, || !exists(path))
-}
-
-/// Until the client has this many calls that wait, and holds.
-pub fn await_in_use(client: &Client, count: usize) {
-    wait_until(&format!("{count} wait or hold"), SOON, || crate::in_use(&client.stats()) == count);
 }
 
 /// Nothing of the client is left but its connection.

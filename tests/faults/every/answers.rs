@@ -6,7 +6,7 @@ use std::time::Instant;
 use zoolock_test_support::Direction;
 
 use super::*;
-use common::{every_subject, every_subject_that};
+use common::{TwoWays, every_subject, every_subject_that};
 
 /// A rival that came behind the first create stays behind: its node is found, not made again.
 fn locks_though_it_is_lost(subject: Subject, part: Part, then: Then) {
@@ -201,6 +201,52 @@ fn nothing_of_an_expired_session_is_adopted() {
             assert!(new != old && new != 0);
         }
         scene.is_alone_until_unlocked("expired");
+    });
+}
+
+#[test]
+fn a_lost_create_is_found_by_way_of_another_server_and_only_while_its_session_lives() {
+    every_subject_that(Subject::is_plain, |subject| {
+        // A single node is its owner's with the answer that shows it: nothing is asked behind that.
+        let expired = subject.queues().then_some(true);
+        at_once(expired.into_iter().chain([false]), |expired| {
+            let what = format!("{}, expired: {expired}", subject.name);
+            let TwoWays { first, second, client } = TwoWays::start(LONG);
+            let scene = Scene::of(subject, first, client);
+            second.refuse(true);
+            let lost = Part { op: Op::Create, nth: 1, answer: true }.is_lost_at(&scene, Then::Hold);
+            let look = if subject.queues() { Op::GetChildren } else { Op::GetData };
+            let look = second.on(look).path_contains(&scene.path).hold_answer();
+            let own = Visitor::start(scene.own.clone());
+            assert!(lost.wait(SOON), "{what}: {}", scene.log());
+            let old = scene.nodes().remove(0);
+            let made = stat(&old).czxid;
+            scene.proxy.refuse(true);
+            scene.proxy.cut();
+            second.refuse(false);
+            assert!(look.wait(SOON), "{what}, it is looked for: {:#?}", second.log());
+            if expired {
+                scene.proxy.expire_sessions().unwrap();
+                assert_eq!(scene.nodes(), [""; 0], "{what}");
+                scene.rival.lock().unwrap();
+            }
+            // If its session has ended, then its connection ends right behind it.
+            look.release();
+            if expired {
+                wait_until("it has a new session", SOON, || scene.client.stats().sessions == 2);
+                assert!(!own.is_in(), "{what}: beside the rival");
+                scene.rival.unlock().unwrap();
+            }
+            own.comes_in();
+            // A turn is gone by then.
+            if !(subject.queues() && subject.is_let_in_by_a_write()) {
+                let new = stat(&scene.nodes()[0]).czxid;
+                assert_eq!(new == made, !expired, "{what}: {old}, {:?}", scene.nodes());
+            }
+            own.leaves();
+            scene.leaves_nothing(&what);
+            assert_eq!(scene.client.stats().sessions, if expired { 2 } else { 1 }, "{what}");
+        });
     });
 }
 

@@ -151,7 +151,9 @@ fn a_directory_deleted_before_the_create_is_made_again() {
 }
 
 /// How a connection ends.
-const ENDS: [(&str, fn(&FaultProxy)); 3] = [
+type End = (&'static str, fn(&FaultProxy));
+
+const ENDS: [End; 3] = [
     ("cut", FaultProxy::cut),
     ("reset", FaultProxy::reset),
     ("black hole", |proxy| proxy.black_hole(Direction::Both)),
