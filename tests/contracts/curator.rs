@@ -190,7 +190,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testReleaseInChunks",
-        &["semaphore::callers_of_more_than_half_cannot_block_each_other"],
+        &["semaphore::ten_clients_with_random_quantities_never_have_more_than_the_limit"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -237,7 +237,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMultiMutex",
         "testSomeLocksFailToLock",
-        &["multi::failure_on_the_kth_releases_the_others_in_reverse"],
+        &["multi::scripted::failure_on_the_kth_releases_the_others_in_reverse"],
     ),
 ];
 

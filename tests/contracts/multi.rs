@@ -1,11 +1,10 @@
 //! `MultiLock`: what may be a member, and what becomes of all when one of them fails. What it promises as
 //! a lock is said in `every`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+mod scripted;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, EphemeralLock, Error,
@@ -15,8 +14,8 @@ use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until}
 
 use common::basics::{await_nodes, hold_of};
 use common::{
-    SOON, Task, Witness, children, client, client_of, delete_node, lock_of, shared_address,
-    shared_proxy, warnings,
+    SOON, Task, children, client, client_of, delete_node, lock_of, shared_address, shared_proxy,
+    warnings,
 };
 
 /// Objects of their own at `root/<name>`.
@@ -59,205 +58,6 @@ fn fails<T: std::fmt::Debug>(seen: Result<T>, root: &str, with: &str) -> Error {
     println!("{error}");
     assert_eq!(brief(&error, root), with);
     error
-}
-
-/// What a lock does when it is told to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Does {
-    Well,
-    /// Says that it is locked, and is not.
-    Forget,
-    Busy,
-    Fail,
-    Panic,
-}
-use Does::{Busy, Fail, Forget, Panic, Well};
-
-/// A user's own lock that writes down what is asked of it.
-#[derive(Debug)]
-struct Scripted {
-    path: String,
-    locking: Does,
-    unlocking: Does,
-    held: AtomicBool,
-    calls: Arc<Mutex<Vec<String>>>,
-}
-
-impl Scripted {
-    fn act(&self, verb: &str, does: Does) -> Result<bool> {
-        let (name, path) = (self.path.trim_start_matches('/'), self.path.clone());
-        self.calls.lock().unwrap().push(format!("{verb} {name}"));
-        match does {
-            Well | Forget => Ok(true),
-            Busy => Ok(false),
-            Panic => panic!("told to panic when asked to {verb} {name}"),
-            Fail if verb == "unlock" => Err(Error::Denied { path }),
-            Fail => Err(Error::Disconnected { path }),
-        }
-    }
-
-    fn enter(&self, verb: &str) -> Result<bool> {
-        let locked = self.act(verb, self.locking)?;
-        self.held.store(locked && self.locking != Forget, Ordering::SeqCst);
-        Ok(locked)
-    }
-}
-
-impl Lock for Scripted {
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn lock(&self) -> Result<()> {
-        self.enter("lock").map(drop)
-    }
-
-    fn try_lock(&self) -> Result<bool> {
-        self.enter("try")
-    }
-
-    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
-        self.enter(&format!("until {deadline:?}"))
-    }
-
-    fn unlock(&self) -> Result<()> {
-        self.held.store(false, Ordering::SeqCst);
-        self.act("unlock", self.unlocking).map(drop)
-    }
-
-    fn is_held(&self) -> bool {
-        self.held.load(Ordering::SeqCst)
-    }
-
-    fn holds(&self) -> Vec<Hold> {
-        Vec::new()
-    }
-}
-
-/// Scripted locks as one, and what they have been asked.
-struct Script {
-    multi: MultiLock,
-    calls: Arc<Mutex<Vec<String>>>,
-}
-
-impl Script {
-    /// One member for each of these: its path, what it does when locked, and when unlocked.
-    fn new<const N: usize>(members: [(&str, Does, Does); N]) -> Script {
-        let calls = Arc::<Mutex<Vec<String>>>::default();
-        let member = |(path, locking, unlocking): (&str, Does, Does)| -> Box<dyn Lock> {
-            let (path, held, calls) = (path.to_owned(), AtomicBool::new(false), Arc::clone(&calls));
-            Box::new(Scripted { path, locking, unlocking, held, calls })
-        };
-        let multi = MultiLock::new(members.map(member)).expect("a good list");
-        Script { multi, calls }
-    }
-
-    /// The calls since the last time.
-    fn calls(&self) -> String {
-        let calls = std::mem::take(&mut *self.calls.lock().unwrap()).join(", ");
-        println!("{calls}");
-        calls
-    }
-}
-
-#[test]
-fn failure_on_the_kth_releases_the_others_in_reverse() {
-    // What the first and the third do, and all when unlocked.
-    for (verb, [first, third], unlocking, expected, calls) in [
-        ("lock", [Well, Well], Well, "true", "lock a, lock b, lock c, lock d"),
-        (
-            "lock",
-            [Well, Fail],
-            Well,
-            "disconnected c",
-            "lock a, lock b, lock c, unlock b, unlock a",
-        ),
-        ("try", [Well, Busy], Well, "false", "try a, try b, try c, unlock b, unlock a"),
-        (
-            "lock",
-            [Well, Fail],
-            Fail,
-            "disconnected c, denied b, denied a",
-            "lock a, lock b, lock c, unlock b, unlock a",
-        ),
-        (
-            "try",
-            [Well, Busy],
-            Fail,
-            "denied b, denied a",
-            "try a, try b, try c, unlock b, unlock a",
-        ),
-        (
-            "try",
-            [Forget, Well],
-            Well,
-            "not held a",
-            "try a, try b, try c, try d, unlock d, unlock c, unlock b, unlock a",
-        ),
-    ] {
-        let script = Script::new([
-            ("/d", Well, unlocking),
-            ("/c", third, unlocking),
-            ("/b", Well, unlocking),
-            ("/a", first, unlocking),
-        ]);
-        let seen = match verb {
-            "lock" => script.multi.lock().map(|()| true),
-            _ => script.multi.try_lock(),
-        };
-        println!("{seen:?}");
-        let is_retryable = seen.as_ref().is_err_and(Error::is_retryable);
-        assert_eq!(is_retryable, expected.starts_with("disconnected"), "{seen:?}");
-        assert!(!seen.as_ref().is_err_and(Error::is_lost), "{seen:?}");
-        let told = seen.map_or_else(|error| brief(&error, "/"), |locked| locked.to_string());
-        assert_eq!((told.as_str(), script.calls().as_str()), (expected, calls));
-        if expected == "true" {
-            script.multi.unlock().unwrap();
-            assert_eq!(script.calls(), "unlock d, unlock c, unlock b, unlock a");
-        }
-        assert!(script.multi.locks().iter().all(|lock| !lock.is_held()));
-    }
-}
-
-#[test]
-fn one_deadline_covers_all_members() {
-    let script = Script::new([("/a", Well, Well), ("/b", Well, Well), ("/c", Well, Well)]);
-    let deadline = Instant::now() + SOON;
-    assert!(script.multi.try_lock_until(deadline).unwrap());
-    let expected = ["a", "b", "c"].map(|name| format!("until {deadline:?} {name}"));
-    assert_eq!(script.calls(), expected.join(", "));
-    script.multi.unlock().unwrap();
-    script.calls();
-    assert!(script.multi.try_lock_for(SOON).unwrap());
-    let calls = script.calls();
-    let first = calls.split_once(" a, ").unwrap().0;
-    assert!(first.starts_with("until "), "{calls}");
-    assert_eq!(calls, ["a", "b", "c"].map(|name| format!("{first} {name}")).join(", "));
-}
-
-#[test]
-fn a_panic_of_one_member_leaves_none_locked() {
-    let panics = |call: &dyn Fn()| {
-        let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
-        let said = panic.downcast_ref::<String>().cloned();
-        println!("panicked: {said:?}");
-        said.expect("a text")
-    };
-    let script = Script::new([("/a", Well, Well), ("/b", Well, Panic), ("/c", Panic, Well)]);
-    let said = panics(&|| drop(script.multi.lock()));
-    assert!(said.contains("lock c"), "{said}");
-    assert_eq!(script.calls(), "lock a, lock b, lock c, unlock b, unlock a");
-
-    let first = format!("/multi-panic-{}", std::process::id());
-    warnings(&first);
-    let script = Script::new([(&first, Well, Fail), ("/u", Well, Panic), ("/v", Well, Panic)]);
-    script.multi.lock().unwrap();
-    script.calls();
-    let said = panics(&|| drop(script.multi.unlock()));
-    assert!(said.contains("unlock v"), "the first one: {said}");
-    assert_eq!(script.calls(), format!("unlock v, unlock u, unlock {}", &first[1..]));
-    let logged = warnings(&first);
-    assert_eq!(logged.len(), 1, "{logged:?}");
 }
 
 #[test]
@@ -358,36 +158,6 @@ fn one_of_reentrant_locks_can_be_nested() {
     multi.unlock().unwrap();
 }
 
-/// Every thread wants two of three locks, given in an order of its own: A,B against B,A, and all
-/// around the circle.
-#[test]
-fn opposite_orders_do_not_deadlock() {
-    const ROUNDS: u32 = 40;
-    let root = fresh_path("multi-orders");
-    let witnesses = Arc::new([(); 3].map(|()| Witness::default()));
-    let clients = [client(), client()];
-    let wants = [[0, 1], [1, 0], [1, 2], [2, 0]];
-    let visitors = wants.iter().enumerate().map(|(number, &wanted)| {
-        let lock = members(&clients[number % 2], &root, wanted.map(|at| ["a", "b", "c"][at]));
-        let (lock, witnesses) = (multi_of(&lock), Arc::clone(&witnesses));
-        Task::spawn(move || {
-            for _ in 0..ROUNDS {
-                lock.lock().unwrap();
-                let [first, second] = wanted.map(|at| &witnesses[at]);
-                first.visit(|| second.visit(thread::yield_now));
-                lock.unlock().unwrap();
-            }
-        })
-    });
-    for visitor in visitors.collect::<Vec<_>>() {
-        visitor.result("one of four who want two of three locks");
-    }
-    println!("{witnesses:?}");
-    for (witness, visits) in witnesses.iter().zip([3, 3, 2]) {
-        witness.saw(visits * ROUNDS);
-    }
-}
-
 #[test]
 fn members_may_be_of_any_type_and_clones_are_taken_once_in_the_order_of_their_paths() {
     let clients = [client(), client()];
@@ -449,9 +219,6 @@ fn ids_tell_objects_and_places() {
     assert_ne!(other.id(), id);
     assert!(b.id() > id && b.id() > other.id());
     assert_ne!(LockId::new(a.path()), id);
-    let script = Script::new([("/x", Well, Well)]);
-    assert_eq!(script.multi.locks()[0].id(), LockId::new("/x"));
-    assert_ne!(script.multi.id(), LockId::new("/x"));
 }
 
 #[test]
@@ -462,14 +229,6 @@ fn none_nested_ones_and_two_objects_on_one_path_are_refused() {
     let own = DistributedReentrantLock::new(&clients[0], a.path()).unwrap();
     let rw = DistributedRwLock::new(&clients[1], a.path()).unwrap();
     let single = EphemeralLock::new(&clients[0], a.path()).unwrap();
-    // Of a user's own locks nothing is known but their paths, not even that one is the other.
-    let script: Arc<dyn Lock> = Arc::new(Scripted {
-        path: "/x".to_owned(),
-        locking: Well,
-        unlocking: Well,
-        held: AtomicBool::new(false),
-        calls: Arc::default(),
-    });
     let twins: [Box<dyn Lock>; 6] = [
         lock_of(&clients[0], a.path()).into(),
         lock_of(&clients[1], a.path()).into(),
@@ -484,7 +243,6 @@ fn none_nested_ones_and_two_objects_on_one_path_are_refused() {
     for twin in twins {
         names(a.path(), refused([a.clone().into(), b.clone().into(), twin, a.clone().into()]));
     }
-    names("/x", refused([Box::new(Arc::clone(&script)) as Box<dyn Lock>, Box::new(script)]));
     // The two sides of a read-write lock exclude each other, a side is the same however got.
     names(rw.path(), refused([rw.read_lock().into(), rw.write_lock().into()]));
     let readers = [rw.read_lock().into(), rw.read_lock().into()];

@@ -330,25 +330,6 @@ fn ten_clients_with_random_quantities_never_have_more_than_the_limit() {
     is_free(&own[0], &clients.each_ref());
 }
 
-/// Of whom two together want more than there are, from both sides, in two clients and in one.
-#[test]
-fn callers_of_more_than_half_cannot_block_each_other() {
-    const ROUNDS: u32 = 60;
-    let path = fresh_path("sem-crossing");
-    let (clients, own) = objects::<2>(&path, 5);
-    let meter = Arc::new(Meter::default());
-    let callers = [(0, 3), (1, 3), (0, 4), (1, 5)].map(|(client, count)| {
-        let own = semaphore(&clients[client], &path, 5);
-        let meter = Arc::clone(&meter);
-        let round = move |_| meter.use_up(own.acquire(count).unwrap(), |_| {});
-        Task::spawn(move || (0..ROUNDS).for_each(round))
-    });
-    all_done("callers that cross", callers.into());
-    meter.never_saw_more_than(5);
-    assert_eq!(meter.grants(), 4 * ROUNDS);
-    is_free(&own[0], &clients.each_ref());
-}
-
 #[test]
 fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
     const LIMIT: u32 = 4;

@@ -1,0 +1,227 @@
+//! A user's own locks as members, which do what they are told to.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result};
+
+use super::{brief, refused};
+use common::{SOON, warnings};
+
+/// What a lock does when it is told to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Well,
+    /// Says that it is locked, and is not.
+    Forget,
+    Busy,
+    Fail,
+    Panic,
+}
+use Does::{Busy, Fail, Forget, Panic, Well};
+
+/// A user's own lock that writes down what is asked of it.
+#[derive(Debug)]
+struct Scripted {
+    path: String,
+    locking: Does,
+    unlocking: Does,
+    held: AtomicBool,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Scripted {
+    fn act(&self, verb: &str, does: Does) -> Result<bool> {
+        let (name, path) = (self.path.trim_start_matches('/'), self.path.clone());
+        self.calls.lock().unwrap().push(format!("{verb} {name}"));
+        match does {
+            Well | Forget => Ok(true),
+            Busy => Ok(false),
+            Panic => panic!("told to panic when asked to {verb} {name}"),
+            Fail if verb == "unlock" => Err(Error::Denied { path }),
+            Fail => Err(Error::Disconnected { path }),
+        }
+    }
+
+    fn enter(&self, verb: &str) -> Result<bool> {
+        let locked = self.act(verb, self.locking)?;
+        self.held.store(locked && self.locking != Forget, Ordering::SeqCst);
+        Ok(locked)
+    }
+}
+
+impl Lock for Scripted {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn lock(&self) -> Result<()> {
+        self.enter("lock").map(drop)
+    }
+
+    fn try_lock(&self) -> Result<bool> {
+        self.enter("try")
+    }
+
+    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
+        self.enter(&format!("until {deadline:?}"))
+    }
+
+    fn unlock(&self) -> Result<()> {
+        self.held.store(false, Ordering::SeqCst);
+        self.act("unlock", self.unlocking).map(drop)
+    }
+
+    fn is_held(&self) -> bool {
+        self.held.load(Ordering::SeqCst)
+    }
+
+    fn holds(&self) -> Vec<Hold> {
+        Vec::new()
+    }
+}
+
+/// Scripted locks as one, and what they have been asked.
+struct Script {
+    multi: MultiLock,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    /// One member for each of these: its path, what it does when locked, and when unlocked.
+    fn new<const N: usize>(members: [(&str, Does, Does); N]) -> Script {
+        let calls = Arc::<Mutex<Vec<String>>>::default();
+        let member = |(path, locking, unlocking): (&str, Does, Does)| -> Box<dyn Lock> {
+            let (path, held, calls) = (path.to_owned(), AtomicBool::new(false), Arc::clone(&calls));
+            Box::new(Scripted { path, locking, unlocking, held, calls })
+        };
+        let multi = MultiLock::new(members.map(member)).expect("a good list");
+        Script { multi, calls }
+    }
+
+    /// The calls since the last time.
+    fn calls(&self) -> String {
+        let calls = std::mem::take(&mut *self.calls.lock().unwrap()).join(", ");
+        println!("{calls}");
+        calls
+    }
+}
+
+#[test]
+fn failure_on_the_kth_releases_the_others_in_reverse() {
+    // What the first and the third do, and all when unlocked.
+    for (verb, [first, third], unlocking, expected, calls) in [
+        ("lock", [Well, Well], Well, "true", "lock a, lock b, lock c, lock d"),
+        (
+            "lock",
+            [Well, Fail],
+            Well,
+            "disconnected c",
+            "lock a, lock b, lock c, unlock b, unlock a",
+        ),
+        ("try", [Well, Busy], Well, "false", "try a, try b, try c, unlock b, unlock a"),
+        (
+            "lock",
+            [Well, Fail],
+            Fail,
+            "disconnected c, denied b, denied a",
+            "lock a, lock b, lock c, unlock b, unlock a",
+        ),
+        (
+            "try",
+            [Well, Busy],
+            Fail,
+            "denied b, denied a",
+            "try a, try b, try c, unlock b, unlock a",
+        ),
+        (
+            "try",
+            [Forget, Well],
+            Well,
+            "not held a",
+            "try a, try b, try c, try d, unlock d, unlock c, unlock b, unlock a",
+        ),
+    ] {
+        let script = Script::new([
+            ("/d", Well, unlocking),
+            ("/c", third, unlocking),
+            ("/b", Well, unlocking),
+            ("/a", first, unlocking),
+        ]);
+        let seen = match verb {
+            "lock" => script.multi.lock().map(|()| true),
+            _ => script.multi.try_lock(),
+        };
+        println!("{seen:?}");
+        let is_retryable = seen.as_ref().is_err_and(Error::is_retryable);
+        assert_eq!(is_retryable, expected.starts_with("disconnected"), "{seen:?}");
+        assert!(!seen.as_ref().is_err_and(Error::is_lost), "{seen:?}");
+        let told = seen.map_or_else(|error| brief(&error, "/"), |locked| locked.to_string());
+        assert_eq!((told.as_str(), script.calls().as_str()), (expected, calls));
+        if expected == "true" {
+            script.multi.unlock().unwrap();
+            assert_eq!(script.calls(), "unlock d, unlock c, unlock b, unlock a");
+        }
+        assert!(script.multi.locks().iter().all(|lock| !lock.is_held()));
+    }
+}
+
+#[test]
+fn one_deadline_covers_all_members() {
+    let script = Script::new([("/a", Well, Well), ("/b", Well, Well), ("/c", Well, Well)]);
+    let deadline = Instant::now() + SOON;
+    assert!(script.multi.try_lock_until(deadline).unwrap());
+    let expected = ["a", "b", "c"].map(|name| format!("until {deadline:?} {name}"));
+    assert_eq!(script.calls(), expected.join(", "));
+    script.multi.unlock().unwrap();
+    script.calls();
+    assert!(script.multi.try_lock_for(SOON).unwrap());
+    let calls = script.calls();
+    let first = calls.split_once(" a, ").unwrap().0;
+    assert!(first.starts_with("until "), "{calls}");
+    assert_eq!(calls, ["a", "b", "c"].map(|name| format!("{first} {name}")).join(", "));
+}
+
+#[test]
+fn a_panic_of_one_member_leaves_none_locked() {
+    let panics = |call: &dyn Fn()| {
+        let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
+        let said = panic.downcast_ref::<String>().cloned();
+        println!("panicked: {said:?}");
+        said.expect("a text")
+    };
+    let script = Script::new([("/a", Well, Well), ("/b", Well, Panic), ("/c", Panic, Well)]);
+    let said = panics(&|| drop(script.multi.lock()));
+    assert!(said.contains("lock c"), "{said}");
+    assert_eq!(script.calls(), "lock a, lock b, lock c, unlock b, unlock a");
+
+    let first = format!("/multi-panic-{}", std::process::id());
+    warnings(&first);
+    let script = Script::new([(&first, Well, Fail), ("/u", Well, Panic), ("/v", Well, Panic)]);
+    script.multi.lock().unwrap();
+    script.calls();
+    let said = panics(&|| drop(script.multi.unlock()));
+    assert!(said.contains("unlock v"), "the first one: {said}");
+    assert_eq!(script.calls(), format!("unlock v, unlock u, unlock {}", &first[1..]));
+    let logged = warnings(&first);
+    assert_eq!(logged.len(), 1, "{logged:?}");
+}
+
+/// Not even that one is the other.
+#[test]
+fn nothing_is_known_of_them_but_their_paths() {
+    let script = Script::new([("/x", Well, Well)]);
+    assert_eq!(script.multi.locks()[0].id(), LockId::new("/x"));
+    assert_ne!(script.multi.id(), LockId::new("/x"));
+    let own: Arc<dyn Lock> = Arc::new(Scripted {
+        path: "/x".to_owned(),
+        locking: Well,
+        unlocking: Well,
+        held: AtomicBool::new(false),
+        calls: Arc::default(),
+    });
+    let reason = refused([Box::new(Arc::clone(&own)) as Box<dyn Lock>, Box::new(own)]);
+    assert!(reason.contains("\"/x\""), "{reason}");
+}
