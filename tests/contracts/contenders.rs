@@ -9,9 +9,11 @@ use zoolock::{
 };
 use zoolock_test_support::{Direction, Op, connect_string, fresh_path, shared_probe, wait_until};
 
-use common::basics::await_nodes;
 use common::semaphore::{acquiring, await_leases, await_turns, semaphore};
-use common::{SESSION, SOON, Task, client, client_of, in_time, lock_of, place, shared_proxy, stat};
+use common::{
+    SESSION, SOON, Task, await_nodes, client, client_of, in_time, lock_of, place, shared_proxy,
+    stat,
+};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
 const HEX: &str = "0123456789abcdef0123456789abcdef";

@@ -16,10 +16,9 @@ use zoolock::{
 };
 use zoolock_test_support::{Probe, Server, connect_string, fresh_path, shared_probe, wait_until};
 
-use common::basics::hold_of;
 use common::{
     BRIEFLY, SESSION, SOON, Stage, Task, Visitor, Witness, await_nothing_left, await_resumed,
-    children, client, client_of, exists, in_use, lock_of, warnings,
+    children, client, client_of, exists, hold_of, in_use, lock_of, warnings,
 };
 
 /// A deletion is noticed with a quarter of this and a heartbeat.

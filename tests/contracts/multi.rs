@@ -12,10 +12,9 @@ use zoolock::{
 };
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
-use common::basics::{await_nodes, hold_of};
 use common::{
-    SOON, Task, children, client, client_of, delete_node, lock_of, shared_address, shared_proxy,
-    warnings,
+    SOON, Task, await_nodes, children, client, client_of, delete_node, hold_of, lock_of,
+    shared_address, shared_proxy, warnings,
 };
 
 /// Objects of their own at `root/<name>`.

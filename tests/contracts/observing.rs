@@ -6,10 +6,9 @@ use zoolock::crossbeam_channel::{Receiver, unbounded};
 use zoolock::{Client, DistributedLock, DistributedRwLock, Kind, LockOptions, Place};
 use zoolock_test_support::{Op, fresh_path};
 
-use common::basics::await_nodes;
 use common::{
-    BRIEFLY, SESSION, SOON, Task, await_resumed, client, client_of, every_subject_that, lock_of,
-    shared_proxy,
+    BRIEFLY, SESSION, SOON, Task, await_nodes, await_resumed, client, client_of,
+    every_subject_that, lock_of, shared_proxy,
 };
 
 const OFTEN: Duration = Duration::from_millis(50);

@@ -11,11 +11,10 @@ use zoolock::{
 };
 use zoolock_test_support::{Op, Then, connect_string, fresh_path, wait_until};
 
-use common::basics::{await_nodes, hold_of};
 use common::rwlock::{Stage, assert_not_held, rw_of, would_deadlock};
 use common::{
-    Arrivals, SOON, Task, Visitor, assert_cancelled, assert_lost, await_lost, children, client,
-    client_of, delete_node, in_use, shared_proxy, warnings,
+    Arrivals, SOON, Task, Visitor, assert_cancelled, assert_lost, await_lost, await_nodes,
+    children, client, client_of, delete_node, hold_of, in_use, shared_proxy, warnings,
 };
 
 #[test]

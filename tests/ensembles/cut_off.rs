@@ -8,9 +8,8 @@ use zoolock::{Client, Error, Hold, HoldState, LossReason};
 use zoolock_test_support::{Probe, wait_until};
 
 use super::{Looker, Ways, three};
-use common::basics::hold_of;
 use common::line::Line;
-use common::{SESSION, SOON, Task, client_of, lock_of};
+use common::{SESSION, SOON, Task, client_of, hold_of, lock_of};
 
 /// Well below the 10 s after which the follower notices.
 const SHORT: Duration = Duration::from_secs(4);

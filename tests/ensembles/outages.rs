@@ -13,10 +13,10 @@ use zoolock_test_support::{
 };
 
 use super::start;
-use common::basics::hold_of;
 use common::line::Line;
 use common::{
-    SESSION, SOON, Task, await_lost, children, client, client_of, in_time, lock_of, shared_proxy,
+    SESSION, SOON, Task, await_lost, children, client, client_of, hold_of, in_time, lock_of,
+    shared_proxy,
 };
 
 /// Six ticks of the members, so long that a slow machine loses nothing by itself.

@@ -7,9 +7,8 @@ use zoolock_test_support::{Ensemble, Probe, wait_until};
 
 use super::tokens::Tokens;
 use super::{Looker, Ways, start, three};
-use common::basics::hold_of;
 use common::line::Line;
-use common::{SOON, client_of, lock_of};
+use common::{SOON, client_of, hold_of, lock_of};
 
 const T: Duration = Duration::from_secs(10);
 

@@ -2,8 +2,7 @@
 
 use zoolock::Client;
 
-use common::basics::hold_of;
-use common::{SOON, lock_of};
+use common::{SOON, hold_of, lock_of};
 
 /// Tokens in the order in which they were given out, with what happened before.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! Contended runs over the end, with a witness that does not trust the lock.
 
+use common::hold_of;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,6 @@ use zoolock::{
 use zoolock_test_support::crowd::{self, Access, Seen, Taker};
 
 use super::{END, Stage, nodes, number, token_of};
-use common::basics::hold_of;
 
 const WITHIN: Duration = Duration::from_secs(120);
 /// Inside for so long that a second one would be seen.

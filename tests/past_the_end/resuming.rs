@@ -11,8 +11,7 @@ use zoolock_test_support::crowd::{self, Access, Taker};
 use zoolock_test_support::{FaultProxy, Op, wait_until};
 
 use super::{END, Granted, Stage, come_in_one_by_one, nodes, number, numbers};
-use common::basics::hold_of;
-use common::{SESSION, SOON, Task, await_lost, await_resumed, client_of};
+use common::{SESSION, SOON, Task, await_lost, await_resumed, client_of, hold_of};
 
 #[test]
 fn places_before_the_end_and_behind_it_are_kept_over_a_cut() {

@@ -9,9 +9,8 @@ use zoolock::crossbeam_channel::bounded;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::basics::hold_of;
 use common::single::*;
-use common::{SOON, Task, Witness, client_of, shared_proxy};
+use common::{SOON, Task, Witness, client_of, hold_of, shared_proxy};
 use zoolock::{EphemeralLock, Error, LossReason};
 use zoolock_test_support::{FaultProxy, Op, Then, fresh_path};
 

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use zoolock::{DistributedRwLock, Error};
 use zoolock_test_support::fresh_path;
 
-use common::basics::await_nodes;
 use common::rwlock::rw_of;
-use common::{Task, client, client_of, shared_proxy};
+use common::{Task, await_nodes, client, client_of, shared_proxy};
 
 /// Who is inside, and how many were at most.
 #[derive(Debug, Default)]

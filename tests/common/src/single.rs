@@ -5,7 +5,7 @@ use std::time::Duration;
 use zoolock::{Client, EphemeralLock, Result};
 use zoolock_test_support::{Stat, shared_probe, wait_until};
 
-use crate::{SOON, Task, exists};
+use crate::{Task, exists};
 
 /// The session timeout of clients that are to lose their locks.
 pub const SHORT: Duration = Duration::from_secs(3);
@@ -41,11 +41,6 @@ pub fn stat_of(path: &str) -> Stat {
 
 pub fn await_gone(path: &str, limit: Duration) -> Duration {
     wait_until(&format!("nothing is at {path}"), limit, || !exists(path))
-}
-
-/// Until the client has this many calls that wait, and holds.
-pub fn await_in_use(client: &Client, count: usize) {
-    wait_until(&format!("{count} wait or hold"), SOON, || crate::in_use(&client.stats()) == count);
 }
 
 /// Nothing of the client is left but its connection.

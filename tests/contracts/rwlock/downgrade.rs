@@ -6,11 +6,10 @@ use zoolock::{Contender, DistributedRwLock, HoldState, Kind, LossReason};
 use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use super::{Stage, Visitor, assert_not_held, rw_of, would_deadlock};
-use common::basics::{await_nodes, hold_of};
 use common::relay::{Fate, Relay, UNTOUCHED};
 use common::{
-    SESSION, SOON, assert_lost, await_lost, await_resumed, children, client, client_of,
-    delete_node, place, shared_address, shared_proxy, stat,
+    SESSION, SOON, assert_lost, await_lost, await_nodes, await_resumed, children, client,
+    client_of, delete_node, hold_of, place, shared_address, shared_proxy, stat,
 };
 
 const DELETED: LossReason = LossReason::NodeDeleted;
