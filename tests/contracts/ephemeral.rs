@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::every::client;
 use common::single::*;
-use common::{SESSION, SOON, children, client_of, exists, shared_proxy};
+use common::{SESSION, SOON, await_nothing_left, children, client_of, exists, shared_proxy, stat};
 use zoolock::{Client, DistributedLock, EphemeralLock, Error, Result};
 use zoolock_test_support::{FaultProxy, Op, Server, fresh_path, shared_probe, wait_until};
 
@@ -33,8 +33,8 @@ fn a_node_that_stays_or_another_lock_in_its_place_is_an_error_and_not_a_wait() {
     let (single, directory) =
         (lock_of(&client, &path), DistributedLock::new(&client, &path).unwrap());
     refuses_every_call(&single);
-    assert_eq!(node_at(&path).unwrap().0, "of somebody");
-    is_tidy(&client, SOON);
+    assert_eq!(probe.get(&path).unwrap().unwrap().0, b"of somebody");
+    await_nothing_left(&client);
     probe.delete(&path).unwrap();
     assert!(single.try_lock().unwrap(), "the object works again");
     // Held, the single node stands where the other one's directory should be.
@@ -87,7 +87,7 @@ fn what_becomes_of_its_place_while_a_waiter_makes_its_node_is_seen() {
             // What is above it is made again.
             false => lock.unlock().unwrap(),
         }
-        is_tidy(&client, SOON);
+        await_nothing_left(&client);
     }
 }
 
@@ -112,7 +112,7 @@ fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
         assert!(!waiting.is_done() && holder.is_held(), "entered a held lock");
         holder.unlock().unwrap();
         waiting.result("the waiter").unwrap();
-        assert_ne!(stat_of(&path).ephemeral_owner, 0);
+        assert_ne!(stat(&path).ephemeral_owner, 0);
         lock.unlock().unwrap();
         assert!(!exists(&path));
     }

@@ -9,10 +9,10 @@ use zoolock::crossbeam_channel::bounded;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::single::*;
-use common::{SOON, Task, Witness, client_of, hold_of, shared_proxy};
+use common::single::lock_of;
+use common::{SOON, Task, Witness, await_nothing_left, client_of, exists, hold_of, shared_proxy};
 use zoolock::{EphemeralLock, Error, LossReason};
-use zoolock_test_support::{FaultProxy, Op, Then, fresh_path};
+use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, wait_until};
 
 /// Fixes what the storm does.
 const SEED: &str = "ZOOLOCK_SEED";
@@ -99,8 +99,10 @@ fn survives_a_storm_of_cuts_and_lost_answers() {
     let mut random = fastrand::Rng::with_seed(seed);
     let path = fresh_path("storm");
     let proxies: Vec<_> = (0..CLIENTS).map(|_| shared_proxy()).collect();
-    let clients: Vec<_> =
-        proxies.iter().map(|proxy| client_of(&proxy.connect_string(), SHORT)).collect();
+    let clients: Vec<_> = proxies
+        .iter()
+        .map(|proxy| client_of(&proxy.connect_string(), Duration::from_secs(3)))
+        .collect();
     let witness = Arc::new(Witness::default());
     let losses = Arc::new(AtomicU32::new(0));
     let over = Arc::new(AtomicBool::new(false));
@@ -141,9 +143,9 @@ fn survives_a_storm_of_cuts_and_lost_answers() {
     println!("{took:?}, {faults:?}, {witness:?}, {losses:?} losses");
     witness.saw(CLIENTS as u32 * ENTRIES);
     for client in &clients {
-        is_tidy(client, 2 * SOON);
+        await_nothing_left(client);
         println!("{:?}", client.stats());
     }
-    println!("nothing left after {:?}", await_gone(&path, SOON));
+    wait_until("its node is gone", SOON, || !exists(&path));
     drop(proxies);
 }
