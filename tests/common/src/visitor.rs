@@ -3,16 +3,18 @@
 use std::sync::{Arc, Mutex};
 
 use zoolock::crossbeam_channel::{Sender, bounded};
-use zoolock::{Hold, Lock};
+use zoolock::{Hold, Lock, Result};
 use zoolock_test_support::wait_until;
 
 use super::{SOON, Task};
+
+type Call = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// A thread that locks, stays inside until it is told to leave, and unlocks.
 pub struct Visitor {
     inside: Arc<Mutex<Option<Hold>>>,
     leave: Sender<()>,
-    visit: Task<zoolock::Result<()>>,
+    visit: Task<Result<()>>,
 }
 
 impl Visitor {
@@ -24,7 +26,7 @@ impl Visitor {
     /// [`start`](Self::start); returns when the thread is asleep, in its wait or inside.
     pub fn start_asleep(lock: impl Into<Box<dyn Lock>>) -> Visitor {
         let lock: Box<dyn Lock> = lock.into();
-        Visitor::by(lock, || {}, Task::spawn_blocked)
+        Visitor::begin(lock, || {}, Task::spawn_blocked)
     }
 
     /// Calls back once it has come in.
@@ -32,13 +34,13 @@ impl Visitor {
         lock: impl Lock + 'static,
         tell: impl FnOnce() + Send + 'static,
     ) -> Visitor {
-        Visitor::by(lock, tell, Task::spawn)
+        Visitor::begin(lock, tell, Task::spawn)
     }
 
-    fn by(
+    fn begin(
         lock: impl Lock + 'static,
         tell: impl FnOnce() + Send + 'static,
-        spawn: fn(Box<dyn FnOnce() -> zoolock::Result<()> + Send>) -> Task<zoolock::Result<()>>,
+        spawn: fn(Call) -> Task<Result<()>>,
     ) -> Visitor {
         let inside = Arc::new(Mutex::new(None));
         let (leave, told) = bounded(1);
@@ -83,14 +85,14 @@ impl Visitor {
 
     /// Was inside; what its unlock says.
     #[track_caller]
-    pub fn leaves_saying(self) -> zoolock::Result<()> {
+    pub fn leaves_saying(self) -> Result<()> {
         assert!(self.is_in(), "it leaves without having come in");
         self.leave.send(()).unwrap();
         self.visit.result("a visitor")
     }
 
     /// What a visitor that is not let in is told in the end.
-    pub fn result(self) -> zoolock::Result<()> {
+    pub fn result(self) -> Result<()> {
         self.visit.result("a visitor that was not let in")
     }
 }

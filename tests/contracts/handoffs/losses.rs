@@ -49,7 +49,8 @@ impl Held {
 
 #[test]
 fn nothing_is_handed_on_that_is_asked_for_or_lost_or_without_a_connection() {
-    let ways: [(&str, Duration, fn(&Held)); 5] = [
+    type Way = (&'static str, Duration, fn(&Held));
+    let ways: [Way; 5] = [
         ("asked for", SESSION, |held| {
             let asked = held.guard.revocation().unwrap();
             let others = client();
