@@ -1,6 +1,7 @@
 //! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival; and what a
 //! thread has of one side while it has the other, or another thread has.
 
+mod abnormal;
 mod downgrade;
 
 use std::time::Duration;
@@ -166,6 +167,11 @@ fn a_release_wakes_only_those_that_it_lets_in() {
     costs("to the last writer", [1, 1]);
     last.leaves();
     stage.is_empty();
+}
+
+/// How often this thread writes, and reads.
+fn counts(lock: &DistributedRwLock) -> (u32, u32) {
+    (lock.write_lock().hold_count(), lock.read_lock().hold_count())
 }
 
 /// Is it held, how often, with how many holds: of the reads, and of the writes.

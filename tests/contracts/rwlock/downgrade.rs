@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Contender, DistributedRwLock, HoldState, Kind, LossReason};
+use zoolock::{Contender, HoldState, Kind, LossReason};
 use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
-use super::{Stage, Visitor, assert_not_held, rw_of, would_deadlock};
-use common::relay::{Fate, Relay, UNTOUCHED};
+use super::{Stage, Visitor, assert_not_held, counts, rw_of, would_deadlock};
 use common::{
     SESSION, SOON, assert_lost, await_lost, await_nodes, await_resumed, children, client,
-    client_of, delete_node, hold_of, place, shared_address, shared_proxy, stat,
+    client_of, delete_node, hold_of, place, shared_proxy, stat,
 };
 
 const DELETED: LossReason = LossReason::NodeDeleted;
@@ -108,10 +107,6 @@ fn the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token() {
     read.lock().unwrap();
     assert!(hold_of(&read).fencing_token().unwrap() > last, "one of its own");
     read.unlock().unwrap();
-}
-
-fn counts(lock: &DistributedRwLock) -> (u32, u32) {
-    (lock.write_lock().hold_count(), lock.read_lock().hold_count())
 }
 
 /// How many nodes of each kind there are.
@@ -391,96 +386,4 @@ fn the_reads_node_says_to_others_what_the_hold_says() {
         writer.comes_in();
         writer.leaves();
     }
-}
-
-/// A way to the shared server on which every node is made with these digits. No test can wait for two
-/// thousand million creates until sequences do not tell a place.
-fn numbering(digits: &'static str) -> Relay {
-    Relay::start(shared_address(), move |frame| {
-        let create = frame.create();
-        let numbered = create.and_then(|create| create.numbered(digits));
-        numbered.map_or(UNTOUCHED, Fate::Instead)
-    })
-}
-
-#[test]
-fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
-    for digits in ["2147483647", "-2147483648", "-000000001"] {
-        let relay = numbering(digits);
-        let [ours, others] = [client_of(&relay.connect_string(), SESSION), client()];
-        let path = fresh_path("abnormal");
-        let (lock, rival) = (rw_of(&ours, &path), rw_of(&others, &path));
-        let (read, write) = (lock.read_lock(), lock.write_lock());
-        write.lock().unwrap();
-        let node = hold_of(&write).node();
-        assert!(node.ends_with(&format!("__WRIT__{digits}")), "{node}");
-        read.lock().unwrap();
-        read.lock().unwrap();
-        println!("{digits}: {:?}, {:?}", hold_of(&read), children(&path));
-        assert_eq!(hold_of(&read).node(), node, "one node for both");
-        assert_eq!(children(&path), [node.as_str()]);
-        let tokens = [hold_of(&read), hold_of(&write)].map(|hold| hold.fencing_token().unwrap());
-        assert_eq!(tokens[0], tokens[1]);
-        // The read goes first, and comes again.
-        read.unlock().unwrap();
-        read.unlock().unwrap();
-        assert_eq!(counts(&lock), (1, 0));
-        assert_eq!(children(&path), [node.as_str()]);
-        read.lock().unwrap();
-        // The write goes first: the read keeps its node, and everybody out.
-        write.unlock().unwrap();
-        assert_eq!((counts(&lock), write.is_held(), read.is_held()), ((0, 1), false, true));
-        assert_not_held(&write.unlock());
-        assert_eq!(hold_of(&read).state(), HoldState::Held);
-        assert_eq!(hold_of(&read).fencing_token().unwrap(), tokens[0]);
-        assert_eq!(children(&path), [node.as_str()]);
-        assert!(!rival.write_lock().try_lock().unwrap());
-        let refused = write.lock();
-        assert!(would_deadlock(&refused, &path), "{refused:?}");
-        await_nodes(&path, 1);
-        read.lock().unwrap();
-        read.unlock().unwrap();
-        read.unlock().unwrap();
-        assert_not_held(&read.unlock());
-        await_nodes(&path, 0);
-        assert!(rival.write_lock().try_lock().unwrap());
-        rival.write_lock().unlock().unwrap();
-        assert_eq!(common::in_use(&ours.stats()), 0);
-    }
-}
-
-#[test]
-fn a_shared_node_that_is_lost_is_told_to_both_sides() {
-    let relay = numbering("2147483647");
-    let (ours, path) = (client_of(&relay.connect_string(), SESSION), fresh_path("abnormal-lost"));
-    let lock = rw_of(&ours, &path);
-    let (read, write) = (lock.read_lock(), lock.write_lock());
-    for write_first in [true, false] {
-        write.lock().unwrap();
-        read.lock().unwrap();
-        let hold = hold_of(&write);
-        delete_node(&hold);
-        await_lost(&hold);
-        let unlocked = match write_first {
-            true => [write.unlock(), read.unlock()],
-            false => [read.unlock(), write.unlock()],
-        };
-        println!("{unlocked:?}, {:?}", ours.stats());
-        unlocked.iter().for_each(|unlocked| assert_lost(unlocked, &path, DELETED));
-        assert_not_held(&write.unlock());
-        assert_not_held(&read.unlock());
-    }
-    // It is counted behind the end that is announced.
-    wait_until("two losses a round are counted", SOON, || ours.stats().holds_lost == 4);
-    assert_eq!(common::in_use(&ours.stats()), 0);
-    write.lock().unwrap();
-    read.lock().unwrap();
-    write.unlock().unwrap();
-    read.unlock().unwrap();
-    // The last handle has both to give back.
-    write.lock().unwrap();
-    read.lock().unwrap();
-    drop((lock, read, write));
-    await_nodes(&path, 0);
-    assert_eq!(common::in_use(&ours.stats()), 0);
 }
