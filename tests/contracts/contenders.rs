@@ -1,19 +1,22 @@
-//! Who holds a lock and who waits for it, as somebody sees it who looks from outside.
-
-mod identities;
-mod others;
-mod queues;
-mod refusals;
-mod semaphores;
+//! Who holds a lock and who waits for it, as somebody sees it who looks from outside: what `every` does
+//! not say.
 
 use std::time::{Duration, SystemTime};
 
-use zoolock::{Client, Contender, Kind, Result};
-use zoolock_test_support::connect_string;
+use zoolock::{
+    Client, Contender, DistributedLock, DistributedReentrantLock, DistributedRwLock,
+    DistributedSemaphore, EphemeralLock, Error, Kind, LockOptions, Result,
+};
+use zoolock_test_support::{Direction, Op, connect_string, fresh_path, shared_probe, wait_until};
 
-use common::{SESSION, stat};
+use common::semaphore::{acquiring, await_leases, await_turns, semaphore};
+use common::{
+    SESSION, SOON, Task, await_nodes, client, client_of, in_time, lock_of, place, shared_proxy,
+    stat,
+};
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+const HEX: &str = "0123456789abcdef0123456789abcdef";
 
 /// Prints them, for whoever reads a failed test.
 #[track_caller]
@@ -29,12 +32,7 @@ pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
 /// A client that its nodes name.
 pub(crate) fn client_called(identity: &str) -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
-    builder.identity(identity).connect().unwrap()
-}
-
-fn since_epoch(contender: &Contender) -> u128 {
-    let since = contender.since.duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap().as_millis()
+    builder.connect_timeout(SOON).identity(identity).connect().unwrap()
 }
 
 /// The full path of its node.
@@ -50,29 +48,298 @@ pub(crate) fn znode(contender: &Contender) -> String {
 pub(crate) fn is_as_the_server_says(contender: &Contender) {
     let stat = stat(&znode(contender));
     let said = (stat.czxid as u64, stat.ephemeral_owner, stat.ctime as u128);
-    let seen = (contender.token, contender.session, since_epoch(contender));
+    let since = contender.since.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let seen = (contender.token, contender.session, since);
     assert_eq!(seen, said, "token, session, since of {contender:?}");
     assert_ne!(contender.session, 0);
-    let now = SystemTime::now();
-    let age = now.duration_since(contender.since).unwrap_or_default();
-    assert!(age < Duration::from_secs(60), "{age:?}: {contender:?}");
-    assert!(contender.since < now + Duration::from_secs(1), "{contender:?}");
 }
 
-fn kinds(contenders: &[Contender]) -> Vec<Kind> {
-    contenders.iter().map(|contender| contender.kind).collect()
+/// Kind, and whether it holds.
+fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
+    seen.iter().map(|one| (one.kind, one.holds)).collect()
 }
 
-fn holding(contenders: &[Contender]) -> Vec<bool> {
-    contenders.iter().map(|contender| contender.holds).collect()
+fn identities(seen: &[Contender]) -> Vec<Option<&str>> {
+    seen.iter().map(|one| one.identity.as_deref()).collect()
 }
 
-fn nodes(contenders: &[Contender]) -> Vec<&str> {
-    let nodes = contenders.iter().map(|contender| contender.node.as_str());
-    nodes.collect()
+#[test]
+fn an_identity_may_be_anything_of_16_kib_but_a_request() {
+    let (client, path) = (client(), fresh_path("identities"));
+    let longest = "x".repeat(16 * 1024);
+    for identity in
+        ["", " ", "a __REVOKE__", "__REVOKE__ a", "a\n_zoolock token=1 since=2", &longest]
+    {
+        let options = LockOptions::new().identity(identity);
+        let lock = DistributedLock::with(&client, &path, options).unwrap();
+        let guard = lock.acquire().unwrap();
+        assert_eq!(identities(&lock.contenders().unwrap()), [Some(identity)]);
+        guard.release().unwrap();
+    }
+    assert!(lock_of(&client_called(&longest), &path).try_lock().unwrap());
+    for identity in ["__REVOKE__", &format!("{longest}y")] {
+        let options = || LockOptions::new().identity(identity);
+        let seen = [
+            DistributedLock::with(&client, &path, options()).map(drop),
+            DistributedReentrantLock::with(&client, &path, options()).map(drop),
+            DistributedRwLock::with(&client, &path, options()).map(drop),
+            EphemeralLock::with(&client, &path, options()).map(drop),
+            DistributedSemaphore::with(&client, &path, 1, options()).map(drop),
+            Client::builder(&connect_string()).identity(identity).connect().map(drop),
+        ];
+        for seen in seen {
+            let refused = matches!(&seen, Err(Error::InvalidArgument { what: "identity", .. }));
+            assert!(refused, "{} bytes: {seen:?}", identity.len());
+        }
+    }
 }
 
-fn identities(contenders: &[Contender]) -> Vec<Option<&str>> {
-    let all = contenders.iter();
-    all.map(|contender| contender.identity.as_deref()).collect()
+#[test]
+fn nodes_of_other_libraries_are_shown_in_one_order_and_strangers_last() {
+    let (client, path, probe) = (client(), fresh_path("mixed"), shared_probe().unwrap());
+    probe.create_all(&path).unwrap();
+    let made = [
+        // Kazoo, an older .NET recipe, go-zookeeper, Curator, the recipe's text.
+        (format!("{HEX}__rlock__0000000003"), Kind::Read, true),
+        (format!("_c_{UUID}-__READ__0000000004"), Kind::Read, true),
+        ("lock-0000000005".to_owned(), Kind::Exclusive, false),
+        (format!("{HEX}__lock__0000000006"), Kind::Exclusive, false),
+        (format!("_c_{HEX}-lock-0000000007"), Kind::Exclusive, false),
+        (format!("_c_{UUID}-__WRIT__0000000008"), Kind::Write, false),
+        (format!("x-{UUID}-lock-0000000009"), Kind::Exclusive, false),
+        (format!("_c_{UUID}-__READ__0000000010"), Kind::Read, false),
+        // Strangers.
+        ("0000000001".to_owned(), Kind::Foreign, false),
+        (format!("_c_{UUID}-lease-0000000002"), Kind::Foreign, false),
+        ("hello".to_owned(), Kind::Foreign, false),
+        ("lock-9999999999".to_owned(), Kind::Foreign, false),
+        ("ß-lock-".to_owned(), Kind::Foreign, false),
+    ];
+    for (name, ..) in made.iter().rev() {
+        probe.create(&format!("{path}/{name}"), b"somebody", true, false).unwrap();
+    }
+    probe.create(&format!("{path}/stays"), b"", false, false).unwrap();
+    let mut seen = look("mixed", client.contenders(&path));
+    for (seen, (name, kind, holds)) in seen.iter().zip(&made).take(8) {
+        assert_eq!((&seen.node, seen.kind, seen.holds), (name, *kind, *holds));
+        assert_eq!(seen.sequence, Some(place(name).parse().unwrap()));
+        assert_eq!(seen.session, probe.session_id());
+        assert_eq!(seen.identity.as_deref(), Some("somebody"));
+    }
+    let mut strangers = seen.split_off(8);
+    strangers.sort_by(|one, other| one.node.cmp(&other.node));
+    let mut names: Vec<_> = made[8..].iter().map(|(name, ..)| name.as_str()).collect();
+    names.push("stays");
+    names.sort_unstable();
+    for (stranger, name) in strangers.iter().zip(&names) {
+        assert_eq!((&*stranger.node, stranger.kind, stranger.holds), (*name, Kind::Foreign, false));
+        assert_eq!(stranger.session == 0, *name == "stays");
+    }
+    assert_eq!(strangers.len(), names.len());
+}
+
+#[test]
+fn node_data_of_any_kind_are_no_error() {
+    let (client, path, probe) = (client(), fresh_path("data"), shared_probe().unwrap());
+    probe.create_all(&path).unwrap();
+    let long = "x".repeat(500 * 1000);
+    let lines = "who\n_zoolock token=77 since=1000";
+    let data: [(&[u8], Option<&str>); 7] = [
+        (b"\xff\xfe\x00", None),
+        (b"", Some("")),
+        (b"__REVOKE__", None),
+        (long.as_bytes(), Some(&long)),
+        (b"192.168.0.1", Some("192.168.0.1")),
+        (lines.as_bytes(), Some(lines)),
+        (b"__REVOKE__ ", Some("__REVOKE__ ")),
+    ];
+    for (number, (data, identity)) in data.iter().enumerate() {
+        let node = format!("{path}/_c_{UUID}-lock-{number:010}");
+        probe.create(&node, data, true, false).unwrap();
+        // As a single node, too.
+        let single = fresh_path("single");
+        probe.create(&single, data, true, false).unwrap();
+        let seen = client.contenders(&single).unwrap();
+        assert_eq!(identities(&seen), [*identity], "{number}");
+        assert_eq!(
+            (brief(&seen), seen[0].session),
+            (vec![(Kind::Exclusive, true)], probe.session_id())
+        );
+    }
+    let seen = client.contenders(&path).unwrap();
+    assert_eq!(identities(&seen), data.map(|(_, identity)| identity));
+    seen.iter().for_each(is_as_the_server_says);
+}
+
+#[test]
+fn nothing_there_is_nobody_and_what_cannot_be_a_path_is_invalid_without_a_request() {
+    let (client, path) = (client(), fresh_path("nothing"));
+    let before = client.stats().requests;
+    for path in ["", "/", "a", "/a/", "/a//b", "/a/..", "/zookeeper", "/a\0"] {
+        let seen = client.contenders(path);
+        let invalid = matches!(&seen, Err(Error::InvalidPath { path: at, .. }) if at == path);
+        assert!(invalid, "{path:?}: {seen:?}");
+    }
+    assert_eq!(client.stats().requests, before);
+    let nobody = |client: &Client, path: &str| assert_eq!(client.contenders(path).unwrap(), []);
+    nobody(&client, &path);
+    nobody(&client, &format!("{path}/a/b"));
+    assert_eq!(lock_of(&client, &path).contenders().unwrap(), []);
+    assert_eq!(semaphore(&client, &path, 1).contenders().unwrap(), []);
+    shared_probe().unwrap().create_all(&path).unwrap();
+    nobody(&client, &path);
+    let single = EphemeralLock::new(&client, &path).unwrap();
+    assert_eq!(single.contenders().unwrap(), [], "a directory");
+    let no_chroot = format!("{}{}", connect_string(), fresh_path("no-chroot"));
+    nobody(&client_of(&no_chroot, SESSION), "/a");
+}
+
+#[test]
+fn below_a_chroot_paths_are_those_of_the_client() {
+    let root = fresh_path("chroot");
+    let below = client_of(&format!("{}{root}", connect_string()), SESSION);
+    let guard = lock_of(&below, "/a").acquire().unwrap();
+    let single = EphemeralLock::new(&below, "/single").unwrap().acquire().unwrap();
+    let seen = look("inside", below.contenders("/a"));
+    assert_eq!((&*seen[0].path, &*seen[0].node), ("/a", &*guard.node()));
+    let mut outside = look("outside", client().contenders(&format!("{root}/a")));
+    assert_eq!(outside[0].path, format!("{root}/a"));
+    outside[0].path = "/a".to_owned();
+    assert_eq!(outside, seen);
+    let asked = [guard.revocation().unwrap(), single.revocation().unwrap()];
+    for path in ["/a", "/single"] {
+        below.revoke(&below.contenders(path).unwrap()[0]).unwrap();
+    }
+    asked.iter().for_each(|asked| asked.recv_timeout(SOON).expect("revoked below a chroot"));
+}
+
+#[test]
+fn without_permission_it_is_denied() {
+    let boss = shared_probe().unwrap();
+    boss.add_auth("digest", b"boss:secret").unwrap();
+    let (path, above) = (fresh_path("denied"), fresh_path("denied-child"));
+    boss.create_all(&above).unwrap();
+    boss.create_with_acl(&path, b"", &[(31, "auth", ""), (30, "world", "anyone")]).unwrap();
+    // A contender that may not be read.
+    boss.create_with_acl(&format!("{above}/lock-0000000001"), b"", &[(31, "auth", "")]).unwrap();
+    for path in [path, above] {
+        let seen = client().contenders(&path);
+        assert!(matches!(&seen, Err(Error::Denied { path: at }) if *at == path), "{seen:?}");
+    }
+}
+
+#[track_caller]
+fn is_disconnected(seen: &Result<Vec<Contender>>, path: &str) {
+    let disconnected = matches!(seen, Err(Error::Disconnected { path: at }) if at == path);
+    assert!(disconnected, "{seen:?}");
+}
+
+#[test]
+fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
+    const SHORT: Duration = Duration::from_secs(2);
+    let (proxy, path) = (shared_proxy(), fresh_path("disconnected"));
+    let client = client_of(&proxy.connect_string(), SHORT);
+    let _guard = lock_of(&client, &path).acquire().unwrap();
+    let asks = || in_time("contenders()", SHORT * 3 / 2, || client.contenders(&path));
+    proxy.black_hole(Direction::Both);
+    is_disconnected(&asks(), &path);
+    proxy.refuse(true);
+    proxy.cut();
+    is_disconnected(&asks(), &path);
+    proxy.restore();
+    // It waits for a connection.
+    println!("back: {:?}", asks().unwrap());
+    client.close().unwrap();
+    assert!(matches!(asks(), Err(Error::Closed)));
+}
+
+#[test]
+fn a_cut_or_a_close_while_it_reads_ends_it_at_once() {
+    for close in [true, false] {
+        let (proxy, path) = (shared_proxy(), fresh_path("cut-while-reading"));
+        let looking = client_of(&proxy.connect_string(), Duration::from_secs(60));
+        let guard = lock_of(&client(), &path).acquire().unwrap();
+        let reading = proxy.on(Op::GetData).path_contains(&guard.node()).hold_answer();
+        let (asks, at) = (looking.clone(), path.clone());
+        let asked = Task::spawn(move || asks.contenders(&at));
+        assert!(reading.wait(SOON), "{:#?}", proxy.log());
+        let closing = close.then(|| Task::spawn(move || looking.close()));
+        if !close {
+            proxy.cut();
+        }
+        let seen = asked.result("contenders()");
+        match close {
+            true => assert!(matches!(seen, Err(Error::Closed)), "{seen:?}"),
+            false => is_disconnected(&seen, &path),
+        }
+        reading.release();
+        if let Some(closing) = closing {
+            closing.result("close()").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_semaphore_shows_its_permits_and_who_waits_behind_them_and_hides_nobody_for_a_stranger() {
+    let clients = ["a", "b", "c"].map(client_called);
+    let path = fresh_path("semaphore");
+    let own = clients.each_ref().map(|client| semaphore(client, &path, 3));
+    let held = own[0].acquire(2).unwrap();
+    let second = acquiring(&own[1], 2);
+    await_leases(&path, 4);
+    let third = acquiring(&own[2], 2);
+    await_turns(&path, 2);
+    shared_probe().unwrap().create(&format!("{path}/notes"), b"", false, false).unwrap();
+
+    let mut seen = look("semaphore", own[2].contenders());
+    assert_eq!(seen, clients[0].contenders(&path).unwrap());
+    assert_eq!(seen.pop().unwrap().kind, Kind::Foreign);
+    assert_eq!(brief(&seen), [true, true, false, false, false, false].map(|it| (Kind::Permit, it)));
+    assert_eq!(identities(&seen), ["a", "a", "b", "b", "b", "c"].map(Some));
+    seen.iter().for_each(is_as_the_server_says);
+    let in_leases = seen.iter().map(|one| one.node.starts_with("leases/"));
+    assert_eq!(in_leases.collect::<Vec<_>>(), [true, true, true, true, false, false]);
+    let mut tokens: Vec<_> =
+        held.holds().iter().map(|hold| hold.fencing_token().unwrap()).collect();
+    tokens.sort_unstable();
+    assert_eq!(tokens, [seen[0].token, seen[1].token]);
+    for one in &seen {
+        let digits = Some(place(&one.node).parse().unwrap());
+        assert_eq!((one.sequence, &one.path), (digits, &path), "{one:?}");
+    }
+    held.release().unwrap();
+    second.result("the second").unwrap().release().unwrap();
+    third.result("the third").unwrap().release().unwrap();
+    let left = || own[1].contenders().unwrap().len();
+    wait_until("nobody but the stranger is left", SOON, || left() == 1);
+}
+
+#[test]
+fn a_permit_that_was_granted_is_held_though_its_client_waits_for_more() {
+    let ([others, own], path) = ([client(), client()], fresh_path("semaphore-own"));
+    let first = semaphore(&others, &path, 2);
+    let held = [first.acquire(1).unwrap(), first.acquire(1).unwrap()];
+    // Somebody has the turn; behind it two objects of one client queue.
+    let waits = |client, turns| {
+        let waiting = acquiring(&semaphore(client, &path, 2), 1);
+        await_turns(&path, turns);
+        await_leases(&path, 3);
+        waiting
+    };
+    let [ahead, second, third] = [(&others, 1), (&own, 2), (&own, 3)].map(|(c, n)| waits(c, n));
+    let granted =
+        held.into_iter().zip([ahead, second]).zip([2, 1]).map(|((held, waiting), left)| {
+            held.release().unwrap();
+            let permits = waiting.result("who had the turn").unwrap();
+            await_nodes(&format!("{path}/locks"), left);
+            await_leases(&path, 3);
+            permits
+        });
+    let granted: Vec<_> = granted.collect();
+    let seen = look("two held, one waits", own.contenders(&path));
+    let token = granted[1].holds()[0].fencing_token().unwrap();
+    assert!(seen.iter().any(|one| one.token == token && one.holds), "{seen:?}");
+    assert_eq!(brief(&seen), [true, true, false, false].map(|holds| (Kind::Permit, holds)));
+    granted.into_iter().for_each(|permits| permits.release().unwrap());
+    third.result("the last").unwrap().release().unwrap();
 }

@@ -120,7 +120,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testThatUpgradingIsDisallowed",
-        &["rwlock::sides::a_write_under_an_own_read_is_an_error_and_no_hang"],
+        &["rwlock::a_write_under_an_own_read_is_an_error_and_no_hang"],
     ),
     (
         "TestInterProcessReadWriteLock",
@@ -168,7 +168,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testThreadedLeaseIncrease",
-        &["semaphore::limits::a_higher_limit_lets_those_who_wait_in"],
+        &["semaphore::a_higher_limit_lets_those_who_wait_in"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -180,9 +180,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testMaxPerSession",
-        &[
-            "semaphore::quantities::tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing",
-        ],
+        &["semaphore::tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -192,26 +190,26 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testReleaseInChunks",
-        &["semaphore::quantities::callers_of_more_than_half_cannot_block_each_other"],
+        &["semaphore::ten_clients_with_random_quantities_never_have_more_than_the_limit"],
     ),
     (
         "TestInterProcessSemaphore",
         "testThreads",
-        &[
-            "semaphore::quantities::ten_clients_with_random_quantities_never_have_more_than_the_limit",
-        ],
+        &["semaphore::ten_clients_with_random_quantities_never_have_more_than_the_limit"],
     ),
     ("TestInterProcessSemaphore", "testSimple", &["semaphore::permits_are_counted_and_come_back"]),
     ("TestInterProcessSemaphore", "testSimple2", &["semaphore::permits_are_counted_and_come_back"]),
     (
         "TestInterProcessSemaphore",
         "testGetParticipantNodes",
-        &["contenders::semaphores::a_semaphore_shows_its_permits_and_who_waits_behind_them"],
+        &[
+            "contenders::a_semaphore_shows_its_permits_and_who_waits_behind_them_and_hides_nobody_for_a_stranger",
+        ],
     ),
     (
         "TestInterProcessSemaphore",
         "testNoOrphanedNodes",
-        &["semaphore::quantities::a_call_that_ends_without_permits_leaves_none_behind"],
+        &["semaphore::a_call_that_ends_without_permits_leaves_none_behind"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -234,7 +232,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMultiMutex",
         "testSomeReleasesFail",
-        &["multi::ending::every_member_is_visited_and_all_failures_reported"],
+        &["multi::every_member_is_visited_and_all_failures_reported"],
     ),
     (
         "TestInterProcessMultiMutex",

@@ -1,26 +1,28 @@
 //! `LockOptions::local_handoffs`: the threads of one object leave the lock to each other without a
 //! word to the servers.
 
-mod bounds;
-mod endings;
-mod giving_up;
-mod living;
-mod owners;
-mod refused;
+mod losses;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
+use zoolock::crossbeam_channel::bounded;
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Guard, Hold, Lock,
-    LockOptions, Result,
+    Client, DistributedLock, DistributedReentrantLock, Error, Hold, HoldState, Lock, LockOptions,
+    Result,
+};
+use zoolock_test_support::{Probe, Server, connect_string, fresh_path, shared_probe, wait_until};
+
+use common::{
+    BRIEFLY, SESSION, SOON, Stage, Task, Visitor, Witness, await_nothing_left, await_resumed,
+    children, client, client_of, exists, hold_of, in_use, lock_of, warnings,
 };
 
-use common::basics::hold_of;
-use common::{SOON, Task};
+/// A deletion is noticed with a quarter of this and a heartbeat.
+const SHORT: Duration = Duration::from_secs(8);
 
 fn handing_on(times: u32) -> LockOptions {
     LockOptions::new().local_handoffs(times)
@@ -30,101 +32,52 @@ fn lock_with(client: &Client, path: &str, times: u32) -> DistributedLock {
     DistributedLock::with(client, path, handing_on(times)).unwrap()
 }
 
-/// A lock object of every kind that hands on, on paths of their own below `root`.
-fn every_lock(client: &Client, root: &str, times: u32) -> Vec<Arc<dyn Lock>> {
-    let at = |name: &str| format!("{root}/{name}");
-    let options = || handing_on(times);
-    let own = DistributedReentrantLock::with(client, at("own"), options()).unwrap();
-    let write = DistributedRwLock::with(client, at("write"), options()).unwrap();
-    vec![
-        Arc::new(lock_with(client, &at("any"), times)),
-        Arc::new(own),
-        Arc::new(write.write_lock()),
-    ]
-}
-
-/// Time for the others to queue.
-fn a_moment() {
-    thread::sleep(Duration::from_millis(1));
-}
-
-/// A thread that waits for a lock, and holds it until told to let go.
-struct Next {
-    holds: Receiver<Hold>,
-    let_go: Sender<()>,
-    end: Task<Result<()>>,
-}
-
-impl Next {
-    /// Returns when the thread is asleep, waiting.
-    fn waits(lock: &DistributedLock) -> Next {
-        let lock = lock.clone();
-        Next::waits_by(move || lock.acquire())
-    }
-
-    fn waits_by(acquire: impl FnOnce() -> Result<Guard> + Send + 'static) -> Next {
-        let ((holding, holds), (let_go, told)) = (bounded(1), bounded(1));
-        let end = Task::spawn_blocked(move || {
-            let guard = acquire()?;
-            let _ = holding.send(guard.hold());
-            let _ = told.recv();
-            guard.release()
-        });
-        Next { holds, let_go, end }
-    }
-
-    #[track_caller]
-    fn holds(&self) -> Hold {
-        let hold = self.holds.recv_timeout(SOON);
-        hold.unwrap_or_else(|error| panic!("the next thread does not hold: {error}"))
-    }
-
-    #[track_caller]
-    fn lets_go(self) -> Result<()> {
-        let _ = self.let_go.send(());
-        self.end.result("the next thread")
-    }
-}
-
 /// Threads that lock and unlock one object without a pause, so that it is handed on and on, until
 /// they are stopped or something is wrong.
 struct Passers {
     stop: Arc<AtomicBool>,
+    turns: Arc<AtomicUsize>,
     threads: Vec<Task<Result<u32>>>,
 }
 
 impl Passers {
     /// Each does `visit` inside, and does not leave before another one has asked for the lock.
-    fn start(
-        lock: &DistributedLock,
+    fn start<L: Lock + Clone + 'static>(
+        lock: &L,
         threads: usize,
         visit: impl Fn(&Hold) + Clone + Send + 'static,
     ) -> Passers {
         let stop = Arc::new(AtomicBool::new(false));
-        let asking = Arc::new(AtomicUsize::new(0));
+        let [asking, turns] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         let passer = |_| {
-            let (lock, visit) = (lock.clone(), visit.clone());
+            let (lock, visit, all) = (lock.clone(), visit.clone(), Arc::clone(&turns));
             let (stop, asking) = (Arc::clone(&stop), Arc::clone(&asking));
             Task::spawn(move || {
                 let mut turns = 0;
                 while !stop.load(Ordering::SeqCst) {
                     asking.fetch_add(1, Ordering::SeqCst);
-                    let acquired = lock.acquire();
+                    let locked = lock.lock();
                     asking.fetch_sub(1, Ordering::SeqCst);
-                    let guard = acquired?;
-                    visit(&guard);
+                    locked?;
+                    let holds = lock.holds();
+                    holds.iter().for_each(&visit);
+                    all.fetch_add(1, Ordering::SeqCst);
                     let alone = || asking.load(Ordering::SeqCst) == 0;
-                    while alone() && guard.is_held() && !stop.load(Ordering::SeqCst) {
+                    while alone() && lock.is_held() && !stop.load(Ordering::SeqCst) {
                         thread::yield_now();
                     }
-                    guard.release()?;
+                    lock.unlock()?;
                     turns += 1;
                 }
                 Ok(turns)
             })
         };
         let threads = (0..threads).map(passer).collect();
-        Passers { stop, threads }
+        Passers { stop, turns, threads }
+    }
+
+    fn turns(&self) -> usize {
+        self.turns.load(Ordering::SeqCst)
     }
 
     /// The turns that each has had.
@@ -137,7 +90,230 @@ impl Passers {
     /// The same when something else ends them.
     #[track_caller]
     fn ended(self) -> Vec<Result<u32>> {
-        let turns = self.threads.iter();
-        turns.map(|t| t.result("a thread that passes on")).collect()
+        self.threads.iter().map(|turns| turns.result("a thread that passes on")).collect()
     }
+}
+
+/// Of each visit of another client, queued while all of a crowd want the same lock object: how many
+/// turns the crowd has had first.
+fn turns_before_each_visit(times: u32) -> Vec<u32> {
+    let ([ours, rivals], path) = ([client(), client()], fresh_path("rival"));
+    let lock = lock_with(&ours, &path, times);
+    let theirs = [lock_of(&rivals, &path), lock_of(&rivals, &path)];
+    let (witness, turns) = (Arc::new(Witness::default()), Arc::new(AtomicU32::new(0)));
+    let (seen, count) = (Arc::clone(&witness), Arc::clone(&turns));
+    let crowd = Passers::start(&lock, 16, move |_| {
+        seen.visit(thread::yield_now);
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let mut inside = Visitor::start_asleep(theirs[1].clone());
+    inside.comes_in();
+    let visit = |visit: usize| {
+        wait_until("one of the crowd queues", SOON, || children(&path).len() == 2);
+        let next = Visitor::start_asleep(theirs[visit % 2].clone());
+        wait_until("the next visitor queues", SOON, || children(&path).len() == 3);
+        let before = turns.load(Ordering::SeqCst);
+        std::mem::replace(&mut inside, next).leaves();
+        inside.comes_in();
+        turns.load(Ordering::SeqCst) - before
+    };
+    let before_each = (0..8).map(visit).collect();
+    inside.leaves();
+    witness.saw(crowd.stop().into_iter().map(|turns| turns.unwrap()).sum());
+    before_each
+}
+
+#[test]
+fn another_client_waits_for_one_turn_of_a_crowd_more_than_may_be_handed_on() {
+    for times in [0, 1, 32] {
+        let turns = turns_before_each_visit(times);
+        println!("{times} times in a row: {turns:?} turns before each visit");
+        assert!(turns.iter().all(|turns| (1..=times + 1).contains(turns)), "{turns:?}");
+    }
+}
+
+/// What a thread sees that has just been handed a lock of two objects at one path.
+fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock) -> ThreadId {
+    for depth in [1, 2] {
+        lock.lock().unwrap();
+        assert_eq!(lock.hold_count(), depth);
+    }
+    lock.unlock().unwrap();
+    let through_other = other.try_lock_for(SOON);
+    assert!(matches!(through_other, Err(Error::WouldDeadlock { .. })), "{through_other:?}");
+    thread::current().id()
+}
+
+#[test]
+fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
+    let (client, path) = (client(), fresh_path("owner"));
+    let new = || DistributedReentrantLock::with(&client, &path, handing_on(4)).unwrap();
+    let (lock, other) = (new(), new());
+    lock.lock().unwrap();
+    let ((inside, is_in), (let_go, told)) = (bounded(1), bounded::<()>(1));
+    let (own, through) = (lock.clone(), other.clone());
+    let next = Task::spawn_blocked(move || {
+        inside.send(seen_inside(&own, &through)).unwrap();
+        let _ = told.recv();
+        own.unlock()
+    });
+    let node = hold_of(&lock).node();
+    lock.unlock().unwrap();
+    let heir = is_in.recv_timeout(SOON).expect("the next thread is in");
+    assert_eq!((lock.hold_count(), lock.is_held()), (0, false));
+    let unlocked = lock.unlock();
+    println!("the earlier owner's unlock: {unlocked:?}");
+    let told = matches!(unlocked, Err(Error::NotOwner { owner, .. }) if owner == heir);
+    assert!(told, "{unlocked:?}, the owner is {heir:?}");
+    // It has nothing any more that it could wait for for ever.
+    let through_other = other.try_lock_for(BRIEFLY);
+    assert!(matches!(through_other, Ok(false)), "{through_other:?}");
+    assert_eq!(children(&path), [node]);
+    drop(let_go);
+    next.result("the next owner").unwrap();
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    await_nothing_left(&client);
+}
+
+#[test]
+fn a_second_guard_releases_nothing_and_a_panic_and_the_last_handle_pass_it_on_or_back() {
+    let (client, path) = (client(), fresh_path("passed-on"));
+    warnings(&path);
+    let lock = lock_with(&client, &path, 8);
+    let stale = lock.acquire().unwrap();
+    let panicking = lock.clone();
+    let first = Task::spawn_blocked(move || {
+        let _guard = panicking.acquire().unwrap();
+        std::panic::resume_unwind(Box::new("inside"));
+    });
+    let second = Visitor::start_asleep(lock.clone());
+    lock.unlock().unwrap();
+    let heir = second.hold();
+    let released = stale.release();
+    assert!(matches!(released, Err(Error::NotHeld { .. })), "{released:?}");
+    assert_eq!(heir.state(), HoldState::Held);
+    drop::<Task<()>>(first);
+    let last = lock.clone();
+    let last = Task::spawn_blocked(move || last.lock());
+    drop(lock);
+    second.leaves();
+    last.result("the last one").unwrap();
+    await_nothing_left(&client);
+    wait_until("the node is gone", SOON, || children(&path).is_empty());
+    let logged = warnings(&path);
+    assert!(logged.iter().any(|line| line.contains("last handle")), "{logged:?}");
+}
+
+#[test]
+fn who_asks_while_it_is_handed_on_and_on_is_heard() {
+    let stage = Stage::new("asked_between", Duration::from_secs(6));
+    let lock = lock_with(&stage.client, &stage.path, u32::MAX);
+    let passers = Passers::start(&lock, 3, |_| thread::sleep(Duration::from_millis(1)));
+    let others = client();
+    for round in 0..3 {
+        let mut node = String::new();
+        // On a slow machine nobody may wait for once, and the node changes.
+        wait_until("its holder is asked", SOON, || {
+            let contenders = others.contenders(&stage.path).unwrap();
+            contenders.first().is_some_and(|contender| {
+                node = format!("{}/{}", stage.path, contender.node);
+                others.revoke(contender).is_ok()
+            })
+        });
+        // The watch comes with a quarter of the session timeout.
+        let took = wait_until("it was released", SOON, || !exists(&node));
+        println!("round {round}: let go after {took:?}");
+    }
+    println!("{:?} turns", passers.stop().into_iter().map(Result::unwrap).collect::<Vec<_>>());
+    await_nothing_left(&stage.client);
+    assert_eq!(stage.client.stats().holds_lost, 0);
+}
+
+#[test]
+fn a_close_in_the_middle_of_hand_offs_ends_everybody_and_leaves_no_node() {
+    for round in 0..5 {
+        let ([ours, rivals], path) = ([client(), client()], fresh_path("closed"));
+        let passers = Passers::start(&lock_with(&ours, &path, 1_000_000), 6, |_| {});
+        wait_until("they take turns", SOON, || passers.turns() > 50 * (round + 1));
+        ours.close().unwrap();
+        for turns in passers.ended() {
+            let told = matches!(&turns, Err(error) if error.is_closed() || error.is_lost());
+            assert!(told, "round {round}: {turns:?}");
+        }
+        assert_eq!(children(&path), [""; 0], "round {round}");
+        let rival = lock_of(&rivals, &path);
+        assert!(rival.try_lock().unwrap());
+        rival.unlock().unwrap();
+        assert_eq!(in_use(&ours.stats()), 0, "round {round}");
+    }
+}
+
+#[test]
+fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    let (client, path) = (client_of(&connect_string(), TIMEOUT), fresh_path("long"));
+    let lock = lock_with(&client, &path, u32::MAX);
+    // By token: since when, and until when. On a slow machine nobody may wait for once, and the node
+    // changes.
+    let runs = Arc::new(Mutex::new(BTreeMap::new()));
+    let seen = Arc::clone(&runs);
+    let passers = Passers::start(&lock, 4, move |hold| {
+        let now = Instant::now();
+        let token = hold.fencing_token().unwrap();
+        seen.lock().unwrap().entry(token).or_insert((now, now)).1 = now;
+        thread::sleep(Duration::from_millis(1));
+    });
+    wait_until("a node has had two session timeouts", 2 * SOON, || {
+        runs.lock().unwrap().values().any(|(begin, end)| *end - *begin > TIMEOUT * 2)
+    });
+    let turns: Vec<_> = passers.stop().into_iter().map(Result::unwrap).collect();
+    println!("{turns:?} turns, {:?}", client.stats());
+    assert_eq!(client.stats().holds_lost, 0);
+    await_nothing_left(&client);
+}
+
+#[test]
+fn a_hold_that_was_taken_over_outlives_a_cut_and_is_handed_on() {
+    let stage = Stage::new("outlives", SESSION);
+    let lock = lock_with(&stage.client, &stage.path, 3);
+    let guard = lock.acquire().unwrap();
+    let (node, token) = (guard.node(), guard.fencing_token().unwrap());
+    let next = Visitor::start_asleep(lock.clone());
+    guard.release().unwrap();
+    let heir = next.hold();
+    stage.proxy.cut();
+    await_resumed(&stage.client, 1);
+    assert!(heir.is_held());
+    assert_eq!((heir.node(), heir.fencing_token().unwrap()), (node.clone(), token));
+    let last = Visitor::start_asleep(lock.clone());
+    next.leaves();
+    assert_eq!(last.hold().node(), node);
+    last.leaves();
+    await_nothing_left(&stage.client);
+    assert_eq!(children(&stage.path), [""; 0]);
+}
+
+#[test]
+fn the_one_watch_goes_with_the_node_and_none_is_left() {
+    let server = Server::start().unwrap();
+    let probe = Probe::connect(server.address()).unwrap();
+    let client = client_of(&server.connect_string(), SHORT / 2);
+    let watches = || server.metric("zk_watch_count").unwrap();
+    let pause = |_: &Hold| thread::sleep(Duration::from_millis(1));
+    let passers = Passers::start(&lock_with(&client, "/lock", u32::MAX), 4, pause);
+    let took = wait_until("the node is watched", SOON, || watches() == 1);
+    let node = || probe.children("/lock").unwrap();
+    let (watched, before) = (node(), passers.turns());
+    println!("{watched:?} is watched after {took:?}");
+    // On a slow machine nobody may wait for once, and the node changes.
+    wait_until("many turns more, or another node", SOON, || {
+        let seen = watches();
+        let same = node() == watched;
+        assert!(seen == 1 || !same, "watched {seen} times");
+        !same || passers.turns() > before + 500
+    });
+    passers.stop().into_iter().for_each(|turns| assert!(turns.is_ok(), "{turns:?}"));
+    await_nothing_left(&client);
+    wait_until("no watch is left", SOON, || watches() == 0);
 }

@@ -1,24 +1,33 @@
-//! `LockOptions::keep_idle`: a lock that stays with its process until somebody else wants it.
+//! `LockOptions::keep_idle`: a lock that stays with its process until somebody else wants it, beside what
+//! `every::options` says: over cuts, at its end, and where somebody comes while it changes hands.
 
-mod calls;
-mod surprises;
-
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, DistributedRwLock, LockOptions};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{
+    Direction, FaultProxy, connect_string, fresh_path, shared_probe, wait_until,
+};
 
 use common::{
-    SOON, Task, await_nothing_left, await_resumed, children, client, client_of, lock_of,
-    shared_proxy,
+    SESSION, SOON, Task, await_nothing_left, await_resumed, children, client, client_of, in_use,
+    lock_of, shared_proxy,
 };
 
 /// Longer than any of these tests takes.
 const LONG: Duration = Duration::from_secs(120);
 
 fn keeping(client: &Client, path: &str, time: Duration) -> DistributedLock {
-    let options = LockOptions::new().keep_idle(time);
-    DistributedLock::with(client, path, options).unwrap()
+    DistributedLock::with(client, path, LockOptions::new().keep_idle(time)).unwrap()
+}
+
+/// Somebody behind a proxy who keeps a lock for long.
+fn proxied(name: &str) -> (FaultProxy, Client, String, DistributedLock) {
+    let (proxy, path) = (shared_proxy(), fresh_path(name));
+    let own = client_of(&proxy.connect_string(), SESSION);
+    let lock = keeping(&own, &path, LONG);
+    (proxy, own, path, lock)
 }
 
 fn turn(lock: &DistributedLock) {
@@ -37,25 +46,37 @@ fn kept(lock: &DistributedLock, client: &Client) {
     });
 }
 
+#[track_caller]
+fn others_get_it(rival: &DistributedLock, what: &str) {
+    assert!(
+        rival.try_lock_for(SOON).unwrap(),
+        "{what}: kept waiting, {:?}",
+        children(rival.path())
+    );
+    rival.unlock().unwrap();
+}
+
 #[test]
-fn it_is_given_back_when_its_time_is_over() {
-    let (own, path) = (client(), fresh_path("time"));
+fn it_is_given_back_when_its_time_is_over_which_may_be_never() {
+    let own = client();
+    let [path, ever] = ["time", "for-ever"].map(fresh_path);
+    let for_ever = keeping(&own, &ever, Duration::MAX);
+    turn(&for_ever);
     let lock = keeping(&own, &path, Duration::from_secs(2));
     let begun = Instant::now();
     turn(&lock);
-    assert_eq!(children(&path).len(), 1, "kept");
     wait_until("it is given back", SOON, || children(&path).is_empty());
     println!("given back after {:?}", begun.elapsed());
     assert!(begun.elapsed() >= Duration::from_millis(1900));
+    assert_eq!(children(&ever).len(), 1, "it is kept");
+    drop(for_ever);
     await_nothing_left(&own);
     assert_eq!(own.stats().holds_lost, 0);
 }
 
 #[test]
 fn a_cut_ends_it_without_a_loss() {
-    let (proxy, path) = (shared_proxy(), fresh_path("cut"));
-    let own = client_of(&proxy.connect_string(), Duration::from_secs(10));
-    let lock = keeping(&own, &path, LONG);
+    let (proxy, own, path, lock) = proxied("cut");
     kept(&lock, &own);
     let node = children(&path);
     proxy.cut();
@@ -63,53 +84,59 @@ fn a_cut_ends_it_without_a_loss() {
     turn(&lock);
     assert_ne!(children(&path), node);
     let stats = own.stats();
-    println!("{stats:?}");
-    assert_eq!((stats.holds_lost, stats.sessions), (0, 1));
+    assert_eq!((stats.holds_lost, stats.sessions), (0, 1), "{stats:?}");
 }
 
-/// The watch over the directory was set on another connection.
+/// The watch over the directory was set on another connection, and those whom it is handed to do not
+/// want it any more.
 #[test]
 fn after_a_cut_whoever_queues_gets_it_all_the_same() {
-    let (proxy, path) = (shared_proxy(), fresh_path("resumed"));
-    let own = client_of(&proxy.connect_string(), Duration::from_secs(10));
-    let others = client();
-    let lock = keeping(&own, &path, LONG);
-    kept(&lock, &own);
-    lock.lock().unwrap();
-    proxy.cut();
-    await_resumed(&own, 1);
-    lock.unlock().unwrap();
-    let rival = lock_of(&others, &path);
-    assert!(rival.try_lock_for(SOON).unwrap(), "{:?}", own.stats());
-    // It was given back, and did not just end with a connection.
-    let stats = own.stats();
-    assert_eq!((stats.connections, stats.holds_lost), (2, 0), "{stats:?}");
-    rival.unlock().unwrap();
-}
-
-#[test]
-fn asked_for_it_is_given_back() {
-    let (own, others, path) =
-        (client_of(&connect_string(), Duration::from_secs(4)), client(), fresh_path("asked"));
-    let lock = keeping(&own, &path, LONG);
-    kept(&lock, &own);
-    let who = others.contenders(&path).unwrap();
-    others.revoke(&who[0]).unwrap();
-    // Its node is watched from a quarter of the session timeout on.
-    wait_until("it is given back", SOON, || children(&path).is_empty());
-    turn(&lock);
-}
-
-#[test]
-fn deleted_by_somebody_it_is_made_anew() {
-    let (own, path) = (client_of(&connect_string(), Duration::from_secs(4)), fresh_path("deleted"));
-    let lock = keeping(&own, &path, LONG);
-    for _ in 0..3 {
+    let (proxy, own, path, _) = proxied("resumed");
+    let options = LockOptions::new().keep_idle(LONG).local_handoffs(1_000);
+    let lock = DistributedLock::with(&own, &path, options).unwrap();
+    let rival = lock_of(&client(), &path);
+    for round in 0..10 {
         kept(&lock, &own);
-        let node = children(&path).remove(0);
-        shared_probe().unwrap().delete(&format!("{path}/{node}")).unwrap();
-        wait_until("it is noticed", SOON, || common::in_use(&own.stats()) == 0);
+        lock.lock().unwrap();
+        let (before, node) = (own.stats(), children(&path));
+        proxy.cut();
+        await_resumed(&own, before.resumed + 1);
+        assert_eq!(children(&path), node);
+        // In the first round there is nobody.
+        let waits = |_| {
+            let lock = lock.clone();
+            Task::spawn_blocked(move || lock.lock().and_then(|()| lock.unlock()))
+        };
+        let waiters: Vec<_> = (0..round * 2).map(waits).collect();
+        lock.cancel_waiters();
+        lock.unlock().unwrap();
+        let cancelled = waiters.iter().filter(|waiter| waiter.result("a waiter").is_err()).count();
+        println!("round {round}: {cancelled} were cancelled, {:?}", children(&path));
+        others_get_it(&rival, &format!("round {round}"));
+        // It was given back, and did not just end with a connection.
+        let stats = own.stats();
+        assert_eq!((stats.connections, stats.holds_lost), (before.connections + 1, 0), "{stats:?}");
     }
+}
+
+#[test]
+fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
+    let own = client_of(&connect_string(), SESSION);
+    let (others, path) = (client(), fresh_path("idle"));
+    let lock = keeping(&own, &path, LONG);
+    // A node is watched from a quarter of the session timeout on.
+    for is_asked in [true, false] {
+        kept(&lock, &own);
+        let who = others.contenders(&path).unwrap().remove(0);
+        match is_asked {
+            true => others.revoke(&who).unwrap(),
+            false => shared_probe().unwrap().delete(&format!("{path}/{}", who.node)).unwrap(),
+        }
+        wait_until("it is noticed", SOON, || {
+            in_use(&own.stats()) == 0 && children(&path).is_empty()
+        });
+    }
+    turn(&lock);
     assert_eq!(own.stats().holds_lost, 0, "nobody held it");
 }
 
@@ -131,5 +158,86 @@ fn a_write_that_became_a_read_is_left_to_nobody() {
         assert!(!waiting.is_done() && read.is_held());
         read.unlock().unwrap();
         waiting.result("the next writer").unwrap();
+        // To what is kept, a read of the same object is somebody else; a try only looks.
+        let is_kept = !children(&path).is_empty();
+        assert_eq!(read.try_lock().unwrap(), !is_kept);
+        if is_kept {
+            read.lock().unwrap();
+        }
+        read.unlock().unwrap();
     }
+}
+
+/// That somebody queues, or asks for it, is heard while the hold goes from one turn to the next.
+#[test]
+fn turns_without_a_pause_do_not_keep_others_out() {
+    let own = client_of(&connect_string(), SESSION);
+    let (others, path) = (client(), fresh_path("pressed"));
+    let (lock, rival) = (keeping(&own, &path, LONG), lock_of(&others, &path));
+    let over = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&over);
+    let turns = Task::spawn(move || {
+        let mut turns = 0_u64;
+        while !end.load(Ordering::SeqCst) {
+            turn(&lock);
+            turns += 1;
+        }
+        turns
+    });
+    (0..20).for_each(|entry| others_get_it(&rival, &format!("entry {entry}")));
+    for round in 0..2 {
+        let mut asked = String::new();
+        wait_until("its holder is asked", SOON, || {
+            let who = others.contenders(&path).unwrap();
+            asked = who.first().map_or(String::new(), |who| who.node.clone());
+            who.first().is_some_and(|who| others.revoke(who).is_ok())
+        });
+        let took = wait_until("it is given back", SOON, || !children(&path).contains(&asked));
+        println!("round {round}: given back after {took:?}");
+    }
+    over.store(true, Ordering::SeqCst);
+    println!("beside {} turns", turns.result("the turns"));
+}
+
+/// The connection ends while the hold is being kept.
+#[test]
+fn cut_at_the_unlock_others_do_not_wait_for_the_lease() {
+    let (proxy, own, path, lock) = proxied("cut-at-unlock");
+    let (proxy, rival) = (Arc::new(proxy), lock_of(&client(), &path));
+    for round in 0..10 {
+        kept(&lock, &own);
+        lock.lock().unwrap();
+        let cutting = Arc::clone(&proxy);
+        let cutting = Task::spawn(move || cutting.cut());
+        lock.unlock().unwrap();
+        cutting.result("the cut");
+        others_get_it(&rival, &format!("round {round}"));
+    }
+}
+
+/// Its own node, which is being deleted, or which a cut has ended, is nobody else's.
+#[test]
+fn given_back_it_is_not_busy_to_the_only_one_who_uses_it() {
+    let (proxy, own, path, lock) = proxied("alone");
+    for round in 0..20 {
+        kept(&lock, &own);
+        let connections = own.stats().connections;
+        proxy.cut();
+        wait_until("it is back", SOON, || own.stats().connections > connections);
+        let taken = loop {
+            if let Ok(taken) = lock.try_lock() {
+                break taken;
+            }
+        };
+        assert!(taken, "round {round}: {:?}", children(&path));
+        lock.unlock().unwrap();
+    }
+    drop(lock);
+    await_nothing_left(&own);
+    let lock = keeping(&own, &fresh_path("alone-in-time"), Duration::from_millis(300));
+    assert!(lock.try_lock().unwrap());
+    lock.unlock().unwrap();
+    proxy.delay(Direction::Both, Duration::from_millis(100));
+    wait_until("it is given back", SOON, || in_use(&own.stats()) == 0);
+    assert!(lock.try_lock().unwrap(), "nobody else was ever there");
 }

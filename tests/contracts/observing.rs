@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, unbounded};
-use zoolock::{
-    Client, DistributedLock, DistributedRwLock, DistributedSemaphore, Kind, LockOptions, Place,
-};
-use zoolock_test_support::{Op, fresh_path, wait_until};
+use zoolock::{Client, DistributedLock, DistributedRwLock, Kind, LockOptions, Place};
+use zoolock_test_support::{Op, fresh_path};
 
-use common::basics::await_nodes;
 use common::{
-    BRIEFLY, SESSION, SOON, Task, await_resumed, children, client, client_of, lock_of, shared_proxy,
+    BRIEFLY, SESSION, SOON, Task, await_nodes, await_resumed, client, client_of,
+    every_subject_that, lock_of, shared_proxy,
 };
 
 const OFTEN: Duration = Duration::from_millis(50);
@@ -84,31 +82,23 @@ fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
 
 #[test]
 fn an_observer_that_panics_ends_the_call_and_leaves_no_node() {
-    let (client, path) = (client(), fresh_path("place-panic"));
-    let held = lock_of(&client, &path).acquire().unwrap();
-    let panics = || LockOptions::new().observe_queue(OFTEN, |_| panic!("on purpose"));
-    let lock = DistributedLock::with(&client, &path, panics()).unwrap();
-    let waiting = lock.clone();
-    let ended = std::thread::spawn(move || waiting.lock().map(drop)).join();
-    assert!(ended.is_err());
-    wait_until("its node is gone", SOON, || children(&path).len() == 1);
-    held.release().unwrap();
-    // Its local level is free, too.
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-
-    let path = fresh_path("place-panic-permits");
-    let semaphore = DistributedSemaphore::with(&client, &path, 1, panics()).unwrap();
-    let held = semaphore.acquire(1).unwrap();
-    let waiting = semaphore.clone();
-    let ended = std::thread::spawn(move || waiting.acquire(1).map(drop)).join();
-    assert!(ended.is_err());
-    let directories = ["locks", "leases"].map(|name| format!("{path}/{name}"));
-    wait_until("only the permit is left", SOON, || {
-        directories.each_ref().map(|path| children(path).len()) == [0, 1]
-    });
-    held.release().unwrap();
-    semaphore.acquire(1).unwrap().release().unwrap();
+    every_subject_that(
+        |subject| subject.is_plain() && subject.queues(),
+        |subject| {
+            let ([ours, others], path) = ([client(), client()], fresh_path("place-panic"));
+            let rival = subject.rival(&others, &path);
+            rival.lock().unwrap();
+            let panics = LockOptions::new().observe_queue(OFTEN, |_| panic!("on purpose"));
+            let object = subject.with(&ours, &path, panics);
+            let waiting = object.clone();
+            assert!(std::thread::spawn(move || waiting.lock()).join().is_err());
+            subject.await_nodes(&path, subject.nodes_of_one());
+            rival.unlock().unwrap();
+            // Its local level is free, too.
+            object.lock().unwrap();
+            object.unlock().unwrap();
+        },
+    );
 }
 
 #[test]

@@ -1,15 +1,22 @@
-//! Being asked to let go: `Client::revoke`, Curator's `__REVOKE__`, and who hears of it.
+//! Being asked to let go: `Client::revoke`, Curator's `__REVOKE__`, and who hears of it, beside what
+//! `every` says.
 
-mod asking;
-mod costs;
-mod ending;
-mod resuming;
-mod whom;
+use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, TryRecvError};
-use zoolock::{Client, Contender, Hold};
+use zoolock::{
+    Acl, Client, Contender, DistributedLock, DistributedRwLock, Error, Hold, HoldState, Kind,
+    LossReason, Permissions,
+};
+use zoolock_test_support::{
+    Direction, FaultProxy, Op, Then, connect_string, fresh_path, shared_probe, wait_until,
+};
 
-use common::SOON;
+use crate::contenders::look;
+use common::{
+    SESSION, SOON, Task, assert_lost, await_nodes, await_resumed, client, client_of, delete_node,
+    hold_of, lock_of, shared_proxy,
+};
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
@@ -40,4 +47,275 @@ pub(crate) fn ends(asked: &Receiver<()>, what: &str) {
     let end = asked.recv_timeout(SOON);
     let disconnected = end.is_err_and(|error| error.is_disconnected());
     assert!(disconnected, "{what}: {end:?}, not disconnected");
+}
+
+#[test]
+fn a_request_to_the_one_ahead_wakes_its_successor_for_nothing() {
+    let ([own, other], path) = ([client(), client()], fresh_path("successor"));
+    let ahead = lock_of(&own, &path).acquire().unwrap();
+    let lock = lock_of(&other, &path);
+    let waiter = Task::spawn(move || lock.acquire().and_then(|guard| guard.release()));
+    await_nodes(&path, 2);
+    let asked = ahead.revocation().unwrap();
+    for _ in 0..3 {
+        let before = other.stats();
+        own.revoke(&contender_of(&own, &ahead)).unwrap();
+        is_asked(&asked, "the holder");
+        wait_until("the event was seen to, with a request behind it", SOON, || {
+            let now = other.stats();
+            now.events > before.events && now.requests > before.requests
+        });
+        assert!(!waiter.is_done(), "the waiter was let in");
+    }
+    ahead.release().unwrap();
+    waiter.result("the waiter").unwrap();
+}
+
+#[test]
+fn a_write_and_the_read_under_it_are_asked_each_for_itself() {
+    let (own, other) = (client(), client());
+    let lock = DistributedRwLock::new(&own, fresh_path("both")).unwrap();
+    let write = lock.write_lock().acquire().unwrap();
+    let read = lock.read_lock().acquire().unwrap();
+    let asked = [write.revocation().unwrap(), read.revocation().unwrap()];
+    other.revoke(&contender_of(&other, &write)).unwrap();
+    is_asked(&asked[0], "the write");
+    is_not_asked(&asked[1], "the read");
+    write.release().unwrap();
+    ends(&asked[0], "the write");
+    other.revoke(&contender_of(&other, &read)).unwrap();
+    is_asked(&asked[1], "the read");
+    read.release().unwrap();
+    ends(&asked[1], "the read");
+}
+
+#[test]
+fn a_hold_that_looks_again_and_again_listens_as_long_as_it_likes() {
+    let own = client();
+    let guard = lock_of(&own, &fresh_path("polling")).acquire().unwrap();
+    for _ in 0..20_000 {
+        is_not_asked(&guard.revocation().unwrap(), "nobody asked");
+    }
+    let asked = guard.revocation().unwrap();
+    own.revoke(&contender_of(&own, &guard)).unwrap();
+    is_asked(&asked, "the holder");
+    println!("{:?}", own.stats());
+}
+
+#[test]
+fn listening_ends_with_a_hold_that_is_lost() {
+    use LossReason::{ClientClosed, LeaseExpired, NodeDeleted};
+    let (proxy, path) = (shared_proxy(), fresh_path("ends"));
+    let own = client_of(&proxy.connect_string(), Duration::from_secs(2));
+    let lock = lock_of(&own, &path);
+    for why in [NodeDeleted, LeaseExpired, ClientClosed] {
+        wait_until("it is connected", SOON, || matches!(lock.try_lock(), Ok(true)));
+        let hold = hold_of(&lock);
+        let asked = hold.revocation().unwrap();
+        match why {
+            NodeDeleted => delete_node(&hold),
+            LeaseExpired => proxy.black_hole(Direction::Both),
+            _ => own.close().unwrap(),
+        }
+        ends(&asked, &why.to_string());
+        assert_lost(&hold.revocation(), &path, why);
+        proxy.restore();
+        lock.unlock().unwrap_err();
+        assert_lost(&hold.revocation(), &path, why);
+    }
+}
+
+#[test]
+fn listening_while_another_thread_releases_never_hangs() {
+    let own = client();
+    let lock = lock_of(&own, &fresh_path("racing"));
+    let mut refused = 0;
+    for _ in 0..200 {
+        lock.lock().unwrap();
+        let hold = hold_of(&lock);
+        let listening = Task::spawn(move || {
+            let mut kept = Vec::new();
+            loop {
+                match hold.revocation() {
+                    Ok(asked) => kept.push(asked),
+                    Err(error) => break (kept, error),
+                }
+            }
+        });
+        lock.unlock().unwrap();
+        let (kept, error) = listening.result("the listener");
+        assert!(matches!(error, Error::NotHeld { .. }), "{error:?}");
+        refused += usize::from(kept.is_empty());
+        kept.iter().for_each(|asked| ends(asked, "released"));
+    }
+    println!("{refused} of 200 came too late to listen at all");
+}
+
+/// A hold behind a proxy, and somebody who asks.
+struct Stage {
+    proxy: FaultProxy,
+    own: Client,
+    other: Client,
+    lock: DistributedLock,
+    hold: Hold,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let proxy = shared_proxy();
+        let own = client_of(&proxy.connect_string(), SESSION);
+        let lock = lock_of(&own, &fresh_path("listens"));
+        lock.lock().unwrap();
+        let hold = hold_of(&lock);
+        Stage { proxy, own, other: client(), lock, hold }
+    }
+
+    fn asks(&self) {
+        let node = format!("{}/{}", self.hold.path(), self.hold.node());
+        shared_probe().unwrap().set(&node, REVOKE).unwrap();
+    }
+
+    fn await_watched(&self) {
+        wait_until("the read is sent", SOON, || self.proxy.requests(Op::GetData) > 0);
+        // It was answered when this one behind it is.
+        self.own.contenders(self.hold.path()).unwrap();
+    }
+
+    /// On the next connection it hears of a request, exactly once.
+    fn hears(self, asked: &Receiver<()>, what: &str) {
+        await_resumed(&self.own, 1);
+        is_asked(asked, what);
+        self.lock.unlock().unwrap();
+    }
+}
+
+#[test]
+fn without_a_connection_who_listens_hears_of_a_request_on_the_next() {
+    // Listens, and is asked, before the connection is away, meanwhile, or behind it.
+    for (listens, is_asked) in [(0, 1), (2, 1), (1, 2)] {
+        let stage = Stage::new();
+        let mut asked = (listens == 0).then(|| stage.hold.revocation().unwrap());
+        stage.proxy.refuse(true);
+        stage.proxy.cut();
+        wait_until("away", SOON, || stage.hold.state() == HoldState::Suspended);
+        if listens == 1 {
+            asked = Some(stage.hold.revocation().unwrap());
+        }
+        if is_asked == 1 {
+            stage.asks();
+        }
+        stage.proxy.refuse(false);
+        await_resumed(&stage.own, 1);
+        let asked = asked.unwrap_or_else(|| stage.hold.revocation().unwrap());
+        if is_asked == 2 {
+            stage.other.revoke(&contender_of(&stage.other, &stage.hold)).unwrap();
+        }
+        stage.hears(&asked, &format!("listens {listens}, is asked {is_asked}"));
+    }
+}
+
+#[test]
+fn a_request_whose_event_was_lost_in_the_cut_is_heard() {
+    let stage = Stage::new();
+    let asked = stage.hold.revocation().unwrap();
+    let event = stage.proxy.on(Op::Event).path_contains(&stage.hold.node());
+    let event = event.drop_answer(Then::Cut);
+    stage.await_watched();
+    stage.asks();
+    assert!(event.wait(SOON), "{:#?}", stage.proxy.log());
+    stage.hears(&asked, "whose event was lost");
+}
+
+/// Behind the handshake the watch is set again, and the node read.
+#[test]
+fn a_request_written_while_the_session_is_resumed_is_heard() {
+    for op in [Op::Connect, Op::SetWatches, Op::SetData] {
+        for answer in [false, true] {
+            let stage = Stage::new();
+            let asked = stage.hold.revocation().unwrap();
+            stage.await_watched();
+            let rule = stage.proxy.on(op);
+            let step = if answer { rule.hold_answer() } else { rule.hold_request() };
+            stage.proxy.cut();
+            assert!(step.wait(SOON), "{:#?}", stage.proxy.log());
+            stage.asks();
+            step.release();
+            stage.hears(&asked, &format!("{op:?}, answer: {answer}"));
+        }
+    }
+}
+
+#[test]
+fn a_request_that_was_heard_before_a_cut_is_heard_by_later_listeners_too_and_only_once() {
+    let stage = Stage::new();
+    let asked = stage.hold.revocation().unwrap();
+    stage.other.revoke(&contender_of(&stage.other, &stage.hold)).unwrap();
+    is_asked(&asked, "the holder");
+    stage.proxy.cut();
+    await_resumed(&stage.own, 1);
+    is_not_asked(&asked, "the same request");
+    let late = stage.hold.revocation().unwrap();
+    stage.hears(&late, "a listener that came after the cut");
+}
+
+#[test]
+fn strangers_and_made_up_contenders_are_not_asked_and_others_holders_are_as_curator_does() {
+    let (own, path, probe) = (client(), fresh_path("whom"), shared_probe().unwrap());
+    probe.create_all(&path).unwrap();
+    let name = format!("{path}/_c_01234567-89ab-cdef-0123-456789abcdef-lock-");
+    let curators = probe.create(&name, b"192.168.0.1", true, true).unwrap();
+    let notes = format!("{path}/notes");
+    probe.create(&notes, b"mine", false, false).unwrap();
+    let seen = look("Curator's and a stranger", own.contenders(&path));
+    assert_eq!(seen[1].kind, Kind::Foreign);
+    let before = own.stats().requests;
+    let refused = own.revoke(&seen[1]);
+    let invalid = matches!(&refused, Err(Error::InvalidArgument { what: "contender", .. }));
+    assert!(invalid, "{refused:?}");
+    assert_eq!(own.stats().requests, before);
+    assert_eq!(probe.get(&notes).unwrap().unwrap().0, b"mine");
+    for path in ["", "x", "/x/", "/a/../b", "/a\0b", "/zookeeper/config"] {
+        let mut made_up = seen[0].clone();
+        made_up.path = path.to_owned();
+        let refused = own.revoke(&made_up);
+        println!("{path:?}: {refused:?}");
+        assert!(refused.is_err(), "{path:?}");
+    }
+    assert_eq!(own.stats().connections, 1);
+    assert_eq!(probe.get(&curators).unwrap().unwrap().0, b"192.168.0.1");
+    own.revoke(&seen[0]).unwrap();
+    assert_eq!(probe.get(&curators).unwrap().unwrap().0, REVOKE);
+    let seen = look("asked", own.contenders(&path));
+    assert_eq!((seen[0].identity.as_ref(), seen[0].holds), (None, true));
+}
+
+#[test]
+fn without_permission_or_connection_nobody_is_asked() {
+    let owner = Client::builder(&connect_string())
+        .session_timeout(SESSION)
+        .connect_timeout(SOON)
+        .auth("digest", "owner:secret")
+        .acl(Acl::creator().and("world", "anyone", Permissions::READ))
+        .connect()
+        .unwrap();
+    let (proxy, root) = (shared_proxy(), fresh_path("denied"));
+    let other = client_of(&proxy.connect_string(), Duration::from_secs(2));
+    shared_probe().unwrap().create_all(&root).unwrap();
+    let guard = lock_of(&owner, &format!("{root}/lock")).acquire().unwrap();
+    let asked = guard.revocation().unwrap();
+    let contender = contender_of(&other, &guard);
+    let seen = other.revoke(&contender);
+    let denied = matches!(&seen, Err(Error::Denied { path }) if path == guard.path());
+    assert!(denied, "{seen:?}");
+    proxy.refuse(true);
+    proxy.cut();
+    wait_until("away", SOON, || other.state() != zoolock::ClientState::Connected);
+    let seen = other.revoke(&contender);
+    assert!(matches!(seen, Err(Error::Disconnected { .. })), "{seen:?}");
+    let _ = other.close();
+    let seen = other.revoke(&contender);
+    assert!(matches!(seen, Err(Error::Closed)), "{seen:?}");
+    is_not_asked(&asked, "the holder");
+    owner.revoke(&contender).unwrap();
+    is_asked(&asked, "the holder");
 }

@@ -1,10 +1,420 @@
-//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival.
+//! `DistributedRwLock`: readers together, a writer alone, in the order of their arrival; and what a
+//! thread has of one side while it has the other, or another thread has.
 
 mod abnormal;
 mod downgrade;
-mod order;
-mod sides;
-mod waking;
 
-use common::Visitor;
+use std::time::Duration;
+
+use zoolock::{
+    DistributedLock, DistributedReentrantLock, DistributedRwLock, Error, HoldState, Lock,
+    LossReason, WriteLock,
+};
+use zoolock_test_support::{Op, Then, connect_string, fresh_path, wait_until};
+
 use common::rwlock::{Stage, assert_not_held, rw_of, would_deadlock};
+use common::{
+    Arrivals, SOON, Task, Visitor, assert_cancelled, assert_lost, await_lost, await_nodes,
+    children, client, client_of, delete_node, hold_of, in_use, shared_proxy, warnings,
+};
+
+#[test]
+fn readers_are_in_together_and_those_that_come_behind_a_writer_after_it() {
+    let stage = Stage::new("share", 3);
+    let own = stage.lock(0);
+    let mut readers: Vec<_> = [&own, &own, &stage.lock(0), &stage.lock(1), &stage.lock(2)]
+        .map(|lock| stage.enters(lock.read_lock()))
+        .into();
+    assert_eq!(stage.nodes(), readers.len(), "each has a place of its own");
+    // Readers overlap for as long as they like.
+    for round in 1..5 {
+        readers.push(stage.enters(stage.lock(round % 2).read_lock()));
+        readers.remove(0).leaves();
+    }
+    let writer = stage.queues(own.write_lock());
+    let others: Vec<_> =
+        (0..4).map(|round| stage.queues(stage.lock(round % 3).read_lock())).collect();
+    for lock in [&own, &stage.lock(1)] {
+        assert!(!lock.read_lock().try_lock().unwrap(), "past a writer that waits");
+    }
+    for reader in readers {
+        assert!(!writer.is_in(), "beside a reader");
+        reader.leaves();
+    }
+    writer.comes_in();
+    let in_before = others.iter().filter(|other| other.is_in()).count();
+    println!("{in_before} of {} later readers were let in before it", others.len());
+    assert_eq!(in_before, 0);
+    writer.leaves();
+    others.iter().for_each(Visitor::comes_in);
+    others.into_iter().for_each(Visitor::leaves);
+    stage.is_empty();
+}
+
+/// Readers that came one after the other are in together, and in no order; a plain lock on the path is
+/// a writer, and a reader waits for none that came later.
+#[test]
+fn readers_between_two_writers_come_in_together_before_the_later_one() {
+    let stage = Stage::new("order", 2);
+    let holder = stage.lock(0).write_lock();
+    holder.lock().unwrap();
+    let mut arrivals = Arrivals::new();
+    for (number, kind) in "RRWRLWRRR".chars().enumerate() {
+        let client = number % 2;
+        let lock: Box<dyn Lock> = match kind {
+            'R' => stage.lock(client).read_lock().into(),
+            'W' => stage.lock(client).write_lock().into(),
+            _ => DistributedLock::new(&stage.clients[client], &stage.path).unwrap().into(),
+        };
+        arrivals.join(move |inside| {
+            lock.lock().unwrap();
+            inside();
+            lock.unlock().unwrap();
+        });
+        await_nodes(&stage.path, number + 2);
+    }
+    assert!(arrivals.is_empty(), "in beside the holder");
+    holder.unlock().unwrap();
+    let mut order = arrivals.order();
+    order[..2].sort_unstable();
+    order[6..].sort_unstable();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    stage.is_empty();
+}
+
+#[test]
+fn a_writer_that_gives_up_lets_in_the_readers_behind_it() {
+    for nearer_writer_stays in [false, true] {
+        let stage = Stage::new("writer-gives-up", 3);
+        let first = stage.enters(stage.lock(0).read_lock());
+        let staying = nearer_writer_stays.then(|| stage.queues(stage.lock(0).write_lock()));
+        let impatient = stage.lock(1).write_lock();
+        let writer = stage.queues(impatient.clone());
+        let last = stage.queues(stage.lock(2).read_lock());
+        let watches = stage.proxy.requests(Op::GetData);
+        impatient.cancel_waiters();
+        assert_cancelled(&writer.result(), &stage.path);
+        if let Some(staying) = staying {
+            // The reader goes on to the next writer ahead.
+            stage.watches_after(watches);
+            assert!(!last.is_in() && !staying.is_in());
+            first.leaves();
+            staying.comes_in();
+            assert!(!last.is_in());
+            staying.leaves();
+            last.comes_in();
+        } else {
+            last.comes_in();
+            assert!(first.is_in(), "two readers together");
+            first.leaves();
+        }
+        println!("another writer ahead: {nearer_writer_stays}; the reader came in");
+        last.leaves();
+        stage.is_empty();
+    }
+}
+
+#[test]
+fn a_thread_that_holds_a_reentrant_lock_on_the_path_is_told_that_it_waits_for_itself() {
+    let stage = Stage::new("mixed-own", 1);
+    let own = DistributedReentrantLock::new(&stage.clients[0], &stage.path).unwrap();
+    let (read, write) = (stage.lock(0).read_lock(), stage.lock(0).write_lock());
+    own.lock().unwrap();
+    let under = [read.lock(), write.lock(), read.try_lock_for(SOON).map(drop)];
+    assert!(!read.try_lock().unwrap());
+    own.unlock().unwrap();
+    read.lock().unwrap();
+    let under_read = own.lock();
+    println!("under a reentrant lock: {under:?}; that under a read: {under_read:?}");
+    for told in under.iter().chain([&under_read]) {
+        assert!(would_deadlock(told, &stage.path), "{told:?}");
+    }
+    read.unlock().unwrap();
+    stage.is_empty();
+}
+
+#[test]
+fn a_release_wakes_only_those_that_it_lets_in() {
+    const READERS: usize = 12;
+    const CLIENTS: usize = 3;
+    let stage = Stage::new("wakes", CLIENTS);
+    let first = stage.enters(stage.lock(0).write_lock());
+    let second = stage.queues(stage.lock(1).write_lock());
+    let mut readers: Vec<_> =
+        (0..READERS).map(|number| stage.queues(stage.lock(number % CLIENTS).read_lock())).collect();
+    let last = stage.queues(stage.lock(2).write_lock());
+    let before = (stage.proxy.events(), stage.lists());
+    let (mut events, mut lists) = (0, 0);
+    let mut costs = |what: &str, [more_events, more_lists]: [usize; 2]| {
+        (events, lists) = (events + more_events as u64, lists + more_lists as u64);
+        let seen = (stage.proxy.events() - before.0, stage.lists() - before.1);
+        println!("{what}: {seen:?} events and lists in all");
+        assert_eq!(seen, (events, lists), "{what}");
+    };
+    first.leaves();
+    second.comes_in();
+    costs("to the next writer", [1, 1]);
+    second.leaves();
+    readers.iter().for_each(Visitor::comes_in);
+    // A server sends one event to each client that watches a node.
+    costs("to all readers", [CLIENTS, READERS]);
+    // The writer watches the nearest of them; the others wake nobody when they leave.
+    let nearest = readers.pop().unwrap();
+    readers.into_iter().for_each(Visitor::leaves);
+    assert!(!last.is_in());
+    nearest.leaves();
+    last.comes_in();
+    costs("to the last writer", [1, 1]);
+    last.leaves();
+    stage.is_empty();
+}
+
+/// How often this thread writes, and reads.
+fn counts(lock: &DistributedRwLock) -> (u32, u32) {
+    (lock.write_lock().hold_count(), lock.read_lock().hold_count())
+}
+
+/// Is it held, how often, with how many holds: of the reads, and of the writes.
+fn seen(lock: &DistributedRwLock) -> [(bool, u32, usize); 2] {
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    let read = (read.is_held(), read.hold_count(), read.holds().len());
+    [read, (write.is_held(), write.hold_count(), write.holds().len())]
+}
+
+#[test]
+fn each_side_is_seen_and_unlocked_by_whoever_holds_it_and_on_that_side_only() {
+    let (client, path) = (client(), fresh_path("sides"));
+    let lock = rw_of(&client, &path);
+    let elsewhere = || {
+        let lock = lock.clone();
+        let look = move || (seen(&lock), lock.read_lock().unlock(), lock.write_lock().unlock());
+        Task::spawn(look).result("another thread")
+    };
+    let (no, yes) = ((false, 0, 0), (true, 1, 1));
+    for (is_read, is_written) in [(false, true), (true, true), (true, false)] {
+        match (is_read, is_written) {
+            (false, _) => lock.clone().write_lock().clone().lock().unwrap(),
+            (true, true) => lock.read_lock().lock().unwrap(),
+            (true, false) => lock.write_lock().unlock().unwrap(),
+        }
+        if !is_read {
+            assert_not_held(&lock.read_lock().unlock());
+        }
+        if !is_written {
+            assert_not_held(&lock.write_lock().unlock());
+        }
+        let (there, read, wrote) = elsewhere();
+        println!("read {is_read}, written {is_written}: {there:?}, {read:?}, {wrote:?}");
+        let here = [is_read, is_written].map(|held| if held { yes } else { no });
+        assert_eq!((seen(&lock), there), (here, [no, no]));
+        assert_not_held(&read);
+        match is_written {
+            true => assert!(matches!(wrote, Err(Error::NotOwner { .. })), "{wrote:?}"),
+            false => assert_not_held(&wrote),
+        }
+    }
+    // A reader of its own there, which unlocks once too often.
+    let other = lock.clone();
+    let visit = Task::spawn(move || {
+        let read = other.read_lock();
+        let locked = (read.try_lock(), read.hold_count(), children(read.path()).len());
+        read.unlock().unwrap();
+        (locked, read.unlock(), seen(&other))
+    });
+    let (locked, too_often, after) = visit.result("another reader");
+    assert!(matches!(locked, (Ok(true), 1, 2)), "{locked:?}");
+    assert_not_held(&too_often);
+    assert_eq!((after, seen(&lock)), ([no, no], [yes, no]));
+    lock.read_lock().unlock().unwrap();
+    assert_eq!(children(&path), [""; 0]);
+}
+
+/// Whatever this thread tries to write with would wait for its own read.
+#[track_caller]
+fn no_write_gets_in(write: &WriteLock, what: &str) {
+    let waits = [
+        write.lock(),
+        write.acquire().map(drop),
+        write.try_lock_for(SOON).map(drop),
+        write.try_acquire_for(SOON).map(drop),
+    ];
+    println!("{what}: {waits:?}");
+    assert!(waits.iter().all(|seen| would_deadlock(seen, write.path())), "{what}: {waits:?}");
+    let tries = [write.try_lock(), write.try_lock_for(Duration::ZERO)];
+    assert!(tries.iter().all(|tried| matches!(tried, Ok(false))), "{what}: {tries:?}");
+    assert_eq!((write.hold_count(), write.is_held()), (0, false), "{what}");
+}
+
+#[test]
+fn a_write_under_an_own_read_is_an_error_and_no_hang() {
+    let (client, path) = (client(), fresh_path("read-write"));
+    let [lock, other] = [(); 2].map(|()| rw_of(&client, &path));
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    for downgraded in [false, true] {
+        if downgraded {
+            write.lock().unwrap();
+        }
+        read.lock().unwrap();
+        if downgraded {
+            assert!(write.try_lock().unwrap(), "a re-entry");
+            write.unlock().unwrap();
+            write.unlock().unwrap();
+        }
+        no_write_gets_in(&write, "the same object");
+        assert_eq!(await_nodes(&path, 1), [hold_of(&read).node()], "nothing is left");
+        // Nor while another thread is between the two levels of this object, or queued before it.
+        let first = Visitor::start(lock.write_lock());
+        await_nodes(&path, 2);
+        let writers = [first, Visitor::start(other.write_lock())];
+        await_nodes(&path, 3);
+        no_write_gets_in(&write, "the same object, others queued");
+        no_write_gets_in(&other.write_lock(), "another object, others queued");
+        assert!(read.try_lock().unwrap(), "entering again past writers");
+        read.unlock().unwrap();
+        assert!(writers.iter().all(|writer| !writer.is_in()));
+        read.unlock().unwrap();
+        for writer in writers {
+            writer.comes_in();
+            writer.leaves();
+        }
+        await_nodes(&path, 0);
+    }
+    assert_eq!(in_use(&client.stats()), 0);
+}
+
+#[test]
+fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_none() {
+    let stage = Stage::new("write-read", 2);
+    let [lock, other] = [(); 2].map(|()| stage.lock(0));
+    let read = other.read_lock();
+    lock.write_lock().lock().unwrap();
+    for also_read in [false, true] {
+        if also_read {
+            lock.read_lock().lock().unwrap();
+        }
+        let waits = [read.lock(), read.acquire().map(drop), read.try_lock_for(SOON).map(drop)];
+        println!("the own object reads, too: {also_read}; {waits:?}");
+        assert!(waits.iter().all(|seen| would_deadlock(seen, &stage.path)), "{waits:?}");
+        assert!(!read.try_lock().unwrap());
+    }
+    assert_eq!((read.hold_count(), stage.nodes()), (0, 2));
+    lock.write_lock().unlock().unwrap();
+    read.lock().unwrap();
+    assert_eq!((stage.nodes(), read.hold_count(), lock.read_lock().hold_count()), (2, 1, 1));
+    lock.read_lock().unlock().unwrap();
+    assert!(read.is_held() && !lock.read_lock().is_held());
+    // With a writer between them the second one waits, as documented, since it is another object.
+    let writer = stage.queues(stage.lock(1).write_lock());
+    assert!(!lock.read_lock().try_lock().unwrap());
+    read.unlock().unwrap();
+    writer.comes_in();
+    writer.leaves();
+    stage.is_empty();
+}
+
+#[test]
+fn a_read_that_was_lost_is_not_in_the_way_of_a_write() {
+    // Short, as its node is watched from the first quarter of it on.
+    let client = client_of(&connect_string(), Duration::from_secs(3));
+    let path = fresh_path("lost-then-write");
+    let lock = rw_of(&client, &path);
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    read.lock().unwrap();
+    let hold = hold_of(&read);
+    delete_node(&hold);
+    await_lost(&hold);
+    assert!(write.try_lock().unwrap());
+    assert_lost(&read.lock(), &path, LossReason::NodeDeleted);
+    assert_lost(&read.unlock(), &path, LossReason::NodeDeleted);
+    read.lock().unwrap();
+    println!("a new read under the write: {:?}", children(&path));
+    write.unlock().unwrap();
+    assert!(read.is_held());
+    read.unlock().unwrap();
+    await_nodes(&path, 0);
+}
+
+/// "Clones, and all handles made from them, belong to the same object", and a hold lasts until
+/// "the object's last handle is dropped".
+#[test]
+fn holds_of_both_sides_last_for_as_long_as_a_handle_to_either() {
+    let (client, path) = (client(), fresh_path("either-side"));
+    warnings(&path);
+    for (writes, reads) in [(true, false), (false, true), (true, true)] {
+        let lock = rw_of(&client, &path);
+        let (reading, writing) = (lock.read_lock(), lock.write_lock());
+        if writes {
+            writing.lock().unwrap();
+        }
+        if reads {
+            reading.lock().unwrap();
+            reading.lock().unwrap();
+        }
+        let holds = [reading.holds(), writing.holds()].concat();
+        assert_eq!(holds.len(), usize::from(writes) + usize::from(reads));
+        drop(lock);
+        // The handle to the side that is not held goes last.
+        let (other, last): (Box<dyn Lock>, Box<dyn Lock>) = match writes {
+            true => (writing.into(), reading.into()),
+            false => (reading.into(), writing.into()),
+        };
+        drop(other);
+        println!("writes {writes}, reads {reads}: {holds:?}");
+        assert!(holds.iter().all(|hold| hold.state() == HoldState::Held), "{holds:?}");
+        drop(last);
+        assert!(holds.iter().all(|hold| hold.state() == HoldState::Released), "{holds:?}");
+        await_nodes(&path, 0);
+    }
+    assert_eq!(warnings(&path).len(), 4);
+}
+
+/// Its node is not in the way of the next calls.
+#[test]
+fn a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread() {
+    for answer_only in [false, true] {
+        let (proxy, path) = (shared_proxy(), fresh_path("lost-release"));
+        let client = client_of(&proxy.connect_string(), Duration::from_secs(6));
+        let lock = rw_of(&client, &path);
+        lock.read_lock().lock().unwrap();
+        let rule = proxy.on(Op::Delete).path_contains(&path);
+        let lost = match answer_only {
+            true => rule.drop_answer(Then::Cut),
+            false => rule.drop_request(Then::Hold),
+        };
+        lock.read_lock().unlock().unwrap();
+        assert!(lost.wait(SOON), "{:#?}", proxy.log());
+        let written = lock.write_lock().try_lock_for(SOON);
+        println!("answer lost: {answer_only}: write {written:?}");
+        assert!(matches!(written, Ok(true)), "{written:?}");
+        let own = hold_of(&lock.write_lock()).node();
+        wait_until("the read is gone", SOON, || children(&path) == [own.clone()]);
+        lock.write_lock().unlock().unwrap();
+        await_nodes(&path, 0);
+    }
+}
+
+#[test]
+fn cancelling_one_side_leaves_the_other_alone() {
+    let ([ours, others], path) = ([client(), client()], fresh_path("cancel-sides"));
+    let lock = rw_of(&ours, &path);
+    let writer = rw_of(&others, &path).write_lock();
+    writer.lock().unwrap();
+    let waits = |lock: Box<dyn Lock>, nodes| {
+        let visitor = Visitor::start(lock);
+        await_nodes(&path, nodes);
+        visitor
+    };
+    let reader = waits(lock.read_lock().into(), 2);
+    let waiting = waits(lock.write_lock().into(), 3);
+    lock.read_lock().cancel_waiters();
+    assert_cancelled(&reader.result(), &path);
+    await_nodes(&path, 2);
+    let reader = waits(lock.read_lock().into(), 3);
+    lock.write_lock().cancel_waiters();
+    assert_cancelled(&waiting.result(), &path);
+    await_nodes(&path, 2);
+    writer.unlock().unwrap();
+    reader.comes_in();
+    reader.leaves();
+    await_nodes(&path, 0);
+}

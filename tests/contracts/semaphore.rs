@@ -1,117 +1,436 @@
-//! `DistributedSemaphore`.
+//! `DistributedSemaphore`: any number of permits at once, never above the limit, all or nothing, nobody
+//! starved. What one permit of one promises as a lock is said in `every`.
 
-mod costs;
-mod limits;
-mod quantities;
-
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use zoolock::{Client, DistributedSemaphore, Error, HoldState, LockOptions, Permits};
+use zoolock_test_support::{FaultProxy, Op, Probe, connect_string, fresh_path, wait_until};
+
 use common::semaphore::*;
-use common::{SOON, client, in_time};
-use zoolock::HoldState;
-use zoolock_test_support::{fresh_path, shared_probe};
+use common::{
+    SESSION, SOON, Task, assert_cost, client, client_of, last_transaction, quiet_server,
+    shared_proxy, stat,
+};
+
+/// Threads that have a lot to do.
+fn all_done<R: Send + 'static>(what: &str, tasks: Vec<Task<R>>) -> Vec<R> {
+    wait_until(what, SOON * 2, || tasks.iter().all(Task::is_done));
+    tasks.iter().map(|task| task.result(what)).collect()
+}
+
+/// Objects of clients of their own.
+fn objects<const N: usize>(path: &str, limit: u32) -> ([Client; N], [DistributedSemaphore; N]) {
+    let clients = [(); N].map(|()| client());
+    let objects = clients.each_ref().map(|client| semaphore(client, path, limit));
+    (clients, objects)
+}
 
 #[test]
 fn permits_are_counted_and_come_back() {
-    let client = client();
-    let path = fresh_path("sem-smoke");
-    let semaphore = semaphore(&client, &path, 5);
-    assert_eq!((semaphore.path(), semaphore.limit()), (&*path, 5));
-    assert_eq!(semaphore.available().unwrap(), 5, "before there is a node");
-
-    let permits = semaphore.acquire(2).unwrap();
-    println!("{permits:?}; on the server: {:?}", leases(&path));
-    assert_eq!((permits.count(), permits.path()), (2, &*path));
-    assert!(permits.is_held());
-    assert_eq!(permits.state(), HoldState::Held);
-    assert!(!permits.valid_for().is_zero() && permits.valid_for() <= client.session_timeout());
-    assert_eq!(leases(&path), nodes(&permits));
-    assert_eq!(turns(&path), [""; 0], "the turn was given back");
-    let names = nodes(&permits);
-    assert!(names.iter().all(|name| name.contains("-lease-")), "{names:?}");
+    let (client, path) = (client(), fresh_path("sem-counted"));
+    let own = semaphore(&client, &path, 5);
+    assert_eq!((own.path(), own.limit()), (&*path, 5));
+    assert_eq!(own.available().unwrap(), 5, "before there is a node");
+    let permits = own.acquire(2).unwrap();
     let holds = permits.holds();
-    let probe = shared_probe().unwrap();
+    println!("{own:?}, {permits:?}; on the server: {:?}", leases(&path));
+    assert!(format!("{own:?}").starts_with("DistributedSemaphore"));
+    assert!(format!("{permits:?}").contains(&nodes(&permits)[0]));
+    assert_eq!((permits.count(), permits.path()), (2, &*path));
+    assert_eq!((permits.is_held(), permits.state()), (true, HoldState::Held));
+    assert!(!permits.valid_for().is_zero() && permits.valid_for() <= client.session_timeout());
+    assert_eq!((leases(&path), turns(&path)), (nodes(&permits), Vec::new()), "the turn is over");
     for hold in &holds {
-        let node = format!("{path}/{LEASES}/{}", hold.node());
-        let stat = probe.stat(&node).unwrap().expect("its node");
+        let stat = stat(&format!("{path}/{LEASES}/{}", hold.node()));
         assert_eq!(hold.fencing_token().unwrap(), stat.czxid as u64);
-        assert_ne!(stat.ephemeral_owner, 0);
     }
-    assert_eq!(semaphore.available().unwrap(), 3);
+    assert_eq!(own.available().unwrap(), 3);
 
-    let rest = semaphore.try_acquire(3).unwrap().expect("three are free");
-    assert_eq!(semaphore.available().unwrap(), 0);
-    assert!(semaphore.try_acquire(1).unwrap().is_none());
-    assert!(rest.lost().try_recv().is_err_and(|e| e.is_empty()));
+    let rest = own.try_acquire(3).unwrap().expect("three are free");
+    assert_eq!(own.available().unwrap(), 0);
+    assert!(own.try_acquire(1).unwrap().is_none());
     let lost = rest.lost().clone();
+    assert!(lost.try_recv().is_err_and(|told| told.is_empty()));
     rest.release().unwrap();
-    assert!(lost.try_recv().is_err_and(|e| e.is_disconnected()));
+    assert!(lost.try_recv().is_err_and(|told| told.is_disconnected()));
     drop(permits);
-    for hold in &holds {
-        assert_eq!(hold.state(), HoldState::Released);
+    assert!(holds.iter().all(|hold| hold.state() == HoldState::Released), "{holds:?}");
+    for timeout in [SOON, Duration::MAX] {
+        drop(own.try_acquire_for(5, timeout).unwrap().expect("all are free"));
     }
-    assert_eq!(leases(&path), [""; 0]);
-
-    let for_long = semaphore.try_acquire_for(5, SOON).unwrap();
-    drop(for_long.expect("all are free"));
-    let for_ever = semaphore.try_acquire_for(5, Duration::MAX).unwrap();
-    drop(for_ever.expect("all are free"));
-    let until = semaphore.try_acquire_until(1, Instant::now() + SOON);
-    drop(until.unwrap().expect("all are free"));
-    is_free(&semaphore, &[&client]);
-    client.close().unwrap();
+    drop(own.try_acquire_until(5, Instant::now() + SOON).unwrap().expect("all are free"));
+    is_free(&own, &[&client]);
+    // Permits, and a call, keep their client alive.
+    let call = acquiring(&own, 2);
+    drop((own, client));
+    let permits = call.result("a call of a dropped client").unwrap();
+    assert_eq!((permits.state(), leases(&path)), (HoldState::Held, nodes(&permits)));
+    drop(permits);
+    await_leases(&path, 0);
 }
 
 #[test]
 fn of_several_permits_only_the_one_that_is_meant_is_asked_for() {
-    let (holder, others) = (client(), client());
     let path = fresh_path("sem-revoke");
-    let permits = semaphore(&holder, &path, 2).acquire(2).unwrap();
+    let (clients, [holder, own]) = objects::<2>(&path, 2);
+    let permits = holder.acquire(2).unwrap();
     let asked: Vec<_> = permits.holds().iter().map(|h| h.revocation().unwrap()).collect();
-    let own = semaphore(&others, &path, 2);
-    let all = own.contenders().unwrap();
     let second = permits.holds()[1].node();
-    let wanted = all.iter().find(|c| c.node.ends_with(&second)).unwrap();
-    others.revoke(wanted).unwrap();
+    let all = own.contenders().unwrap();
+    let wanted = all.iter().find(|contender| contender.node.ends_with(&second)).unwrap();
+    clients[1].revoke(wanted).unwrap();
     asked[1].recv_timeout(SOON).unwrap();
     assert!(asked[0].is_empty(), "the other one was not meant");
     assert!(permits.is_held());
     permits.release().unwrap();
-    is_free(&own, &[&holder, &others]);
+    is_free(&own, &clients.each_ref());
+}
+
+/// Of one permit it is in `every`. Of each: its node, and its end; the turn's node, two lists, its end.
+#[test]
+fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write() {
+    let ((server, client), path) = (quiet_server(), "/cost/semaphore");
+    let own = semaphore(&client, path, 5);
+    assert_cost(&server, "acquire(3), release", 50, 10, || {
+        own.acquire(3).unwrap().release().unwrap();
+    });
+    let rival = Probe::connect(server.address()).unwrap();
+    let name = format!("{path}/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-");
+    rival.create(&name, b"", true, true).unwrap();
+    let before = last_transaction(&server);
+    assert_cost(&server, "failed try_acquire(5)", 50, 1, || {
+        assert!(own.try_acquire(5).unwrap().is_none());
+    });
+    assert_cost(&server, "available()", 50, 1, || assert_eq!(own.available().unwrap(), 4));
+    assert_eq!(before, last_transaction(&server));
+}
+
+/// One of them hears that a permit is back, and the next that the turn is.
+#[test]
+fn a_release_wakes_only_whoever_has_the_turn() {
+    const WAITERS: usize = 20;
+    let ((server, holders), path) = (quiet_server(), "/cost/semaphore");
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let holder = semaphore(&holders, path, 3);
+    let held: Vec<_> = (0..3).map(|_| holder.acquire(1).unwrap()).collect();
+    let probe = Probe::connect(server.address()).unwrap();
+    let there = |name| probe.children(&format!("{path}/{name}")).unwrap_or_default().len();
+    let waiters: Vec<_> = (0..WAITERS)
+        .map(|number| {
+            let client = client_of(&proxy.connect_string(), Duration::from_secs(30));
+            let waiter = acquiring(&semaphore(&client, path, 3), 1);
+            wait_until("it has queued", SOON, || there(LOCKS) > number);
+            waiter
+        })
+        .collect();
+    let watches = || server.metric("zk_watch_count").unwrap();
+    wait_until("all have looked", SOON, || watches() >= WAITERS as u64);
+    let mut permits = Vec::new();
+    for (number, (waiter, held)) in waiters.iter().zip(held).enumerate() {
+        let before = proxy.events();
+        held.release().unwrap();
+        permits.push(waiter.result("a waiter").unwrap());
+        wait_until("the next one waits", SOON, || {
+            (there(LOCKS), there(LEASES)) == (WAITERS - number - 1, 4)
+        });
+        // The server has sent every event by the time it answers this.
+        let (watches, events) = (watches(), proxy.events() - before);
+        println!("release {number}: {events} events, {watches} watches left");
+        assert!((2..=4).contains(&events), "{events} events");
+    }
+    drop(permits);
+    for waiter in &waiters[3..] {
+        waiter.result("a waiter").unwrap().release().unwrap();
+    }
+    let total = proxy.events();
+    assert!(total <= 5 * WAITERS as u64, "{total} events for {WAITERS} grants in all");
 }
 
 #[test]
-fn permits_keep_their_client_alive() {
-    let path = fresh_path("sem-last-handle");
-    let permits = {
-        let client = client();
-        semaphore(&client, &path, 2).acquire(2).unwrap()
-    };
-    assert_eq!(permits.state(), HoldState::Held);
-    assert_eq!(leases(&path), nodes(&permits));
-    assert!(permits.lost().try_recv().is_err_and(|e| e.is_empty()));
-    let prompt = Duration::from_secs(2);
-    in_time("drop", prompt, || drop(permits));
-    await_leases(&path, 0);
-    let waiter = {
-        let client = client();
-        let own = semaphore(&client, &path, 2);
-        acquiring(&own, 2)
-    };
-    // The call has a handle of its own until it ends.
-    waiter.result("a call of a dropped client").unwrap().release().unwrap();
-    await_leases(&path, 0);
+fn a_higher_limit_lets_those_who_wait_in() {
+    let path = fresh_path("sem-limit-up");
+    let (clients, [own, other]) = objects::<2>(&path, 2);
+    let held = own.acquire(2).unwrap();
+    // With the turn, and behind it in the process.
+    let waiters = [waiting_with_the_turn(&own, 1), acquiring(&own, 2)];
+    own.clone().set_limit(5).unwrap();
+    let [one, two] = waiters.map(|waiter| waiter.result("a waiter").unwrap());
+    // Another object has a limit of its own.
+    let last = waiting_with_the_turn(&other, 1);
+    own.set_limit(6).unwrap();
+    assert_eq!((own.limit(), other.limit()), (6, 2));
+    let free = [own.available().unwrap(), other.available().unwrap()];
+    assert_eq!((free, last.is_done()), ([0, 0], false));
+    other.set_limit(5).unwrap();
+    other.set_limit(6).unwrap();
+    let last = last.result("the other object's").unwrap();
+    for permits in [held, one, two, last] {
+        assert!(permits.is_held());
+        permits.release().unwrap();
+    }
+    is_free(&own, &clients.each_ref());
 }
 
-/// Semaphores, permits and their holds, printed while others use them.
+/// A waiter looks again at each release; what is out stays out.
 #[test]
-fn printing_says_what_it_is() {
-    let client = client();
-    let path = fresh_path("sem-debug");
-    let own = semaphore(&client, &path, 2);
-    let permits = own.acquire(1).unwrap();
-    let (one, other) = (format!("{own:?}"), format!("{permits:?}"));
-    println!("{one}\n{other}");
-    assert!(one.contains("DistributedSemaphore") && one.contains(&path));
-    assert!(other.contains("Permits") && other.contains(&nodes(&permits)[0]));
+fn a_lower_limit_holds_back_whoever_waits_and_takes_nothing_away() {
+    let (proxy, holders, path) = (shared_proxy(), client(), fresh_path("sem-limit-down"));
+    let watched = client_of(&proxy.connect_string(), SESSION);
+    let (own, holder) = (semaphore(&watched, &path, 4), semaphore(&holders, &path, 4));
+    let release = |permits: Permits| {
+        let looks = proxy.requests(Op::GetChildren);
+        permits.release().unwrap();
+        wait_until("it has looked again", SOON, || proxy.requests(Op::GetChildren) > looks);
+    };
+    let mut held: Vec<_> = (0..4).map(|_| holder.acquire(1).unwrap()).collect();
+    let waiter = waiting_with_the_turn(&own, 1);
+    own.set_limit(2).unwrap();
+    assert!(held.iter().all(Permits::is_held));
+    assert_eq!(own.available().unwrap(), 0, "not less than none");
+    while held.len() > 2 {
+        release(held.pop().unwrap());
+        await_leases(&path, held.len() + 1);
+        assert!(!waiter.is_done(), "{} others are out", held.len());
+    }
+    release(held.pop().unwrap());
+    let permits = waiter.result("the second of two").unwrap();
+    assert_eq!((own.available().unwrap(), holder.available().unwrap()), (0, 2), "each its own");
+    permits.release().unwrap();
+    // Who has asked for more than there are now goes on waiting, and nobody else may ask for that.
+    own.set_limit(3).unwrap();
+    let waiter = waiting_with_the_turn(&own, 3);
+    own.set_limit(2).unwrap();
+    is_invalid("number of permits", own.acquire(3).map(drop));
+    release(held.pop().unwrap());
+    assert_eq!((leases(&path).len(), turns(&path).len()), (3, 1));
+    assert!(!waiter.is_done(), "three of two");
+    own.set_limit(3).unwrap();
+    waiter.result("all three").unwrap().release().unwrap();
+    is_free(&own, &[&watched, &holders]);
+}
+
+/// Each sees to it that its own permits are granted only while no more than its limit are out.
+#[test]
+fn objects_with_different_limits_go_by_their_own() {
+    let path = fresh_path("sem-mismatch");
+    let (clients, [low, high]) = objects::<2>(&path, 2);
+    high.set_limit(4).unwrap();
+    let both = low.acquire(2).unwrap();
+    assert!(low.try_acquire(1).unwrap().is_none());
+    let more = high.try_acquire(2).unwrap().expect("four are fine by it");
+    assert!(high.try_acquire(1).unwrap().is_none());
+    both.release().unwrap();
+    assert_eq!((low.available().unwrap(), high.available().unwrap()), (0, 2));
+    assert!(low.try_acquire(1).unwrap().is_none(), "two are out");
+    let waiter = waiting_with_the_turn(&low, 1);
+    more.release().unwrap();
+    waiter.result("the low one").unwrap().release().unwrap();
+    is_free(&high, &clients.each_ref());
+}
+
+#[track_caller]
+fn is_invalid(what: &str, seen: zoolock::Result<()>) {
+    let invalid = matches!(&seen, Err(Error::InvalidArgument { what: at, reason })
+        if *at == what && !reason.is_empty());
+    assert!(invalid, "{seen:?}");
+}
+
+#[test]
+fn limits_and_counts_that_make_no_sense_are_refused_and_nothing_is_left() {
+    let (client, path) = (client(), fresh_path("sem-refused"));
+    let before = client.stats().requests;
+    is_invalid("limit", DistributedSemaphore::new(&client, &path, 0).map(drop));
+    let none = DistributedSemaphore::with(&client, &path, 0, LockOptions::new());
+    is_invalid("limit", none.map(drop));
+    let own = semaphore(&client, &path, 3);
+    is_invalid("limit", own.set_limit(0));
+    assert_eq!(own.limit(), 3, "unchanged");
+    let asks = |count| {
+        [
+            own.acquire(count).map(drop),
+            own.try_acquire(count).map(drop),
+            own.try_acquire_for(count, SOON).map(drop),
+            own.try_acquire_until(count, Instant::now()).map(drop),
+        ]
+    };
+    for count in [0, 4, u32::MAX] {
+        asks(count).into_iter().for_each(|seen| is_invalid("number of permits", seen));
+    }
+    assert_eq!(client.stats().requests, before);
+    // More than a client can have.
+    own.set_limit(u32::MAX).unwrap();
+    for count in [100_000, i32::MAX as u32, u32::MAX] {
+        let seen = &asks(count)[..3];
+        println!("{count}: {seen:?}");
+        assert!(seen.iter().all(|seen| matches!(seen, Err(Error::Limit { .. }))), "{seen:?}");
+    }
+    own.acquire(3).unwrap().release().unwrap();
+    is_free(&own, &[&client]);
+}
+
+#[test]
+fn ten_thousand_permits_are_held_by_a_few_clients() {
+    const LIMIT: u32 = 10_000;
+    let clients = [(); 4].map(|()| client_of(&connect_string(), SOON));
+    let path = fresh_path("sem-many");
+    let own = clients.each_ref().map(|client| semaphore(client, &path, LIMIT));
+    let [first, others @ ..] = own.each_ref();
+    let first = first.try_acquire(LIMIT / 4).unwrap().expect("all are free");
+    let others = others.map(|own| own.acquire(LIMIT / 4).unwrap());
+    assert_eq!(own[0].available().unwrap(), 0);
+    assert!(own[0].try_acquire(1).unwrap().is_none());
+    assert!(first.is_held() && others.iter().all(Permits::is_held));
+    assert_eq!(leases(&path).len(), LIMIT as usize);
+    let waiter = waiting_with_the_turn(&own[0], 1);
+    others.into_iter().for_each(|permits| permits.release().unwrap());
+    waiter.result("the waiter").unwrap().release().unwrap();
+    first.release().unwrap();
+    is_free(&own[0], &clients.each_ref());
+}
+
+#[test]
+fn ten_clients_with_random_quantities_never_have_more_than_the_limit() {
+    const LIMIT: u32 = 7;
+    const ROUNDS: u32 = 100;
+    let path = fresh_path("sem-random");
+    let (clients, own) = objects::<10>(&path, LIMIT);
+    let meter = Arc::new(Meter::default());
+    let users = (0..).zip(&own).map(|(number, own)| {
+        let (own, meter) = (own.clone(), Arc::clone(&meter));
+        Task::spawn(move || {
+            let mut random = fastrand::Rng::with_seed(31 + number);
+            for _ in 0..ROUNDS {
+                let count = random.u32(1..=LIMIT);
+                let timeout = Duration::from_millis(random.u64(1..400));
+                let permits = match random.u32(0..4) {
+                    0 => own.try_acquire(count),
+                    // The deadline may come before the first answer.
+                    1 => own.try_acquire_for(count, timeout).or_else(|error| match error {
+                        Error::Disconnected { .. } => Ok(None),
+                        error => Err(error),
+                    }),
+                    _ => own.acquire(count).map(Some),
+                };
+                let work = Duration::from_micros(random.u64(0..2000));
+                let Some(permits) = permits.unwrap() else { continue };
+                assert_eq!(permits.count() as u32, count);
+                meter.use_up(permits, |permits| {
+                    thread::sleep(work);
+                    assert!(permits.is_held(), "{permits:?}");
+                });
+            }
+        })
+    });
+    all_done("ten clients", users.collect());
+    meter.never_saw_more_than(LIMIT);
+    assert_eq!(meter.most(), LIMIT, "the limit was reached: {meter:?}");
+    is_free(&own[0], &clients.each_ref());
+}
+
+#[test]
+fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
+    const LIMIT: u32 = 4;
+    let path = fresh_path("sem-large");
+    let (clients, [one, other, own]) = objects::<3>(&path, LIMIT);
+    let meters = [(); 2].map(|()| Arc::new(Meter::default()));
+    let over = Arc::new(AtomicBool::new(false));
+    let stream = (0..6).map(|number| {
+        let (own, waits) = (semaphore(&clients[number % 2], &path, LIMIT), number < 3);
+        let (meter, over) = (Arc::clone(&meters[usize::from(!waits)]), Arc::clone(&over));
+        Task::spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                let permits = match waits {
+                    true => Some(own.acquire(1).unwrap()),
+                    false => own.try_acquire(1).unwrap(),
+                };
+                if let Some(permits) = permits {
+                    meter.use_up(permits, |_| thread::sleep(Duration::from_millis(3)));
+                }
+            }
+        })
+    });
+    let stream: Vec<_> = stream.collect();
+    let grants = || meters.each_ref().map(|meter| meter.grants());
+    wait_until("the streams run", SOON, || grants()[0] > 5 && grants()[1] > 0);
+    for _ in 0..10 {
+        let before = grants();
+        let permits = own.try_acquire_for(LIMIT, SOON).unwrap().expect("granted at last");
+        let overtook = grants()[0] - before[0];
+        println!("small ones meanwhile: {overtook}, tries: {}", grants()[1] - before[1]);
+        permits.release().unwrap();
+        // Those that were ahead of it, a few more that are counted late, and no others.
+        assert!(overtook <= 12, "{overtook} small ones overtook it");
+    }
+    over.store(true, Ordering::SeqCst);
+    all_done("the streams", stream);
+    drop((one, other));
+    is_free(&own, &clients.each_ref());
+}
+
+#[test]
+fn tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing() {
+    let path = fresh_path("sem-try-turn");
+    let (clients, own) = objects::<2>(&path, 4);
+    let [first, second] = [(); 2].map(|()| own[0].acquire(1).unwrap());
+    let large = waiting_with_the_turn(&own[0], 4);
+    first.release().unwrap();
+    for own in &own {
+        assert!(own.try_acquire(1).unwrap().is_none(), "two are free, and waited for");
+        assert_eq!(own.available().unwrap(), 0);
+    }
+    await_leases(&path, 5);
+    second.release().unwrap();
+    let all = large.result("the large one").unwrap();
+    assert_eq!(leases(&path), nodes(&all));
+    all.release().unwrap();
+    is_free(&own[0], &clients.each_ref());
+}
+
+#[test]
+fn a_call_that_ends_without_permits_leaves_none_behind() {
+    let path = fresh_path("sem-all");
+    let (clients, [holder, own, closing]) = objects::<3>(&path, 3);
+    let held = holder.acquire(1).unwrap();
+    let only_the_held = |after: &str| {
+        await_turns(&path, 0);
+        assert_eq!(await_leases(&path, 1), nodes(&held), "after a {after}");
+    };
+    assert!(own.try_acquire_for(3, common::BRIEFLY).unwrap().is_none());
+    only_the_held("timeout");
+    let waiter = waiting_with_the_turn(&own, 3);
+    own.clone().cancel_waiters();
+    assert!(waiter.result("a cancelled call").is_err_and(|error| error.is_cancelled()));
+    only_the_held("cancel");
+    let waiter = waiting_with_the_turn(&closing, 3);
+    clients[2].close().unwrap();
+    assert!(waiter.result("a call on a closed client").is_err_and(|error| error.is_closed()));
+    only_the_held("close");
+    // Two were free all the time.
+    own.try_acquire(2).unwrap().expect("two").release().unwrap();
+    held.release().unwrap();
+    is_free(&own, &[&clients[0], &clients[1]]);
+}
+
+/// Its first look found enough for it, but by the time that it has made its nodes somebody else
+/// has taken them.
+#[test]
+fn a_try_counts_again_after_its_nodes_are_made() {
+    let (proxy, path) = (shared_proxy(), fresh_path("sem-try-again"));
+    let clients = [client_of(&proxy.connect_string(), SESSION), client()];
+    let [late, own] = clients.each_ref().map(|client| semaphore(client, &path, 5));
+    own.acquire(1).unwrap().release().unwrap();
+    let create = proxy.on(Op::Create).path_contains(LEASES).hold_request();
+    let late = Task::spawn(move || late.try_acquire(3));
+    assert!(create.wait(SOON), "{:#?}", proxy.log());
+    let permits = own.try_acquire(3).unwrap().expect("three of five");
+    create.release();
+    let late = late.result("the late one").unwrap();
+    println!("{permits:?}, the late one: {late:?}");
+    assert!(late.is_none() && permits.is_held());
+    assert_eq!(await_leases(&path, 3), nodes(&permits));
+    permits.release().unwrap();
+    is_free(&own, &clients.each_ref());
 }

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, Error, Hold, LossReason, Result};
+use zoolock::{Client, Error, Hold, Lock, LossReason, Result};
 use zoolock_test_support::{shared_probe, wait_until};
 
-use super::SOON;
+use super::{SOON, children};
 
 /// The digits of a node's name that say its place.
 pub fn place(node: &str) -> &str {
@@ -16,6 +16,23 @@ pub fn place(node: &str) -> &str {
 pub fn await_resumed(client: &Client, times: u64) -> Duration {
     let what = format!("its session was resumed {times} times");
     wait_until(&what, SOON, || client.stats().resumed >= times)
+}
+
+/// The one hold of a lock that is held.
+pub fn hold_of(lock: &impl Lock) -> Hold {
+    let holds = lock.holds();
+    assert_eq!(holds.len(), 1, "{lock:?} has {holds:?}");
+    holds.into_iter().next().expect("one hold")
+}
+
+/// Until this many nodes are in the lock's directory.
+pub fn await_nodes(path: &str, count: usize) -> Vec<String> {
+    let mut nodes = Vec::new();
+    wait_until(&format!("{path} has {count} nodes"), SOON, || {
+        nodes = children(path);
+        nodes.len() == count
+    });
+    nodes
 }
 
 /// What an operator may do.

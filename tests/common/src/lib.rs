@@ -1,7 +1,6 @@
 //! What many tests need: clients, and looking at what is really on the server.
 
 mod arrivals;
-pub mod basics;
 mod costs;
 mod holds;
 mod in_time;
@@ -27,8 +26,8 @@ use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 pub use arrivals::Arrivals;
 pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
 pub use holds::{
-    assert_cancelled, assert_lost, await_lost, await_nothing_left, await_resumed, delete_node,
-    is_lost, place,
+    assert_cancelled, assert_lost, await_lost, await_nodes, await_nothing_left, await_resumed,
+    delete_node, hold_of, is_lost, place,
 };
 pub use in_time::in_time;
 pub use logged::warnings;

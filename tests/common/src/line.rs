@@ -4,8 +4,7 @@ use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 use zoolock::{Client, DistributedLock};
 use zoolock_test_support::wait_until;
 
-use crate::basics::hold_of;
-use crate::{SOON, Task, children, lock_of};
+use crate::{SOON, Task, children, hold_of, lock_of};
 
 /// Waiters of one lock, one behind the other, that tell when they are let in and leave at once.
 pub struct Line {

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use zoolock::{Client, DistributedSemaphore, Error, Hold, Permits, Result};
 use zoolock_test_support::{shared_probe, wait_until};
 
-use crate::basics::await_nodes;
-use crate::{SOON, Task, children};
+use crate::{SOON, Task, await_nodes, children};
 
 pub const LEASES: &str = "leases";
 pub const LOCKS: &str = "locks";

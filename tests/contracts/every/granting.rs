@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use zoolock::{
     Client, ClientBuilder, ConnectionEvent, DistributedLock, DistributedReentrantLock, Error,
-    Guard, Hold, HoldState, Lock, LockOptions, Locker, ReentrantGuard, Stats,
+    Guard, Hold, HoldState, Lock, LockId, LockOptions, Locker, MultiLock, ReentrantGuard, Stats,
 };
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
@@ -200,6 +200,8 @@ fn the_public_types_can_go_where_they_are_said_to() {
     both::<DistributedLock>();
     both::<DistributedReentrantLock>();
     both::<Box<dyn Lock>>();
+    both::<MultiLock>();
+    both::<LockId>();
     both::<Guard>();
     both::<Object>();
     // That it is not `Send` is an example in its documentation.

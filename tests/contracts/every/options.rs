@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use zoolock::crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use zoolock::{Hold, HoldState, Kind, LockOptions, Result};
+use zoolock::crossbeam_channel::{bounded, unbounded};
+use zoolock::{HoldState, Kind, LockOptions};
 use zoolock_test_support::{Op, connect_string, fresh_path, wait_until};
 
 use common::{
-    Object, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of,
+    Object, SOON, Subject, Task, Visitor, await_lost, await_nothing_left, client, client_of,
     every_subject_that, in_time, shared_proxy,
 };
 
@@ -16,44 +16,13 @@ use crate::contenders::client_called;
 /// Nothing is sent meanwhile but what is asked for.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// A thread that takes a lock, asleep in its wait or with the lock, and leaves when it is told.
-struct Turn {
-    holds: Receiver<Hold>,
-    leave: Sender<()>,
-    end: Task<Result<()>>,
-}
-
-impl Turn {
-    fn at(object: &Object) -> Turn {
-        let (object, (say, holds), (leave, told)) = (object.clone(), bounded(1), bounded(1));
-        let end = Task::spawn_blocked(move || {
-            object.lock()?;
-            say.send(object.hold()).unwrap();
-            let _ = told.recv();
-            object.unlock()
-        });
-        Turn { holds, leave, end }
-    }
-
-    #[track_caller]
-    fn hold(&self) -> Hold {
-        self.holds.recv_timeout(SOON).expect("it holds")
-    }
-
-    #[track_caller]
-    fn leaves(self) {
-        self.leave.send(()).unwrap();
-        self.end.result("a turn").unwrap();
-    }
-
-    /// Begins and ends on a thread that is nobody else's; its token.
-    #[track_caller]
-    fn once(object: &Object) -> u64 {
-        let turn = Turn::at(object);
-        let token = turn.hold().fencing_token().unwrap();
-        turn.leaves();
-        token
-    }
+/// A turn on a thread that is nobody else's; its token.
+#[track_caller]
+fn turn(object: &Object) -> u64 {
+    let visitor = Visitor::start_asleep(object.clone());
+    let token = visitor.hold().fencing_token().unwrap();
+    visitor.leaves();
+    token
 }
 
 #[test]
@@ -66,11 +35,11 @@ fn local_handoffs_leave_it_to_the_next_thread_so_many_times_without_a_request() 
             let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("handed-on"));
             let object =
                 subject.with(&ours, &path, LockOptions::new().local_handoffs(TIMES as u32));
-            let mut turn = Turn::at(&object);
+            let mut turn = Visitor::start_asleep(object.clone());
             let mut held = turn.hold();
             let (mut tokens, mut cost) = (vec![held.fencing_token().unwrap()], 0);
             for _ in 1..2 * (TIMES + 1) {
-                let next = Turn::at(&object);
+                let next = Visitor::start_asleep(object.clone());
                 let before = ours.stats().requests;
                 turn.leaves();
                 let heir = next.hold();
@@ -107,7 +76,7 @@ fn local_handoffs_leave_it_to_the_next_thread_so_many_times_without_a_request() 
 fn await_kept(client: &zoolock::Client, object: &Object) {
     wait_until("a turn costs no request", SOON, || {
         let before = client.stats().requests;
-        Turn::once(object);
+        turn(object);
         client.stats().requests == before
     });
 }
@@ -119,16 +88,16 @@ fn keep_idle_keeps_it_for_the_next_turn_of_any_thread_until_somebody_else_queues
         let (ours, others) = (client_of(&connect_string(), QUIET), client());
         let path = fresh_path("kept");
         let object = subject.with(&ours, &path, LockOptions::new().keep_idle(10 * SOON));
-        let first = Turn::once(&object);
+        let first = turn(&object);
         assert!(!object.is_held() && object.holds().is_empty(), "{}", subject.name);
         if !subject.may_be_left() {
             subject.await_nodes(&path, 0);
-            assert!(Turn::once(&object) > first, "{}", subject.name);
+            assert!(turn(&object) > first, "{}", subject.name);
             return;
         }
         await_kept(&ours, &object);
         let before = ours.stats().requests;
-        (0..TURNS).for_each(|_| assert_eq!(Turn::once(&object), first, "{}", subject.name));
+        (0..TURNS).for_each(|_| assert_eq!(turn(&object), first, "{}", subject.name));
         let requests = ours.stats().requests - before;
         println!("{}: {TURNS} turns with token {first}, {requests} requests", subject.name);
         assert!(requests < TURNS / 2, "{}: {requests} requests", subject.name);
@@ -139,17 +108,17 @@ fn keep_idle_keeps_it_for_the_next_turn_of_any_thread_until_somebody_else_queues
         assert!(rival.try_lock_for(SOON).unwrap(), "{}: it is not given back", subject.name);
         assert!(!object.try_lock().unwrap(), "{}", subject.name);
         rival.unlock().unwrap();
-        assert!(Turn::once(&object) > first, "{}", subject.name);
+        assert!(turn(&object) > first, "{}", subject.name);
 
         // In use, it goes to them with the unlock.
         await_kept(&ours, &object);
         object.lock().unwrap();
-        let next = Turn::at(&rival);
-        assert!(object.is_held() && next.holds.is_empty(), "{}", subject.name);
+        let next = Visitor::start_asleep(rival.clone());
+        assert!(object.is_held() && !next.is_in(), "{}", subject.name);
         object.unlock().unwrap();
         next.hold();
         next.leaves();
-        Turn::once(&object);
+        turn(&object);
         drop(object);
         subject.await_nodes(&path, 0);
         await_nothing_left(&ours);
@@ -187,7 +156,7 @@ fn the_identity_of_the_options_is_on_every_node_and_goes_before_the_clients() {
         let named = || subject.with(&ours, &path, LockOptions::new().identity(OWN));
         let (object, behind) = (named(), named());
         object.lock().unwrap();
-        let waiter = Turn::at(&behind);
+        let waiter = Visitor::start_asleep(behind.clone());
         for hold in object.holds() {
             let seen = ours.contenders(hold.path()).unwrap();
             println!("{}: {seen:?}", subject.name);
@@ -221,7 +190,7 @@ fn observe_queue_tells_whoever_waits_its_place_and_who_is_first() {
         };
         let [first, second] = [&a, &b].map(|rival| {
             let before = subject.nodes(&path).len();
-            let turn = Turn::at(rival);
+            let turn = Visitor::start_asleep(rival.clone());
             let queued = || !subject.queues() || subject.nodes(&path).len() > before;
             wait_until("it is queued", SOON, queued);
             turn

@@ -1,18 +1,18 @@
-//! A user's own locks as members, which do what they are told to, and what becomes of failures.
+//! A user's own locks as members, which do what they are told to.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use zoolock::{Error, Hold, Lock, MultiLock, Result};
+use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result};
 
-use super::failures;
-use common::warnings;
+use super::{brief, refused};
+use common::{SOON, warnings};
 
 /// What a lock does when it is told to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Does {
+enum Does {
     Well,
     /// Says that it is locked, and is not.
     Forget,
@@ -20,10 +20,11 @@ pub(super) enum Does {
     Fail,
     Panic,
 }
+use Does::{Busy, Fail, Forget, Panic, Well};
 
 /// A user's own lock that writes down what is asked of it.
 #[derive(Debug)]
-pub(super) struct Scripted {
+struct Scripted {
     path: String,
     locking: Does,
     unlocking: Does,
@@ -32,36 +33,21 @@ pub(super) struct Scripted {
 }
 
 impl Scripted {
-    pub(super) fn new(
-        path: &str,
-        locking: Does,
-        unlocking: Does,
-        calls: Arc<Mutex<Vec<String>>>,
-    ) -> Scripted {
-        Scripted { path: path.to_owned(), locking, unlocking, held: AtomicBool::new(false), calls }
-    }
-
     fn act(&self, verb: &str, does: Does) -> Result<bool> {
-        let name = self.path.trim_start_matches('/');
+        let (name, path) = (self.path.trim_start_matches('/'), self.path.clone());
         self.calls.lock().unwrap().push(format!("{verb} {name}"));
         match does {
-            Does::Well | Does::Forget => Ok(true),
-            Does::Busy => Ok(false),
-            Does::Panic => panic!("told to panic when asked to {verb} {name}"),
-            Does::Fail => {
-                let path = self.path.clone();
-                Err(match verb {
-                    "unlock" => Error::Denied { path },
-                    _ => Error::Disconnected { path },
-                })
-            }
+            Well | Forget => Ok(true),
+            Busy => Ok(false),
+            Panic => panic!("told to panic when asked to {verb} {name}"),
+            Fail if verb == "unlock" => Err(Error::Denied { path }),
+            Fail => Err(Error::Disconnected { path }),
         }
     }
 
     fn enter(&self, verb: &str) -> Result<bool> {
         let locked = self.act(verb, self.locking)?;
-        let held = locked && self.locking != Does::Forget;
-        self.held.store(held, Ordering::SeqCst);
+        self.held.store(locked && self.locking != Forget, Ordering::SeqCst);
         Ok(locked)
     }
 }
@@ -98,98 +84,118 @@ impl Lock for Scripted {
 }
 
 /// Scripted locks as one, and what they have been asked.
-pub(super) struct Script {
-    pub(super) multi: MultiLock,
+struct Script {
+    multi: MultiLock,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
 impl Script {
     /// One member for each of these: its path, what it does when locked, and when unlocked.
-    pub(super) fn new<const N: usize>(members: [(&str, Does, Does); N]) -> Script {
-        let calls = Arc::default();
+    fn new<const N: usize>(members: [(&str, Does, Does); N]) -> Script {
+        let calls = Arc::<Mutex<Vec<String>>>::default();
         let member = |(path, locking, unlocking): (&str, Does, Does)| -> Box<dyn Lock> {
-            let calls = Arc::clone(&calls);
-            Box::new(Scripted::new(path, locking, unlocking, calls))
+            let (path, held, calls) = (path.to_owned(), AtomicBool::new(false), Arc::clone(&calls));
+            Box::new(Scripted { path, locking, unlocking, held, calls })
         };
         let multi = MultiLock::new(members.map(member)).expect("a good list");
         Script { multi, calls }
     }
 
     /// The calls since the last time.
-    pub(super) fn calls(&self) -> Vec<String> {
-        let calls = std::mem::take(&mut *self.calls.lock().unwrap());
-        println!("{calls:?}");
+    fn calls(&self) -> String {
+        let calls = std::mem::take(&mut *self.calls.lock().unwrap()).join(", ");
+        println!("{calls}");
         calls
     }
 }
 
 #[test]
 fn failure_on_the_kth_releases_the_others_in_reverse() {
-    use Does::{Busy, Fail, Well};
-    let members =
-        |third| [("/d", Well, Well), ("/c", third, Well), ("/b", Well, Well), ("/a", Well, Well)];
-
-    let script = Script::new(members(Fail));
-    let failed = script.multi.lock();
-    println!("{failed:?}");
-    let at_c = matches!(&failed, Err(Error::Disconnected { path }) if path == "/c");
-    assert!(at_c, "{failed:?}");
-    assert!(failed.unwrap_err().is_retryable());
-    let expected = ["lock a", "lock b", "lock c", "unlock b", "unlock a"];
-    assert_eq!(script.calls(), expected);
-    assert!(script.multi.locks().iter().all(|lock| !lock.is_held()));
-
-    let script = Script::new(members(Busy));
-    assert!(!script.multi.try_lock().unwrap());
-    let expected = ["try a", "try b", "try c", "unlock b", "unlock a"];
-    assert_eq!(script.calls(), expected);
-
-    let script = Script::new(members(Well));
-    script.multi.lock().unwrap();
-    assert_eq!(script.calls(), ["lock a", "lock b", "lock c", "lock d"]);
-    script.multi.unlock().unwrap();
-    assert_eq!(script.calls(), ["unlock d", "unlock c", "unlock b", "unlock a"]);
+    // What the first and the third do, and all when unlocked.
+    for (verb, [first, third], unlocking, expected, calls) in [
+        ("lock", [Well, Well], Well, "true", "lock a, lock b, lock c, lock d"),
+        (
+            "lock",
+            [Well, Fail],
+            Well,
+            "disconnected c",
+            "lock a, lock b, lock c, unlock b, unlock a",
+        ),
+        ("try", [Well, Busy], Well, "false", "try a, try b, try c, unlock b, unlock a"),
+        (
+            "lock",
+            [Well, Fail],
+            Fail,
+            "disconnected c, denied b, denied a",
+            "lock a, lock b, lock c, unlock b, unlock a",
+        ),
+        (
+            "try",
+            [Well, Busy],
+            Fail,
+            "denied b, denied a",
+            "try a, try b, try c, unlock b, unlock a",
+        ),
+        (
+            "try",
+            [Forget, Well],
+            Well,
+            "not held a",
+            "try a, try b, try c, try d, unlock d, unlock c, unlock b, unlock a",
+        ),
+    ] {
+        let script = Script::new([
+            ("/d", Well, unlocking),
+            ("/c", third, unlocking),
+            ("/b", Well, unlocking),
+            ("/a", first, unlocking),
+        ]);
+        let seen = match verb {
+            "lock" => script.multi.lock().map(|()| true),
+            _ => script.multi.try_lock(),
+        };
+        println!("{seen:?}");
+        let is_retryable = seen.as_ref().is_err_and(Error::is_retryable);
+        assert_eq!(is_retryable, expected.starts_with("disconnected"), "{seen:?}");
+        assert!(!seen.as_ref().is_err_and(Error::is_lost), "{seen:?}");
+        let told = seen.map_or_else(|error| brief(&error, "/"), |locked| locked.to_string());
+        assert_eq!((told.as_str(), script.calls().as_str()), (expected, calls));
+        if expected == "true" {
+            script.multi.unlock().unwrap();
+            assert_eq!(script.calls(), "unlock d, unlock c, unlock b, unlock a");
+        }
+        assert!(script.multi.locks().iter().all(|lock| !lock.is_held()));
+    }
 }
 
 #[test]
-fn a_failed_roll_back_is_reported_with_its_reason() {
-    use Does::{Busy, Fail, Well};
-    let members = |third| [("/a", Well, Fail), ("/b", Well, Fail), ("/c", third, Well)];
-    let denied = |error: &Error, at: &str| matches!(error, Error::Denied { path } if path == at);
-
-    let script = Script::new(members(Fail));
-    let error = script.multi.lock().unwrap_err();
-    println!("{error}");
-    assert!(error.is_retryable() && !error.is_lost(), "{error:?}");
-    let seen = failures::<()>(Err(error));
-    let [Error::Disconnected { path }, second, third] = &seen[..] else {
-        panic!("{seen:?}");
-    };
-    assert!(path == "/c" && denied(second, "/b") && denied(third, "/a"), "{seen:?}");
-
-    let script = Script::new(members(Busy));
-    let seen = failures(script.multi.try_lock());
-    let [first, second] = &seen[..] else {
-        panic!("{seen:?}");
-    };
-    assert!(denied(first, "/b") && denied(second, "/a"), "{seen:?}");
+fn one_deadline_covers_all_members() {
+    let script = Script::new([("/a", Well, Well), ("/b", Well, Well), ("/c", Well, Well)]);
+    let deadline = Instant::now() + SOON;
+    assert!(script.multi.try_lock_until(deadline).unwrap());
+    let expected = ["a", "b", "c"].map(|name| format!("until {deadline:?} {name}"));
+    assert_eq!(script.calls(), expected.join(", "));
+    script.multi.unlock().unwrap();
+    script.calls();
+    assert!(script.multi.try_lock_for(SOON).unwrap());
+    let calls = script.calls();
+    let first = calls.split_once(" a, ").unwrap().0;
+    assert!(first.starts_with("until "), "{calls}");
+    assert_eq!(calls, ["a", "b", "c"].map(|name| format!("{first} {name}")).join(", "));
 }
 
 #[test]
 fn a_panic_of_one_member_leaves_none_locked() {
-    use Does::{Fail, Panic, Well};
     let panics = |call: &dyn Fn()| {
         let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
         let said = panic.downcast_ref::<String>().cloned();
         println!("panicked: {said:?}");
         said.expect("a text")
     };
-
     let script = Script::new([("/a", Well, Well), ("/b", Well, Panic), ("/c", Panic, Well)]);
     let said = panics(&|| drop(script.multi.lock()));
     assert!(said.contains("lock c"), "{said}");
-    let expected = ["lock a", "lock b", "lock c", "unlock b", "unlock a"];
-    assert_eq!(script.calls(), expected);
+    assert_eq!(script.calls(), "lock a, lock b, lock c, unlock b, unlock a");
 
     let first = format!("/multi-panic-{}", std::process::id());
     warnings(&first);
@@ -198,20 +204,24 @@ fn a_panic_of_one_member_leaves_none_locked() {
     script.calls();
     let said = panics(&|| drop(script.multi.unlock()));
     assert!(said.contains("unlock v"), "the first one: {said}");
-    let calls = script.calls();
-    assert_eq!(calls[..2], ["unlock v", "unlock u"]);
-    assert_eq!(calls.len(), 3);
+    assert_eq!(script.calls(), format!("unlock v, unlock u, unlock {}", &first[1..]));
     let logged = warnings(&first);
-    println!("{logged:?}");
     assert_eq!(logged.len(), 1, "{logged:?}");
 }
 
+/// Not even that one is the other.
 #[test]
-fn a_member_that_is_not_held_after_all_fails_the_call() {
-    use Does::{Forget, Well};
-    let script = Script::new([("/a", Forget, Well), ("/b", Well, Well)]);
-    let seen = script.multi.try_lock();
-    println!("{seen:?}");
-    assert!(matches!(&seen, Err(Error::NotHeld { path }) if path == "/a"), "{seen:?}");
-    assert_eq!(script.calls(), ["try a", "try b", "unlock b", "unlock a"]);
+fn nothing_is_known_of_them_but_their_paths() {
+    let script = Script::new([("/x", Well, Well)]);
+    assert_eq!(script.multi.locks()[0].id(), LockId::new("/x"));
+    assert_ne!(script.multi.id(), LockId::new("/x"));
+    let own: Arc<dyn Lock> = Arc::new(Scripted {
+        path: "/x".to_owned(),
+        locking: Well,
+        unlocking: Well,
+        held: AtomicBool::new(false),
+        calls: Arc::default(),
+    });
+    let reason = refused([Box::new(Arc::clone(&own)) as Box<dyn Lock>, Box::new(own)]);
+    assert!(reason.contains("\"/x\""), "{reason}");
 }

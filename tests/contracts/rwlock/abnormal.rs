@@ -1,18 +1,17 @@
-//! Sequences that do not tell a place. No test can wait for two thousand million creates: a relay
-//! makes the client's sequential creates plain ones, with digits of its own.
+//! Sequences that do not tell a place: a read under such a write has the write's node.
 
 use zoolock::{HoldState, LossReason};
 use zoolock_test_support::{fresh_path, wait_until};
 
-use super::{assert_not_held, rw_of, would_deadlock};
-use common::basics::{await_nodes, hold_of};
+use super::{assert_not_held, counts, rw_of, would_deadlock};
 use common::relay::{Fate, Relay, UNTOUCHED};
 use common::{
-    SESSION, SOON, assert_lost, await_lost, children, client, client_of, delete_node,
-    shared_address,
+    SESSION, SOON, assert_lost, await_lost, await_nodes, children, client, client_of, delete_node,
+    hold_of, in_use, shared_address,
 };
 
-/// A way to the shared server on which every node is made with these digits.
+/// A way to the shared server on which every node is made with these digits. No test can wait for two
+/// thousand million creates until sequences do not tell a place.
 fn numbering(digits: &'static str) -> Relay {
     Relay::start(shared_address(), move |frame| {
         let create = frame.create();
@@ -27,9 +26,8 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
         let relay = numbering(digits);
         let [ours, others] = [client_of(&relay.connect_string(), SESSION), client()];
         let path = fresh_path("abnormal");
-        let lock = rw_of(&ours, &path);
+        let (lock, rival) = (rw_of(&ours, &path), rw_of(&others, &path));
         let (read, write) = (lock.read_lock(), lock.write_lock());
-        let rival = rw_of(&others, &path);
         write.lock().unwrap();
         let node = hold_of(&write).node();
         assert!(node.ends_with(&format!("__WRIT__{digits}")), "{node}");
@@ -43,13 +41,12 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
         // The read goes first, and comes again.
         read.unlock().unwrap();
         read.unlock().unwrap();
-        assert_eq!((write.is_held(), read.is_held()), (true, false));
+        assert_eq!(counts(&lock), (1, 0));
         assert_eq!(children(&path), [node.as_str()]);
         read.lock().unwrap();
         // The write goes first: the read keeps its node, and everybody out.
         write.unlock().unwrap();
-        assert_eq!((write.is_held(), read.is_held()), (false, true));
-        assert_eq!((write.hold_count(), read.hold_count()), (0, 1));
+        assert_eq!((counts(&lock), write.is_held(), read.is_held()), ((0, 1), false, true));
         assert_not_held(&write.unlock());
         assert_eq!(hold_of(&read).state(), HoldState::Held);
         assert_eq!(hold_of(&read).fencing_token().unwrap(), tokens[0]);
@@ -65,15 +62,14 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
         await_nodes(&path, 0);
         assert!(rival.write_lock().try_lock().unwrap());
         rival.write_lock().unlock().unwrap();
-        assert_eq!(common::in_use(&ours.stats()), 0);
+        assert_eq!(in_use(&ours.stats()), 0);
     }
 }
 
 #[test]
 fn a_shared_node_that_is_lost_is_told_to_both_sides() {
     let relay = numbering("2147483647");
-    let ours = client_of(&relay.connect_string(), SESSION);
-    let path = fresh_path("abnormal-lost");
+    let (ours, path) = (client_of(&relay.connect_string(), SESSION), fresh_path("abnormal-lost"));
     let lock = rw_of(&ours, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     for write_first in [true, false] {
@@ -87,16 +83,13 @@ fn a_shared_node_that_is_lost_is_told_to_both_sides() {
             false => [read.unlock(), write.unlock()],
         };
         println!("{unlocked:?}, {:?}", ours.stats());
-        for unlocked in &unlocked {
-            assert_lost(unlocked, &path, LossReason::NodeDeleted);
-        }
+        unlocked.iter().for_each(|unlocked| assert_lost(unlocked, &path, LossReason::NodeDeleted));
         assert_not_held(&write.unlock());
         assert_not_held(&read.unlock());
     }
     // It is counted behind the end that is announced.
-    let lost = || ours.stats().holds_lost;
-    wait_until("two losses a round are counted", SOON, || lost() == 4);
-    assert_eq!(common::in_use(&ours.stats()), 0);
+    wait_until("two losses a round are counted", SOON, || ours.stats().holds_lost == 4);
+    assert_eq!(in_use(&ours.stats()), 0);
     write.lock().unwrap();
     read.lock().unwrap();
     write.unlock().unwrap();
@@ -106,5 +99,5 @@ fn a_shared_node_that_is_lost_is_told_to_both_sides() {
     read.lock().unwrap();
     drop((lock, read, write));
     await_nodes(&path, 0);
-    assert_eq!(common::in_use(&ours.stats()), 0);
+    assert_eq!(in_use(&ours.stats()), 0);
 }

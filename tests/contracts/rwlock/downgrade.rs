@@ -1,18 +1,18 @@
 //! Write, then read: from writer to reader without a gap.
 
-use zoolock::{DistributedRwLock, HoldState, Kind, LossReason};
+use std::time::{Duration, Instant};
+
+use zoolock::{Contender, HoldState, Kind, LossReason};
 use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
-use super::{Stage, assert_not_held, rw_of, would_deadlock};
-use common::basics::{await_nodes, hold_of};
+use super::{Stage, Visitor, assert_not_held, counts, rw_of, would_deadlock};
 use common::{
-    SESSION, SOON, assert_lost, await_lost, await_resumed, children, client, client_of,
-    delete_node, place, shared_proxy,
+    SESSION, SOON, assert_lost, await_lost, await_nodes, await_resumed, children, client,
+    client_of, delete_node, hold_of, place, shared_proxy, stat,
 };
 
-const DELETED: HoldState = HoldState::Lost(LossReason::NodeDeleted);
+const DELETED: LossReason = LossReason::NodeDeleted;
 
-/// Scenario 30.
 #[test]
 fn a_queued_writer_does_not_slip_in() {
     let stage = Stage::new("downgrade", 2);
@@ -45,46 +45,42 @@ fn queued_readers_come_in_and_the_writer_behind_them_after_all() {
     let readers = [stage.queues(lock.read_lock()), stage.queues(stage.lock(1).read_lock())];
     let writer = stage.queues(stage.lock(1).write_lock());
     let late = stage.queues(lock.read_lock());
-    let local = super::Visitor::start(lock.write_lock());
+    let local = Visitor::start(lock.write_lock());
     lock.read_lock().lock().unwrap();
     assert!(readers.iter().all(|reader| !reader.is_in()), "the write is still held");
     lock.write_lock().unlock().unwrap();
-    for reader in &readers {
-        reader.comes_in();
+    readers.iter().for_each(Visitor::comes_in);
+    let waits = || !writer.is_in() && !late.is_in() && !local.is_in();
+    println!(
+        "three readers, behind them a writer, a reader and a writer: {:?}",
+        children(&stage.path)
+    );
+    assert!(waits() && lock.read_lock().is_held());
+    for reader in readers {
+        reader.leaves();
+        assert!(waits());
     }
-    assert!(!writer.is_in() && !late.is_in() && !local.is_in());
-    assert!(lock.read_lock().is_held());
-    let nodes = children(&stage.path);
-    println!("three readers in, behind them a writer, a reader and a writer: {nodes:#?}");
-    let [one, other] = readers;
-    one.leaves();
-    assert!(!writer.is_in());
-    other.leaves();
-    assert!(!writer.is_in());
     lock.read_lock().unlock().unwrap();
     writer.comes_in();
     assert!(!late.is_in() && !local.is_in());
-    writer.leaves();
-    late.comes_in();
-    late.leaves();
-    local.comes_in();
-    local.leaves();
+    for visitor in [writer, late, local] {
+        visitor.comes_in();
+        visitor.leaves();
+    }
     stage.is_empty();
 }
 
 #[test]
 fn the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token() {
-    let client = client();
-    let path = fresh_path("downgrade-node");
+    let (client, path) = (client(), fresh_path("downgrade-node"));
     let lock = rw_of(&client, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
-    let probe = shared_probe().unwrap();
-    let stat = |node: &str| probe.stat(&format!("{path}/{node}")).unwrap().unwrap();
     let mut last = 0;
     for asked in ["before the read", "under both", "after the write"] {
         write.lock().unwrap();
         let wrote = hold_of(&write).node();
-        let token = stat(&wrote).czxid as u64;
+        let of_write = stat(&format!("{path}/{wrote}"));
+        let token = of_write.czxid as u64;
         assert!(asked != "before the read" || hold_of(&write).fencing_token().unwrap() == token);
         read.lock().unwrap();
         let reads = hold_of(&read).node();
@@ -93,15 +89,17 @@ fn the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token() {
         assert!(wrote[40..].starts_with("__WRIT__") && reads[40..].starts_with("__READ__"));
         assert_eq!((wrote.len(), reads.len()), (58, 58));
         assert_ne!(wrote[..39], reads[..39], "a new id for every create");
-        let owners = [stat(&wrote), stat(&reads)].map(|stat| stat.ephemeral_owner);
-        assert!(owners[0] != 0 && owners[0] == owners[1], "{owners:x?}");
+        let owner = stat(&format!("{path}/{reads}")).ephemeral_owner;
+        assert!(owner != 0 && owner == of_write.ephemeral_owner, "{owner:x}");
         if asked == "under both" {
             let tokens = [hold_of(&read), hold_of(&write)].map(|hold| hold.fencing_token());
             assert!(tokens.iter().all(|asked| matches!(asked, Ok(asked) if *asked == token)));
         }
         write.unlock().unwrap();
-        assert_eq!(hold_of(&read).node(), reads);
-        assert_eq!(hold_of(&read).fencing_token().unwrap(), token);
+        assert_eq!(
+            (hold_of(&read).node(), hold_of(&read).fencing_token().unwrap()),
+            (reads, token)
+        );
         assert!(token > last);
         last = token;
         read.unlock().unwrap();
@@ -109,10 +107,6 @@ fn the_reads_node_is_an_ephemeral_one_in_the_writes_place_and_has_its_token() {
     read.lock().unwrap();
     assert!(hold_of(&read).fencing_token().unwrap() > last, "one of its own");
     read.unlock().unwrap();
-}
-
-fn counts(lock: &DistributedRwLock) -> (u32, u32) {
-    (lock.write_lock().hold_count(), lock.read_lock().hold_count())
 }
 
 /// How many nodes of each kind there are.
@@ -124,39 +118,35 @@ fn kinds(path: &str) -> (usize, usize) {
 
 #[test]
 fn both_sides_nest_in_each_other_and_are_unlocked_in_any_order() {
-    let client = client();
-    let path = fresh_path("downgrade-nested");
-    let lock = rw_of(&client, &path);
-    let others = common::client();
-    let others = rw_of(&others, &path);
+    let ([ours, others], path) = ([client(), client()], fresh_path("downgrade-nested"));
+    let (lock, others) = (rw_of(&ours, &path), rw_of(&others, &path));
+    let (read, write) = (lock.read_lock(), lock.write_lock());
     // W and R lock, w and r unlock.
     for order in
         ["WRrw", "WRwr", "WRWRwwrr", "WRWRrrww", "WWRwRwrr", "WRrRrRwr", "WWRRrwrw", "WRWwRrwr"]
     {
         let (mut writes, mut reads) = (0, 0);
         for step in order.chars() {
-            match step {
-                'W' => lock.write_lock().lock().unwrap(),
-                'R' => lock.read_lock().lock().unwrap(),
-                'w' => lock.write_lock().unlock().unwrap(),
-                _ => lock.read_lock().unlock().unwrap(),
-            }
-            match step {
-                'W' => writes += 1,
-                'R' => reads += 1,
-                'w' => writes -= 1,
-                _ => reads -= 1,
-            }
-            assert_eq!(counts(&lock), (writes, reads), "{order} after {step}");
+            let (stepped, count, by): (_, _, i32) = match step {
+                'W' => (write.lock(), &mut writes, 1),
+                'R' => (read.lock(), &mut reads, 1),
+                'w' => (write.unlock(), &mut writes, -1),
+                _ => (read.unlock(), &mut reads, -1),
+            };
+            stepped.unwrap();
+            *count += by;
+            assert_eq!(counts(&lock), (writes as u32, reads as u32), "{order} after {step}");
             let nodes = (usize::from(writes > 0), usize::from(reads > 0));
             assert_eq!(kinds(&path), nodes, "{order} after {step}");
-            let is_free = (others.read_lock().try_lock(), others.write_lock().try_lock());
-            let (may_read, may_write) = (writes == 0, writes == 0 && reads == 0);
-            match is_free {
-                // The reader there is in the writer's way.
-                (Ok(true), Ok(false)) if may_read => others.read_lock().unlock().unwrap(),
-                (Ok(false), Ok(false)) if !may_read => {}
-                seen => panic!("{order} after {step}: {seen:?}, {may_write}"),
+            let tried = others.read_lock().try_lock().unwrap();
+            assert_eq!(tried, writes == 0, "{order} after {step}");
+            // The reader there is in the writer's way.
+            assert!(
+                !others.write_lock().try_lock_for(Duration::ZERO).unwrap(),
+                "{order} after {step}"
+            );
+            if tried {
+                others.read_lock().unlock().unwrap();
             }
         }
         println!("{order}: nothing left");
@@ -164,23 +154,21 @@ fn both_sides_nest_in_each_other_and_are_unlocked_in_any_order() {
         assert!(others.write_lock().try_lock().unwrap(), "{order}");
         others.write_lock().unlock().unwrap();
     }
-    assert_not_held(&lock.write_lock().unlock());
-    assert_not_held(&lock.read_lock().unlock());
+    assert_not_held(&write.unlock());
+    assert_not_held(&read.unlock());
 }
 
-/// In every way, with guards too.
 #[test]
 fn every_way_in_downgrades_and_a_guard_of_either_side_goes_alone() {
-    let client = client();
-    let path = fresh_path("downgrade-ways");
+    let (client, path) = (client(), fresh_path("downgrade-ways"));
     let lock = rw_of(&client, &path);
     let read = lock.read_lock();
     let writing = lock.write_lock().acquire().unwrap();
     let ways: [fn(&zoolock::ReadLock) -> zoolock::Result<bool>; 4] = [
         |read| read.try_lock(),
         |read| read.try_lock_for(SOON),
-        |read| read.try_lock_for(std::time::Duration::ZERO),
-        |read| read.try_lock_until(std::time::Instant::now()),
+        |read| read.try_lock_for(Duration::ZERO),
+        |read| read.try_lock_until(Instant::now()),
     ];
     for enter in ways {
         assert!(enter(&read).unwrap());
@@ -200,6 +188,51 @@ fn every_way_in_downgrades_and_a_guard_of_either_side_goes_alone() {
     assert_eq!(kinds(&path), (0, 0));
 }
 
+/// Everything a lock may ask for.
+const OPS: [Op; 5] = [Op::Create, Op::Delete, Op::Exists, Op::GetData, Op::GetChildren];
+
+#[track_caller]
+fn cost(stage: &Stage, what: &str, expected: [u64; 5], step: impl FnOnce()) {
+    let before = OPS.map(|op| stage.proxy.requests(op));
+    step();
+    let cost = std::array::from_fn(|at| stage.proxy.requests(OPS[at]) - before[at]);
+    println!("{what}: [create, delete, exists, get_data, list] = {cost:?}");
+    assert_eq!(cost, expected, "{what}");
+}
+
+#[test]
+fn a_read_under_a_write_costs_a_node_and_a_list_and_entering_either_again_nothing() {
+    let stage = Stage::new("cost", 1);
+    let lock = stage.lock(0);
+    let (read, write) = (lock.read_lock(), lock.write_lock());
+    read.lock().unwrap();
+    cost(&stage, "a write that is tried under a read", [0, 0, 0, 0, 1], || {
+        assert!(!write.try_lock().unwrap());
+    });
+    read.unlock().unwrap();
+    write.lock().unwrap();
+    cost(&stage, "a read under a write", [1, 0, 0, 0, 1], || read.lock().unwrap());
+    read.unlock().unwrap();
+    cost(&stage, "and one more", [1, 0, 0, 0, 1], || read.lock().unwrap());
+    cost(&stage, "entering both again", [0; 5], || {
+        write.lock().unwrap();
+        read.lock().unwrap();
+        assert!(write.try_lock().unwrap());
+        (0..2).for_each(|_| write.unlock().unwrap());
+        read.unlock().unwrap();
+    });
+    cost(&stage, "the token of both", [0; 5], || {
+        let [one, other] = [hold_of(&read), hold_of(&write)].map(|hold| hold.fencing_token());
+        assert_eq!(one.unwrap(), other.unwrap());
+    });
+    cost(&stage, "unlocking both", [0, 2, 0, 0, 0], || {
+        write.unlock().unwrap();
+        read.unlock().unwrap();
+    });
+    assert_eq!(children(&stage.path), [""; 0]);
+    stage.is_empty();
+}
+
 #[test]
 fn under_a_write_whose_node_was_deleted_there_is_no_read() {
     let [ours, others] = [client(), client()];
@@ -215,15 +248,15 @@ fn under_a_write_whose_node_was_deleted_there_is_no_read() {
         }
         let refused = read.lock();
         println!("with the directory: {directory_too}: {refused:?}, {hold:?}");
-        assert_lost(&refused, &path, LossReason::NodeDeleted);
-        assert_lost(&read.try_lock(), &path, LossReason::NodeDeleted);
-        assert_eq!((hold.state(), read.hold_count()), (DELETED, 0));
+        assert_lost(&refused, &path, DELETED);
+        assert_lost(&read.try_lock(), &path, DELETED);
+        assert_eq!((hold.state(), read.hold_count()), (HoldState::Lost(DELETED), 0));
         await_nodes(&path, 0);
         assert_eq!(shared_probe().unwrap().exists(&path).unwrap(), !directory_too);
         let other = rw_of(&others, &path).write_lock();
         assert!(other.try_lock_for(SOON).unwrap());
         other.unlock().unwrap();
-        assert_lost(&write.unlock(), &path, LossReason::NodeDeleted);
+        assert_lost(&write.unlock(), &path, DELETED);
         write.lock().unwrap();
         read.lock().unwrap();
         write.unlock().unwrap();
@@ -234,22 +267,18 @@ fn under_a_write_whose_node_was_deleted_there_is_no_read() {
 
 #[test]
 fn under_a_write_whose_lease_is_over_there_is_no_read() {
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), std::time::Duration::from_secs(3));
-    let path = fresh_path("downgrade-lapsed");
+    let (proxy, path) = (shared_proxy(), fresh_path("downgrade-lapsed"));
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(3));
     let lock = rw_of(&client, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     write.lock().unwrap();
-    let hold = hold_of(&write);
     proxy.refuse(true);
     proxy.cut();
-    await_lost(&hold);
+    await_lost(&hold_of(&write));
     let without_connection = read.lock();
     proxy.refuse(false);
     wait_until("there is a connection", SOON, || client.stats().connections == 2);
-    let with_connection = read.lock();
-    println!("{hold:?}: {without_connection:?}, {with_connection:?}");
-    for refused in [without_connection, with_connection] {
+    for refused in [without_connection, read.lock()] {
         assert_lost(&refused, &path, LossReason::LeaseExpired);
     }
     await_nodes(&path, 0);
@@ -261,15 +290,13 @@ fn under_a_write_whose_lease_is_over_there_is_no_read() {
 
 #[test]
 fn a_read_outlives_a_write_that_was_lost_under_it_and_the_other_way_round() {
-    let [ours, others] = [client(), client()];
-    let path = fresh_path("downgrade-outlives");
-    let lock = rw_of(&ours, &path);
+    let ([ours, others], path) = ([client(), client()], fresh_path("downgrade-outlives"));
+    let (lock, rival) = (rw_of(&ours, &path), rw_of(&others, &path));
     let (read, write) = (lock.read_lock(), lock.write_lock());
-    let rival = rw_of(&others, &path);
     write.lock().unwrap();
     read.lock().unwrap();
     delete_node(&hold_of(&write));
-    assert_lost(&write.unlock(), &path, LossReason::NodeDeleted);
+    assert_lost(&write.unlock(), &path, DELETED);
     assert!(read.is_held());
     assert!(!rival.write_lock().try_lock().unwrap(), "beside the read");
     assert!(rival.read_lock().try_lock().unwrap());
@@ -285,18 +312,23 @@ fn a_read_outlives_a_write_that_was_lost_under_it_and_the_other_way_round() {
     delete_node(&hold_of(&read));
     // The inner unlock says nothing of a deletion that nobody has noticed; the outer one does.
     println!("the inner unlock: {:?}", read.unlock());
-    assert_lost(&read.unlock(), &path, LossReason::NodeDeleted);
+    assert_lost(&read.unlock(), &path, DELETED);
     assert!(write.is_held());
     assert!(!rival.read_lock().try_lock().unwrap(), "beside the write");
     read.lock().unwrap();
-    println!("a new read under the write: {:?}", children(&path));
     write.unlock().unwrap();
     assert!(!rival.write_lock().try_lock().unwrap(), "beside the read");
     read.unlock().unwrap();
     await_nodes(&path, 0);
 }
 
-/// What is seen from outside has to be what the holder says of itself.
+/// Kind, and whether it holds.
+fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
+    seen.iter().map(|one| (one.kind, one.holds)).collect()
+}
+
+/// What is seen from outside has to be what the holder says of itself, also of a token that nobody has
+/// asked for yet.
 #[test]
 fn the_reads_node_says_to_others_what_the_hold_says() {
     let proxy = shared_proxy();
@@ -307,13 +339,33 @@ fn the_reads_node_says_to_others_what_the_hold_says() {
         let (read, write) = (lock.read_lock(), lock.write_lock());
         write.lock().unwrap();
         let before = others.contenders(&path).unwrap();
+        let waits =
+            [rw_of(&others, &path).read_lock().into(), rw_of(&others, &path).write_lock().into()]
+                .into_iter()
+                .enumerate()
+                .map(|(ahead, lock): (usize, Box<dyn zoolock::Lock>)| {
+                    let visitor = Visitor::start(lock);
+                    await_nodes(&path, ahead + 2);
+                    visitor
+                });
+        let [reader, writer]: [Visitor; 2] = waits.collect::<Vec<_>>().try_into().ok().unwrap();
         read.lock().unwrap();
-        let both = others.contenders(&path).unwrap();
-        let mut kinds: Vec<_> =
-            both.iter().map(|one| (one.kind == Kind::Read, one.holds)).collect();
-        kinds.sort_unstable();
-        assert_eq!(kinds, [(false, true), (true, true)], "{both:?}");
+        let both = read.contenders().unwrap();
+        assert_eq!(both, write.contenders().unwrap());
+        assert_eq!(both, others.contenders(&path).unwrap());
+        println!("cut: {is_cut}: {both:?}");
+        let (mut held, waiting) = (brief(&both[..2]), brief(&both[2..]));
+        held.sort_by_key(|(kind, _)| *kind == Kind::Read);
+        assert_eq!(held, [(Kind::Write, true), (Kind::Read, true)]);
+        assert_eq!(waiting, [(Kind::Read, false), (Kind::Write, false)]);
+        assert_eq!(both[0].sequence, both[1].sequence, "one place");
+        for hold in [hold_of(&write), hold_of(&read)] {
+            let shown = both.iter().find(|one| one.node == hold.node()).unwrap();
+            assert_eq!(shown.token, hold.fencing_token().unwrap(), "{shown:?}");
+            assert!(others.verify(&path, shown.token).unwrap());
+        }
         write.unlock().unwrap();
+        reader.comes_in();
         let hold = hold_of(&read);
         if is_cut {
             proxy.cut();
@@ -321,17 +373,17 @@ fn the_reads_node_says_to_others_what_the_hold_says() {
         }
         let token = hold.fencing_token().unwrap();
         let seen = others.contenders(&path).unwrap();
-        println!("cut: {is_cut}, token {token}: {seen:?}");
-        assert_eq!(seen.len(), 1);
-        assert_eq!((seen[0].holds, seen[0].kind), (true, Kind::Read));
+        assert_eq!(brief(&seen), [(Kind::Read, true), (Kind::Read, true), (Kind::Write, false)]);
         assert_eq!((&seen[0].node, seen[0].token), (&hold.node(), token));
-        assert_eq!(
-            (seen[0].token, &seen[0].identity),
-            (before[0].token, &before[0].identity),
-            "as the write that it came from"
-        );
+        let of_write = (before[0].token, &before[0].identity);
+        assert_eq!((seen[0].token, &seen[0].identity), of_write, "as the write it came from");
         // It was made after the write.
         assert!(seen[0].since >= before[0].since);
+        assert!(others.verify(&path, token).unwrap());
         read.unlock().unwrap();
+        assert!(!others.verify(&path, token).unwrap());
+        reader.leaves();
+        writer.comes_in();
+        writer.leaves();
     }
 }
