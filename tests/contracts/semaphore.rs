@@ -398,7 +398,12 @@ fn a_call_that_ends_without_permits_leaves_none_behind() {
         await_turns(&path, 0);
         assert_eq!(await_leases(&path, 1), nodes(&held), "after a {after}");
     };
-    assert!(own.try_acquire_for(3, common::BRIEFLY).unwrap().is_none());
+    // Again if a busy machine had no answer by then.
+    let mut tried = own.try_acquire_for(3, common::BRIEFLY);
+    while matches!(tried, Err(Error::Disconnected { .. })) {
+        tried = own.try_acquire_for(3, common::BRIEFLY);
+    }
+    assert!(tried.unwrap().is_none());
     only_the_held("timeout");
     let waiter = waiting_with_the_turn(&own, 3);
     own.clone().cancel_waiters();
