@@ -28,7 +28,9 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testContainerCleanup",
-        &["directories::the_server_removes_them_when_they_are_empty_and_a_lock_makes_them_again"],
+        &[
+            "directories::every_directory_that_a_lock_makes_is_a_container_and_made_again_when_it_is_gone",
+        ],
     ),
     (
         "TestInterProcessMutexBase",
@@ -143,7 +145,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testBasic",
-        &["rwlock::load::eight_clients_that_read_and_write_are_never_in_each_others_way"],
+        &["past_the_end::crowds::readers_meet_and_writers_are_alone_over_the_end"],
     ),
     (
         "TestInterProcessReadWriteLock",
@@ -163,7 +165,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testAcquireAfterLostServer",
-        &["semaphore::deadlines::without_a_connection_nothing_is_known"],
+        &["semaphore::without_a_connection_it_is_not_known_what_is_available"],
     ),
     (
         "TestInterProcessSemaphore",

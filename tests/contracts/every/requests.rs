@@ -58,6 +58,14 @@ fn a_cycle_a_try_and_a_refusal_cost_what_they_must() {
         // The first one makes the directories.
         cycle(&object);
         if !subject.goes_with_its_unlock() {
+            // It looks for others behind its first unlock; a request behind that one has overtaken nothing.
+            let mut requests = 0;
+            wait_until("nothing is asked any more", SOON, || {
+                let before = std::mem::replace(&mut requests, client.stats().requests);
+                cycle(&object);
+                before == requests
+            });
+            client.contenders(&path).unwrap();
             counted.cost("a kept lock", [0; 4], || cycle(&object));
             counted.cost("a try of a kept lock", [0; 4], || tries(&object));
             return;
