@@ -159,9 +159,9 @@ fn a_garbled_answer_to_a_list_a_create_or_a_read_ends_no_caller_and_nothing_else
     }
 }
 
-/// A resume during which one answer is damaged: there is time for another one.
+/// A resume during which one answer is damaged: there is time for another one, on a busy machine, too.
 fn a_hold_survives(op: i32, (what, damage): Damage) {
-    const SHORT: Duration = Duration::from_secs(4);
+    const SHORT: Duration = Duration::from_secs(8);
     let (relay, armed) = damaging(vec![op], damage);
     let client = client_of(&relay.connect_string(), SHORT);
     let path = fresh_path("garbled-resume");
