@@ -33,6 +33,9 @@ use crate::signal::Until;
 /// out. [`set_limit`](DistributedSemaphore::set_limit) changes it for calls that wait and for later
 /// ones; permits that are out stay valid.
 ///
+/// Only semaphores know of permits: a lock of another type at the same path does not wait for them, nor they
+/// for it.
+///
 /// # With Curator
 /// The nodes are those of `InterProcessSemaphoreV2`, but see what is
 /// [not safe](crate::guide::other_clients#what-is-not-safe).

@@ -65,7 +65,7 @@ impl Seen {
     fn held_for(&self, first: &Contender) -> String {
         match self.first_since {
             Some(since) => format!("for {}", seconds(since.elapsed())),
-            None => format!("for at most {}", seconds(age(first))),
+            None => format!("for {} or less", seconds(age(first))),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nix::sys::signal::{SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, Signal, raise};
+use zoolock::HoldState;
 use zoolock::crossbeam_channel::{Receiver, RecvError, after, never, select_biased};
 
 use crate::args::{AUTH, Run};
@@ -44,9 +45,13 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     code
 }
 
-fn lost(run: &Run) -> Failed {
-    let path = &run.lock.path;
-    Failed::new(LOST, format!("{path}: the lock was lost while the program ran"))
+fn lost(run: &Run, held: &Held) -> Failed {
+    let (path, state) = (&run.lock.path, held.hold.state());
+    let why = match state {
+        HoldState::Lost(reason) => reason.to_string(),
+        _ => "no server was heard of for nearly a session timeout".to_owned(),
+    };
+    Failed::new(LOST, format!("{path}: the lock was lost while the program ran: {why}"))
 }
 
 /// Runs the program for as long as the lock is held, and returns its exit code, or that of the signal
@@ -84,7 +89,7 @@ fn supervise(run: &Run, held: &Held, signals: &Receiver<Signal>) -> Result<u8, F
     // We may have been stopped ourselves, and the end of the lease not told yet.
     if !held.hold.is_held() {
         child.kill();
-        return Err(lost(run));
+        return Err(lost(run, held));
     }
     // Before the program writes something there itself.
     flush(BRIEFLY);
@@ -110,7 +115,7 @@ fn attend(
         let left = held.hold.valid_for();
         if left <= held.grace {
             child.end_before_the_lease(held);
-            return Err(lost(run));
+            return Err(lost(run, held));
         }
         let mut goes_on = false;
         select_biased! {
@@ -133,7 +138,7 @@ fn attend(
                 }
                 Ok(Event::Ended(code)) => return match held.hold.is_held() {
                     true => Ok(code),
-                    false => Err(lost(run)),
+                    false => Err(lost(run, held)),
                 },
                 Err(RecvError) => return Ok(SYSTEM),
             },

@@ -262,7 +262,7 @@ fn sources(folder: &Path) -> String {
 #[test]
 fn every_behaviour_that_curator_tests_has_a_test_here_or_a_reason() {
     let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"));
-    let (mut covered, mut reasons) = (0, 0);
+    let (mut covered, mut reasons, mut missing) = (0, 0, Vec::new());
     for (class, test, counterparts) in COUNTERPARTS {
         assert!(!counterparts.is_empty(), "{class}.{test}");
         for counterpart in *counterparts {
@@ -273,12 +273,14 @@ fn every_behaviour_that_curator_tests_has_a_test_here_or_a_reason() {
                 }
                 None => {
                     let name = counterpart.rsplit("::").next().unwrap_or_default();
-                    let there = sources.contains(&format!("fn {name}"));
-                    assert!(there, "{class}.{test}: no {counterpart}");
-                    covered += 1;
+                    match sources.contains(&format!("fn {name}")) {
+                        true => covered += 1,
+                        false => missing.push(format!("{class}.{test}: no {counterpart}")),
+                    }
                 }
             }
         }
     }
+    assert!(missing.is_empty(), "{missing:#?}");
     println!("{} of Curator's tests: {covered} tests here, {reasons} reasons", COUNTERPARTS.len());
 }

@@ -25,7 +25,7 @@ fn the_place_moves_as_the_queue_does_on_one_line_of_a_terminal() {
     let mut second = Beside::start(run(&[], &path, UNTIL_TOLD));
     await_queue(&path, 2);
     let mut third = in_terminal(run(&["-v"], &path, "echo inside"));
-    let place = format!("{path}: 3rd, held by {}/{} for at most", host(), first.id());
+    let place = format!("{path}: 3rd, held by {}/{} for", host(), first.id());
     third.exp_string(&place).expect(&place);
     // Looked at again, as the seconds go.
     let again = third.exp_string(&place).expect(&place);

@@ -24,10 +24,10 @@ use process::Process;
 use tls::Tls;
 
 /// A start takes a fraction of a second; a machine under heavy load may need much longer.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_secs(120);
 /// A server that is asked while it comes up sometimes never answers that connection.
 const READY_ANSWER_WITHIN: Duration = Duration::from_millis(250);
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) const PORT_ATTEMPTS: usize = 5;
 const LOG_TAIL_LINES: usize = 40;
 

@@ -37,7 +37,7 @@ exit "$status"
 "#;
 
 /// How long a signal may take to show its effect before it counts as failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running Java process; dropping it kills it.
 #[derive(Debug)]

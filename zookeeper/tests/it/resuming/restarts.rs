@@ -13,7 +13,7 @@ const MODERATE: Duration = Duration::from_secs(10);
 #[test]
 fn a_session_outlives_its_only_server_being_down_for_longer_than_it_could_live() {
     let server = Server::start().unwrap();
-    let client = client_of(&server.connect_string(), SHORT);
+    let client = client_of(&server.connect_string(), MODERATE);
     let told = Told::by(&client);
     let id = client.session_id();
     let path = make_ephemeral(&client, "/a");
@@ -22,7 +22,7 @@ fn a_session_outlives_its_only_server_being_down_for_longer_than_it_could_live()
         told.until(SessionEventKind::Suspended);
         let down = Instant::now();
         let waits = client.submit(|batch| batch.get_data(&path, None));
-        wait_until("it is down for longer than T", SOON, || down.elapsed() > SHORT * 3 / 2);
+        wait_until("it is down for longer than T", SOON, || down.elapsed() > MODERATE * 3 / 2);
         server.start_again().unwrap();
         let ended = told.next();
         println!("{ended:?} after {:?}", down.elapsed());
