@@ -11,7 +11,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -25,8 +25,10 @@ use tls::Tls;
 
 /// A start takes a fraction of a second; a machine under heavy load may need much longer.
 const READY_WITHIN: Duration = Duration::from_secs(120);
-/// A server that is asked while it comes up sometimes never answers that connection.
-const READY_ANSWER_WITHIN: Duration = Duration::from_millis(250);
+/// A server that is asked while it comes up sometimes never answers that connection. The next one has
+/// twice as long, since the machine may be that slow.
+const FIRST_ANSWER_WITHIN: Duration = Duration::from_millis(250);
+const LONGEST_ANSWER_WITHIN: Duration = Duration::from_secs(8);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) const PORT_ATTEMPTS: usize = 5;
 const LOG_TAIL_LINES: usize = 40;
@@ -329,11 +331,17 @@ impl Server {
     }
 
     fn wait_until_ready(&self, started: &mut Process) -> io::Result<()> {
+        let mut patience = FIRST_ANSWER_WITHIN;
         let outcome = poll(READY_WITHIN, || {
             if started.has_exited() {
                 return Some(Err("ended at once"));
             }
-            self.is_ready().then_some(Ok(()))
+            let asked = Instant::now();
+            let ready = self.is_ready(patience);
+            if asked.elapsed() >= patience {
+                patience = LONGEST_ANSWER_WITHIN.min(patience * 2);
+            }
+            ready.then_some(Ok(()))
         });
         let Err(what) = outcome.unwrap_or(Err("did not answer in time")) else {
             return Ok(());
@@ -347,21 +355,19 @@ impl Server {
 
     /// `conf` is answered with the settings only by a server that serves requests; the directory
     /// proves that it is this one. `ruok` is answered by any.
-    fn is_ready(&self) -> bool {
+    fn is_ready(&self, patience: Duration) -> bool {
         if self.config.membership.is_some() {
-            return four_letter(self.address(), "ruok", READY_ANSWER_WITHIN)
+            return four_letter(self.address(), "ruok", patience)
                 .is_ok_and(|answer| answer == "imok");
         }
         let own = format!("dataDir={}", self.path(DATA).display());
-        four_letter(self.address(), "conf", READY_ANSWER_WITHIN)
-            .is_ok_and(|answer| answer.contains(&own))
-            && self.listens_for_tls()
+        four_letter(self.address(), "conf", patience).is_ok_and(|answer| answer.contains(&own))
+            && self.listens_for_tls(patience)
     }
 
     /// The port for TLS is opened after the other one.
-    fn listens_for_tls(&self) -> bool {
-        self.secure()
-            .is_none_or(|secure| TcpStream::connect_timeout(&secure, READY_ANSWER_WITHIN).is_ok())
+    fn listens_for_tls(&self, patience: Duration) -> bool {
+        self.secure().is_none_or(|secure| TcpStream::connect_timeout(&secure, patience).is_ok())
     }
 
     fn secure(&self) -> Option<SocketAddr> {
