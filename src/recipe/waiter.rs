@@ -166,7 +166,7 @@ impl<'a> Waiter<'a> {
             };
         }
         match self.step(list)? {
-            (Step::Granted, _) => self.grant(),
+            (Step::Granted, list) => self.grant(&list),
             (Step::Behind(ahead), list) => self.wait_behind(ahead, &list),
             (Step::Refused(error), _) => Err(error.into()),
             (Step::Gone | Step::NeedsCzxid(_), _) => {
@@ -201,9 +201,9 @@ impl<'a> Waiter<'a> {
 
     // ---- waiting
 
-    fn grant(&mut self) -> Result<Pass, Stop> {
+    fn grant(&mut self, list: &[Child]) -> Result<Pass, Stop> {
         let Want { session, claim, .. } = self.want;
-        let (id, nodes) = (self.session_id, self.own.clone());
+        let (id, nodes) = (self.session_id, (self.own.clone(), self.own.len() == list.len()));
         let granted = session.grant(claim, nodes, (id, &mut self.room), self.until)?;
         if let Granted::NotYet = granted {
             return Ok(Pass::Again);

@@ -28,7 +28,7 @@ pub(crate) enum Granted {
 }
 
 impl Session {
-    /// Makes nodes, which were seen to be first in their queue, held ones.
+    /// Makes nodes, which were seen to be first in their queue, or even alone, held ones.
     ///
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request: if the
     /// connection falls silent right after the grant, that is noticed a quarter of the session timeout
@@ -36,7 +36,7 @@ impl Session {
     pub(crate) fn grant(
         &self,
         claim: &Claim,
-        list: Vec<Node>,
+        (list, alone): (Vec<Node>, bool),
         (id, room): (i64, &mut Option<Room>),
         until: &Until,
     ) -> Result<Granted, Failure> {
@@ -57,7 +57,7 @@ impl Session {
         let me: Weak<dyn Leases> = Weak::clone(&self.me) as _;
         // Held before anybody can find them: without a grant they would be there for whoever comes.
         let (nodes, grant) =
-            Nodes::new(registry.next, (claim.clone(), list), (me, lease), room.take());
+            Nodes::new(registry.next, (claim.clone(), list, alone), (me, lease), room.take());
         registry.nodes.insert(nodes.number, Arc::clone(&nodes));
         if registry.keeper.is_none() {
             registry.keeper = Some(self.zk.keep_lease());
@@ -360,7 +360,8 @@ mod tests {
         let node = Node { name: "node".into(), id: names::new_id(), czxid: 1, token: 1 };
         let until = Until::within(Duration::from_secs(60));
         for (id, is_held) in [(session.id(), true), (session.id() + 1, false)] {
-            let granted = session.grant(&claim, vec![node.clone()], (id, &mut None), &until);
+            let granted =
+                session.grant(&claim, (vec![node.clone()], true), (id, &mut None), &until);
             assert_eq!(matches!(granted, Ok(Granted::Held(_))), is_held, "in session {id:x}");
         }
     }

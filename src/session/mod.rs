@@ -10,6 +10,7 @@ mod registry;
 mod releasing;
 mod room;
 mod shared;
+mod vacancies;
 
 pub use events::{ClientState, ConnectionEvent, Stats};
 pub(crate) use failure::Failure;

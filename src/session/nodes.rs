@@ -92,6 +92,8 @@ pub(crate) struct Nodes {
     pub(super) claim: Claim,
     /// Never empty.
     pub(super) list: Vec<Node>,
+    /// There was nobody else in the directory.
+    alone: bool,
     session: Weak<dyn Leases>,
     /// As it was at the grant. The hold is over with its term.
     pub(super) lease: Lease,
@@ -159,7 +161,7 @@ pub(super) enum Left {
 impl Nodes {
     pub(super) fn new(
         number: u64,
-        (claim, list): (Claim, Vec<Node>),
+        (claim, list, alone): (Claim, Vec<Node>, bool),
         (session, lease): (Weak<dyn Leases>, Lease),
         room: Option<Room>,
     ) -> (Arc<Nodes>, Arc<Grant>) {
@@ -168,6 +170,7 @@ impl Nodes {
             number,
             claim,
             list,
+            alone,
             session,
             lease,
             granted: Instant::now(),
@@ -194,6 +197,11 @@ impl Nodes {
         self.session.upgrade().is_some_and(|session| {
             session.is_connected() && session.left_of(&self.lease) >= session.patience()
         })
+    }
+
+    /// Is nothing left in the directory of what was there before them, or in their place?
+    pub(super) fn are_alone(&self) -> bool {
+        self.alone && !self.state.lock().read_under
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {

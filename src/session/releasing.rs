@@ -10,6 +10,7 @@ use zookeeper::ErrorKind;
 use super::failure::Failure;
 use super::nodes::{Claim, Grant, Left, Node, Nodes};
 use super::shared::Session;
+use super::vacancies::Leaving;
 use crate::data;
 use crate::error::{Error, LossReason, Result};
 
@@ -44,7 +45,11 @@ impl Session {
             return Ok(());
         }
         let zk = self.zk.in_session(nodes.lease.session_id).with_timeout(self.patience());
+        let leaving = self.leaving(nodes);
         let deletions = zk.submit(|batch| {
+            if let Some(leaving) = leaving.as_ref().filter(|leaving| leaving.watches) {
+                self.watch_vacancy(leaving, batch);
+            }
             let delete = |node| batch.delete(&nodes.path_of(node), None);
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
@@ -52,22 +57,29 @@ impl Session {
         // Who waits for the last one first is woken once.
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
             if !nodes.claim.background {
-                outcome = outcome.and(self.judge(nodes, index, deletion.wait()));
+                outcome = outcome.and(self.judge(nodes, index, &leaving, deletion.wait()));
                 continue;
             }
-            let (me, nodes) = (Weak::clone(&self.me), Arc::clone(nodes));
+            let (me, nodes, leaving) = (Weak::clone(&self.me), Arc::clone(nodes), leaving.clone());
             deletion.on_done(move |deleted| {
                 // What went wrong is counted and logged.
-                me.upgrade().map(|session| session.judge(&nodes, index, deleted));
+                me.upgrade().map(|session| session.judge(&nodes, index, &leaving, deleted));
             });
         }
         outcome
     }
 
     /// What the answer to a deletion says of the hold that it was to end.
-    fn judge(&self, nodes: &Nodes, index: usize, deleted: zookeeper::Result<()>) -> Result<()> {
+    fn judge(
+        &self,
+        nodes: &Nodes,
+        index: usize,
+        leaving: &Option<Leaving>,
+        deleted: zookeeper::Result<()>,
+    ) -> Result<()> {
         let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
         let Err(error) = deleted else {
+            leaving.iter().for_each(|leaving| self.has_left(leaving));
             return Ok(());
         };
         match error.kind() {

@@ -18,6 +18,7 @@ use super::failure::Failure;
 use super::nodes::{Claim, Leases, Nodes};
 use super::registry::{Counters, Orphan, Registry};
 use super::room::Room;
+use super::vacancies::Vacancies;
 use crate::error::{Error, Result};
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended, Signal, Until};
@@ -32,6 +33,7 @@ pub(crate) struct Session {
     pub(super) registry: Mutex<Registry>,
     /// Nodes that may appear although nobody wants them any more.
     pub(super) orphans: Mutex<Vec<Orphan>>,
+    pub(super) vacancies: Mutex<Vacancies>,
     /// Own nodes that the servers refuse to delete, by their paths.
     pub(super) stuck: Mutex<HashSet<String>>,
     /// Sent when there is one more.
@@ -85,6 +87,7 @@ impl Session {
                 acl,
                 registry: Mutex::default(),
                 orphans: Mutex::default(),
+                vacancies: Mutex::default(),
                 stuck: Mutex::default(),
                 has_stuck: Broadcast::new(),
                 connected: Broadcast::new(),

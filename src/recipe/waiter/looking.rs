@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use log::debug;
-use zookeeper::{ErrorKind, Stat};
+use zookeeper::{Batch, CreateMode, ErrorKind, Pending, Stat};
 
 use super::{Lost, Stop, Waiter};
 use crate::data;
@@ -16,13 +16,14 @@ use crate::session::{Failure, Node};
 impl Waiter<'_> {
     // ---- entering
 
-    /// Makes the nodes that are missing, and the directory if need be, and lists behind that.
+    /// Makes the nodes that are missing, and the directory if need be, and lists behind that, unless there
+    /// is no need to.
     pub(super) fn enter(&mut self) -> Result<Vec<Child>, Stop> {
         loop {
             let missing = self.want.recipe.count() - self.own.len();
             let news: Vec<New> = (0..missing).map(|_| self.want.recipe.node()).collect();
-            let (failure, list) = match self.want.claim.is_single() {
-                true => self.create_single(news)?,
+            let (failure, list) = match self.may_be_alone(&news) {
+                true => self.create_alone(news)?,
                 false => self.create_and_list(news)?,
             };
             match failure {
@@ -39,15 +40,19 @@ impl Waiter<'_> {
         }
     }
 
+    /// Is nobody there but this one node, if it can be made, or if it has the next number?
+    fn may_be_alone(&self, news: &[New]) -> bool {
+        let is_numbered = matches!(news, [new] if new.mode == CreateMode::EphemeralSequential);
+        let directory = &self.want.claim.directory;
+        let is_vacant = || self.want.session.is_vacant(directory, self.session_id);
+        self.want.claim.is_single() || (is_numbered && self.lost.is_empty() && is_vacant())
+    }
+
     fn create_and_list(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Vec<Child>), Stop> {
         let (session, claim) = (self.want.session, self.want.claim);
         let watcher = self.want.recipe.watches_list().then_some(&self.watcher);
         let asked = session.ask(Some(self.session_id), self.until, |batch| {
-            let mut create = |new: &New| {
-                let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
-                batch.create(&path, data, session.acl(), new.mode)
-            };
-            let creates: Vec<_> = news.iter().map(&mut create).collect();
+            let creates: Vec<_> = news.iter().map(|new| self.create(batch, new)).collect();
             (creates, batch.get_children(claim.directory.as_str(), watcher))
         });
         let (creates, listed) = match asked {
@@ -68,15 +73,12 @@ impl Waiter<'_> {
         }
     }
 
-    /// Without a list: a node that could be made is the only one.
-    fn create_single(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Vec<Child>), Stop> {
+    /// Without a list: a single node that could be made is the only one, and so is one with the next number.
+    fn create_alone(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Vec<Child>), Stop> {
         let (session, claim) = (self.want.session, self.want.claim);
         for new in news {
-            let data = data::encode_single(&new.id, &claim.identity);
-            let path = claim.directory.child(&new.name);
-            let made = session.ask(Some(self.session_id), self.until, |batch| {
-                ((), batch.create(&path, &data, session.acl(), new.mode))
-            });
+            let made = session
+                .ask(Some(self.session_id), self.until, |batch| ((), self.create(batch, &new)));
             let failure = match made {
                 Ok(((), made)) => self.created(new, made),
                 Err(failure) => {
@@ -84,17 +86,33 @@ impl Waiter<'_> {
                     return Err(failure.into());
                 }
             };
-            if let Some(failure) = failure {
-                self.may_create = false;
-                let taken = failure.is(ErrorKind::NodeExists);
-                return match taken {
-                    true => Ok((None, self.list_single()?)),
-                    false => Ok((Some(failure), Vec::new())),
-                };
+            let is_taken = failure.as_ref().is_some_and(|it| it.is(ErrorKind::NodeExists));
+            self.may_create &= failure.is_none() || !claim.is_single();
+            match failure {
+                Some(_) if is_taken && claim.is_single() => return Ok((None, self.list()?)),
+                Some(failure) => return Ok((Some(failure), Vec::new())),
+                None => {}
             }
         }
-        let own = self.own.iter().map(|node| Child { name: node.name.clone(), czxid: None });
-        Ok((None, own.collect()))
+        let is_alone = |node: &Node| {
+            claim.is_single() || session.is_alone(&claim.directory, self.session_id, &node.name)
+        };
+        match self.own.iter().all(is_alone) {
+            true => Ok((None, self.own.iter().map(|node| child(node.name.clone())).collect())),
+            false => Ok((None, self.list()?)),
+        }
+    }
+
+    fn create(&self, batch: &mut Batch<'_>, new: &New) -> Pending<(String, Stat)> {
+        let (claim, acl) = (self.want.claim, self.want.session.acl());
+        let path = claim.directory.child(&new.name);
+        match claim.is_single() {
+            true => {
+                let data = data::encode_single(&new.id, &claim.identity);
+                batch.create(&path, &data, acl, new.mode)
+            }
+            false => batch.create(&path, claim.identity.as_bytes(), acl, new.mode),
+        }
     }
 
     /// The answer to a create; a failure if there is no node that is known.
@@ -143,21 +161,24 @@ impl Waiter<'_> {
         while let Ok(event) = self.events.try_recv() {
             self.has_heard(&event);
         }
+        let list = self.list()?;
+        self.sort_out(list)
+    }
+
+    fn list(&mut self) -> Result<Vec<Child>, Stop> {
         if self.want.claim.is_single() {
-            let list = self.list_single()?;
-            return self.sort_out(list);
+            return self.list_single();
         }
         let watcher = self.want.recipe.watches_list().then_some(&self.watcher);
         let directory = self.want.claim.directory.as_str();
         let listed = self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
             batch.get_children(directory, watcher)
         });
-        let list = match listed {
-            Ok((names, _)) => children(names),
-            Err(failure) if failure.is(ErrorKind::NoNode) => Vec::new(),
-            Err(failure) => return Err(failure.into()),
-        };
-        self.sort_out(list)
+        match listed {
+            Ok((names, _)) => Ok(children(names)),
+            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(Vec::new()),
+            Err(failure) => Err(failure.into()),
+        }
     }
 
     /// The single node, if it is there, which is watched if this is to wait for it.
@@ -256,5 +277,9 @@ impl Waiter<'_> {
 }
 
 fn children(names: Vec<String>) -> Vec<Child> {
-    names.into_iter().map(|name| Child { name, czxid: None }).collect()
+    names.into_iter().map(child).collect()
+}
+
+fn child(name: String) -> Child {
+    Child { name, czxid: None }
 }

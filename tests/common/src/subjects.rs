@@ -322,19 +322,27 @@ impl Subject {
     /// semaphore's turn is a node of its own, and each of several is taken and released alone.
     pub fn cost_of_a_cycle(self) -> [u64; 4] {
         match self.kind {
-            Kind::Single => [1, 1, 0, 0],
-            Kind::Permit | Kind::Several => [2, 2, 2, 0],
-            _ => [1, 1, 1, 0],
+            Kind::Permit | Kind::Several => [2, 2, 0, 0],
+            _ => [1, 1, 0, 0],
         }
+    }
+
+    /// The same where the numbers do not tell yet that nobody is there. From the second one on, which comes
+    /// right behind the first, the directory is watched.
+    pub fn cost_of_the_first_cycles(self) -> [[u64; 4]; 2] {
+        let [creates, deletions, ..] = self.cost_of_a_cycle();
+        let lists = if self.kind == Kind::Single { 0 } else { creates };
+        [[creates, deletions, lists, 0], [creates, deletions, lists, lists]]
     }
 
     /// Who only tries looks before it makes a node, but where making it tells.
     pub fn cost_of_a_try(self) -> [u64; 4] {
         let [creates, deletions, lists, reads] = self.cost_of_a_cycle();
         match self.kind {
-            // It does not wait for its turn, and counts before and after.
-            Kind::Permit => [1, 1, 2, 0],
-            _ => [creates, deletions, 2 * lists, reads],
+            Kind::Single => [creates, deletions, lists, reads],
+            // It does not wait for its turn.
+            Kind::Permit => [1, 1, 1, 0],
+            _ => [creates, deletions, creates, reads],
         }
     }
 
