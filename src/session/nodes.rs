@@ -92,8 +92,8 @@ pub(crate) struct Nodes {
     pub(super) claim: Claim,
     /// Never empty.
     pub(super) list: Vec<Node>,
-    /// There was nobody else in the directory.
-    alone: bool,
+    /// When they were granted, there was nothing else in the directory.
+    pub(super) alone: bool,
     session: Weak<dyn Leases>,
     /// As it was at the grant. The hold is over with its term.
     pub(super) lease: Lease,
@@ -197,11 +197,6 @@ impl Nodes {
         self.session.upgrade().is_some_and(|session| {
             session.is_connected() && session.left_of(&self.lease) >= session.patience()
         })
-    }
-
-    /// Is nothing left in the directory of what was there before them, or in their place?
-    pub(super) fn are_alone(&self) -> bool {
-        self.alone && !self.state.lock().read_under
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {

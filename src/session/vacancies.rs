@@ -1,14 +1,15 @@
 //! Directories that are known to be vacant, unless somebody has come since: which the next number tells.
 //!
-//! A directory hands out its numbers one a create, whatever is made; deletions do not count. A node of ours
-//! that was alone in it, and has been deleted, leaves nothing behind up to its number. If our next node there
-//! has the very next number, nobody has come in between: it is alone, and no list is needed to know.
+//! A directory hands out its numbers one a create, whatever is made; deletions do not count. When a node of
+//! ours was alone in it and has been deleted, whatever is there has come since. If our next node there has
+//! the very next number, nobody has: it is alone, and no list is needed to know.
 //!
 //! A directory that was removed and made again begins anew, and may have come to the same number with others
 //! in it. So it is watched. The client below tells events and answers in the order in which the server sent
 //! them, also over a resume, where watches are set again before anything else is asked: a removal is known
-//! before the answer to any create behind it. The watch is set while our node keeps the directory from being
-//! removed, which makes it a watch on the directory that the number is of.
+//! before the answer to any create behind it. The end of a session ends its watches, and is told like an
+//! event. The watch is set while our node keeps the directory from being removed: so what the number is of is
+//! what is watched.
 
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -20,65 +21,69 @@ use super::shared::Session;
 use crate::names;
 use crate::path::LockPath;
 
-/// So many directories are remembered, and watched, by a client.
+/// So many directories are known, and watched, by a client.
 const MOST: usize = 1024;
 
-/// The directories of late, whether known to be vacant or not.
 #[derive(Debug, Default)]
 pub(super) struct Vacancies {
     directories: HashMap<LockPath, Vacancy>,
-    /// Rises with each use of one, and is never the same of two that were made.
+    /// Rises with each use of one.
     uses: u64,
 }
 
+/// A directory in which a node of ours was alone.
 #[derive(Debug)]
 struct Vacancy {
-    session: i64,
+    /// Tells it from others of the same path.
     made: u64,
     used: u64,
-    /// Nothing is left of what has this number or a lower one; that is sure where there is a watcher.
+    /// That of our last node, which is gone. It proves nothing where there is no watcher.
     number: Option<i32>,
-    /// This number came right behind the one before: the next one may, too.
+    /// It came right behind the one before, so that the next one may, too.
     follows: bool,
     /// Hears of the directory's end.
     watcher: Option<Watcher>,
 }
 
-/// A node that was alone in its directory is about to go.
+/// A node that is alone in its directory is about to be deleted.
 #[derive(Debug, Clone)]
 pub(super) struct Leaving {
     directory: LockPath,
     made: u64,
     number: i32,
-    /// The directory shall be watched, while the node is still there.
+    /// The directory is to be watched, while the node is still there.
     pub(super) watches: bool,
 }
 
+/// The number of a node, if it tells its place.
+fn number(name: &str) -> Option<i32> {
+    names::number(name).filter(|&number| names::is_normal(number))
+}
+
 impl Vacancy {
-    /// Would a node with this number be right behind what is gone?
     fn is_next(&self, number: i32) -> bool {
         self.number.is_some_and(|last| last + 1 == number)
     }
 }
 
 impl Vacancies {
-    fn of(&mut self, directory: &LockPath, session: i64) -> Option<&mut Vacancy> {
+    fn of(&mut self, directory: &LockPath) -> Option<&mut Vacancy> {
         self.uses += 1;
         let vacancy = self.directories.get_mut(directory)?;
         vacancy.used = self.uses;
-        (vacancy.session == session).then_some(vacancy)
+        Some(vacancy)
     }
 
     /// The one that is there, or a new one, for which the one goes that was not used for the longest time.
-    fn make(&mut self, directory: &LockPath, session: i64) -> Option<&mut Vacancy> {
-        if self.of(directory, session).is_none() {
+    fn make(&mut self, directory: &LockPath) -> Option<&mut Vacancy> {
+        if self.of(directory).is_none() {
             if self.directories.len() >= MOST {
                 let oldest = self.directories.iter().min_by_key(|(_, vacancy)| vacancy.used);
                 let oldest = oldest.map(|(directory, _)| directory.clone());
                 oldest.and_then(|oldest| self.directories.remove(&oldest));
             }
             let (made, used) = (self.uses, self.uses);
-            let new = Vacancy { session, made, used, number: None, follows: false, watcher: None };
+            let new = Vacancy { made, used, number: None, follows: false, watcher: None };
             self.directories.insert(directory.clone(), new);
         }
         self.directories.get_mut(directory)
@@ -97,30 +102,26 @@ impl Vacancies {
 }
 
 impl Session {
-    /// May a node that is made now be expected to be alone? Then its number tells whether it
-    /// [is](Self::is_alone).
-    pub(crate) fn is_vacant(&self, directory: &LockPath, session: i64) -> bool {
+    /// Is a node that is made now likely to be [alone](Self::is_alone)?
+    pub(crate) fn is_vacant(&self, directory: &LockPath) -> bool {
         let mut vacancies = self.vacancies.lock();
-        let vacancy = vacancies.of(directory, session);
+        let vacancy = vacancies.of(directory);
         vacancy.is_some_and(|vacancy| vacancy.follows && vacancy.watcher.is_some())
     }
 
-    /// Is a node alone that was made in this session, and whose create has been answered?
-    pub(crate) fn is_alone(&self, directory: &LockPath, session: i64, name: &str) -> bool {
+    /// Does the name of a node, whose create has been answered, prove that it is alone?
+    pub(crate) fn is_alone(&self, directory: &LockPath, name: &str) -> bool {
         let mut vacancies = self.vacancies.lock();
-        let vacancy = vacancies.of(directory, session).filter(|it| it.watcher.is_some());
-        let number = names::number(name).filter(|&number| names::is_normal(number));
-        vacancy.zip(number).is_some_and(|(vacancy, number)| vacancy.is_next(number))
+        let vacancy = vacancies.of(directory).filter(|vacancy| vacancy.watcher.is_some());
+        vacancy.zip(number(name)).is_some_and(|(vacancy, number)| vacancy.is_next(number))
     }
 
     /// To be told before a deletion is sent.
     pub(super) fn leaving(&self, nodes: &Nodes) -> Option<Leaving> {
-        let [node] = &nodes.list[..] else { return None };
-        let number = names::number(&node.name).filter(|&number| names::is_normal(number));
-        let number = number.filter(|_| nodes.are_alone())?;
-        let directory = nodes.claim.directory.clone();
+        let ([node], true) = (&nodes.list[..], nodes.alone) else { return None };
+        let (directory, number) = (nodes.claim.directory.clone(), number(&node.name)?);
         let mut vacancies = self.vacancies.lock();
-        let vacancy = vacancies.make(&directory, nodes.lease.session_id)?;
+        let vacancy = vacancies.make(&directory)?;
         let watches = vacancy.watcher.is_none() && vacancy.is_next(number);
         Some(Leaving { made: vacancy.made, directory, number, watches })
     }
@@ -150,5 +151,32 @@ impl Session {
             vacancy.follows = vacancy.is_next(leaving.number);
             vacancy.number = Some(leaving.number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_more_directories_than_are_known_those_go_that_were_used_least_lately() {
+        let mut vacancies = Vacancies::default();
+        let path = |number: usize| LockPath::parse(&format!("/of-many/{number}")).unwrap();
+        let first = vacancies.make(&path(0)).unwrap().made;
+        for number in 1..2 * MOST {
+            vacancies.make(&path(number)).unwrap();
+            assert!(vacancies.directories.len() <= MOST, "{}", vacancies.directories.len());
+            // Used again and again.
+            assert!(vacancies.made(&path(0), first).is_some() && vacancies.of(&path(0)).is_some());
+        }
+        let known = |number: &usize| vacancies.directories.contains_key(&path(*number));
+        let known: Vec<_> = (0..2 * MOST).filter(known).collect();
+        println!("{} are known: 0, {} ..", known.len(), known[1]);
+        assert_eq!((known.len(), known[0], known[1]), (MOST, 0, MOST + 1));
+        // One that is made again is another one.
+        vacancies.forget(&path(0), first);
+        assert_ne!(vacancies.make(&path(0)).unwrap().made, first);
+        vacancies.forget(&path(0), first);
+        assert!(vacancies.of(&path(0)).is_some());
     }
 }

@@ -44,7 +44,7 @@ impl Waiter<'_> {
     fn may_be_alone(&self, news: &[New]) -> bool {
         let is_numbered = matches!(news, [new] if new.mode == CreateMode::EphemeralSequential);
         let directory = &self.want.claim.directory;
-        let is_vacant = || self.want.session.is_vacant(directory, self.session_id);
+        let is_vacant = || self.want.session.is_vacant(directory);
         self.want.claim.is_single() || (is_numbered && self.lost.is_empty() && is_vacant())
     }
 
@@ -94,9 +94,8 @@ impl Waiter<'_> {
                 None => {}
             }
         }
-        let is_alone = |node: &Node| {
-            claim.is_single() || session.is_alone(&claim.directory, self.session_id, &node.name)
-        };
+        let is_alone =
+            |node: &Node| claim.is_single() || session.is_alone(&claim.directory, &node.name);
         match self.own.iter().all(is_alone) {
             true => Ok((None, self.own.iter().map(|node| child(node.name.clone())).collect())),
             false => Ok((None, self.list()?)),

@@ -1,0 +1,187 @@
+//! Locks whose turns take no list, since the numbers of their nodes tell that nobody has come: what makes
+//! the numbers worthless is noticed, and then a list is asked for again.
+
+use std::time::Duration;
+
+use zoolock::Client;
+use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, shared_probe, wait_until};
+
+use common::{
+    Object, SOON, Subject, Task, await_resumed, client, client_of, every_subject_that, place,
+    shared_proxy, stat,
+};
+
+/// No lease ends in it, however slow the machine is.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A client whose turns at a path take no list any more.
+struct Warm {
+    subject: Subject,
+    proxy: FaultProxy,
+    client: Client,
+    path: String,
+    object: Object,
+    /// That of its last node.
+    number: u32,
+}
+
+impl Warm {
+    fn start(subject: Subject, name: &str) -> Warm {
+        let (proxy, path) = (shared_proxy(), fresh_path(name));
+        let client = client_of(&proxy.connect_string(), LONG);
+        let object = subject.at(&client, &path);
+        let mut warm = Warm { subject, proxy, client, path, object, number: 0 };
+        wait_until("no list is asked for", SOON, || {
+            let lists = warm.lists();
+            warm.turn();
+            lists == warm.lists()
+        });
+        warm
+    }
+
+    fn lists(&self) -> u64 {
+        self.proxy.requests(Op::GetChildren)
+    }
+
+    /// Its node has gone when this returns.
+    fn turn(&mut self) {
+        self.object.lock().unwrap();
+        self.number = place(&self.object.hold().node()).parse().unwrap();
+        self.object.unlock().unwrap();
+        self.subject.await_nodes(&self.path, 0);
+    }
+
+    /// The directory goes and is there again, with somebody in it whose number is that of the last node.
+    fn refill(&self, others: &Client) -> Object {
+        let probe = shared_probe().unwrap();
+        probe.delete(&self.path).unwrap();
+        probe.create(&self.path, b"", false, false).unwrap();
+        for number in 0..self.number {
+            let made = probe.create(&format!("{}/x-", self.path), b"", false, true).unwrap();
+            assert_eq!(place(&made).parse(), Ok(number));
+            probe.delete(&made).unwrap();
+        }
+        let rival = self.subject.rival(others, &self.path);
+        rival.lock().unwrap();
+        let numbers = (place(&rival.hold().node()).parse(), self.number);
+        assert_eq!(numbers.0, Ok(numbers.1), "the number that was the last one before");
+        rival
+    }
+
+    /// Somebody holds it. Whoever comes now asks for a list, and waits.
+    fn waits_for(&self, rival: &Object) {
+        let (name, lists, object) = (self.subject.name, self.lists(), self.object.clone());
+        let turn = Task::spawn(move || object.lock().and_then(|()| object.unlock()));
+        let asks = || self.lists() > lists;
+        wait_until("it looks who is there", SOON, || turn.is_done() || asks());
+        self.subject.await_nodes(&self.path, 2);
+        let nodes = self.subject.nodes(&self.path);
+        println!("{name}: {nodes:?}, is done: {}", turn.is_done());
+        assert!(!turn.is_done() && rival.is_held(), "{name}: two at once");
+        rival.unlock().unwrap();
+        turn.result("its turn").unwrap();
+        self.subject.await_nodes(&self.path, 0);
+    }
+}
+
+fn every_warm(name: &str, contract: impl Fn(Warm) + Sync) {
+    let is_one = |subject: Subject| subject.has_a_directory() && subject.goes_with_its_unlock();
+    every_subject_that(is_one, |subject| contract(Warm::start(subject, name)));
+}
+
+#[test]
+fn a_directory_that_was_filled_again_up_to_the_same_number_is_looked_at() {
+    every_warm("refilled", |warm| {
+        let rival = warm.refill(&client());
+        warm.waits_for(&rival);
+    });
+}
+
+/// Its end was missed, and is told before anything else.
+#[test]
+fn a_directory_that_was_filled_again_while_there_was_no_connection_is_looked_at() {
+    every_warm("refilled-away", |warm| {
+        warm.proxy.refuse(true);
+        warm.proxy.cut();
+        let rival = warm.refill(&client());
+        warm.proxy.refuse(false);
+        await_resumed(&warm.client, 1);
+        warm.waits_for(&rival);
+    });
+}
+
+/// The watch on the directory went with the session.
+#[test]
+fn a_directory_that_was_filled_again_between_two_sessions_is_looked_at() {
+    every_warm("refilled-expired", |warm| {
+        warm.proxy.refuse(true);
+        warm.proxy.expire_sessions().unwrap();
+        let rival = warm.refill(&client());
+        warm.proxy.refuse(false);
+        wait_until("it has another session", SOON, || warm.client.stats().sessions == 2);
+        warm.waits_for(&rival);
+    });
+}
+
+/// The event is on its way, and comes before the answer to the create.
+#[test]
+fn a_directory_that_was_filled_again_while_a_create_was_on_its_way_is_looked_at() {
+    every_warm("refilled-under-way", |warm| {
+        let create = warm.proxy.on(Op::Create).path_contains(&warm.path).hold_request();
+        let (object, lists) = (warm.object.clone(), warm.lists());
+        let turn = Task::spawn(move || object.lock().and_then(|()| object.unlock()));
+        assert!(create.wait(SOON), "{:#?}", warm.proxy.log());
+        let rival = warm.refill(&client());
+        create.release();
+        wait_until("it looks", SOON, || turn.is_done() || warm.lists() > lists);
+        assert!(!turn.is_done() && rival.is_held(), "{}: two at once", warm.subject.name);
+        rival.unlock().unwrap();
+        turn.result("its turn").unwrap();
+    });
+}
+
+#[test]
+fn somebody_who_came_in_between_is_waited_for_and_whoever_left_is_no_matter() {
+    every_warm("between", |mut warm| {
+        let rival = warm.subject.rival(&client(), &warm.path);
+        rival.lock().unwrap();
+        warm.waits_for(&rival);
+        rival.lock().unwrap();
+        rival.unlock().unwrap();
+        warm.subject.await_nodes(&warm.path, 0);
+        let lists = warm.lists();
+        warm.turn();
+        assert!(warm.lists() > lists, "{}: the numbers have a gap", warm.subject.name);
+    });
+}
+
+/// Also one of the same client, whose numbers are not those of somebody else.
+#[test]
+fn another_object_of_the_same_client_is_waited_for() {
+    every_warm("same-client", |warm| {
+        let rival = warm.subject.rival(&warm.client, &warm.path);
+        let held = Task::spawn(move || rival.lock().map(|()| rival)).result("the rival").unwrap();
+        let (object, lists) = (warm.object.clone(), warm.lists());
+        let turn = Task::spawn(move || object.lock().and_then(|()| object.unlock()));
+        wait_until("it looks who is there", SOON, || turn.is_done() || warm.lists() > lists);
+        warm.subject.await_nodes(&warm.path, 2);
+        assert!(!turn.is_done() && stat(&warm.path).num_children == 2, "{}", warm.subject.name);
+        warm.client.close().unwrap();
+        assert!(turn.result("its turn").is_err_and(|error| error.is_closed()));
+        drop(held);
+    });
+}
+
+/// Its node may be there still, and is not forgotten.
+#[test]
+fn a_turn_behind_a_delete_without_an_answer_asks_for_a_list() {
+    every_warm("unanswered", |mut warm| {
+        let lost = warm.proxy.on(Op::Delete).path_contains(&warm.path).drop_answer(Then::Cut);
+        warm.turn();
+        assert!(lost.wait(SOON), "{:#?}", warm.proxy.log());
+        await_resumed(&warm.client, 1);
+        let lists = warm.lists();
+        warm.turn();
+        assert!(warm.lists() > lists, "{}", warm.subject.name);
+    });
+}
