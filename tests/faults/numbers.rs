@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use zoolock::Client;
+use zoolock::{Client, DistributedRwLock};
 use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, shared_probe, wait_until};
 
 use common::{
-    Object, SOON, Subject, Task, await_resumed, client, client_of, every_subject_that, place,
-    shared_proxy, stat,
+    BRIEFLY, Object, SOON, Subject, Task, await_resumed, client, client_of, every_subject_that,
+    place, shared_proxy, stat,
 };
 
 /// No lease ends in it, however slow the machine is.
@@ -184,4 +184,27 @@ fn a_turn_behind_a_delete_without_an_answer_asks_for_a_list() {
         warm.turn();
         assert!(warm.lists() > lists, "{}", warm.subject.name);
     });
+}
+
+/// Reads pass each other, so that of two that came one after the other the first may still be there.
+#[test]
+fn reads_beside_another_prove_nothing_to_a_write() {
+    let (own, others, path) = (client(), client(), fresh_path("beside"));
+    let [own, theirs] =
+        [&own, &others].map(|client| DistributedRwLock::new(client, &path).unwrap());
+    let (read, write) = (own.read_lock(), own.write_lock());
+    let turns = |count: u32| {
+        for _ in 0..count {
+            read.lock().unwrap();
+            read.unlock().unwrap();
+        }
+    };
+    turns(3);
+    let theirs = theirs.read_lock().acquire().unwrap();
+    turns(3);
+    assert!(!write.try_lock_for(BRIEFLY).unwrap(), "a write beside a read: {theirs:?}");
+    assert!(theirs.is_held());
+    theirs.release().unwrap();
+    write.lock().unwrap();
+    write.unlock().unwrap();
 }
