@@ -33,7 +33,7 @@ pub use holds::{
 pub use in_time::{answered, in_time};
 pub use logged::warnings;
 pub use object::{Ask, Object};
-pub use processes::{Beside, OWN_PROCESS, run_again};
+pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
 pub use stages::{Stage, TwoWays};
 pub use subjects::{Subject, every_subject, every_subject_that};
 pub use task::Task;
