@@ -14,8 +14,8 @@ use zoolock_test_support::{
 
 use crate::contenders::look;
 use common::{
-    SESSION, SOON, Task, assert_lost, await_nodes, await_resumed, client, client_of, delete_node,
-    hold_of, lock_of, quiet_server, shared_proxy,
+    SESSION, SOON, Task, assert_lost, await_resumed, client, client_of, delete_node, hold_of,
+    lock_of, quiet_server, shared_proxy,
 };
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
