@@ -11,8 +11,8 @@ use zoolock_test_support::{
 };
 
 use common::{
-    SESSION, SOON, Task, await_nothing_left, await_resumed, children, client, client_of, in_use,
-    lock_of, shared_proxy,
+    SESSION, SOON, Task, answered, await_kept, await_nothing_left, await_resumed, children, client,
+    client_of, in_use, lock_of, shared_proxy,
 };
 
 /// Longer than any of these tests takes.
@@ -33,17 +33,6 @@ fn proxied(name: &str) -> (FaultProxy, Client, String, DistributedLock) {
 fn turn(lock: &DistributedLock) {
     lock.lock().unwrap();
     lock.unlock().unwrap();
-}
-
-/// Waits until the look for others, behind the first unlock, has been answered.
-fn kept(lock: &DistributedLock, client: &Client) {
-    turn(lock);
-    let mut requests = 0;
-    wait_until("nothing is asked any more", SOON, || {
-        let before = std::mem::replace(&mut requests, client.stats().requests);
-        turn(lock);
-        before == requests
-    });
 }
 
 #[track_caller]
@@ -77,7 +66,7 @@ fn it_is_given_back_when_its_time_is_over_which_may_be_never() {
 #[test]
 fn a_cut_ends_it_without_a_loss() {
     let (proxy, own, path, lock) = proxied("cut");
-    kept(&lock, &own);
+    await_kept(&lock, &own);
     let node = children(&path);
     proxy.cut();
     wait_until("it is gone", SOON, || children(&path).is_empty());
@@ -96,7 +85,7 @@ fn after_a_cut_whoever_queues_gets_it_all_the_same() {
     let lock = DistributedLock::with(&own, &path, options).unwrap();
     let rival = lock_of(&client(), &path);
     for round in 0..10 {
-        kept(&lock, &own);
+        await_kept(&lock, &own);
         lock.lock().unwrap();
         let (before, node) = (own.stats(), children(&path));
         proxy.cut();
@@ -126,7 +115,7 @@ fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
     let lock = keeping(&own, &path, LONG);
     // A node is watched from a quarter of the session timeout on.
     for is_asked in [true, false] {
-        kept(&lock, &own);
+        await_kept(&lock, &own);
         let who = others.contenders(&path).unwrap().remove(0);
         match is_asked {
             true => others.revoke(&who).unwrap(),
@@ -205,7 +194,7 @@ fn cut_at_the_unlock_others_do_not_wait_for_the_lease() {
     let (proxy, own, path, lock) = proxied("cut-at-unlock");
     let (proxy, rival) = (Arc::new(proxy), lock_of(&client(), &path));
     for round in 0..10 {
-        kept(&lock, &own);
+        await_kept(&lock, &own);
         lock.lock().unwrap();
         let cutting = Arc::clone(&proxy);
         let cutting = Task::spawn(move || cutting.cut());
@@ -220,16 +209,12 @@ fn cut_at_the_unlock_others_do_not_wait_for_the_lease() {
 fn given_back_it_is_not_busy_to_the_only_one_who_uses_it() {
     let (proxy, own, path, lock) = proxied("alone");
     for round in 0..20 {
-        kept(&lock, &own);
+        await_kept(&lock, &own);
         let connections = own.stats().connections;
         proxy.cut();
         wait_until("it is back", SOON, || own.stats().connections > connections);
-        let taken = loop {
-            if let Ok(taken) = lock.try_lock() {
-                break taken;
-            }
-        };
-        assert!(taken, "round {round}: {:?}", children(&path));
+        let taken = answered(|| lock.try_lock());
+        assert!(taken.unwrap(), "round {round}: {:?}", children(&path));
         lock.unlock().unwrap();
     }
     drop(lock);

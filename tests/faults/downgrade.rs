@@ -219,10 +219,10 @@ fn a_downgrade_that_nobody_waits_for_any_more_leaves_no_node() {
         let over = AtomicBool::new(false);
         let cancelled = thread::scope(|scope| {
             scope.spawn(|| {
-                while !over.load(Ordering::SeqCst) {
+                wait_until("it is cancelled", SOON, || {
                     read.cancel_waiters();
-                    thread::sleep(Duration::from_millis(1));
-                }
+                    over.load(Ordering::SeqCst)
+                });
                 answer.release();
             });
             let cancelled = writing.lock.read_lock().lock();

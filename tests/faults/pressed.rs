@@ -117,6 +117,9 @@ fn an_unlock_at_any_moment_of_a_resume_leaves_no_node_that_others_wait_for() {
 fn a_create_that_a_quota_refuses_leaves_nothing_to_delete() {
     let flag = "-Dzookeeper.enforceQuota=true";
     let server = Server::builder().jvm_flag(flag).start().unwrap();
+    if server.four_letter("srvr").unwrap().starts_with("Zookeeper version: 3.6.") {
+        return println!("skipped: this ZooKeeper is 3.6, and quotas are enforced from 3.7 on");
+    }
     let probe = Probe::connect(server.address()).unwrap();
     let quota = "/zookeeper/quota/full";
     probe.create_all("/full/lock").unwrap();

@@ -10,7 +10,7 @@ use std::time::Instant;
 use zoolock_test_support::{connect_string, fresh_path};
 
 use crate::util::{
-    Beside, RUN, Scratch, UNTIL_TOLD, await_queue, client, lock_of, once_connected, run, zoolock,
+    Beside, RUN, Scratch, UNTIL_TOLD, await_nodes, client, lock_of, once_connected, run, zoolock,
     zoolock_at,
 };
 
@@ -27,7 +27,7 @@ fn the_programs_own_status_is_handed_on() {
         let mut one = Beside::start(run(&[], &path, &format!("exit {wanted}")));
         assert_eq!(one.code(), Some(wanted));
     }
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn nobody_has_to_listen_to_what_it_says() {
     for _ in 0..3 {
         assert_eq!(code(&["revoke", &path]), Some(0));
     }
-    await_queue(&path, 1);
+    await_nodes(&path, 1);
     drop(running.stdin.take());
     assert_eq!(running.wait().expect("ended").code(), Some(0));
 }
@@ -80,7 +80,7 @@ fn what_cannot_run_gives_126_and_what_is_not_there_127() {
     assert_eq!(code(&["run", &path, scratch.name()]), Some(126));
     assert_eq!(code(&["run", &path, "no-such-program-anywhere"]), Some(127));
     assert_eq!(code(&["run", &path, ""]), Some(127));
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_conflict_gives_1_or_what_was_asked_for() {
         println!("{options:?}: {wanted} after {:?}", begun.elapsed());
         let said = one.said();
         assert!(said.is_empty(), "{options:?}: {said:?}");
-        await_queue(&path, 1);
+        await_nodes(&path, 1);
     }
     lock.unlock().expect("unlocked");
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use zoolock_test_support::fresh_path;
 
-use crate::util::{Scratch, await_queue, run};
+use crate::util::{Scratch, await_nodes, run};
 
 const RUNS: u32 = 50;
 
@@ -39,7 +39,7 @@ fn fifty_scripts_at_once_count_to_fifty_as_with_flock() {
     // Nothing can be said of this one, but that the others have something to do.
     count("without a lock", &scratch, shell);
     assert_eq!(count("zoolock run", &scratch, |script| run(&[], &path, script)), RUNS);
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
     let locked = format!("{}.lock", scratch.name());
     let flock = |script: &str| {
         let mut command = Command::new("flock");

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
-use crate::util::{Beside, SOON, Scratch, await_gone, await_queue, is_gone, run, zoolock_at};
+use crate::util::{Beside, SOON, Scratch, await_gone, await_nodes, is_gone, run, zoolock_at};
 
 #[test]
 fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
@@ -16,7 +16,7 @@ fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
     assert_eq!(other.code(), Some(1), "somebody of the group still runs");
     running.let_go();
     assert_eq!(running.code(), Some(3), "that of the program");
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
         is_gone(inside)
     });
     assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]

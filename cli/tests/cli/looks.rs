@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zoolock_test_support::fresh_path;
 
-use crate::util::{Beside, UNTIL_TOLD, await_queue, client, in_terminal, lock_of, run, zoolock};
+use crate::util::{Beside, UNTIL_TOLD, await_nodes, client, in_terminal, lock_of, run, zoolock};
 
 /// What a command writes that ends by itself, and how it ends.
 #[track_caller]
@@ -22,7 +22,7 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let holding = Beside::start(run(&[], &path, UNTIL_TOLD));
     holding.is_inside();
     let _waiting = Beside::start(run(&["-s"], &path, "true"));
-    await_queue(&path, 2);
+    await_nodes(&path, 2);
 
     let (code, table) = output(&["list", &path]);
     assert_eq!(code, Some(0));

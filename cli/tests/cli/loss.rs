@@ -12,7 +12,7 @@ use zoolock_test_support::{
 };
 
 use crate::util::{
-    Beside, SOON, await_gone, await_queue, client, code_of, in_terminal, is_gone, lock_of, send,
+    Beside, SOON, await_gone, await_nodes, client, code_of, in_terminal, is_gone, lock_of, send,
     shell, zoolock_at,
 };
 
@@ -42,7 +42,7 @@ fn behind_a_black_hole_a_stubborn_program_is_killed_before_the_next_one_is_let_i
         let _ = tell.send((Instant::now(), is_gone(inside)));
         rival.unlock().expect("unlocked");
     });
-    await_queue(&path, 2);
+    await_nodes(&path, 2);
     let begun = Instant::now();
     proxy.black_hole(Direction::Both);
     running.says("caught TERM");
@@ -129,7 +129,7 @@ fn nothing_waits_long_for_a_server_that_says_nothing_in_the_end() {
         let mut running = if leaves {
             lock.lock().expect("locked");
             let waiting = Beside::start(command);
-            await_queue(&path, 2);
+            await_nodes(&path, 2);
             waiting
         } else {
             let running = Beside::start(command);

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{
-    Beside, RUN, UNTIL_TOLD, await_gone, await_queue, code_of, guard_of, in_terminal, is_gone, run,
+    Beside, RUN, UNTIL_TOLD, await_gone, await_nodes, code_of, guard_of, in_terminal, is_gone, run,
     send, shell, zoolock,
 };
 
@@ -38,12 +38,12 @@ fn signals_are_handed_on_and_the_lock_is_held_until_the_program_ends() {
         running.signal(format!("SIG{signal}").parse().expect("a signal"));
         running.says(&format!("caught {signal}"));
         assert!(!is_gone(inside));
-        await_queue(&path, 1);
+        await_nodes(&path, 1);
     }
     running.signal(Signal::SIGTERM);
     running.says("caught TERM");
     assert_eq!(running.code(), Some(7));
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn ctrl_c_is_the_programs_business() {
     running.exp_string("inside").expect("it runs");
     running.send_control('c').expect("sent");
     running.exp_string("caught INT").expect("it was told");
-    await_queue(&path, 1);
+    await_nodes(&path, 1);
     running.send_control('\\').expect("sent");
     running.exp_string("caught QUIT").expect("it was told");
     let other = Beside::start(run(&["-n"], &path, "true")).code();
@@ -65,7 +65,7 @@ fn ctrl_c_is_the_programs_business() {
     running.exp_string("inside").expect("it runs");
     running.send_control('c').expect("sent");
     assert_eq!(code_of(&running), 128 + Signal::SIGINT as i32);
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
     shell.send_control('z').expect("sent");
     shell.exp_string("Stopped").expect("the shell has noticed");
     shell.exp_string("ready> ").expect("the shell is back");
-    await_queue(&path, 1);
+    await_nodes(&path, 1);
     shell.send_line("fg").expect("sent");
     shell.send_line("two").expect("sent");
     shell.exp_string("read:two").expect("it reads again");
@@ -121,7 +121,7 @@ fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
     shell.exp_string("ready> ").expect("the shell is back");
     shell.send_line("echo code:$?").expect("sent");
     shell.exp_string("code:3").expect("its own code");
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
     // An interactive shell does not end by a signal.
     shell.send_line("exit 0").expect("sent");
     assert_eq!(code_of(&shell), 0);
@@ -165,8 +165,8 @@ fn one_inside_another_holds_both_and_hands_on_what_comes() {
     nested.says("caught USR1");
     nested.signal(Signal::SIGTERM);
     assert_eq!(nested.code(), Some(7));
-    await_queue(&inner, 0);
-    await_queue(&outer, 0);
+    await_nodes(&inner, 0);
+    await_nodes(&outer, 0);
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn one_inside_another_shares_the_terminal() {
     nested.exp_string("it read hello").expect("read");
     nested.send_control('c').expect("sent");
     assert_eq!(code_of(&nested), 128 + Signal::SIGINT as i32);
-    await_queue(&inner, 0);
-    await_queue(&outer, 0);
+    await_nodes(&inner, 0);
+    await_nodes(&outer, 0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use crate::util::{
-    Beside, RUN, SOON, Scratch, UNTIL_TOLD, await_queue, client, code_of, in_terminal, lock_of,
+    Beside, RUN, SOON, Scratch, UNTIL_TOLD, await_nodes, client, code_of, in_terminal, lock_of,
     once_connected, run, zoolock,
 };
 
@@ -39,9 +39,9 @@ fn an_unheard_waiter_takes_the_lock_runs_its_program_and_lets_the_next_one_in() 
     let path = fresh_path("unheard");
     let lock = lock_of(&client(), &path).acquire().expect("locked");
     let (mut first, _reader) = unheard(run(&["-v"], &path, UNTIL_TOLD));
-    await_queue(&path, 2);
+    await_nodes(&path, 2);
     let (mut second, _other) = unheard(run(&["-v"], &path, UNTIL_TOLD));
-    await_queue(&path, 3);
+    await_nodes(&path, 3);
     let begun = Instant::now();
     lock.release().expect("released");
     first.is_inside();
@@ -52,7 +52,7 @@ fn an_unheard_waiter_takes_the_lock_runs_its_program_and_lets_the_next_one_in() 
     second.let_go();
     assert_eq!(second.code(), Some(0));
     println!("both ended after {:?}", begun.elapsed());
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_request_that_nobody_is_told_of_does_not_kill_the_program() {
     running.signal(Signal::SIGTERM);
     running.says("caught TERM");
     assert_eq!(running.code(), Some(7));
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
     let path = fresh_path("unheard-waits");
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
     let (mut told, _reader) = unheard(run(&["-v"], &path, "true"));
-    await_queue(&path, 2);
+    await_nodes(&path, 2);
     told.signal(Signal::SIGTERM);
     assert_eq!(told.code(), Some(128 + Signal::SIGTERM as i32));
     let begun = Instant::now();
@@ -105,7 +105,7 @@ fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
     });
     assert_eq!(limited.code(), Some(1));
     println!("ended after {:?}", begun.elapsed());
-    await_queue(&path, 1);
+    await_nodes(&path, 1);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn errors_that_nobody_reads_keep_nothing_from_ending() {
         assert_eq!(one.code(), Some(wanted), "{arguments:?}");
         println!("{arguments:?}: ended after {:?}", begun.elapsed());
     }
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_stopped_terminal_keeps_nobody_waiting() {
     tcflow(&terminal, FlowArg::TCOOFF).expect("stopped");
     let begun = Instant::now();
     lock.release().expect("released");
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
     assert!(scratch.file.exists(), "the program did not run");
     assert_eq!(code_of(&waiting), 0);
     println!("ended after {:?}", begun.elapsed());

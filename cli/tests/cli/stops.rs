@@ -5,7 +5,7 @@ use rexpect::session::PtySession;
 use zoolock_test_support::{fresh_path, wait_until};
 
 use crate::util::{
-    Beside, RUN, SOON, await_queue, client, code_of, in_terminal, is_gone, is_stopped, lock_of,
+    Beside, RUN, SOON, await_nodes, client, code_of, in_terminal, is_gone, is_stopped, lock_of,
     run, shell,
 };
 
@@ -50,7 +50,7 @@ fn ctrl_z_stops_a_program_that_has_its_input_from_elsewhere() {
     shell.send_line(&command).expect("sent");
     let program = inside(&mut shell);
     stop_and_go_on(&mut shell, program);
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn ctrl_z_stops_a_program_that_was_fetched_from_the_background() {
     shell.send_line("fg").expect("sent");
     shell.exp_string("zoolock run").expect("it is fetched");
     stop_and_go_on(&mut shell, program);
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 /// Ctrl-Z, `fg`, and Ctrl-C in the end.
@@ -105,7 +105,7 @@ fn what_waits_can_be_stopped_and_goes_on() {
     let program = env!("CARGO_BIN_EXE_zoolock");
     let command = format!("{program} {RUN} {path} sh -c 'echo inside $$'");
     shell.send_line(&command).expect("sent");
-    await_queue(&path, 2);
+    await_nodes(&path, 2);
     shell.send_control('z').expect("sent");
     shell.exp_string("Stopped").expect("the shell has noticed");
     shell.send_line("fg").expect("sent");

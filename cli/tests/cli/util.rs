@@ -1,21 +1,15 @@
 //! Starting the command, with pipes or in a terminal, and waiting for what it says and does.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use rexpect::session::{PtySession, spawn_command};
-use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
-use zoolock::{Client, DistributedLock};
-use zoolock_test_support::{connect_string, shared_probe, wait_until};
+use zoolock::Client;
+use zoolock_test_support::{connect_string, wait_until};
 
-/// The longest that anything should take that is not expected to take any time.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) use common::{Beside, SOON, await_nodes, lock_of, send, shared_address};
+use common::{client_of, state, with_all_signals};
 
 /// Says that it is there, and ends when its input does.
 pub(crate) const UNTIL_TOLD: &str = "echo inside $$; cat > /dev/null";
@@ -43,118 +37,6 @@ pub(crate) fn run(options: &[&str], path: &str, script: &str) -> Command {
     command
 }
 
-/// As people start it at a terminal. Whatever started the tests may ignore signals, as shells let
-/// what they start in the background ignore INT, and what is ignored at the start stays ignored.
-fn with_all_signals(command: &Command) -> Command {
-    let mut all = Command::new("env");
-    all.arg("--default-signal").arg(command.get_program());
-    all.args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => all.env(name, value),
-            None => all.env_remove(name),
-        };
-    }
-    all
-}
-
-/// A command that runs beside the test; killed when dropped.
-pub(crate) struct Beside {
-    process: Child,
-    input: Option<ChildStdin>,
-    said: Receiver<String>,
-}
-
-impl Beside {
-    pub(crate) fn start(command: Command) -> Beside {
-        Beside::spawn(&command, Stdio::piped(), Stdio::piped())
-    }
-
-    /// What it says is only heard where there is a pipe for it.
-    pub(crate) fn spawn(command: &Command, stdout: Stdio, stderr: Stdio) -> Beside {
-        let mut command = with_all_signals(command);
-        let command = command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
-        let mut process = command.spawn().expect("started");
-        let (say, said) = unbounded();
-        let id = process.id();
-        process.stdout.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
-        process.stderr.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
-        let input = process.stdin.take();
-        Beside { process, input, said }
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// What it says behind `key`, which it may not have said yet.
-    #[track_caller]
-    pub(crate) fn says(&self, key: &str) -> String {
-        let end = Instant::now() + SOON;
-        loop {
-            let line = self.said.recv_deadline(end);
-            let line = line.unwrap_or_else(|error| panic!("it did not say {key:?}: {error}"));
-            if let Some((_, value)) = line.split_once(key) {
-                return value.trim().to_owned();
-            }
-        }
-    }
-
-    /// Waits until [`UNTIL_TOLD`] runs, and returns its process.
-    #[track_caller]
-    pub(crate) fn is_inside(&self) -> u32 {
-        self.says("inside ").parse().expect("a process")
-    }
-
-    /// All that it has said and was not asked for.
-    pub(crate) fn said(&self) -> Vec<String> {
-        self.said.try_iter().collect()
-    }
-
-    /// Its input ends.
-    pub(crate) fn let_go(&mut self) {
-        self.input = None;
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        send(self.id(), signal);
-    }
-
-    /// Waits for its end. What a signal ended has none.
-    #[track_caller]
-    pub(crate) fn code(&mut self) -> Option<i32> {
-        self.status().code()
-    }
-
-    /// The same, and which signal it was.
-    #[track_caller]
-    pub(crate) fn status(&mut self) -> ExitStatus {
-        let mut status = None;
-        wait_until("it has ended", SOON, || {
-            status = self.process.try_wait().expect("can be waited for");
-            status.is_some()
-        });
-        status.expect("it has ended")
-    }
-
-    /// Stops it and waits until every thread of it stands still.
-    pub(crate) fn stop(&self) {
-        self.signal(Signal::SIGSTOP);
-        let tasks = format!("/proc/{}/task", self.id());
-        wait_until("it has stopped", SOON, || {
-            let tasks = std::fs::read_dir(&tasks).expect("its threads");
-            tasks.flatten().all(|task| state(&task.path()) == Some('T'))
-        });
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// How a command with a short deadline ended. On a busy machine that may be over before it is connected,
 /// which is not what a test of it is about: then it is started again.
 #[track_caller]
@@ -170,20 +52,6 @@ pub(crate) fn once_connected(start: impl Fn() -> Beside) -> Beside {
     ended
 }
 
-/// It ends when all writers have.
-fn listen(id: u32, output: impl Read + Send + 'static, say: Sender<String>) {
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            println!("{id}: {line}");
-            let _ = say.send(line);
-        }
-    });
-}
-
-pub(crate) fn send(process: u32, signal: Signal) {
-    kill(Pid::from_raw(process.cast_signed()), signal).expect("a process of ours");
-}
-
 /// Has the process ended? Its parent may not have asked yet how.
 pub(crate) fn is_gone(process: u32) -> bool {
     let state = state(Path::new(&format!("/proc/{process}")));
@@ -192,11 +60,6 @@ pub(crate) fn is_gone(process: u32) -> bool {
 
 pub(crate) fn is_stopped(process: u32) -> bool {
     state(Path::new(&format!("/proc/{process}"))) == Some('T')
-}
-
-fn state(process: &Path) -> Option<char> {
-    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 #[track_caller]
@@ -223,21 +86,7 @@ pub(crate) fn code_of(terminal: &PtySession) -> i32 {
 
 /// A client of the test itself, on the shared server.
 pub(crate) fn client() -> Client {
-    Client::connect(&connect_string(), Duration::from_secs(40)).expect("connect")
-}
-
-pub(crate) fn lock_of(client: &Client, path: &str) -> DistributedLock {
-    DistributedLock::new(client, path).expect("a good path")
-}
-
-/// Waits until so many are in a lock's queue on the shared server.
-#[track_caller]
-pub(crate) fn await_queue(path: &str, length: usize) -> Duration {
-    let probe = shared_probe().expect("probe");
-    wait_until("the queue is as long as it should be", SOON, || {
-        let nodes = probe.exists(path).expect("exists").then(|| probe.children(path));
-        nodes.map_or(0, |nodes| nodes.expect("children").len()) == length
-    })
+    client_of(&connect_string(), Duration::from_secs(40))
 }
 
 /// A file of the test, gone with the folder.
@@ -256,14 +105,6 @@ impl Scratch {
     pub(crate) fn name(&self) -> &str {
         self.file.to_str().expect("a plain name")
     }
-}
-
-/// The address of the shared server, or of the first one of `ZOOKEEPER_CONNECT`.
-pub(crate) fn shared_address() -> SocketAddr {
-    let servers = connect_string();
-    let first = servers.split([',', '/']).next().unwrap_or_default();
-    let mut addresses = first.to_socket_addrs().expect("resolve");
-    addresses.next().expect("an address")
 }
 
 /// One that people would type in, at a terminal, with the shared server.

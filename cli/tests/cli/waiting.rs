@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::fresh_path;
 
 use crate::util::{
-    Beside, SOON, Scratch, UNTIL_TOLD, await_queue, client, code_of, in_terminal, lock_of, run,
+    Beside, SOON, Scratch, UNTIL_TOLD, await_nodes, client, code_of, in_terminal, lock_of, run,
 };
 
 /// Far below the session timeout of 10 s, by which the servers would remove a node by themselves.
@@ -23,7 +23,7 @@ fn the_place_moves_as_the_queue_does_on_one_line_of_a_terminal() {
     let mut first = Beside::start(run(&[], &path, UNTIL_TOLD));
     first.is_inside();
     let mut second = Beside::start(run(&[], &path, UNTIL_TOLD));
-    await_queue(&path, 2);
+    await_nodes(&path, 2);
     let mut third = in_terminal(run(&["-v"], &path, "echo inside"));
     let place = format!("{path}: 3rd, held by {}/{} for", host(), first.id());
     third.exp_string(&place).expect(&place);
@@ -106,7 +106,7 @@ fn any_of_the_signals_ends_waiting() {
         [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2]
     {
         let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
-        await_queue(&path, 2);
+        await_nodes(&path, 2);
         waiting.signal(signal);
         assert_eq!(waiting.code(), Some(128 + signal as i32), "{signal}");
         let nodes = lock.contenders().expect("contenders").len();
@@ -123,7 +123,7 @@ fn signals_that_come_in_twos_leave_nothing_in_the_queue() {
     lock.lock().expect("locked");
     for _ in 0..5 {
         let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
-        await_queue(&path, 2);
+        await_nodes(&path, 2);
         // All are there when it goes on, as with timeout(1).
         waiting.stop();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCONT] {
@@ -143,7 +143,7 @@ fn a_program_is_not_started_after_a_signal_even_if_the_lock_came_first() {
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");
     let mut waiting = Beside::start(run(&[], &path, "echo not to be seen"));
-    await_queue(&path, 2);
+    await_nodes(&path, 2);
     // Both are there when it goes on.
     waiting.stop();
     lock.unlock().expect("unlocked");
@@ -151,7 +151,7 @@ fn a_program_is_not_started_after_a_signal_even_if_the_lock_came_first() {
     waiting.signal(Signal::SIGCONT);
     assert_eq!(waiting.code(), Some(128 + Signal::SIGTERM as i32));
     assert_eq!(waiting.said(), [""; 0]);
-    await_queue(&path, 0);
+    await_nodes(&path, 0);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn what_is_to_be_ignored_is_ignored_as_under_nohup() {
     command.arg(inner.get_program()).args(inner.get_args());
     command.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
     let mut waiting = Beside::start(command);
-    await_queue(&path, 2);
+    await_nodes(&path, 2);
     waiting.signal(Signal::SIGHUP);
     lock.unlock().expect("unlocked");
     waiting.says("still here");

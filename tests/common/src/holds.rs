@@ -1,4 +1,4 @@
-//! Holds that move, end, and leave nothing behind.
+//! Holds that move, stay, end, and leave nothing behind.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -33,6 +33,18 @@ pub fn await_nodes(path: &str, count: usize) -> Vec<String> {
         nodes.len() == count
     });
     nodes
+}
+
+/// Takes turns at a lock with `keep_idle` until it is kept: its look for others, behind the first unlock,
+/// has been answered.
+pub fn await_kept(lock: &dyn Lock, client: &Client) {
+    let mut requests = u64::MAX;
+    wait_until("nothing is asked any more", SOON, || {
+        let before = std::mem::replace(&mut requests, client.stats().requests);
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+        before == requests
+    });
 }
 
 /// What an operator may do.

@@ -6,6 +6,7 @@ mod holds;
 mod in_time;
 pub mod line;
 mod logged;
+mod object;
 mod processes;
 pub mod relay;
 pub mod rwlock;
@@ -26,14 +27,15 @@ use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 pub use arrivals::Arrivals;
 pub use costs::{PROBES, assert_cost, last_transaction, packets, quiet_server};
 pub use holds::{
-    assert_cancelled, assert_lost, await_lost, await_nodes, await_nothing_left, await_resumed,
-    delete_node, hold_of, is_lost, place,
+    assert_cancelled, assert_lost, await_kept, await_lost, await_nodes, await_nothing_left,
+    await_resumed, delete_node, hold_of, is_lost, place,
 };
-pub use in_time::in_time;
+pub use in_time::{answered, in_time};
 pub use logged::warnings;
-pub use processes::{Beside, OWN_PROCESS, run_again};
+pub use object::{Ask, Object};
+pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
 pub use stages::{Stage, TwoWays};
-pub use subjects::{Ask, Object, Subject, every_subject, every_subject_that};
+pub use subjects::{Subject, every_subject, every_subject_that};
 pub use task::Task;
 pub use visitor::Visitor;
 pub use witness::{Witness, never_two_inside};

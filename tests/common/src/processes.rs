@@ -1,19 +1,22 @@
-//! Tests that run again in processes of their own.
+//! Processes beside the test: programs, and tests that run again.
 
 use std::env;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
-use zoolock::crossbeam_channel::{Receiver, unbounded};
+pub use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 use zoolock_test_support::{connect_string, wait_until};
 
 use super::SOON;
 
 /// The test harness, for one test alone, with a variable set by which that knows.
-fn alone(test: &str, variable: &str, value: &str) -> Command {
+pub fn alone(test: &str, variable: &str, value: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
         .args([test, "--exact", "--nocapture"])
@@ -37,68 +40,109 @@ pub fn run_again(test: &str, variable: &str, value: &str) -> String {
 /// Tells a test that it is the process of its own; its value is the path of the lock.
 pub const OWN_PROCESS: &str = "ZOOLOCK_TEST_HOLDER";
 
-/// A test that runs again in a process of its own, beside this one; killed when dropped.
+/// As people start it at a terminal. Whatever started the tests may ignore signals, as shells let
+/// what they start in the background ignore INT, and what is ignored at the start stays ignored.
+pub fn with_all_signals(command: &Command) -> Command {
+    let mut all = Command::new("env");
+    all.arg("--default-signal").arg(command.get_program());
+    all.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => all.env(name, value),
+            None => all.env_remove(name),
+        };
+    }
+    all
+}
+
+/// A command that runs beside the test; killed when dropped.
 pub struct Beside {
     process: Child,
+    input: Option<ChildStdin>,
     said: Receiver<String>,
 }
 
 impl Beside {
-    pub fn start(test: &str, path: &str) -> Beside {
-        let mut process = alone(test, OWN_PROCESS, path).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
+    pub fn start(command: Command) -> Beside {
+        Beside::spawn(&command, Stdio::piped(), Stdio::piped())
+    }
+
+    /// What it says is only heard where there is a pipe for it.
+    pub fn spawn(command: &Command, stdout: Stdio, stderr: Stdio) -> Beside {
+        let mut command = with_all_signals(command);
+        let command = command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
+        let mut process = command.spawn().expect("started");
         let (say, said) = unbounded();
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                println!("beside: {line}");
-                let _ = say.send(line);
-            }
-        });
-        Beside { process, said }
+        let id = process.id();
+        process.stdout.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
+        process.stderr.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
+        let input = process.stdin.take();
+        Beside { process, input, said }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// What it says behind `key`, which it may not have said yet.
+    #[track_caller]
     pub fn says(&self, key: &str) -> String {
         let end = Instant::now() + SOON;
         loop {
             let line = self.said.recv_deadline(end);
             let line = line.unwrap_or_else(|error| panic!("it did not say {key:?}: {error}"));
-            // The harness may have begun the line.
+            // The harness of a test may have begun the line.
             if let Some((_, value)) = line.split_once(key) {
                 return value.trim().to_owned();
             }
         }
     }
 
+    /// Waits until a program of it says that it is `inside`, and which process it is.
+    #[track_caller]
+    pub fn is_inside(&self) -> u32 {
+        self.says("inside ").parse().expect("a process")
+    }
+
+    /// All that it has said and was not asked for.
+    pub fn said(&self) -> Vec<String> {
+        self.said.try_iter().collect()
+    }
+
+    /// Its input ends.
+    pub fn let_go(&mut self) {
+        self.input = None;
+    }
+
     pub fn signal(&self, signal: Signal) {
-        let id = Pid::from_child(&self.process);
-        kill_process(id, signal).unwrap();
+        send(self.id(), signal);
     }
 
-    /// Stops it (SIGSTOP) and waits until every thread of it stands still.
-    pub fn stop(&self) {
-        self.signal(Signal::STOP);
-        let tasks = format!("/proc/{}/task", self.process.id());
-        wait_until("it has stopped", SOON, || {
-            std::fs::read_dir(&tasks).unwrap().flatten().all(|task| {
-                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-                stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
-            })
-        });
+    /// Waits for its end. What a signal ended has none.
+    #[track_caller]
+    pub fn code(&mut self) -> Option<i32> {
+        self.status().code()
     }
 
-    pub fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    pub fn ends_well(&mut self) {
+    /// The same, and which signal it was.
+    #[track_caller]
+    pub fn status(&mut self) -> ExitStatus {
         let mut status = None;
         wait_until("it has ended", SOON, || {
-            status = self.process.try_wait().unwrap();
+            status = self.process.try_wait().expect("can be waited for");
             status.is_some()
         });
-        assert!(status.unwrap().success(), "{status:?}");
+        status.expect("it has ended")
+    }
+
+    /// Stops it and waits until every thread of it stands still.
+    pub fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.id());
+        wait_until("it has stopped", SOON, || {
+            let tasks = std::fs::read_dir(&tasks).expect("its threads");
+            tasks.flatten().all(|task| state(&task.path()) == Some('T'))
+        });
     }
 }
 
@@ -107,4 +151,24 @@ impl Drop for Beside {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// It ends when all writers have.
+fn listen(id: u32, output: impl Read + Send + 'static, say: Sender<String>) {
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            println!("{id}: {line}");
+            let _ = say.send(line);
+        }
+    });
+}
+
+pub fn send(process: u32, signal: Signal) {
+    kill(Pid::from_raw(process.cast_signed()), signal).expect("a process of ours");
+}
+
+/// Of a process or a thread, by its folder in `/proc`.
+pub fn state(process: &Path) -> Option<char> {
+    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use zoolock::{Client, DistributedSemaphore, Error, Hold, Permits, Result};
+use zoolock::{Client, DistributedSemaphore, Hold, Permits, Result};
 use zoolock_test_support::{shared_probe, wait_until};
 
-use crate::{SOON, Task, await_nodes, children};
+use crate::{SOON, Task, answered, await_nodes, children};
 
 pub const LEASES: &str = "leases";
 pub const LOCKS: &str = "locks";
@@ -79,13 +79,7 @@ pub fn is_free(semaphore: &DistributedSemaphore, clients: &[&Client]) {
     let took = wait_until("nothing is left on the server", SOON, || {
         leases(path).is_empty() && turns(path).is_empty()
     });
-    // There may be no connection for a moment.
-    let mut free = Ok(0);
-    wait_until("it is connected", SOON, || {
-        free = semaphore.available();
-        !matches!(free, Err(Error::Disconnected { .. }))
-    });
-    assert_eq!(free.unwrap(), semaphore.limit());
+    assert_eq!(answered(|| semaphore.available()).unwrap(), semaphore.limit());
     for client in clients {
         let what = format!("nothing is left in {:?}", client.stats());
         wait_until(&what, SOON * 2, || {

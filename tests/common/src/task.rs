@@ -50,6 +50,7 @@ impl<R: Send + 'static> Task<R> {
     }
 
     /// What the call returned; waits for it.
+    #[track_caller]
     pub fn result(&self, what: &str) -> R {
         match self.0.recv_timeout(SOON) {
             Ok(result) => result,

@@ -6,25 +6,22 @@ use zoolock::{Error, Result};
 use zoolock_test_support::{fresh_path, wait_until};
 
 use super::client;
-use common::{Ask, Object, SOON, Task, every_subject};
+use common::{Ask, Object, SOON, Task, answered, every_subject};
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A call fails as busy, and not before its time. One that the machine leaves no time for the answers
 /// it needs says that it does not know, and is made again.
 fn fails_in_its_time(name: &str, timeout: Duration, call: impl Fn() -> Result<bool>) {
-    wait_until(&format!("{name} is told that it is busy"), SOON, || {
+    let seen = answered(|| {
         let begun = Instant::now();
         let seen = call();
         let took = begun.elapsed();
         println!("{name}, {timeout:?}: {seen:?} after {took:?}");
         assert!(took >= timeout, "{name}: {seen:?} after {took:?}, not {timeout:?}");
-        match seen {
-            Ok(false) => true,
-            Err(Error::Disconnected { .. }) => false,
-            seen => panic!("{name}: {seen:?}"),
-        }
+        seen
     });
+    assert!(matches!(seen, Ok(false)), "{name}: {seen:?}");
 }
 
 fn all_fail(name: &str, object: &Object) {

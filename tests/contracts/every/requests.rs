@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use common::{Object, SOON, Subject, Task, client_of, every_subject, shared_proxy};
+use common::{Object, SOON, Subject, Task, await_kept, client_of, every_subject, shared_proxy};
 
 /// What a lock may ask for, and what it writes.
 const OPS: [Op; 7] =
@@ -59,12 +59,7 @@ fn a_cycle_a_try_and_a_refusal_cost_what_they_must() {
         cycle(&subject.rival(&super::client(), &path));
         if !subject.goes_with_its_unlock() {
             // It looks for others behind its first unlock; a request behind that one has overtaken nothing.
-            let mut requests = 0;
-            wait_until("nothing is asked any more", SOON, || {
-                let before = std::mem::replace(&mut requests, client.stats().requests);
-                cycle(&object);
-                before == requests
-            });
+            await_kept(&*object, &client);
             client.contenders(&path).unwrap();
             counted.cost("a kept lock", [0; 4], || cycle(&object));
             counted.cost("a try of a kept lock", [0; 4], || tries(&object));

@@ -5,14 +5,13 @@ use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use zoolock::{Client, Error, Hold, HoldState, Lock, LossReason, Result};
 use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
-    Beside, OWN_PROCESS, Object, SESSION, SOON, Stage, Subject, Task, Visitor, assert_lost,
-    await_lost, client, client_of, delete_node, every_subject, every_subject_that, shared_proxy,
-    stat, warnings,
+    Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Stage, Subject, Task, Visitor, alone,
+    assert_lost, await_lost, client, client_of, delete_node, every_subject, every_subject_that,
+    shared_proxy, stat, warnings,
 };
 
 /// The session timeout of clients that are to lose their locks.
@@ -271,7 +270,7 @@ fn a_process_that_was_stopped_for_too_long_sees_its_losses_first() {
     // Its sessions end meanwhile, or they live on and what is left in them has to go.
     for ended in [true, false] {
         let path = fresh_path("stopped");
-        let mut holder = Beside::start(NAME, &path);
+        let mut holder = Beside::start(alone(NAME, OWN_PROCESS, &path));
         let others = client();
         every_subject(|_| drop(holder.says("holding:")));
         let begun = Instant::now();
@@ -300,10 +299,10 @@ fn a_process_that_was_stopped_for_too_long_sees_its_losses_first() {
             let now = subject.nodes(&subject.path_in(&path)).len();
             left.fetch_add(now, std::sync::atomic::Ordering::SeqCst);
         });
-        holder.signal(Signal::CONT);
+        holder.signal(Signal::SIGCONT);
         println!("sessions ended: {ended}; {left:?} nodes left then");
         every_subject(|_| drop(holder.says("again:")));
-        holder.ends_well();
+        assert_eq!(holder.code(), Some(0));
     }
 }
 

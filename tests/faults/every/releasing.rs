@@ -5,7 +5,7 @@ use zoolock::HoldState;
 use zoolock_test_support::Direction;
 
 use super::*;
-use common::{TwoWays, await_lost, every_subject, every_subject_that, in_time, warnings};
+use common::{TwoWays, answered, await_lost, every_subject, every_subject_that, in_time, warnings};
 
 /// The deletion of the last node that one has, which is waited for first.
 fn last_delete(scene: &Scene, answer: bool) -> Part {
@@ -145,11 +145,7 @@ fn leaves_the_next_owners_node_alone(subject: Subject, gone: Gone) {
         says(stale, |error| matches!(error, Error::NotHeld { .. })),
         "{what}: one unlock too many"
     );
-    let mut busy = Ok(true);
-    wait_until("it is connected for good", SOON, || {
-        busy = own.try_lock();
-        !matches!(busy, Err(Error::Disconnected { .. }))
-    });
+    let busy = answered(|| own.try_lock());
     assert!(matches!(busy, Ok(false)) && rival.is_held(), "{what}: {busy:?}, {:?}", scene.nodes());
     assert_eq!(scene.nodes(), next, "{what}: {}", scene.log());
     rival.unlock().unwrap();

@@ -13,20 +13,14 @@ mod built;
 mod implementation;
 mod lines;
 pub mod mutex;
-mod ours;
 mod peer;
 pub mod read_write;
 mod stage;
 mod witness;
 
+pub use common::{SOON, Task};
 pub use implementation::Implementation;
 pub use lines::read_lines;
-pub use ours::{Task, client, client_of};
 pub use peer::Peer;
-pub use stage::Stage;
+pub use stage::{Stage, client};
 pub use witness::{Kind, Stay, Visit, Witness, visit};
-
-use std::time::Duration;
-
-/// The longest that anything may take that is expected to happen.
-pub const SOON: Duration = Duration::from_secs(60);

@@ -2,8 +2,7 @@
 
 use zoolock_test_support::wait_until;
 
-use crate::ours::{Task, client};
-use crate::{Implementation, Kind, Peer, SOON, Stage};
+use crate::{Implementation, Kind, Peer, SOON, Stage, Task, client};
 
 const TURNS: usize = 25;
 
@@ -27,8 +26,8 @@ pub fn excludes(theirs: &Implementation) {
     stage.await_nodes(5);
     held.unlock().expect("unlocked");
     theirs.iter_mut().for_each(Peer::answer);
-    plain.result();
-    reentrant.result();
+    plain.result("the plain lock");
+    reentrant.result("the reentrant lock");
 
     stage.witness.assert_sound(0);
     let order = stage.witness.order();
@@ -66,7 +65,7 @@ pub fn hands_over(theirs: &Implementation) {
     stage.await_watched(&stage.nodes()[0]);
     assert!(!waiting.is_done(), "ours was let in");
     peer.ask("unlock");
-    waiting.result().expect("locked");
+    waiting.result("ours").expect("locked");
 
     wait_until("theirs is gone", SOON, || stage.nodes().len() == 1);
     stage.has_to_wait(&mut peer, "lock");
@@ -101,7 +100,7 @@ pub fn keeps_the_order(theirs: &Implementation) {
     }
     held.unlock().expect("unlocked");
     theirs.iter_mut().for_each(Peer::answer);
-    ours.iter().for_each(Task::result);
+    ours.iter().for_each(|ours| ours.result("ours"));
     stage.witness.assert_sound(0);
     println!("{expected:?}");
     assert_eq!(stage.witness.order(), expected);
@@ -130,7 +129,7 @@ pub fn a_waiter_of_ours_is_cut(theirs: &Implementation) {
     assert_eq!(stage.witness.order(), [""; 0]);
     held.unlock().expect("unlocked");
     theirs.iter_mut().for_each(Peer::answer);
-    ours.result();
+    ours.result("ours");
     stage.witness.assert_sound(0);
     let expected = [theirs[0].name(), "ours", theirs[1].name()];
     println!("{expected:?}");

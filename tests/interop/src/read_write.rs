@@ -2,8 +2,7 @@
 
 use zoolock_test_support::wait_until;
 
-use crate::ours::{Task, client};
-use crate::{Implementation, Kind, Peer, SOON, Stage};
+use crate::{Implementation, Kind, Peer, SOON, Stage, client};
 
 const TURNS: usize = 20;
 
@@ -26,8 +25,8 @@ pub fn excludes(theirs: &Implementation) {
     stage.await_nodes(5);
     held.unlock().expect("unlocked");
     theirs.iter_mut().for_each(Peer::answer);
-    reads.result();
-    writes.result();
+    reads.result("our reads");
+    writes.result("our writes");
 
     stage.witness.assert_sound(0);
     let visits = stage.witness.visits();
@@ -83,7 +82,7 @@ pub fn writers_are_alone(theirs: &Implementation) {
     let waiting = stage.turns(1, reads.clone(), Kind::Read, "ours-reads");
     stage.await_nodes(2);
     peer.ask("unlock");
-    waiting.result();
+    waiting.result("our read");
     wait_until("nothing is left", SOON, || stage.nodes().is_empty());
 
     peer.ask(&format!("read {}", stage.path));
@@ -91,7 +90,7 @@ pub fn writers_are_alone(theirs: &Implementation) {
     let waiting = stage.turns(1, writes.clone(), Kind::Write, "ours-writes");
     stage.await_nodes(2);
     peer.ask("unlock");
-    waiting.result();
+    waiting.result("our write");
     assert_eq!(stage.witness.order(), ["ours-reads", "ours-writes"]);
     wait_until("nothing is left", SOON, || stage.nodes().is_empty());
 
@@ -132,7 +131,7 @@ pub fn keeps_the_order(theirs: &Implementation) {
     stage.await_nodes(5);
     held.unlock().expect("unlocked");
     theirs.iter_mut().for_each(Peer::answer);
-    [reads, writes].iter().for_each(Task::result);
+    [reads, writes].iter().for_each(|ours| ours.result("ours"));
     stage.witness.assert_sound(0);
     let expected = [theirs[0].name(), "ours-reads", "ours-writes", theirs[1].name()];
     println!("{expected:?}");
@@ -163,7 +162,7 @@ pub fn a_waiter_of_ours_is_cut(theirs: &Implementation) {
     assert_eq!(stage.witness.order(), [""; 0]);
     held.unlock().expect("unlocked");
     theirs.iter_mut().for_each(Peer::answer);
-    ours.result();
+    ours.result("ours");
     stage.witness.assert_sound(0);
     let expected = [theirs[0].name(), "ours", theirs[1].name()];
     println!("{expected:?}");

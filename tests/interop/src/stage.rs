@@ -1,13 +1,24 @@
 //! The place of one test: a path, a witness, and what is to be seen on the server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zoolock::{Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, Lock};
 use zoolock_test_support::{FaultProxy, Probe, fresh_path, shared_server, wait_until};
 
-use crate::ours::{Task, client_of};
+use common::client_of;
+
 use crate::witness::{Kind, Witness};
-use crate::{Peer, SOON};
+use crate::{Peer, SOON, Task};
+
+/// Long enough that a busy machine does not end a session.
+const SESSION: Duration = Duration::from_secs(20);
+
+/// A client of ours, with a session of its own.
+#[must_use]
+pub fn client() -> Client {
+    client_of(&shared_server().connect_string(), SESSION)
+}
 
 /// A path nobody has used, and who was inside there.
 #[derive(Debug)]
@@ -136,7 +147,7 @@ impl Stage {
     #[must_use]
     pub fn client_to_cut(&self) -> (FaultProxy, Client) {
         let proxy = FaultProxy::start(shared_server().address()).expect("a proxy");
-        let client = client_of(&proxy.connect_string());
+        let client = client_of(&proxy.connect_string(), SESSION);
         (proxy, client)
     }
 

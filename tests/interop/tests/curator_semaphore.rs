@@ -61,7 +61,7 @@ fn curator_semaphore_and_ours_never_exceed_the_limit() {
         stage.below("locks").await_nodes(4);
         held.release().unwrap();
         theirs.iter_mut().for_each(Peer::answer);
-        ours.iter().for_each(Task::result);
+        ours.iter().for_each(|ours| ours.result("ours"));
 
         stage.witness.assert_sound(4);
         let visits = stage.witness.visits();
@@ -97,7 +97,7 @@ fn curator_semaphore_shares_and_hands_over_permits_in_both_directions() {
         stage.below("locks").await_nodes(1);
         assert!(!waiting.is_done(), "a third permit");
         theirs[0].ask("unlock");
-        waiting.result();
+        waiting.result("ours");
         theirs[1].ask("unlock");
         await_unused(&stage, &ours);
     });
@@ -120,7 +120,7 @@ fn curator_semaphore_is_granted_in_the_order_of_arrival() {
         stage.below("locks").await_nodes(3);
         held.release().unwrap();
         theirs.iter_mut().for_each(Peer::answer);
-        ours.result();
+        ours.result("ours");
         stage.witness.assert_sound(1);
         let expected = [theirs[0].name(), "ours", theirs[1].name()];
         println!("{expected:?}");
@@ -150,7 +150,7 @@ fn curator_semaphore_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
         locks.cut_and_await_resume(&proxy, &shaky);
         held.release().unwrap();
         theirs.iter_mut().for_each(Peer::answer);
-        ours.result();
+        ours.result("ours");
         stage.witness.assert_sound(1);
         let expected = [theirs[0].name(), "ours", theirs[1].name()];
         println!("{expected:?}");
@@ -204,7 +204,7 @@ fn curator_semaphore_mutex_excludes_a_semaphore_of_one_permit_and_is_excluded() 
         stage.below("locks").await_nodes(4);
         permit.release().unwrap();
         theirs.iter_mut().for_each(Peer::answer);
-        ours.iter().for_each(Task::result);
+        ours.iter().for_each(|ours| ours.result("ours"));
         stage.witness.assert_sound(0);
         println!("{} turns", stage.witness.counted());
         assert_eq!(stage.witness.counted(), 4 * TURNS);

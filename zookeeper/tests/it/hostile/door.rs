@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use zoolock_test_support::wait_until;
+
+use crate::util::SOON;
+
 /// What is done with a connection; it ends with this. The guest's stream and the real server.
 pub(super) type Manner = Arc<dyn Fn(&mut Guest) -> io::Result<()> + Send + Sync>;
 
@@ -160,6 +164,12 @@ impl Guest {
     /// Waits until the client hangs up.
     pub(super) fn linger(&mut self) -> io::Result<()> {
         io::copy(&mut self.stream, &mut io::sink()).map(drop)
+    }
+
+    /// Reads nothing until the client hangs up.
+    pub(super) fn ignore(&mut self) -> io::Result<()> {
+        wait_until("the client has left", SOON, || self.has_left());
+        Ok(())
     }
 
     /// Has the client hung up? What it sent may still be unread.

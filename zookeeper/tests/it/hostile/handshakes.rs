@@ -115,12 +115,7 @@ fn hang_ups() -> Vec<Greeting> {
 /// Those that take their time.
 fn sluggards() -> Vec<Greeting> {
     let mute = greeter("never answers", &[TOO_LATE], |guest| guest.linger());
-    let deaf = greeter("never even reads", &[TOO_LATE], |guest| {
-        while !guest.has_left() {
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
-    });
+    let deaf = greeter("never even reads", &[TOO_LATE], |guest| guest.ignore());
     let slow = greeter("answers a byte a second", &[TOO_LATE], |guest| {
         guest.frame()?;
         for byte in framed(&greeting(10_000, MINE).0) {
