@@ -33,6 +33,9 @@ impl HostList {
     /// last host. The error says which entry was wrong and how.
     pub(crate) fn parse(connect: &str) -> Result<HostList, String> {
         let connect = connect.trim();
+        if connect.contains("://") {
+            return Err("a URL was given, not a list HOST:PORT[,HOST:PORT]..[/CHROOT]".into());
+        }
         let (servers, chroot) = connect.split_at(connect.find('/').unwrap_or(connect.len()));
         let chroot = parse_chroot(chroot)?;
         if servers.trim().is_empty() {
@@ -213,6 +216,7 @@ mod tests {
         let port = "has an invalid port; ports are 1 to 65535";
         let colons =
             "has more than one colon; an IPv6 address with a port needs brackets: [::1]:2181";
+        let url = "a URL was given, not a list HOST:PORT[,HOST:PORT]..[/CHROOT]";
         for (connect, expected) in [
             ("", "the list of hosts is empty".to_owned()),
             (" \n", "the list of hosts is empty".into()),
@@ -229,7 +233,9 @@ mod tests {
             ("a: 1", format!("host 1 (\"a: 1\") {port}")),
             ("a:x", format!("host 1 (\"a:x\") {port}")),
             ("[::1]:0", format!("host 1 (\"[::1]:0\") {port}")),
-            ("zk://a:2181", "the chroot \"//a:2181\" is invalid: part 1 is empty".into()),
+            ("http://a:2181", url.into()),
+            ("a:2181,zk://b:2181/x", url.into()),
+            ("a://x", url.into()),
             (":2181", "host 1 (\":2181\") has no name".into()),
             ("a b", "host 1 (\"a b\") has ' ' in its name".into()),
             ("a\u{7}", "host 1 (\"a\\u{7}\") has '\\u{7}' in its name".into()),
