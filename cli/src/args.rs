@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::num::ParseIntError;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::process;
@@ -178,7 +179,8 @@ pub(crate) enum Action {
     Verify {
         #[command(flatten)]
         lock: Target,
-        /// The fencing token
+        /// The fencing token, in decimal or as 0x..
+        #[arg(value_parser = token)]
         token: u64,
     },
     /// Ask the holders of a lock to let go
@@ -279,6 +281,13 @@ fn credentials() -> Result<Option<(String, Vec<u8>)>, Failed> {
     scheme.pop();
     let scheme = String::from_utf8(scheme).map_err(|_| wrong())?;
     Ok(Some((scheme, secret)))
+}
+
+fn token(text: &str) -> Result<u64, ParseIntError> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    }
 }
 
 /// Not so short that the servers have nothing else to do.

@@ -110,6 +110,7 @@ fn wrong_arguments_give_64_and_help_0() {
         &["run", "-c", "host:port", "/path", "true"],
         &["list"],
         &["verify", "/path", "token"],
+        &["verify", "/path", "0x"],
         &["nonsense"],
         &[],
     ] {

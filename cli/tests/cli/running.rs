@@ -140,7 +140,8 @@ fn the_program_knows_its_lock() {
     let stat = shared_probe().expect("probe").stat(&format!("{path}/{node}"));
     let stat = stat.expect("asked").expect("its node");
     assert_eq!(token, stat.czxid.to_string());
-    for (asked, wanted) in [(token.as_str(), 0), ("1", 1)] {
+    let hexadecimal = format!("{:#x}", stat.czxid);
+    for (asked, wanted) in [(token.as_str(), 0), (&hexadecimal, 0), ("1", 1), ("0x1", 1)] {
         let mut verify = Beside::start(zoolock(&["verify", &path, asked]));
         assert_eq!(verify.code(), Some(wanted), "{asked}");
     }
