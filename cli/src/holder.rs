@@ -125,6 +125,7 @@ fn hold(
     let mut options = LockOptions::new();
     if run.verbose {
         options = progress::observed(options, run.lock.path.clone());
+        progress::follow(&client, run.lock.path.clone());
     }
     let grace = client.session_timeout() / GRACE;
     let lock = Wanted::at(&client, run, options)?;

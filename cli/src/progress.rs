@@ -1,11 +1,13 @@
-//! What `-v` says while the lock is waited for: the place in the queue, on one line that is written
-//! again on a terminal, and else on a line for each change.
+//! What `-v` says: while the lock is waited for the place in the queue, on one line that is written
+//! again on a terminal, and else on a line for each change; and all the while what becomes of the
+//! connection.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Contender, LockOptions, Place};
+use zoolock::{Client, ConnectionEvent, Contender, LockOptions, Place};
 
 use crate::output::{say, status};
 use crate::table::{age, identity, seconds};
@@ -35,6 +37,24 @@ pub(crate) fn observed(options: LockOptions, path: String) -> LockOptions {
             false => {}
         }
     })
+}
+
+/// Has what happens to the connection told, until the client is closed.
+pub(crate) fn follow(client: &Client, path: String) {
+    let events = client.subscribe();
+    let tell = move || {
+        for event in events {
+            let text = match event {
+                ConnectionEvent::Suspended => "the connection is suspended",
+                ConnectionEvent::Reconnected => "there is a connection again",
+                ConnectionEvent::Lost => "the session is lost, or may be",
+                _ => continue,
+            };
+            say(&format!("{path}: {text}"));
+        }
+    };
+    // Without a thread nothing is said, which is no reason to do nothing.
+    let _ = thread::Builder::new().spawn(tell);
 }
 
 impl Seen {

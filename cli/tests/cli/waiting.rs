@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::fresh_path;
+use zoolock_test_support::{FaultProxy, Server, fresh_path};
 
 use crate::util::{
     Beside, SOON, Scratch, UNTIL_TOLD, await_nodes, client, code_of, in_terminal, lock_of, run,
+    zoolock_at,
 };
 
 /// Far below the session timeout of 10 s, by which the servers would remove a node by themselves.
@@ -59,6 +60,34 @@ fn without_a_terminal_there_is_a_line_for_each_change() {
     assert_eq!(third.code(), Some(0));
     let said = third.said();
     assert!(!said.iter().any(|line| line.contains('\x1b')), "{said:?}");
+}
+
+#[test]
+fn an_outage_is_told_to_whoever_waits_and_whoever_holds() {
+    let server = Server::builder().property("maxSessionTimeout", "60000");
+    let server = server.start().expect("a server");
+    let proxy = FaultProxy::start(server.address()).expect("proxy");
+    let run = |timeout| {
+        let mut command = zoolock_at(&proxy.connect_string(), &["run", "-v", "--session-timeout"]);
+        command.args([timeout, "/outage", "sh", "-c", UNTIL_TOLD]);
+        Beside::start(command)
+    };
+    // The one that holds keeps its session.
+    let mut holding = run("60");
+    holding.is_inside();
+    let waiting = run("10");
+    waiting.says("2nd, held by");
+    proxy.refuse(true);
+    proxy.cut();
+    holding.says("/outage: the connection is suspended");
+    waiting.says("/outage: the connection is suspended");
+    waiting.says("/outage: the session is lost, or may be");
+    proxy.refuse(false);
+    holding.says("/outage: there is a connection again");
+    waiting.says("/outage: there is a connection again");
+    holding.let_go();
+    assert_eq!(holding.code(), Some(0));
+    waiting.is_inside();
 }
 
 #[test]
@@ -160,7 +189,7 @@ fn a_signal_while_connecting_ends_it_too() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let hosts = silent.local_addr().expect("bound").to_string();
     let arguments = ["run", "--session-timeout", "60", "/path", "true"];
-    let mut connecting = Beside::start(crate::util::zoolock_at(&hosts, &arguments));
+    let mut connecting = Beside::start(zoolock_at(&hosts, &arguments));
     let _connection = silent.accept().expect("it connects");
     let begun = Instant::now();
     connecting.signal(Signal::SIGINT);
