@@ -217,7 +217,8 @@ impl Client {
     /// [`Error::Closed`], and so do all later ones. Closing twice is fine.
     ///
     /// Blocks until the servers have ended the session, so that others can hold its locks, or for
-    /// at most one session timeout.
+    /// at most one session timeout. Without a connection it waits for the next one, until a session
+    /// timeout after the last one broke; later it returns at once.
     ///
     /// # Errors
     /// [`Error::Timeout`] if the servers could not be told. They end the session by themselves, one

@@ -61,7 +61,7 @@ pub enum Error {
     Timeout {
         /// What was waited for.
         what: &'static str,
-        /// How long.
+        /// How long at most, since the call or the end of the connection before it.
         after: Duration,
     },
     /// There is no live connection, or it broke before the answer came, so whether the lock is

@@ -191,6 +191,18 @@ fn close_is_bounded_and_honest_without_a_server() {
 }
 
 #[test]
+fn close_after_a_session_timeout_without_a_connection_returns_at_once() {
+    let session = Duration::from_secs(4);
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), session);
+    proxy.refuse(true);
+    proxy.cut();
+    wait_until("it is lost", SOON, || client.state() == ClientState::Lost);
+    let seen = in_time("close()", session / 2, || client.close());
+    assert!(matches!(seen, Err(Error::Timeout { .. })), "{seen:?}");
+}
+
+#[test]
 fn the_last_of_client_locks_and_guards_ends_the_session_when_it_is_dropped_and_a_view_keeps_nothing()
  {
     let (client, path) = (client(), fresh_path("dropped"));
