@@ -234,6 +234,8 @@ impl<'a> Waiter<'a> {
                 return Ok(Pass::Again);
             }
             self.watching = Some(name);
+        } else if self.want.recipe.watches_list() {
+            self.leaves_room(list)?;
         }
         let next = match observer {
             Some(observer) => {
@@ -243,6 +245,18 @@ impl<'a> Waiter<'a> {
             None => None,
         };
         self.await_change(next)
+    }
+
+    /// Would there be room if all had gone that can? Else it is denied.
+    fn leaves_room(&self, list: &[Child]) -> Result<(), Error> {
+        let Want { session, claim, recipe, .. } = self.want;
+        let path = |child: &Child| claim.directory.child(&child.name);
+        let is_stuck = |child: &&Child| session.is_stuck(&path(child));
+        let stuck: Vec<Child> = list.iter().filter(is_stuck).cloned().collect();
+        match stuck.first() {
+            Some(child) if !recipe.is_free(&stuck) => Err(Error::Denied { path: path(child) }),
+            _ => Ok(()),
+        }
     }
 
     /// False if it is gone. By a read of its data: one that looks whether it is there would leave a watch

@@ -12,6 +12,7 @@ use zoolock_test_support::{
     Direction, Op, Probe, connect_string, fresh_path, shared_probe, wait_until,
 };
 
+use common::semaphore::{await_leases, leases_of, semaphore};
 use common::{
     SESSION, SOON, Task, assert_cancelled, children, client, client_of, delete_node, in_time,
     lock_of, run_again, shared_address, shared_proxy, stat, warnings,
@@ -138,6 +139,28 @@ fn who_waits_behind_an_own_node_is_told_when_that_cannot_be_deleted() {
     let next = lock.lock();
     println!("{denied:?}, {waited:?}, {next:?}");
     for refused in [denied, waited, next] {
+        assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn who_waits_for_permits_is_told_when_those_that_cannot_be_deleted_leave_no_room() {
+    let own = client();
+    let path = fresh_path("stuck-permits");
+    let probe = shared_probe().unwrap();
+    probe.create_all(&path).unwrap();
+    probe.create_with_acl(&leases_of(&path), b"", &[NO_DELETE]).unwrap();
+    let semaphore = semaphore(&own, &path, 3);
+    let denied = semaphore.acquire(1).unwrap().release();
+    let held = semaphore.acquire(1).unwrap();
+    let waiting = semaphore.clone();
+    let waiting = Task::spawn_blocked(move || waiting.acquire(2));
+    await_leases(&path, 4);
+    assert!(!waiting.is_done(), "there will be room when the other one has gone");
+    let also_denied = held.release();
+    let waited = waiting.result("who waits for two").map(drop);
+    println!("{denied:?}, {also_denied:?}, {waited:?}");
+    for refused in [denied, also_denied, waited] {
         assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
     }
 }

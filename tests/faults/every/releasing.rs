@@ -330,7 +330,7 @@ fn a_refused_delete_is_denied_or_said_and_the_node_goes_with_its_session() {
         wait_until("it is said", SOON, || stays() == stuck);
         let nodes = subject.await_nodes(&scene.path, stuck);
         // Its next one would wait behind the node that nobody will delete.
-        if subject.is_exclusive() && !(subject.queues() && subject.is_let_in_by_a_write()) {
+        if subject.is_exclusive() {
             let again = scene.own.try_lock_for(SOON);
             println!("{what}, again: {again:?}");
             let by_it =
