@@ -12,7 +12,7 @@ use crate::names::Mode;
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe::{Recipe, Want};
-use crate::session::{Claim, Grant, Session};
+use crate::session::{Claim, Departure, Grant, Session};
 use crate::signal::Until;
 
 /// How long a call may wait.
@@ -77,8 +77,19 @@ impl Site {
         recipe: &dyn Recipe,
         until: Option<&Until>,
     ) -> Result<Option<Arc<Grant>>> {
+        self.take_instead_of(None, claim, recipe, until)
+    }
+
+    /// [`take`](Self::take), in the place of the thread before.
+    pub(crate) fn take_instead_of(
+        &self,
+        departure: Option<Departure>,
+        claim: &Claim,
+        recipe: &dyn Recipe,
+        until: Option<&Until>,
+    ) -> Result<Option<Arc<Grant>>> {
         let observer = self.options.observer.as_ref();
-        let want = Want { session: self.session(), claim, recipe, observer };
+        let want = Want { session: self.session(), claim, recipe, departure, observer };
         match until {
             Some(until) => want.acquire(until),
             None => want.try_acquire(),

@@ -13,13 +13,22 @@ use crate::hold::Hold;
 use crate::names::Mode;
 use crate::path::LockPath;
 use crate::recipe::{Queue, Single};
-use crate::session::{Claim, Grant, Nodes, Session};
+use crate::session::{Claim, Departure, Grant, Nodes, Session};
 use crate::signal::{Ended, Until};
+
+/// What a thread leaves to the next one.
+#[derive(Debug)]
+enum Left {
+    /// What it held, to be held again.
+    Kept(Arc<Nodes>),
+    /// Its node, to be replaced.
+    Leaving(Departure),
+}
 
 /// One lock object.
 #[derive(Debug)]
 pub(crate) struct TwoLevel {
-    local: Local<Arc<Grant>, Arc<Nodes>>,
+    local: Local<Arc<Grant>, Left>,
     site: Site,
     /// Where its nodes are.
     directory: LockPath,
@@ -38,8 +47,12 @@ impl TwoLevel {
     ) -> Arc<TwoLevel> {
         let session = Arc::clone(site.session());
         let unclaimed = Unclaimed {
-            stays: |nodes: &Arc<Nodes>| nodes.stays(),
-            discard: Box::new(move |nodes| session.end_unwanted(&nodes)),
+            stays: |left: &Left| matches!(left, Left::Kept(nodes) if nodes.stays()),
+            discard: Box::new(move |left| {
+                if let Left::Kept(nodes) = left {
+                    session.end_unwanted(&nodes);
+                }
+            }),
         };
         let local = Local::new(ownership, unclaimed);
         Arc::new(TwoLevel { local, site, directory, mode, ownership })
@@ -102,7 +115,7 @@ impl TwoLevel {
 
     fn second_level(
         &self,
-        entry: Entry<'_, Arc<Grant>, Arc<Nodes>>,
+        entry: Entry<'_, Arc<Grant>, Left>,
         until: Option<&Until>,
     ) -> Result<Option<Arc<Grant>>> {
         let turn = match entry {
@@ -115,16 +128,22 @@ impl TwoLevel {
             Entry::First(turn) => turn,
         };
         let claim = self.claim();
+        let mut departure = None;
         if let Some(left) = turn.take_left() {
-            if let Some(grant) = left.take_over(claim.owner) {
-                turn.keep(Arc::clone(&grant));
-                return Ok(Some(grant));
+            match left {
+                Left::Leaving(of_another) => departure = Some(of_another),
+                Left::Kept(nodes) => {
+                    if let Some(grant) = nodes.take_over(claim.owner) {
+                        turn.keep(Arc::clone(&grant));
+                        return Ok(Some(grant));
+                    }
+                    self.session().end_unwanted(&nodes);
+                }
             }
-            self.session().end_unwanted(&left);
             turn.start_over();
         }
         let grant = match self.mode {
-            Some(mode) => self.site.take(&claim, &Queue(mode), until)?,
+            Some(mode) => self.site.take_instead_of(departure, &claim, &Queue(mode), until)?,
             None => self.site.take(&claim, &Single(self.site.path.split().1), until)?,
         };
         if let Some(grant) = &grant {
@@ -148,10 +167,18 @@ impl TwoLevel {
                     None => false,
                 };
                 if left {
-                    turn.leave(Arc::clone(grant.nodes()));
+                    turn.leave(Left::Kept(Arc::clone(grant.nodes())));
                     return Ok(());
                 }
-                let released = self.session().release(&grant);
+                let queues = self.mode.is_some() && turn.may_leave(u32::MAX);
+                let mut turn = Some(turn);
+                let mut next = |departure| {
+                    if let Some(turn) = turn.take() {
+                        turn.leave(Left::Leaving(departure));
+                    }
+                };
+                let next: &mut dyn FnMut(Departure) = &mut next;
+                let released = self.session().release_to(&grant, queues.then_some(next));
                 drop(turn);
                 released
             }

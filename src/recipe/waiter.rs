@@ -14,7 +14,9 @@ use super::observer::Observer;
 use super::rule::{Recipe, Step};
 use crate::error::{Error, Result};
 use crate::names::Child;
-use crate::session::{Claim, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting};
+use crate::session::{
+    Claim, Departure, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting,
+};
 use crate::signal::{Ended, Until};
 
 /// What is wanted, and how.
@@ -22,6 +24,8 @@ pub(crate) struct Want<'a> {
     pub(crate) session: &'a Arc<Session>,
     pub(crate) claim: &'a Claim,
     pub(crate) recipe: &'a dyn Recipe,
+    /// What the thread before has left, to be replaced.
+    pub(crate) departure: Option<Departure>,
     pub(crate) observer: Option<&'a Observer>,
 }
 

@@ -18,5 +18,6 @@ pub(crate) use holding::Granted;
 pub use nodes::HoldState;
 pub(crate) use nodes::{Claim, Grant, Node, Nodes};
 pub(crate) use registry::Orphan;
+pub(crate) use releasing::Departure;
 pub(crate) use room::Room;
 pub(crate) use shared::{Session, Waiting};

@@ -92,8 +92,8 @@ pub(crate) struct Nodes {
     pub(super) claim: Claim,
     /// Never empty.
     pub(super) list: Vec<Node>,
-    /// When they were granted, there was nothing else in the directory.
-    pub(super) alone: bool,
+    /// There was nothing else in the directory when they were granted.
+    alone: bool,
     session: Weak<dyn Leases>,
     /// As it was at the grant. The hold is over with its term.
     pub(super) lease: Lease,
@@ -197,6 +197,11 @@ impl Nodes {
         self.session.upgrade().is_some_and(|session| {
             session.is_connected() && session.left_of(&self.lease) >= session.patience()
         })
+    }
+
+    /// Is nothing else in the directory, but for what has come since?
+    pub(super) fn are_alone(&self) -> bool {
+        self.alone && !self.state.lock().read_under
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {

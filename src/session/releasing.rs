@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::Level;
 use zookeeper::ErrorKind;
 
@@ -13,14 +14,62 @@ use super::shared::Session;
 use super::vacancies::Leaving;
 use crate::data;
 use crate::error::{Error, LossReason, Result};
+use crate::names;
 
 /// Before a deletion is tried again that is not repeated by the client below.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The node of a hold that is over, left to the thread that waits next for the same lock: that deletes it with
+/// the transaction that makes its own. If it does not, whoever left it deletes it.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    session: Weak<Session>,
+    nodes: Arc<Nodes>,
+    told: Sender<Result<()>>,
+    is_over: bool,
+}
+
+impl Departure {
+    /// The session and the path of the node, and the number of the next one in its directory if nobody has
+    /// come since.
+    pub(crate) fn node(&self) -> (i64, String, Option<i32>) {
+        let node = &self.nodes.list[0];
+        let next = names::number(&node.name).and_then(|number| number.checked_add(1));
+        (self.nodes.lease.session_id, self.nodes.path_of(node), next)
+    }
+
+    /// What the answer to the transaction says.
+    pub(crate) fn ends(mut self, deleted: zookeeper::Result<()>) {
+        self.is_over = true;
+        let session = self.session.upgrade();
+        let judged = session.map(|session| session.judge(&self.nodes, 0, None, deleted));
+        // Nobody may wait for it.
+        let _ = self.told.send(judged.unwrap_or(Ok(())));
+    }
+}
+
+impl Drop for Departure {
+    fn drop(&mut self) {
+        if !self.is_over && self.nodes.claim.background {
+            self.session.upgrade().map(|session| session.delete(&self.nodes));
+        }
+    }
+}
 
 impl Session {
     /// Ends a hold. Waits for the answer to its deletion for a third of the session timeout; what has no
     /// answer by then is deleted in the background. Lost if the hold was lost before.
     pub(crate) fn release(&self, grant: &Arc<Grant>) -> Result<()> {
+        self.release_to(grant, None)
+    }
+
+    /// [`release`](Self::release) where another thread waits for the same lock: its node takes the place of
+    /// this one, if nobody else was there.
+    pub(crate) fn release_to(
+        &self,
+        grant: &Arc<Grant>,
+        next: Option<&mut dyn FnMut(Departure)>,
+    ) -> Result<()> {
         let nodes = grant.nodes();
         match nodes.leave(grant) {
             Left::Shared => Ok(()),
@@ -32,9 +81,31 @@ impl Session {
             }
             Left::Last => {
                 self.forget(nodes);
-                let deleted = self.delete(nodes);
+                let deleted = match next {
+                    Some(next) if nodes.are_alone() && self.is_connected() => {
+                        self.leave_to(nodes, next)
+                    }
+                    _ => self.delete(nodes),
+                };
                 self.look_for_orphans(|orphan| orphan.directory == nodes.claim.directory);
                 deleted
+            }
+        }
+    }
+
+    fn leave_to(&self, nodes: &Arc<Nodes>, next: &mut dyn FnMut(Departure)) -> Result<()> {
+        let (told, answer) = bounded(1);
+        let (session, leaving) = (Weak::clone(&self.me), Arc::clone(nodes));
+        next(Departure { session, nodes: leaving, told, is_over: false });
+        if nodes.claim.background {
+            return Ok(());
+        }
+        match answer.recv_timeout(self.patience()) {
+            Ok(deleted) => deleted,
+            Err(RecvTimeoutError::Disconnected) => self.delete(nodes),
+            Err(RecvTimeoutError::Timeout) => {
+                self.delete_later(nodes);
+                Ok(())
             }
         }
     }
@@ -57,13 +128,13 @@ impl Session {
         // Who waits for the last one first is woken once.
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
             if !nodes.claim.background {
-                outcome = outcome.and(self.judge(nodes, index, &leaving, deletion.wait()));
+                outcome = outcome.and(self.judge(nodes, index, leaving.as_ref(), deletion.wait()));
                 continue;
             }
             let (me, nodes, leaving) = (Weak::clone(&self.me), Arc::clone(nodes), leaving.clone());
             deletion.on_done(move |deleted| {
                 // What went wrong is counted and logged.
-                me.upgrade().map(|session| session.judge(&nodes, index, &leaving, deleted));
+                me.upgrade().map(|session| session.judge(&nodes, index, leaving.as_ref(), deleted));
             });
         }
         outcome
@@ -74,12 +145,12 @@ impl Session {
         &self,
         nodes: &Nodes,
         index: usize,
-        leaving: &Option<Leaving>,
+        leaving: Option<&Leaving>,
         deleted: zookeeper::Result<()>,
     ) -> Result<()> {
         let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
         let Err(error) = deleted else {
-            leaving.iter().for_each(|leaving| self.has_left(leaving));
+            leaving.inspect(|leaving| self.has_left(leaving));
             return Ok(());
         };
         match error.kind() {

@@ -9,7 +9,7 @@
 //! them, also over a resume, where watches are set again before anything else is asked: a removal is known
 //! before the answer to any create behind it. The end of a session ends its watches, and is told like an
 //! event. The watch is set while our node keeps the directory from being removed: so what the number is of is
-//! what is watched.
+//! what is watched. What was known before it was set does not count, nor does what is noted of it too late.
 
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -34,7 +34,7 @@ pub(super) struct Vacancies {
 /// A directory in which a node of ours was alone.
 #[derive(Debug)]
 struct Vacancy {
-    /// Tells it from others of the same path.
+    /// Tells it from others of the same path, and from itself before it was watched.
     made: u64,
     used: u64,
     /// That of our last node, which is gone. It proves nothing where there is no watcher.
@@ -51,6 +51,7 @@ pub(super) struct Leaving {
     directory: LockPath,
     made: u64,
     number: i32,
+    follows: bool,
     /// The directory is to be watched, while the node is still there.
     pub(super) watches: bool,
 }
@@ -89,6 +90,20 @@ impl Vacancies {
         self.directories.get_mut(directory)
     }
 
+    /// What is to be noted when the node with this number has gone, which is there. From the second one on that
+    /// came right behind another the directory is watched: then all begins anew, as nobody knows for how long the
+    /// last note has been on its way.
+    fn leave(&mut self, directory: LockPath, number: i32) -> Option<Leaving> {
+        let vacancy = self.make(&directory)?;
+        let follows = vacancy.is_next(number);
+        let watches = follows && vacancy.watcher.is_none();
+        if watches {
+            self.directories.remove(&directory);
+        }
+        let made = self.make(&directory)?.made;
+        Some(Leaving { directory, made, number, follows, watches })
+    }
+
     /// The one that was made then, if it is still there.
     fn made(&mut self, directory: &LockPath, made: u64) -> Option<&mut Vacancy> {
         self.directories.get_mut(directory).filter(|vacancy| vacancy.made == made)
@@ -118,12 +133,9 @@ impl Session {
 
     /// To be told before a deletion is sent.
     pub(super) fn leaving(&self, nodes: &Nodes) -> Option<Leaving> {
-        let ([node], true) = (&nodes.list[..], nodes.alone) else { return None };
-        let (directory, number) = (nodes.claim.directory.clone(), number(&node.name)?);
-        let mut vacancies = self.vacancies.lock();
-        let vacancy = vacancies.make(&directory)?;
-        let watches = vacancy.watcher.is_none() && vacancy.is_next(number);
-        Some(Leaving { made: vacancy.made, directory, number, watches })
+        let ([node], true) = (&nodes.list[..], nodes.are_alone()) else { return None };
+        let number = number(&node.name)?;
+        self.vacancies.lock().leave(nodes.claim.directory.clone(), number)
     }
 
     /// Has the directory watched from now on. To be sent before the deletion.
@@ -148,7 +160,7 @@ impl Session {
     pub(super) fn has_left(&self, leaving: &Leaving) {
         let mut vacancies = self.vacancies.lock();
         if let Some(vacancy) = vacancies.made(&leaving.directory, leaving.made) {
-            vacancy.follows = vacancy.is_next(leaving.number);
+            vacancy.follows = leaving.follows;
             vacancy.number = Some(leaving.number);
         }
     }

@@ -4,14 +4,14 @@
 use std::time::Instant;
 
 use log::debug;
-use zookeeper::{Batch, CreateMode, ErrorKind, Pending, Stat};
+use zookeeper::{Batch, CreateMode, ErrorKind, Op, Pending, Stat};
 
 use super::{Lost, Stop, Waiter};
 use crate::data;
 use crate::error::Error;
 use crate::names::{self, Child};
 use crate::recipe::rule::{New, Step};
-use crate::session::{Failure, Node};
+use crate::session::{Departure, Failure, Node};
 
 impl Waiter<'_> {
     // ---- entering
@@ -19,6 +19,11 @@ impl Waiter<'_> {
     /// Makes the nodes that are missing, and the directory if need be, and lists behind that, unless there
     /// is no need to.
     pub(super) fn enter(&mut self) -> Result<Vec<Child>, Stop> {
+        if let Some(departure) = self.want.departure.take()
+            && let Some(list) = self.replace(departure)?
+        {
+            return self.sort_out(list);
+        }
         loop {
             let missing = self.want.recipe.count() - self.own.len();
             let news: Vec<New> = (0..missing).map(|_| self.want.recipe.node()).collect();
@@ -36,6 +41,51 @@ impl Waiter<'_> {
                     self.want.session.make_directories(directory, self.until)?;
                 }
                 Some(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    /// Makes our node and deletes that of the thread before, which was alone, in one transaction: both or
+    /// neither. With the very next number ours is alone now. None if there was nothing to be replaced.
+    fn replace(&mut self, departure: Departure) -> Result<Option<Vec<Child>>, Stop> {
+        let (session, claim, new) = (self.want.session, self.want.claim, self.want.recipe.node());
+        let (its_session, old, Some(next)) = departure.node() else { return Ok(None) };
+        if its_session != self.session_id || !names::is_normal(next) {
+            return Ok(None);
+        }
+        let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
+        let ops = [Op::Delete(&old, None), Op::Create(&path, data, session.acl(), new.mode)];
+        let expected = format!("{path}{next:010}");
+        let asked = session.ask(Some(self.session_id), self.until, |batch| {
+            (batch.multi(&ops), batch.exists(&expected, None))
+        });
+        let (replaced, found) = match asked {
+            Ok((replaced, found)) => (replaced.wait(), found),
+            Err(failure) => {
+                self.lose(new.id);
+                departure.ends(Err(ErrorKind::ConnectionLoss.into()));
+                return Err(failure.into());
+            }
+        };
+        match replaced {
+            Ok(_) => departure.ends(Ok(())),
+            Err(error) if error.is_maybe_done() => {
+                self.lose(new.id);
+                departure.ends(Err(error.clone()));
+                return Err(error.into());
+            }
+            Err(_) => return Ok(None),
+        }
+        match found {
+            Ok(Some(stat)) => {
+                let name = format!("{}{next:010}", new.name);
+                self.has_node(&name, new.id, &stat);
+                Ok(Some(vec![child(name)]))
+            }
+            // Somebody has come in between: only a list can tell.
+            _ => {
+                self.lose(new.id);
+                Ok(Some(self.list()?))
             }
         }
     }
