@@ -3,6 +3,7 @@
 
 use super::check;
 use super::lease::{self, Lease};
+use super::numbers::{self, Numbers};
 use super::queue::{Bounds, Broken, IN_ORDER, NO_STUCK_WAITER, NOTHING_LEFT, ONE_HOLDER, Queue};
 
 #[test]
@@ -43,6 +44,28 @@ fn rules_of_what_was_not_answered() {
 fn rules_of_waiting() {
     queue_fails(&[0, 1], Broken::AbsenceIgnored, NO_STUCK_WAITER);
     queue_fails(&[0, 1], Broken::WatchesLost, NO_STUCK_WAITER);
+}
+
+#[test]
+fn rules_of_the_numbers() {
+    use numbers::Broken::*;
+
+    numbers_fail(1, NotWatched);
+    numbers_fail(1, WatchedBehind);
+    numbers_fail(1, NotedUnwatched);
+    numbers_fail(1, GapAccepted);
+    numbers_fail(2, NotedAtGrant);
+    numbers_fail(1, NotedGivenUp);
+    numbers_fail(1, NotedLate);
+    numbers_fail(1, NotSetAgain);
+    numbers_fail(1, EventsOvertaken);
+    numbers_fail(1, KeptOverSession);
+}
+
+fn numbers_fail(waiters: usize, broken: numbers::Broken) {
+    let expiries = u8::from(broken == numbers::Broken::KeptOverSession);
+    let bounds = numbers::Bounds { waiters, claims: 3, rivals: 2, give_ups: 1, cuts: 1, expiries };
+    check::fails(broken, Numbers { bounds, broken: Some(broken) }, ONE_HOLDER);
 }
 
 fn queue_fails(waiters: &'static [usize], broken: Broken, property: &'static str) {
