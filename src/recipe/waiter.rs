@@ -1,14 +1,18 @@
 //! The loop: one call, what it has on the servers, and how it waits.
 
+mod listening;
 mod looking;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, never, select_biased};
+use crossbeam_channel::{never, select_biased};
 use log::debug;
-use zookeeper::{ErrorKind, WatchedEvent, Watcher};
+use zookeeper::{ErrorKind, WatchedEvent};
+
+use listening::{Ear, News};
+use looking::children;
 
 use super::observer::Observer;
 use super::rule::{Recipe, Step};
@@ -62,8 +66,11 @@ struct Waiter<'a> {
     lost: Vec<Lost>,
     /// Nodes may be made without a look before.
     may_create: bool,
-    watcher: Watcher,
-    events: Receiver<WatchedEvent>,
+    ear: Ear,
+    /// What was in the directory when it was heard of last, and not looked at yet.
+    heard: Option<Vec<String>>,
+    /// The only node ahead has gone.
+    is_first: bool,
     /// The node ahead that is watched.
     watching: Option<String>,
     /// Are our own nodes watched? They are from a quarter of the session timeout on.
@@ -105,7 +112,7 @@ impl From<Error> for Stop {
 
 impl<'a> Waiter<'a> {
     fn new(want: Want<'a>, until: &'a Until, waits: bool) -> Result<Waiter<'a>> {
-        let (watcher, events) = Watcher::channel();
+        let ear = Ear::new(&want);
         let session: &'a Session = want.session;
         Ok(Waiter {
             room: Some(session.make_room(want.claim, want.recipe.count())?),
@@ -117,8 +124,9 @@ impl<'a> Waiter<'a> {
             own: Vec::new(),
             lost: Vec::new(),
             may_create: false,
-            watcher,
-            events,
+            ear,
+            heard: None,
+            is_first: false,
             watching: None,
             own_watched: false,
             entered: Instant::now(),
@@ -157,9 +165,12 @@ impl<'a> Waiter<'a> {
         self.find_session()?;
         // Before the look, so that none is missed.
         self.has_stuck = self.want.session.has_stuck();
-        let list = match self.is_missing() && self.may_create {
-            true => self.enter()?,
-            false => self.look()?,
+        let (is_first, heard) = (std::mem::take(&mut self.is_first), self.heard.take());
+        let list = match (self.is_missing(), heard) {
+            (true, _) if self.may_create => self.enter()?,
+            (false, _) if is_first => return self.grant_unseen(),
+            (false, Some(names)) => self.sort_out(children(names))?,
+            _ => self.look()?,
         };
         if self.is_missing() {
             let is_free = self.want.recipe.is_free(&list);
@@ -170,7 +181,7 @@ impl<'a> Waiter<'a> {
             };
         }
         match self.step(list)? {
-            (Step::Granted, list) => self.grant(&list),
+            (Step::Granted, list) => self.grant(self.own.len() == list.len()),
             (Step::Behind(ahead), list) => self.wait_behind(ahead, &list),
             (Step::Refused(error), _) => Err(error.into()),
             (Step::Gone | Step::NeedsCzxid(_), _) => {
@@ -205,9 +216,9 @@ impl<'a> Waiter<'a> {
 
     // ---- waiting
 
-    fn grant(&mut self, list: &[Child]) -> Result<Pass, Stop> {
+    fn grant(&mut self, alone: bool) -> Result<Pass, Stop> {
         let Want { session, claim, .. } = self.want;
-        let (id, nodes) = (self.session_id, (self.own.clone(), self.own.len() == list.len()));
+        let (id, nodes) = (self.session_id, (self.own.clone(), alone));
         let granted = session.grant(claim, nodes, (id, &mut self.room), self.until)?;
         if let Granted::NotYet = granted {
             return Ok(Pass::Again);
@@ -218,6 +229,16 @@ impl<'a> Waiter<'a> {
         }
         self.room = Some(session.make_room(claim, self.want.recipe.count())?);
         Ok(Pass::Again)
+    }
+
+    /// Without a look at our node, which somebody may have deleted with the one ahead: that is found out behind
+    /// the grant.
+    fn grant_unseen(&mut self) -> Result<Pass, Stop> {
+        let pass = self.grant(false)?;
+        if let Pass::Held(grant) = &pass {
+            grant.watch_now();
+        }
+        Ok(pass)
     }
 
     fn wait_behind(&mut self, ahead: Option<String>, list: &[Child]) -> Result<Pass, Stop> {
@@ -238,6 +259,8 @@ impl<'a> Waiter<'a> {
                 return Ok(Pass::Again);
             }
             self.watching = Some(name);
+            let is_last = self.want.recipe.is_next(list, &self.own);
+            self.ear.expect(is_last.then_some(path));
         } else if self.want.recipe.watches_list() {
             self.leaves_room(list)?;
         }
@@ -267,7 +290,7 @@ impl<'a> Waiter<'a> {
     /// behind where it is not.
     fn watch(&self, path: &str) -> Result<bool, Stop> {
         let watched = self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
-            batch.get_data(path, Some(&self.watcher))
+            batch.get_data(path, Some(&self.ear.watcher))
         });
         match watched {
             Ok(_) => Ok(true),
@@ -286,9 +309,13 @@ impl<'a> Waiter<'a> {
             select_biased! {
                 recv(self.until.cancelled) -> _ => return Err(Failure::Cancelled.into()),
                 recv(self.want.session.closed()) -> _ => return Err(Failure::Closed.into()),
-                recv(self.events) -> event => {
-                    event.ok().inspect(|event| self.has_heard(event));
+                recv(self.ear.news) -> news => {
                     self.may_create = self.lost.is_empty();
+                    if let Ok(News { event, names }) = news {
+                        self.has_heard(&event);
+                        self.is_first = self.ear.is_over(&event);
+                        self.heard = names;
+                    }
                 }
                 recv(one) -> _ => {}
                 recv(other) -> _ => {}

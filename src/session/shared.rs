@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded, select_biased};
 use parking_lot::Mutex;
 use zookeeper::{
-    Batch, CreateMode, ErrorKind, Lease, Listener, Pending, SessionEvent, SessionEventKind, State,
-    ZooKeeper,
+    Batch, CreateMode, ErrorKind, Lease, Listener, Pending, SessionEvent, SessionEventKind, Stat,
+    State, ZooKeeper,
 };
 
 use super::events::{ClientState, ConnectionEvent, Stats, Subscribers};
@@ -270,6 +270,12 @@ impl Session {
     ) -> Result<T, Failure> {
         let ((), answer) = self.ask(session, until, |batch| ((), make(batch)))?;
         Ok(answer?)
+    }
+
+    /// Lists a directory, for those who cannot wait for it.
+    pub(crate) fn list(&self, directory: &LockPath) -> Pending<(Vec<String>, Stat)> {
+        let zk = self.zk.with_timeout(self.patience());
+        zk.submit(|batch| batch.get_children(directory.as_str(), None))
     }
 
     /// A connection, for calls that do not wait for one.
