@@ -75,8 +75,8 @@
 //!
 //! This lock and the plain one have two levels. The threads that share an object queue in the process,
 //! first come, first served, and only the one at the front queues in ZooKeeper, so that a turn costs
-//! three requests however many they are; release goes the other way round. A clone of a lock is the same object. Two objects on one path exclude each other like two
-//! processes.
+//! two requests however many they are; release goes the other way round. A clone of a lock is the same
+//! object. Two objects on one path exclude each other like two processes.
 //!
 //! ```text
 //!  threads of a process         ZooKeeper, one node per process at a time
