@@ -146,14 +146,6 @@ pub(crate) fn ahead<'a>(children: &'a [Child], own: &str) -> Vec<&'a str> {
     before.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Whether `own` comes right behind the only one before it, and nobody can take the place of that: whoever
-/// comes has a higher number, but for a read under a write, which has the number of the write.
-pub(crate) fn is_next(children: &[Child], own: &str) -> bool {
-    let is_exclusive = |name: &str| mode_of(name) == Some(Mode::Exclusive);
-    let is_sure = sequence(own).is_some_and(is_normal);
-    is_sure && matches!(ahead(children, own)[..], [name] if is_exclusive(name))
-}
-
 /// Whether a newcomer of this mode would be granted at once. Nothing that counts may be there,
 /// whatever its sequence: the server would give the newcomer a higher one.
 pub(crate) fn vacant(mode: Mode, children: &[Child]) -> bool {

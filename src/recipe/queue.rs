@@ -29,10 +29,6 @@ impl Recipe for Queue {
         }
     }
 
-    fn is_next(&self, list: &[Child], own: &[Node]) -> bool {
-        names::is_next(list, &own[0].name)
-    }
-
     fn ahead<'l>(&self, list: &'l [Child], own: &[Node]) -> Vec<&'l str> {
         names::ahead(list, &own[0].name)
     }

@@ -30,11 +30,6 @@ pub(crate) trait Recipe {
     /// How our nodes stand, which are all in the list.
     fn step(&self, list: &[Child], own: &[Node]) -> Step;
 
-    /// Is one node ahead, and nobody can come in before us when it has gone?
-    fn is_next(&self, _list: &[Child], _own: &[Node]) -> bool {
-        false
-    }
-
     /// Who stands before our nodes, first things first: for people.
     fn ahead<'l>(&self, _list: &'l [Child], _own: &[Node]) -> Vec<&'l str> {
         Vec::new()

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{never, select_biased};
+use crossbeam_channel::{Receiver, never, select_biased};
 use log::debug;
-use zookeeper::{ErrorKind, WatchedEvent};
+use zookeeper::{ErrorKind, WatchedEvent, Watcher};
 
-use listening::{Ear, News};
+use listening::{News, listen};
 use looking::children;
 
 use super::observer::Observer;
@@ -66,11 +66,10 @@ struct Waiter<'a> {
     lost: Vec<Lost>,
     /// Nodes may be made without a look before.
     may_create: bool,
-    ear: Ear,
+    watcher: Watcher,
+    news: Receiver<News>,
     /// What was in the directory when it was heard of last, and not looked at yet.
     heard: Option<Vec<String>>,
-    /// The only node ahead has gone.
-    is_first: bool,
     /// The node ahead that is watched.
     watching: Option<String>,
     /// Are our own nodes watched? They are from a quarter of the session timeout on.
@@ -112,7 +111,7 @@ impl From<Error> for Stop {
 
 impl<'a> Waiter<'a> {
     fn new(want: Want<'a>, until: &'a Until, waits: bool) -> Result<Waiter<'a>> {
-        let ear = Ear::new(&want);
+        let (watcher, news) = listen(&want);
         let session: &'a Session = want.session;
         Ok(Waiter {
             room: Some(session.make_room(want.claim, want.recipe.count())?),
@@ -124,9 +123,9 @@ impl<'a> Waiter<'a> {
             own: Vec::new(),
             lost: Vec::new(),
             may_create: false,
-            ear,
+            watcher,
+            news,
             heard: None,
-            is_first: false,
             watching: None,
             own_watched: false,
             entered: Instant::now(),
@@ -165,10 +164,8 @@ impl<'a> Waiter<'a> {
         self.find_session()?;
         // Before the look, so that none is missed.
         self.has_stuck = self.want.session.has_stuck();
-        let (is_first, heard) = (std::mem::take(&mut self.is_first), self.heard.take());
-        let list = match (self.is_missing(), heard) {
+        let list = match (self.is_missing(), self.heard.take()) {
             (true, _) if self.may_create => self.enter()?,
-            (false, _) if is_first => return self.grant_unseen(),
             (false, Some(names)) => self.sort_out(children(names))?,
             _ => self.look()?,
         };
@@ -231,16 +228,6 @@ impl<'a> Waiter<'a> {
         Ok(Pass::Again)
     }
 
-    /// Without a look at our node, which somebody may have deleted with the one ahead: that is found out behind
-    /// the grant.
-    fn grant_unseen(&mut self) -> Result<Pass, Stop> {
-        let pass = self.grant(false)?;
-        if let Pass::Held(grant) = &pass {
-            grant.watch_now();
-        }
-        Ok(pass)
-    }
-
     fn wait_behind(&mut self, ahead: Option<String>, list: &[Child]) -> Result<Pass, Stop> {
         let Want { session, claim, observer, .. } = self.want;
         self.seen_ahead = true;
@@ -259,8 +246,6 @@ impl<'a> Waiter<'a> {
                 return Ok(Pass::Again);
             }
             self.watching = Some(name);
-            let is_last = self.want.recipe.is_next(list, &self.own);
-            self.ear.expect(is_last.then_some(path));
         } else if self.want.recipe.watches_list() {
             self.leaves_room(list)?;
         }
@@ -290,7 +275,7 @@ impl<'a> Waiter<'a> {
     /// behind where it is not.
     fn watch(&self, path: &str) -> Result<bool, Stop> {
         let watched = self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
-            batch.get_data(path, Some(&self.ear.watcher))
+            batch.get_data(path, Some(&self.watcher))
         });
         match watched {
             Ok(_) => Ok(true),
@@ -309,11 +294,10 @@ impl<'a> Waiter<'a> {
             select_biased! {
                 recv(self.until.cancelled) -> _ => return Err(Failure::Cancelled.into()),
                 recv(self.want.session.closed()) -> _ => return Err(Failure::Closed.into()),
-                recv(self.ear.news) -> news => {
+                recv(self.news) -> news => {
                     self.may_create = self.lost.is_empty();
                     if let Ok(News { event, names }) = news {
                         self.has_heard(&event);
-                        self.is_first = self.ear.is_over(&event);
                         self.heard = names;
                     }
                 }

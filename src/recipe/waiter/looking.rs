@@ -100,7 +100,7 @@ impl Waiter<'_> {
 
     fn create_and_list(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Vec<Child>), Stop> {
         let (session, claim) = (self.want.session, self.want.claim);
-        let watcher = self.want.recipe.watches_list().then_some(&self.ear.watcher);
+        let watcher = self.want.recipe.watches_list().then_some(&self.watcher);
         let asked = session.ask(Some(self.session_id), self.until, |batch| {
             let creates: Vec<_> = news.iter().map(|new| self.create(batch, new)).collect();
             (creates, batch.get_children(claim.directory.as_str(), watcher))
@@ -207,7 +207,7 @@ impl Waiter<'_> {
 
     pub(super) fn look(&mut self) -> Result<Vec<Child>, Stop> {
         // What was told until now the list will show.
-        while let Ok(news) = self.ear.news.try_recv() {
+        while let Ok(news) = self.news.try_recv() {
             self.has_heard(&news.event);
         }
         let list = self.list()?;
@@ -218,7 +218,7 @@ impl Waiter<'_> {
         if self.want.claim.is_single() {
             return self.list_single();
         }
-        let watcher = self.want.recipe.watches_list().then_some(&self.ear.watcher);
+        let watcher = self.want.recipe.watches_list().then_some(&self.watcher);
         let directory = self.want.claim.directory.as_str();
         let listed = self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
             batch.get_children(directory, watcher)
@@ -233,7 +233,7 @@ impl Waiter<'_> {
     /// The single node, if it is there, which is watched if this is to wait for it.
     fn list_single(&mut self) -> Result<Vec<Child>, Stop> {
         let path = self.want.claim.lock.as_str();
-        let watcher = self.waits.then_some(&self.ear.watcher);
+        let watcher = self.waits.then_some(&self.watcher);
         let read = self
             .want
             .session

@@ -31,10 +31,7 @@ impl World {
         }
         waiter.own = found.first().copied();
         waiter.to_delete.extend(found.into_iter().skip(1));
-        let own = self.waiters[number].own;
-        self.waiters[number].is_next =
-            own.is_some_and(|place| self.lower_than(place).count() == 1);
-        self.waiters[number].step = match own {
+        self.waiters[number].step = match self.waiters[number].own {
             None => Step::Out,
             Some(place) => self.ahead_of(place, protocol).map_or(Step::First, Step::SettingWatch),
         };
@@ -60,9 +57,9 @@ impl World {
         self.waiters[number].step = if waits { Step::Watching(ahead) } else { Step::Placed };
     }
 
-    /// An event has come. It means that a look is worth while, or, if nobody else was ahead, that nobody is.
+    /// An event has come. It only means that a look is worth while.
     pub(crate) fn wake(&mut self, number: usize, protocol: &Queue) {
-        let believes = self.waiters[number].is_next || protocol.is(Broken::WokenIsGranted);
+        let believes = protocol.is(Broken::WokenIsGranted);
         self.waiters[number].step = if believes { Step::First } else { Step::Placed };
     }
 

@@ -73,8 +73,6 @@ pub(crate) struct Waiter {
     /// Its place in the queue: the node that it waits or holds with. While `Entering` and `Unsure`
     /// it may not exist.
     pub(crate) own: Option<Name>,
-    /// In the list, only the node that is waited for was lower.
-    pub(crate) is_next: bool,
     /// Nodes that may yet appear: their creates were not answered.
     pub(crate) remembered: BTreeSet<Name>,
     /// Nodes whose delete has to be sent, or to be sent again until it is answered.
