@@ -164,9 +164,10 @@ impl<'a> Waiter<'a> {
         self.find_session()?;
         // Before the look, so that none is missed.
         self.has_stuck = self.want.session.has_stuck();
-        let list = match (self.is_missing(), self.heard.take()) {
-            (true, _) if self.may_create => self.enter()?,
-            (false, Some(names)) => self.sort_out(children(names))?,
+        let list = match self.heard.take() {
+            _ if self.is_missing() && self.may_create => self.enter()?,
+            // One that shows our nodes is no older than they are.
+            Some(names) if self.are_in(&names) => self.sort_out(children(names))?,
             _ => self.look()?,
         };
         if self.is_missing() {
@@ -186,6 +187,11 @@ impl<'a> Waiter<'a> {
                 Ok(Pass::Again)
             }
         }
+    }
+
+    /// Do these names show all that it needs?
+    fn are_in(&self, names: &[String]) -> bool {
+        !self.is_missing() && self.own.iter().all(|node| names.contains(&node.name))
     }
 
     fn is_missing(&self) -> bool {

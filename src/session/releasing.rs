@@ -26,7 +26,6 @@ pub(crate) struct Departure {
     session: Weak<Session>,
     nodes: Arc<Nodes>,
     told: Sender<Result<()>>,
-    is_over: bool,
 }
 
 impl Departure {
@@ -39,20 +38,11 @@ impl Departure {
     }
 
     /// What the answer to the transaction says.
-    pub(crate) fn ends(mut self, deleted: zookeeper::Result<()>) {
-        self.is_over = true;
+    pub(crate) fn ends(self, deleted: zookeeper::Result<()>) {
         let session = self.session.upgrade();
         let judged = session.map(|session| session.judge(&self.nodes, 0, None, deleted));
         // Nobody may wait for it.
         let _ = self.told.send(judged.unwrap_or(Ok(())));
-    }
-}
-
-impl Drop for Departure {
-    fn drop(&mut self) {
-        if !self.is_over && self.nodes.claim.background {
-            self.session.upgrade().map(|session| session.delete(&self.nodes));
-        }
     }
 }
 
@@ -96,10 +86,7 @@ impl Session {
     fn leave_to(&self, nodes: &Arc<Nodes>, next: &mut dyn FnMut(Departure)) -> Result<()> {
         let (told, answer) = bounded(1);
         let (session, leaving) = (Weak::clone(&self.me), Arc::clone(nodes));
-        next(Departure { session, nodes: leaving, told, is_over: false });
-        if nodes.claim.background {
-            return Ok(());
-        }
+        next(Departure { session, nodes: leaving, told });
         match answer.recv_timeout(self.patience()) {
             Ok(deleted) => deleted,
             Err(RecvTimeoutError::Disconnected) => self.delete(nodes),

@@ -9,7 +9,9 @@
 //! them, also over a resume, where watches are set again before anything else is asked: a removal is known
 //! before the answer to any create behind it. The end of a session ends its watches, and is told like an
 //! event. The watch is set while our node keeps the directory from being removed: so what the number is of is
-//! what is watched. What was known before it was set does not count, nor does what is noted of it too late.
+//! what is watched, if that node was there for us to delete behind it. What was known before does not count, nor
+//! does what is noted of it too late. (Servers tell of no event whoever may not read the node by then: permissions
+//! of a lock's directory are not to be taken away while it is in use.)
 
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -37,12 +39,14 @@ struct Vacancy {
     /// Tells it from others of the same path, and from itself before it was watched.
     made: u64,
     used: u64,
-    /// That of our last node, which is gone. It proves nothing where there is no watcher.
+    /// That of our last node, which is gone. It proves nothing unless the directory is watched.
     number: Option<i32>,
     /// It came right behind the one before, so that the next one may, too.
     follows: bool,
     /// Hears of the directory's end.
     watcher: Option<Watcher>,
+    /// It is the end of this directory that it hears of.
+    is_watched: bool,
 }
 
 /// A node that is alone in its directory is about to be deleted.
@@ -84,7 +88,14 @@ impl Vacancies {
                 oldest.and_then(|oldest| self.directories.remove(&oldest));
             }
             let (made, used) = (self.uses, self.uses);
-            let new = Vacancy { made, used, number: None, follows: false, watcher: None };
+            let new = Vacancy {
+                made,
+                used,
+                number: None,
+                follows: false,
+                watcher: None,
+                is_watched: false,
+            };
             self.directories.insert(directory.clone(), new);
         }
         self.directories.get_mut(directory)
@@ -96,7 +107,7 @@ impl Vacancies {
     fn leave(&mut self, directory: LockPath, number: i32) -> Option<Leaving> {
         let vacancy = self.make(&directory)?;
         let follows = vacancy.is_next(number);
-        let watches = follows && vacancy.watcher.is_none();
+        let watches = follows && !vacancy.is_watched;
         if watches {
             self.directories.remove(&directory);
         }
@@ -121,13 +132,13 @@ impl Session {
     pub(crate) fn is_vacant(&self, directory: &LockPath) -> bool {
         let mut vacancies = self.vacancies.lock();
         let vacancy = vacancies.of(directory);
-        vacancy.is_some_and(|vacancy| vacancy.follows && vacancy.watcher.is_some())
+        vacancy.is_some_and(|vacancy| vacancy.follows && vacancy.is_watched)
     }
 
     /// Does the name of a node, whose create has been answered, prove that it is alone?
     pub(crate) fn is_alone(&self, directory: &LockPath, name: &str) -> bool {
         let mut vacancies = self.vacancies.lock();
-        let vacancy = vacancies.of(directory).filter(|vacancy| vacancy.watcher.is_some());
+        let vacancy = vacancies.of(directory).filter(|vacancy| vacancy.is_watched);
         vacancy.zip(number(name)).is_some_and(|(vacancy, number)| vacancy.is_next(number))
     }
 
@@ -160,6 +171,7 @@ impl Session {
     pub(super) fn has_left(&self, leaving: &Leaving) {
         let mut vacancies = self.vacancies.lock();
         if let Some(vacancy) = vacancies.made(&leaving.directory, leaving.made) {
+            vacancy.is_watched |= leaving.watches && vacancy.watcher.is_some();
             vacancy.follows = leaving.follows;
             vacancy.number = Some(leaving.number);
         }

@@ -69,7 +69,7 @@ impl Waiter<'_> {
         };
         match replaced {
             Ok(_) => departure.ends(Ok(())),
-            Err(error) if error.is_maybe_done() => {
+            Err(error) if may_be_done(&error) => {
                 self.lose(new.id);
                 departure.ends(Err(error.clone()));
                 return Err(error.into());
@@ -178,8 +178,7 @@ impl Waiter<'_> {
                 (!is_ours).then_some(Failure::Broken)
             }
             Err(error) => {
-                // A code that is newer than this client proves nothing.
-                if error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_)) {
+                if may_be_done(&error) {
                     self.lose(new.id);
                 }
                 Some(error.into())
@@ -323,6 +322,11 @@ impl Waiter<'_> {
             }
         }
     }
+}
+
+/// A code that is newer than this client proves nothing.
+fn may_be_done(error: &zookeeper::Error) -> bool {
+    error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
 }
 
 pub(super) fn children(names: Vec<String>) -> Vec<Child> {
