@@ -11,4 +11,5 @@ mod places;
 mod pressed;
 mod schedules;
 mod semaphore;
+mod turns;
 mod waiting;

@@ -1,0 +1,521 @@
+//! Threads that share an object, and take each other's place in one transaction: the node of the one before
+//! goes and that of the next one comes, or neither.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use zoolock::{Client, Error, Hold, LossReason};
+use zoolock_test_support::{self as support, FaultProxy, Op, Then, fresh_path, shared_probe};
+
+use common::{
+    Object, SOON, Subject, Task, Visitor, Witness, assert_cancelled, assert_lost,
+    await_nothing_left, client, client_of, delete_node, every_subject_that, in_time, place,
+    shared_proxy, stat,
+};
+
+/// No lease ends in it, however slow the machine is, and nothing is asked to keep it.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A third of it is awaited, or all of it: so long a create without an answer is looked for.
+const SHORT: Duration = Duration::from_secs(9);
+
+/// Of a call that is to come to its request before, also on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(6);
+
+/// For what does not wait for anything.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// What a lock may ask for.
+const OPS: [Op; 7] =
+    [Op::Multi, Op::Exists, Op::Create, Op::Delete, Op::GetChildren, Op::GetData, Op::Sync];
+
+/// An object of a client behind a proxy, and one of another client. Their directory is there.
+struct Turns {
+    subject: Subject,
+    proxy: FaultProxy,
+    client: Client,
+    path: String,
+    object: Object,
+    rival: Object,
+}
+
+/// A node, by the end of its name, and the fencing token of whoever holds it.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    number: u32,
+    token: u64,
+}
+
+impl Turns {
+    fn start(subject: Subject, name: &str, session_timeout: Duration) -> Turns {
+        let (proxy, path) = (shared_proxy(), fresh_path(name));
+        let own = client_of(&proxy.connect_string(), session_timeout);
+        let (object, rival) = (subject.at(&own, &path), subject.rival(&client(), &path));
+        rival.lock().unwrap();
+        rival.unlock().unwrap();
+        Turns { subject, proxy, client: own, path, object, rival }
+    }
+
+    /// Each way in which the transaction can be held up on its way: the request, or the answer.
+    fn each_held(subject: Subject, name: &str, run: impl Fn(&Turns, &support::Hold) + Sync) {
+        thread::scope(|scope| {
+            for answer in [false, true] {
+                let run = &run;
+                scope.spawn(move || {
+                    let turns = Turns::start(subject, name, LONG);
+                    println!("{}, answer: {answer}, at {}", subject.name, turns.path);
+                    run(&turns, &turns.holds_up(answer));
+                });
+            }
+        });
+    }
+
+    fn holds_up(&self, answer: bool) -> support::Hold {
+        let rule = self.proxy.on(Op::Multi);
+        if answer { rule.hold_answer() } else { rule.hold_request() }
+    }
+
+    fn is_held_up(&self, held: &support::Hold) {
+        assert!(held.wait(SOON), "{}: {}", self.subject.name, self.log());
+    }
+
+    /// Somebody who holds, with the only node.
+    fn first(&self) -> (Visitor, Place) {
+        let first = Visitor::start(self.object.clone());
+        let at = self.place_of(&first.hold());
+        (first, at)
+    }
+
+    /// Another thread, which waits in this process, or for the servers.
+    fn next(&self) -> Visitor {
+        Visitor::start_asleep(self.object.clone())
+    }
+
+    /// The token is that of the node on the server.
+    fn place_of(&self, hold: &Hold) -> Place {
+        let token = hold.fencing_token().unwrap();
+        assert_eq!(stat(&self.subject.node_of(hold)).czxid as u64, token, "{hold:?}");
+        Place { number: place(&hold.node()).parse().unwrap(), token }
+    }
+
+    /// It comes in with a node that is the only one in the end, and newer than that of the one before.
+    #[track_caller]
+    fn comes_in_alone(&self, next: &Visitor, before: Place) -> Place {
+        let hold = next.hold();
+        let node = self.subject.node_of(&hold);
+        assert_eq!(self.subject.await_nodes(&self.path, 1), [node], "{}", self.log());
+        let at = self.place_of(&hold);
+        println!("{}: {before:?}, then {at:?}; {:?}", self.subject.name, self.client.stats());
+        assert!(hold.is_held() && at.token > before.token, "{}", self.subject.name);
+        at
+    }
+
+    /// With the last unlock.
+    #[track_caller]
+    fn leaves_nothing(&self) {
+        self.subject.await_nodes(&self.path, 0);
+        await_nothing_left(&self.client);
+        self.is_free();
+        assert_eq!(self.client.stats().holds_lost, 0, "{}", self.subject.name);
+    }
+
+    #[track_caller]
+    fn is_free(&self) {
+        assert!(self.rival.try_lock_for(SOON).unwrap(), "{}", self.subject.name);
+        self.rival.unlock().unwrap();
+        self.subject.await_nodes(&self.path, 0);
+    }
+
+    fn log(&self) -> String {
+        self.proxy.log().join("\n")
+    }
+}
+
+/// Its threads wait for each other in this process, and its unlock deletes.
+fn every_turns(contract: impl Fn(Subject) + Sync) {
+    let deletes = |subject: Subject| subject.is_plain() || subject.releases_in_the_background();
+    every_subject_that(
+        |subject| subject.has_a_first_level() && subject.has_a_directory() && deletes(subject),
+        contract,
+    );
+}
+
+#[test]
+fn a_turn_among_threads_costs_a_transaction_and_a_look_and_its_number_and_token_rise() {
+    const TURNS: u64 = 50;
+    every_turns(|subject| {
+        let turns = Turns::start(subject, "turns", LONG);
+        let (first, mut before) = turns.first();
+        let mut crowd = VecDeque::from([first]);
+        crowd.extend((0..3).map(|_| turns.next()));
+        let count = || OPS.map(|op| turns.proxy.requests(op));
+        let begun = count();
+        for turn in 0..TURNS {
+            crowd.pop_front().unwrap().leaves();
+            let at = turns.place_of(&crowd[0].hold());
+            let rises = at.number == before.number + 1 && at.token > before.token;
+            assert!(rises, "{}, turn {turn}: {before:?}, then {at:?}", subject.name);
+            before = at;
+            crowd.push_back(turns.next());
+        }
+        let ended = count();
+        let cost: [u64; 7] = std::array::from_fn(|at| ended[at] - begun[at]);
+        println!("{}: {cost:?} for {TURNS} turns of {OPS:?}", subject.name);
+        assert_eq!(cost, [TURNS, TURNS, 0, 0, 0, 0, 0], "{}: {}", subject.name, turns.log());
+        for visitor in crowd {
+            visitor.comes_in();
+            visitor.leaves();
+        }
+        turns.leaves_nothing();
+    });
+}
+
+/// The session lives on, and there is one node of the next thread's at most.
+fn is_taken_in_spite_of_a_cut(answer: bool) {
+    every_turns(|subject| {
+        let turns = Turns::start(subject, "turn-cut", SHORT);
+        let ((first, before), next) = (turns.first(), turns.next());
+        let rule = turns.proxy.on(Op::Multi);
+        let lost = match answer {
+            true => rule.drop_answer(Then::Cut),
+            false => rule.drop_request(Then::Cut),
+        };
+        first.leaves();
+        assert!(lost.wait(SOON), "{}: {}", subject.name, turns.log());
+        let at = turns.comes_in_alone(&next, before);
+        assert_eq!(at.number, before.number + 1, "{}: {}", subject.name, turns.log());
+        next.leaves();
+        turns.leaves_nothing();
+        assert_eq!(turns.client.stats().sessions, 1, "{}", subject.name);
+    });
+}
+
+#[test]
+fn a_turn_whose_answer_is_lost_is_found_on_the_resumed_session() {
+    is_taken_in_spite_of_a_cut(true);
+}
+
+#[test]
+fn a_turn_whose_request_is_lost_is_taken_on_the_resumed_session() {
+    is_taken_in_spite_of_a_cut(false);
+}
+
+/// Unlocks while the transaction is held up, and goes on when the next thread is in the middle of it.
+fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zoolock::Result<()>> {
+    let leaving = Task::spawn(move || first.leaves_saying());
+    turns.is_held_up(held);
+    leaving
+}
+
+/// The second one has given up; a third one gets in behind what it has left under way.
+fn lets_a_third_in(turns: &Turns, before: Place, held: &support::Hold) {
+    let third = turns.next();
+    assert!(!third.is_in(), "{}: before anything is answered", turns.subject.name);
+    held.release();
+    turns.comes_in_alone(&third, before);
+    third.leaves();
+    turns.leaves_nothing();
+    assert_eq!(turns.client.stats().sessions, 1, "{}", turns.subject.name);
+}
+
+#[test]
+fn a_deadline_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() {
+    every_turns(|subject| {
+        Turns::each_held(subject, "turn-deadline", |turns, held| {
+            let (first, before) = turns.first();
+            let second = turns.object.clone();
+            let second = Task::spawn_blocked(move || second.try_lock_for(DEADLINE));
+            let leaving = leaves_into(turns, first, held);
+            let unlocked = in_time("unlock", DEADLINE + AT_ONCE, || leaving.result("unlock"));
+            unlocked.unwrap();
+            let locked = second.result("whoever has a deadline");
+            println!("{}: {locked:?}", subject.name);
+            let unknown = matches!(locked, Ok(false) | Err(Error::Disconnected { .. }));
+            assert!(unknown, "{}: {locked:?}", subject.name);
+            lets_a_third_in(turns, before, held);
+        });
+    });
+}
+
+#[test]
+fn a_cancel_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() {
+    every_turns(|subject| {
+        Turns::each_held(subject, "turn-cancel", |turns, held| {
+            let ((first, before), second) = (turns.first(), turns.next());
+            let leaving = leaves_into(turns, first, held);
+            turns.object.cancel_waiters();
+            in_time("unlock", AT_ONCE, || leaving.result("unlock")).unwrap();
+            assert_cancelled(&second.result(), &turns.path);
+            lets_a_third_in(turns, before, held);
+        });
+    });
+}
+
+/// The next thread waits on.
+#[test]
+fn an_unlock_without_an_answer_returns_after_a_third_of_the_session_timeout() {
+    every_turns(|subject| {
+        for answer in [false, true] {
+            let turns = Turns::start(subject, "turn-slow", SHORT);
+            let ((first, before), next) = (turns.first(), turns.next());
+            let held = turns.holds_up(answer);
+            let leaving = leaves_into(&turns, first, &held);
+            let limit = SHORT / 3 + AT_ONCE;
+            in_time("unlock", limit, || leaving.result("unlock")).unwrap();
+            assert!(!next.is_in(), "{}: before anything is answered", subject.name);
+            held.release();
+            turns.comes_in_alone(&next, before);
+            next.leaves();
+            turns.leaves_nothing();
+        }
+    });
+}
+
+/// Just as the turn is left to them, before that, and in the middle of it.
+#[test]
+fn threads_that_stop_waiting_at_any_moment_leave_nothing_and_are_never_two_inside() {
+    const TURNS: u32 = 50;
+    every_turns(|subject| {
+        let turns = Turns::start(subject, "turn-any", SHORT);
+        let (witness, latest) = (Arc::new(Witness::default()), Arc::new(AtomicU64::new(0)));
+        let visitor = |thread: u64| {
+            let object = turns.object.clone();
+            let (witness, latest) = (Arc::clone(&witness), Arc::clone(&latest));
+            Task::spawn(move || {
+                let (mut inside, mut stopped) = (0, 0);
+                for call in 0.. {
+                    // As long as its wait, more or less.
+                    let patience = Duration::from_micros((call * 7919 + thread * 977) % 40_000);
+                    match object.try_lock_for(patience) {
+                        Ok(true) => {}
+                        Ok(false) | Err(Error::Disconnected { .. } | Error::Cancelled { .. }) => {
+                            stopped += 1;
+                            continue;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                    let token = object.hold().fencing_token().unwrap();
+                    witness.visit(|| assert!(latest.swap(token, Ordering::SeqCst) < token));
+                    object.unlock().unwrap();
+                    inside += 1;
+                    if inside % 10 == 0 {
+                        object.cancel_waiters();
+                    }
+                    if inside == TURNS {
+                        break;
+                    }
+                }
+                (inside, stopped)
+            })
+        };
+        let visitors: Vec<_> = (0..4).map(visitor).collect();
+        let seen = visitors.iter().map(|visitor| visitor.result("somebody in a hurry"));
+        let seen: Vec<(u32, u32)> = seen.collect();
+        println!(
+            "{}: {} transactions, {} creates; turns of each, and waits that ended: {seen:?}",
+            subject.name,
+            turns.proxy.requests(Op::Multi),
+            turns.proxy.requests(Op::Create)
+        );
+        witness.saw(seen.iter().map(|(inside, _)| inside).sum());
+        assert!(turns.proxy.requests(Op::Multi) > 0, "{}: nobody waited", subject.name);
+        turns.leaves_nothing();
+    });
+}
+
+/// Names in answers have no chroot.
+#[test]
+fn a_turn_below_a_chroot_is_one_as_well() {
+    every_turns(|subject| {
+        let (proxy, chroot) = (shared_proxy(), fresh_path("turn-chroot"));
+        let client = client_of(&format!("{}{chroot}", proxy.connect_string()), LONG);
+        let object = subject.at(&client, "/lock");
+        let mut inside = Visitor::start(object.clone());
+        inside.comes_in();
+        let creates = proxy.requests(Op::Create);
+        for turn in 1..=5 {
+            let next = Visitor::start_asleep(object.clone());
+            std::mem::replace(&mut inside, next).leaves();
+            let node = format!("{chroot}{}", subject.node_of(&inside.hold()));
+            assert_eq!(subject.nodes(&format!("{chroot}/lock")), [node], "{}", subject.name);
+            let asked = [Op::Multi, Op::Create].map(|op| proxy.requests(op));
+            assert_eq!(asked, [turn, creates], "{}: {:#?}", subject.name, proxy.log());
+        }
+        inside.leaves();
+        subject.await_nodes(&format!("{chroot}/lock"), 0);
+    });
+}
+
+/// When somebody of another client comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Comes {
+    Before,
+    WithTheRequestOnItsWay,
+    WithTheAnswerOnItsWay,
+}
+
+fn rival_behind(turns: &Turns) -> Visitor {
+    let rival = Visitor::start(turns.rival.clone());
+    turns.subject.await_nodes(&turns.path, 2);
+    rival
+}
+
+#[test]
+fn whoever_came_before_the_transaction_is_let_in_before_the_next_thread() {
+    every_turns(|subject| {
+        for comes in [Comes::Before, Comes::WithTheRequestOnItsWay, Comes::WithTheAnswerOnItsWay] {
+            let what = format!("{}, {comes:?}", subject.name);
+            let turns = Turns::start(subject, "turn-rival", LONG);
+            let ((first, before), next) = (turns.first(), turns.next());
+            let (rival, leaving) = match comes {
+                Comes::Before => {
+                    let rival = rival_behind(&turns);
+                    (rival, Task::spawn(move || first.leaves_saying()))
+                }
+                _ => {
+                    let held = turns.holds_up(comes == Comes::WithTheAnswerOnItsWay);
+                    let leaving = leaves_into(&turns, first, &held);
+                    let rival = rival_behind(&turns);
+                    held.release();
+                    (rival, leaving)
+                }
+            };
+            leaving.result("unlock").unwrap();
+            let comes_first = comes != Comes::WithTheAnswerOnItsWay;
+            let (one, other) = if comes_first { (rival, next) } else { (next, rival) };
+            let earlier = turns.place_of(&one.hold());
+            let nodes = subject.await_nodes(&turns.path, 2);
+            println!("{what}: {before:?}, then {earlier:?} of {nodes:?}");
+            assert!(!other.is_in(), "{what}: two at once");
+            let own = nodes.iter().map(|node| place(node).parse::<u32>().unwrap()).min();
+            assert_eq!((own, earlier.number), (Some(earlier.number), before.number + 1), "{what}");
+            one.leaves();
+            turns.comes_in_alone(&other, earlier);
+            other.leaves();
+            turns.leaves_nothing();
+        }
+    });
+}
+
+#[test]
+fn a_number_that_somebody_has_used_up_meanwhile_costs_a_list() {
+    every_turns(|subject| {
+        let turns = Turns::start(subject, "turn-gap", LONG);
+        let ((first, before), next) = (turns.first(), turns.next());
+        let probe = shared_probe().unwrap();
+        let made = probe.create(&format!("{}/x-", turns.path), b"", false, true).unwrap();
+        probe.delete(&made).unwrap();
+        let lists = turns.proxy.requests(Op::GetChildren);
+        first.leaves();
+        let at = turns.comes_in_alone(&next, before);
+        assert_eq!(at.number, before.number + 2, "{}", subject.name);
+        assert_eq!(turns.proxy.requests(Op::GetChildren), lists + 1, "{}", turns.log());
+        next.leaves();
+        turns.leaves_nothing();
+    });
+}
+
+#[test]
+fn an_unlock_of_a_node_that_an_operator_has_deleted_says_so_though_another_thread_waits() {
+    every_turns(|subject| {
+        let turns = Turns::start(subject, "turn-deleted", LONG);
+        let ((first, before), next) = (turns.first(), turns.next());
+        delete_node(&first.hold());
+        let unlocked = first.leaves_saying();
+        println!("{}: {unlocked:?}", subject.name);
+        match subject.releases_in_the_background() {
+            true => unlocked.unwrap(),
+            false => assert_lost(&unlocked, &turns.path, LossReason::NodeDeleted),
+        }
+        turns.comes_in_alone(&next, before);
+        next.leaves();
+        turns.subject.await_nodes(&turns.path, 0);
+        await_nothing_left(&turns.client);
+        assert_eq!(turns.client.stats().holds_lost, 1, "{}", subject.name);
+        assert_eq!(turns.proxy.requests(Op::Multi), 1, "{}: {}", subject.name, turns.log());
+        turns.is_free();
+    });
+}
+
+/// Where operators allow to make nodes, but not to delete them.
+#[test]
+fn a_refused_transaction_is_denied_to_the_unlock_and_to_the_next_thread() {
+    // READ, WRITE and CREATE, no DELETE.
+    const ACL: [(u32, &str, &str); 1] = [(7, "world", "anyone")];
+    every_turns(|subject| {
+        let turns = Turns::start(subject, "turn-refused", LONG);
+        subject.await_nodes(&turns.path, 0);
+        let probe = shared_probe().unwrap();
+        probe.delete(&turns.path).unwrap();
+        probe.create_with_acl(&turns.path, b"", &ACL).unwrap();
+        let ((first, _), next) = (turns.first(), turns.next());
+        let node = subject.node_of(&first.hold());
+        let (unlocked, locked) = (first.leaves_saying(), next.result());
+        println!("{}: {unlocked:?}, then {locked:?}", subject.name);
+        match subject.releases_in_the_background() {
+            true => unlocked.unwrap(),
+            false => assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}"),
+        }
+        assert!(matches!(&locked, Err(Error::Denied { path }) if *path == node), "{locked:?}");
+        assert_eq!(turns.proxy.requests(Op::Multi), 1, "{}: {}", subject.name, turns.log());
+        turns.client.close().unwrap();
+        assert_eq!(subject.nodes(&turns.path), [""; 0], "{}", subject.name);
+    });
+}
+
+#[test]
+fn a_close_in_the_middle_of_a_turn_ends_every_call_and_leaves_no_node() {
+    every_turns(|subject| {
+        Turns::each_held(subject, "turn-closed", |turns, held| {
+            let ((first, _), next, third) = (turns.first(), turns.next(), turns.next());
+            let leaving = leaves_into(turns, first, held);
+            let closing = turns.client.clone();
+            let closing = Task::spawn(move || closing.close());
+            let unlocked = in_time("unlock", AT_ONCE, || leaving.result("unlock"));
+            for locked in [next, third].map(Visitor::result) {
+                assert!(
+                    locked.as_ref().is_err_and(Error::is_closed),
+                    "{}: {locked:?}",
+                    subject.name
+                );
+            }
+            held.release();
+            let closed = closing.result("close");
+            println!("{}: unlock {unlocked:?}, close {closed:?}", subject.name);
+            let told = unlocked.as_ref().map_or_else(Error::is_closed, |()| true);
+            assert!(told, "{}: {unlocked:?}", subject.name);
+            closed.unwrap();
+            assert_eq!(subject.nodes(&turns.path), [""; 0], "{}: {}", subject.name, turns.log());
+            turns.is_free();
+        });
+    });
+}
+
+/// Somebody else has it when the client hears that its session is over.
+#[test]
+fn a_session_that_ends_in_the_middle_of_a_turn_lets_nobody_in_beside_the_next_owner() {
+    every_turns(|subject| {
+        Turns::each_held(subject, "turn-expired", |turns, held| {
+            let ((first, before), next) = (turns.first(), turns.next());
+            let leaving = leaves_into(turns, first, held);
+            turns.proxy.refuse(true);
+            turns.proxy.cut();
+            assert_eq!(turns.proxy.expire_sessions().unwrap(), 1);
+            let rival = Visitor::start(turns.rival.clone());
+            let between = turns.comes_in_alone(&rival, before);
+            in_time("unlock", AT_ONCE, || leaving.result("unlock")).unwrap();
+            turns.proxy.refuse(false);
+            let nodes = subject.await_nodes(&turns.path, 2);
+            println!("{}: {nodes:?}", subject.name);
+            assert!(rival.hold().is_held() && !next.is_in(), "{}: two at once", subject.name);
+            rival.leaves();
+            turns.comes_in_alone(&next, between);
+            next.leaves();
+            turns.leaves_nothing();
+            assert_eq!(turns.client.stats().sessions, 2, "{}", subject.name);
+        });
+    });
+}
