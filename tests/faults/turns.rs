@@ -174,11 +174,11 @@ fn a_turn_among_threads_costs_a_transaction_and_a_look_and_its_number_and_token_
 }
 
 /// The session lives on, and there is one node of the next thread's at most.
-fn is_taken_in_spite_of_a_cut(answer: bool) {
+fn is_taken_in_spite_of_a_cut(op: Op, answer: bool) {
     every_turns(|subject| {
         let turns = Turns::start(subject, "turn-cut", SHORT);
         let ((first, before), next) = (turns.first(), turns.next());
-        let rule = turns.proxy.on(Op::Multi);
+        let rule = turns.proxy.on(op);
         let lost = match answer {
             true => rule.drop_answer(Then::Cut),
             false => rule.drop_request(Then::Cut),
@@ -195,12 +195,19 @@ fn is_taken_in_spite_of_a_cut(answer: bool) {
 
 #[test]
 fn a_turn_whose_answer_is_lost_is_found_on_the_resumed_session() {
-    is_taken_in_spite_of_a_cut(true);
+    is_taken_in_spite_of_a_cut(Op::Multi, true);
 }
 
 #[test]
 fn a_turn_whose_request_is_lost_is_taken_on_the_resumed_session() {
-    is_taken_in_spite_of_a_cut(false);
+    is_taken_in_spite_of_a_cut(Op::Multi, false);
+}
+
+/// The transaction may be known to have been carried out, but not with which number.
+#[test]
+fn a_turn_whose_look_is_lost_is_found_on_the_resumed_session() {
+    is_taken_in_spite_of_a_cut(Op::Exists, true);
+    is_taken_in_spite_of_a_cut(Op::Exists, false);
 }
 
 /// Unlocks while the transaction is held up, and goes on when the next thread is in the middle of it.
