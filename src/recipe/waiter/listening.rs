@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
-use zookeeper::{WatchedEvent, Watcher};
+use zookeeper::{EventType, WatchedEvent, Watcher};
 
 use super::Want;
 
@@ -22,7 +22,8 @@ pub(super) fn listen(want: &Want<'_>) -> (Watcher, Receiver<News>) {
     let lists = !want.claim.is_single() && !want.recipe.watches_list();
     let watcher = Watcher::new(move |event: &WatchedEvent| {
         let (event, tell) = (event.clone(), tell.clone());
-        match session.upgrade().filter(|_| lists) {
+        let asks = lists && event.event_type != EventType::WatchEnded;
+        match session.upgrade().filter(|_| asks) {
             // Nobody may wait for it any more.
             None => drop(tell.send(News { event, names: None })),
             Some(session) => session.list(&directory).on_done(move |listed| {
