@@ -71,10 +71,10 @@ impl Session {
             }
             Left::Last => {
                 self.forget(nodes);
+                // It has to be waited for, and nobody else can stand in between.
+                let can_leave = !nodes.claim.background && nodes.are_alone();
                 let deleted = match next {
-                    Some(next) if nodes.are_alone() && self.is_connected() => {
-                        self.leave_to(nodes, next)
-                    }
+                    Some(next) if can_leave && self.is_connected() => self.leave_to(nodes, next),
                     _ => self.delete(nodes),
                 };
                 self.look_for_orphans(|orphan| orphan.directory == nodes.claim.directory);

@@ -136,11 +136,30 @@ impl Turns {
 
 /// Its threads wait for each other in this process, and its unlock deletes.
 fn every_turns(contract: impl Fn(Subject) + Sync) {
-    let deletes = |subject: Subject| subject.is_plain() || subject.releases_in_the_background();
-    every_subject_that(
-        |subject| subject.has_a_first_level() && subject.has_a_directory() && deletes(subject),
-        contract,
-    );
+    every_subject_that(|subject| queues_here(subject) && subject.is_plain(), contract);
+}
+
+fn queues_here(subject: Subject) -> bool {
+    subject.has_a_first_level() && subject.has_a_directory()
+}
+
+/// It is not to wait for what another thread does.
+#[test]
+fn an_unlock_in_the_background_leaves_its_node_to_nobody() {
+    let is_one = |subject| queues_here(subject) && subject.releases_in_the_background();
+    every_subject_that(is_one, |subject| {
+        let turns = Turns::start(subject, "turn-background", LONG);
+        let ((first, _), next) = (turns.first(), turns.next());
+        let held = turns.proxy.on(Op::Delete).path_contains(&turns.path).hold_request();
+        in_time("unlock", AT_ONCE, || first.leaves());
+        turns.is_held_up(&held);
+        assert!(!next.is_in(), "{}", subject.name);
+        held.release();
+        next.comes_in();
+        next.leaves();
+        turns.leaves_nothing();
+        assert_eq!(turns.proxy.requests(Op::Multi), 0, "{}: {}", subject.name, turns.log());
+    });
 }
 
 #[test]
@@ -433,10 +452,7 @@ fn an_unlock_of_a_node_that_an_operator_has_deleted_says_so_though_another_threa
         delete_node(&first.hold());
         let unlocked = first.leaves_saying();
         println!("{}: {unlocked:?}", subject.name);
-        match subject.releases_in_the_background() {
-            true => unlocked.unwrap(),
-            false => assert_lost(&unlocked, &turns.path, LossReason::NodeDeleted),
-        }
+        assert_lost(&unlocked, &turns.path, LossReason::NodeDeleted);
         turns.comes_in_alone(&next, before);
         next.leaves();
         turns.subject.await_nodes(&turns.path, 0);
@@ -462,10 +478,7 @@ fn a_refused_transaction_is_denied_to_the_unlock_and_to_the_next_thread() {
         let node = subject.node_of(&first.hold());
         let (unlocked, locked) = (first.leaves_saying(), next.result());
         println!("{}: {unlocked:?}, then {locked:?}", subject.name);
-        match subject.releases_in_the_background() {
-            true => unlocked.unwrap(),
-            false => assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}"),
-        }
+        assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}");
         assert!(matches!(&locked, Err(Error::Denied { path }) if *path == node), "{locked:?}");
         assert_eq!(turns.proxy.requests(Op::Multi), 1, "{}: {}", subject.name, turns.log());
         turns.client.close().unwrap();
