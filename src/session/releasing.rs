@@ -25,6 +25,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Departure {
     session: Weak<Session>,
     nodes: Arc<Nodes>,
+    leaving: Option<Leaving>,
     told: Sender<Result<()>>,
 }
 
@@ -40,7 +41,8 @@ impl Departure {
     /// What the answer to the transaction says.
     pub(crate) fn ends(self, deleted: zookeeper::Result<()>) {
         let session = self.session.upgrade();
-        let judged = session.map(|session| session.judge(&self.nodes, 0, None, deleted));
+        let leaving = self.leaving.as_ref();
+        let judged = session.map(|session| session.judge(&self.nodes, 0, leaving, deleted));
         // Nobody may wait for it.
         let _ = self.told.send(judged.unwrap_or(Ok(())));
     }
@@ -85,8 +87,8 @@ impl Session {
 
     fn leave_to(&self, nodes: &Arc<Nodes>, next: &mut dyn FnMut(Departure)) -> Result<()> {
         let (told, answer) = bounded(1);
-        let (session, leaving) = (Weak::clone(&self.me), Arc::clone(nodes));
-        next(Departure { session, nodes: leaving, told });
+        let (session, leaving) = (Weak::clone(&self.me), self.leaving(nodes));
+        next(Departure { session, nodes: Arc::clone(nodes), leaving, told });
         match answer.recv_timeout(self.patience()) {
             Ok(deleted) => deleted,
             Err(RecvTimeoutError::Disconnected) => self.delete(nodes),
