@@ -169,7 +169,7 @@ fn a_waiter_goes_on_by_another_way_and_takes_what_came_free_meanwhile() {
             scene.rival.lock().unwrap();
             let waiter = Visitor::start(scene.own.clone());
             wait_until("it watches the one ahead", SOON, || scene.proxy.requests(Op::GetData) > 0);
-            let before = scene.nodes();
+            let before = subject.await_nodes(&scene.path, subject.nodes_with_waiters(1));
             scene.proxy.refuse(true);
             act(&scene.proxy);
             await_resumed(&scene.client, 1);
