@@ -93,6 +93,7 @@ fn a_waiter_whose_directory_is_deleted_queues_in_a_new_one() {
             let held = scene.nodes();
             let waiter = Visitor::start(scene.own.clone());
             wait_until("it watches the one ahead", SOON, || scene.proxy.requests(Op::GetData) > 0);
+            subject.await_nodes(&scene.path, subject.nodes_with_waiters(1));
             // All of it goes before the waiter can look.
             match cut_off {
                 false => scene.proxy.black_hole(Direction::ToServer),
