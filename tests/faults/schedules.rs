@@ -45,15 +45,23 @@ fn a_cut_right_behind_a_grant_lets_no_second_one_in_and_costs_no_place() {
     let long = lock_of(&own, &format!("{path}/long"));
     long.lock().unwrap();
     let (queued, node) = (lock_of(&own, &format!("{path}/q")), single(&own, &format!("{path}/s")));
-    let rival = single(&others, &format!("{path}/s"));
-    queued.lock().unwrap();
-    queued.unlock().unwrap();
+    let [next, rival] = ["q", "s"].map(|name| format!("{path}/{name}"));
+    let (next, rival) = (lock_of(&others, &next), single(&others, &rival));
+    // No container, which the server would remove.
+    shared_probe().unwrap().create_all(next.path()).unwrap();
     let mut creates = Vec::new();
-    for _ in 0..100 {
+    for round in 0..100 {
+        // It is let in by a list, or where nobody else has come by the number of its node.
+        let grants = if round % 10 < 5 { Op::GetChildren } else { Op::Create };
+        if grants == Op::GetChildren {
+            next.lock().unwrap();
+            next.unlock().unwrap();
+        }
         let before = proxy.requests(Op::Create);
         // The answer comes, and the connection ends behind it.
-        let _rule = proxy.on(Op::GetChildren).path_contains("/q").tear_answer(1 << 20);
+        let rule = proxy.on(grants).path_contains("/q").tear_answer(1 << 20);
         queued.lock().unwrap();
+        assert!(rule.fired(), "{round}");
         creates.push(proxy.requests(Op::Create) - before);
         await_connection(&own);
         queued.unlock().unwrap();
