@@ -245,6 +245,11 @@ pub(crate) fn is_normal(sequence: i32) -> bool {
     (0..i32::MAX).contains(&sequence)
 }
 
+/// The [`number`] of a node, if that alone tells its place.
+pub(crate) fn normal_number(name: &str) -> Option<i32> {
+    number(name).filter(|&number| is_normal(number))
+}
+
 /// What precedes the marker is free. Everything that does not fit is somebody else's business and
 /// neither blocks nor fails.
 fn contender(name: &str) -> Option<(Mode, i32)> {

@@ -74,10 +74,10 @@ impl Recipe for Permits<'_> {
         }
         // Before the look at it, so that no change is missed.
         self.changed.replace(self.limit.changed.listen());
-        let number = |name: &str| names::number(name).filter(|&number| names::is_normal(number));
         // Those whose numbers tell nothing count as before.
-        let last = own.iter().map(|node| number(&node.name).unwrap_or(i32::MAX)).max();
-        let before = list.iter().filter(|child| number(&child.name) <= last);
+        let last =
+            own.iter().map(|node| names::normal_number(&node.name).unwrap_or(i32::MAX)).max();
+        let before = list.iter().filter(|child| names::normal_number(&child.name) <= last);
         match before.count() <= self.limit.get() as usize {
             true => Step::Granted,
             false => Step::Behind(None),

@@ -34,7 +34,8 @@ impl Departure {
     /// come since.
     pub(crate) fn node(&self) -> (i64, String, Option<i32>) {
         let node = &self.nodes.list[0];
-        let next = names::number(&node.name).and_then(|number| number.checked_add(1));
+        let next = names::normal_number(&node.name).map(|number| number + 1);
+        let next = next.filter(|&next| names::is_normal(next));
         (self.nodes.lease.session_id, self.nodes.path_of(node), next)
     }
 

@@ -60,11 +60,6 @@ pub(super) struct Leaving {
     pub(super) watches: bool,
 }
 
-/// The number of a node, if it tells its place.
-fn number(name: &str) -> Option<i32> {
-    names::number(name).filter(|&number| names::is_normal(number))
-}
-
 impl Vacancy {
     fn is_next(&self, number: i32) -> bool {
         self.number.is_some_and(|last| last + 1 == number)
@@ -139,13 +134,15 @@ impl Session {
     pub(crate) fn is_alone(&self, directory: &LockPath, name: &str) -> bool {
         let mut vacancies = self.vacancies.lock();
         let vacancy = vacancies.of(directory).filter(|vacancy| vacancy.is_watched);
-        vacancy.zip(number(name)).is_some_and(|(vacancy, number)| vacancy.is_next(number))
+        vacancy
+            .zip(names::normal_number(name))
+            .is_some_and(|(vacancy, number)| vacancy.is_next(number))
     }
 
     /// To be told before a deletion is sent.
     pub(super) fn leaving(&self, nodes: &Nodes) -> Option<Leaving> {
         let ([node], true) = (&nodes.list[..], nodes.are_alone()) else { return None };
-        let number = number(&node.name)?;
+        let number = names::normal_number(&node.name)?;
         self.vacancies.lock().leave(nodes.claim.directory.clone(), number)
     }
 

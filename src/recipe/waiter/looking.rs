@@ -50,7 +50,7 @@ impl Waiter<'_> {
     fn replace(&mut self, departure: Departure) -> Result<Option<Vec<Child>>, Stop> {
         let (session, claim, new) = (self.want.session, self.want.claim, self.want.recipe.node());
         let (its_session, old, Some(next)) = departure.node() else { return Ok(None) };
-        if its_session != self.session_id || !names::is_normal(next) {
+        if its_session != self.session_id {
             return Ok(None);
         }
         let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
@@ -136,13 +136,12 @@ impl Waiter<'_> {
                     return Err(failure.into());
                 }
             };
-            let is_taken = failure.as_ref().is_some_and(|it| it.is(ErrorKind::NodeExists));
-            self.may_create &= failure.is_none() || !claim.is_single();
-            match failure {
-                Some(_) if is_taken && claim.is_single() => return Ok((None, self.list()?)),
-                Some(failure) => return Ok((Some(failure), Vec::new())),
-                None => {}
-            }
+            let Some(failure) = failure else { continue };
+            self.may_create &= !claim.is_single();
+            return match claim.is_single() && failure.is(ErrorKind::NodeExists) {
+                true => Ok((None, self.list()?)),
+                false => Ok((Some(failure), Vec::new())),
+            };
         }
         let is_alone =
             |node: &Node| claim.is_single() || session.is_alone(&claim.directory, &node.name);
