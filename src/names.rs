@@ -2,7 +2,7 @@
 //! granted or behind whom. Pure: must not know requests, sessions or watches.
 
 use std::cmp::Reverse;
-use std::iter;
+use std::{iter, mem};
 
 use uuid::{Builder, Uuid};
 
@@ -66,13 +66,25 @@ pub(crate) struct Child {
 pub(crate) enum Standing {
     /// Nothing strictly lower counts against it.
     Granted,
-    /// The nearest lower node that counts against it: the one to watch.
-    Behind(String),
+    Behind(Ahead),
     /// It is not there (or has no sequence, so that it can never be granted).
     Gone,
     /// The order hangs on when these nodes were made. Ask the server, leave out those that have
     /// vanished, and decide again.
     NeedsCzxid(Vec<String>),
+}
+
+/// Who is before a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// The nearest lower node that counts against it: the one to watch.
+    pub(crate) nearest: String,
+    /// The one before that.
+    pub(crate) second: Option<String>,
+    /// The end of the nearest is the grant: nothing else is before, and nothing can come there any more.
+    /// Numbers rise, and the only node that is ever made with a lower one is the read that a holder takes
+    /// under its own write, which only reads do not wait for.
+    pub(crate) opens: bool,
 }
 
 /// Where the node `own` stands among the children. Every other one is a rival, also one of the same
@@ -93,7 +105,13 @@ pub(crate) fn decide(mode: Mode, children: &[Child], own: &str) -> Standing {
         (mode.waits_for(rival) && child.name != own).then_some((sequence, child))
     });
     if is_normal(sequence) {
-        return nearest(rivals.filter(|&(rival, _)| is_normal(rival) && rival < sequence));
+        let lower = rivals.filter(|&(rival, _)| is_normal(rival) && rival < sequence);
+        let mut standing = nearest(lower);
+        if let Standing::Behind(ahead) = &mut standing {
+            let may_downgrade = mode != Mode::Read && mode_of(&ahead.nearest) == Some(Mode::Write);
+            ahead.opens = ahead.second.is_none() && !may_downgrade;
+        }
+        return standing;
     }
     let (normal, others): (Vec<_>, Vec<_>) = rivals.partition(|&(rival, _)| is_normal(rival));
     decide_by_czxid(me, &others, normal.into_iter())
@@ -121,11 +139,21 @@ fn decide_by_czxid<'a>(
     }
 }
 
-/// Behind the highest of those that are lower. Among equals any would do; always the same one, so
-/// that callers that list again watch the same node again.
-fn nearest<'a, K: Ord>(lower: impl Iterator<Item = (K, &'a Child)>) -> Standing {
-    match lower.map(|(place, child)| (place, Reverse(&child.name))).max() {
-        Some((_, Reverse(name))) => Standing::Behind(name.clone()),
+/// Behind the two highest of those that are lower. Among equals any would do; always the same ones, so
+/// that callers that list again watch the same nodes again.
+fn nearest<'a, K: Ord + Copy>(lower: impl Iterator<Item = (K, &'a Child)>) -> Standing {
+    let mut highest = [None, None];
+    for (place, child) in lower {
+        let mut one = Some((place, Reverse(child.name.as_str())));
+        for other in &mut highest {
+            if one > *other {
+                mem::swap(&mut one, other);
+            }
+        }
+    }
+    let [nearest, second] = highest.map(|one| one.map(|(_, Reverse(name))| name.to_owned()));
+    match nearest {
+        Some(nearest) => Standing::Behind(Ahead { nearest, second, opens: false }),
         None => Standing::Granted,
     }
 }

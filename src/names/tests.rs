@@ -14,5 +14,13 @@ fn children(names: &[&str]) -> Vec<Child> {
 }
 
 fn behind(name: &str) -> Standing {
-    Standing::Behind(name.into())
+    Standing::Behind(Ahead { nearest: name.into(), second: None, opens: false })
+}
+
+/// Whom it is behind, and nothing else of who is ahead.
+fn decide(mode: Mode, children: &[Child], own: &str) -> Standing {
+    match super::decide(mode, children, own) {
+        Standing::Behind(ahead) => behind(&ahead.nearest),
+        other => other,
+    }
 }

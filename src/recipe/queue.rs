@@ -23,7 +23,7 @@ impl Recipe for Queue {
     fn step(&self, list: &[Child], own: &[Node]) -> Step {
         match names::decide(self.0, list, &own[0].name) {
             Standing::Granted => Step::Granted,
-            Standing::Behind(name) => Step::Behind(Some(name)),
+            Standing::Behind(ahead) => Step::Behind(Some(ahead)),
             Standing::NeedsCzxid(names) => Step::NeedsCzxid(names),
             Standing::Gone => Step::Gone,
         }

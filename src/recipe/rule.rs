@@ -4,7 +4,7 @@ use crossbeam_channel::never;
 use zookeeper::{CreateMode, Stat};
 
 use crate::error::Error;
-use crate::names::Child;
+use crate::names::{Ahead, Child};
 use crate::session::Node;
 use crate::signal::Ended;
 
@@ -63,8 +63,8 @@ pub(crate) struct New {
 /// How our nodes stand.
 pub(crate) enum Step {
     Granted,
-    /// To look again when this node has changed; none if the list is watched, or not to be waited for.
-    Behind(Option<String>),
+    /// To look again when one of these has changed; none if the list is watched, or not to be waited for.
+    Behind(Option<Ahead>),
     /// It hangs on when these were made.
     NeedsCzxid(Vec<String>),
     /// They can never be granted.

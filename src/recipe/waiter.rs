@@ -3,21 +3,22 @@
 mod listening;
 mod looking;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, never, select_biased};
 use log::debug;
-use zookeeper::{ErrorKind, WatchedEvent, Watcher};
+use parking_lot::Mutex;
+use zookeeper::{ErrorKind, Pending, Watcher};
 
-use listening::{News, listen};
+use listening::{Line, News, listen};
 use looking::children;
 
 use super::observer::Observer;
 use super::rule::{Recipe, Step};
 use crate::error::{Error, Result};
-use crate::names::Child;
+use crate::names::{Ahead, Child};
 use crate::session::{
     Claim, Departure, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting,
 };
@@ -68,13 +69,15 @@ struct Waiter<'a> {
     may_create: bool,
     watcher: Watcher,
     news: Receiver<News>,
+    line: Arc<Mutex<Line>>,
+    /// How many of the line's events were heard of.
+    heard: u64,
     /// What was in the directory when it was heard of last, and not looked at yet.
-    heard: Option<Vec<String>>,
-    /// The node ahead that is watched.
-    watching: Option<String>,
-    /// Are our own nodes watched? They are from a quarter of the session timeout on.
-    own_watched: bool,
-    entered: Instant,
+    listed: Option<Vec<String>>,
+    /// The nodes that are watched, by their paths, since the session was resumed so often.
+    watched: (HashSet<String>, u64),
+    /// That of the last expectation.
+    expected: u64,
     /// Ready when an own node was found that cannot be deleted.
     has_stuck: Ended,
     czxids: HashMap<String, i64>,
@@ -111,7 +114,7 @@ impl From<Error> for Stop {
 
 impl<'a> Waiter<'a> {
     fn new(want: Want<'a>, until: &'a Until, waits: bool) -> Result<Waiter<'a>> {
-        let (watcher, news) = listen(&want);
+        let (watcher, news, line) = listen(&want);
         let session: &'a Session = want.session;
         Ok(Waiter {
             room: Some(session.make_room(want.claim, want.recipe.count())?),
@@ -125,10 +128,11 @@ impl<'a> Waiter<'a> {
             may_create: false,
             watcher,
             news,
-            heard: None,
-            watching: None,
-            own_watched: false,
-            entered: Instant::now(),
+            line,
+            heard: 0,
+            listed: None,
+            watched: Default::default(),
+            expected: 0,
             has_stuck: session.has_stuck(),
             czxids: HashMap::new(),
             seen_ahead: false,
@@ -164,7 +168,7 @@ impl<'a> Waiter<'a> {
         self.find_session()?;
         // Before the look, so that none is missed.
         self.has_stuck = self.want.session.has_stuck();
-        let list = match self.heard.take() {
+        let list = match self.listed.take() {
             _ if self.is_missing() && self.may_create => self.enter()?,
             // One that shows our nodes is no older than they are.
             Some(names) if self.are_in(&names) => self.sort_out(children(names))?,
@@ -210,7 +214,7 @@ impl<'a> Waiter<'a> {
             self.session_id = now;
             self.own.clear();
             self.lost.clear();
-            self.watching = None;
+            self.watched.0.clear();
             // The create of a single node is itself the look whether there is one.
             self.may_create = self.waits || self.want.claim.is_single();
         }
@@ -234,7 +238,7 @@ impl<'a> Waiter<'a> {
         Ok(Pass::Again)
     }
 
-    fn wait_behind(&mut self, ahead: Option<String>, list: &[Child]) -> Result<Pass, Stop> {
+    fn wait_behind(&mut self, ahead: Option<Ahead>, list: &[Child]) -> Result<Pass, Stop> {
         let Want { session, claim, observer, .. } = self.want;
         self.seen_ahead = true;
         if !self.waits {
@@ -243,15 +247,18 @@ impl<'a> Waiter<'a> {
         if session.holds_here(claim) {
             return Err(Error::WouldDeadlock { path: self.path().to_owned() }.into());
         }
-        if let Some(name) = ahead {
-            let path = claim.directory.child(&name);
+        if let Some(ahead) = ahead {
+            let path = claim.directory.child(&ahead.nearest);
             if session.is_stuck(&path) {
                 return Err(Error::Denied { path }.into());
             }
-            if self.watching.as_ref() != Some(&name) && !self.watch(&path)? {
+            if !self.watch(&ahead)? {
                 return Ok(Pass::Again);
             }
-            self.watching = Some(name);
+            if ahead.opens && self.lost.is_empty() {
+                self.expected += 1;
+                self.line.lock().expect(self.expected, path, (self.heard, self.watched.1));
+            }
         } else if self.want.recipe.watches_list() {
             self.leaves_room(list)?;
         }
@@ -277,74 +284,71 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// False if it is gone. By a read of its data: one that looks whether it is there would leave a watch
-    /// behind where it is not.
-    fn watch(&self, path: &str) -> Result<bool, Stop> {
-        let watched = self.want.session.ask_one(Some(self.session_id), self.until, |batch| {
-            batch.get_data(path, Some(&self.watcher))
-        });
-        match watched {
-            Ok(_) => Ok(true),
-            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(false),
-            Err(failure) => Err(failure.into()),
+    /// Has those ahead watched, and our own nodes, as far as they are not. False if one is gone. By reads of
+    /// their data: one that looks whether a node is there would leave a watch behind where it is not.
+    fn watch(&mut self, ahead: &Ahead) -> Result<bool, Stop> {
+        let Want { session, claim, .. } = self.want;
+        let resumed = session.resumed();
+        if resumed != self.watched.1 {
+            // They still are, but what is told of them now comes in any order.
+            self.watched = (HashSet::new(), resumed);
         }
+        let own = self.own.iter().map(|node| &node.name);
+        let names = own.chain(&ahead.second).chain([&ahead.nearest]);
+        let mut paths: Vec<_> = names.map(|name| claim.directory.child(name)).collect();
+        paths.retain(|path| !self.watched.0.contains(path));
+        let Some((last, others)) = paths.split_last() else {
+            return Ok(true);
+        };
+        let (others, last) = session.ask(Some(self.session_id), self.until, |batch| {
+            let mut read = |path: &String| batch.get_data(path, Some(&self.watcher));
+            (others.iter().map(&mut read).collect::<Vec<_>>(), read(last))
+        })?;
+        let mut are_there = true;
+        let reads = others.into_iter().map(Pending::wait).chain([last]);
+        for (path, read) in paths.iter().zip(reads) {
+            match read {
+                Ok(_) => drop(self.watched.0.insert(path.clone())),
+                Err(error) if error.kind() == ErrorKind::NoNode => are_there = false,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(are_there)
     }
 
-    /// Waits for a reason to look again: an event says no more than that.
+    /// Waits for its turn, or for a reason to look again.
     fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
         let [one, other] = self.want.recipe.changes();
-        loop {
-            let own = (!self.own_watched).then(|| self.entered + self.want.session.timeout() / 4);
-            let deadline = [next, own, self.until.deadline].into_iter().flatten().min();
-            let expiry = deadline.map_or_else(never, crossbeam_channel::at);
-            select_biased! {
-                recv(self.until.cancelled) -> _ => return Err(Failure::Cancelled.into()),
-                recv(self.want.session.closed()) -> _ => return Err(Failure::Closed.into()),
-                recv(self.news) -> news => {
-                    self.may_create = self.lost.is_empty();
-                    if let Ok(News { event, names }) = news {
-                        self.has_heard(&event);
-                        self.heard = names;
+        let deadline = [next, self.until.deadline].into_iter().flatten().min();
+        let expiry = deadline.map_or_else(never, crossbeam_channel::at);
+        select_biased! {
+            recv(self.until.cancelled) -> _ => return Err(Failure::Cancelled.into()),
+            recv(self.want.session.closed()) -> _ => return Err(Failure::Closed.into()),
+            recv(self.news) -> news => {
+                self.may_create = self.lost.is_empty();
+                if let Ok(news) = news {
+                    if self.hears(&news) {
+                        return self.grant(false);
                     }
-                }
-                recv(one) -> _ => {}
-                recv(other) -> _ => {}
-                recv(self.has_stuck) -> _ => {}
-                recv(expiry) -> _ => {
-                    let now = Instant::now();
-                    let is_own = own.is_some_and(|own| own <= now) && next.is_none_or(|next| next > now);
-                    if is_own && !self.until.is_over() && self.watch_own()? {
-                        continue;
-                    }
+                    self.listed = news.names;
                 }
             }
-            return match self.until.is_over() {
-                true => Err(Failure::Deadline.into()),
-                false => Ok(Pass::Again),
-            };
+            recv(one) -> _ => {}
+            recv(other) -> _ => {}
+            recv(self.has_stuck) -> _ => {}
+            recv(expiry) -> _ => {}
+        }
+        match self.until.is_over() {
+            true => Err(Failure::Deadline.into()),
+            false => Ok(Pass::Again),
         }
     }
 
-    /// Has our own nodes watched. False if one is gone.
-    fn watch_own(&mut self) -> Result<bool, Stop> {
-        self.own_watched = true;
-        for node in &self.own {
-            if !self.watch(&self.want.claim.directory.child(&node.name))? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// What was watched is not any more.
-    fn has_heard(&mut self, event: &WatchedEvent) {
-        let of = |name: &String| event.path.ends_with(name.as_str());
-        if self.watching.as_ref().is_some_and(of) {
-            self.watching = None;
-        }
-        if self.own.iter().any(|node| of(&node.name)) {
-            self.own_watched = false;
-        }
+    /// What was watched is not any more. Is it the end that was expected last?
+    fn hears(&mut self, news: &News) -> bool {
+        self.heard += 1;
+        self.watched.0.remove(&news.event.path);
+        news.opens == Some(self.expected)
     }
 
     fn give_up(&mut self) {

@@ -202,7 +202,7 @@ impl Session {
             events: counts.events,
             connections: counts.connections,
             sessions: counters.sessions.load(Ordering::Relaxed),
-            resumed: counters.resumed.load(Ordering::Relaxed),
+            resumed: self.resumed(),
             holds_lost: counters.holds_lost.load(Ordering::Relaxed),
             held: self.held(),
             waiting: counters.waiting.load(Ordering::Relaxed),
@@ -270,6 +270,11 @@ impl Session {
     ) -> Result<T, Failure> {
         let ((), answer) = self.ask(session, until, |batch| ((), make(batch)))?;
         Ok(answer?)
+    }
+
+    /// How often the session was resumed. Told, and counted, before the events of the connection it was resumed on.
+    pub(crate) fn resumed(&self) -> u64 {
+        self.counters.resumed.load(Ordering::Relaxed)
     }
 
     /// Lists a directory, for those who cannot wait for it.

@@ -28,6 +28,40 @@ fn an_exclusive_node_waits_for_the_nearest_lower_one() {
 }
 
 #[test]
+fn the_end_of_the_only_one_before_is_the_grant_unless_it_may_be_held_on_to_as_a_read() {
+    let ahead = |nearest: &str, second: Option<&str>, opens| {
+        let (nearest, second) = (nearest.to_owned(), second.map(str::to_owned));
+        Standing::Behind(Ahead { nearest, second, opens })
+    };
+    let [one, two, three] = ["lock-0000000001", "__WRIT__0000000002", "__READ__0000000003"];
+    let [four, five] = ["x__lock__0000000004", "__READ__0000000005"];
+    let last = "lock-2147483647";
+    for (names, own, expected) in [
+        (&[one, four][..], four, ahead(one, None, true)),
+        (&[one, five], five, ahead(one, None, true)),
+        (&[three, four], four, ahead(three, None, true)),
+        // Whoever writes may take a read in the same place, which another read does not wait for.
+        (&[two, four], four, ahead(two, None, false)),
+        (&[two, five], five, ahead(two, None, true)),
+        (&[two, "__READ__0000000002", five], five, ahead(two, None, true)),
+        (&[two, "__READ__0000000002", four], four, ahead("__READ__0000000002", Some(two), false)),
+        // What does not count is not before it.
+        (&[three, two, five, "hello"], five, ahead(two, None, true)),
+        (&[one, two, three, four], two, ahead(one, None, true)),
+        (&[one, two, three, four], three, ahead(two, Some(one), false)),
+        (&[four, one, three, two], four, ahead(three, Some(two), false)),
+        (&[five, four, three, two, one], five, ahead(four, Some(two), false)),
+        // Numbers that tell nothing.
+        (&[one, last], last, ahead(one, None, false)),
+        (&[two, one, last], last, ahead(two, Some(one), false)),
+    ] {
+        let nodes = children(names);
+        let seen = super::super::decide(mode_of(own).unwrap(), &nodes, own);
+        assert_eq!(seen, expected, "{own} in {names:?}");
+    }
+}
+
+#[test]
 fn order_is_by_sequence_never_by_whole_name() {
     let names = [
         format!("_c_{HIGH}-lock-0000000001"),
@@ -237,7 +271,7 @@ fn reaches_a_granted_one(nodes: &[Child], start: &str) -> bool {
         let mode = mode_of(&at).unwrap();
         match decide(mode, nodes, &at) {
             Standing::Granted => return true,
-            Standing::Behind(next) => at = next,
+            Standing::Behind(next) => at = next.nearest,
             other => panic!("{at} is {other:?} in {nodes:?}"),
         }
     }

@@ -191,7 +191,6 @@ impl Waiter<'_> {
         }
         let token = self.want.recipe.token(stat);
         self.czxids.insert(name.to_owned(), stat.czxid);
-        (self.entered, self.own_watched) = (Instant::now(), false);
         self.own.push(Node { name: name.to_owned(), id, czxid: stat.czxid, token });
     }
 
@@ -206,7 +205,7 @@ impl Waiter<'_> {
     pub(super) fn look(&mut self) -> Result<Vec<Child>, Stop> {
         // What was told until now the list will show.
         while let Ok(news) = self.news.try_recv() {
-            self.has_heard(&news.event);
+            self.hears(&news);
         }
         let list = self.list()?;
         self.sort_out(list)
