@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::iter;
 
 use uuid::{Builder, Uuid};
+use zookeeper::Names;
 
 /// Names that contend end in one of these and a sequence. The first three are ours and Curator's
 /// (`lock-` is also go-zookeeper's and .NET's), the others kazoo's, which count so that a mixed
@@ -53,9 +54,9 @@ impl Mode {
 }
 
 /// A child of the directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Child {
-    pub(crate) name: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Child<'a> {
+    pub(crate) name: &'a str,
     /// The transaction that made it, where it is known. Lists do not have it; see
     /// [`Standing::NeedsCzxid`].
     pub(crate) czxid: Option<i64>,
@@ -83,74 +84,68 @@ pub(crate) enum Standing {
 /// random.
 ///
 /// Of any two who want to be alone one waits for the other, whatever there is beside them.
-pub(crate) fn decide(mode: Mode, children: &[Child], own: &str) -> Standing {
-    let me = children.iter().find(|child| child.name == own);
-    let (Some(me), Some(sequence)) = (me, sequence(own)) else {
+pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing {
+    let Some(place) = sequence(own).map(place_of) else {
         return Standing::Gone;
     };
-    let rivals = children.iter().filter_map(|child| {
-        let (rival, sequence) = contender(&child.name)?;
-        (mode.waits_for(rival) && child.name != own).then_some((sequence, child))
-    });
-    if is_normal(sequence) {
-        return nearest(rivals.filter(|&(rival, _)| is_normal(rival) && rival < sequence));
+    let (mut me, mut nearest, mut unordered) = (None, None, Vec::new());
+    for child in children {
+        if child.name == own {
+            me = Some(child);
+            continue;
+        }
+        let rival = contender(child.name).filter(|&(rival, _)| mode.waits_for(rival));
+        match rival.map(|(_, sequence)| place_of(sequence)) {
+            // Among equals any would do; always the same one, so that callers that list again watch the
+            // same node again.
+            Some(rival) if rival < place => {
+                nearest = nearest.max(Some((rival, Reverse(child.name))))
+            }
+            Some(i32::MAX) if place == i32::MAX => unordered.push(child),
+            _ => {}
+        }
     }
-    let (normal, others): (Vec<_>, Vec<_>) = rivals.partition(|&(rival, _)| is_normal(rival));
-    decide_by_czxid(me, &others, normal.into_iter())
-}
-
-/// For a node whose number tells nothing: behind those `normal` ones, and the others made before it.
-fn decide_by_czxid<'a>(
-    me: &Child,
-    others: &[(i32, &'a Child)],
-    normal: impl Iterator<Item = (i32, &'a Child)>,
-) -> Standing {
-    if others.is_empty() {
-        return nearest(normal);
-    }
-    let asked = iter::once(me).chain(others.iter().map(|&(_, child)| child));
-    let unknown: Vec<String> =
-        asked.filter(|child| child.czxid.is_none()).map(|child| child.name.clone()).collect();
-    if !unknown.is_empty() {
+    let Some(me) = me else {
+        return Standing::Gone;
+    };
+    let asked =
+        iter::once(me).chain(unordered.iter().copied()).filter(|child| child.czxid.is_none());
+    let unknown: Vec<String> = asked.map(|child| child.name.to_owned()).collect();
+    if !unordered.is_empty() && !unknown.is_empty() {
         return Standing::NeedsCzxid(unknown);
     }
-    let made = others.iter().map(|&(_, child)| (child.czxid, child));
-    match nearest(made.filter(|&(czxid, _)| czxid < me.czxid)) {
-        Standing::Granted => nearest(normal),
-        behind => behind,
-    }
-}
-
-/// Behind the highest of those that are lower. Among equals any would do; always the same one, so
-/// that callers that list again watch the same node again.
-fn nearest<'a, K: Ord>(lower: impl Iterator<Item = (K, &'a Child)>) -> Standing {
-    match lower.map(|(place, child)| (place, Reverse(&child.name))).max() {
-        Some((_, Reverse(name))) => Standing::Behind(name.clone()),
+    let before = unordered.iter().filter(|other| other.czxid < me.czxid);
+    let last = before.map(|other| (other.czxid, Reverse(other.name))).max();
+    match last.map(|(_, name)| name).or(nearest.map(|(_, name)| name)) {
+        Some(Reverse(name)) => Standing::Behind(name.to_owned()),
         None => Standing::Granted,
     }
 }
 
 /// Who stands before `own`, whatever they want, first things first. By the numbers alone: of two that
 /// tell nothing neither is before the other.
-pub(crate) fn ahead<'a>(children: &'a [Child], own: &str) -> Vec<&'a str> {
-    let Some(own) = sequence(own) else {
+pub(crate) fn ahead<'a>(names: &'a Names, own: &str) -> Vec<&'a str> {
+    let Some(own) = sequence(own).map(place_of) else {
         return Vec::new();
     };
-    let own = if is_normal(own) { own } else { i32::MAX };
-    let mut before: Vec<_> = children
+    let mut before: Vec<_> = names
         .iter()
-        .filter_map(|child| Some((sequence(&child.name)?, child.name.as_str())))
-        .filter(|&(rival, _)| is_normal(rival) && rival < own)
+        .filter_map(|name| Some((place_of(sequence(name)?), name)))
+        .filter(|&(rival, _)| rival < own)
         .collect();
     before.sort_unstable();
     before.into_iter().map(|(_, name)| name).collect()
 }
 
+/// Where the number alone tells the place, it is that, and behind all of those one for the others.
+fn place_of(sequence: i32) -> i32 {
+    if is_normal(sequence) { sequence } else { i32::MAX }
+}
+
 /// Whether a newcomer of this mode would be granted at once. Nothing that counts may be there,
 /// whatever its sequence: the server would give the newcomer a higher one.
-pub(crate) fn vacant(mode: Mode, children: &[Child]) -> bool {
-    let blocks = |child: &Child| mode_of(&child.name).is_some_and(|other| mode.waits_for(other));
-    !children.iter().any(blocks)
+pub(crate) fn vacant(mode: Mode, names: &Names) -> bool {
+    !names.iter().any(|name| mode_of(name).is_some_and(|other| mode.waits_for(other)))
 }
 
 // ---- names of ours

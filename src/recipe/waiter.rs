@@ -9,19 +9,16 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, never, select_biased};
 use log::debug;
-use zookeeper::{ErrorKind, WatchedEvent, Watcher};
-
-use listening::{News, listen};
-use looking::children;
+use zookeeper::{ErrorKind, Names, WatchedEvent, Watcher};
 
 use super::observer::Observer;
 use super::rule::{Recipe, Step};
 use crate::error::{Error, Result};
-use crate::names::Child;
 use crate::session::{
     Claim, Departure, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting,
 };
 use crate::signal::{Ended, Until};
+use listening::{News, listen};
 
 /// What is wanted, and how.
 pub(crate) struct Want<'a> {
@@ -69,7 +66,7 @@ struct Waiter<'a> {
     watcher: Watcher,
     news: Receiver<News>,
     /// What was in the directory when it was heard of last, and not looked at yet.
-    heard: Option<Vec<String>>,
+    heard: Option<Names>,
     /// The node ahead that is watched.
     watching: Option<String>,
     /// Are our own nodes watched? They are from a quarter of the session timeout on.
@@ -167,7 +164,7 @@ impl<'a> Waiter<'a> {
         let list = match self.heard.take() {
             _ if self.is_missing() && self.may_create => self.enter()?,
             // One that shows our nodes is no older than they are.
-            Some(names) if self.are_in(&names) => self.sort_out(children(names))?,
+            Some(names) if self.are_in(&names) => self.sort_out(names)?,
             _ => self.look()?,
         };
         if self.is_missing() {
@@ -178,11 +175,11 @@ impl<'a> Waiter<'a> {
                 false => self.wait_behind(None, &list),
             };
         }
-        match self.step(list)? {
-            (Step::Granted, list) => self.grant(self.own.len() == list.len()),
-            (Step::Behind(ahead), list) => self.wait_behind(ahead, &list),
-            (Step::Refused(error), _) => Err(error.into()),
-            (Step::Gone | Step::NeedsCzxid(_), _) => {
+        match self.step(&list)? {
+            Step::Granted => self.grant(self.own.len() == list.len()),
+            Step::Behind(ahead) => self.wait_behind(ahead, &list),
+            Step::Refused(error) => Err(error.into()),
+            Step::Gone | Step::NeedsCzxid(_) => {
                 self.give_up();
                 Ok(Pass::Again)
             }
@@ -190,7 +187,7 @@ impl<'a> Waiter<'a> {
     }
 
     /// Do these names show all that it needs?
-    fn are_in(&self, names: &[String]) -> bool {
+    fn are_in(&self, names: &Names) -> bool {
         !self.is_missing() && self.own.iter().all(|node| names.contains(&node.name))
     }
 
@@ -234,7 +231,7 @@ impl<'a> Waiter<'a> {
         Ok(Pass::Again)
     }
 
-    fn wait_behind(&mut self, ahead: Option<String>, list: &[Child]) -> Result<Pass, Stop> {
+    fn wait_behind(&mut self, ahead: Option<String>, list: &Names) -> Result<Pass, Stop> {
         let Want { session, claim, observer, .. } = self.want;
         self.seen_ahead = true;
         if !self.waits {
@@ -266,13 +263,12 @@ impl<'a> Waiter<'a> {
     }
 
     /// Would there be room if all had gone that can? Else it is denied.
-    fn leaves_room(&self, list: &[Child]) -> Result<(), Error> {
+    fn leaves_room(&self, list: &Names) -> Result<(), Error> {
         let Want { session, claim, recipe, .. } = self.want;
-        let path = |child: &Child| claim.directory.child(&child.name);
-        let is_stuck = |child: &&Child| session.is_stuck(&path(child));
-        let stuck: Vec<Child> = list.iter().filter(is_stuck).cloned().collect();
-        match stuck.first() {
-            Some(child) if !recipe.is_free(&stuck) => Err(Error::Denied { path: path(child) }),
+        let path = |name: &str| claim.directory.child(name);
+        let stuck: Names = list.iter().filter(|name| session.is_stuck(&path(name))).collect();
+        match stuck.iter().next() {
+            Some(name) if !recipe.is_free(&stuck) => Err(Error::Denied { path: path(name) }),
             _ => Ok(()),
         }
     }

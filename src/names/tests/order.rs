@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn with_czxids(nodes: &[(&str, Option<i64>)]) -> Vec<Child> {
-    nodes.iter().map(|&(name, czxid)| Child { name: name.into(), czxid }).collect()
+fn with_czxids<'a>(nodes: &[(&'a str, Option<i64>)]) -> Vec<Child<'a>> {
+    nodes.iter().map(|&(name, czxid)| Child { name, czxid }).collect()
 }
 
 fn needs(names: &[&str]) -> Standing {
@@ -203,7 +203,7 @@ fn a_newcomer_is_granted_at_once_where_nothing_counts_against_it() {
         (&["x__lock__2147483647"], false, false),
         (&["__READ__0000000001", "__WRIT__0000000002"], false, false),
     ] {
-        let nodes = children(names);
+        let nodes = names.iter().collect();
         let seen = [Mode::Exclusive, Mode::Write, Mode::Read].map(|mode| vacant(mode, &nodes));
         assert_eq!(seen, [exclusive, exclusive, read], "{names:?}");
     }
@@ -231,7 +231,7 @@ fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
 
 /// Follows the links of one contender to somebody who is granted, within as many steps as there
 /// are contenders.
-fn reaches_a_granted_one(nodes: &[Child], start: &str) -> bool {
+fn reaches_a_granted_one(nodes: &[Child<'_>], start: &str) -> bool {
     let mut at = start.to_owned();
     for _ in 0..nodes.len() {
         let mode = mode_of(&at).unwrap();
@@ -251,19 +251,17 @@ fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
     let markers = ["lock-", "__READ__", "__WRIT__"];
     for (round, order) in permutations(&sequences).into_iter().enumerate() {
         // every mix of markers; czxids and letters run against the order of the list
-        let mut nodes: Vec<Child> = Vec::new();
+        let mut given: Vec<(String, i64)> = Vec::new();
         for (position, digits) in order.iter().enumerate() {
             let marker = markers[(round / 3_usize.pow(position as u32 % 4) + position) % 3];
             let czxid = 100 - position as i64;
             let letter = char::from(b'f' - position as u8);
-            nodes.push(Child { name: format!("{letter}-{marker}{digits}"), czxid: Some(czxid) });
+            given.push((format!("{letter}-{marker}{digits}"), czxid));
         }
-        nodes.push(Child { name: "hello".into(), czxid: None });
-        let names: Vec<&str> = nodes
-            .iter()
-            .map(|node| node.name.as_str())
-            .filter(|name| mode_of(name).is_some())
-            .collect();
+        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        let mut nodes: Vec<_> =
+            given.iter().map(|(name, czxid)| Child { name, czxid: Some(*czxid) }).collect();
+        nodes.push(Child { name: "hello", czxid: None });
         let holders: Vec<&str> = names
             .iter()
             .copied()
@@ -302,6 +300,6 @@ fn all_modes_stand_before_one_in_the_order_of_their_numbers() {
         ("d-lock--000000005", &all),
         ("hello", &[]),
     ] {
-        assert_eq!(ahead(&children(&names), own), expected, "{own}");
+        assert_eq!(ahead(&names.iter().collect(), own), expected, "{own}");
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
-use zookeeper::{EventType, WatchedEvent, Watcher};
+use zookeeper::{EventType, Names, WatchedEvent, Watcher};
 
 use super::Want;
 
@@ -12,7 +12,7 @@ use super::Want;
 pub(super) struct News {
     pub(super) event: WatchedEvent,
     /// What was in the directory behind that, where a list tells.
-    pub(super) names: Option<Vec<String>>,
+    pub(super) names: Option<Names>,
 }
 
 /// Hears of nodes.
