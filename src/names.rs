@@ -90,16 +90,13 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
     };
     let (mut me, mut nearest, mut unordered) = (None, None, Vec::new());
     for child in children {
-        if child.name == own {
-            me = Some(child);
-            continue;
-        }
         let rival = contender(child.name).filter(|&(rival, _)| mode.waits_for(rival));
         match rival.map(|(_, sequence)| place_of(sequence)) {
+            _ if child.name == own => me = Some(child),
             // Among equals any would do; always the same one, so that callers that list again watch the
             // same node again.
-            Some(rival) if rival < place => {
-                nearest = nearest.max(Some((rival, Reverse(child.name))))
+            Some(lower) if lower < place => {
+                nearest = nearest.max(Some((lower, Reverse(child.name))))
             }
             Some(i32::MAX) if place == i32::MAX => unordered.push(child),
             _ => {}
@@ -108,14 +105,15 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
     let Some(me) = me else {
         return Standing::Gone;
     };
-    let asked =
-        iter::once(me).chain(unordered.iter().copied()).filter(|child| child.czxid.is_none());
-    let unknown: Vec<String> = asked.map(|child| child.name.to_owned()).collect();
-    if !unordered.is_empty() && !unknown.is_empty() {
-        return Standing::NeedsCzxid(unknown);
+    if !unordered.is_empty() {
+        let asked = iter::once(&me).chain(&unordered).filter(|child| child.czxid.is_none());
+        let unknown: Vec<String> = asked.map(|child| child.name.to_owned()).collect();
+        if !unknown.is_empty() {
+            return Standing::NeedsCzxid(unknown);
+        }
     }
-    let before = unordered.iter().filter(|other| other.czxid < me.czxid);
-    let last = before.map(|other| (other.czxid, Reverse(other.name))).max();
+    let earlier = unordered.iter().filter(|other| other.czxid < me.czxid);
+    let last = earlier.map(|other| (other.czxid, Reverse(other.name))).max();
     match last.map(|(_, name)| name).or(nearest.map(|(_, name)| name)) {
         Some(Reverse(name)) => Standing::Behind(name.to_owned()),
         None => Standing::Granted,
@@ -137,7 +135,7 @@ pub(crate) fn ahead<'a>(names: &'a Names, own: &str) -> Vec<&'a str> {
     before.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Where the number alone tells the place, it is that, and behind all of those one for the others.
+/// The number if that alone tells the place; all others have one place behind those.
 fn place_of(sequence: i32) -> i32 {
     if is_normal(sequence) { sequence } else { i32::MAX }
 }
@@ -228,10 +226,12 @@ pub(crate) fn mode_of(name: &str) -> Option<Mode> {
 
 /// The number that a server has put behind any name.
 pub(crate) fn number(name: &str) -> Option<i32> {
-    // A dash that ends the marker is no sign.
-    let unmarked = name.rsplit_once(Mode::Permit.marker()).map_or(name, |(_, number)| number);
-    let number = || [11, 10].into_iter().find_map(|length| split(unmarked, length));
-    sequence(name).or_else(|| number().map(|(_, number)| number))
+    sequence(name).or_else(|| {
+        // A dash that ends the marker is no sign.
+        let unmarked = name.rsplit_once(Mode::Permit.marker()).map_or(name, |(_, number)| number);
+        let (_, number) = [11, 10].into_iter().find_map(|length| split(unmarked, length))?;
+        Some(number)
+    })
 }
 
 /// Whether the number alone tells the place: the server gives each of these once, in rising order.
@@ -260,13 +260,13 @@ fn contender(name: &str) -> Option<(Mode, i32)> {
 /// or a minus zero come from no server: as junk they would stay for ever, so they must not block.
 fn split(name: &str, length: usize) -> Option<(&str, i32)> {
     let (head, tail) = name.split_at_checked(name.len().checked_sub(length)?)?;
-    let digits = tail.strip_prefix('-').unwrap_or(tail);
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let sequence: i32 = tail.parse().ok()?;
+    let (sign, digits) = tail.strip_prefix('-').map_or((1, tail), |digits| (-1, digits));
+    let value = digits.bytes().try_fold(0, |value: i64, byte| {
+        byte.is_ascii_digit().then(|| 10 * value + i64::from(byte - b'0'))
+    })?;
+    let sequence = i32::try_from(sign * value).ok()?;
     let printed = if sequence <= -1_000_000_000 { 11 } else { 10 };
-    (length == printed && tail.starts_with('-') == (sequence < 0)).then_some((head, sequence))
+    (length == printed && (sign < 0) == (sequence < 0)).then_some((head, sequence))
 }
 
 #[cfg(test)]
