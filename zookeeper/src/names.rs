@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn where_a_name_ends_makes_a_difference() {
-        let [one, other] = [["ab", "c"], ["a", "bc"]].map(|names| Names::from_iter(names));
+        let [one, other] = [["ab", "c"], ["a", "bc"]].map(Names::from_iter);
         assert_ne!(one, other);
         assert_ne!(one, ["ab"]);
         assert_ne!(one, ["ab", "c", ""]);
