@@ -226,12 +226,12 @@ pub(crate) fn mode_of(name: &str) -> Option<Mode> {
 
 /// The number that a server has put behind any name.
 pub(crate) fn number(name: &str) -> Option<i32> {
-    sequence(name).or_else(|| {
-        // A dash that ends the marker is no sign.
-        let unmarked = name.rsplit_once(Mode::Permit.marker()).map_or(name, |(_, number)| number);
-        let (_, number) = [11, 10].into_iter().find_map(|length| split(unmarked, length))?;
-        Some(number)
-    })
+    let number = |length| {
+        let (head, number) = split(name, length)?;
+        // The dash that ends `lease-` is no sign.
+        (number >= 0 || !head.ends_with("lease")).then_some(number)
+    };
+    sequence(name).or_else(|| [11, 10].into_iter().find_map(number))
 }
 
 /// Whether the number alone tells the place: the server gives each of these once, in rising order.
