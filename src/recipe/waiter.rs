@@ -11,6 +11,8 @@ use crossbeam_channel::{Receiver, never, select_biased};
 use log::debug;
 use zookeeper::{ErrorKind, Names, WatchedEvent, Watcher};
 
+use listening::{News, listen};
+
 use super::observer::Observer;
 use super::rule::{Recipe, Step};
 use crate::error::{Error, Result};
@@ -18,7 +20,6 @@ use crate::session::{
     Claim, Departure, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting,
 };
 use crate::signal::{Ended, Until};
-use listening::{News, listen};
 
 /// What is wanted, and how.
 pub(crate) struct Want<'a> {
