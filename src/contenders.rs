@@ -128,19 +128,20 @@ fn survey(session: &Session, directory: &LockPath, until: &Until) -> Result<Vec<
         Err(failure) if failure.is(ErrorKind::NoNode) => return Ok(Vec::new()),
         listed => listed?.0,
     };
+    let names: Vec<&str> = names.iter().collect();
     let mut nodes = Vec::with_capacity(names.len());
     for chunk in names.chunks(AT_ONCE) {
         let Some((last, others)) = chunk.split_last() else {
             break;
         };
         let (reads, last) = session.ask(None, until, |batch| {
-            let mut read = |name: &String| batch.get_data(&directory.child(name), None);
+            let mut read = |name: &&str| batch.get_data(&directory.child(name), None);
             (others.iter().map(&mut read).collect::<Vec<_>>(), read(last))
         })?;
         let reads = reads.into_iter().map(Pending::wait).chain([last]);
-        for (name, read) in chunk.iter().zip(reads) {
+        for (&name, read) in chunk.iter().zip(reads) {
             match read {
-                Ok((data, stat)) => nodes.push(Znode { name: name.clone(), data, stat }),
+                Ok((data, stat)) => nodes.push(Znode { name: name.to_owned(), data, stat }),
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
                 Err(error) => return Err(error.into()),
             }

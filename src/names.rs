@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::{iter, mem};
 
 use uuid::{Builder, Uuid};
+use zookeeper::Names;
 
 /// Names that contend end in one of these and a sequence. The first three are ours and Curator's
 /// (`lock-` is also go-zookeeper's and .NET's), the others kazoo's, which count so that a mixed
@@ -53,12 +54,17 @@ impl Mode {
 }
 
 /// A child of the directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Child {
-    pub(crate) name: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Child<'a> {
+    pub(crate) name: &'a str,
     /// The transaction that made it, where it is known. Lists do not have it; see
     /// [`Standing::NeedsCzxid`].
     pub(crate) czxid: Option<i64>,
+}
+
+/// As a list has them.
+pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
+    names.iter().map(|name| Child { name, czxid: None }).collect()
 }
 
 /// Where a node stands in its queue.
@@ -79,12 +85,45 @@ pub(crate) enum Standing {
 pub(crate) struct Ahead {
     /// The nearest lower node that counts against it: the one to watch.
     pub(crate) nearest: String,
-    /// The one before that.
-    pub(crate) second: Option<String>,
-    /// The end of the nearest is the grant: nothing else is before, and nothing can come there any more.
-    /// Numbers rise, and the only node that is ever made with a lower one is the read that a holder takes
-    /// under its own write, which only reads do not wait for.
-    pub(crate) opens: bool,
+    pub(crate) next: Next,
+}
+
+/// What the end of the nearest means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Only a list can tell.
+    List,
+    /// The nearest waits for this one: when it has gone, the nearest may be the only one.
+    Second(String),
+    /// The grant: nothing else is before, and nothing can come there any more. Numbers rise, and the only
+    /// node that is ever made with a lower one is the read that a holder takes under its own write, which
+    /// only reads do not wait for.
+    Grant,
+}
+
+impl Ahead {
+    fn of(nearest: String) -> Ahead {
+        Ahead { nearest, next: Next::List }
+    }
+}
+
+impl Next {
+    fn behind(mode: Mode, nearest: &str, second: Option<String>) -> Next {
+        let is_write = mode_of(nearest) == Some(Mode::Write);
+        match (second, mode) {
+            (None, Mode::Read) => Next::Grant,
+            (None, _) if !is_write => Next::Grant,
+            // Many reads may wait for one write: to tell all of them what comes before it would be a herd.
+            (Some(second), Mode::Exclusive | Mode::Write) if !is_write => {
+                let waits = |(one, other): (Mode, Mode)| one.waits_for(other);
+                match mode_of(nearest).zip(mode_of(&second)).is_some_and(waits) {
+                    true => Next::Second(second),
+                    false => Next::List,
+                }
+            }
+            _ => Next::List,
+        }
+    }
 }
 
 /// Where the node `own` stands among the children. Every other one is a rival, also one of the same
@@ -95,90 +134,76 @@ pub(crate) struct Ahead {
 /// random.
 ///
 /// Of any two who want to be alone one waits for the other, whatever there is beside them.
-pub(crate) fn decide(mode: Mode, children: &[Child], own: &str) -> Standing {
-    let me = children.iter().find(|child| child.name == own);
-    let (Some(me), Some(sequence)) = (me, sequence(own)) else {
+pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing {
+    let Some(place) = sequence(own).map(place_of) else {
         return Standing::Gone;
     };
-    let rivals = children.iter().filter_map(|child| {
-        let (rival, sequence) = contender(&child.name)?;
-        (mode.waits_for(rival) && child.name != own).then_some((sequence, child))
-    });
-    if is_normal(sequence) {
-        let lower = rivals.filter(|&(rival, _)| is_normal(rival) && rival < sequence);
-        let mut standing = nearest(lower);
-        if let Standing::Behind(ahead) = &mut standing {
-            let may_downgrade = mode != Mode::Read && mode_of(&ahead.nearest) == Some(Mode::Write);
-            ahead.opens = ahead.second.is_none() && !may_downgrade;
-        }
-        return standing;
-    }
-    let (normal, others): (Vec<_>, Vec<_>) = rivals.partition(|&(rival, _)| is_normal(rival));
-    decide_by_czxid(me, &others, normal.into_iter())
-}
-
-/// For a node whose number tells nothing: behind those `normal` ones, and the others made before it.
-fn decide_by_czxid<'a>(
-    me: &Child,
-    others: &[(i32, &'a Child)],
-    normal: impl Iterator<Item = (i32, &'a Child)>,
-) -> Standing {
-    if others.is_empty() {
-        return nearest(normal);
-    }
-    let asked = iter::once(me).chain(others.iter().map(|&(_, child)| child));
-    let unknown: Vec<String> =
-        asked.filter(|child| child.czxid.is_none()).map(|child| child.name.clone()).collect();
-    if !unknown.is_empty() {
-        return Standing::NeedsCzxid(unknown);
-    }
-    let made = others.iter().map(|&(_, child)| (child.czxid, child));
-    match nearest(made.filter(|&(czxid, _)| czxid < me.czxid)) {
-        Standing::Granted => nearest(normal),
-        behind => behind,
-    }
-}
-
-/// Behind the two highest of those that are lower. Among equals any would do; always the same ones, so
-/// that callers that list again watch the same nodes again.
-fn nearest<'a, K: Ord + Copy>(lower: impl Iterator<Item = (K, &'a Child)>) -> Standing {
-    let mut highest = [None, None];
-    for (place, child) in lower {
-        let mut one = Some((place, Reverse(child.name.as_str())));
-        for other in &mut highest {
-            if one > *other {
-                mem::swap(&mut one, other);
+    let (mut me, mut nearest, mut second, mut unordered) = (None, None, None, Vec::new());
+    for child in children {
+        let rival = contender(child.name).filter(|&(rival, _)| mode.waits_for(rival));
+        match rival.map(|(_, sequence)| place_of(sequence)) {
+            _ if child.name == own => me = Some(child),
+            // Among equals any would do; always the same one, so that callers that list again watch the
+            // same node again.
+            Some(lower) if lower < place => {
+                let one = Some((lower, Reverse(child.name)));
+                match one > nearest {
+                    true => second = mem::replace(&mut nearest, one),
+                    false => second = second.max(one),
+                }
             }
+            Some(i32::MAX) if place == i32::MAX => unordered.push(child),
+            _ => {}
         }
     }
-    let [nearest, second] = highest.map(|one| one.map(|(_, Reverse(name))| name.to_owned()));
-    match nearest {
-        Some(nearest) => Standing::Behind(Ahead { nearest, second, opens: false }),
-        None => Standing::Granted,
+    let Some(me) = me else {
+        return Standing::Gone;
+    };
+    if !unordered.is_empty() {
+        let asked = iter::once(&me).chain(&unordered).filter(|child| child.czxid.is_none());
+        let unknown: Vec<String> = asked.map(|child| child.name.to_owned()).collect();
+        if !unknown.is_empty() {
+            return Standing::NeedsCzxid(unknown);
+        }
+    }
+    let earlier = unordered.iter().filter(|other| other.czxid < me.czxid);
+    let last = earlier.map(|other| (other.czxid, Reverse(other.name))).max();
+    let name = |(_, Reverse(name)): (i32, Reverse<&str>)| name.to_owned();
+    match (last, nearest.map(name)) {
+        (Some((_, Reverse(last))), _) => Standing::Behind(Ahead::of(last.to_owned())),
+        (None, Some(nearest)) if place == i32::MAX => Standing::Behind(Ahead::of(nearest)),
+        (None, Some(nearest)) => {
+            let next = Next::behind(mode, &nearest, second.map(name));
+            Standing::Behind(Ahead { nearest, next })
+        }
+        (None, None) => Standing::Granted,
     }
 }
 
 /// Who stands before `own`, whatever they want, first things first. By the numbers alone: of two that
 /// tell nothing neither is before the other.
-pub(crate) fn ahead<'a>(children: &'a [Child], own: &str) -> Vec<&'a str> {
-    let Some(own) = sequence(own) else {
+pub(crate) fn ahead<'a>(names: &'a Names, own: &str) -> Vec<&'a str> {
+    let Some(own) = sequence(own).map(place_of) else {
         return Vec::new();
     };
-    let own = if is_normal(own) { own } else { i32::MAX };
-    let mut before: Vec<_> = children
+    let mut before: Vec<_> = names
         .iter()
-        .filter_map(|child| Some((sequence(&child.name)?, child.name.as_str())))
-        .filter(|&(rival, _)| is_normal(rival) && rival < own)
+        .filter_map(|name| Some((place_of(sequence(name)?), name)))
+        .filter(|&(rival, _)| rival < own)
         .collect();
     before.sort_unstable();
     before.into_iter().map(|(_, name)| name).collect()
 }
 
+/// The number if that alone tells the place; all others have one place behind those.
+fn place_of(sequence: i32) -> i32 {
+    if is_normal(sequence) { sequence } else { i32::MAX }
+}
+
 /// Whether a newcomer of this mode would be granted at once. Nothing that counts may be there,
 /// whatever its sequence: the server would give the newcomer a higher one.
-pub(crate) fn vacant(mode: Mode, children: &[Child]) -> bool {
-    let blocks = |child: &Child| mode_of(&child.name).is_some_and(|other| mode.waits_for(other));
-    !children.iter().any(blocks)
+pub(crate) fn vacant(mode: Mode, names: &Names) -> bool {
+    !names.iter().any(|name| mode_of(name).is_some_and(|other| mode.waits_for(other)))
 }
 
 // ---- names of ours
@@ -261,10 +286,12 @@ pub(crate) fn mode_of(name: &str) -> Option<Mode> {
 
 /// The number that a server has put behind any name.
 pub(crate) fn number(name: &str) -> Option<i32> {
-    // A dash that ends the marker is no sign.
-    let unmarked = name.rsplit_once(Mode::Permit.marker()).map_or(name, |(_, number)| number);
-    let number = || [11, 10].into_iter().find_map(|length| split(unmarked, length));
-    sequence(name).or_else(|| number().map(|(_, number)| number))
+    let number = |length| {
+        let (head, number) = split(name, length)?;
+        // The dash that ends `lease-` is no sign.
+        (number >= 0 || !head.ends_with("lease")).then_some(number)
+    };
+    sequence(name).or_else(|| [11, 10].into_iter().find_map(number))
 }
 
 /// Whether the number alone tells the place: the server gives each of these once, in rising order.
@@ -293,13 +320,13 @@ fn contender(name: &str) -> Option<(Mode, i32)> {
 /// or a minus zero come from no server: as junk they would stay for ever, so they must not block.
 fn split(name: &str, length: usize) -> Option<(&str, i32)> {
     let (head, tail) = name.split_at_checked(name.len().checked_sub(length)?)?;
-    let digits = tail.strip_prefix('-').unwrap_or(tail);
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let sequence: i32 = tail.parse().ok()?;
+    let (sign, digits) = tail.strip_prefix('-').map_or((1, tail), |digits| (-1, digits));
+    let value = digits.bytes().try_fold(0, |value: i64, byte| {
+        byte.is_ascii_digit().then(|| 10 * value + i64::from(byte - b'0'))
+    })?;
+    let sequence = i32::try_from(sign * value).ok()?;
     let printed = if sequence <= -1_000_000_000 { 11 } else { 10 };
-    (length == printed && tail.starts_with('-') == (sequence < 0)).then_some((head, sequence))
+    (length == printed && (sign < 0) == (sequence < 0)).then_some((head, sequence))
 }
 
 #[cfg(test)]

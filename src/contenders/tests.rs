@@ -171,11 +171,11 @@ fn holds_is_what_the_queue_decides() {
         let given: Vec<String> = (0..count).map(name).collect();
         let mut given = nodes(&given);
         random.shuffle(&mut given);
-        let children: Vec<Child> = given
+        let children: Vec<_> = given
             .iter()
-            .map(|node| Child { name: node.name.clone(), czxid: Some(node.stat.czxid) })
+            .map(|node| Child { name: &node.name, czxid: Some(node.stat.czxid) })
             .collect();
-        let seen = queue(&path(), given);
+        let seen = queue(&path(), given.clone());
         for contender in &seen {
             let mode = names::mode_of(&contender.node);
             let granted = mode

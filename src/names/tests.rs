@@ -9,12 +9,12 @@ use super::*;
 const LOW: &str = "00000000-0000-4000-8000-000000000000";
 const HIGH: &str = "ffffffff-ffff-4fff-bfff-ffffffffffff";
 
-fn children(names: &[&str]) -> Vec<Child> {
-    names.iter().map(|name| Child { name: (*name).into(), czxid: None }).collect()
+fn children<'a>(names: &[&'a str]) -> Vec<Child<'a>> {
+    names.iter().map(|name| Child { name, czxid: None }).collect()
 }
 
 fn behind(name: &str) -> Standing {
-    Standing::Behind(Ahead { nearest: name.into(), second: None, opens: false })
+    Standing::Behind(Ahead { nearest: name.into(), next: Next::List })
 }
 
 /// Whom it is behind, and nothing else of who is ahead.

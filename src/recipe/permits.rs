@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_channel::never;
-use zookeeper::CreateMode;
+use zookeeper::{CreateMode, Names};
 
 use super::rule::{New, Recipe, Step};
 use crate::names::{self, Child, Mode};
@@ -64,11 +64,11 @@ impl Recipe for Permits<'_> {
         New { id, name, mode: CreateMode::EphemeralSequential }
     }
 
-    fn is_free(&self, list: &[Child]) -> bool {
+    fn is_free(&self, list: &Names) -> bool {
         list.len() + self.count <= self.limit.get() as usize
     }
 
-    fn step(&self, list: &[Child], own: &[Node]) -> Step {
+    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Step {
         if let Some(Err(lost)) = self.turn.map(|turn| turn.check()) {
             return Step::Refused(lost);
         }
@@ -77,7 +77,7 @@ impl Recipe for Permits<'_> {
         // Those whose numbers tell nothing count as before.
         let last =
             own.iter().map(|node| names::normal_number(&node.name).unwrap_or(i32::MAX)).max();
-        let before = list.iter().filter(|child| names::normal_number(&child.name) <= last);
+        let before = list.iter().filter(|child| names::normal_number(child.name) <= last);
         match before.count() <= self.limit.get() as usize {
             true => Step::Granted,
             false => Step::Behind(None),

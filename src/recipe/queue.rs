@@ -1,6 +1,6 @@
 //! Exclusive, read and write: whoever is lowest of those that count, and who waits for whom else.
 
-use zookeeper::CreateMode;
+use zookeeper::{CreateMode, Names};
 
 use super::rule::{New, Recipe, Step};
 use crate::names::{self, Child, Mode, Standing};
@@ -16,11 +16,11 @@ impl Recipe for Queue {
         New { id, name, mode: CreateMode::EphemeralSequential }
     }
 
-    fn is_free(&self, list: &[Child]) -> bool {
+    fn is_free(&self, list: &Names) -> bool {
         names::vacant(self.0, list)
     }
 
-    fn step(&self, list: &[Child], own: &[Node]) -> Step {
+    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Step {
         match names::decide(self.0, list, &own[0].name) {
             Standing::Granted => Step::Granted,
             Standing::Behind(ahead) => Step::Behind(Some(ahead)),
@@ -29,7 +29,7 @@ impl Recipe for Queue {
         }
     }
 
-    fn ahead<'l>(&self, list: &'l [Child], own: &[Node]) -> Vec<&'l str> {
+    fn ahead<'l>(&self, list: &'l Names, own: &[Node]) -> Vec<&'l str> {
         names::ahead(list, &own[0].name)
     }
 }

@@ -1,7 +1,7 @@
 //! What a recipe has to say: the rest is the loop's.
 
 use crossbeam_channel::never;
-use zookeeper::{CreateMode, Stat};
+use zookeeper::{CreateMode, Names, Stat};
 
 use crate::error::Error;
 use crate::names::{Ahead, Child};
@@ -25,13 +25,13 @@ pub(crate) trait Recipe {
     }
 
     /// Would nodes that come now be granted at once?
-    fn is_free(&self, list: &[Child]) -> bool;
+    fn is_free(&self, list: &Names) -> bool;
 
     /// How our nodes stand, which are all in the list.
-    fn step(&self, list: &[Child], own: &[Node]) -> Step;
+    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Step;
 
     /// Who stands before our nodes, first things first: for people.
-    fn ahead<'l>(&self, _list: &'l [Child], _own: &[Node]) -> Vec<&'l str> {
+    fn ahead<'l>(&self, _list: &'l Names, _own: &[Node]) -> Vec<&'l str> {
         Vec::new()
     }
 

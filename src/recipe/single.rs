@@ -1,6 +1,6 @@
 //! The single node: whoever makes it has it. The list is that node, if it is there.
 
-use zookeeper::CreateMode;
+use zookeeper::{CreateMode, Names};
 
 use super::rule::{New, Recipe, Step};
 use crate::names::{self, Child};
@@ -14,11 +14,11 @@ impl Recipe for Single<'_> {
         New { id: names::new_id(), name: self.0.to_owned(), mode: CreateMode::Ephemeral }
     }
 
-    fn is_free(&self, list: &[Child]) -> bool {
+    fn is_free(&self, list: &Names) -> bool {
         list.is_empty()
     }
 
-    fn step(&self, _list: &[Child], _own: &[Node]) -> Step {
+    fn step(&self, _list: &[Child<'_>], _own: &[Node]) -> Step {
         Step::Granted
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use zookeeper::{CreateMode, Stat};
+use zookeeper::{CreateMode, Names, Stat};
 
 use super::rule::{New, Recipe, Step};
 use crate::error::{Error, LossReason};
@@ -33,11 +33,11 @@ impl Recipe for Under<'_> {
         Some(self.write_deleted())
     }
 
-    fn is_free(&self, _list: &[Child]) -> bool {
+    fn is_free(&self, _list: &Names) -> bool {
         true
     }
 
-    fn step(&self, list: &[Child], _own: &[Node]) -> Step {
+    fn step(&self, list: &[Child<'_>], _own: &[Node]) -> Step {
         let write = &self.0.list()[0].name;
         match self.0.check() {
             Err(over) => Step::Refused(over),

@@ -10,15 +10,14 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, never, select_biased};
 use log::debug;
 use parking_lot::Mutex;
-use zookeeper::{ErrorKind, Pending, Watcher};
+use zookeeper::{ErrorKind, Names, Pending, Watcher};
 
-use listening::{Line, News, listen};
-use looking::children;
+use listening::{Expected, Line, News, listen};
 
 use super::observer::Observer;
 use super::rule::{Recipe, Step};
 use crate::error::{Error, Result};
-use crate::names::{Ahead, Child};
+use crate::names::{Ahead, Next};
 use crate::session::{
     Claim, Departure, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting,
 };
@@ -70,13 +69,11 @@ struct Waiter<'a> {
     watcher: Watcher,
     news: Receiver<News>,
     line: Arc<Mutex<Line>>,
-    /// How many of the line's events were heard of.
-    heard: u64,
     /// What was in the directory when it was heard of last, and not looked at yet.
-    listed: Option<Vec<String>>,
+    listed: Option<Names>,
     /// The nodes that are watched, by their paths, since the session was resumed so often.
     watched: (HashSet<String>, u64),
-    /// That of the last expectation.
+    /// The number of the last expectation.
     expected: u64,
     /// Ready when an own node was found that cannot be deleted.
     has_stuck: Ended,
@@ -129,7 +126,6 @@ impl<'a> Waiter<'a> {
             watcher,
             news,
             line,
-            heard: 0,
             listed: None,
             watched: Default::default(),
             expected: 0,
@@ -171,7 +167,7 @@ impl<'a> Waiter<'a> {
         let list = match self.listed.take() {
             _ if self.is_missing() && self.may_create => self.enter()?,
             // One that shows our nodes is no older than they are.
-            Some(names) if self.are_in(&names) => self.sort_out(children(names))?,
+            Some(names) if self.are_in(&names) => self.sort_out(names)?,
             _ => self.look()?,
         };
         if self.is_missing() {
@@ -182,11 +178,11 @@ impl<'a> Waiter<'a> {
                 false => self.wait_behind(None, &list),
             };
         }
-        match self.step(list)? {
-            (Step::Granted, list) => self.grant(self.own.len() == list.len()),
-            (Step::Behind(ahead), list) => self.wait_behind(ahead, &list),
-            (Step::Refused(error), _) => Err(error.into()),
-            (Step::Gone | Step::NeedsCzxid(_), _) => {
+        match self.step(&list)? {
+            Step::Granted => self.grant(self.own.len() == list.len()),
+            Step::Behind(ahead) => self.wait_behind(ahead, &list),
+            Step::Refused(error) => Err(error.into()),
+            Step::Gone | Step::NeedsCzxid(_) => {
                 self.give_up();
                 Ok(Pass::Again)
             }
@@ -194,7 +190,7 @@ impl<'a> Waiter<'a> {
     }
 
     /// Do these names show all that it needs?
-    fn are_in(&self, names: &[String]) -> bool {
+    fn are_in(&self, names: &Names) -> bool {
         !self.is_missing() && self.own.iter().all(|node| names.contains(&node.name))
     }
 
@@ -238,7 +234,7 @@ impl<'a> Waiter<'a> {
         Ok(Pass::Again)
     }
 
-    fn wait_behind(&mut self, ahead: Option<Ahead>, list: &[Child]) -> Result<Pass, Stop> {
+    fn wait_behind(&mut self, ahead: Option<Ahead>, list: &Names) -> Result<Pass, Stop> {
         let Want { session, claim, observer, .. } = self.want;
         self.seen_ahead = true;
         if !self.waits {
@@ -255,10 +251,7 @@ impl<'a> Waiter<'a> {
             if !self.watch(&ahead)? {
                 return Ok(Pass::Again);
             }
-            if ahead.opens && self.lost.is_empty() {
-                self.expected += 1;
-                self.line.lock().expect(self.expected, path, (self.heard, self.watched.1));
-            }
+            self.expect(ahead);
         } else if self.want.recipe.watches_list() {
             self.leaves_room(list)?;
         }
@@ -273,13 +266,12 @@ impl<'a> Waiter<'a> {
     }
 
     /// Would there be room if all had gone that can? Else it is denied.
-    fn leaves_room(&self, list: &[Child]) -> Result<(), Error> {
+    fn leaves_room(&self, list: &Names) -> Result<(), Error> {
         let Want { session, claim, recipe, .. } = self.want;
-        let path = |child: &Child| claim.directory.child(&child.name);
-        let is_stuck = |child: &&Child| session.is_stuck(&path(child));
-        let stuck: Vec<Child> = list.iter().filter(is_stuck).cloned().collect();
-        match stuck.first() {
-            Some(child) if !recipe.is_free(&stuck) => Err(Error::Denied { path: path(child) }),
+        let path = |name: &str| claim.directory.child(name);
+        let stuck: Names = list.iter().filter(|name| session.is_stuck(&path(name))).collect();
+        match stuck.iter().next() {
+            Some(name) if !recipe.is_free(&stuck) => Err(Error::Denied { path: path(name) }),
             _ => Ok(()),
         }
     }
@@ -293,8 +285,12 @@ impl<'a> Waiter<'a> {
             // They still are, but what is told of them now comes in any order.
             self.watched = (HashSet::new(), resumed);
         }
+        let second = match &ahead.next {
+            Next::Second(second) => Some(second),
+            Next::List | Next::Grant => None,
+        };
         let own = self.own.iter().map(|node| &node.name);
-        let names = own.chain(&ahead.second).chain([&ahead.nearest]);
+        let names = own.chain(second).chain([&ahead.nearest]);
         let mut paths: Vec<_> = names.map(|name| claim.directory.child(name)).collect();
         paths.retain(|path| !self.watched.0.contains(path));
         let Some((last, others)) = paths.split_last() else {
@@ -314,6 +310,17 @@ impl<'a> Waiter<'a> {
             }
         }
         Ok(are_there)
+    }
+
+    /// The grant may come without another look, now that all is watched.
+    fn expect(&mut self, ahead: Ahead) {
+        self.expected += 1;
+        if let (Some(mode), [node], true) =
+            (self.want.claim.mode, &self.own[..], self.lost.is_empty())
+        {
+            let (number, own, resumed) = (self.expected, node.name.clone(), self.watched.1);
+            self.line.lock().expect(Expected { number, mode, own, ahead, resumed });
+        }
     }
 
     /// Waits for its turn, or for a reason to look again.
@@ -346,9 +353,9 @@ impl<'a> Waiter<'a> {
 
     /// What was watched is not any more. Is it the end that was expected last?
     fn hears(&mut self, news: &News) -> bool {
-        self.heard += 1;
+        self.line.lock().has_heard();
         self.watched.0.remove(&news.event.path);
-        news.opens == Some(self.expected)
+        news.grants == Some(self.expected)
     }
 
     fn give_up(&mut self) {

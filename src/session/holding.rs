@@ -302,7 +302,7 @@ impl Session {
         let directory = nodes.claim.directory.as_str();
         let listed = zk.submit(|batch| batch.get_children(directory, Some(&watcher)));
         listed.on_done(move |listed| {
-            let contends = |name: &String| names::mode_of(name).is_some() && *name != own;
+            let contends = |name: &str| names::mode_of(name).is_some() && name != own;
             if listed.map_or(true, |(names, _)| names.iter().any(contends)) {
                 recall();
             }

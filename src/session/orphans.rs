@@ -56,8 +56,10 @@ impl Session {
                     zk.submit(|batch| (batch.sync(directory), batch.get_children(directory, None)));
                 drop(synced);
                 listed.on_done(move |listed| {
-                    let carries = |name: &String| names::carries(name, &orphan.id);
-                    let found = listed.map(|(names, _)| names.into_iter().find(carries));
+                    let found = listed.map(|(names, _)| {
+                        let found = names.iter().find(|name| names::carries(name, &orphan.id));
+                        found.map(str::to_owned)
+                    });
                     me.upgrade().inspect(|session| session.has_looked(&orphan, begun, found));
                 });
             }

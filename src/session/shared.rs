@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded, select_biased};
 use parking_lot::Mutex;
 use zookeeper::{
-    Batch, CreateMode, ErrorKind, Lease, Listener, Pending, SessionEvent, SessionEventKind, Stat,
-    State, ZooKeeper,
+    Batch, CreateMode, ErrorKind, Lease, Listener, Names, Pending, SessionEvent, SessionEventKind,
+    Stat, State, ZooKeeper,
 };
 
 use super::events::{ClientState, ConnectionEvent, Stats, Subscribers};
@@ -278,7 +278,7 @@ impl Session {
     }
 
     /// Lists a directory, for those who cannot wait for it.
-    pub(crate) fn list(&self, directory: &LockPath) -> Pending<(Vec<String>, Stat)> {
+    pub(crate) fn list(&self, directory: &LockPath) -> Pending<(Names, Stat)> {
         let zk = self.zk.with_timeout(self.patience());
         zk.submit(|batch| batch.get_children(directory.as_str(), None))
     }

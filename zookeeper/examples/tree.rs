@@ -29,7 +29,7 @@ fn print(zk: &ZooKeeper, path: &str, depth: usize, watcher: &Watcher) -> Result<
     let read = zk
         .get_data_w(path, watcher)
         .and_then(|(_, stat)| Ok((stat, zk.get_children_w(path, watcher)?.0)));
-    let (stat, mut children) = match read {
+    let (stat, children) = match read {
         Ok(read) => read,
         // It went while its parent was printed.
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(()),
@@ -42,7 +42,8 @@ fn print(zk: &ZooKeeper, path: &str, depth: usize, watcher: &Watcher) -> Result<
     let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
     let owner = if stat.ephemeral_owner == 0 { "" } else { ", ephemeral" };
     println!("{:indent$}{name}  {} bytes{owner}", "", stat.data_length, indent = depth * 2);
-    children.sort();
+    let mut children: Vec<&str> = children.iter().collect();
+    children.sort_unstable();
     children.iter().try_for_each(|child| {
         let path = format!("{}/{child}", path.trim_end_matches('/'));
         print(zk, &path, depth + 1, watcher)

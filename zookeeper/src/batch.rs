@@ -12,6 +12,7 @@ use crate::core::path;
 use crate::core::watches::WatchKind;
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
+use crate::names::Names;
 use crate::pending::Pending;
 use crate::shared::{Call, Shared};
 use crate::types::{CreateMode, Stat};
@@ -190,7 +191,7 @@ impl Batch<'_> {
         &mut self,
         path: &str,
         watcher: Option<&Watcher>,
-    ) -> Pending<(Vec<String>, Stat)> {
+    ) -> Pending<(Names, Stat)> {
         let read: Read<_> = |reader, _| Ok((message::names(reader)?, message::stat(reader)?));
         self.watch(OpCode::GetChildren2, path, WatchKind::Child, watcher, read)
     }

@@ -19,6 +19,7 @@ use crate::core::connection::{Credential, Effect};
 use crate::core::message;
 use crate::error::{ErrorKind, Result};
 use crate::listener::Listener;
+use crate::names::Names;
 use crate::pending::{self, Pending};
 use crate::shared::Shared;
 use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
@@ -200,13 +201,13 @@ impl ZooKeeper {
     }
 
     /// Lists the names of a node's children, in no order. Fails with [`NoNode`](ErrorKind::NoNode).
-    pub fn get_children(&self, path: &str) -> Result<(Vec<String>, Stat)> {
+    pub fn get_children(&self, path: &str) -> Result<(Names, Stat)> {
         self.ask("list", path, |batch| batch.get_children(path, None))
     }
 
     /// The same; `watcher` is told once when a child is created or deleted, or the node deleted. Nothing
     /// is watched if this fails.
-    pub fn get_children_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<String>, Stat)> {
+    pub fn get_children_w(&self, path: &str, watcher: &Watcher) -> Result<(Names, Stat)> {
         self.ask("list", path, |batch| batch.get_children(path, Some(watcher)))
     }
 

@@ -103,6 +103,7 @@ mod diary;
 mod error;
 mod link;
 mod listener;
+mod names;
 mod pending;
 mod reader;
 mod shared;
@@ -119,6 +120,7 @@ pub use builder::Builder;
 pub use client::{Lease, LeaseKeeper, ZooKeeper};
 pub use error::{Error, ErrorKind, Result};
 pub use listener::Listener;
+pub use names::{Names, NamesIter};
 pub use pending::Pending;
 #[cfg(feature = "tls")]
 pub use tls::Tls;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn with_czxids(nodes: &[(&str, Option<i64>)]) -> Vec<Child> {
-    nodes.iter().map(|&(name, czxid)| Child { name: name.into(), czxid }).collect()
+fn with_czxids<'a>(nodes: &[(&'a str, Option<i64>)]) -> Vec<Child<'a>> {
+    nodes.iter().map(|&(name, czxid)| Child { name, czxid }).collect()
 }
 
 fn needs(names: &[&str]) -> Standing {
@@ -29,35 +29,35 @@ fn an_exclusive_node_waits_for_the_nearest_lower_one() {
 
 #[test]
 fn the_end_of_the_only_one_before_is_the_grant_unless_it_may_be_held_on_to_as_a_read() {
-    let ahead = |nearest: &str, second: Option<&str>, opens| {
-        let (nearest, second) = (nearest.to_owned(), second.map(str::to_owned));
-        Standing::Behind(Ahead { nearest, second, opens })
-    };
     let [one, two, three] = ["lock-0000000001", "__WRIT__0000000002", "__READ__0000000003"];
     let [four, five] = ["x__lock__0000000004", "__READ__0000000005"];
-    let last = "lock-2147483647";
-    for (names, own, expected) in [
-        (&[one, four][..], four, ahead(one, None, true)),
-        (&[one, five], five, ahead(one, None, true)),
-        (&[three, four], four, ahead(three, None, true)),
+    let (under, last) = ("__READ__0000000002", "lock-2147483647");
+    let second = |name: &str| Next::Second(name.to_owned());
+    for (names, own, nearest, next) in [
+        (&[one, four][..], four, one, Next::Grant),
+        (&[one, five], five, one, Next::Grant),
+        (&[three, four], four, three, Next::Grant),
         // Whoever writes may take a read in the same place, which another read does not wait for.
-        (&[two, four], four, ahead(two, None, false)),
-        (&[two, five], five, ahead(two, None, true)),
-        (&[two, "__READ__0000000002", five], five, ahead(two, None, true)),
-        (&[two, "__READ__0000000002", four], four, ahead("__READ__0000000002", Some(two), false)),
+        (&[two, four], four, two, Next::List),
+        (&[two, five], five, two, Next::Grant),
+        (&[two, under, five], five, two, Next::Grant),
+        (&[two, under, four], four, under, second(two)),
+        (&[two, one, four], four, two, Next::List),
         // What does not count is not before it.
-        (&[three, two, five, "hello"], five, ahead(two, None, true)),
-        (&[one, two, three, four], two, ahead(one, None, true)),
-        (&[one, two, three, four], three, ahead(two, Some(one), false)),
-        (&[four, one, three, two], four, ahead(three, Some(two), false)),
-        (&[five, four, three, two, one], five, ahead(four, Some(two), false)),
+        (&[three, two, five, "hello"], five, two, Next::Grant),
+        (&[one, two, three, four], two, one, Next::Grant),
+        (&[four, one, three, two], four, three, second(two)),
+        (&[five, four, three, two, one], four, three, second(two)),
+        // Reads hold together, and wait together.
+        (&[three, "__READ__0000000001", four], four, three, Next::List),
+        (&[one, two, three, four], three, two, Next::List),
         // Numbers that tell nothing.
-        (&[one, last], last, ahead(one, None, false)),
-        (&[two, one, last], last, ahead(two, Some(one), false)),
+        (&[one, last], last, one, Next::List),
+        (&[two, one, last], last, two, Next::List),
     ] {
-        let nodes = children(names);
-        let seen = super::super::decide(mode_of(own).unwrap(), &nodes, own);
-        assert_eq!(seen, expected, "{own} in {names:?}");
+        let seen = super::super::decide(mode_of(own).unwrap(), &children(names), own);
+        let nearest = nearest.to_owned();
+        assert_eq!(seen, Standing::Behind(Ahead { nearest, next }), "{own} in {names:?}");
     }
 }
 
@@ -237,7 +237,7 @@ fn a_newcomer_is_granted_at_once_where_nothing_counts_against_it() {
         (&["x__lock__2147483647"], false, false),
         (&["__READ__0000000001", "__WRIT__0000000002"], false, false),
     ] {
-        let nodes = children(names);
+        let nodes = names.iter().collect();
         let seen = [Mode::Exclusive, Mode::Write, Mode::Read].map(|mode| vacant(mode, &nodes));
         assert_eq!(seen, [exclusive, exclusive, read], "{names:?}");
     }
@@ -265,7 +265,7 @@ fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
 
 /// Follows the links of one contender to somebody who is granted, within as many steps as there
 /// are contenders.
-fn reaches_a_granted_one(nodes: &[Child], start: &str) -> bool {
+fn reaches_a_granted_one(nodes: &[Child<'_>], start: &str) -> bool {
     let mut at = start.to_owned();
     for _ in 0..nodes.len() {
         let mode = mode_of(&at).unwrap();
@@ -285,19 +285,17 @@ fn one_writer_or_readers_alone_hold_and_every_waiter_is_led_to_them() {
     let markers = ["lock-", "__READ__", "__WRIT__"];
     for (round, order) in permutations(&sequences).into_iter().enumerate() {
         // every mix of markers; czxids and letters run against the order of the list
-        let mut nodes: Vec<Child> = Vec::new();
+        let mut given: Vec<(String, i64)> = Vec::new();
         for (position, digits) in order.iter().enumerate() {
             let marker = markers[(round / 3_usize.pow(position as u32 % 4) + position) % 3];
             let czxid = 100 - position as i64;
             let letter = char::from(b'f' - position as u8);
-            nodes.push(Child { name: format!("{letter}-{marker}{digits}"), czxid: Some(czxid) });
+            given.push((format!("{letter}-{marker}{digits}"), czxid));
         }
-        nodes.push(Child { name: "hello".into(), czxid: None });
-        let names: Vec<&str> = nodes
-            .iter()
-            .map(|node| node.name.as_str())
-            .filter(|name| mode_of(name).is_some())
-            .collect();
+        let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+        let mut nodes: Vec<_> =
+            given.iter().map(|(name, czxid)| Child { name, czxid: Some(*czxid) }).collect();
+        nodes.push(Child { name: "hello", czxid: None });
         let holders: Vec<&str> = names
             .iter()
             .copied()
@@ -336,6 +334,6 @@ fn all_modes_stand_before_one_in_the_order_of_their_numbers() {
         ("d-lock--000000005", &all),
         ("hello", &[]),
     ] {
-        assert_eq!(ahead(&children(&names), own), expected, "{own}");
+        assert_eq!(ahead(&names.iter().collect(), own), expected, "{own}");
     }
 }

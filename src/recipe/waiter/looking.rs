@@ -1,15 +1,16 @@
 //! What a call makes on the servers, and what it finds there: its nodes, those of others, and those of its
 //! own whose answers were lost.
 
+use std::iter;
 use std::time::Instant;
 
 use log::debug;
-use zookeeper::{Batch, CreateMode, ErrorKind, Op, Pending, Stat};
+use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, Pending, Stat};
 
 use super::{Lost, Stop, Waiter};
 use crate::data;
 use crate::error::Error;
-use crate::names::{self, Child};
+use crate::names;
 use crate::recipe::rule::{New, Step};
 use crate::session::{Departure, Failure, Node};
 
@@ -18,7 +19,7 @@ impl Waiter<'_> {
 
     /// Makes the nodes that are missing, and the directory if need be, and lists behind that, unless there
     /// is no need to.
-    pub(super) fn enter(&mut self) -> Result<Vec<Child>, Stop> {
+    pub(super) fn enter(&mut self) -> Result<Names, Stop> {
         if let Some(departure) = self.want.departure.take()
             && let Some(list) = self.replace(departure)?
         {
@@ -47,7 +48,7 @@ impl Waiter<'_> {
 
     /// Makes our node and deletes that of the thread before, which was alone, in one transaction: both or
     /// neither. With the very next number ours is alone now. None if there was nothing to be replaced.
-    fn replace(&mut self, departure: Departure) -> Result<Option<Vec<Child>>, Stop> {
+    fn replace(&mut self, departure: Departure) -> Result<Option<Names>, Stop> {
         let (session, claim, new) = (self.want.session, self.want.claim, self.want.recipe.node());
         let (its_session, old, Some(next)) = departure.node() else { return Ok(None) };
         if its_session != self.session_id {
@@ -80,7 +81,7 @@ impl Waiter<'_> {
             Ok(Some(stat)) => {
                 let name = format!("{}{next:010}", new.name);
                 self.has_node(&name, new.id, &stat);
-                Ok(Some(vec![child(name)]))
+                Ok(Some(iter::once(name).collect()))
             }
             // Somebody has come in between: only a list can tell.
             _ => {
@@ -98,7 +99,7 @@ impl Waiter<'_> {
         self.want.claim.is_single() || (is_numbered && self.lost.is_empty() && is_vacant())
     }
 
-    fn create_and_list(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Vec<Child>), Stop> {
+    fn create_and_list(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Names), Stop> {
         let (session, claim) = (self.want.session, self.want.claim);
         let watcher = self.want.recipe.watches_list().then_some(&self.watcher);
         let asked = session.ask(Some(self.session_id), self.until, |batch| {
@@ -118,13 +119,13 @@ impl Waiter<'_> {
             failure = self.created(new, create.wait()).or(failure);
         }
         match listed {
-            Ok((names, _)) => Ok((failure, children(names))),
-            Err(error) => Ok((failure.or(Some(error.into())), Vec::new())),
+            Ok((names, _)) => Ok((failure, names)),
+            Err(error) => Ok((failure.or(Some(error.into())), Names::default())),
         }
     }
 
     /// Without a list: a single node that could be made is the only one, and so is one with the next number.
-    fn create_alone(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Vec<Child>), Stop> {
+    fn create_alone(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Names), Stop> {
         let (session, claim) = (self.want.session, self.want.claim);
         for new in news {
             let made = session
@@ -140,13 +141,13 @@ impl Waiter<'_> {
             self.may_create &= !claim.is_single();
             return match claim.is_single() && failure.is(ErrorKind::NodeExists) {
                 true => Ok((None, self.list()?)),
-                false => Ok((Some(failure), Vec::new())),
+                false => Ok((Some(failure), Names::default())),
             };
         }
         let is_alone =
             |node: &Node| claim.is_single() || session.is_alone(&claim.directory, &node.name);
         match self.own.iter().all(is_alone) {
-            true => Ok((None, self.own.iter().map(|node| child(node.name.clone())).collect())),
+            true => Ok((None, self.own.iter().map(|node| &node.name).collect())),
             false => Ok((None, self.list()?)),
         }
     }
@@ -202,7 +203,7 @@ impl Waiter<'_> {
 
     // ---- looking
 
-    pub(super) fn look(&mut self) -> Result<Vec<Child>, Stop> {
+    pub(super) fn look(&mut self) -> Result<Names, Stop> {
         // What was told until now the list will show.
         while let Ok(news) = self.news.try_recv() {
             self.hears(&news);
@@ -211,7 +212,7 @@ impl Waiter<'_> {
         self.sort_out(list)
     }
 
-    fn list(&mut self) -> Result<Vec<Child>, Stop> {
+    fn list(&mut self) -> Result<Names, Stop> {
         if self.want.claim.is_single() {
             return self.list_single();
         }
@@ -221,14 +222,14 @@ impl Waiter<'_> {
             batch.get_children(directory, watcher)
         });
         match listed {
-            Ok((names, _)) => Ok(children(names)),
-            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(Vec::new()),
+            Ok((names, _)) => Ok(names),
+            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(Names::default()),
             Err(failure) => Err(failure.into()),
         }
     }
 
     /// The single node, if it is there, which is watched if this is to wait for it.
-    fn list_single(&mut self) -> Result<Vec<Child>, Stop> {
+    fn list_single(&mut self) -> Result<Names, Stop> {
         let path = self.want.claim.lock.as_str();
         let watcher = self.waits.then_some(&self.watcher);
         let read = self
@@ -237,7 +238,7 @@ impl Waiter<'_> {
             .ask_one(Some(self.session_id), self.until, |batch| batch.get_data(path, watcher));
         let (data, stat) = match read {
             Ok(read) => read,
-            Err(failure) if failure.is(ErrorKind::NoNode) => return Ok(Vec::new()),
+            Err(failure) if failure.is(ErrorKind::NoNode) => return Ok(Names::default()),
             Err(failure) => return Err(failure.into()),
         };
         if stat.ephemeral_owner == 0 {
@@ -245,6 +246,7 @@ impl Waiter<'_> {
             return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
         }
         let (_, name) = self.want.claim.lock.split();
+        self.keep_own(|node| node.czxid == stat.czxid);
         let said = data::decode_single(&data).map(|(id, _)| id);
         if let Some(at) = self.lost.iter().position(|lost| Some(&*lost.id) == said) {
             let lost = self.lost.swap_remove(at);
@@ -255,35 +257,24 @@ impl Waiter<'_> {
         {
             return Err(Error::Denied { path: path.to_owned() }.into());
         }
-        Ok(vec![Child { name: name.to_owned(), czxid: Some(stat.czxid) }])
+        Ok(iter::once(name).collect())
     }
 
     /// Which of our nodes are in the list: those that are not there have been deleted by somebody, and
     /// those whose answers were lost may be there. Of more than are needed the lowest stay.
-    pub(super) fn sort_out(&mut self, list: Vec<Child>) -> Result<Vec<Child>, Stop> {
-        let single = self.want.claim.is_single();
-        let is_there = |node: &Node| {
-            list.iter().any(|child| {
-                child.name == node.name
-                    && !(single && child.czxid.is_some_and(|it| it != node.czxid))
-            })
-        };
-        let before = self.own.len();
-        self.own.retain(is_there);
-        if self.own.len() < before {
-            debug!(target: "zoolock::queue", "{}: a node was deleted", self.path());
-        }
-        if single {
+    pub(super) fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
+        self.keep_own(|node| list.contains(&node.name));
+        if self.want.claim.is_single() {
             return Ok(list);
         }
-        for child in &list {
-            let carried = |lost: &Lost| names::carries(&child.name, &lost.id);
+        for name in &list {
+            let carried = |lost: &Lost| names::carries(name, &lost.id);
             let Some(at) = self.lost.iter().position(carried) else {
                 continue;
             };
-            if let Some(stat) = self.stat(&child.name)? {
+            if let Some(stat) = self.stat(name)? {
                 let lost = self.lost.swap_remove(at);
-                self.has_node(&child.name, lost.id, &stat);
+                self.has_node(name, lost.id, &stat);
             }
         }
         self.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
@@ -294,6 +285,14 @@ impl Waiter<'_> {
         Ok(list)
     }
 
+    fn keep_own(&mut self, is_there: impl Fn(&Node) -> bool) {
+        let before = self.own.len();
+        self.own.retain(is_there);
+        if self.own.len() < before {
+            debug!(target: "zoolock::queue", "{}: a node was deleted", self.path());
+        }
+    }
+
     fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
         let (session, path) = (self.want.session, self.want.claim.directory.child(name));
         let exists = session
@@ -302,21 +301,22 @@ impl Waiter<'_> {
     }
 
     /// Asks the recipe, and the server when nodes were made, if that is what it hangs on.
-    pub(super) fn step(&mut self, mut list: Vec<Child>) -> Result<(Step, Vec<Child>), Stop> {
+    pub(super) fn step(&mut self, list: &Names) -> Result<Step, Stop> {
+        let mut children = names::children(list);
         loop {
-            let step = self.want.recipe.step(&list, &self.own);
+            let step = self.want.recipe.step(&children, &self.own);
             let Step::NeedsCzxid(names) = &step else {
-                return Ok((step, list));
+                return Ok(step);
             };
             let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
             if let Some(name) = unknown {
                 match self.stat(name)? {
                     Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
-                    None => list.retain(|child| child.name != *name),
+                    None => children.retain(|child| child.name != *name),
                 }
             }
-            for child in &mut list {
-                child.czxid = self.czxids.get(&child.name).copied();
+            for child in &mut children {
+                child.czxid = self.czxids.get(child.name).copied();
             }
         }
     }
@@ -325,12 +325,4 @@ impl Waiter<'_> {
 /// A code that is newer than this client proves nothing.
 fn may_be_done(error: &zookeeper::Error) -> bool {
     error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
-}
-
-pub(super) fn children(names: Vec<String>) -> Vec<Child> {
-    names.into_iter().map(child).collect()
-}
-
-fn child(name: String) -> Child {
-    Child { name, czxid: None }
 }

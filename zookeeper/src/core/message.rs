@@ -3,6 +3,7 @@
 
 use super::wire::{Malformed, Put, Reader};
 use crate::acl::{Acl, Permissions};
+use crate::names::Names;
 use crate::types::{CreateMode, EventType, Stat};
 
 /// The numbers of ZooKeeper's operations that this client uses.
@@ -281,8 +282,14 @@ pub(crate) fn stat(reader: &mut Reader<'_>) -> Result<Stat, Malformed> {
     })
 }
 
-pub(crate) fn names(reader: &mut Reader<'_>) -> Result<Vec<String>, Malformed> {
-    reader.list(4, |reader| reader.string().map(str::to_owned))
+pub(crate) fn names(reader: &mut Reader<'_>) -> Result<Names, Malformed> {
+    let count = reader.count(4)?;
+    // Without their lengths no more than is left of the message.
+    let mut names = Names::with_capacity(count, reader.0.len() - 4 * count);
+    for _ in 0..count {
+        names.push(reader.string()?);
+    }
+    Ok(names)
 }
 
 pub(crate) fn acls(reader: &mut Reader<'_>) -> Result<Vec<Acl>, Malformed> {
@@ -435,9 +442,9 @@ mod tests {
         let (list, stat_) = children("get children");
         println!("{list:?}");
         assert_eq!((list.len(), stat_.num_children), (12, 12));
-        assert!(list.contains(&"stra\u{df}e-\u{43a}\u{43b}\u{44e}\u{447}-\u{9375}".to_owned()));
-        assert_eq!(children("get children none").0, Vec::<String>::new());
-        assert_eq!(children("get children null").0, Vec::<String>::new());
+        assert!(list.contains("stra\u{df}e-\u{43a}\u{43b}\u{44e}\u{447}-\u{9375}"));
+        assert_eq!(children("get children none").0, [""; 0]);
+        assert_eq!(children("get children null").0, [""; 0]);
         let acl = |name| read(name, |reader| Ok((acls(reader)?, stat(reader)?))).0;
         let expected = [
             Acl::new(Permissions::ALL, "world", "anyone"),

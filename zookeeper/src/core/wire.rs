@@ -95,20 +95,24 @@ impl<'a> Reader<'a> {
             .map_err(|error| Malformed(format!("a text that is not UTF-8: {error}")))
     }
 
-    /// A list, each element of which takes at least `least` bytes.
+    /// How many elements a list has, each of which takes at least `least` bytes.
+    pub(crate) fn count(&mut self, least: usize) -> Result<usize, Malformed> {
+        let count = match self.int()? {
+            -1 => 0,
+            count => count,
+        };
+        let left = self.0.len();
+        let count = usize::try_from(count).ok().filter(|&count| count <= left / least);
+        count.ok_or_else(|| Malformed(format!("a list that cannot be in the {left} bytes left")))
+    }
+
+    /// A list of those.
     pub(crate) fn list<T>(
         &mut self,
         least: usize,
         element: impl Fn(&mut Self) -> Result<T, Malformed>,
     ) -> Result<Vec<T>, Malformed> {
-        let count = self.int()?;
-        if count == -1 {
-            return Ok(Vec::new());
-        }
-        let left = self.0.len();
-        let count = usize::try_from(count).ok().filter(|&count| count <= left / least);
-        let count = count
-            .ok_or_else(|| Malformed(format!("a list that cannot be in the {left} bytes left")))?;
+        let count = self.count(least)?;
         let mut list = Vec::with_capacity(count);
         for _ in 0..count {
             list.push(element(self)?);

@@ -20,6 +20,7 @@ use crate::acl::Acl;
 use crate::batch::{Batch, Op, OpResult};
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Result};
+use crate::names::Names;
 use crate::pending::Pending;
 use crate::shared::{Shared, Slot};
 use crate::types::{CreateMode, Stat, State};
@@ -532,9 +533,10 @@ impl World<'_> {
                 answer.decode(|batch| batch.get_data("/persistent", None), size)
             }
             Kind::GetChildren => {
-                let size = |(names, _): &(Vec<String>, Stat)| {
-                    let bytes: usize = names.iter().map(String::capacity).sum();
-                    bytes + 4 * names.capacity() + 4 + 68
+                // Its text has room for the stat, too.
+                let size = |(names, _): &(Names, Stat)| {
+                    let (count, bytes) = names.capacity();
+                    bytes + 4 * count + 4
                 };
                 answer.decode(|batch| batch.get_children("/", None), size)
             }

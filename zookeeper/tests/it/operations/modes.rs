@@ -48,8 +48,9 @@ fn each_mode_makes_what_it_says() {
 
     client.close().unwrap();
     let other = client_of(&server.connect_string(), SESSION);
-    let mut left = other.get_children("/modes").unwrap().0;
-    left.sort();
+    let left = other.get_children("/modes").unwrap().0;
+    let mut left: Vec<_> = left.iter().collect();
+    left.sort_unstable();
     println!("after the session: {left:?}");
     let wanted = ["0000000002", "0000000006", "0", "4", "5"].map(|name| format!("n{name}"));
     let mut wanted = [wanted.to_vec(), vec!["0000000007".to_owned()]].concat();

@@ -1,0 +1,164 @@
+//! Lists of names, however long, in two pieces of memory.
+
+use std::{fmt, slice};
+
+/// The names of a node's children, in one text: there is no `String` for each.
+///
+/// ```
+/// use zoolock_zookeeper::Names;
+///
+/// let names: Names = ["b", "c", "a"].into_iter().collect();
+/// assert!(names.contains("a"));
+/// assert_eq!(names.iter().min(), Some("a"));
+/// for name in &names {
+///     println!("{name}, one of {}", names.len());
+/// }
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    text: String,
+    lengths: Vec<usize>,
+}
+
+impl Names {
+    /// For so many names that have so many bytes.
+    pub(crate) fn with_capacity(count: usize, bytes: usize) -> Names {
+        Names { text: String::with_capacity(bytes), lengths: Vec::with_capacity(count) }
+    }
+
+    pub(crate) fn push(&mut self, name: &str) {
+        self.text.push_str(name);
+        self.lengths.push(name.len());
+    }
+
+    /// How many names and bytes there is memory for.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> (usize, usize) {
+        (self.lengths.capacity(), self.text.capacity())
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Is there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// One by one.
+    pub fn iter(&self) -> NamesIter<'_> {
+        NamesIter { text: &self.text, lengths: self.lengths.iter() }
+    }
+
+    /// Is this one of them? Looks at each.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.iter().any(|other| other == name)
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<S> for Names {
+    fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Names {
+        let mut all = Names::default();
+        names.into_iter().for_each(|name| all.push(name.as_ref()));
+        all
+    }
+}
+
+impl<const N: usize> PartialEq<[&str; N]> for Names {
+    fn eq(&self, other: &[&str; N]) -> bool {
+        self.iter().eq(other.iter().copied())
+    }
+}
+
+impl<'a> IntoIterator for &'a Names {
+    type Item = &'a str;
+    type IntoIter = NamesIter<'a>;
+
+    fn into_iter(self) -> NamesIter<'a> {
+        self.iter()
+    }
+}
+
+/// What [`Names::iter`] returns.
+#[derive(Debug, Clone)]
+pub struct NamesIter<'a> {
+    /// What is left of it.
+    text: &'a str,
+    lengths: slice::Iter<'a, usize>,
+}
+
+impl<'a> Iterator for NamesIter<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let (name, rest) = self.text.split_at(*self.lengths.next()?);
+        self.text = rest;
+        Some(name)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.lengths.size_hint()
+    }
+}
+
+impl ExactSizeIterator for NamesIter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some with nothing in them, and of several bytes a character.
+    const GIVEN: [&str; 5] = ["", "a", "stra\u{df}e", "", "a\u{1f512}"];
+
+    #[test]
+    fn what_was_put_together_comes_out_one_by_one() {
+        let names: Names = GIVEN.into_iter().collect();
+        println!("{names:?}");
+        assert_eq!(names, GIVEN);
+        assert_eq!(names.iter().collect::<Vec<_>>(), GIVEN);
+        assert_eq!(format!("{names:?}"), format!("{GIVEN:?}"));
+        let owned: Names = GIVEN.map(str::to_owned).iter().collect();
+        assert_eq!((owned.clone(), owned.len()), (names, GIVEN.len()));
+        assert!(!owned.is_empty());
+        let mut left = GIVEN.len();
+        let mut iter = (&owned).into_iter();
+        while iter.next().is_some() {
+            left -= 1;
+            assert_eq!(iter.len(), left);
+        }
+        assert_eq!((left, iter.next()), (0, None));
+    }
+
+    #[test]
+    fn where_a_name_ends_makes_a_difference() {
+        let [one, other] = [["ab", "c"], ["a", "bc"]].map(Names::from_iter);
+        assert_ne!(one, other);
+        assert_ne!(one, ["ab"]);
+        assert_ne!(one, ["ab", "c", ""]);
+        for name in ["a", "b", "bc", "abc", ""] {
+            assert!(!one.contains(name), "{name:?} in {one:?}");
+        }
+        assert!(one.contains("ab") && one.contains("c") && other.contains("bc"));
+    }
+
+    #[test]
+    fn there_may_be_none() {
+        let none = Names::default();
+        assert!(none.is_empty() && !none.contains(""));
+        assert_eq!((none.len(), none.iter().next()), (0, None));
+        assert_eq!(none, [""; 0]);
+        assert_ne!(none, [""]);
+        assert_eq!(format!("{none:?}"), "[]");
+    }
+}
