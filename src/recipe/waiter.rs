@@ -175,12 +175,12 @@ impl<'a> Waiter<'a> {
             self.may_create = is_free || !self.want.claim.is_single();
             return match is_free || (self.waits && self.may_create) {
                 true => Ok(Pass::Again),
-                false => self.wait_behind(None, &list),
+                false => self.wait_behind(None, list),
             };
         }
         match self.step(&list)? {
             Step::Granted => self.grant(self.own.len() == list.len()),
-            Step::Behind(ahead) => self.wait_behind(ahead, &list),
+            Step::Behind(ahead) => self.wait_behind(ahead, list),
             Step::Refused(error) => Err(error.into()),
             Step::Gone | Step::NeedsCzxid(_) => {
                 self.give_up();
@@ -234,7 +234,7 @@ impl<'a> Waiter<'a> {
         Ok(Pass::Again)
     }
 
-    fn wait_behind(&mut self, ahead: Option<Ahead>, list: &Names) -> Result<Pass, Stop> {
+    fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
         let Want { session, claim, observer, .. } = self.want;
         self.seen_ahead = true;
         if !self.waits {
@@ -253,15 +253,17 @@ impl<'a> Waiter<'a> {
             }
             self.expect(ahead);
         } else if self.want.recipe.watches_list() {
-            self.leaves_room(list)?;
+            self.leaves_room(&list)?;
         }
         let next = match observer {
             Some(observer) => {
-                let before = self.want.recipe.ahead(list, &self.own);
+                let before = self.want.recipe.ahead(&list, &self.own);
                 observer.tell(session, claim, &before, self.until)?
             }
             None => None,
         };
+        // It may be long, and the wait, too.
+        drop(list);
         self.await_change(next)
     }
 
@@ -353,8 +355,9 @@ impl<'a> Waiter<'a> {
 
     /// What was watched is not any more. Is it the end that was expected last?
     fn hears(&mut self, news: &News) -> bool {
-        self.line.lock().has_heard();
-        self.watched.0.remove(&news.event.path);
+        for path in self.line.lock().hear() {
+            self.watched.0.remove(&path);
+        }
         news.grants == Some(self.expected)
     }
 

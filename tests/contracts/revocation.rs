@@ -58,8 +58,8 @@ fn a_request_to_the_one_ahead_wakes_its_successor_for_nothing() {
     let waiter = Task::spawn(move || lock.acquire().and_then(|guard| guard.release()));
     let asked = ahead.revocation().unwrap();
     for _ in 0..3 {
-        wait_until("both watch the holder's node", SOON, || {
-            server.metric("zk_watch_count").unwrap() == 2
+        wait_until("both watch the holder's node, and the waiter its own", SOON, || {
+            server.metric("zk_watch_count").unwrap() == 3
         });
         let before = other.stats();
         own.revoke(&contender_of(&own, &ahead)).unwrap();

@@ -108,7 +108,8 @@ fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write
     assert_eq!(before, last_transaction(&server));
 }
 
-/// One of them hears that a permit is back, and the next that the turn is.
+/// One of them hears that a permit is back, the next that the turn is, and the one behind that it is next;
+/// each hears of its own node's end.
 #[test]
 fn a_release_wakes_only_whoever_has_the_turn() {
     const WAITERS: usize = 20;
@@ -139,14 +140,14 @@ fn a_release_wakes_only_whoever_has_the_turn() {
         // The server has sent every event by the time it answers this.
         let (watches, events) = (watches(), proxy.events() - before);
         println!("release {number}: {events} events, {watches} watches left");
-        assert!((2..=4).contains(&events), "{events} events");
+        assert!((3..=6).contains(&events), "{events} events");
     }
     drop(permits);
     for waiter in &waiters[3..] {
         waiter.result("a waiter").unwrap().release().unwrap();
     }
     let total = proxy.events();
-    assert!(total <= 5 * WAITERS as u64, "{total} events for {WAITERS} grants in all");
+    assert!(total <= 6 * WAITERS as u64, "{total} events for {WAITERS} grants in all");
 }
 
 #[test]

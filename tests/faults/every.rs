@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use zoolock::{Client, ClientState, Error, Result};
 use zoolock_test_support::{
-    FaultProxy, Hold, Op, Rule, Then, fresh_path, shared_probe, wait_until,
+    FaultProxy, Hold, Op, Probe, Rule, Then, fresh_path, shared_probe, wait_until,
 };
 
 use common::{
-    Object, SOON, Subject, Visitor, await_nothing_left, children, client, client_of, exists,
-    in_use, shared_proxy, stat,
+    Object, SOON, Subject, Visitor, await_nothing_left, client, client_of, in_use, shared_proxy,
+    stat,
 };
 
 /// A session that does not end in a test.
@@ -170,14 +170,24 @@ fn at_once<C: Send>(cases: impl IntoIterator<Item = C>, run: impl Fn(C) + Sync) 
     });
 }
 
-/// What an operator may do: all that is at a path and below it goes, last what was made first.
-fn delete_tree(path: &str) {
-    for child in children(path).iter().rev() {
-        delete_tree(&format!("{path}/{child}"));
-    }
-    if exists(path) {
-        shared_probe().unwrap().delete(path).unwrap();
-    }
+/// What an operator may do. Directories stay where somebody was quicker.
+fn delete_all(path: &str) {
+    let probe = shared_probe().unwrap();
+    let mut nodes = tree(&probe, path);
+    // The last one made goes first, so that nobody is let in to what is still to go.
+    nodes.sort_by_key(|(_, made)| std::cmp::Reverse(*made));
+    nodes.iter().for_each(|(node, _)| drop(probe.delete(node)));
+}
+
+/// All nodes below a path, and what tells whether they are still the same.
+fn tree(probe: &Probe, path: &str) -> Vec<(String, u64)> {
+    let Some(stat) = probe.stat(path).unwrap() else {
+        return Vec::new();
+    };
+    let mut below = probe.children(path).unwrap();
+    below.sort();
+    let below = below.into_iter().flat_map(|node| tree(probe, &format!("{path}/{node}")));
+    [(path.to_owned(), stat.czxid as u64)].into_iter().chain(below).collect()
 }
 
 /// Several locks say what became of each.

@@ -5,6 +5,7 @@
 //! proves that only while ours is there. So ours is watched as well: had it gone first, that would have been told
 //! first. The server tells what happens in its order, but not what happened while there was no connection.
 
+use std::mem;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
@@ -14,10 +15,9 @@ use zookeeper::{EventType, Names, WatchedEvent, Watcher};
 use super::Want;
 use crate::names::{self, Ahead, Mode, Next, Standing};
 
-/// Something has happened.
+/// A reason to look.
 pub(super) struct News {
-    pub(super) event: WatchedEvent,
-    /// What was in the directory behind that, where a list tells.
+    /// What was in the directory behind the events that a list was sent for.
     pub(super) names: Option<Names>,
     /// It is the grant that was [expected](Line::expect) under this number.
     pub(super) grants: Option<u64>,
@@ -26,13 +26,16 @@ pub(super) struct News {
 /// What a waiter and whoever tells it of events both know.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// Events that have come and that the waiter has not heard of.
-    unheard: u64,
+    /// The paths of what has come and the waiter has not heard of.
+    events: Vec<String>,
+    /// A list is under way. What is told before its answer, it shows.
+    lists: bool,
+    /// Forgotten with any event, but the end of the second.
     expected: Option<Expected>,
 }
 
 /// The grant comes with the end of the nearest, which is watched, as our own node and the second are.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Expected {
     /// No other expectation has it.
     pub(super) number: u64,
@@ -43,61 +46,56 @@ pub(super) struct Expected {
     pub(super) resumed: u64,
 }
 
-/// What an event means to whoever waits.
-enum Meaning {
-    Grant(u64),
-    /// The second has gone: is the nearest the only one now?
-    Closer(u64),
-    News,
+impl Expected {
+    /// Do the end of the second and this list say that the nearest is the only one?
+    fn has_come_closer(&self, names: &Names) -> bool {
+        let nearest = self.ahead.nearest.clone();
+        let closer = Standing::Behind(Ahead { nearest, next: Next::Grant });
+        names::decide(self.mode, &names::children(names), &self.own) == closer
+    }
 }
 
 impl Line {
-    /// Any event forgets it. Nothing is expected if one has come already.
+    /// Nothing is expected if something has come that the waiter has not heard of.
     pub(super) fn expect(&mut self, expected: Expected) {
-        self.expected = (self.unheard == 0).then_some(expected);
+        self.expected = self.events.is_empty().then_some(expected);
     }
 
-    pub(super) fn has_heard(&mut self) {
-        self.unheard -= 1;
+    /// What the waiter hears of now.
+    pub(super) fn hear(&mut self) -> Vec<String> {
+        mem::take(&mut self.events)
     }
 
-    fn comes(&mut self, event: &WatchedEvent, resumed: u64) -> Meaning {
-        self.unheard += 1;
+    /// The number of the expectation, if this is the grant.
+    fn comes(&mut self, event: &WatchedEvent, resumed: u64) -> Option<u64> {
+        self.events.push(event.path.clone());
         let is_end = |name: &str| {
             let last = event.path.rsplit('/').next();
             event.event_type == EventType::NodeDeleted && last == Some(name)
         };
-        let Some(mut expected) = self.expected.take_if(|expected| expected.resumed == resumed)
-        else {
-            return Meaning::News;
-        };
-        let number = expected.number;
+        let mut expected = self.expected.take_if(|expected| expected.resumed == resumed)?;
         match &expected.ahead.next {
-            Next::Grant if is_end(&expected.ahead.nearest) => Meaning::Grant(number),
+            Next::Grant => is_end(&expected.ahead.nearest).then_some(expected.number),
             Next::Second(second) if is_end(second) => {
                 expected.ahead.next = Next::List;
                 self.expected = Some(expected);
-                Meaning::Closer(number)
+                None
             }
-            _ => Meaning::News,
+            _ => None,
         }
     }
 
-    /// Does this list say that the nearest is the only one? Then its end is the grant, and the waiter need not
-    /// hear of this event.
-    fn has_come_closer(&mut self, number: u64, names: &Names) -> bool {
-        let Some(expected) = self.expected.as_mut().filter(|expected| expected.number == number)
-        else {
-            return false;
-        };
-        let grants = Ahead { next: Next::Grant, nearest: expected.ahead.nearest.clone() };
-        let standing = names::decide(expected.mode, &names::children(names), &expected.own);
-        if standing != Standing::Behind(grants) {
-            return false;
+    /// What the waiter is to be told of a list; nothing if it has only come closer.
+    fn listed(&mut self, names: Option<Names>) -> Option<News> {
+        self.lists = false;
+        match (&mut self.expected, &names) {
+            (Some(expected), Some(names)) if expected.has_come_closer(names) => {
+                expected.ahead.next = Next::Grant;
+                self.events.clear();
+                None
+            }
+            _ => Some(News { names, grants: None }),
         }
-        expected.ahead.next = Next::Grant;
-        self.unheard -= 1;
-        true
     }
 }
 
@@ -109,26 +107,25 @@ pub(super) fn listen(want: &Want<'_>) -> (Watcher, Receiver<News>, Arc<Mutex<Lin
     let directory = want.claim.directory.clone();
     let lists = !want.claim.is_single() && !want.recipe.watches_list();
     let watcher = Watcher::new(move |event: &WatchedEvent| {
-        let (event, tell) = (event.clone(), tell.clone());
         let session = session.upgrade();
         let resumed = session.as_ref().map_or(0, |session| session.resumed());
-        let (grants, closer) = match known.lock().comes(&event, resumed) {
-            Meaning::Grant(number) => (Some(number), None),
-            Meaning::Closer(number) => (None, Some(number)),
-            Meaning::News => (None, None),
-        };
+        let mut line = known.lock();
+        let grants = line.comes(event, resumed);
         let asks = lists && grants.is_none() && event.event_type != EventType::WatchEnded;
-        let Some(session) = session.filter(|_| asks) else {
+        let session = session.filter(|_| asks);
+        let is_asked = session.is_some() && mem::replace(&mut line.lists, true);
+        drop(line);
+        let session = match session {
+            Some(_) if is_asked => return,
+            Some(session) => session,
             // Nobody may wait for it any more.
-            return drop(tell.send(News { event, names: None, grants }));
+            None => return drop(tell.send(News { names: None, grants })),
         };
-        let known = Arc::clone(&known);
+        let (known, tell) = (Arc::clone(&known), tell.clone());
         session.list(&directory).on_done(move |listed| {
             let names = listed.ok().map(|(names, _)| names);
-            let is_closer = |(number, names)| known.lock().has_come_closer(number, names);
-            if !closer.zip(names.as_ref()).is_some_and(is_closer) {
-                let _ = tell.send(News { event, names, grants });
-            }
+            let news = known.lock().listed(names);
+            news.map(|news| tell.send(news));
         });
     });
     (watcher, news, line)

@@ -6,8 +6,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Hold, HoldState, Lock};
-use zoolock_test_support::{Probe, Server, connect_string, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Probe, Server, connect_string, fresh_path, wait_until};
 
+use super::{delete_all, tree};
 use common::{
     Object, SESSION, SOON, Subject, Task, Visitor, await_lost, await_resumed, client, client_of,
     every_subject, exists, shared_proxy,
@@ -15,17 +16,6 @@ use common::{
 
 /// The longest that a test server grants: time enough for a start of it on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-
-/// All nodes below a path, and what tells whether they are still the same.
-fn tree(probe: &Probe, path: &str) -> Vec<(String, u64)> {
-    let Some(stat) = probe.stat(path).unwrap() else {
-        return Vec::new();
-    };
-    let mut below = probe.children(path).unwrap();
-    below.sort();
-    let below = below.into_iter().flat_map(|node| tree(probe, &format!("{path}/{node}")));
-    [(path.to_owned(), stat.czxid as u64)].into_iter().chain(below).collect()
-}
 
 /// A lock that is held and waited for on a server of its own.
 struct Queue {
@@ -145,15 +135,6 @@ fn no_lock_and_no_place_is_lost_when_the_only_server_stands_still() {
         all_have_left();
         server.resume().unwrap();
     });
-}
-
-/// What an operator may do. Directories stay where somebody was quicker.
-fn delete_all(path: &str) {
-    let probe = shared_probe().unwrap();
-    let mut nodes = tree(&probe, path);
-    // The last one made goes first, so that nobody is let in to what is still to go.
-    nodes.sort_by_key(|(_, made)| std::cmp::Reverse(*made));
-    nodes.iter().for_each(|(node, _)| drop(probe.delete(node)));
 }
 
 #[test]

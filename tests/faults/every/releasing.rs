@@ -110,7 +110,7 @@ fn leaves_the_next_owners_node_alone(subject: Subject, gone: Gone) {
             cut_off();
             match gone {
                 Gone::Told => expire(),
-                _ => delete_tree(&scene.path),
+                _ => delete_all(&scene.path),
             }
             rival_locks();
             proxy.refuse(false);
@@ -120,7 +120,7 @@ fn leaves_the_next_owners_node_alone(subject: Subject, gone: Gone) {
             assert!(says(unlocked, is_lost), "{what}");
         }
         Gone::Deleted => {
-            delete_tree(&scene.path);
+            delete_all(&scene.path);
             rival_locks();
             let unlocked = own.unlock();
             println!("{what}: {unlocked:?}");

@@ -103,7 +103,7 @@ fn a_waiter_whose_directory_is_deleted_queues_in_a_new_one() {
                 }
             }
             let old = since(subject, &scene.path, &held);
-            delete_tree(&scene.path);
+            delete_all(&scene.path);
             let other = subject.rival(&scene.others, &scene.path);
             if cut_off {
                 // Made again meanwhile: somebody has the place that it had waited for.
@@ -138,7 +138,7 @@ fn a_directory_deleted_before_the_create_is_made_again() {
             scope.spawn(|| {
                 for round in 1..=3 {
                     assert!(held.wait(SOON), "{}, {round}: {}", subject.name, scene.log());
-                    delete_tree(scene.path.rsplit_once('/').unwrap().0);
+                    delete_all(scene.path.rsplit_once('/').unwrap().0);
                     let next = create.is_held_at(&scene);
                     held.release();
                     held = next;
