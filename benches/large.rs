@@ -180,7 +180,8 @@ fn queue(number: usize) -> Result<Row> {
     let leave = (0..leaving.min(TIMES)).map(|_| queue.leave()).collect::<Result<_>>();
     let leave = middle(&mut leave?);
 
-    let (before, released) = (processor()?, Instant::now());
+    let requests = || clients.iter().map(|client| client.stats().requests).sum::<u64>();
+    let (before, sent, released) = (processor()?, requests(), Instant::now());
     lock.unlock()?;
     wait_until("handed over", PATIENCE, || {
         queue.grants.lock().is_ok_and(|grants| grants.len() == queue.last)
@@ -191,6 +192,7 @@ fn queue(number: usize) -> Result<Row> {
         before.zip(grants.iter()).map(|(before, grant)| millis(*grant - before)).collect()
     };
     let processor = (processor()? - before) / gaps.len() as f64;
+    let sent = (requests() - sent) as f64 / gaps.len() as f64;
     let hand_over = middle(&mut gaps);
     let slow = gaps[gaps.len() * 99 / 100];
 
@@ -208,6 +210,7 @@ fn queue(number: usize) -> Result<Row> {
         ("a list ms", round(list)),
         ("hand over ms", round(hand_over)),
         ("p99 ms", round(slow)),
+        ("requests", round(sent)),
         ("processor ms", round(processor)),
         ("one leaves ms", round(leave)),
         ("try lock ms", round(tries)),
