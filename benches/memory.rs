@@ -70,6 +70,11 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
         wait_until("all wait", SOON, || {
             paths.iter().map(|path| count(path)).sum::<usize>() == number
         });
+        // Each has its list, and has the node ahead watched.
+        wait_until("all know their place", SOON, || {
+            let watches = server.metric("zk_watch_count");
+            watches.is_ok_and(|watches| watches >= (number - locks) as u64)
+        });
     };
     // What the client itself needs is there with the first.
     let mut crowd = Crowd::new(&client, &paths, locks);
