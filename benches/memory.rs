@@ -22,7 +22,8 @@ static HEAP: dhat::Alloc = dhat::Alloc;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Long: a quarter of it after a waiter has come it also has its own node watched.
+const TIMEOUT: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_secs(120);
 
 /// Measures the heap of waiting locks.
@@ -41,7 +42,7 @@ struct Options {
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let server = Server::start()?;
+    let server = Server::builder().tick(TIMEOUT / 20).start()?;
     let _profiler = Profiler::builder().testing().build();
     for &waiters in &options.waiters {
         let locks = options.locks.min(waiters);
