@@ -147,7 +147,7 @@ impl Queue {
 }
 
 fn queue(number: usize) -> Result<Row> {
-    let server = Server::builder().tick(LONG / 20).start()?;
+    let server = Server::builder().property("maxSessionTimeout", "600000").start()?;
     let connect = || Client::connect(&server.connect_string(), LONG);
     let clients: Vec<_> = (0..CLIENTS).map(|_| connect()).collect::<zoolock::Result<_>>()?;
     let (other, raw) = (connect()?, ZooKeeper::connect(&server.connect_string(), LONG)?);

@@ -42,7 +42,7 @@ struct Options {
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let server = Server::builder().tick(TIMEOUT / 20).start()?;
+    let server = Server::builder().property("maxSessionTimeout", "600000").start()?;
     let _profiler = Profiler::builder().testing().build();
     for &waiters in &options.waiters {
         let locks = options.locks.min(waiters);
