@@ -7,6 +7,7 @@
 //! JSON for each size.
 
 use std::error::Error;
+use std::mem;
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -75,6 +76,11 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
         wait_until("all know their place", SOON, || {
             let watches = server.metric("zk_watch_count");
             watches.is_ok_and(|watches| watches >= (number - locks) as u64)
+        });
+        let mut last = 0;
+        wait_until("nothing is given back any more", SOON, || {
+            let now = HeapStats::get().curr_bytes;
+            mem::replace(&mut last, now) == now
         });
     };
     // What the client itself needs is there with the first.
