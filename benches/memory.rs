@@ -7,6 +7,7 @@
 //! JSON for each size.
 
 use std::error::Error;
+use std::mem;
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -22,7 +23,8 @@ static HEAP: dhat::Alloc = dhat::Alloc;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Long: a quarter of it after a waiter has come it also has its own node watched.
+const TIMEOUT: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_secs(120);
 
 /// Measures the heap of waiting locks.
@@ -41,7 +43,7 @@ struct Options {
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let server = Server::start()?;
+    let server = Server::builder().property("maxSessionTimeout", "600000").start()?;
     let _profiler = Profiler::builder().testing().build();
     for &waiters in &options.waiters {
         let locks = options.locks.min(waiters);
@@ -69,6 +71,16 @@ fn measure(server: &Server, waiters: usize, locks: usize) -> Result<usize> {
     let await_all = |number: usize| {
         wait_until("all wait", SOON, || {
             paths.iter().map(|path| count(path)).sum::<usize>() == number
+        });
+        // Each has its list, and has the node ahead watched.
+        wait_until("all know their place", SOON, || {
+            let watches = server.metric("zk_watch_count");
+            watches.is_ok_and(|watches| watches >= (number - locks) as u64)
+        });
+        let mut last = 0;
+        wait_until("nothing is given back any more", SOON, || {
+            let now = HeapStats::get().curr_bytes;
+            mem::replace(&mut last, now) == now
         });
     };
     // What the client itself needs is there with the first.

@@ -326,7 +326,7 @@
 //!   it; from a sixth on its lease ends before a heartbeat can renew it.
 //! - Servers before 3.5 have no containers: there the directories of locks stay. Servers before 3.6 do
 //!   not keep the order after 2,147,483,647 turns in one directory. ([Names](guide::names) has more.)
-//! - A client may have 512 KiB of node paths at a time, some thousands of locks held or waited for.
+//! - A client may have 896 KiB of node paths at a time: 10,000 locks held or waited for at paths of 20 bytes.
 //! - A client has two threads and one connection. After a fork, a child must not use it, nor drop it.
 
 mod acl;

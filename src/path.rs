@@ -19,7 +19,7 @@ const MAX_PATH: usize = 4096;
 /// The absolute path of a lock: legal for ZooKeeper, not the root and not below `/zookeeper`.
 ///
 /// Clones are cheap. Of a directory that is the root, the empty string.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockPath(Arc<str>);
 
 impl LockPath {

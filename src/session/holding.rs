@@ -58,7 +58,7 @@ impl Session {
         // Held before anybody can find them: without a grant they would be there for whoever comes.
         let (nodes, grant) =
             Nodes::new(registry.next, (claim.clone(), list, alone), (me, lease), room.take());
-        registry.nodes.insert(nodes.number, Arc::clone(&nodes));
+        registry.nodes.insert(nodes.key(), Arc::clone(&nodes));
         if registry.keeper.is_none() {
             registry.keeper = Some(self.zk.keep_lease());
         }
@@ -83,7 +83,7 @@ impl Session {
     }
 
     pub(super) fn forget(&self, nodes: &Nodes) {
-        self.registry.lock().nodes.remove(&nodes.number);
+        self.registry.lock().nodes.remove(&nodes.key());
     }
 
     /// Does the claim's owner hold something in the same directory already that it would have to wait
@@ -93,10 +93,13 @@ impl Session {
             (Some(mode), Some(other)) => mode.waits_for(other),
             _ => true,
         };
+        let here = (claim.directory.clone(), 0)..=(claim.directory.clone(), u64::MAX);
+        let held = || -> Vec<_> {
+            self.registry.lock().nodes.range(here).map(|(_, nodes)| Arc::clone(nodes)).collect()
+        };
         claim.owner.is_some()
-            && self.all().iter().any(|nodes| {
-                nodes.claim.directory == claim.directory
-                    && waits_for(&nodes.claim)
+            && held().iter().any(|nodes| {
+                waits_for(&nodes.claim)
                     && nodes.owners().contains(&claim.owner)
                     && !nodes.valid_for().is_zero()
             })

@@ -88,7 +88,7 @@ pub(crate) struct Node {
 /// Nodes that were granted together and stand or fall together: one, or a semaphore's permits.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    pub(super) number: u64,
+    number: u64,
     pub(super) claim: Claim,
     /// Never empty.
     pub(super) list: Vec<Node>,
@@ -179,6 +179,11 @@ impl Nodes {
         });
         let grant = nodes.push_grant(&mut nodes.state.lock(), owner);
         (nodes, grant)
+    }
+
+    /// Where they are registered.
+    pub(super) fn key(&self) -> (LockPath, u64) {
+        (self.claim.directory.clone(), self.number)
     }
 
     /// Is this loss the first that is counted?

@@ -1,6 +1,6 @@
 //! What a client keeps account of: what is held, what may yet appear, and counts. Data alone.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
@@ -13,7 +13,8 @@ use crate::path::LockPath;
 /// All nodes that are held, or kept for the next thread.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    pub(super) nodes: HashMap<u64, Arc<Nodes>>,
+    /// Those of one directory beside each other: a call that has to wait looks at them alone.
+    pub(super) nodes: BTreeMap<(LockPath, u64), Arc<Nodes>>,
     pub(super) next: u64,
     pub(super) is_closed: bool,
     /// Has the lease renewed while anything is held, and a little longer: to take and drop it for each

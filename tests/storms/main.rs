@@ -2,5 +2,6 @@
 
 mod contenders;
 mod cycles;
+mod holding;
 mod keeping;
 mod rwlock;

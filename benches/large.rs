@@ -1,0 +1,363 @@
+//! Large numbers: a queue in which thousands wait for one lock, and a client that holds thousands of locks.
+//!
+//! `cargo bench --bench large -- [--waiting 10,100,1000,10000] [--held 10,100,1000,10000]`
+//!
+//! Those who wait are threads of ten clients, each with a lock object of its own; 0 leaves out a part. A line of
+//! JSON for each size, and the tables at the end.
+
+use std::error::Error;
+use std::fs;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use serde_json::Value;
+use zookeeper::ZooKeeper;
+use zoolock::{Client, DistributedLock, Hold, Lock};
+use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// The figures of one size, with their names.
+type Row = Vec<(&'static str, f64)>;
+
+const CLIENTS: usize = 10;
+/// How often is done what takes a place in the queue, or leaves it.
+const TIMES: usize = 20;
+/// At most so many hand-overs are timed: the queue is to stay as long as it is.
+const HAND_OVERS: usize = 400;
+/// Threads that lock at the same time.
+const THREADS: usize = 64;
+/// Long, so that nothing but the locks' own requests is measured: a quarter of it after a waiter has come it also
+/// has its own node watched.
+const LONG: Duration = Duration::from_secs(600);
+/// That of the client which holds.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+const REST: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(600);
+const STACK: usize = 128 * 1024;
+
+/// Measures long queues, and clients that hold many locks.
+#[derive(Parser)]
+struct Options {
+    /// How many wait for one lock.
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000])]
+    waiting: Vec<usize>,
+    /// How many locks one client holds.
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000])]
+    held: Vec<usize>,
+    /// What `cargo bench` passes.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let (waiting, held) = (rows(&options.waiting, queue)?, rows(&options.held, holder)?);
+    table(&waiting);
+    table(&held);
+    Ok(())
+}
+
+fn rows(sizes: &[usize], measure: fn(usize) -> Result<Row>) -> Result<Vec<Row>> {
+    let row = |size: &usize| {
+        let row = measure(*size)?;
+        let line = row.iter().map(|(name, figure)| (name.to_string(), Value::from(*figure)));
+        println!("{}", Value::Object(line.collect()));
+        Ok(row)
+    };
+    sizes.iter().filter(|size| **size > 0).map(row).collect()
+}
+
+/// A column for each figure.
+fn table(rows: &[Row]) {
+    let Some(first) = rows.first() else { return };
+    let names: Vec<_> = first.iter().map(|(name, _)| *name).collect();
+    println!("\n| {} |\n|{}", names.join(" | "), "---:|".repeat(names.len()));
+    for row in rows {
+        let figures: Vec<_> = row.iter().map(|(_, figure)| figure.to_string()).collect();
+        println!("| {} |", figures.join(" | "));
+    }
+}
+
+// ---- those who wait
+
+/// Threads that wait for one lock, and what they have seen.
+struct Queue {
+    locks: Vec<DistributedLock>,
+    threads: Vec<JoinHandle<zoolock::Result<Instant>>>,
+    stage: Arc<Barrier>,
+    grants: Arc<Mutex<Vec<Instant>>>,
+    /// Where the one who passes it on no more waits.
+    end: Arc<Barrier>,
+    /// After so many grants.
+    last: usize,
+}
+
+impl Queue {
+    /// They are there, and stand still.
+    fn new(clients: &[Client], path: &str, number: usize) -> Result<Queue> {
+        let last = HAND_OVERS.min(number - number / 10);
+        let mut queue = Queue {
+            locks: Vec::new(),
+            threads: Vec::new(),
+            stage: Arc::new(Barrier::new(number + 1)),
+            grants: Arc::default(),
+            last,
+            end: Arc::new(Barrier::new(2)),
+        };
+        for client in clients.iter().cycle().take(number) {
+            let (stage, grants) = (Arc::clone(&queue.stage), Arc::clone(&queue.grants));
+            let end = Arc::clone(&queue.end);
+            let lock = DistributedLock::new(client, path)?;
+            queue.locks.push(lock.clone());
+            let wait = move || {
+                stage.wait();
+                stage.wait();
+                if let Err(error) = lock.lock() {
+                    return if error.is_cancelled() { Ok(Instant::now()) } else { Err(error) };
+                }
+                let granted = Instant::now();
+                let mut grants = grants.lock().expect("grants");
+                grants.push(granted);
+                let is_last = grants.len() == last;
+                drop(grants);
+                if is_last {
+                    end.wait();
+                }
+                lock.unlock()?;
+                Ok(granted)
+            };
+            queue.threads.push(thread::Builder::new().stack_size(STACK).spawn(wait)?);
+        }
+        queue.stage.wait();
+        Ok(queue)
+    }
+
+    /// One of those in the middle gives up. How long it takes.
+    fn leave(&mut self) -> Result<f64> {
+        let middle = self.threads.len() / 2;
+        let (lock, thread) = (self.locks.swap_remove(middle), self.threads.swap_remove(middle));
+        let begun = Instant::now();
+        lock.cancel_waiters();
+        let left = thread.join().map_err(|_| "a waiter panicked")??;
+        Ok(millis(left - begun))
+    }
+}
+
+fn queue(number: usize) -> Result<Row> {
+    let server = Server::builder().property("maxSessionTimeout", "600000").start()?;
+    let connect = || Client::connect(&server.connect_string(), LONG);
+    let clients: Vec<_> = (0..CLIENTS).map(|_| connect()).collect::<zoolock::Result<_>>()?;
+    let (other, raw) = (connect()?, ZooKeeper::connect(&server.connect_string(), LONG)?);
+    let path = fresh_path("large");
+    let lock = DistributedLock::new(&other, &path)?;
+    lock.lock()?;
+    let count = || raw.exists(&path).map_or(0, |stat| stat.map_or(0, |stat| stat.num_children));
+    let await_count = |what: &str, number: usize| {
+        wait_until(what, PATIENCE, || usize::try_from(count()).is_ok_and(|count| count == number));
+    };
+
+    let mut queue = Queue::new(&clients, &path, number)?;
+    let (memory, threads, begun) = (status("VmRSS")?, status("Threads")?, Instant::now());
+    queue.stage.wait();
+    await_count("all are in", number + 1);
+    let entered = begun.elapsed().as_secs_f64();
+    // Each has its list, and its watch.
+    wait_until("all wait", PATIENCE, || {
+        server.metric("zk_watch_count").is_ok_and(|watches| watches >= number as u64)
+    });
+    let memory = (status("VmRSS")? - memory) / number as f64;
+    let threads = (status("Threads")? - threads) / number as f64;
+
+    let list = || timed(|| raw.get_children(&path).map(drop).map_err(Into::into));
+    let list = middle(&mut (0..TIMES).map(|_| list()).collect::<Result<Vec<_>>>()?);
+    let tries = || {
+        timed(|| DistributedLock::new(&clients[0], &path)?.try_lock().map(drop).map_err(Into::into))
+    };
+    let tries = middle(&mut (0..TIMES).map(|_| tries()).collect::<Result<Vec<_>>>()?);
+    let leaving = number / 10;
+    let leave = (0..leaving.min(TIMES)).map(|_| queue.leave()).collect::<Result<Vec<_>>>();
+    let leave = middle(&mut leave?);
+
+    let requests = || clients.iter().map(|client| client.stats().requests).sum::<u64>();
+    let (before, sent, released) = (processor()?, requests(), Instant::now());
+    lock.unlock()?;
+    wait_until("handed over", PATIENCE, || {
+        queue.grants.lock().is_ok_and(|grants| grants.len() == queue.last)
+    });
+    let mut gaps: Vec<f64> = {
+        let grants = queue.grants.lock().expect("grants");
+        let before = [released].into_iter().chain(grants.iter().copied());
+        before.zip(grants.iter()).map(|(before, grant)| millis(*grant - before)).collect()
+    };
+    let processor = (processor()? - before) / gaps.len() as f64;
+    let sent = (requests() - sent) as f64 / gaps.len() as f64;
+    let hand_over = middle(&mut gaps);
+    let slow = gaps[gaps.len() * 99 / 100];
+
+    let begun = Instant::now();
+    queue.locks.iter().for_each(DistributedLock::cancel_waiters);
+    await_count("all but the holder have left", 1);
+    let left = begun.elapsed().as_secs_f64();
+    queue.end.wait();
+    for thread in queue.threads {
+        thread.join().map_err(|_| "a waiter panicked")??;
+    }
+    Ok(vec![
+        ("waiting", number as f64),
+        ("until all are in s", round(entered)),
+        ("a list ms", round(list)),
+        ("hand over ms", round(hand_over)),
+        ("p99 ms", round(slow)),
+        ("requests", round(sent)),
+        ("processor ms", round(processor)),
+        ("one leaves ms", round(leave)),
+        ("try lock ms", round(tries)),
+        ("until all have left s", round(left)),
+        ("KiB each", round(memory)),
+        ("threads each", round(threads)),
+    ])
+}
+
+// ---- one who holds
+
+fn holder(number: usize) -> Result<Row> {
+    let server = Server::start()?;
+    let connect = |to: &str| Client::connect(to, SESSION_TIMEOUT);
+    let (client, other) = (connect(&server.connect_string())?, connect(&server.connect_string())?);
+    let watched = || server.metric("zk_watch_count").is_ok_and(|count| count >= number as u64);
+
+    let mut locks = locks(&client, number)?;
+    let by_one = timed(|| lock_all(&locks, 1))?;
+    let unlock = timed(|| Ok(locks.iter().try_for_each(DistributedLock::unlock)?))?;
+    locks = self::locks(&client, number)?;
+    let by_many = timed(|| lock_all(&locks, THREADS))?;
+
+    // Meanwhile all nodes are watched, a quarter of the session timeout after their grants.
+    let (one, mut cycles) = (DistributedLock::new(&client, fresh_path("one-more"))?, Vec::new());
+    while cycles.len() < 1000 || !watched() {
+        cycles.push(timed(|| Ok(one.lock().and_then(|()| one.unlock())?))?);
+    }
+    let cycle = middle(&mut cycles);
+    let path = fresh_path("one-more");
+    let (own, its) = (DistributedLock::new(&client, &path)?, DistributedLock::new(&other, &path)?);
+    let wait = || -> Result<f64> {
+        its.lock()?;
+        let own = own.clone();
+        let waiter = thread::spawn(move || own.lock().and_then(|()| own.unlock()));
+        wait_until("it waits", PATIENCE, || its.contenders().is_ok_and(|all| all.len() == 2));
+        timed(|| {
+            its.unlock()?;
+            Ok(waiter.join().map_err(|_| "the waiter panicked")??)
+        })
+    };
+    let wait = middle(&mut (0..TIMES).map(|_| wait()).collect::<Result<Vec<_>>>()?);
+
+    let (requests, before) = (client.stats().requests, processor()?);
+    thread::sleep(REST);
+    let seconds = REST.as_secs_f64();
+    let (processor, requests) =
+        ((processor()? - before) / seconds, (client.stats().requests - requests) as f64 / seconds);
+    client.close()?;
+
+    let proxy = FaultProxy::start(server.address())?;
+    let client = connect(&proxy.connect_string())?;
+    locks = self::locks(&client, number)?;
+    lock_all(&locks, THREADS)?;
+    wait_until("all are watched", PATIENCE, watched);
+    let holds: Vec<_> = locks.iter().flat_map(Lock::holds).collect();
+    let cut = timed(|| {
+        let connections = client.stats().connections;
+        proxy.cut();
+        wait_until("held again", PATIENCE, || {
+            client.stats().connections > connections && holds.iter().all(Hold::is_held)
+        });
+        // Its answer comes behind those to the watches.
+        client.contenders("/nothing-is-here")?;
+        Ok(())
+    })?;
+    assert_eq!(client.stats().holds_lost, 0);
+    proxy.expire_sessions()?;
+    let lost = timed(|| {
+        let lost = || client.stats().holds_lost == number as u64;
+        wait_until("all are lost", PATIENCE, lost);
+        Ok(())
+    })?;
+    locks = self::locks(&client, number)?;
+    let again = timed(|| lock_all(&locks, THREADS))?;
+    client.close()?;
+    Ok(vec![
+        ("held", number as f64),
+        ("lock all s", round(by_one / 1e3)),
+        ("unlock all s", round(unlock / 1e3)),
+        ("lock all by 64 threads s", round(by_many / 1e3)),
+        ("one more locked and unlocked ms", round(cycle)),
+        ("p99 ms", round(cycles[cycles.len() * 99 / 100])),
+        ("most ms", round(cycles[cycles.len() - 1])),
+        ("one more waited for ms", round(wait)),
+        ("requests per s at rest", round(requests)),
+        ("processor ms per s", round(processor)),
+        ("from a cut until held ms", round(cut)),
+        ("from an expiry until lost ms", round(lost)),
+        ("until held again s", round(again / 1e3)),
+    ])
+}
+
+/// Objects whose paths have 20 bytes.
+fn locks(client: &Client, number: usize) -> Result<Vec<DistributedLock>> {
+    let lock = |number| DistributedLock::new(client, format!("/large/locks/{number:07}"));
+    Ok((0..number).map(lock).collect::<zoolock::Result<_>>()?)
+}
+
+fn lock_all(locks: &[DistributedLock], threads: usize) -> Result<()> {
+    thread::scope(|scope| {
+        let each = locks.chunks(locks.len().div_ceil(threads));
+        let all: Vec<_> = each
+            .map(|locks| scope.spawn(move || locks.iter().try_for_each(DistributedLock::lock)))
+            .collect();
+        all.into_iter()
+            .try_for_each(|thread| Ok(thread.join().map_err(|_| "a thread panicked")??))
+    })
+}
+
+// ---- figures
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let begun = Instant::now();
+    work()?;
+    Ok(millis(begun.elapsed()))
+}
+
+/// Of samples, which are sorted.
+fn middle(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// To three places.
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+/// A figure that the system has of this process.
+fn status(name: &str) -> Result<f64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let figure = line.and_then(|line| line.split_whitespace().next()).ok_or("no such figure")?;
+    Ok(figure.parse()?)
+}
+
+/// The processor time of this process, in milliseconds.
+fn processor() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    // Behind the name, which may have spaces.
+    let figures = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks = figures.skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<std::result::Result<f64, _>>()? * 10.0)
+}
