@@ -6,6 +6,7 @@ mod directories;
 mod downgrade;
 mod every;
 mod garbled;
+mod granting;
 mod numbers;
 mod places;
 mod pressed;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, ClientState, HoldState};
+use zoolock::{Client, ClientState, DistributedRwLock, HoldState};
 use zoolock_test_support::{Direction, FaultProxy, Op, Then, fresh_path, wait_until};
 
 use common::line::{Line, has_one_node_until_unlocked};
@@ -11,16 +11,15 @@ use common::{
     shared_proxy, warnings,
 };
 
-/// A waiter whose turn has come, and the list that says so on its way to it.
+/// A waiter whose turn has come, and the list that says so on its way to it: the end of a write alone does not.
 fn turn_on_its_way(path: &str) -> (FaultProxy, Client, Line, zoolock_test_support::Hold) {
     let proxy = shared_proxy();
     let waiting = client_of(&proxy.connect_string(), SESSION);
-    let others = client();
-    let held = lock_of(&others, path);
+    let held = DistributedRwLock::new(&client(), path).unwrap().write_lock();
     held.lock().unwrap();
     let mut line = Line::at(path);
     line.join(&waiting);
-    wait_until("it watches the one ahead", SOON, || proxy.requests(Op::GetData) > 0);
+    wait_until("it watches the one ahead, and its own", SOON, || proxy.requests(Op::GetData) == 2);
     let list = proxy.on(Op::GetChildren).path_contains(path).hold_answer();
     held.unlock().unwrap();
     assert!(list.wait(SOON), "{:#?}", proxy.log());

@@ -63,6 +63,7 @@ fn a_successor_watches_the_next_one_when_a_waiter_gives_up_or_dies() {
         let session = if dies { Duration::from_secs(2) } else { SESSION };
         let clients = [
             client_of(&server.connect_string(), SESSION),
+            client_of(&server.connect_string(), SESSION),
             client_of(&middle.connect_string(), session),
             client_of(&server.connect_string(), SESSION),
         ];
@@ -78,19 +79,23 @@ fn a_successor_watches_the_next_one_when_a_waiter_gives_up_or_dies() {
             });
         }
         let nodes: Vec<_> = queue.iter().map(|name| format!("/lock/{name}")).collect();
-        let last = probe.stat(&nodes[2]).unwrap().unwrap().ephemeral_owner;
+        let last = probe.stat(&nodes[3]).unwrap().unwrap().ephemeral_owner;
+        // The nearest one, and the one before that.
+        await_watcher(&server, &nodes[2], last);
         await_watcher(&server, &nodes[1], last);
         match dies {
-            false => locks[1].cancel_waiters(),
+            false => locks[2].cancel_waiters(),
             true => middle.black_hole(Direction::Both),
         }
         await_watcher(&server, &nodes[0], last);
-        println!("dies: {dies}, {nodes:?}, {:?}", clients[1].state());
-        assert!(!tasks[2].is_done(), "the last one entered: {:?}", locks[2]);
-        assert!(!probe.exists(&nodes[1]).unwrap());
-        locks[0].unlock().unwrap();
-        tasks[2].result("the last one").unwrap();
-        locks[2].unlock().unwrap();
+        println!("dies: {dies}, {nodes:?}, {:?}", clients[2].state());
+        assert!(!tasks[3].is_done(), "the last one entered: {:?}", locks[3]);
+        assert!(!probe.exists(&nodes[2]).unwrap());
+        for (number, next) in [(0, 1), (1, 3)] {
+            locks[number].unlock().unwrap();
+            tasks[next].result("the next one").unwrap();
+        }
+        locks[3].unlock().unwrap();
         if !dies {
             no_watch_is_left(&server);
         }

@@ -130,3 +130,106 @@ pub(super) fn listen(want: &Want<'_>) -> (Watcher, Receiver<News>, Arc<Mutex<Lin
     });
     (watcher, news, line)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &str = "lock-0000000005";
+    const NEAREST: &str = "lock-0000000004";
+    const SECOND: &str = "lock-0000000003";
+
+    /// Behind the nearest, as number 7, since the session was resumed once.
+    fn expecting(next: Next) -> Line {
+        let mut line = Line::default();
+        expect(&mut line, next);
+        line
+    }
+
+    fn expect(line: &mut Line, next: Next) {
+        let (own, ahead) = (OWN.to_owned(), Ahead { nearest: NEAREST.to_owned(), next });
+        line.expect(Expected { number: 7, mode: Mode::Exclusive, own, ahead, resumed: 1 });
+    }
+
+    fn second() -> Next {
+        Next::Second(SECOND.to_owned())
+    }
+
+    /// What this event of a node is taken for, after so many resumes.
+    fn event(line: &mut Line, event_type: EventType, name: &str, resumed: u64) -> Option<u64> {
+        line.comes(&WatchedEvent { event_type, path: format!("/directory/{name}") }, resumed)
+    }
+
+    fn end(line: &mut Line, name: &str) -> Option<u64> {
+        event(line, EventType::NodeDeleted, name, 1)
+    }
+
+    /// Is the waiter told of a list of these names?
+    fn is_told(line: &mut Line, names: &[&str]) -> bool {
+        line.listed(Some(names.iter().collect())).is_some()
+    }
+
+    #[test]
+    fn the_end_of_the_nearest_is_the_grant_if_it_is_expected_and_nothing_came_before() {
+        let mut line = expecting(Next::Grant);
+        assert_eq!(end(&mut line, NEAREST), Some(7));
+        assert_eq!(line.hear(), [format!("/directory/{NEAREST}")]);
+        // It is not expected twice.
+        assert_eq!(end(&mut line, NEAREST), None);
+
+        for (event_type, name) in [
+            (EventType::NodeDeleted, OWN),
+            (EventType::NodeDataChanged, OWN),
+            (EventType::NodeDataChanged, NEAREST),
+            (EventType::WatchEnded, NEAREST),
+            (EventType::NodeDeleted, SECOND),
+        ] {
+            let mut line = expecting(Next::Grant);
+            assert_eq!(event(&mut line, event_type, name, 1), None, "{event_type:?} of {name}");
+            assert_eq!(end(&mut line, NEAREST), None, "behind {event_type:?} of {name}");
+        }
+        for next in [Next::List, second()] {
+            assert_eq!(end(&mut expecting(next.clone()), NEAREST), None, "{next:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_expected_over_a_resume_or_beside_what_was_not_heard_of() {
+        let mut line = expecting(Next::Grant);
+        assert_eq!(event(&mut line, EventType::NodeDeleted, NEAREST, 2), None);
+
+        let mut line = Line::default();
+        end(&mut line, OWN);
+        expect(&mut line, Next::Grant);
+        assert_eq!(end(&mut line, NEAREST), None);
+        line.hear();
+        expect(&mut line, Next::Grant);
+        assert_eq!(end(&mut line, NEAREST), Some(7));
+    }
+
+    #[test]
+    fn behind_the_end_of_the_second_a_list_says_whether_the_nearest_is_the_only_one() {
+        let mut line = expecting(second());
+        assert_eq!(end(&mut line, SECOND), None);
+        assert!(!is_told(&mut line, &["lock-0000000006", OWN, NEAREST]));
+        assert!(line.hear().is_empty(), "the waiter need not know");
+        assert_eq!(end(&mut line, NEAREST), Some(7));
+
+        for (what, names) in [
+            ("another one is before it", &[OWN, NEAREST, "lock-0000000001"][..]),
+            ("the nearest has gone, too", &[OWN]),
+            ("our own has", &[NEAREST]),
+        ] {
+            let mut line = expecting(second());
+            end(&mut line, SECOND);
+            assert!(is_told(&mut line, names), "{what}");
+            assert_eq!(line.hear().len(), 1, "{what}");
+        }
+        for name in [NEAREST, OWN] {
+            let mut line = expecting(second());
+            assert_eq!((end(&mut line, SECOND), end(&mut line, name)), (None, None));
+            assert!(is_told(&mut line, &[OWN, NEAREST]), "{name} has gone before the list came");
+            assert_eq!((line.hear().len(), end(&mut line, NEAREST)), (2, None));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The end of the only one ahead is the grant, without a list, as long as one's own node is there.
+
+use std::time::Duration;
+
+use zoolock::{Client, DistributedLock, DistributedRwLock};
+use zoolock_test_support::{Direction, FaultProxy, Op, fresh_path, shared_probe, wait_until};
+
+use common::{
+    SOON, Visitor, await_resumed, children, client, client_of, lock_of, place, shared_proxy,
+};
+
+/// Of a session that does not end in a test, nor half of it.
+const LONG: Duration = Duration::from_secs(30);
+
+/// One that holds the lock, and one that waits for it, behind a proxy, and whatever comes then.
+struct Queue {
+    path: String,
+    ahead: DistributedLock,
+    proxy: FaultProxy,
+    own: Client,
+    waiter: Visitor,
+    /// The waiter's node.
+    node: String,
+}
+
+impl Queue {
+    fn start(name: &str) -> Queue {
+        let (path, proxy) = (fresh_path(name), shared_proxy());
+        let own = client_of(&proxy.connect_string(), LONG);
+        let ahead = lock_of(&client(), &path);
+        ahead.lock().unwrap();
+        let (waiter, node) = queues(&own, &path);
+        wait_until("it watches its own and the one ahead", SOON, || {
+            proxy.requests(Op::GetData) == 2
+        });
+        Queue { path, ahead, proxy, own, waiter, node }
+    }
+
+    /// Somebody of another client.
+    fn rival(&self) -> Visitor {
+        queues(&client(), &self.path).0
+    }
+}
+
+/// One more at the end of the queue, and its node.
+fn queues(client: &Client, path: &str) -> (Visitor, String) {
+    let before = children(path);
+    let visitor = Visitor::start(lock_of(client, path));
+    let new = || children(path).into_iter().find(|node| !before.contains(node));
+    wait_until("it has queued", SOON, || new().is_some());
+    (visitor, format!("{path}/{}", new().unwrap()))
+}
+
+#[test]
+fn nobody_ahead_needs_a_list_to_let_the_next_one_in() {
+    let queue = Queue::start("no-list");
+    let proxies = [shared_proxy(), shared_proxy()];
+    let clients = proxies.each_ref().map(|proxy| client_of(&proxy.connect_string(), LONG));
+    let [second, third] = clients.each_ref().map(|client| queues(client, &queue.path).0);
+    // Its own node, the one ahead, and the one before that.
+    let reads = || proxies.each_ref().map(|proxy| proxy.requests(Op::GetData));
+    wait_until("they watch three each", SOON, || reads() == [3, 3]);
+    let lists = |proxy: &FaultProxy| proxy.requests(Op::GetChildren);
+    let before = lists(&queue.proxy);
+    queue.ahead.unlock().unwrap();
+    queue.waiter.comes_in();
+    assert_eq!(lists(&queue.proxy), before);
+    // Who comes closer has its client list, while the one ahead holds.
+    let listed = [lists(&proxies[0]), lists(&proxies[1])];
+    wait_until("the second is next", SOON, || lists(&proxies[0]) == 2);
+    let unanswered = proxies[1].on(Op::GetChildren).hold_request();
+    queue.waiter.leaves();
+    second.comes_in();
+    assert!(unanswered.wait(SOON), "the third comes closer");
+    // Before that is known, only the list can tell.
+    second.leaves();
+    assert!(!third.is_in());
+    unanswered.release();
+    third.comes_in();
+    let now = [lists(&proxies[0]), lists(&proxies[1])];
+    println!("{listed:?} lists, and then {now:?}; {:?}", clients[1].stats());
+    assert_eq!(now, [2, 2]);
+    third.leaves();
+}
+
+#[test]
+fn a_waiter_whose_own_node_went_first_is_not_let_in_by_the_end_of_the_one_ahead() {
+    let queue = Queue::start("own-first");
+    let rival = queue.rival();
+    // It hears of everything and can ask nothing.
+    queue.proxy.black_hole(Direction::ToServer);
+    shared_probe().unwrap().delete(&queue.node).unwrap();
+    queue.ahead.unlock().unwrap();
+    rival.comes_in();
+    wait_until("both events have come", SOON, || queue.own.stats().events >= 2);
+    assert!(!queue.waiter.is_in(), "beside the rival");
+    queue.proxy.restore();
+    wait_until("it has queued again", SOON, || children(&queue.path).len() == 2);
+    assert!(!queue.waiter.is_in());
+    rival.leaves();
+    queue.waiter.comes_in();
+    println!("{}, then {:?}; {:?}", place(&queue.node), children(&queue.path), queue.own.stats());
+    queue.waiter.leaves();
+}
+
+/// What happened while there was no connection is told in any order.
+#[test]
+fn over_a_resume_the_end_of_the_one_ahead_lets_nobody_in_whose_own_node_has_gone() {
+    const WAITERS: usize = 12;
+    let (proxy, others) = (shared_proxy(), client());
+    let own = client_of(&proxy.connect_string(), LONG);
+    let queues: Vec<_> = (0..WAITERS)
+        .map(|number| {
+            let path = fresh_path(&format!("resumed-{number}"));
+            let ahead = lock_of(&others, &path);
+            ahead.lock().unwrap();
+            let (waiter, node) = queues(&own, &path);
+            let rival = self::queues(&client(), &path).0;
+            (path, ahead, waiter, node, rival)
+        })
+        .collect();
+    wait_until("all watch", SOON, || proxy.requests(Op::GetData) as usize == 2 * WAITERS);
+    proxy.refuse(true);
+    proxy.cut();
+    for (_, ahead, _, node, rival) in &queues {
+        shared_probe().unwrap().delete(node).unwrap();
+        ahead.unlock().unwrap();
+        rival.comes_in();
+    }
+    proxy.refuse(false);
+    await_resumed(&own, 1);
+    for (path, _, waiter, node, rival) in queues {
+        wait_until("it has queued again", SOON, || children(&path).len() == 2);
+        assert!(!waiter.is_in(), "{node}: beside the rival");
+        rival.leaves();
+        waiter.comes_in();
+        waiter.leaves();
+    }
+    println!("{:?}", own.stats());
+}
+
+#[test]
+fn a_write_that_waits_is_not_let_in_by_the_end_of_a_write_whose_thread_has_a_read_under_it() {
+    let (path, proxy) = (fresh_path("under"), shared_proxy());
+    let lock = DistributedRwLock::new(&client(), &path).unwrap();
+    lock.write_lock().lock().unwrap();
+    let own = client_of(&proxy.connect_string(), LONG);
+    let (waiter, _) = queues(&own, &path);
+    wait_until("it watches", SOON, || proxy.requests(Op::GetData) == 2);
+    // Made after it has looked who is before it.
+    lock.read_lock().lock().unwrap();
+    lock.write_lock().unlock().unwrap();
+    wait_until("it watches the read", SOON, || proxy.requests(Op::GetData) >= 3);
+    assert!(!waiter.is_in(), "beside the read");
+    lock.read_lock().unlock().unwrap();
+    waiter.comes_in();
+    waiter.leaves();
+    println!("{:?}", own.stats());
+}
+
+#[test]
+fn what_has_come_while_the_watches_were_set_is_not_overlooked() {
+    let (path, proxy) = (fresh_path("unheard"), shared_proxy());
+    let own = client_of(&proxy.connect_string(), LONG);
+    let ahead = lock_of(&client(), &path);
+    ahead.lock().unwrap();
+    // Its own node is watched, and then the one ahead.
+    let watched = proxy.on(Op::GetData).nth(2).hold_answer();
+    let (waiter, node) = queues(&own, &path);
+    assert!(watched.wait(SOON), "{:#?}", proxy.log());
+    let (rival, _) = queues(&client(), &path);
+    shared_probe().unwrap().delete(&node).unwrap();
+    let list = proxy.on(Op::GetChildren).hold_request();
+    // The event comes right behind the answer, before its thread has run.
+    watched.release();
+    assert!(list.wait(SOON), "{:#?}", proxy.log());
+    ahead.unlock().unwrap();
+    rival.comes_in();
+    wait_until("the end of the one ahead has come", SOON, || own.stats().events >= 2);
+    assert!(!waiter.is_in(), "beside the rival");
+    list.release();
+    wait_until("it has queued again", SOON, || children(&path).len() == 2);
+    rival.leaves();
+    waiter.comes_in();
+    waiter.leaves();
+}
