@@ -240,11 +240,10 @@ impl Client {
             Identity::Process(process) => process,
         };
         let thread = thread::current();
-        let thread = match thread.name() {
-            Some(name) => name.to_owned(),
-            None => format!("{:?}", thread.id()),
-        };
-        Arc::from(format!("{process}/{thread}"))
+        match thread.name() {
+            Some(name) => format!("{process}/{name}").into(),
+            None => format!("{process}/{:?}", thread.id()).into(),
+        }
     }
 }
 

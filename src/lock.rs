@@ -36,8 +36,9 @@ use crate::names::Mode;
 ///
 /// # Fairness
 /// First come, first served among all clients, by the order in which the servers took their
-/// requests. A release wakes the next one in the queue and nobody else. The threads that share this
-/// object have one place in that queue, and queue anew for each of them.
+/// requests. A release wakes the next one in the queue and nobody else; the client of the one behind it
+/// hears of it, too, so that the next release can let that one in without a look. The threads that share
+/// this object have one place in that queue, and queue anew for each of them.
 ///
 /// # When the session dies
 /// A hold outlives its connection while its certified lease runs: the client resumes its session on the

@@ -91,7 +91,7 @@ impl Workload {
     pub(crate) fn cases(self, quick: bool) -> Vec<Case> {
         let (full, few): (&[usize], &[usize]) = match self {
             Workload::Uncontended | Workload::TryBusy => (&[1], &[1]),
-            Workload::Many => (&[1, 4, 16, 64], &[1, 8]),
+            Workload::Many => (&[1, 8, 64], &[1, 8]),
             Workload::Local => (&[2, 16, 32], &[8]),
             Workload::Handoff => (&[2, 8, 100], &[2, 8]),
             Workload::Queue => (&[10, 100, 1000], &[10, 100]),
