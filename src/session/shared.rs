@@ -23,6 +23,9 @@ use crate::error::{Error, Result};
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended, Signal, Until};
 
+/// For so long nothing but its answer ends the wait for a request.
+const SOON: Duration = Duration::from_millis(10);
+
 /// What all users of one client share. Its end closes the client.
 ///
 /// It outlives ZooKeeper's sessions: what belongs to one has its id.
@@ -250,6 +253,11 @@ impl Session {
         let (others, last) = match session {
             Some(session) => zk.in_session(session).submit(make),
             None => zk.submit(make),
+        };
+        // Nearly every answer comes soon. To listen for more than that takes several wake-ups.
+        let last = match last.wait_for(SOON) {
+            Ok(answer) => return Ok((others, answer)),
+            Err(last) => last,
         };
         let (sender, answer) = bounded(1);
         // There is room for it, and if nobody wants it any more, that is well.

@@ -158,24 +158,37 @@ impl<T: Send + 'static> Pending<T> {
     ///
     /// Those of the operation. [`ErrorKind::WouldBlock`] if this is a callback of the client's.
     pub fn wait(self) -> Result<T> {
+        // The timer answers at the deadline.
+        let latest = self.deadline.map(|deadline| deadline + GRACE);
+        // Else it was never sent: its batch is still being made, by this very thread perhaps; or a callback
+        // holds the timer up.
+        self.wait_until(latest).unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout)))
+    }
+
+    /// Waits for the answer for so long at the most: the request itself if it has not come by then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Pending::wait) are the answer.
+    pub fn wait_for(self, limit: Duration) -> std::result::Result<Result<T>, Pending<T>> {
+        self.wait_until(Instant::now().checked_add(limit))
+    }
+
+    fn wait_until(self, latest: Option<Instant>) -> std::result::Result<Result<T>, Pending<T>> {
         let thread = || match must_not_wait() {
             false => Some(Waiter::Thread(thread::current())),
             true => None,
         };
-        // The timer answers at the deadline.
-        let latest = self.deadline.map(|deadline| deadline + GRACE);
         loop {
             if let Some(result) = self.slot.take_or(thread) {
-                return result;
+                return Ok(result);
             }
             if must_not_wait() {
-                return Err(Error::new(ErrorKind::WouldBlock));
+                return Ok(Err(Error::new(ErrorKind::WouldBlock)));
             }
             match latest.map(|latest| latest.saturating_duration_since(Instant::now())) {
                 Some(left) if !left.is_zero() => thread::park_timeout(left),
-                // It was never sent: its batch is still being made, by this very thread perhaps; or a
-                // callback holds the timer up.
-                Some(_) => return Err(Error::new(ErrorKind::Timeout)),
+                Some(_) => return Err(self),
                 None => thread::park(),
             }
         }

@@ -165,3 +165,21 @@ fn a_deadline_passes_also_when_nobody_waits() {
     held.release();
     make(&stage.client, &stage.path("a"), b"");
 }
+
+#[test]
+fn an_answer_that_has_not_come_in_time_may_be_waited_for_again() {
+    let stage = Stage::new("in-time", SESSION);
+    let held = stage.proxy.hold_answer(Op::Exists, 1);
+    let asked = stage.client.submit(|batch| batch.exists(&stage.root, None));
+    assert!(held.wait(SOON));
+    let asked = asked.wait_for(BRIEFLY).expect_err("it is held");
+    let asked = asked.wait_for(Duration::ZERO).expect_err("it is still held");
+    let (tell, told) = unbounded();
+    held.release();
+    asked.on_done(move |result| tell.send(result).unwrap());
+    let seen = told.recv_timeout(SOON).unwrap().unwrap();
+    println!("{seen:?}");
+    assert!(seen.is_some());
+    let again = stage.client.submit(|batch| batch.exists(&stage.root, None));
+    assert_eq!(again.wait_for(SOON).expect("it comes").unwrap(), seen);
+}
