@@ -4,6 +4,7 @@
 use super::check;
 use super::lease::{self, Lease};
 use super::numbers::{self, Numbers};
+use super::opens::{self, Mode, Opens};
 use super::queue::{Bounds, Broken, IN_ORDER, NO_STUCK_WAITER, NOTHING_LEFT, ONE_HOLDER, Queue};
 
 #[test]
@@ -60,6 +61,38 @@ fn rules_of_the_numbers() {
     numbers_fail(1, NotSetAgain);
     numbers_fail(1, EventsOvertaken);
     numbers_fail(1, KeptOverSession);
+}
+
+#[test]
+fn rules_of_what_opens() {
+    use opens::Broken::*;
+
+    opens_fail(OwnNotWatched, ONE_HOLDER, [1, 0, 0, 0, 0, 0]);
+    opens_fail(UnheardIgnored, ONE_HOLDER, [1, 1, 0, 0, 0, 1]);
+    opens_fail(WatchedBeforeResume, ONE_HOLDER, [1, 0, 0, 1, 0, 1]);
+    opens_fail(OutlivesResume, ONE_HOLDER, [1, 0, 0, 1, 0, 0]);
+    opens_fail(OldNumberBelieved, ONE_HOLDER, [1, 0, 0, 0, 0, 1]);
+    opens_fail(NumberKept, ONE_HOLDER, [1, 0, 0, 0, 0, 1]);
+    opens_fail(NumberKept, ONE_HOLDER, [0, 0, 0, 1, 1, 1]);
+    opens_fail(SecondIgnored, ONE_HOLDER, [0, 0, 1, 0, 0, 0]);
+    opens_fail(DowngradeIgnored, ONE_HOLDER, [0; 6]);
+    opens_fail(AbsenceIgnored, ONE_HOLDER, [1, 0, 0, 0, 0, 0]);
+    opens_fail(AbsenceIgnored, NO_STUCK_WAITER, [0; 6]);
+    opens_fail(NothingForgotten, ONE_HOLDER, [1, 0, 0, 0, 0, 0]);
+    opens_fail(ChangeIsEnd, ONE_HOLDER, [0, 1, 0, 0, 0, 0]);
+    opens_fail(EventsOvertaken, ONE_HOLDER, [1, 0, 0, 0, 0, 0]);
+    opens_fail(HeardStaysWatched, NO_STUCK_WAITER, [1, 1, 0, 0, 0, 0]);
+}
+
+fn opens_fail(broken: opens::Broken, property: &'static str, faults: [u8; 6]) {
+    const TWO: &[Mode] = &[Mode::Exclusive; 2];
+    let (holder, waiters) = match broken {
+        opens::Broken::SecondIgnored => (Mode::Exclusive, (TWO, 0)),
+        opens::Broken::DowngradeIgnored => (Mode::Write, (&TWO[1..], 2)),
+        _ => (Mode::Exclusive, (&TWO[1..], 2)),
+    };
+    let bounds = opens::Bounds::new(holder, waiters, faults);
+    check::fails(broken, Opens { bounds, broken: Some(broken) }, property);
 }
 
 fn numbers_fail(waiters: usize, broken: numbers::Broken) {

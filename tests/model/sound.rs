@@ -5,6 +5,7 @@ use std::env;
 use super::check;
 use super::lease::Lease;
 use super::numbers::{self, Numbers};
+use super::opens::{self, Mode, Opens};
 use super::queue::{Bounds, Queue};
 
 #[test]
@@ -37,6 +38,39 @@ fn numbers_of_one_waiter() {
 #[test]
 fn numbers_of_two_waiters() {
     numbers(2, [3, 2, 0, 1, 0], [4, 3, 1, 1, 1]);
+}
+
+#[test]
+fn opens_for_one_waiter() {
+    const ONE: &[Mode] = &[Mode::Exclusive];
+    opens(Mode::Exclusive, (ONE, 2), [1, 0, 0, 1, 1, 1], [2, 0, 1, 1, 1, 1]);
+    opens(Mode::Exclusive, (ONE, 1), [2, 1, 0, 0, 0, 1], [2, 1, 0, 1, 0, 1]);
+    opens(Mode::Write, (ONE, 1), [1, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]);
+}
+
+#[test]
+fn opens_for_two_waiters() {
+    const TWO: &[Mode] = &[Mode::Exclusive; 2];
+    opens(Mode::Exclusive, (TWO, 0), [1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 0, 1]);
+    opens(Mode::Exclusive, (TWO, 0), [0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]);
+}
+
+#[test]
+fn opens_for_three_waiters() {
+    opens(Mode::Exclusive, (&[Mode::Exclusive; 3], 0), [0; 6], [0, 0, 1, 0, 0, 0]);
+}
+
+#[test]
+fn opens_beside_readers() {
+    opens(Mode::Write, (&[Mode::Read, Mode::Exclusive], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
+    opens(Mode::Write, (&[Mode::Exclusive, Mode::Read], 0), [0; 6], [1, 0, 0, 0, 0, 0]);
+}
+
+/// Deletions, changes, give-ups, cuts, expiries and looks.
+fn opens(holder: Mode, (waiters, rivals): (&'static [Mode], u8), small: [u8; 6], large: [u8; 6]) {
+    let bounds = opens::Bounds::new(holder, (waiters, rivals), of_size(small, large));
+    let what = format!("opens, {waiters:?} behind {holder:?}");
+    check::everything(&what, Opens { bounds, broken: None });
 }
 
 /// Cuts, expiries and give-ups.

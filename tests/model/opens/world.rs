@@ -1,0 +1,588 @@
+//! The state of the world: the nodes, and the waiters with their connections.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use super::{Bounds, Broken, Mode, Opens};
+
+/// A node, by its place in the queue, which is also the order in which they are made.
+pub(crate) type Node = u8;
+
+/// With this, or the read in its place, somebody holds from the beginning on.
+pub(crate) const WRITE: Node = 0;
+const READ: Node = 1;
+pub(crate) const FIRST_OF_WAITERS: Node = 2;
+/// Stands behind all waiters.
+const RIVAL: usize = usize::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Nodes(u16);
+
+impl Nodes {
+    pub(crate) fn contains(self, node: Node) -> bool {
+        self.0 & (1 << node) != 0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    fn insert(&mut self, node: Node) {
+        self.0 |= 1 << node;
+    }
+
+    /// False if it was not there.
+    fn remove(&mut self, node: Node) -> bool {
+        let was_there = self.contains(node);
+        self.0 &= !(1 << node);
+        was_there
+    }
+
+    pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = Node> {
+        (0..16).filter(move |&node| self.contains(node))
+    }
+}
+
+/// What a client asks its server for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Request {
+    Create,
+    /// For the thread.
+    List,
+    /// By the reader, which has been told of this node.
+    ListBehind(Node),
+    /// With a watch, if it is there.
+    Read(Node),
+}
+
+/// What a server sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Message {
+    Created(Node),
+    Listed(Nodes),
+    ListedBehind(Node, Nodes),
+    Read(Node, bool),
+    /// Of a node that is watched: its end, or another change.
+    Event(Node, bool),
+}
+
+impl Message {
+    pub(crate) fn is_event(self) -> bool {
+        matches!(self, Message::Event(..))
+    }
+}
+
+/// What the reader tells the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct News {
+    node: Node,
+    list: Option<Nodes>,
+    /// It is the end that was expected, and nothing else has been expected since.
+    pub(crate) opens: Option<bool>,
+}
+
+/// An end that would be a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Expected {
+    pub(crate) node: Node,
+    /// It has the thread's last number.
+    is_last: bool,
+    /// The session was not resumed since its nodes were watched.
+    since_resume: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Setting {
+    /// The nearest before the own node, and whether its end would be a grant.
+    ahead: Node,
+    opens: bool,
+    /// So many reads are not answered.
+    pub(crate) left: u8,
+    /// What they were answered for, so far.
+    watched: Nodes,
+    /// One was not there.
+    is_absent: bool,
+}
+
+/// What the thread is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    Out,
+    Looking,
+    Deciding(Nodes),
+    Setting(Setting),
+    Waiting,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    Waiting,
+    Held,
+    /// Released, given up, or lost.
+    Over,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Session {
+    Live,
+    /// Neither client nor thread know it.
+    Expired,
+    /// The client has another one, which the thread does not know.
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Waiter {
+    mode: Mode,
+    pub(crate) phase: Phase,
+    pub(crate) session: Session,
+    pub(crate) connected: bool,
+    /// On the way to the server, and to the client.
+    pub(crate) outbox: VecDeque<Request>,
+    pub(crate) inbox: VecDeque<Message>,
+    /// Events of the time without a connection, which come before all else.
+    pub(crate) missed: Nodes,
+    /// What the server tells this connection of, and what the client has set again on the next.
+    told: Nodes,
+    set: Nodes,
+
+    // What the reader and the thread both know.
+    pub(crate) expected: Option<Expected>,
+    pub(crate) news: VecDeque<News>,
+    /// How many events have come that the thread has not heard of.
+    unheard: u8,
+
+    // What the thread knows.
+    pub(crate) step: Step,
+    /// None if it is not known: it may be there.
+    pub(crate) own: Option<Node>,
+    watched: Nodes,
+    /// That was since the session was resumed.
+    since_resume: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) nodes: Nodes,
+    /// Whose they are, from the first of the waiters' on.
+    made: Vec<usize>,
+    /// A read was taken in the place of the write.
+    pub(crate) has_read: bool,
+    /// They were first, but gone before their waiters have noticed.
+    pub(crate) overdue: Nodes,
+    pub(crate) waiters: Vec<Waiter>,
+    /// What is left of the bounds.
+    pub(crate) left: Bounds,
+}
+
+/// The thread.
+impl World {
+    /// All have made their nodes, and are about to look.
+    pub(crate) fn new(bounds: Bounds) -> World {
+        let mut world = World {
+            nodes: Nodes::default(),
+            made: Vec::new(),
+            has_read: false,
+            overdue: Nodes::default(),
+            waiters: Vec::new(),
+            left: bounds,
+        };
+        world.nodes.insert(WRITE);
+        for (number, &mode) in bounds.waiters.iter().enumerate() {
+            let own = Some(world.create(number));
+            world.waiters.push(Waiter {
+                mode,
+                phase: Phase::Waiting,
+                session: Session::Live,
+                connected: true,
+                outbox: VecDeque::new(),
+                inbox: VecDeque::new(),
+                missed: Nodes::default(),
+                told: Nodes::default(),
+                set: Nodes::default(),
+                expected: None,
+                news: VecDeque::new(),
+                unheard: 0,
+                step: Step::Out,
+                own,
+                watched: Nodes::default(),
+                since_resume: true,
+            });
+        }
+        for _ in 0..bounds.rivals {
+            world.create(RIVAL);
+        }
+        world
+    }
+
+    /// Looks, or enters again if its session is another one.
+    pub(crate) fn begin(&mut self, number: usize) {
+        let waiter = &mut self.waiters[number];
+        if waiter.session == Session::Other {
+            (waiter.session, waiter.own, waiter.watched) = (Session::Live, None, Nodes::default());
+            return waiter.enter();
+        }
+        // The list will show it.
+        for News { node, .. } in mem::take(&mut waiter.news) {
+            waiter.has_heard(node);
+        }
+        waiter.ask(Step::Looking, [Request::List]);
+    }
+
+    /// Finds its own node in a list, and who is before it.
+    pub(crate) fn decide(&mut self, number: usize, protocol: &Opens) {
+        let Step::Deciding(list) = self.waiters[number].step else { return };
+        let is_own = |&node: &Node| self.owner(node) == Some(number);
+        let own = match self.waiters[number].own {
+            Some(own) => Some(own).filter(|&own| list.contains(own)),
+            None => list.iter().rfind(is_own),
+        };
+        self.waiters[number].own = own;
+        let Some(own) = own else { return self.waiters[number].enter() };
+        let mut before = list.iter().take_while(|&node| node < own).collect::<Vec<_>>();
+        before.retain(|&node| self.exclude_each_other(node, own));
+        let Some(ahead) = before.pop() else { return self.grant(number) };
+        let second = before.pop();
+        let may_go_on = ahead == WRITE
+            && self.left.holder == Mode::Write
+            && self.mode(own) != Mode::Read
+            && !protocol.is(Broken::DowngradeIgnored);
+        let opens = (second.is_none() || protocol.is(Broken::SecondIgnored)) && !may_go_on;
+
+        let waiter = &mut self.waiters[number];
+        if !mem::replace(&mut waiter.since_resume, true)
+            && !protocol.is(Broken::WatchedBeforeResume)
+        {
+            waiter.watched = Nodes::default();
+        }
+        let own = Some(own).filter(|_| !protocol.is(Broken::OwnNotWatched));
+        let wanted = [own, second, Some(ahead)].into_iter().flatten();
+        let reads: Vec<Node> = wanted.filter(|&node| !waiter.watched.contains(node)).collect();
+        let (left, watched) = (reads.len() as u8, Nodes::default());
+        let setting = Setting { ahead, opens, left, watched, is_absent: false };
+        waiter.ask(Step::Setting(setting), reads.into_iter().map(Request::Read));
+    }
+
+    /// If all that it wanted to have watched is there it waits, and expects an end if that proves enough.
+    pub(crate) fn settle(&mut self, number: usize, protocol: &Opens) {
+        let waiter = &mut self.waiters[number];
+        let Step::Setting(Setting { ahead, opens, watched, is_absent, .. }) = waiter.step else {
+            return;
+        };
+        waiter.watched.0 |= watched.0;
+        if is_absent {
+            return waiter.step = Step::Out;
+        }
+        if opens || !protocol.is(Broken::NumberKept) {
+            waiter.expected.iter_mut().for_each(|it| it.is_last = false);
+            let opened = waiter.news.iter_mut().filter_map(|news| news.opens.as_mut());
+            opened.for_each(|is_last| *is_last = false);
+        }
+        if opens {
+            let has_heard = waiter.unheard == 0 || protocol.is(Broken::UnheardIgnored);
+            let since_resume = waiter.since_resume;
+            let expected = Expected { node: ahead, is_last: true, since_resume };
+            waiter.expected = has_heard.then_some(expected);
+        }
+        waiter.step = Step::Waiting;
+    }
+
+    pub(crate) fn hear(&mut self, number: usize, protocol: &Opens) {
+        let waiter = &mut self.waiters[number];
+        let Some(News { node, list, opens }) = waiter.news.pop_front() else { return };
+        waiter.has_heard(node);
+        if protocol.is(Broken::HeardStaysWatched) {
+            waiter.watched.insert(node);
+        }
+        if opens == Some(true) || (opens.is_some() && protocol.is(Broken::OldNumberBelieved)) {
+            return self.grant(number);
+        }
+        let shows_own = |list: &Nodes| waiter.own.is_some_and(|own| list.contains(own));
+        waiter.step = list.filter(shows_own).map_or(Step::Out, Step::Deciding);
+    }
+
+    /// Not in a session that is over.
+    fn grant(&mut self, number: usize) {
+        let waiter = &mut self.waiters[number];
+        if waiter.session != Session::Live {
+            return waiter.step = Step::Out;
+        }
+        waiter.phase = match waiter.own {
+            Some(own) if self.overdue.contains(own) => Phase::Over,
+            _ => Phase::Held,
+        };
+        waiter.end();
+    }
+
+    /// A waiter, or a holder. The deletion takes no longer than the thread until then.
+    pub(crate) fn leave(&mut self, number: usize) {
+        let waiter = &mut self.waiters[number];
+        waiter.phase = Phase::Over;
+        waiter.end();
+        if let Some(own) = waiter.own {
+            self.delete(own);
+        }
+    }
+
+    pub(crate) fn is_opened(waiter: &Waiter) -> bool {
+        let opens = waiter.news.front().is_some_and(|news| news.opens == Some(true));
+        waiter.step == Step::Waiting && opens
+    }
+}
+
+impl Waiter {
+    fn enter(&mut self) {
+        self.ask(Step::Looking, [Request::Create, Request::List]);
+    }
+
+    /// In a session that is over there is no answer.
+    fn ask(&mut self, step: Step, requests: impl IntoIterator<Item = Request>) {
+        let mut requests = requests.into_iter().peekable();
+        if requests.peek().is_some() && self.session != Session::Live {
+            return self.step = Step::Out;
+        }
+        self.step = step;
+        self.outbox.extend(requests);
+    }
+
+    fn has_heard(&mut self, node: Node) {
+        self.unheard -= 1;
+        self.watched.remove(node);
+    }
+
+    /// Whatever else comes to it does not matter.
+    fn end(&mut self) {
+        (self.outbox, self.inbox, self.news) = Default::default();
+        (self.missed, self.told, self.set, self.watched) = Default::default();
+        (self.expected, self.unheard, self.step) = (None, 0, Step::Out);
+        (self.connected, self.since_resume) = (true, true);
+    }
+
+    // ---- the reader
+
+    /// An event. What was expected is told as that; else a list is asked for.
+    fn told_of(&mut self, node: Node, is_end: bool, protocol: &Opens) {
+        if !self.set.remove(node) {
+            return;
+        }
+        self.unheard += 1;
+        let counts = |it: &Expected| it.since_resume || protocol.is(Broken::OutlivesResume);
+        let ends = is_end || protocol.is(Broken::ChangeIsEnd);
+        let is_it = |it: &Expected| ends && it.node == node && counts(it);
+        let opens = self.expected.filter(is_it).map(|it| it.is_last);
+        if opens.is_some() || !protocol.is(Broken::NothingForgotten) {
+            self.expected = None;
+        }
+        match opens.is_none() {
+            true => self.outbox.push_back(Request::ListBehind(node)),
+            false => self.news.push_back(News { node, list: None, opens }),
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn receive(&mut self, number: usize, place: usize, protocol: &Opens) {
+        let waiter = &mut self.waiters[number];
+        let Some(message) = waiter.inbox.remove(place) else { return };
+        match message {
+            Message::Created(node) => waiter.own = Some(node),
+            Message::Listed(list) => waiter.step = Step::Deciding(list),
+            Message::ListedBehind(node, list) => {
+                waiter.news.push_back(News { node, list: Some(list), opens: None });
+            }
+            Message::Read(node, is_there) => {
+                if is_there {
+                    waiter.set.insert(node);
+                }
+                if let Step::Setting(setting) = &mut waiter.step {
+                    setting.left -= 1;
+                    match is_there || protocol.is(Broken::AbsenceIgnored) {
+                        true => setting.watched.insert(node),
+                        false => setting.is_absent = true,
+                    }
+                }
+            }
+            Message::Event(node, is_end) => waiter.told_of(node, is_end, protocol),
+        }
+    }
+
+    pub(crate) fn receive_missed(&mut self, number: usize, node: Node, protocol: &Opens) {
+        let waiter = &mut self.waiters[number];
+        waiter.missed.remove(node);
+        waiter.told_of(node, true, protocol);
+    }
+
+    /// What was on its way is lost. Lists that the reader asked for are told of as failed.
+    pub(crate) fn cut(&mut self, number: usize) {
+        self.left.cuts -= 1;
+        let waiter = &mut self.waiters[number];
+        (waiter.connected, waiter.told, waiter.missed) =
+            (false, Nodes::default(), Nodes::default());
+        let inbox = mem::take(&mut waiter.inbox).into_iter().filter_map(|it| match it {
+            Message::ListedBehind(node, _) => Some(node),
+            _ => None,
+        });
+        let outbox = mem::take(&mut waiter.outbox).into_iter().filter_map(|it| match it {
+            Request::ListBehind(node) => Some(node),
+            _ => None,
+        });
+        let failed = inbox.chain(outbox).map(|node| News { node, list: None, opens: None });
+        waiter.news.extend(failed);
+        waiter.breaks_off();
+    }
+
+    /// Counted first. Watches are set again before anything else is asked; of another session they have
+    /// ended.
+    pub(crate) fn resume(&mut self, number: usize) {
+        let nodes = self.nodes;
+        let waiter = &mut self.waiters[number];
+        waiter.connected = true;
+        if waiter.session == Session::Expired {
+            waiter.session = Session::Other;
+            waiter.outbox.clear();
+            waiter.breaks_off();
+            for node in mem::take(&mut waiter.set).iter() {
+                (waiter.expected, waiter.unheard) = (None, waiter.unheard + 1);
+                waiter.news.push_back(News { node, list: None, opens: None });
+            }
+            return;
+        }
+        waiter.since_resume = false;
+        waiter.expected.iter_mut().for_each(|it| it.since_resume = false);
+        waiter.told = Nodes(waiter.set.0 & nodes.0);
+        waiter.missed = Nodes(waiter.set.0 & !nodes.0);
+    }
+}
+
+impl Waiter {
+    /// Its thread has an error instead of an answer.
+    fn breaks_off(&mut self) {
+        match self.step {
+            Step::Looking => self.step = Step::Out,
+            Step::Setting(setting) if setting.left > 0 => {
+                self.watched.0 |= setting.watched.0;
+                self.step = Step::Out;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The server.
+impl World {
+    pub(crate) fn serve(&mut self, number: usize) {
+        let Some(request) = self.waiters[number].outbox.pop_front() else { return };
+        let message = match request {
+            Request::Create => Message::Created(self.create(number)),
+            Request::List => Message::Listed(self.nodes),
+            Request::ListBehind(node) => Message::ListedBehind(node, self.nodes),
+            Request::Read(node) => Message::Read(node, self.nodes.contains(node)),
+        };
+        let waiter = &mut self.waiters[number];
+        waiter.inbox.push_back(message);
+        if let Message::Read(node, true) = message {
+            waiter.told.insert(node);
+        }
+    }
+
+    fn create(&mut self, owner: usize) -> Node {
+        let node = FIRST_OF_WAITERS + self.made.len() as Node;
+        self.made.push(owner);
+        self.nodes.insert(node);
+        node
+    }
+
+    /// If it has been first, whoever is granted later was not granted wrongly, but has lost it already.
+    pub(crate) fn delete(&mut self, node: Node) {
+        let was_first = self.is_first(node);
+        if !self.nodes.remove(node) {
+            return;
+        }
+        if let Some(owner) = self.owner(node).and_then(|owner| self.waiters.get_mut(owner)) {
+            match owner.phase {
+                Phase::Held if owner.own == Some(node) => owner.phase = Phase::Over,
+                Phase::Waiting if was_first => self.overdue.insert(node),
+                _ => {}
+            }
+        }
+        self.tell_of(node, true);
+    }
+
+    pub(crate) fn tell_of(&mut self, node: Node, is_end: bool) {
+        for waiter in &mut self.waiters {
+            if waiter.told.remove(node) {
+                waiter.inbox.push_back(Message::Event(node, is_end));
+            }
+        }
+    }
+
+    pub(crate) fn expire(&mut self, number: usize) {
+        self.left.expiries -= 1;
+        self.waiters[number].session = Session::Expired;
+        let nodes = self.nodes.iter().filter(|&node| self.owner(node) == Some(number));
+        nodes.collect::<Vec<_>>().into_iter().for_each(|node| self.delete(node));
+    }
+
+    pub(crate) fn holder_reads(&mut self) {
+        self.has_read = true;
+        self.nodes.insert(READ);
+    }
+
+    pub(crate) fn is_watched(&self, node: Node) -> bool {
+        self.waiters.iter().any(|waiter| waiter.told.contains(node))
+    }
+
+    fn owner(&self, node: Node) -> Option<usize> {
+        let place = node.checked_sub(FIRST_OF_WAITERS)?;
+        self.made.get(usize::from(place)).copied()
+    }
+
+    fn mode(&self, node: Node) -> Mode {
+        match self.owner(node) {
+            Some(RIVAL) => Mode::Exclusive,
+            Some(owner) => self.left.waiters[owner],
+            None if node == READ => Mode::Read,
+            None => self.left.holder,
+        }
+    }
+
+    fn exclude_each_other(&self, one: Node, other: Node) -> bool {
+        [one, other].iter().any(|&node| self.mode(node) != Mode::Read)
+    }
+
+    /// Is it there, and nothing before it that counts?
+    pub(crate) fn is_first(&self, node: Node) -> bool {
+        let mut before = self.nodes.iter().take_while(|&other| other < node);
+        self.nodes.contains(node) && !before.any(|other| self.exclude_each_other(other, node))
+    }
+
+    /// With what those hold who are always well: rivals do when they are first.
+    pub(crate) fn held_by_others(&self) -> impl Iterator<Item = Node> {
+        self.nodes.iter().filter(|&node| match self.owner(node) {
+            None => true,
+            Some(owner) => owner == RIVAL && self.is_first(node),
+        })
+    }
+
+    fn holders(&self) -> impl Iterator<Item = &Waiter> {
+        self.waiters.iter().filter(|waiter| waiter.phase == Phase::Held)
+    }
+
+    pub(crate) fn has_holder(&self) -> bool {
+        self.held_by_others().next().is_some() || self.holders().next().is_some()
+    }
+
+    pub(crate) fn waits(&self) -> bool {
+        self.waiters.iter().any(|waiter| waiter.phase == Phase::Waiting)
+    }
+
+    /// No two, but for those who read.
+    pub(crate) fn holds_exclude_each_other(&self) -> bool {
+        // A read in the place of a write is the same one's.
+        let mut others: Vec<Node> = self.held_by_others().collect();
+        others.dedup_by_key(|node| *node <= READ);
+        let others = others.into_iter().map(|node| self.mode(node));
+        let modes: Vec<Mode> = self.holders().map(|waiter| waiter.mode).chain(others).collect();
+        modes.len() <= 1 || modes.iter().all(|&mode| mode == Mode::Read)
+    }
+}
