@@ -287,13 +287,13 @@ impl<'a> Waiter<'a> {
             // They still are, but what is told of them now comes in any order.
             self.watched = (HashSet::new(), resumed);
         }
+        let path = |name: &String| claim.directory.child(name);
         let second = match &ahead.next {
-            Next::Second(second) => Some(second),
+            Next::Second(second) => Some(path(second)),
             Next::List | Next::Grant => None,
         };
-        let own = self.own.iter().map(|node| &node.name);
-        let names = own.chain(second).chain([&ahead.nearest]);
-        let mut paths: Vec<_> = names.map(|name| claim.directory.child(name)).collect();
+        let own = self.own.iter().map(|node| path(&node.name));
+        let mut paths: Vec<_> = own.chain(second.clone()).chain([path(&ahead.nearest)]).collect();
         paths.retain(|path| !self.watched.0.contains(path));
         let Some((last, others)) = paths.split_last() else {
             return Ok(true);
@@ -308,6 +308,8 @@ impl<'a> Waiter<'a> {
             match read {
                 Ok(_) => drop(self.watched.0.insert(path.clone())),
                 Err(error) if error.kind() == ErrorKind::NoNode => are_there = false,
+                // That may not be read, which is not waited for.
+                Err(error) if second.as_ref() == Some(path) && !error.is_maybe_done() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -353,12 +355,13 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// What was watched is not any more. Is it the end that was expected last?
+    /// What was watched is not any more. Is it the end that was expected last, and nothing else?
     fn hears(&mut self, news: &News) -> bool {
-        for path in self.line.lock().hear() {
-            self.watched.0.remove(&path);
+        let events = self.line.lock().hear();
+        for path in &events {
+            self.watched.0.remove(path);
         }
-        news.grants == Some(self.expected)
+        events.len() == 1 && news.grants == Some(self.expected)
     }
 
     fn give_up(&mut self) {

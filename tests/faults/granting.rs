@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zoolock::{Client, DistributedLock, DistributedRwLock};
+use zoolock::{Client, DistributedLock, DistributedRwLock, LockOptions};
 use zoolock_test_support::{Direction, FaultProxy, Op, fresh_path, shared_probe, wait_until};
 
 use common::{
@@ -34,6 +34,11 @@ impl Queue {
             proxy.requests(Op::GetData) == 2
         });
         Queue { path, ahead, proxy, own, waiter, node }
+    }
+
+    /// The node of whoever holds the lock.
+    fn held(&self) -> String {
+        format!("{}/{}", self.path, self.ahead.hold().unwrap().node())
     }
 
     /// Somebody of another client.
@@ -182,5 +187,54 @@ fn what_has_come_while_the_watches_were_set_is_not_overlooked() {
     wait_until("it has queued again", SOON, || children(&path).len() == 2);
     rival.leaves();
     waiter.comes_in();
+    waiter.leaves();
+}
+
+/// As one makes who asks the holder to let go.
+#[test]
+fn a_write_into_the_node_ahead_that_was_missed_costs_no_wake_up() {
+    let queue = Queue::start("missed-write");
+    queue.proxy.refuse(true);
+    queue.proxy.cut();
+    shared_probe().unwrap().set(&queue.held(), b"changed").unwrap();
+    queue.proxy.refuse(false);
+    await_resumed(&queue.own, 1);
+    wait_until("it watches both again", SOON, || queue.proxy.requests(Op::GetData) == 4);
+    queue.ahead.unlock().unwrap();
+    queue.waiter.comes_in();
+    println!("{:?}", queue.own.stats());
+    queue.waiter.leaves();
+}
+
+#[test]
+fn the_end_that_was_to_let_one_node_in_lets_in_no_other() {
+    let (path, proxy) = (fresh_path("other-node"), shared_proxy());
+    let own = client_of(&proxy.connect_string(), LONG);
+    let ahead = lock_of(&client(), &path);
+    ahead.lock().unwrap();
+    // It looks again and again, whether or not anything has come.
+    let looking = LockOptions::new().observe_queue(Duration::from_millis(100), |_| {});
+    let before = children(&path);
+    let waiter = Visitor::start(DistributedLock::with(&own, &path, looking).unwrap());
+    wait_until("it watches", SOON, || proxy.requests(Op::GetData) >= 3);
+    let node = children(&path).into_iter().find(|node| !before.contains(node)).unwrap();
+    let (second, _) = queues(&client(), &path);
+    let (third, _) = queues(&client(), &path);
+    let look = proxy.on(Op::GetChildren).hold_request();
+    assert!(look.wait(SOON), "it looks");
+    let events = own.stats().events;
+    ahead.unlock().unwrap();
+    wait_until("it is told of the end", SOON, || own.stats().events > events);
+    shared_probe().unwrap().delete(&format!("{path}/{node}")).unwrap();
+    second.comes_in();
+    look.release();
+    wait_until("it has queued again", SOON, || children(&path).len() == 3);
+    assert!(!waiter.is_in(), "beside the second");
+    second.leaves();
+    third.comes_in();
+    assert!(!waiter.is_in(), "beside the third");
+    third.leaves();
+    waiter.comes_in();
+    println!("{node}, {:?}; {:?}", children(&path), own.stats());
     waiter.leaves();
 }
