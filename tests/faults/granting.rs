@@ -1,12 +1,14 @@
 //! The end of the only one ahead is the grant, without a list, as long as one's own node is there.
 
+use std::thread;
 use std::time::Duration;
 
-use zoolock::{Client, DistributedLock, DistributedRwLock, LockOptions};
+use zoolock::{Client, DistributedLock, DistributedRwLock, Lock, LockOptions};
 use zoolock_test_support::{Direction, FaultProxy, Op, fresh_path, shared_probe, wait_until};
 
 use common::{
-    SOON, Visitor, await_resumed, children, client, client_of, lock_of, place, shared_proxy,
+    BRIEFLY, SOON, Visitor, await_resumed, children, client, client_of, lock_of, place,
+    shared_proxy,
 };
 
 /// Of a session that does not end in a test, nor half of it.
@@ -49,8 +51,12 @@ impl Queue {
 
 /// One more at the end of the queue, and its node.
 fn queues(client: &Client, path: &str) -> (Visitor, String) {
+    joins(lock_of(client, path), path)
+}
+
+fn joins(lock: impl Into<Box<dyn Lock>>, path: &str) -> (Visitor, String) {
     let before = children(path);
-    let visitor = Visitor::start(lock_of(client, path));
+    let visitor = Visitor::start(lock);
     let new = || children(path).into_iter().find(|node| !before.contains(node));
     wait_until("it has queued", SOON, || new().is_some());
     (visitor, format!("{path}/{}", new().unwrap()))
@@ -163,31 +169,66 @@ fn a_write_that_waits_is_not_let_in_by_the_end_of_a_write_whose_thread_has_a_rea
     println!("{:?}", own.stats());
 }
 
+/// Of what has come it has not heard while it has the next one watched.
 #[test]
 fn what_has_come_while_the_watches_were_set_is_not_overlooked() {
     let (path, proxy) = (fresh_path("unheard"), shared_proxy());
     let own = client_of(&proxy.connect_string(), LONG);
-    let ahead = lock_of(&client(), &path);
+    let [ahead, nearest] = [(); 2].map(|()| lock_of(&client(), &path));
     ahead.lock().unwrap();
-    // Its own node is watched, and then the one ahead.
-    let watched = proxy.on(Op::GetData).nth(2).hold_answer();
-    let (waiter, node) = queues(&own, &path);
-    assert!(watched.wait(SOON), "{:#?}", proxy.log());
+    let (gives_up, _) = joins(nearest.clone(), &path);
+    // A read watches its own node and the nearest, and nothing before that.
+    let (waiter, node) = joins(DistributedRwLock::new(&own, &path).unwrap().read_lock(), &path);
+    wait_until("it watches", SOON, || proxy.requests(Op::GetData) == 2);
     let (rival, _) = queues(&client(), &path);
-    shared_probe().unwrap().delete(&node).unwrap();
+    let watch = proxy.on(Op::GetData).hold_request();
+    nearest.cancel_waiters();
+    assert!(watch.wait(SOON), "{:#?}", proxy.log());
     let list = proxy.on(Op::GetChildren).hold_request();
-    // The event comes right behind the answer, before its thread has run.
-    watched.release();
+    shared_probe().unwrap().delete(&node).unwrap();
+    wait_until("its own end has come", SOON, || own.stats().events >= 2);
+    watch.release();
+    let answers = || proxy.log().iter().filter(|line| line.contains("< GetData")).count();
+    wait_until("the one ahead is watched", SOON, || answers() == 3);
     assert!(list.wait(SOON), "{:#?}", proxy.log());
     ahead.unlock().unwrap();
     rival.comes_in();
-    wait_until("the end of the one ahead has come", SOON, || own.stats().events >= 2);
+    wait_until("the end of the one ahead has come", SOON, || own.stats().events >= 3);
     assert!(!waiter.is_in(), "beside the rival");
     list.release();
     wait_until("it has queued again", SOON, || children(&path).len() == 2);
+    assert!(!waiter.is_in(), "beside the rival");
     rival.leaves();
     waiter.comes_in();
     waiter.leaves();
+    println!("{:?}, {:?}", gives_up.result(), own.stats());
+}
+
+#[test]
+fn a_waiter_is_not_let_in_by_the_end_of_one_that_was_ahead_of_its_place_in_another_session() {
+    let (path, proxy, others) = (fresh_path("next-place"), shared_proxy(), client());
+    let own = client_of(&proxy.connect_string(), LONG);
+    let ahead = lock_of(&others, &path);
+    ahead.lock().unwrap();
+    // For its observer it reads who is first, behind the reads that set the watches.
+    let options = LockOptions::new().observe_queue(Duration::MAX, |_| {});
+    let read = proxy.on(Op::GetData).nth(3).hold_request();
+    let (waiter, node) = joins(DistributedLock::with(&own, &path, options).unwrap(), &path);
+    assert!(read.wait(SOON), "{:#?}", proxy.log());
+    let (rival, _) = queues(&client(), &path);
+    ahead.unlock().unwrap();
+    wait_until("it is told, and cannot hear", SOON, || own.stats().events >= 1);
+    assert!(!rival.is_in() && !waiter.is_in(), "{node}");
+    proxy.expire_sessions().unwrap();
+    rival.comes_in();
+    wait_until("it has queued again", SOON, || children(&path).len() == 2);
+    wait_until("it watches", SOON, || proxy.requests(Op::GetData) >= 6);
+    thread::sleep(BRIEFLY);
+    assert!(!waiter.is_in(), "beside the rival");
+    rival.leaves();
+    waiter.comes_in();
+    waiter.leaves();
+    println!("{:#?}, {:?}", proxy.log(), own.stats());
 }
 
 /// As one makes who asks the holder to let go.
@@ -204,37 +245,4 @@ fn a_write_into_the_node_ahead_that_was_missed_costs_no_wake_up() {
     queue.waiter.comes_in();
     println!("{:?}", queue.own.stats());
     queue.waiter.leaves();
-}
-
-#[test]
-fn the_end_that_was_to_let_one_node_in_lets_in_no_other() {
-    let (path, proxy) = (fresh_path("other-node"), shared_proxy());
-    let own = client_of(&proxy.connect_string(), LONG);
-    let ahead = lock_of(&client(), &path);
-    ahead.lock().unwrap();
-    // It looks again and again, whether or not anything has come.
-    let looking = LockOptions::new().observe_queue(Duration::from_millis(100), |_| {});
-    let before = children(&path);
-    let waiter = Visitor::start(DistributedLock::with(&own, &path, looking).unwrap());
-    wait_until("it watches", SOON, || proxy.requests(Op::GetData) >= 3);
-    let node = children(&path).into_iter().find(|node| !before.contains(node)).unwrap();
-    let (second, _) = queues(&client(), &path);
-    let (third, _) = queues(&client(), &path);
-    let look = proxy.on(Op::GetChildren).hold_request();
-    assert!(look.wait(SOON), "it looks");
-    let events = own.stats().events;
-    ahead.unlock().unwrap();
-    wait_until("it is told of the end", SOON, || own.stats().events > events);
-    shared_probe().unwrap().delete(&format!("{path}/{node}")).unwrap();
-    second.comes_in();
-    look.release();
-    wait_until("it has queued again", SOON, || children(&path).len() == 3);
-    assert!(!waiter.is_in(), "beside the second");
-    second.leaves();
-    third.comes_in();
-    assert!(!waiter.is_in(), "beside the third");
-    third.leaves();
-    waiter.comes_in();
-    println!("{node}, {:?}; {:?}", children(&path), own.stats());
-    waiter.leaves();
 }

@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use zoolock::DistributedLock;
+use zoolock::crossbeam_channel::{bounded, unbounded};
+use zoolock::{DistributedLock, LockOptions};
 use zoolock_test_support::{
     Direction, FaultProxy, Op, Probe, Server, fresh_path, shared_probe, wait_until,
 };
 
 use common::line::Line;
-use common::{SESSION, SOON, Task, children, client, client_of, in_time, lock_of, shared_proxy};
+use common::{
+    BRIEFLY, SESSION, SOON, Task, children, client, client_of, in_time, lock_of, shared_proxy,
+};
 
 fn locking(lock: &DistributedLock) -> Task<zoolock::Result<()>> {
     let lock = lock.clone();
@@ -102,39 +105,43 @@ fn a_successor_watches_the_next_one_when_a_waiter_gives_up_or_dies() {
     }
 }
 
-/// Lists that were asked for when its session ended, or its nodes went, are older than its next node.
+/// Lists that came while it was in its observer are older than its next node.
 #[test]
 fn a_waiter_takes_no_old_list_for_a_new_one() {
-    for deleted in [false, true] {
-        let (proxy, holders, path) = (shared_proxy(), client(), fresh_path("old-list"));
-        let own = client_of(&proxy.connect_string(), Duration::from_secs(6));
-        let (ahead, lock) = (lock_of(&holders, &path), lock_of(&own, &path));
+    for expires in [false, true] {
+        let (proxy, others, path) = (shared_proxy(), client(), fresh_path("old-list"));
+        let own = client_of(&proxy.connect_string(), Duration::from_secs(30));
+        let [ahead, rival] = [(); 2].map(|()| lock_of(&others, &path));
         ahead.lock().unwrap();
+        let before = children(&path);
+        let ((say, told), (go_on, may_go_on)) = (unbounded(), bounded::<()>(0));
+        let options = LockOptions::new().observe_queue(Duration::MAX, move |_| {
+            say.send(()).unwrap();
+            let _ = may_go_on.recv();
+        });
+        let lock = DistributedLock::with(&own, &path, options).unwrap();
         let waiter = locking(&lock);
-        // Of the one ahead, and of its own.
-        wait_until("both are watched", SOON, || proxy.requests(Op::GetData) >= 2);
-        let (first, next) = (children(&path), lock_of(&holders, &path));
-        match deleted {
-            false => drop(proxy.expire_sessions().unwrap()),
-            true => {
-                proxy.refuse(true);
-                proxy.cut();
-                let probe = shared_probe().unwrap();
-                first.iter().for_each(|node| probe.delete(&format!("{path}/{node}")).unwrap());
-                assert!(next.try_lock().unwrap());
-                assert!(ahead.unlock().is_err(), "its node was deleted");
-                proxy.refuse(false);
-            }
+        told.recv_timeout(SOON).unwrap();
+        let node = children(&path).into_iter().find(|node| !before.contains(node)).unwrap();
+        let next = locking(&rival);
+        wait_until("the rival is queued", SOON, || children(&path).len() == 3);
+        let lists = || proxy.log().iter().filter(|line| line.contains("< GetChildren")).count();
+        shared_probe().unwrap().delete(&format!("{path}/{node}")).unwrap();
+        wait_until("it is told of its own end, and a list", SOON, || lists() == 2);
+        ahead.unlock().unwrap();
+        next.result("the rival").unwrap();
+        wait_until("and of the other end, and a list", SOON, || lists() == 3);
+        if expires {
+            proxy.expire_sessions().unwrap();
+            wait_until("there is another session", SOON, || own.stats().sessions == 2);
         }
-        let reads = proxy.requests(Op::GetData);
-        wait_until("it waits again", SOON, || proxy.requests(Op::GetData) > reads);
-        wait_until("with one node", SOON, || children(&path).len() == 2);
-        println!("deleted: {deleted}: {first:?}, {:?}", children(&path));
-        assert!(!waiter.is_done());
-        match deleted {
-            false => ahead.unlock().unwrap(),
-            true => holders.close().unwrap(),
-        }
+        drop(go_on);
+        told.recv_timeout(SOON).unwrap();
+        thread::sleep(BRIEFLY);
+        println!("expires: {expires}: {node}, {:?}, {:?}", children(&path), own.stats());
+        assert!(!waiter.is_done(), "beside the rival");
+        assert_eq!(children(&path).len(), 2, "it has forgotten a node");
+        rival.unlock().unwrap();
         waiter.result("the waiter").unwrap();
         assert_eq!(children(&path).len(), 1);
         lock.unlock().unwrap();
