@@ -110,6 +110,25 @@ fn a_waiter_whose_own_node_went_first_is_not_let_in_by_the_end_of_the_one_ahead(
     queue.waiter.leaves();
 }
 
+/// A watch tells once. What it tells may be no end.
+#[test]
+fn what_somebody_has_written_to_is_watched_again() {
+    let queue = Queue::start("written");
+    let ahead = children(&queue.path).into_iter().map(|name| format!("{}/{name}", queue.path));
+    let ahead = ahead.filter(|node| *node != queue.node).collect::<Vec<_>>();
+    let probe = shared_probe().unwrap();
+    for (round, node) in [&ahead[0], &queue.node].into_iter().enumerate() {
+        probe.set(node, b"written").unwrap();
+        let reads = || queue.proxy.requests(Op::GetData) as usize;
+        wait_until("it is watched again", SOON, || reads() == 3 + round);
+        assert!(!queue.waiter.is_in(), "{node}");
+    }
+    queue.ahead.unlock().unwrap();
+    queue.waiter.comes_in();
+    println!("{:?}", queue.own.stats());
+    queue.waiter.leaves();
+}
+
 /// What happened while there was no connection is told in any order.
 #[test]
 fn over_a_resume_the_end_of_the_one_ahead_lets_nobody_in_whose_own_node_has_gone() {
