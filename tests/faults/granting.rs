@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use zoolock::crossbeam_channel::{bounded, unbounded};
 use zoolock::{Client, DistributedLock, DistributedRwLock, Lock, LockOptions};
 use zoolock_test_support::{Direction, FaultProxy, Op, fresh_path, shared_probe, wait_until};
 
@@ -114,6 +115,25 @@ fn a_waiter_whose_own_node_went_first_is_not_let_in_by_the_end_of_the_one_ahead(
     queue.waiter.leaves();
 }
 
+/// A watch tells once. What it tells may be no end.
+#[test]
+fn what_somebody_has_written_to_is_watched_again() {
+    let queue = Queue::start("written");
+    let ahead = children(&queue.path).into_iter().map(|name| format!("{}/{name}", queue.path));
+    let ahead = ahead.filter(|node| *node != queue.node).collect::<Vec<_>>();
+    let probe = shared_probe().unwrap();
+    for (round, node) in [&ahead[0], &queue.node].into_iter().enumerate() {
+        probe.set(node, b"written").unwrap();
+        let reads = || queue.proxy.requests(Op::GetData) as usize;
+        wait_until("it is watched again", SOON, || reads() == 3 + round);
+        assert!(!queue.waiter.is_in(), "{node}");
+    }
+    queue.ahead.unlock().unwrap();
+    queue.waiter.comes_in();
+    println!("{:?}", queue.own.stats());
+    queue.waiter.leaves();
+}
+
 /// What happened while there was no connection is told in any order.
 #[test]
 fn over_a_resume_the_end_of_the_one_ahead_lets_nobody_in_whose_own_node_has_gone() {
@@ -148,6 +168,58 @@ fn over_a_resume_the_end_of_the_one_ahead_lets_nobody_in_whose_own_node_has_gone
         waiter.leaves();
     }
     println!("{:?}", own.stats());
+}
+
+/// It looks at a list from before, when it has been resumed and has not been told what happened meanwhile.
+#[test]
+fn over_a_resume_watches_that_were_set_before_are_no_reason_to_expect_a_grant() {
+    const WAITERS: usize = 8;
+    let (proxy, others) = (shared_proxy(), client());
+    let own = client_of(&proxy.connect_string(), LONG);
+    let ((say, told), (go_on, may_go_on)) = (unbounded(), bounded::<()>(0));
+    let options = LockOptions::new().observe_queue(Duration::MAX, move |_| {
+        say.send(()).unwrap();
+        let _ = may_go_on.recv();
+    });
+    let queues: Vec<_> = (0..WAITERS)
+        .map(|number| {
+            let path = fresh_path(&format!("before-{number}"));
+            let [ahead, nearest] = [&others, &client()].map(|client| lock_of(client, &path));
+            ahead.lock().unwrap();
+            let (gives_up, _) = joins(nearest.clone(), &path);
+            let lock = DistributedLock::with(&own, &path, options.clone()).unwrap();
+            let (waiter, node) = joins(lock, &path);
+            told.recv_timeout(SOON).unwrap();
+            let rival = self::queues(&client(), &path).0;
+            nearest.cancel_waiters();
+            assert!(gives_up.result().is_err());
+            (path, ahead, waiter, node, rival)
+        })
+        .collect();
+    let lists = || proxy.log().iter().filter(|line| line.contains("< GetChildren")).count();
+    wait_until("all are told of a list", SOON, || lists() == 2 * WAITERS);
+    proxy.refuse(true);
+    proxy.cut();
+    for (_, ahead, _, node, rival) in &queues {
+        shared_probe().unwrap().delete(node).unwrap();
+        ahead.unlock().unwrap();
+        rival.comes_in();
+    }
+    proxy.delay(Direction::ToClient, Duration::from_secs(1));
+    proxy.refuse(false);
+    await_resumed(&own, 1);
+    let events = own.stats().events;
+    drop(go_on);
+    thread::sleep(BRIEFLY);
+    proxy.restore();
+    for (path, _, waiter, node, rival) in queues {
+        wait_until("it has queued again", SOON, || children(&path).len() == 2);
+        assert!(!waiter.is_in(), "{node}: beside the rival");
+        rival.leaves();
+        waiter.comes_in();
+        waiter.leaves();
+    }
+    println!("{events} events before, {:?}", own.stats());
 }
 
 #[test]

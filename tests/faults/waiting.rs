@@ -149,6 +149,44 @@ fn a_waiter_takes_no_old_list_for_a_new_one() {
 }
 
 #[test]
+fn a_waiter_whose_session_or_node_has_gone_waits_with_one_new_node() {
+    for deleted in [false, true] {
+        let (proxy, holders, path) = (shared_proxy(), client(), fresh_path("new-node"));
+        let own = client_of(&proxy.connect_string(), Duration::from_secs(6));
+        let (ahead, lock) = (lock_of(&holders, &path), lock_of(&own, &path));
+        ahead.lock().unwrap();
+        let waiter = locking(&lock);
+        // Of the one ahead, and of its own.
+        wait_until("both are watched", SOON, || proxy.requests(Op::GetData) >= 2);
+        let (first, next) = (children(&path), lock_of(&holders, &path));
+        match deleted {
+            false => drop(proxy.expire_sessions().unwrap()),
+            true => {
+                proxy.refuse(true);
+                proxy.cut();
+                let probe = shared_probe().unwrap();
+                first.iter().for_each(|node| probe.delete(&format!("{path}/{node}")).unwrap());
+                assert!(next.try_lock().unwrap());
+                assert!(ahead.unlock().is_err(), "its node was deleted");
+                proxy.refuse(false);
+            }
+        }
+        let reads = proxy.requests(Op::GetData);
+        wait_until("it waits again", SOON, || proxy.requests(Op::GetData) > reads);
+        wait_until("with one node", SOON, || children(&path).len() == 2);
+        println!("deleted: {deleted}: {first:?}, {:?}", children(&path));
+        assert!(!waiter.is_done());
+        match deleted {
+            false => ahead.unlock().unwrap(),
+            true => holders.close().unwrap(),
+        }
+        waiter.result("the waiter").unwrap();
+        assert_eq!(children(&path).len(), 1);
+        lock.unlock().unwrap();
+    }
+}
+
+#[test]
 fn a_release_wakes_exactly_one_of_50_waiters() {
     const WAITERS: u64 = 50;
     let (path, others, proxy) = (fresh_path("herd"), client(), shared_proxy());
