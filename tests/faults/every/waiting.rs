@@ -202,7 +202,7 @@ fn a_deadline_is_kept_when_the_server_is_paused_killed_or_gone() {
     let session = Duration::from_secs(3);
     let client = client_of(&server.connect_string(), session);
     let at = |subject: Subject| subject.at(&client, &format!("/{}", subject.name));
-    let holder = client_of(&server.connect_string(), session);
+    let holder = client_of(&server.connect_string(), LONG);
     every_subject(|subject| {
         assert!(at(subject).try_lock_for(SOON).unwrap());
     });

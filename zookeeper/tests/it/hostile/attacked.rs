@@ -311,7 +311,7 @@ fn a_call_that_a_callback_must_not_make_is_not_made() {
     });
     let client = client_of(&door.address(), SESSION);
     let (calling, (say, refused)) = (client.clone(), bounded(1));
-    client.submit(|batch| batch.exists("/", None)).on_done(move |_| {
+    let call = move |_| {
         let acl = Acl::open();
         let results: Vec<Result<()>> = vec![
             calling.create("/a", b"", &acl, CreateMode::Persistent).map(drop),
@@ -325,7 +325,9 @@ fn a_call_that_a_callback_must_not_make_is_not_made() {
             calling.renew_lease().map(drop),
         ];
         say.send(results).unwrap();
-    });
+    };
+    // Before it is sent, so that it is not answered by then.
+    client.submit(|batch| batch.exists("/", None).on_done(call));
     for result in refused.recv_timeout(SOON).unwrap() {
         assert_eq!(said(result).0, ErrorKind::WouldBlock);
     }
