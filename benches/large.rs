@@ -29,8 +29,7 @@ const TIMES: usize = 20;
 const HAND_OVERS: usize = 400;
 /// Threads that lock at the same time.
 const THREADS: usize = 64;
-/// Long, so that nothing but the locks' own requests is measured: a quarter of it after a waiter has come it also
-/// has its own node watched.
+/// Long, so that nothing but the locks' own requests is measured.
 const LONG: Duration = Duration::from_secs(600);
 /// That of the client which holds.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -159,15 +158,16 @@ fn queue(number: usize) -> Result<Row> {
         wait_until(what, PATIENCE, || usize::try_from(count()).is_ok_and(|count| count == number));
     };
 
+    let requests = || clients.iter().map(|client| client.stats().requests).sum::<u64>();
+
     let mut queue = Queue::new(&clients, &path, number)?;
+    let before = requests();
     let (memory, threads, begun) = (status("VmRSS")?, status("Threads")?, Instant::now());
     queue.stage.wait();
     await_count("all are in", number + 1);
     let entered = begun.elapsed().as_secs_f64();
-    // Each has its list, and its watch.
-    wait_until("all wait", PATIENCE, || {
-        server.metric("zk_watch_count").is_ok_and(|watches| watches >= number as u64)
-    });
+    // A node, a list, and three reads that set watches; the first has nobody before the one ahead.
+    wait_until("all wait", PATIENCE, || requests() - before >= 5 * number as u64 - 1);
     let memory = (status("VmRSS")? - memory) / number as f64;
     let threads = (status("Threads")? - threads) / number as f64;
 
@@ -181,7 +181,6 @@ fn queue(number: usize) -> Result<Row> {
     let leave = (0..leaving.min(TIMES)).map(|_| queue.leave()).collect::<Result<Vec<_>>>();
     let leave = middle(&mut leave?);
 
-    let requests = || clients.iter().map(|client| client.stats().requests).sum::<u64>();
     let (before, sent, released) = (processor()?, requests(), Instant::now());
     lock.unlock()?;
     wait_until("handed over", PATIENCE, || {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use zookeeper::{ErrorKind, Pending, Stat};
+use zookeeper::{ErrorKind, Stat};
 
 use crate::data;
 use crate::error::Result;
@@ -131,14 +131,8 @@ fn survey(session: &Session, directory: &LockPath, until: &Until) -> Result<Vec<
     let names: Vec<&str> = names.iter().collect();
     let mut nodes = Vec::with_capacity(names.len());
     for chunk in names.chunks(AT_ONCE) {
-        let Some((last, others)) = chunk.split_last() else {
-            break;
-        };
-        let (reads, last) = session.ask(None, until, |batch| {
-            let mut read = |name: &&str| batch.get_data(&directory.child(name), None);
-            (others.iter().map(&mut read).collect::<Vec<_>>(), read(last))
-        })?;
-        let reads = reads.into_iter().map(Pending::wait).chain([last]);
+        let paths: Vec<_> = chunk.iter().map(|name| directory.child(name)).collect();
+        let reads = session.read_each(None, until, &paths, None)?;
         for (&name, read) in chunk.iter().zip(reads) {
             match read {
                 Ok((data, stat)) => nodes.push(Znode { name: name.to_owned(), data, stat }),

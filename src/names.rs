@@ -109,19 +109,16 @@ impl Ahead {
 
 impl Next {
     fn behind(mode: Mode, nearest: &str, second: Option<String>) -> Next {
-        let is_write = mode_of(nearest) == Some(Mode::Write);
-        match (second, mode) {
-            (None, Mode::Read) => Next::Grant,
-            (None, _) if !is_write => Next::Grant,
+        let ahead = mode_of(nearest);
+        let may_downgrade = ahead == Some(Mode::Write) && mode != Mode::Read;
+        let waits =
+            |second| ahead.zip(mode_of(second)).is_some_and(|(one, other)| one.waits_for(other));
+        match second {
+            _ if may_downgrade => Next::List,
+            None => Next::Grant,
             // Many reads may wait for one write: to tell all of them what comes before it would be a herd.
-            (Some(second), Mode::Exclusive | Mode::Write) if !is_write => {
-                let waits = |(one, other): (Mode, Mode)| one.waits_for(other);
-                match mode_of(nearest).zip(mode_of(&second)).is_some_and(waits) {
-                    true => Next::Second(second),
-                    false => Next::List,
-                }
-            }
-            _ => Next::List,
+            Some(second) if mode != Mode::Read && waits(&second) => Next::Second(second),
+            Some(_) => Next::List,
         }
     }
 }

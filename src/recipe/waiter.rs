@@ -10,7 +10,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, never, select_biased};
 use log::debug;
 use parking_lot::Mutex;
-use zookeeper::{ErrorKind, Names, Pending, Watcher};
+use zookeeper::{ErrorKind, Names, Watcher};
 
 use listening::{Expected, Line, News, listen};
 
@@ -295,15 +295,9 @@ impl<'a> Waiter<'a> {
         let own = self.own.iter().map(|node| path(&node.name));
         let mut paths: Vec<_> = own.chain(second.clone()).chain([path(&ahead.nearest)]).collect();
         paths.retain(|path| !self.watched.0.contains(path));
-        let Some((last, others)) = paths.split_last() else {
-            return Ok(true);
-        };
-        let (others, last) = session.ask(Some(self.session_id), self.until, |batch| {
-            let mut read = |path: &String| batch.get_data(path, Some(&self.watcher));
-            (others.iter().map(&mut read).collect::<Vec<_>>(), read(last))
-        })?;
+        let (id, watcher) = (Some(self.session_id), Some(&self.watcher));
+        let reads = session.read_each(id, self.until, &paths, watcher)?;
         let mut are_there = true;
-        let reads = others.into_iter().map(Pending::wait).chain([last]);
         for (path, read) in paths.iter().zip(reads) {
             match read {
                 Ok(_) => drop(self.watched.0.insert(path.clone())),

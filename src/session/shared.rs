@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, bounded, select_biased};
 use parking_lot::Mutex;
 use zookeeper::{
     Batch, CreateMode, ErrorKind, Lease, Listener, Names, Pending, SessionEvent, SessionEventKind,
-    Stat, State, ZooKeeper,
+    Stat, State, Watcher, ZooKeeper,
 };
 
 use super::events::{ClientState, ConnectionEvent, Stats, Subscribers};
@@ -22,6 +22,9 @@ use super::vacancies::Vacancies;
 use crate::error::{Error, Result};
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended, Signal, Until};
+
+/// What a server says of a node: its data and its stat.
+type Read = zookeeper::Result<(Vec<u8>, Stat)>;
 
 /// For so long nothing but its answer ends the wait for a request.
 const SOON: Duration = Duration::from_millis(10);
@@ -278,6 +281,25 @@ impl Session {
     ) -> Result<T, Failure> {
         let ((), answer) = self.ask(session, until, |batch| ((), make(batch)))?;
         Ok(answer?)
+    }
+
+    /// Reads nodes, in one write: what the server says of each.
+    pub(crate) fn read_each(
+        &self,
+        session: Option<i64>,
+        until: &Until,
+        paths: &[String],
+        watcher: Option<&Watcher>,
+    ) -> Result<Vec<Read>, Failure> {
+        let Some((last, others)) = paths.split_last() else {
+            return Ok(Vec::new());
+        };
+        let (others, last) = self.ask(session, until, |batch| {
+            let mut read = |path: &String| batch.get_data(path, watcher);
+            (others.iter().map(&mut read).collect::<Vec<_>>(), read(last))
+        })?;
+        // They were answered before the last.
+        Ok(others.into_iter().map(Pending::wait).chain([last]).collect())
     }
 
     /// How often the session was resumed. Told, and counted, before the events of the connection it was resumed on.

@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use zoolock::crossbeam_channel::{bounded, unbounded};
 use zoolock::{Client, DistributedLock, DistributedRwLock, Lock, LockOptions};
 use zoolock_test_support::{Direction, FaultProxy, Op, fresh_path, shared_probe, wait_until};
 
+use common::line::held_in_its_observer;
 use common::{
     BRIEFLY, SOON, Visitor, await_resumed, children, client, client_of, lock_of, place,
     shared_proxy,
@@ -63,6 +63,39 @@ fn joins(lock: impl Into<Box<dyn Lock>>, path: &str) -> (Visitor, String) {
     (visitor, format!("{path}/{}", new().unwrap()))
 }
 
+/// A waiter that has queued again waits for a rival that holds the lock.
+fn queues_again(path: &str, waiter: Visitor, rival: Visitor) {
+    wait_until("it has queued again", SOON, || children(path).len() == 2);
+    assert!(!waiter.is_in(), "beside the rival at {path}");
+    rival.leaves();
+    waiter.comes_in();
+    waiter.leaves();
+}
+
+/// Of its waiter's client many wait at the same time, each at a path of its own.
+struct Crossed {
+    path: String,
+    ahead: DistributedLock,
+    waiter: Visitor,
+    /// The waiter's node.
+    node: String,
+    /// Behind the waiter.
+    rival: Visitor,
+}
+
+impl Crossed {
+    /// The waiter's node, and then the one ahead.
+    fn goes(&self) {
+        shared_probe().unwrap().delete(&self.node).unwrap();
+        self.ahead.unlock().unwrap();
+        self.rival.comes_in();
+    }
+
+    fn has_queued_again(self) {
+        queues_again(&self.path, self.waiter, self.rival);
+    }
+}
+
 #[test]
 fn nobody_ahead_needs_a_list_to_let_the_next_one_in() {
     let queue = Queue::start("no-list");
@@ -107,22 +140,17 @@ fn a_waiter_whose_own_node_went_first_is_not_let_in_by_the_end_of_the_one_ahead(
     wait_until("both events have come", SOON, || queue.own.stats().events >= 2);
     assert!(!queue.waiter.is_in(), "beside the rival");
     queue.proxy.restore();
-    wait_until("it has queued again", SOON, || children(&queue.path).len() == 2);
-    assert!(!queue.waiter.is_in());
-    rival.leaves();
-    queue.waiter.comes_in();
-    println!("{}, then {:?}; {:?}", place(&queue.node), children(&queue.path), queue.own.stats());
-    queue.waiter.leaves();
+    let Queue { path, own, waiter, node, .. } = queue;
+    queues_again(&path, waiter, rival);
+    println!("{}, {:?}", place(&node), own.stats());
 }
 
 /// A watch tells once. What it tells may be no end.
 #[test]
 fn what_somebody_has_written_to_is_watched_again() {
     let queue = Queue::start("written");
-    let ahead = children(&queue.path).into_iter().map(|name| format!("{}/{name}", queue.path));
-    let ahead = ahead.filter(|node| *node != queue.node).collect::<Vec<_>>();
     let probe = shared_probe().unwrap();
-    for (round, node) in [&ahead[0], &queue.node].into_iter().enumerate() {
+    for (round, node) in [&queue.held(), &queue.node].into_iter().enumerate() {
         probe.set(node, b"written").unwrap();
         let reads = || queue.proxy.requests(Op::GetData) as usize;
         wait_until("it is watched again", SOON, || reads() == 3 + round);
@@ -147,26 +175,16 @@ fn over_a_resume_the_end_of_the_one_ahead_lets_nobody_in_whose_own_node_has_gone
             ahead.lock().unwrap();
             let (waiter, node) = queues(&own, &path);
             let rival = self::queues(&client(), &path).0;
-            (path, ahead, waiter, node, rival)
+            Crossed { path, ahead, waiter, node, rival }
         })
         .collect();
     wait_until("all watch", SOON, || proxy.requests(Op::GetData) as usize == 2 * WAITERS);
     proxy.refuse(true);
     proxy.cut();
-    for (_, ahead, _, node, rival) in &queues {
-        shared_probe().unwrap().delete(node).unwrap();
-        ahead.unlock().unwrap();
-        rival.comes_in();
-    }
+    queues.iter().for_each(Crossed::goes);
     proxy.refuse(false);
     await_resumed(&own, 1);
-    for (path, _, waiter, node, rival) in queues {
-        wait_until("it has queued again", SOON, || children(&path).len() == 2);
-        assert!(!waiter.is_in(), "{node}: beside the rival");
-        rival.leaves();
-        waiter.comes_in();
-        waiter.leaves();
-    }
+    queues.into_iter().for_each(Crossed::has_queued_again);
     println!("{:?}", own.stats());
 }
 
@@ -176,11 +194,7 @@ fn over_a_resume_watches_that_were_set_before_are_no_reason_to_expect_a_grant() 
     const WAITERS: usize = 8;
     let (proxy, others) = (shared_proxy(), client());
     let own = client_of(&proxy.connect_string(), LONG);
-    let ((say, told), (go_on, may_go_on)) = (unbounded(), bounded::<()>(0));
-    let options = LockOptions::new().observe_queue(Duration::MAX, move |_| {
-        say.send(()).unwrap();
-        let _ = may_go_on.recv();
-    });
+    let (options, told, go_on) = held_in_its_observer();
     let queues: Vec<_> = (0..WAITERS)
         .map(|number| {
             let path = fresh_path(&format!("before-{number}"));
@@ -193,18 +207,14 @@ fn over_a_resume_watches_that_were_set_before_are_no_reason_to_expect_a_grant() 
             let rival = self::queues(&client(), &path).0;
             nearest.cancel_waiters();
             assert!(gives_up.result().is_err());
-            (path, ahead, waiter, node, rival)
+            Crossed { path, ahead, waiter, node, rival }
         })
         .collect();
     let lists = || proxy.log().iter().filter(|line| line.contains("< GetChildren")).count();
     wait_until("all are told of a list", SOON, || lists() == 2 * WAITERS);
     proxy.refuse(true);
     proxy.cut();
-    for (_, ahead, _, node, rival) in &queues {
-        shared_probe().unwrap().delete(node).unwrap();
-        ahead.unlock().unwrap();
-        rival.comes_in();
-    }
+    queues.iter().for_each(Crossed::goes);
     proxy.delay(Direction::ToClient, Duration::from_secs(1));
     proxy.refuse(false);
     await_resumed(&own, 1);
@@ -212,13 +222,7 @@ fn over_a_resume_watches_that_were_set_before_are_no_reason_to_expect_a_grant() 
     drop(go_on);
     thread::sleep(BRIEFLY);
     proxy.restore();
-    for (path, _, waiter, node, rival) in queues {
-        wait_until("it has queued again", SOON, || children(&path).len() == 2);
-        assert!(!waiter.is_in(), "{node}: beside the rival");
-        rival.leaves();
-        waiter.comes_in();
-        waiter.leaves();
-    }
+    queues.into_iter().for_each(Crossed::has_queued_again);
     println!("{events} events before, {:?}", own.stats());
 }
 
@@ -268,11 +272,7 @@ fn what_has_come_while_the_watches_were_set_is_not_overlooked() {
     wait_until("the end of the one ahead has come", SOON, || own.stats().events >= 3);
     assert!(!waiter.is_in(), "beside the rival");
     list.release();
-    wait_until("it has queued again", SOON, || children(&path).len() == 2);
-    assert!(!waiter.is_in(), "beside the rival");
-    rival.leaves();
-    waiter.comes_in();
-    waiter.leaves();
+    queues_again(&path, waiter, rival);
     println!("{:?}, {:?}", gives_up.result(), own.stats());
 }
 

@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use zoolock::crossbeam_channel::{bounded, unbounded};
-use zoolock::{DistributedLock, LockOptions};
+use zoolock::DistributedLock;
 use zoolock_test_support::{
     Direction, FaultProxy, Op, Probe, Server, fresh_path, shared_probe, wait_until,
 };
 
-use common::line::Line;
+use common::line::{Line, held_in_its_observer};
 use common::{
     BRIEFLY, SESSION, SOON, Task, children, client, client_of, in_time, lock_of, shared_proxy,
 };
@@ -114,11 +113,7 @@ fn a_waiter_takes_no_old_list_for_a_new_one() {
         let [ahead, rival] = [(); 2].map(|()| lock_of(&others, &path));
         ahead.lock().unwrap();
         let before = children(&path);
-        let ((say, told), (go_on, may_go_on)) = (unbounded(), bounded::<()>(0));
-        let options = LockOptions::new().observe_queue(Duration::MAX, move |_| {
-            say.send(()).unwrap();
-            let _ = may_go_on.recv();
-        });
+        let (options, told, go_on) = held_in_its_observer();
         let lock = DistributedLock::with(&own, &path, options).unwrap();
         let waiter = locking(&lock);
         told.recv_timeout(SOON).unwrap();
