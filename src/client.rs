@@ -212,6 +212,23 @@ impl Client {
         self.session.ask_one(None, until, |batch| batch.set_data(path, data, version)).map(drop)
     }
 
+    /// The data of the node at `path` and its version, for a [`Transaction`](crate::Transaction); none if it is
+    /// not there. To whoever holds a lock of this client it is no older than what holders before have written.
+    /// Blocks for at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
+    /// [`Error::Closed`], [`Error::Denied`].
+    pub fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>> {
+        LockPath::parse(path)?;
+        let until = Until::within(self.session.patience());
+        match self.session.ask_one(None, &until, |batch| batch.get_data(path, None)) {
+            Ok((data, stat)) => Ok(Some((data, stat.version))),
+            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
+            Err(failure) => Err(self.session.error(path, failure)),
+        }
+    }
+
     /// Ends the session: every lock still held is lost with
     /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed), every waiting call returns
     /// [`Error::Closed`], and so do all later ones. Closing twice is fine.

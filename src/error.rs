@@ -24,6 +24,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Limit`](Error::Limit) | hold fewer locks, or have more clients |
 /// | [`Release`](Error::Release) | look at each failure |
 /// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | as the program wishes: it asked for that |
+/// | [`Conflict`](Error::Conflict) | read again, and see whether it still has to be written |
 /// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | a bug of the caller, who unlocks too much or elsewhere |
 /// | [`WouldDeadlock`](Error::WouldDeadlock) | share the lock object; unlock the read before taking the write |
 /// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | a bug, or a wrong setting; the text says which rule |
@@ -76,6 +77,14 @@ pub enum Error {
         path: String,
         /// How it came about.
         reason: LossReason,
+    },
+    /// The lock is held, but a node is not as the [`Transaction`](crate::Transaction) says, so nothing of it
+    /// was carried out.
+    Conflict {
+        /// The path of the node.
+        path: String,
+        /// What does not fit.
+        reason: ConflictReason,
     },
     /// `unlock()` of a lock that is not locked, or `release()` of a hold that is over.
     NotHeld {
@@ -145,6 +154,22 @@ pub enum LossReason {
     ClientClosed,
 }
 
+/// Why a node does not fit a [`Transaction`](crate::Transaction).
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ConflictReason {
+    /// It has another version: somebody has written to it.
+    BadVersion,
+    /// It is not there.
+    NoNode,
+    /// It is there already.
+    NodeExists,
+    /// It cannot be created, since there is none above it.
+    NoParent,
+    /// It cannot be deleted, since there are others below it.
+    NotEmpty,
+}
+
 impl Error {
     /// Is it worth calling again? True for [`Error::Disconnected`] and [`Error::Timeout`], which
     /// pass when the connection is back, and for [`Error::Release`] if the first failure is one of
@@ -195,6 +220,18 @@ impl fmt::Display for LossReason {
     }
 }
 
+impl fmt::Display for ConflictReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ConflictReason::BadVersion => "it has another version",
+            ConflictReason::NoNode => "it is not there",
+            ConflictReason::NodeExists => "it is there already",
+            ConflictReason::NoParent => "there is no node above it",
+            ConflictReason::NotEmpty => "it has children",
+        })
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -208,6 +245,9 @@ impl fmt::Display for Error {
                 write!(f, "no connection to ZooKeeper, or no answer in time, for {path:?}")
             }
             Error::Lost { path, reason } => write!(f, "lock {path:?} was lost: {reason}"),
+            Error::Conflict { path, reason } => {
+                write!(f, "nothing was written, because of {path:?}: {reason}")
+            }
             Error::NotHeld { path } => write!(f, "lock {path:?} is not held"),
             Error::NotOwner { path, owner } => {
                 write!(f, "lock {path:?} is owned by another thread ({owner:?})")

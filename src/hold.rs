@@ -9,6 +9,7 @@ use crossbeam_channel::Receiver;
 
 use crate::error::Result;
 use crate::session::{Grant, HoldState, Node};
+use crate::transaction::Transaction;
 
 /// A view of one hold of a lock, for any number of threads: is it still valid, tell me when it
 /// ends, what is its fencing token. It keeps nothing locked and releases nothing.
@@ -77,7 +78,7 @@ impl Hold {
     /// # Errors
     /// None: it is known from the grant on, also when the hold is over.
     pub fn fencing_token(&self) -> Result<u64> {
-        Ok(self.its_node().token)
+        Ok(self.token())
     }
 
     /// A channel that gets a message when somebody has asked for the lock, with
@@ -112,6 +113,32 @@ impl Hold {
         let asked = self.grant.revocation(self.index);
         self.grant.watch_now();
         Ok(asked)
+    }
+
+    /// Writes in ZooKeeper that are carried out only while this hold is held, which the servers see to. No
+    /// I/O before [`commit`](Transaction::commit).
+    ///
+    /// ```no_run
+    /// # fn f(guard: &zoolock::Guard) -> zoolock::Result<()> {
+    /// guard.transaction().set("/leader", "host-7", None).commit()
+    /// # }
+    /// ```
+    pub fn transaction(&self) -> Transaction {
+        Transaction::of(self)
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.its_node().token
+    }
+
+    /// Has somebody asked for the lock, as far as its node is watched?
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.grant.nodes().is_asked_for(self.index)
+    }
+
+    /// Its hold, and which of the nodes that were granted together.
+    pub(crate) fn parts(&self) -> (Arc<Grant>, usize) {
+        (Arc::clone(&self.grant), self.index)
     }
 
     /// The lock's path.

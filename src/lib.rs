@@ -339,6 +339,7 @@ mod exclusive;
 mod guard;
 pub mod guide;
 mod hold;
+mod leadership;
 mod level;
 mod lock;
 mod locker;
@@ -352,6 +353,7 @@ mod rwlock;
 mod semaphore;
 mod session;
 mod signal;
+mod transaction;
 
 /// The crate whose `Receiver` is part of this API.
 pub use crossbeam_channel;
@@ -360,9 +362,10 @@ pub use acl::Acl;
 pub use client::{Client, ClientBuilder};
 pub use contenders::{Contender, Kind};
 pub use ephemeral::EphemeralLock;
-pub use error::{Error, LossReason, Result};
+pub use error::{ConflictReason, Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
 pub use hold::Hold;
+pub use leadership::{Leadership, Term};
 pub use lock::DistributedLock;
 pub use locker::{Lock, LockId, Locker};
 pub use multi::MultiLock;
@@ -372,6 +375,7 @@ pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};
 pub use session::{ClientState, ConnectionEvent, HoldState, Stats};
+pub use transaction::Transaction;
 pub use zookeeper::Permissions;
 
 /// Has the examples of the README compiled.

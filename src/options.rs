@@ -37,6 +37,7 @@ pub struct LockOptions {
     pub(crate) local_handoffs: u32,
     pub(crate) keep_idle: Option<Duration>,
     pub(crate) background_release: bool,
+    pub(crate) hold_at_least: Duration,
     pub(crate) observer: Option<Observer>,
 }
 
@@ -100,6 +101,20 @@ impl LockOptions {
         self
     }
 
+    /// Nobody gets the lock for `time` after its grant, however early it is unlocked: for jobs that are due on
+    /// many machines at the same time, and shorter than the difference of their clocks. Default: zero.
+    ///
+    /// The unlock returns as soon as it knows that, and the hold is over with it. What stays is the node, which
+    /// makes the lock busy for everybody, this process included, and is deleted in the background when the
+    /// time is over. It goes sooner with its session: when the process ends, when the
+    /// [client](crate::Client) is closed or dropped, or when there is no connection for longer than the
+    /// lease runs. Keep the client for as long. Hand-offs to other threads of this process begin when the time
+    /// is over. A time that the clock cannot hold has no end.
+    pub fn hold_at_least(mut self, time: Duration) -> LockOptions {
+        self.hold_at_least = time;
+        self
+    }
+
     /// Has `observer` told of the place in the queue, by every thread that waits, on that thread: when
     /// it begins to wait, and then as often as `every` says, or sooner when the one right before it has
     /// gone. Default: nobody is told, and nothing is asked.
@@ -131,6 +146,11 @@ impl LockOptions {
     ) -> LockOptions {
         self.observer = Some(Observer::new(every, observer));
         self
+    }
+
+    /// For what no other thread of the process takes over.
+    pub(crate) fn without_handoffs(self) -> LockOptions {
+        LockOptions { local_handoffs: 0, keep_idle: None, ..self }
     }
 
     /// For what has no queue of its own: nothing of it is kept, handed on or told.

@@ -126,9 +126,9 @@ impl DistributedSemaphore {
         let turns = site.path.below(LOCKS);
         let mut turn = site.clone();
         // Whoever has its permits, or no more time, need not wait for the end of its turn.
-        let (local_handoffs, keep_idle, background_release) = (0, None, true);
-        let options = turn.options;
-        turn.options = LockOptions { local_handoffs, keep_idle, background_release, ..options };
+        let options = turn.options.without_handoffs();
+        let (background_release, hold_at_least) = (true, Duration::ZERO);
+        turn.options = LockOptions { background_release, hold_at_least, ..options };
         let mode = Some(Mode::Exclusive);
         let turn = TwoLevel::new(turn, turns, mode, Ownership::AnyThread);
         let inner = Arc::new(Semaphore {

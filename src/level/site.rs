@@ -67,6 +67,7 @@ impl Site {
             owner: ownership.of(thread::current().id()),
             identity: identity.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
+            at_least: self.options.hold_at_least,
         }
     }
 

@@ -31,7 +31,21 @@ impl From<zookeeper::Error> for Failure {
 }
 
 impl Failure {
+    /// May the servers have carried it out, or do so later? False is certain.
+    pub(super) fn is_maybe_done(&self) -> bool {
+        match self {
+            Failure::SessionOver => false,
+            Failure::Refused(error) => may_be_done(error),
+            Failure::Broken | Failure::Deadline | Failure::Cancelled | Failure::Closed => true,
+        }
+    }
+
     pub(crate) fn is(&self, kind: ErrorKind) -> bool {
         matches!(self, Failure::Refused(error) if error.kind() == kind)
     }
+}
+
+/// What a server says with a code of its own does not tell what it has done.
+pub(crate) fn may_be_done(error: &zookeeper::Error) -> bool {
+    error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
 }

@@ -359,6 +359,7 @@ mod tests {
             owner: None,
             identity: "".into(),
             background: false,
+            at_least: Duration::ZERO,
         };
         let node = Node { name: "node".into(), id: names::new_id(), czxid: 1, token: 1 };
         let until = Until::within(Duration::from_secs(60));

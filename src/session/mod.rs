@@ -3,6 +3,7 @@
 
 mod events;
 mod failure;
+mod guarded;
 mod holding;
 mod nodes;
 mod orphans;
@@ -13,7 +14,8 @@ mod shared;
 mod vacancies;
 
 pub use events::{ClientState, ConnectionEvent, Stats};
-pub(crate) use failure::Failure;
+pub(crate) use failure::{Failure, may_be_done};
+pub(crate) use guarded::{What, Write};
 pub(crate) use holding::Granted;
 pub use nodes::HoldState;
 pub(crate) use nodes::{Claim, Grant, Node, Nodes};

@@ -11,8 +11,9 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 use zookeeper::{Lease, Watcher};
 
+use super::guarded::Write;
 use super::room::Room;
-use crate::error::{Error, LossReason};
+use crate::error::{Error, LossReason, Result};
 use crate::names::Mode;
 use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
@@ -29,6 +30,8 @@ pub(super) trait Leases: Send + Sync {
     fn patience(&self) -> Duration;
     /// Has nodes watched from now on, if they are not yet.
     fn watch(&self, nodes: &Arc<Nodes>);
+    /// Has these carried out while the nodes of all of these holds are there.
+    fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()>;
 }
 
 /// How a hold stands.
@@ -60,6 +63,8 @@ pub(crate) struct Claim {
     pub(crate) identity: Arc<str>,
     /// A release does not wait for its answer.
     pub(crate) background: bool,
+    /// For so long after the grant nobody else gets it, whenever it is released.
+    pub(crate) at_least: Duration,
 }
 
 impl Claim {
@@ -94,7 +99,7 @@ pub(crate) struct Nodes {
     pub(super) list: Vec<Node>,
     /// There was nothing else in the directory when they were granted.
     alone: bool,
-    session: Weak<dyn Leases>,
+    pub(super) session: Weak<dyn Leases>,
     /// As it was at the grant. The hold is over with its term.
     pub(super) lease: Lease,
     pub(super) granted: Instant,
@@ -107,7 +112,7 @@ pub(crate) struct Nodes {
 /// |---|---|---|
 /// | one | no | held |
 /// | more | no | a read that shares its thread's write |
-/// | none | no | kept for the next thread |
+/// | none | no | kept for the next thread, or for nobody until their time is over |
 /// | none | yes | released or lost: they are deleted, or gone |
 #[derive(Debug, Default)]
 struct State {
@@ -115,6 +120,8 @@ struct State {
     over: bool,
     /// A read was taken under it, in its place, which may outlive it.
     read_under: bool,
+    /// Writes that are carried out only while the nodes are there, and are not known to be done or refused.
+    writes: usize,
     /// The transactions that last asked a holder to let go, by the index of the node.
     asked: HashMap<usize, i64>,
     /// Told of what happens to the nodes.
@@ -125,6 +132,8 @@ struct State {
     recalled: bool,
     /// How long they may be kept.
     keep_until: Option<Instant>,
+    /// They have to be kept until then, for nobody.
+    is_reserved: bool,
     /// What they take of what a client may have on the servers.
     room: Option<Room>,
 }
@@ -156,6 +165,8 @@ pub(super) enum Left {
     Shared,
     /// Nobody does: they are to be deleted.
     Last,
+    /// Nobody does, but they have to stay until then.
+    Reserved(Instant),
 }
 
 impl Nodes {
@@ -238,10 +249,12 @@ impl Nodes {
         ended.then_some(grants.len())
     }
 
-    /// Ends them if nobody holds them. False if somebody does, or they are over.
+    /// Ends them if nobody holds them. False if somebody does, they have to stay, or are over.
     pub(super) fn end_unwanted(&self) -> bool {
         let mut state = self.state.lock();
-        if state.over || !state.grants.is_empty() {
+        let stays =
+            state.is_reserved && state.keep_until.is_some_and(|until| until > Instant::now());
+        if state.over || stays || !state.grants.is_empty() {
             return false;
         }
         state.over = true;
@@ -266,9 +279,13 @@ impl Nodes {
             return Left::Lost(reason, self.end(End::Lost(reason)));
         }
         state.grants.retain(|other| !Arc::ptr_eq(other, grant));
-        let left = match state.grants.is_empty() {
-            true => Left::Last,
-            false => Left::Shared,
+        let left = match self.reserved_until() {
+            _ if !state.grants.is_empty() => Left::Shared,
+            Some(until) => {
+                (state.is_reserved, state.keep_until) = (true, Some(until));
+                Left::Reserved(until)
+            }
+            None => Left::Last,
         };
         state.over |= matches!(left, Left::Last);
         grant.end(End::Released);
@@ -283,12 +300,14 @@ impl Nodes {
 
     /// Ends this hold, and leaves the nodes to whoever [takes](Self::take_over) them. False, and nothing
     /// has changed, if the servers have to be told: a third of the session timeout is not left of the
-    /// lease, somebody has asked for it, or a read is in its place, which others have to wait for.
+    /// lease, somebody has asked for it, a read is in its place, which others have to wait for, a write may
+    /// yet be carried out that is for this holder, or it is to be held for longer.
     pub(crate) fn leave_to_next(&self, grant: &Arc<Grant>) -> bool {
         let is_sound = self.is_sound();
         let mut state = self.state.lock();
-        let alone = state.grants.len() == 1 && !state.read_under;
-        if state.over || !alone || !state.asked.is_empty() || !is_sound {
+        let alone = state.grants.len() == 1 && !state.read_under && state.writes == 0;
+        let stays = self.reserved_until().is_some();
+        if state.over || !alone || !state.asked.is_empty() || !is_sound || stays {
             return false;
         }
         state.grants.clear();
@@ -306,10 +325,21 @@ impl Nodes {
         free.then(|| self.push_grant(&mut state, owner))
     }
 
-    /// How long they may be kept if that is for `time` after the grant; a time that the clock cannot
-    /// hold has no end. None if not at all, or if somebody has come.
+    /// So long after the grant; a time that the clock cannot hold has no end.
+    fn after_grant(&self, time: Duration) -> Instant {
+        self.granted.checked_add(time).unwrap_or_else(|| self.granted + FAR)
+    }
+
+    /// Until when nobody else gets them, whoever lets go, if that is yet to come.
+    fn reserved_until(&self) -> Option<Instant> {
+        let until = self.after_grant(self.claim.at_least);
+        (until > Instant::now()).then_some(until)
+    }
+
+    /// How long they may be kept if that is for `time` after the grant. None if not at all, or if somebody has
+    /// come.
     pub(super) fn may_keep(&self, time: Duration) -> Option<Instant> {
-        let until = self.granted.checked_add(time).unwrap_or_else(|| self.granted + FAR);
+        let until = self.after_grant(time);
         let mut state = self.state.lock();
         state.keep_until = Some(until);
         (until > Instant::now() && !state.recalled).then_some(until)
@@ -389,6 +419,11 @@ impl Nodes {
         }
     }
 
+    /// Has the holder of the node with this index been asked to let go?
+    pub(crate) fn is_asked_for(&self, index: usize) -> bool {
+        self.state.lock().asked.contains_key(&index)
+    }
+
     pub(super) fn owners(&self) -> Vec<Option<ThreadId>> {
         self.state.lock().grants.iter().map(|grant| grant.owner).collect()
     }
@@ -443,7 +478,7 @@ impl Grant {
     }
 
     /// An error if it is over.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<()> {
         let path = self.path().to_owned();
         match self.state() {
             HoldState::Held | HoldState::Suspended => Ok(()),
@@ -457,6 +492,29 @@ impl Grant {
         if let Some(session) = self.nodes.session.upgrade() {
             session.watch(&self.nodes);
         }
+    }
+
+    /// A write that its nodes guard is about to be sent. An error if it is over.
+    pub(super) fn start_write(self: &Arc<Self>) -> Result<()> {
+        self.check()?;
+        let mut state = self.nodes.state.lock();
+        if state.grants.iter().any(|grant| Arc::ptr_eq(grant, self)) {
+            state.writes += 1;
+            return Ok(());
+        }
+        drop(state);
+        self.check().and(Err(Error::NotHeld { path: self.path().to_owned() }))
+    }
+
+    /// It is known what became of it.
+    pub(super) fn end_write(&self) {
+        self.nodes.state.lock().writes -= 1;
+    }
+
+    /// Has these carried out while the nodes of all of these holds are there.
+    pub(crate) fn commit(holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
+        let session = holds.first().and_then(|(grant, _)| grant.nodes.session.upgrade());
+        session.ok_or(Error::Closed)?.commit(holds, writes)
     }
 
     /// One more hold of the same nodes, for the same owner. None if it is over.
@@ -475,7 +533,7 @@ impl Grant {
         }
         drop(listeners);
         // Behind that, so that none is missed.
-        if self.nodes.state.lock().asked.contains_key(&index) {
+        if self.nodes.is_asked_for(index) {
             let _ = sender.try_send(());
         }
         receiver

@@ -66,6 +66,10 @@ impl Session {
         let nodes = grant.nodes();
         match nodes.leave(grant) {
             Left::Shared => Ok(()),
+            Left::Reserved(until) => {
+                self.attend_at(until);
+                Ok(())
+            }
             Left::Lost(reason, holders) => {
                 if let Some(holders) = holders {
                     self.after_loss(nodes, holders, reason);

@@ -15,7 +15,8 @@ use zookeeper::{
 
 use super::events::{ClientState, ConnectionEvent, Stats, Subscribers};
 use super::failure::Failure;
-use super::nodes::{Claim, Leases, Nodes};
+use super::guarded::Write;
+use super::nodes::{Claim, Grant, Leases, Nodes};
 use super::registry::{Counters, Orphan, Registry};
 use super::room::Room;
 use super::vacancies::Vacancies;
@@ -432,5 +433,9 @@ impl Leases for Session {
 
     fn watch(&self, nodes: &Arc<Nodes>) {
         self.watch_nodes(nodes);
+    }
+
+    fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
+        Session::commit(self, holds, writes)
     }
 }

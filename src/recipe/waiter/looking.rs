@@ -12,7 +12,7 @@ use crate::data;
 use crate::error::Error;
 use crate::names;
 use crate::recipe::rule::{New, Step};
-use crate::session::{Departure, Failure, Node};
+use crate::session::{Departure, Failure, Node, may_be_done};
 
 impl Waiter<'_> {
     // ---- entering
@@ -320,9 +320,4 @@ impl Waiter<'_> {
             }
         }
     }
-}
-
-/// A code that is newer than this client proves nothing.
-fn may_be_done(error: &zookeeper::Error) -> bool {
-    error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
 }

@@ -1,0 +1,115 @@
+//! Writes of users that the servers carry out only while the nodes of holds are there.
+
+use std::ptr;
+use std::sync::Arc;
+
+use zookeeper::{CreateMode, ErrorKind, Op};
+
+use super::failure::Failure;
+use super::nodes::Grant;
+use super::shared::Session;
+use crate::error::{ConflictReason, Error, LossReason, Result};
+use crate::signal::Until;
+
+/// One write, or a look that the others depend on.
+#[derive(Clone)]
+pub(crate) struct Write {
+    pub(crate) path: String,
+    pub(crate) what: What,
+}
+
+#[derive(Clone)]
+pub(crate) enum What {
+    Check(Option<i32>),
+    Set(Vec<u8>, Option<i32>),
+    Create(Vec<u8>),
+    Delete(Option<i32>),
+}
+
+impl Session {
+    /// Has these carried out in one transaction that checks the nodes of these holds, in the session that they
+    /// belong to. As long as it is not known what became of it, their nodes are left to no other thread: with
+    /// them it would have been carried out for that.
+    pub(super) fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
+        holds.iter().try_for_each(|(grant, _)| self.may_guard(grant))?;
+        let end = |(grant, _): &(Arc<Grant>, usize)| grant.end_write();
+        for (index, (grant, _)) in holds.iter().enumerate() {
+            grant.start_write().inspect_err(|_| holds[..index].iter().for_each(end))?;
+        }
+        let path =
+            |(grant, index): &(Arc<Grant>, usize)| grant.nodes().path_of(&grant.list()[*index]);
+        let (checked, acl): (Vec<_>, _) = (holds.iter().map(path).collect(), self.acl());
+        let checks = checked.iter().map(|path| Op::Check(path, None));
+        let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
+        let session = holds[0].0.nodes().lease.session_id;
+        let until = Until::within(self.patience());
+        let committed = self.ask_one(Some(session), &until, |batch| batch.multi(&ops));
+        if committed.as_ref().is_err_and(Failure::is_maybe_done) {
+            return Err(self.error(holds[0].0.path(), Failure::Broken));
+        }
+        holds.iter().for_each(end);
+        committed.map(drop).map_err(|failure| self.refused(holds, writes, failure))
+    }
+
+    fn may_guard(&self, grant: &Grant) -> Result<()> {
+        let reason = if !ptr::addr_eq(grant.nodes().session.as_ptr(), self) {
+            "it is of another client"
+        } else if grant.nodes().claim.is_single() {
+            "the node of an EphemeralLock has the same name for every holder, so that the servers cannot tell \
+             whose it is"
+        } else {
+            return Ok(());
+        };
+        let reason = format!("{:?} cannot guard this transaction: {reason}", grant.path());
+        Err(Error::InvalidArgument { what: "hold", reason })
+    }
+
+    /// What it means that nothing was carried out.
+    fn refused(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure: Failure) -> Error {
+        let lock = holds[0].0.path();
+        let lost = |reason| Error::Lost { path: lock.to_owned(), reason };
+        let error = match failure {
+            Failure::SessionOver if !self.is_closed() => return lost(LossReason::LeaseExpired),
+            Failure::Refused(error) => error,
+            failure => return self.error(lock, failure),
+        };
+        let (kind, failed) = (error.kind(), error.failed_op());
+        if kind == ErrorKind::BadArguments {
+            let reason = error.reason().unwrap_or_default().to_owned();
+            return Error::InvalidArgument { what: "transaction", reason };
+        }
+        let Some(failed) = failed else {
+            return self.error(lock, Failure::Refused(error));
+        };
+        let Some(write) = failed.checked_sub(holds.len()).and_then(|index| writes.get(index))
+        else {
+            let (grant, _) = &holds[failed];
+            if kind != ErrorKind::NoNode {
+                return self.error(grant.path(), Failure::Refused(error));
+            }
+            self.node_gone(grant.nodes());
+            let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
+            return Error::Lost { path, reason };
+        };
+        let reason = match (kind, &write.what) {
+            (ErrorKind::BadVersion, _) => ConflictReason::BadVersion,
+            (ErrorKind::NodeExists, _) => ConflictReason::NodeExists,
+            (ErrorKind::NotEmpty, _) => ConflictReason::NotEmpty,
+            (ErrorKind::NoNode, What::Create(_)) => ConflictReason::NoParent,
+            (ErrorKind::NoNode, _) => ConflictReason::NoNode,
+            _ => return self.error(&write.path, Failure::Refused(error)),
+        };
+        Error::Conflict { path: write.path.clone(), reason }
+    }
+}
+
+impl Write {
+    fn op<'a>(&'a self, acl: &'a [zookeeper::Acl]) -> Op<'a> {
+        match &self.what {
+            What::Check(version) => Op::Check(&self.path, *version),
+            What::Set(data, version) => Op::SetData(&self.path, data, *version),
+            What::Create(data) => Op::Create(&self.path, data, acl, CreateMode::Persistent),
+            What::Delete(version) => Op::Delete(&self.path, *version),
+        }
+    }
+}
