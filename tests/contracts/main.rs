@@ -5,6 +5,7 @@ mod contenders;
 mod curator;
 mod ephemeral;
 mod every;
+mod guarding;
 mod handoffs;
 mod keeping;
 mod multi;

@@ -7,6 +7,7 @@ mod downgrade;
 mod every;
 mod garbled;
 mod granting;
+mod guarding;
 mod numbers;
 mod places;
 mod pressed;

@@ -1,6 +1,6 @@
 //! What an option promises, of every kind that takes it; to the others it makes no difference.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{bounded, unbounded};
 use zoolock::{HoldState, Kind, LockOptions};
@@ -8,7 +8,7 @@ use zoolock_test_support::{Op, connect_string, fresh_path, wait_until};
 
 use common::{
     Object, SOON, Subject, Task, Visitor, await_lost, await_nothing_left, client, client_of,
-    every_subject_that, in_time, shared_proxy,
+    every_subject, every_subject_that, in_time, shared_proxy,
 };
 
 use crate::contenders::client_called;
@@ -219,5 +219,72 @@ fn observe_queue_tells_whoever_waits_its_place_and_who_is_first() {
         second.leaves();
         end.result("the last one").unwrap();
         assert!(subject.queues() || told.is_empty(), "a single node has no queue");
+    });
+}
+
+/// Long enough to look in between, on most machines.
+const AT_LEAST: Duration = Duration::from_secs(2);
+
+#[test]
+fn hold_at_least_keeps_others_out_until_its_time_is_over_however_early_it_is_unlocked() {
+    every_subject(|subject| {
+        let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), QUIET));
+        let path = fresh_path("at-least");
+        let object = subject.with(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
+        let (rival, begun) = (subject.rival(&others, &path), Instant::now());
+        object.lock().unwrap();
+        let hold = object.hold();
+        object.unlock().unwrap();
+        assert_eq!((object.is_held(), hold.state()), (false, HoldState::Released));
+        await_lost(&hold);
+        let (tried, nodes) = (rival.try_lock().unwrap(), subject.holding(&path).len());
+        let seen = begun.elapsed();
+        println!("{}: after {seen:?}: let in: {tried}, {nodes} nodes", subject.name);
+        assert!(seen >= AT_LEAST || (!tried && nodes == subject.nodes_of_one()));
+        if !tried {
+            rival.lock().unwrap();
+        }
+        println!("{}: let in after {:?}", subject.name, begun.elapsed());
+        assert!(begun.elapsed() >= AT_LEAST, "{}", subject.name);
+        rival.unlock().unwrap();
+        await_nothing_left(&ours);
+        assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);
+    });
+}
+
+#[test]
+fn hold_at_least_keeps_the_other_threads_of_the_process_out_as_well() {
+    every_subject_that(
+        |subject| subject.is_exclusive() && subject.is_one_lock(),
+        |subject| {
+            let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("at-least-here"));
+            let object = subject.with(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
+            let begun = Instant::now();
+            object.lock().unwrap();
+            let next = Visitor::start_asleep(object.clone());
+            object.unlock().unwrap();
+            next.comes_in();
+            println!("{}: the next thread came in after {:?}", subject.name, begun.elapsed());
+            assert!(begun.elapsed() >= AT_LEAST, "{}", subject.name);
+            next.leaves();
+        },
+    );
+}
+
+#[test]
+fn what_is_to_be_held_for_longer_goes_with_its_client() {
+    every_subject(|subject| {
+        let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), QUIET));
+        let path = fresh_path("at-least-closed");
+        let options = LockOptions::new().hold_at_least(Duration::MAX);
+        let object = subject.with(&ours, &path, options);
+        object.lock().unwrap();
+        object.unlock().unwrap();
+        let rival = subject.rival(&others, &path);
+        assert!(!rival.try_lock().unwrap(), "{}", subject.name);
+        ours.close().unwrap();
+        assert!(rival.try_lock_for(SOON).unwrap(), "{}", subject.name);
+        rival.unlock().unwrap();
+        assert_eq!(ours.stats().holds_lost, 0, "{}", subject.name);
     });
 }
