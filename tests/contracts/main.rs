@@ -8,6 +8,7 @@ mod every;
 mod guarding;
 mod handoffs;
 mod keeping;
+mod leadership;
 mod multi;
 mod observing;
 mod revocation;
