@@ -8,6 +8,7 @@ mod every;
 mod garbled;
 mod granting;
 mod guarding;
+mod leadership;
 mod numbers;
 mod places;
 mod pressed;

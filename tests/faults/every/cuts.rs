@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zoolock::{Client, ClientState, Error, HoldState, LossReason};
+use zoolock::{Client, ClientState, Error, HoldState, LockOptions, LossReason};
 use zoolock_test_support::{
     Direction, FaultProxy, Op, Stat, connect_string, fresh_path, shared_probe, wait_until,
 };
@@ -402,5 +402,27 @@ fn at_a_resume_a_deleted_hold_is_lost_and_a_deleted_waiter_queues_again() {
             waiter.comes_in();
             waiter.leaves();
         }
+    });
+}
+
+/// Whoever has unlocked is not there any more to see to it.
+#[test]
+fn what_is_to_be_held_for_longer_is_kept_over_a_cut() {
+    every_subject(|subject| {
+        let (proxy, path, others) = (shared_proxy(), fresh_path("longer"), client());
+        let own = client_of(&proxy.connect_string(), LONG);
+        let options = LockOptions::new().hold_at_least(Duration::MAX);
+        let object = subject.with(&own, &path, options);
+        object.lock().unwrap();
+        object.unlock().unwrap();
+        let kept = subject.holding(&path);
+        for times in 1..=2 {
+            proxy.cut();
+            await_resumed(&own, times);
+        }
+        let rival = subject.rival(&others, &path);
+        assert!(!rival.try_lock().unwrap(), "{}", subject.name);
+        assert_eq!(subject.holding(&path), kept, "{}", subject.name);
+        println!("{}: {kept:?}", subject.name);
     });
 }
