@@ -1,60 +1,26 @@
-//! Leader election: whoever has the lock leads, until it steps down or the lock is lost.
+//! Leader election: one of several processes leads, the others stand by.
 //!
 //! ```text
 //! cargo run --example leader_election
 //! ```
 //!
-//! Three candidates, each with a client of its own, as if on machines of their own. Ann steps down
-//! after her term, Bob goes away in the middle of his, Cid leads until his work is done. The terms are
-//! numbered by the fencing token: whoever gets orders from a leader refuses those of an earlier term.
-//! The program checks that there was never a second leader, and that the terms rose.
+//! Three candidates, each with a client of its own, as if on machines of their own. The first leader steps down,
+//! the second is asked to let go, the third is shut down; whoever has led and is not shut down contends again.
+//! Terms are numbered by the fencing token: whoever gets orders from a leader refuses those of an earlier
+//! term. The program checks that there was never a second leader, and that the terms rose.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
+use std::collections::BTreeMap;
 use std::error::Error;
-use std::thread;
 use std::time::Duration;
 
-use zoolock::crossbeam_channel::{Sender, after, select, unbounded};
-use zoolock::{Client, DistributedLock, Guard, Hold};
+use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
+use zoolock::{Client, Leadership, LockOptions, Term};
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
-
-const TERM: Duration = Duration::from_millis(500);
-
-/// One who wants to lead.
-struct Candidate {
-    name: &'static str,
-    client: Client,
-    lock: DistributedLock,
-}
-
-impl Candidate {
-    fn new(servers: &str, name: &'static str) -> zoolock::Result<Candidate> {
-        let client = Client::builder(servers).identity(name).connect()?;
-        let lock = DistributedLock::new(&client, "/zoolock-examples/leader")?;
-        Ok(Candidate { name, client, lock })
-    }
-
-    /// Waits until it is elected. It leads for as long as the guard says that the lock is held.
-    fn campaign(&self) -> zoolock::Result<Guard> {
-        self.lock.acquire()
-    }
-
-    /// Who leads: for people to look at, since it may be out of date when it arrives.
-    fn leader(&self) -> zoolock::Result<Option<String>> {
-        let holder = self.lock.contenders()?.into_iter().find(|one| one.holds);
-        Ok(holder.and_then(|holder| holder.identity))
-    }
-}
-
-/// What a leader does: its work, until that is done or it leads no more.
-fn lead(term: &Hold) {
-    select! {
-        recv(term.lost()) -> _ => {}
-        recv(after(TERM)) -> _ => {}
-    }
-}
+const PATH: &str = "/zoolock-examples/leader";
+/// Whoever has led for so long steps down.
+const LONGEST: Duration = Duration::from_millis(300);
 
 /// What the witness is told.
 enum News {
@@ -62,61 +28,73 @@ enum News {
     Ends(&'static str),
 }
 
-fn one_term(candidate: &Candidate, tell: &Sender<News>) -> Outcome<()> {
-    let term = candidate.campaign()?;
-    tell.send(News::Leads(candidate.name, term.fencing_token()?))?;
-    let leader = candidate.leader()?.unwrap_or("nobody".into());
-    println!("{} says that {leader} leads", candidate.name);
-    lead(&term);
-    tell.send(News::Ends(candidate.name))?;
-    if candidate.name == "Bob" {
-        candidate.client.close()?; // The next one need not wait for the end of the session.
-        return match term.release() {
-            Err(error) if error.is_lost() => Ok(()),
-            other => Err(format!("the lock outlived its client: {other:?}").into()),
-        };
-    }
-    Ok(term.release()?)
+/// What a leader does. Its work would stand in a loop, `while !term.wait(..) { .. }`, each step of it shorter than
+/// what is left until `term.deadline()`.
+fn lead(name: &'static str, term: &Term, tell: &Sender<News>) {
+    let _ = tell.send(News::Leads(name, term.token()));
+    let is_over = term.wait(LONGEST);
+    println!("{name} {}", if is_over { "has to stop" } else { "steps down" });
+    let _ = tell.send(News::Ends(name));
 }
 
-fn run() -> Outcome<()> {
-    let servers = std::env::var("ZOOKEEPER_CONNECT");
-    let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
-    let (tell, news) = unbounded();
-    let candidates: Vec<_> = ["Ann", "Bob", "Cid"]
-        .into_iter()
-        .map(|name| Candidate::new(servers, name))
-        .collect::<Result<_, _>>()?;
-    let campaigns: Vec<_> = candidates
-        .into_iter()
-        .map(|candidate| (candidate, tell.clone()))
-        .map(|(candidate, tell)| thread::spawn(move || one_term(&candidate, &tell)))
-        .collect();
-    drop(tell);
+/// Sees to it that nobody else leads meanwhile.
+struct Witness {
+    news: Receiver<News>,
+    leading: Option<&'static str>,
+    last: u64,
+}
 
-    let (mut leader, mut last) = (None, 0);
-    for news in news {
-        match news {
-            News::Leads(name, term) => {
-                println!("{name} leads, term {term}");
-                if let Some(other) = leader.replace(name) {
-                    return Err(format!("{other} and {name} lead at once").into());
+impl Witness {
+    fn next_leader(&mut self) -> Result<&'static str, Box<dyn Error>> {
+        loop {
+            match self.news.recv_timeout(Duration::from_secs(30))? {
+                News::Ends(name) if self.leading.take() == Some(name) => {}
+                News::Ends(name) => return Err(format!("{name} did not lead").into()),
+                News::Leads(name, term) => {
+                    println!("{name} leads, term {term}");
+                    if let Some(other) = self.leading.replace(name) {
+                        return Err(format!("{other} and {name} lead at once").into());
+                    }
+                    if term <= std::mem::replace(&mut self.last, term) {
+                        return Err(format!("{term} is lower than the term before").into());
+                    }
+                    return Ok(name);
                 }
-                if term <= last {
-                    return Err(format!("term {term} comes after term {last}").into());
-                }
-                last = term;
-            }
-            News::Ends(name) => {
-                println!("{name} leads no more");
-                leader = None;
             }
         }
     }
-    for campaign in campaigns {
-        campaign.join().map_err(|_| "a candidate panicked")??;
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let servers = std::env::var("ZOOKEEPER_CONNECT");
+    let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
+    let (tell, news) = unbounded();
+    let mut candidates = BTreeMap::new();
+    for name in ["Ann", "Bob", "Cid"] {
+        let (client, tell) = (Client::connect(servers, Duration::from_secs(10))?, tell.clone());
+        let options = LockOptions::new().identity(name);
+        let leadership =
+            Leadership::new(&client, PATH, options, move |term| lead(name, term, &tell))?;
+        candidates.insert(name, (client, leadership));
     }
-    println!("three terms, one leader at a time");
+
+    let mut witness = Witness { news, leading: None, last: 0 };
+    witness.next_leader()?; // which steps down
+    witness.next_leader()?;
+    let (client, someone) = &candidates["Ann"];
+    if let Some(leader) = someone.leader()? {
+        let name = leader.identity.as_deref().unwrap_or("somebody");
+        println!("{name} is asked to let go");
+        client.revoke(&leader)?;
+    }
+    let third = witness.next_leader()?;
+    if let Some((_, leadership)) = candidates.remove(third) {
+        leadership.shutdown();
+        println!("{third} was shut down");
+    }
+    witness.next_leader()?;
+    candidates.into_values().for_each(|(_, leadership)| leadership.shutdown());
+    println!("four terms, one leader at a time");
     Ok(())
 }
 

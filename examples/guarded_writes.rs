@@ -1,0 +1,64 @@
+//! Writes in ZooKeeper that the servers carry out only while the lock is held. Two clients write to a node, and
+//! one of them loses its lock at the wrong moment.
+//!
+//! ```text
+//! cargo run --example guarded_writes
+//! ```
+//!
+//! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
+
+use std::time::Duration;
+
+use zoolock::{Client, ConflictReason, DistributedLock, Error};
+
+const LOCK: &str = "/zoolock-examples/guarded-writes";
+/// What the lock guards.
+const CONFIG: &str = "/zoolock-examples/config";
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("guarded_writes: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let servers = std::env::var("ZOOKEEPER_CONNECT");
+    let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
+    let connect = || Client::connect(servers, Duration::from_secs(10));
+    let (slow, quick) = (connect()?, connect()?);
+    let guard = DistributedLock::new(&slow, LOCK)?.acquire()?;
+
+    // The first time there is nothing yet; somebody may have been quicker, or this may run again.
+    match guard.transaction().create(CONFIG, "colour=grey").commit() {
+        Err(Error::Conflict { reason: ConflictReason::NodeExists, .. }) => {}
+        created => created?,
+    }
+    let (text, version) = slow.read(CONFIG)?.ok_or("it is there now")?;
+    println!("slow  has read {:?}, version {version}", String::from_utf8_lossy(&text));
+    guard.transaction().set(CONFIG, "colour=green", version).commit()?;
+    println!("slow  has written colour=green");
+
+    // It is about to write once more when its session ends: a process that stood still, a network that was cut.
+    // To save the time, that is done here by closing its client.
+    let late = guard.transaction().set(CONFIG, "colour=red", None);
+    slow.close()?;
+    let next = DistributedLock::new(&quick, LOCK)?.acquire()?;
+    next.transaction().set(CONFIG, "colour=blue", None).commit()?;
+    println!("quick has the lock, and has written colour=blue");
+
+    let refused = late.commit();
+    println!("slow  writes colour=red: {refused:?}");
+    assert!(refused.is_err());
+    let (text, version) = quick.read(CONFIG)?.ok_or("it is there still")?;
+    println!("the node says {:?}, version {version}", String::from_utf8_lossy(&text));
+    assert_eq!(text, b"colour=blue");
+
+    // Whoever holds the lock hears it when the data is not as it thought.
+    let stale = next.transaction().set(CONFIG, "colour=pink", version - 1).commit();
+    println!("quick writes to the version before: {stale:?}");
+    assert!(matches!(stale, Err(Error::Conflict { reason: ConflictReason::BadVersion, .. })));
+    next.release()?;
+    quick.close()?;
+    Ok(())
+}
