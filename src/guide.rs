@@ -3,6 +3,7 @@
 //!
 //! - [Operating](operating): settings of the servers, what to watch, what log lines mean, what becomes of
 //!   holds in which outage, what to do when a lock is stuck.
+//! - [Guarded writes](guarded_writes): what to do about a holder that writes when it has lost its lock.
 //! - [Names in ZooKeeper](names): the nodes of a lock, their data and their directories.
 //! - [With other clients](other_clients): which programs in other languages can take part in a lock.
 //! - [Curator](from_curator), for Java: the same nodes, so that both can take part in one lock.
@@ -15,7 +16,8 @@
 use crate::{
     Acl, Client, ClientBuilder, ClientState, ConnectionEvent, Contender, DistributedLock,
     DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
-    Hold, LockOptions, MultiLock, Permissions, Permits, ReentrantGuard, Stats,
+    Hold, Leadership, LockOptions, MultiLock, Permissions, Permits, ReentrantGuard, Stats, Term,
+    Transaction,
 };
 
 // Links between pages: of two definitions the first counts, and those of the files are at their ends.
@@ -25,6 +27,9 @@ use crate::{
 #[doc = ""]
 #[doc = include_str!("guide/operating.md")]
 pub mod operating {}
+
+#[doc = include_str!("guide/guarded_writes.md")]
+pub mod guarded_writes {}
 
 #[doc = "[With other clients]: crate::guide::other_clients"]
 #[doc = ""]

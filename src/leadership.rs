@@ -41,14 +41,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// ```
 ///
 /// # Guarantees
-/// Those of [`DistributedLock`]: no two terms run at the same time, as long as the function keeps
+/// Those of [`DistributedLock`](crate::DistributedLock): no two terms run at the same time, as long as the function keeps
 /// to [`Term::deadline`]. Terms have rising [fencing tokens](crate::Hold::fencing_token).
 ///
 /// # Fairness
 /// Candidates lead in the order in which they came. One that has lost its session comes last.
 ///
 /// # When the session dies
-/// The term is over: [`Term::is_over`] is true from the very end of its lease, and [`Term::lost`] wakes whoever
+/// The term is over: [`Term::is_over`] is true from the very end of its lease, and [`lost`](Hold::lost) wakes whoever
 /// waits for it. The function has to return then; there is no next term before it has.
 ///
 /// # Errors

@@ -9,6 +9,7 @@
 //! | [`DistributedSemaphore`] | at most so many permits at a time, fair | any thread |
 //! | [`MultiLock`] | several of the others but semaphores, all or none | as they are |
 //! | [`EphemeralLock`] | one at a time, a single node, no queue | any thread |
+//! | [`Leadership`] | a function that runs in one process at a time | |
 //!
 //! All calls are blocking and may be made from any thread; no async runtime is needed. This is a
 //! tour, in the order in which a program meets these things. The [guide] has pages for
@@ -218,6 +219,15 @@
 //! ```sql
 //! UPDATE report SET body = :body, token = :token WHERE id = :id AND token <= :token
 //! ```
+//!
+//! What lives in nodes of the same ZooKeeper needs no token: [`Hold::transaction`] has writes carried out only
+//! while the lock is held, which the servers see to. [Guarded writes](guide::guarded_writes) says where which of
+//! the two is right.
+//!
+//! # Leadership
+//!
+//! [`Leadership`] runs a function on a thread of its own whenever this process leads, contends again whatever
+//! ends its term, says who leads now, and hands over in order at a shutdown.
 //!
 //! # Readers and writers
 //!

@@ -18,7 +18,8 @@ const MAX_IDENTITY: usize = 16 * 1024;
 /// | all requests, while nobody else comes | [`keep_idle(time)`](LockOptions::keep_idle) | a `try_lock` of others may find it busy for so long |
 /// | the wait for an unlock | [`background_release(true)`](LockOptions::background_release) | others may find it busy for a round trip longer |
 ///
-/// The other two tell people: [`identity`](LockOptions::identity) who is there, at no price, and
+/// [`hold_at_least(time)`](LockOptions::hold_at_least) keeps it for longer than the work takes, for jobs that
+/// are due on many machines. The other two tell people: [`identity`](LockOptions::identity) who is there, at no price, and
 /// [`observe_queue`](LockOptions::observe_queue) one's place, for a list and a read each time.
 ///
 /// ```no_run

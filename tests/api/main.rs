@@ -20,8 +20,8 @@ use std::{env, fs};
 
 use zoolock::{
     Acl, Client, ClientBuilder, Contender, DistributedLock, DistributedReentrantLock,
-    DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard, Hold, LockId,
-    LockOptions, MultiLock, Permits, ReadLock, ReentrantGuard, WriteLock,
+    DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard, Hold, Leadership, LockId,
+    LockOptions, MultiLock, Permits, ReadLock, ReentrantGuard, Term, Transaction, WriteLock,
 };
 
 const BLESS: &str = "ZOOLOCK_BLESS";
@@ -78,6 +78,7 @@ fn all_but_the_guards_of_a_thread_go_from_thread_to_thread() {
     goes::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
     goes::<(DistributedRwLock, ReadLock, WriteLock)>();
     goes::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
+    goes::<(Leadership, Term, Transaction)>();
     goes::<(Guard, Hold, Contender, Error)>();
     goes::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     goes::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
