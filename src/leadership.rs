@@ -99,7 +99,7 @@ enum Contest {
     /// Behind a failure.
     Pauses { failing: Instant },
     /// The function runs. It was seen to run though its term was over, since then.
-    Leads { hold: Hold, overdue: Option<Instant> },
+    Leads { term: Arc<Term>, overdue: Option<Instant> },
 }
 
 impl Leadership {
@@ -134,7 +134,7 @@ impl Leadership {
     /// Does this process lead now? Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        matches!(&*self.shared.contest.lock(), Contest::Leads { hold, .. } if hold.is_held())
+        matches!(&*self.shared.contest.lock(), Contest::Leads { term, .. } if term.is_held())
     }
 
     /// Who leads now, whichever process that is: for people, and for handing requests on, since it may be out of
@@ -164,11 +164,13 @@ impl Leadership {
     /// Ends the contest in order: the running term [is over](Term::is_over), and when the function has returned the
     /// lock is released, so that the next candidate leads.
     ///
-    /// Blocks until the function has returned, and for a third of the session timeout behind that at most.
+    /// Blocks until the function has returned, and for a third of the session timeout behind that at most; not at
+    /// all where the function itself calls it.
     pub fn shutdown(mut self) {
         self.shared.stopping.raise();
+        let is_another = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
         // It catches what panics.
-        let _ = self.thread.take().map(JoinHandle::join);
+        let _ = self.thread.take().filter(is_another).map(JoinHandle::join);
     }
 }
 
@@ -190,9 +192,10 @@ impl Shared {
             let since = Instant::now();
             *self.contest.lock() = Contest::Contends { since, failing };
             // Whoever shares something with the function has to see to it that it bears a panic.
-            let problem = match catch_unwind(AssertUnwindSafe(|| self.one_term(&mut lead))) {
+            let term = catch_unwind(AssertUnwindSafe(|| self.one_term(&mut lead, &mut failing)));
+            let problem = match term {
                 Ok(Ok(())) => {
-                    (failing, pause) = (None, PAUSE);
+                    pause = PAUSE;
                     continue;
                 }
                 Ok(Err(Error::Closed | Error::Cancelled { .. })) => return,
@@ -201,8 +204,8 @@ impl Shared {
             };
             let path = self.lock.path();
             warn!(target: "zoolock", "leadership of {path}: once more in {pause:?}: {problem}");
-            let since = *failing.get_or_insert_with(Instant::now);
-            *self.contest.lock() = Contest::Pauses { failing: since };
+            let failing = *failing.get_or_insert_with(Instant::now);
+            *self.contest.lock() = Contest::Pauses { failing };
             if self.stopping.ended().recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
@@ -210,19 +213,23 @@ impl Shared {
         }
     }
 
-    fn one_term(&self, lead: &mut impl FnMut(&Term)) -> Result<()> {
-        let until = Until { deadline: None, cancelled: self.stopping.ended().clone() };
+    /// With the lock nothing is failing any more.
+    fn one_term(&self, lead: &mut impl FnMut(&Term), failing: &mut Option<Instant>) -> Result<()> {
+        let stopping = self.stopping.ended().clone();
+        let until = Until { deadline: None, cancelled: stopping.clone() };
         let Some(grant) = self.lock.wait(&until)? else {
             return Ok(()); // not without a deadline
         };
+        *failing = None;
         let guard: Guard<AnyThread> = self.lock.guard(grant);
         let hold = guard.hold();
-        let Ok(asked) = hold.revocation() else {
-            return Ok(()); // it is over already
-        };
-        let stopping = self.stopping.ended().clone();
-        *self.contest.lock() = Contest::Leads { hold: hold.clone(), overdue: None };
-        lead(&Term { hold, stopping, asked });
+        let asked = hold.revocation();
+        if let (Ok(asked), false) = (asked, is_ended(&stopping)) {
+            let term = Arc::new(Term { hold, stopping, asked });
+            let leads = Contest::Leads { term: Arc::clone(&term), overdue: None };
+            *self.contest.lock() = leads;
+            lead(&term);
+        }
         match guard.release() {
             Err(error) if error.is_lost() => {
                 warn!(target: "zoolock", "leadership of {}: {error}", self.lock.path());
@@ -243,7 +250,7 @@ impl Contest {
                 failing.is_none_or(|since| since.elapsed() <= limit)
             }
             Contest::Pauses { failing } => failing.elapsed() <= limit,
-            Contest::Leads { hold, .. } if hold.is_held() => true,
+            Contest::Leads { term, .. } if !term.is_over() => true,
             Contest::Leads { overdue, .. } => {
                 overdue.get_or_insert_with(Instant::now).elapsed() <= limit
             }
@@ -298,11 +305,13 @@ impl Term {
     /// Blocks for so long, or until the term [is over](Term::is_over) if that is sooner. True if it is over. Of
     /// several threads that wait, one is woken when somebody asks for it.
     pub fn wait(&self, time: Duration) -> bool {
-        select! {
-            recv(self.hold.lost()) -> _ => {}
-            recv(self.stopping) -> _ => {}
-            recv(self.asked) -> _ => {}
-            default(time) => {}
+        if !self.is_over() {
+            select! {
+                recv(self.hold.lost()) -> _ => {}
+                recv(self.stopping) -> _ => {}
+                recv(self.asked) -> _ => {}
+                default(time) => {}
+            }
         }
         self.is_over()
     }

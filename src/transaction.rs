@@ -18,9 +18,13 @@ use crate::session::{Grant, What, Write};
 /// ```no_run
 /// # fn f(client: &zoolock::Client, lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
 /// let guard = lock.acquire()?;
-/// let (mut orders, version) = client.read("/orders")?.unwrap_or_default();
-/// orders.extend_from_slice(b"one more\n");
-/// guard.transaction().set("/orders", orders, version).commit()?;
+/// match client.read("/orders")? {
+///     Some((mut orders, version)) => {
+///         orders.extend_from_slice(b"one more\n");
+///         guard.transaction().set("/orders", orders, version).commit()?;
+///     }
+///     None => guard.transaction().create("/orders", "the first\n").commit()?,
+/// }
 /// guard.release()
 /// # }
 /// ```
@@ -90,8 +94,9 @@ impl Transaction {
     /// - [`Conflict`](crate::Error::Conflict): it is, but a node is not as it has to be.
     /// - [`Denied`](crate::Error::Denied): an ACL does not allow it.
     /// - [`InvalidPath`](crate::Error::InvalidPath), by the rules for locks, and
-    ///   [`InvalidArgument`](crate::Error::InvalidArgument): more than a megabyte, a hold of another client, or
-    ///   one of an [`EphemeralLock`](crate::EphemeralLock), whose node has the same name for every holder.
+    ///   [`InvalidArgument`](crate::Error::InvalidArgument): more than a megabyte, a version of -1, a write to the
+    ///   hold's own node, a hold of another client, or one of an [`EphemeralLock`](crate::EphemeralLock), whose
+    ///   node has the same name for every holder.
     ///
     /// It may have been carried out, and may yet be for as long as the lock is held:
     /// - [`Disconnected`](crate::Error::Disconnected): the connection broke, or no answer came in time. Read,

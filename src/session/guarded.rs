@@ -11,6 +11,9 @@ use super::shared::Session;
 use crate::error::{ConflictReason, Error, LossReason, Result};
 use crate::signal::Until;
 
+/// What the protocol has for whatever version.
+const ANY: i32 = -1;
+
 /// One write, or a look that the others depend on.
 #[derive(Clone)]
 pub(crate) struct Write {
@@ -32,14 +35,15 @@ impl Session {
     /// them it would have been carried out for that.
     pub(super) fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
         holds.iter().try_for_each(|(grant, _)| self.may_guard(grant))?;
+        let path =
+            |(grant, index): &(Arc<Grant>, usize)| grant.nodes().path_of(&grant.list()[*index]);
+        let (guards, acl): (Vec<_>, _) = (holds.iter().map(path).collect(), self.acl());
+        writes.iter().try_for_each(|write| write.check(&guards))?;
         let end = |(grant, _): &(Arc<Grant>, usize)| grant.end_write();
         for (index, (grant, _)) in holds.iter().enumerate() {
             grant.start_write().inspect_err(|_| holds[..index].iter().for_each(end))?;
         }
-        let path =
-            |(grant, index): &(Arc<Grant>, usize)| grant.nodes().path_of(&grant.list()[*index]);
-        let (checked, acl): (Vec<_>, _) = (holds.iter().map(path).collect(), self.acl());
-        let checks = checked.iter().map(|path| Op::Check(path, None));
+        let checks = guards.iter().map(|path| Op::Check(path, None));
         let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
         let session = holds[0].0.nodes().lease.session_id;
         let until = Until::within(self.patience());
@@ -66,10 +70,12 @@ impl Session {
 
     /// What it means that nothing was carried out.
     fn refused(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure: Failure) -> Error {
-        let lock = holds[0].0.path();
-        let lost = |reason| Error::Lost { path: lock.to_owned(), reason };
+        let (first, lock) = (&holds[0].0, holds[0].0.path());
         let error = match failure {
-            Failure::SessionOver if !self.is_closed() => return lost(LossReason::LeaseExpired),
+            Failure::SessionOver if !self.is_closed() => {
+                let (path, reason) = (lock.to_owned(), LossReason::LeaseExpired);
+                return first.check().err().unwrap_or(Error::Lost { path, reason });
+            }
             Failure::Refused(error) => error,
             failure => return self.error(lock, failure),
         };
@@ -104,6 +110,24 @@ impl Session {
 }
 
 impl Write {
+    /// Is it one that can be told from others, by its version, and leaves these alone?
+    fn check(&self, guards: &[String]) -> Result<()> {
+        let (version, writes) = match &self.what {
+            What::Check(version) => (*version, false),
+            What::Set(_, version) | What::Delete(version) => (*version, true),
+            What::Create(_) => (None, true),
+        };
+        if version == Some(ANY) {
+            let reason = format!("{ANY} would be any version: {:?}", self.path);
+            return Err(Error::InvalidArgument { what: "version", reason });
+        }
+        if writes && guards.contains(&self.path) {
+            let reason = format!("{:?} is the node of a hold that guards it", self.path);
+            return Err(Error::InvalidArgument { what: "path", reason });
+        }
+        Ok(())
+    }
+
     fn op<'a>(&'a self, acl: &'a [zookeeper::Acl]) -> Op<'a> {
         match &self.what {
             What::Check(version) => Op::Check(&self.path, *version),

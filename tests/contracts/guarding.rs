@@ -95,6 +95,18 @@ fn what_cannot_be_asked_for_is_said_before_anything_is_sent() {
         println!("{refused:?}");
         assert!(matches!(&refused, Err(Error::InvalidArgument { what, .. }) if *what == says));
     }
+    // What every version is to the servers, and the nodes that are to be there.
+    let own = format!("{}/{}", hold.path(), hold.node());
+    for (refused, says) in [
+        (hold.transaction().set("/x", "", -1), "version"),
+        (hold.transaction().check("/x", -1), "version"),
+        (hold.transaction().delete(&own, None), "path"),
+        (hold.transaction().set(&own, "", 0), "path"),
+    ] {
+        let refused = refused.commit();
+        println!("{refused:?}");
+        assert!(matches!(&refused, Err(Error::InvalidArgument { what, .. }) if *what == says));
+    }
     for path in ["", "x", "/x/", "/", "/zookeeper/quota"] {
         let refused = hold.transaction().delete(path, None).commit();
         assert!(matches!(&refused, Err(Error::InvalidPath { path: at, .. }) if at == path));

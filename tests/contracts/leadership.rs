@@ -256,6 +256,80 @@ fn health_is_false_when_each_call_is_refused_for_longer_than_a_session_timeout_a
     refused.leadership.shutdown();
 }
 
+/// What woke the first wait is told once.
+#[test]
+fn a_term_that_somebody_has_asked_for_is_over_for_every_wait() {
+    let (own, path, (tell, told)) = (client(), fresh_path("asked-for"), unbounded());
+    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+        tell.send(false).unwrap();
+        tell.send(term.wait(EVER) && term.wait(EVER) && term.is_held()).unwrap();
+    });
+    let one = one.unwrap();
+    for _ in 0..3 {
+        assert_eq!(told.recv_timeout(SOON), Ok(false), "it leads");
+        own.revoke(&one.leader().unwrap().unwrap()).unwrap();
+        assert_eq!(told.recv_timeout(SOON), Ok(true));
+    }
+    one.shutdown();
+    await_nodes(&path, 0);
+}
+
+/// By a handle that it was given.
+#[test]
+fn a_function_may_end_its_own_leadership() {
+    let (own, path) = (client(), fresh_path("ends-itself"));
+    warnings(&path);
+    let (give, handle) = unbounded::<Leadership>();
+    let one = Leadership::new(&own, &*path, LockOptions::new(), move |_| {
+        handle.recv().expect("its handle").shutdown();
+    });
+    give.send(one.unwrap()).unwrap();
+    drop(give);
+    await_nodes(&path, 0);
+    await_nothing_left(&own);
+    assert_eq!(warnings(&path), [""; 0]);
+}
+
+#[test]
+fn health_is_false_when_the_function_does_not_return_though_it_was_asked_to() {
+    let (path, (tell, told)) = (fresh_path("asked-in-vain"), unbounded());
+    let (go_on, waits) = unbounded::<()>();
+    let own = client_of(&connect_string(), Duration::from_secs(1));
+    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+        tell.send(term.wait(EVER)).unwrap();
+        let _ = waits.recv();
+    });
+    let one = one.unwrap();
+    wait_until("it leads", SOON, || one.is_leader());
+    own.revoke(&one.leader().unwrap().unwrap()).unwrap();
+    assert_eq!(told.recv_timeout(SOON), Ok(true));
+    let begun = Instant::now();
+    assert!(one.health(), "it may still return in time");
+    wait_until("its health is bad", SOON, || !one.health());
+    assert!(one.is_leader() && begun.elapsed() >= own.session_timeout());
+    drop(go_on);
+    one.shutdown();
+}
+
+#[test]
+fn a_panic_at_the_end_of_a_long_term_is_no_long_failure() {
+    let (path, (tell, terms)) = (fresh_path("panics-late"), unbounded());
+    let own = client_of(&connect_string(), Duration::from_secs(1));
+    let timeout = own.session_timeout();
+    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+        tell.send(Hold::clone(term)).unwrap();
+        assert!(term.wait(timeout + timeout / 10), "on purpose");
+    });
+    let one = one.unwrap();
+    let first = terms.recv_timeout(SOON).unwrap();
+    while terms.is_empty() {
+        assert!(one.health(), "behind a panic");
+        thread::yield_now();
+    }
+    assert!(!first.is_held());
+    one.shutdown();
+}
+
 #[test]
 fn health_is_false_when_the_function_does_not_return_though_its_term_is_over() {
     let (path, (tell, terms)) = (fresh_path("overdue"), unbounded());
