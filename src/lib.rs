@@ -344,6 +344,7 @@ mod lock;
 mod locker;
 mod multi;
 mod names;
+pub mod observer;
 mod options;
 mod path;
 mod recipe;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::data;
 use crate::error::{Error, Result};
-use crate::recipe::{Observer, Place};
+use crate::recipe::{Place, PlaceObserver};
 
 /// A request of 1 MB makes a server drop the connection (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
@@ -18,7 +18,8 @@ const MAX_IDENTITY: usize = 16 * 1024;
 /// | all requests, while nobody else comes | [`keep_idle(time)`](LockOptions::keep_idle) | a `try_lock` of others may find it busy for so long |
 /// | the wait for an unlock | [`background_release(true)`](LockOptions::background_release) | others may find it busy for a round trip longer |
 ///
-/// The other two tell people: [`identity`](LockOptions::identity) who is there, at no price, and
+/// The others tell people: [`identity`](LockOptions::identity) who is there, and
+/// [`name`](LockOptions::name) what is counted together, at no price;
 /// [`observe_queue`](LockOptions::observe_queue) one's place, for a list and a read each time.
 ///
 /// ```no_run
@@ -37,7 +38,8 @@ pub struct LockOptions {
     pub(crate) local_handoffs: u32,
     pub(crate) keep_idle: Option<Duration>,
     pub(crate) background_release: bool,
-    pub(crate) observer: Option<Observer>,
+    pub(crate) observer: Option<PlaceObserver>,
+    pub(crate) name: Arc<str>,
 }
 
 impl LockOptions {
@@ -50,6 +52,14 @@ impl LockOptions {
     /// what the client says, see [`ClientBuilder::identity`](crate::ClientBuilder::identity).
     pub fn identity(mut self, who: impl Into<String>) -> LockOptions {
         self.identity = Some(Arc::from(who.into()));
+        self
+    }
+
+    /// What an [`Observer`](crate::observer::Observer) is told of this lock as, for example `"invoices"` for
+    /// the locks of all of them: of its own accord it is told no path, since of these there may be any
+    /// number. Others do not see it. Default: the empty string.
+    pub fn name(mut self, name: impl Into<String>) -> LockOptions {
+        self.name = Arc::from(name.into());
         self
     }
 
@@ -129,7 +139,7 @@ impl LockOptions {
         every: Duration,
         observer: impl Fn(&Place) + Send + Sync + 'static,
     ) -> LockOptions {
-        self.observer = Some(Observer::new(every, observer));
+        self.observer = Some(PlaceObserver::new(every, observer));
         self
     }
 

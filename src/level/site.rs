@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::contenders::{Contender, contenders};
 use crate::error::{Error, Result};
 use crate::names::Mode;
+use crate::observer::{Call, LockKind, Observed, SharedObserver};
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe::{Recipe, Want};
@@ -40,12 +41,15 @@ pub(crate) struct Site {
     pub(crate) client: Client,
     pub(crate) path: LockPath,
     pub(crate) options: LockOptions,
+    /// Who is told of calls and holds.
+    pub(crate) observer: Option<SharedObserver>,
 }
 
 impl Site {
     pub(crate) fn new(client: &Client, path: &str, options: LockOptions) -> Result<Site> {
         let (client, path) = (client.clone(), LockPath::parse(path)?);
-        Ok(Site { client, path, options: options.check()? })
+        let observer = client.observer().cloned();
+        Ok(Site { client, path, options: options.check()?, observer })
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -56,8 +60,7 @@ impl Site {
     pub(crate) fn claim(
         &self,
         directory: &LockPath,
-        mode: Option<Mode>,
-        ownership: Ownership,
+        (mode, ownership): (Option<Mode>, Ownership),
     ) -> Claim {
         let identity = self.options.identity.clone();
         Claim {
@@ -67,7 +70,39 @@ impl Site {
             owner: ownership.of(thread::current().id()),
             identity: identity.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
+            observed: self.observed((mode, ownership)),
         }
+    }
+
+    /// Who is told of what the calling thread does here, and as what.
+    pub(crate) fn observed(&self, what: (Option<Mode>, Ownership)) -> Option<Observed> {
+        let observer = self.observer.clone()?;
+        let lock = match what {
+            (None, _) => LockKind::Ephemeral,
+            (Some(Mode::Exclusive), Ownership::AnyThread) => LockKind::Exclusive,
+            (Some(Mode::Exclusive), Ownership::ThisThread) => LockKind::Reentrant,
+            (Some(Mode::Read), _) => LockKind::Read,
+            (Some(Mode::Write), _) => LockKind::Write,
+            (Some(Mode::Permit), _) => LockKind::Semaphore,
+        };
+        Some(Observed { observer, lock, name: self.options.name.clone() })
+    }
+
+    /// Makes a call for this, and has the observer told what came of it.
+    pub(crate) fn observe(
+        &self,
+        what: (Option<Mode>, Ownership),
+        patience: Patience,
+        acquire: impl FnOnce(Patience, Option<&Call>) -> Result<Option<Arc<Grant>>>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let patience = patience.now();
+        let Some(observed) = self.observed(what) else {
+            return acquire(patience, None);
+        };
+        let call = Call::begin(observed, matches!(patience, Patience::Until(_)));
+        let got = acquire(patience, Some(&call));
+        call.end(got.as_ref().map(Option::is_some));
+        got
     }
 
     /// Takes what this recipe says, on the servers; with `until`, waits for it.
@@ -76,8 +111,9 @@ impl Site {
         claim: &Claim,
         recipe: &dyn Recipe,
         until: Option<&Until>,
+        call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
-        self.take_instead_of(None, claim, recipe, until)
+        self.take_instead_of(None, claim, recipe, until, call)
     }
 
     /// [`take`](Self::take), in the place of the thread before.
@@ -87,9 +123,10 @@ impl Site {
         claim: &Claim,
         recipe: &dyn Recipe,
         until: Option<&Until>,
+        call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let observer = self.options.observer.as_ref();
-        let want = Want { session: self.session(), claim, recipe, departure, observer };
+        let want = Want { session: self.session(), claim, recipe, departure, observer, call };
         match until {
             Some(until) => want.acquire(until),
             None => want.try_acquire(),

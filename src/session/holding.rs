@@ -171,21 +171,29 @@ impl Session {
         let reason = LossReason::ClientClosed;
         for nodes in nodes.into_values() {
             let holders = nodes.end(End::Lost(reason)).unwrap_or_default();
-            self.count_losses(&nodes, holders, reason);
+            self.tell_losses(&nodes, &holders, reason);
         }
     }
 
     fn lose(&self, nodes: &Nodes, reason: LossReason) {
         if let Some(holders) = nodes.end(End::Lost(reason)) {
-            self.after_loss(nodes, holders, reason);
+            self.after_loss(nodes, &holders, reason);
         }
     }
 
     /// Their session may live on, and with it the nodes.
-    pub(super) fn after_loss(&self, nodes: &Nodes, holders: usize, reason: LossReason) {
+    pub(super) fn after_loss(&self, nodes: &Nodes, holders: &[Arc<Grant>], reason: LossReason) {
         self.forget(nodes);
-        self.count_losses(nodes, holders, reason);
+        self.tell_losses(nodes, holders, reason);
         self.delete_later(nodes);
+    }
+
+    /// On whatever thread has noticed it, which may be one that must not wait for an observer.
+    fn tell_losses(&self, nodes: &Nodes, holders: &[Arc<Grant>], reason: LossReason) {
+        self.count_losses(nodes, holders.len(), reason);
+        for tell in holders.iter().filter_map(|grant| grant.tells_of_loss(reason)) {
+            self.zk.call_aside(tell);
+        }
     }
 
     pub(super) fn count_losses(&self, nodes: &Nodes, holders: usize, reason: LossReason) {
@@ -359,6 +367,7 @@ mod tests {
             owner: None,
             identity: "".into(),
             background: false,
+            observed: None,
         };
         let node = Node { name: "node".into(), id: names::new_id(), czxid: 1, token: 1 };
         let until = Until::within(Duration::from_secs(60));

@@ -14,6 +14,7 @@ use zookeeper::{Lease, Watcher};
 use super::room::Room;
 use crate::error::{Error, LossReason};
 use crate::names::Mode;
+use crate::observer::Observed;
 use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
 
@@ -60,6 +61,8 @@ pub(crate) struct Claim {
     pub(crate) identity: Arc<str>,
     /// A release does not wait for its answer.
     pub(crate) background: bool,
+    /// Who is told of its holds.
+    pub(crate) observed: Option<Observed>,
 }
 
 impl Claim {
@@ -137,6 +140,8 @@ pub(crate) struct Grant {
     pub(super) owner: Option<ThreadId>,
     end: Mutex<Option<End>>,
     ended: Signal,
+    /// Who is told of its end, and since when it is held.
+    observed: Option<(Observed, Instant)>,
     /// Those who want to know that they are asked to let go of the node with this index.
     listeners: Mutex<Vec<(usize, Sender<()>)>>,
 }
@@ -150,8 +155,8 @@ pub(super) enum End {
 
 /// How nodes stand when somebody lets go of them.
 pub(super) enum Left {
-    /// They were lost before. If that was not known yet: so many holders were told of it now.
-    Lost(LossReason, Option<usize>),
+    /// They were lost before. If that was not known yet: all holds that are ended by it now.
+    Lost(LossReason, Option<Vec<Arc<Grant>>>),
     /// Others hold them, or have let go of them: there is nothing to do.
     Shared,
     /// Nobody does: they are to be deleted.
@@ -165,7 +170,7 @@ impl Nodes {
         (session, lease): (Weak<dyn Leases>, Lease),
         room: Option<Room>,
     ) -> (Arc<Nodes>, Arc<Grant>) {
-        let owner = claim.owner;
+        let (owner, observed) = (claim.owner, claim.observed.clone());
         let nodes = Arc::new(Nodes {
             number,
             claim,
@@ -177,7 +182,7 @@ impl Nodes {
             state: Mutex::new(State { room, ..State::default() }),
             is_counted: AtomicBool::new(false),
         });
-        let grant = nodes.push_grant(&mut nodes.state.lock(), owner);
+        let grant = nodes.push_grant(&mut nodes.state.lock(), owner, observed);
         (nodes, grant)
     }
 
@@ -213,20 +218,26 @@ impl Nodes {
         self.claim.directory.child(&node.name)
     }
 
-    fn push_grant(self: &Arc<Self>, state: &mut State, owner: Option<ThreadId>) -> Arc<Grant> {
+    fn push_grant(
+        self: &Arc<Self>,
+        state: &mut State,
+        owner: Option<ThreadId>,
+        observed: Option<Observed>,
+    ) -> Arc<Grant> {
         let grant = Arc::new(Grant {
             nodes: Arc::clone(self),
             owner,
             end: Mutex::new(None),
             ended: Signal::new(),
+            observed: observed.map(|observed| (observed, Instant::now())),
             listeners: Mutex::default(),
         });
         state.grants.push(Arc::clone(&grant));
         grant
     }
 
-    /// Ends all grants, and the nodes. How many held them; none if they were over.
-    pub(super) fn end(&self, end: End) -> Option<usize> {
+    /// Ends all grants, and the nodes. The grants that held them; none if they were over.
+    pub(super) fn end(&self, end: End) -> Option<Vec<Arc<Grant>>> {
         let mut state = self.state.lock();
         let ended = !std::mem::replace(&mut state.over, true);
         let (grants, rest) = (std::mem::take(&mut state.grants), state.let_go());
@@ -235,7 +246,7 @@ impl Nodes {
         drop(state);
         drop(rest);
         grants.iter().for_each(|grant| grant.tell());
-        ended.then_some(grants.len())
+        ended.then_some(grants)
     }
 
     /// Ends them if nobody holds them. False if somebody does, or they are over.
@@ -299,11 +310,11 @@ impl Nodes {
     }
 
     /// A hold of what another thread has left. None if the lease is too short by now, or somebody has it.
-    pub(crate) fn take_over(self: &Arc<Self>, owner: Option<ThreadId>) -> Option<Arc<Grant>> {
+    pub(crate) fn take_over(self: &Arc<Self>, claim: &Claim) -> Option<Arc<Grant>> {
         let is_sound = self.is_sound();
         let mut state = self.state.lock();
         let free = !state.over && state.grants.is_empty() && is_sound;
-        free.then(|| self.push_grant(&mut state, owner))
+        free.then(|| self.push_grant(&mut state, claim.owner, claim.observed.clone()))
     }
 
     /// How long they may be kept if that is for `time` after the grant; a time that the clock cannot
@@ -460,9 +471,32 @@ impl Grant {
     }
 
     /// One more hold of the same nodes, for the same owner. None if it is over.
-    pub(crate) fn share(&self) -> Option<Arc<Grant>> {
+    pub(crate) fn share(&self, observed: Option<Observed>) -> Option<Arc<Grant>> {
         let mut state = self.nodes.state.lock();
-        (!state.over).then(|| self.nodes.push_grant(&mut state, self.owner))
+        (!state.over).then(|| self.nodes.push_grant(&mut state, self.owner, observed))
+    }
+
+    /// Lets go of it by `release`, and has the observer told how it ended. Of a loss that was noticed before it
+    /// hears from whoever noticed.
+    pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let Some((observed, since)) = &self.observed else { return release() };
+        let held = since.elapsed();
+        let released = release();
+        let is_first = *self.end.lock() == Some(End::Released);
+        if is_first {
+            observed.ended(held, released.as_ref().err().and_then(Error::loss));
+        }
+        released
+    }
+
+    /// Has the observer told of its loss; to be called where that may block. None if nobody wants to know.
+    pub(super) fn tells_of_loss(
+        &self,
+        reason: LossReason,
+    ) -> Option<impl FnOnce() + Send + 'static> {
+        let (observed, since) = self.observed.clone()?;
+        let held = since.elapsed();
+        Some(move || observed.ended(held, Some(reason)))
     }
 
     /// A channel with a message for each time that the holder is asked to let go of one of the nodes;

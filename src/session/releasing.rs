@@ -53,11 +53,11 @@ impl Session {
     /// Ends a hold. Waits for the answer to its deletion for a third of the session timeout; what has no
     /// answer by then is deleted in the background. Lost if the hold was lost before.
     pub(crate) fn release(&self, grant: &Arc<Grant>) -> Result<()> {
-        self.release_to(grant, None)
+        grant.end_by(|| self.release_to(grant, None))
     }
 
-    /// [`release`](Self::release) where another thread waits for the same lock: its node takes the place of
-    /// this one, if nobody else was there.
+    /// [`release`](Self::release) where another thread may wait for the same lock: its node takes the place of
+    /// this one, if nobody else was there. The observer is not told.
     pub(crate) fn release_to(
         &self,
         grant: &Arc<Grant>,
@@ -68,7 +68,7 @@ impl Session {
             Left::Shared => Ok(()),
             Left::Lost(reason, holders) => {
                 if let Some(holders) = holders {
-                    self.after_loss(nodes, holders, reason);
+                    self.after_loss(nodes, &holders, reason);
                 }
                 Err(Error::Lost { path: grant.path().to_owned(), reason })
             }

@@ -360,7 +360,13 @@ impl ZooKeeper {
         self.handle.shared.call_at(when, callback);
     }
 
-    /// Has a line written to the log by a thread of its own: for callbacks, since a logger may block.
+    /// Calls back soon, on a thread of its own that comes and goes, in the order of these calls: for what may
+    /// block, which callbacks must not. Should it panic, the next ones are still called.
+    pub fn call_aside(&self, callback: impl FnOnce() + Send + 'static) {
+        self.handle.shared.diary.call(Box::new(callback));
+    }
+
+    /// Has a line written to the log by that thread, since a logger may block.
     /// Beyond a hundred lines that the logger has not taken they are dropped.
     pub fn note(&self, target: &'static str, level: Level, line: impl FnOnce() -> String) {
         self.handle.shared.diary.note(target, level, line);
