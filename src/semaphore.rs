@@ -254,10 +254,12 @@ fn check_limit(limit: u32) -> Result<()> {
 
 impl Semaphore {
     fn acquire(self: &Arc<Self>, count: u32, patience: Patience) -> Result<Option<Permits>> {
-        self.check_count(count)?;
-        let grant = self.site.observe(AS_PERMITS, patience, |patience, call| match patience {
-            Patience::Try => self.take(count, None, None),
-            Patience::Until(deadline) => self.wait(count, deadline, call),
+        let grant = self.site.observe(AS_PERMITS, patience, |patience, call| {
+            self.check_count(count)?;
+            match patience {
+                Patience::Try => self.take(count, None, None),
+                Patience::Until(deadline) => self.wait(count, deadline, call),
+            }
         })?;
         Ok(grant.map(|grant| Permits { grant, semaphore: Arc::clone(self), released: false }))
     }
