@@ -262,10 +262,15 @@ impl Call {
         self.enters_again.set(true);
     }
 
+    pub(crate) fn has_entered_again(&self) -> bool {
+        self.enters_again.get()
+    }
+
+    pub(crate) fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
     pub(crate) fn end(self, got: Result<bool, &Error>) {
-        if self.enters_again.get() {
-            return;
-        }
         let Observed { observer, lock, name } = &self.observed;
         let (lock, name, waited, queue) = (*lock, &**name, self.begun.elapsed(), self.queue.get());
         let reason = match got {

@@ -99,7 +99,7 @@ impl Readers {
         write.nodes().read_under();
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
             // Its number does not tell the place: the read shares the write's node.
-            return match write.share(self.site().observed(AS_READER)) {
+            return match write.share() {
                 Some(read) => Ok(Some(read)),
                 None => write.check().map(|()| None),
             };

@@ -70,13 +70,20 @@ impl Site {
             owner: ownership.of(thread::current().id()),
             identity: identity.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
-            observed: self.observed((mode, ownership)),
         }
     }
 
-    /// Who is told of what the calling thread does here, and as what.
-    pub(crate) fn observed(&self, what: (Option<Mode>, Ownership)) -> Option<Observed> {
-        let observer = self.observer.clone()?;
+    /// Makes a call for this, and has the observer told what comes of it.
+    pub(crate) fn observe(
+        &self,
+        what: (Option<Mode>, Ownership),
+        patience: Patience,
+        acquire: impl FnOnce(Patience, Option<&Call>) -> Result<Option<Arc<Grant>>>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let patience = patience.now();
+        let Some(observer) = self.observer.clone() else {
+            return acquire(patience, None);
+        };
         let lock = match what {
             (None, _) => LockKind::Ephemeral,
             (Some(Mode::Exclusive), Ownership::AnyThread) => LockKind::Exclusive,
@@ -85,23 +92,16 @@ impl Site {
             (Some(Mode::Write), _) => LockKind::Write,
             (Some(Mode::Permit), _) => LockKind::Semaphore,
         };
-        Some(Observed { observer, lock, name: self.options.name.clone() })
-    }
-
-    /// Makes a call for this, and has the observer told what came of it.
-    pub(crate) fn observe(
-        &self,
-        what: (Option<Mode>, Ownership),
-        patience: Patience,
-        acquire: impl FnOnce(Patience, Option<&Call>) -> Result<Option<Arc<Grant>>>,
-    ) -> Result<Option<Arc<Grant>>> {
-        let patience = patience.now();
-        let Some(observed) = self.observed(what) else {
-            return acquire(patience, None);
-        };
+        let observed = Observed { observer, lock, name: Arc::clone(&self.options.name) };
         let call = Call::begin(observed, matches!(patience, Patience::Until(_)));
         let got = acquire(patience, Some(&call));
-        call.end(got.as_ref().map(Option::is_some));
+        if !call.has_entered_again() {
+            let grant = got.as_ref().ok().and_then(Option::as_ref);
+            // Before anybody is told, so that nobody's end is missed.
+            let is_over = grant.and_then(|grant| grant.observe(call.observed()));
+            call.end(got.as_ref().map(Option::is_some));
+            is_over.into_iter().for_each(|tell| tell());
+        }
         got
     }
 

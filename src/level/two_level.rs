@@ -136,7 +136,7 @@ impl TwoLevel {
             match left {
                 Left::Leaving(of_another) => departure = Some(of_another),
                 Left::Kept(nodes) => {
-                    if let Some(grant) = nodes.take_over(&claim) {
+                    if let Some(grant) = nodes.take_over(claim.owner) {
                         turn.keep(Arc::clone(&grant));
                         return Ok(Some(grant));
                     }

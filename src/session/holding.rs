@@ -191,7 +191,7 @@ impl Session {
     /// On whatever thread has noticed it, which may be one that must not wait for an observer.
     fn tell_losses(&self, nodes: &Nodes, holders: &[Arc<Grant>], reason: LossReason) {
         self.count_losses(nodes, holders.len(), reason);
-        for tell in holders.iter().filter_map(|grant| grant.tells_of_loss(reason)) {
+        for tell in holders.iter().filter_map(|grant| grant.tells(End::Lost(reason))) {
             self.zk.call_aside(tell);
         }
     }
@@ -367,7 +367,6 @@ mod tests {
             owner: None,
             identity: "".into(),
             background: false,
-            observed: None,
         };
         let node = Node { name: "node".into(), id: names::new_id(), czxid: 1, token: 1 };
         let until = Until::within(Duration::from_secs(60));

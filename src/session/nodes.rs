@@ -61,8 +61,6 @@ pub(crate) struct Claim {
     pub(crate) identity: Arc<str>,
     /// A release does not wait for its answer.
     pub(crate) background: bool,
-    /// Who is told of its holds.
-    pub(crate) observed: Option<Observed>,
 }
 
 impl Claim {
@@ -140,8 +138,8 @@ pub(crate) struct Grant {
     pub(super) owner: Option<ThreadId>,
     end: Mutex<Option<End>>,
     ended: Signal,
-    /// Who is told of its end, and since when it is held.
-    observed: Option<(Observed, Instant)>,
+    /// Who is to be told of its end, and since when it is held. Taken out by whoever tells.
+    observed: Mutex<Option<(Observed, Instant)>>,
     /// Those who want to know that they are asked to let go of the node with this index.
     listeners: Mutex<Vec<(usize, Sender<()>)>>,
 }
@@ -151,6 +149,15 @@ pub(crate) struct Grant {
 pub(super) enum End {
     Released,
     Lost(LossReason),
+}
+
+impl End {
+    fn loss(self) -> Option<LossReason> {
+        match self {
+            End::Released => None,
+            End::Lost(reason) => Some(reason),
+        }
+    }
 }
 
 /// How nodes stand when somebody lets go of them.
@@ -170,7 +177,7 @@ impl Nodes {
         (session, lease): (Weak<dyn Leases>, Lease),
         room: Option<Room>,
     ) -> (Arc<Nodes>, Arc<Grant>) {
-        let (owner, observed) = (claim.owner, claim.observed.clone());
+        let owner = claim.owner;
         let nodes = Arc::new(Nodes {
             number,
             claim,
@@ -182,7 +189,7 @@ impl Nodes {
             state: Mutex::new(State { room, ..State::default() }),
             is_counted: AtomicBool::new(false),
         });
-        let grant = nodes.push_grant(&mut nodes.state.lock(), owner, observed);
+        let grant = nodes.push_grant(&mut nodes.state.lock(), owner);
         (nodes, grant)
     }
 
@@ -218,18 +225,13 @@ impl Nodes {
         self.claim.directory.child(&node.name)
     }
 
-    fn push_grant(
-        self: &Arc<Self>,
-        state: &mut State,
-        owner: Option<ThreadId>,
-        observed: Option<Observed>,
-    ) -> Arc<Grant> {
+    fn push_grant(self: &Arc<Self>, state: &mut State, owner: Option<ThreadId>) -> Arc<Grant> {
         let grant = Arc::new(Grant {
             nodes: Arc::clone(self),
             owner,
             end: Mutex::new(None),
             ended: Signal::new(),
-            observed: observed.map(|observed| (observed, Instant::now())),
+            observed: Mutex::default(),
             listeners: Mutex::default(),
         });
         state.grants.push(Arc::clone(&grant));
@@ -310,11 +312,11 @@ impl Nodes {
     }
 
     /// A hold of what another thread has left. None if the lease is too short by now, or somebody has it.
-    pub(crate) fn take_over(self: &Arc<Self>, claim: &Claim) -> Option<Arc<Grant>> {
+    pub(crate) fn take_over(self: &Arc<Self>, owner: Option<ThreadId>) -> Option<Arc<Grant>> {
         let is_sound = self.is_sound();
         let mut state = self.state.lock();
         let free = !state.over && state.grants.is_empty() && is_sound;
-        free.then(|| self.push_grant(&mut state, claim.owner, claim.observed.clone()))
+        free.then(|| self.push_grant(&mut state, owner))
     }
 
     /// How long they may be kept if that is for `time` after the grant; a time that the clock cannot
@@ -471,32 +473,39 @@ impl Grant {
     }
 
     /// One more hold of the same nodes, for the same owner. None if it is over.
-    pub(crate) fn share(&self, observed: Option<Observed>) -> Option<Arc<Grant>> {
+    pub(crate) fn share(&self) -> Option<Arc<Grant>> {
         let mut state = self.nodes.state.lock();
-        (!state.over).then(|| self.nodes.push_grant(&mut state, self.owner, observed))
+        (!state.over).then(|| self.nodes.push_grant(&mut state, self.owner))
     }
 
-    /// Lets go of it by `release`, and has the observer told how it ended. Of a loss that was noticed before it
-    /// hears from whoever noticed.
-    pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let Some((observed, since)) = &self.observed else { return release() };
+    // ---- being observed
+
+    /// Its end is told from now on. How it has ended, if it has by now: then nobody else tells.
+    pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
+        *self.observed.lock() = Some((observed.clone(), Instant::now()));
+        let end = *self.end.lock();
+        end.and_then(|end| self.tells(end))
+    }
+
+    /// What tells the observer of its end, for the first who asks; to be called where that may block.
+    pub(super) fn tells(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
+        let (observed, since) = self.observed.lock().take()?;
         let held = since.elapsed();
+        Some(move || observed.ended(held, end.loss()))
+    }
+
+    /// Lets go of it by `release`, and has the observer told behind that how it ended. Of a loss that was
+    /// noticed before it hears from whoever noticed.
+    pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let held = self.observed.lock().as_ref().map(|(_, since)| since.elapsed());
         let released = release();
-        let is_first = *self.end.lock() == Some(End::Released);
-        if is_first {
+        let Some(held) = held else { return released };
+        let is_released = *self.end.lock() == Some(End::Released);
+        let observed = is_released.then(|| self.observed.lock().take()).flatten();
+        if let Some((observed, _)) = observed {
             observed.ended(held, released.as_ref().err().and_then(Error::loss));
         }
         released
-    }
-
-    /// Has the observer told of its loss; to be called where that may block. None if nobody wants to know.
-    pub(super) fn tells_of_loss(
-        &self,
-        reason: LossReason,
-    ) -> Option<impl FnOnce() + Send + 'static> {
-        let (observed, since) = self.observed.clone()?;
-        let held = since.elapsed();
-        Some(move || observed.ended(held, Some(reason)))
     }
 
     /// A channel with a message for each time that the holder is asked to let go of one of the nodes;

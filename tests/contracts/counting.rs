@@ -540,10 +540,15 @@ fn the_counts_are_those_that_the_server_has() {
         let notes = Notes::default();
         let clients = [(); 2].map(|()| observed_by(notes.clone()));
         let count = |what: What| notes.count(|told| told.what == what);
+        let await_ends = || {
+            let ends = || notes.count(|told| matches!(told.what, Released | What::Lost(_)));
+            wait_until("all ends are told", SOON, || ends() == count(What::Acquired));
+        };
         let lost = || count(What::Lost(LossReason::NodeDeleted));
 
         let path = subject.path_in(&fresh_path("counted"));
         let seen = hammer(subject, &clients, &path, WAITING);
+        await_ends();
         let directories = match kind_of(subject) {
             LockKind::Semaphore => vec![format!("{path}/leases")],
             LockKind::Ephemeral => vec![path.rsplit_once('/').unwrap().0.to_owned()],
@@ -564,6 +569,7 @@ fn the_counts_are_those_that_the_server_has() {
         notes.take();
         let path = subject.path_in(&fresh_path("counted-all"));
         let seen = hammer(subject, &clients, &path, ALL);
+        await_ends();
         let (acquired, released) = (count(What::Acquired), count(Released));
         let in_vain = (count(Busy) + count(TimedOut), count(Failed));
         println!("{}: {acquired} acquired, in vain {in_vain:?}", subject.name);
