@@ -156,7 +156,8 @@ impl<'a> Waiter<'a> {
                     return Ok(None);
                 }
                 Failure::Broken | Failure::SessionOver if self.waits => {
-                    debug!(target: "zoolock::queue", "{}: connection lost", self.path());
+                    let lock = self.path();
+                    debug!(target: "zoolock::queue", lock:%; "{lock}: connection lost");
                 }
                 failure => return Err(self.want.session.error(self.path(), failure)),
             }

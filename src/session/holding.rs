@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use log::{Level, debug};
+use log::{Level, debug, error};
 use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 
 use super::failure::Failure;
@@ -69,7 +69,8 @@ impl Session {
             return Ok(Granted::Over);
         }
         self.attend_at(nodes.granted + self.timeout() / 4);
-        debug!(target: "zoolock::queue", "{} holds {}", nodes.list[0].name, claim.lock);
+        let (node, lock) = (&nodes.list[0].name, &claim.lock);
+        debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
         Ok(Granted::Held(grant))
     }
 
@@ -200,7 +201,9 @@ impl Session {
         if holders > 0 && !nodes.claim.is_turn() && nodes.is_first_loss() {
             self.counters.holds_lost.fetch_add(holders as u64, Ordering::Relaxed);
             let path = nodes.claim.lock.clone();
-            self.zk.note("zoolock", Level::Error, || format!("lock {path} was lost: {reason}"));
+            self.zk.note("zoolock", Level::Error, move || {
+                error!(target: "zoolock", lock:% = path, reason:%; "lock {path} was lost: {reason}");
+            });
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use log::Level;
+use log::{Level, warn};
 use zookeeper::ErrorKind;
 
 use super::failure::Failure;
@@ -159,7 +159,10 @@ impl Session {
                 self.give_up(&nodes.claim, nodes.lease.session_id, node);
                 let lock = lock.to_owned();
                 self.zk.note("zoolock::session", Level::Warn, move || {
-                    format!("the node of {lock} is deleted in the background: {error}")
+                    warn!(
+                        target: "zoolock::session", lock:%;
+                        "the node of {lock} is deleted in the background: {error}"
+                    );
                 });
                 Ok(())
             }
@@ -267,7 +270,10 @@ impl Session {
             self.has_stuck.send();
             let error = error.clone();
             self.zk.note("zoolock::session", Level::Warn, move || {
-                format!("own node {path} stays until the session ends: {error}")
+                warn!(
+                    target: "zoolock::session", node:% = path;
+                    "own node {path} stays until the session ends: {error}"
+                );
             });
         }
     }

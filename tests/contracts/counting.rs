@@ -13,8 +13,8 @@ use zoolock::{
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
-    Ask, BRIEFLY, Object, SESSION, SOON, Subject, Task, await_nodes, client, every_subject,
-    every_subject_that, stat,
+    Ask, BRIEFLY, Object, SESSION, SOON, Subject, Task, await_nodes, client, delete_node,
+    every_subject, every_subject_that, hold_of, lock_of, stat, warnings_with_keys,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,6 +245,25 @@ fn a_loss_is_told_once_also_to_those_who_never_unlock() {
         assert!(object.unlock().is_err());
         notes.were(subject.name, &lost);
     });
+}
+
+#[test]
+fn the_line_of_a_loss_in_the_log_has_the_lock_and_the_reason_as_keys() {
+    let (client, path) = (client(), fresh_path("loss-keys"));
+    warnings_with_keys(&path);
+    let lock = lock_of(&client, &path);
+    lock.lock().unwrap();
+    delete_node(&hold_of(&lock));
+    assert!(lock.unlock().is_err());
+    let mut lines = Vec::new();
+    wait_until("it is logged", SOON, || {
+        lines = warnings_with_keys(&path);
+        !lines.is_empty()
+    });
+    println!("{lines:?}");
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let keys = vec![pair("lock", &path), pair("reason", "its node was deleted")];
+    assert_eq!(lines, [(format!("ERROR lock {path} was lost: its node was deleted"), keys)]);
 }
 
 #[test]

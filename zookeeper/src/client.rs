@@ -366,10 +366,10 @@ impl ZooKeeper {
         self.handle.shared.diary.call(Box::new(callback));
     }
 
-    /// Has a line written to the log by that thread, since a logger may block.
-    /// Beyond a hundred lines that the logger has not taken they are dropped.
-    pub fn note(&self, target: &'static str, level: Level, line: impl FnOnce() -> String) {
-        self.handle.shared.diary.note(target, level, line);
+    /// Has `write` write a line to the log, on that thread, since a logger may block: not called unless such
+    /// lines are wanted. Beyond a hundred that wait they are dropped.
+    pub fn note(&self, target: &'static str, level: Level, write: impl FnOnce() + Send + 'static) {
+        self.handle.shared.diary.note(target, level, write);
     }
 
     // ---- the session

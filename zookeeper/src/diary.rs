@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::thread;
 
-use log::{Level, log, log_enabled};
+use log::{Level, log_enabled};
 use parking_lot::Mutex;
 
 use crate::listener::call_out;
@@ -25,16 +25,15 @@ struct Jobs {
 }
 
 impl Diary {
-    /// Has a line written, if there is a thread to be had.
+    /// Has a line written by this, if anybody wants it and there is a thread to be had.
     pub(crate) fn note(
         self: &Arc<Self>,
         target: &'static str,
         level: Level,
-        line: impl FnOnce() -> String,
+        write: impl FnOnce() + Send + 'static,
     ) {
         if log_enabled!(target: target, level) && self.0.lock().waiting.len() < MOST {
-            let line = line();
-            self.call(Box::new(move || log!(target: target, level, "{line}")));
+            self.call(Box::new(write));
         }
     }
 
