@@ -15,7 +15,7 @@
 use crate::{
     Acl, Client, ClientBuilder, ClientState, ConnectionEvent, Contender, DistributedLock,
     DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
-    Hold, LockOptions, MultiLock, Permissions, Permits, ReentrantGuard, Stats,
+    Hold, LockOptions, MultiLock, Permissions, Permits, ReentrantGuard, Stats, observer::Observer,
 };
 
 // Links between pages: of two definitions the first counts, and those of the files are at their ends.

@@ -44,15 +44,13 @@
 //!   [kept](crate::LockOptions::keep_idle) is acquired and ended by each thread.
 //! - Permits of a semaphore that are taken together are one hold. Of a [`MultiLock`](crate::MultiLock) each
 //!   member is told.
-//! - Of what is given up again before its call returns, for a later failure of the same call, nothing is told
-//!   but that failure.
 //!
 //! # On which thread
 //! Calls and releases are told on their own threads, before they return, with nothing locked: an observer may
-//! use the client and its locks, also the one that it is told of. A loss is told by a thread of the client's
-//! for that purpose, soon after it was noticed, whether its holder unlocks or not. So what two threads do may
-//! be told in any order, and what an observer takes its time for is what its callers wait for. One that panics
-//! is called again the next time, and nothing else comes of it.
+//! use the client and its locks, also the one that it is told of. What it takes its time for is what its callers
+//! wait for. A loss is told by the release that finds it out, or else soon after it was noticed, by a thread that
+//! the client has for that, whether the holder unlocks or not. What two threads do may be told in any order. An
+//! observer that panics is called again the next time, and nothing else comes of it.
 
 use std::cell::Cell;
 use std::fmt;
