@@ -133,8 +133,6 @@ impl DistributedSemaphore {
         let (local_handoffs, keep_idle, background_release) = (0, None, true);
         let options = turn.options;
         turn.options = LockOptions { local_handoffs, keep_idle, background_release, ..options };
-        // A part of a call, which is told as a whole.
-        turn.observer = None;
         let mode = Some(Mode::Exclusive);
         let turn = TwoLevel::new(turn, turns, mode, Ownership::AnyThread);
         let inner = Arc::new(Semaphore {

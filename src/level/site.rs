@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::contenders::{Contender, contenders};
 use crate::error::{Error, Result};
 use crate::names::Mode;
-use crate::observer::{Call, LockKind, Observed, SharedObserver};
+use crate::observer::{Call, LockKind, Observed};
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe::{Recipe, Want};
@@ -41,15 +41,12 @@ pub(crate) struct Site {
     pub(crate) client: Client,
     pub(crate) path: LockPath,
     pub(crate) options: LockOptions,
-    /// Who is told of calls and holds.
-    pub(crate) observer: Option<SharedObserver>,
 }
 
 impl Site {
     pub(crate) fn new(client: &Client, path: &str, options: LockOptions) -> Result<Site> {
         let (client, path) = (client.clone(), LockPath::parse(path)?);
-        let observer = client.observer().cloned();
-        Ok(Site { client, path, options: options.check()?, observer })
+        Ok(Site { client, path, options: options.check()? })
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -81,7 +78,7 @@ impl Site {
         acquire: impl FnOnce(Patience, Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
         let patience = patience.now();
-        let Some(observer) = self.observer.clone() else {
+        let Some(observer) = self.client.observer().cloned() else {
             return acquire(patience, None);
         };
         let lock = match what {
