@@ -195,3 +195,61 @@ pub fn record_client(client: &Client) {
         counter!(name).absolute(value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn what_is_told_is_counted_by_kind_name_and_outcome() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let observer = MetricsObserver::default();
+        let (lock, waited, held) = (LockKind::Read, Duration::from_secs(2), Duration::from_secs(3));
+        metrics::with_local_recorder(&recorder, || {
+            for (name, calls) in [("one", 1), ("two", 2)] {
+                for _ in 0..calls {
+                    observer.acquired(&Acquired { lock, name, waited, queue: Some(5) });
+                    for reason in [
+                        Reason::Busy,
+                        Reason::TimedOut,
+                        Reason::Cancelled,
+                        Reason::Failed(&Error::Closed),
+                    ] {
+                        let call = NotAcquired { lock, name, waited, queue: None, reason };
+                        observer.not_acquired(&call);
+                    }
+                    observer.ended(&Ended { lock, name, held, outcome: Outcome::Released });
+                    for reason in [
+                        LossReason::LeaseExpired,
+                        LossReason::NodeDeleted,
+                        LossReason::ClientClosed,
+                    ] {
+                        observer.ended(&Ended { lock, name, held, outcome: Outcome::Lost(reason) });
+                    }
+                }
+            }
+        });
+        let page = recorder.handle().render();
+        println!("{page}");
+        let has = |line: String| assert!(page.lines().any(|one| one == line), "no line {line:?}");
+        for (name, calls) in [("one", 1), ("two", 2)] {
+            let labels = format!(r#"lock="read",name="{name}""#);
+            for outcome in ["acquired", "busy", "timed_out", "cancelled", "failed"] {
+                let labels = format!(r#"{labels},outcome="{outcome}""#);
+                has(format!("zoolock_acquisitions_total{{{labels}}} {calls}"));
+            }
+            for reason in ["lease_expired", "node_deleted", "client_closed"] {
+                has(format!(r#"zoolock_lost_total{{{labels},reason="{reason}"}} {calls}"#));
+            }
+            has(format!("zoolock_wait_seconds_sum{{{labels}}} {}", 2 * calls));
+            has(format!("zoolock_queue_length_sum{{{labels}}} {}", 5 * calls));
+            has(format!("zoolock_hold_seconds_sum{{{labels}}} {}", 3 * 4 * calls));
+            has(format!("zoolock_hold_seconds_count{{{labels}}} {}", 4 * calls));
+        }
+    }
+}
