@@ -1,19 +1,22 @@
 //! What an observer costs a turn: of a lock that asks the server, and of one that is kept and asks nobody.
 //!
-//! Turns with and without it take place one after the other, so that whatever else the machine does hits both.
+//! Short blocks of turns with and without it come in random order, so that whatever else the machine does hits all
+//! alike. What it costs is work of the calling thread: beside the time that a turn takes, that of the processor is
+//! shown, which a busy machine changes little.
 
+use std::fs;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use metrics_exporter_prometheus::PrometheusBuilder;
+use zoolock::metrics::MetricsObserver;
 use zoolock::observer::{Acquired, Ended, Observer};
 use zoolock::{Client, DistributedLock, LockOptions};
 use zoolock_test_support::{Server, fresh_path};
 
-const ROUNDS: usize = 4000;
-/// So many turns that ask nobody are measured at once.
-const KEPT_TURNS: u32 = 1000;
-const KEPT_ROUNDS: usize = 400;
+const BLOCKS: usize = 100;
 
 /// Adds up, as an exporter would.
 #[derive(Default)]
@@ -32,61 +35,65 @@ impl Observer for Sums {
 }
 
 fn main() {
+    PrometheusBuilder::new().install_recorder().expect("the first recorder");
     let server = Server::start().expect("a server");
     let builder = || Client::builder(&server.connect_string());
-    let mut clients = vec![
-        ("nobody", builder().connect().expect("connect")),
-        ("nobody, again", builder().connect().expect("connect")),
-        ("sums", builder().observer(Sums::default()).connect().expect("connect")),
-    ];
-    #[cfg(feature = "metrics")]
-    clients.push(("metrics", metrics_client(builder())));
+    let clients = [
+        ("nobody", builder()),
+        ("nobody, again", builder()),
+        ("sums", builder().observer(Sums::default())),
+        ("metrics", builder().observer(MetricsObserver::new())),
+    ]
+    .map(|(name, builder)| (name, builder.connect().expect("connect")));
 
     let kept = LockOptions::new().keep_idle(Duration::MAX);
-    for (what, options, rounds, turns) in [
-        ("a turn at the server", LockOptions::new(), ROUNDS, 1),
-        ("a turn of a lock that is kept", kept, KEPT_ROUNDS, KEPT_TURNS),
+    for (what, options, turns) in [
+        ("a turn at the server", LockOptions::new(), 100),
+        ("a turn of a lock that is kept", kept, 10_000),
     ] {
-        let lock = |client: &Client| {
+        let mut runs = clients.each_ref().map(|(_, client)| {
             let options = options.clone().name("invoices");
-            DistributedLock::with(client, fresh_path("observed"), options).expect("a good path")
-        };
-        let locks: Vec<_> = clients.iter().map(|(_, client)| lock(client)).collect();
-        let mut times = vec![Vec::new(); locks.len()];
-        for round in 0..rounds + rounds / 10 {
-            for index in 0..locks.len() {
-                // Nobody is always behind the same one.
-                let index = (index + round) % locks.len();
-                let begun = Instant::now();
+            let lock = DistributedLock::with(client, fresh_path("observed"), options);
+            (lock.expect("a good path"), Vec::new(), Vec::new())
+        });
+        for block in 0..BLOCKS + BLOCKS / 10 {
+            let mut order: Vec<_> = runs.iter_mut().collect();
+            fastrand::shuffle(&mut order);
+            for (lock, times, works) in order {
+                let (begun, worked) = (Instant::now(), work());
                 for _ in 0..turns {
-                    let guard = locks[index].acquire().expect("a turn");
+                    let guard = lock.acquire().expect("a turn");
                     black_box(&guard);
                     guard.release().expect("a release");
                 }
-                if round >= rounds / 10 {
-                    times[index].push(begun.elapsed() / turns);
+                // The first ones are of cold caches.
+                if block >= BLOCKS / 10 {
+                    times.push(begun.elapsed() / turns);
+                    works.push((work() - worked) / turns);
                 }
             }
         }
-        println!("{what}, medians of {rounds} times {turns}:");
-        let base = median(&mut times[0]);
-        for ((name, _), times) in clients.iter().zip(&mut times) {
-            let median = median(times);
-            let ratio = median.as_secs_f64() / base.as_secs_f64();
-            println!("  {name:14} {:8.2} us, {ratio:.4}", median.as_secs_f64() * 1e6);
+        println!("{what}, medians of {BLOCKS} blocks of {turns}: time, and work");
+        let mut base = Duration::ZERO;
+        for ((name, _), (_, times, works)) in clients.iter().zip(&mut runs) {
+            let (time, work) = (median(times), median(works));
+            base = if base.is_zero() { time } else { base };
+            let ratio = time.as_secs_f64() / base.as_secs_f64();
+            println!("  {name:14} {time:8.2?} ({ratio:.4}) {work:8.2?}");
         }
     }
+}
+
+/// What this thread has had of the processors.
+fn work() -> Duration {
+    // Or what it has had since it was woken is not in it.
+    thread::yield_now();
+    let line = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    let nanos = line.split(' ').next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.expect("a number"))
 }
 
 fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
-}
-
-#[cfg(feature = "metrics")]
-fn metrics_client(builder: zoolock::ClientBuilder) -> Client {
-    let prometheus = metrics_exporter_prometheus::PrometheusBuilder::new();
-    let prometheus = prometheus.set_buckets(&[0.001, 0.01, 0.1, 1.0, 10.0]).expect("buckets");
-    prometheus.install_recorder().expect("the first recorder");
-    builder.observer(zoolock::metrics::MetricsObserver::new()).connect().expect("connect")
 }
