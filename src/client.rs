@@ -12,6 +12,7 @@ use crate::acl::Acl;
 use crate::contenders::{Contender, Kind, contenders, verify};
 use crate::data::{self, REVOKE};
 use crate::error::{Error, Result};
+use crate::observer::{Observer, SharedObserver};
 use crate::options::check_identity;
 use crate::path::LockPath;
 use crate::session::{ClientState, ConnectionEvent, Failure, Session, Stats};
@@ -47,6 +48,7 @@ const MAX_MILLIS: u128 = i32::MAX as u128;
 pub struct Client {
     session: Arc<Session>,
     identity: Identity,
+    observer: Option<SharedObserver>,
 }
 
 /// What a client's nodes say of their maker.
@@ -80,6 +82,7 @@ impl Client {
             auth: Vec::new(),
             acl: Acl::open(),
             identity: None,
+            observer: None,
         }
     }
 
@@ -250,6 +253,10 @@ impl Client {
         &self.session
     }
 
+    pub(crate) fn observer(&self) -> Option<&SharedObserver> {
+        self.observer.as_ref()
+    }
+
     /// What the nodes of the calling thread say of their maker.
     pub(crate) fn identity(&self) -> Arc<str> {
         let process = match &self.identity {
@@ -295,6 +302,7 @@ pub struct ClientBuilder {
     auth: Vec<(String, Vec<u8>)>,
     acl: Acl,
     identity: Option<String>,
+    observer: Option<SharedObserver>,
 }
 
 impl ClientBuilder {
@@ -333,6 +341,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Who is told of every call for a lock of this client, and of the end of every hold: see
+    /// [`observer`](crate::observer). Default: nobody.
+    pub fn observer(mut self, observer: impl Observer + 'static) -> ClientBuilder {
+        self.observer = Some(SharedObserver::new(observer));
+        self
+    }
+
     /// Connects. Blocks for at most the connect timeout.
     ///
     /// # Errors
@@ -363,7 +378,8 @@ impl ClientBuilder {
                 cause: error.reason().map_or_else(|| error.to_string(), str::to_owned),
             },
         })?;
-        Ok(Client { session: Session::new(zk, self.acl.entries), identity })
+        let observer = self.observer;
+        Ok(Client { session: Session::new(zk, self.acl.entries), identity, observer })
     }
 }
 

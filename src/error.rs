@@ -171,6 +171,14 @@ pub enum ConflictReason {
 }
 
 impl Error {
+    /// Why the hold was lost that it tells of.
+    pub(crate) fn loss(&self) -> Option<LossReason> {
+        match self {
+            Error::Lost { reason, .. } => Some(*reason),
+            _ => None,
+        }
+    }
+
     /// Is it worth calling again? True for [`Error::Disconnected`] and [`Error::Timeout`], which
     /// pass when the connection is back, and for [`Error::Release`] if the first failure is one of
     /// these: it is what ended the call.

@@ -17,7 +17,7 @@ use crate::{
     Acl, Client, ClientBuilder, ClientState, ConnectionEvent, Contender, DistributedLock,
     DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
     Hold, Leadership, LockOptions, MultiLock, Permissions, Permits, ReentrantGuard, Stats, Term,
-    Transaction,
+    Transaction, observer::Observer,
 };
 
 // Links between pages: of two definitions the first counts, and those of the files are at their ends.

@@ -217,7 +217,7 @@ impl Shared {
     fn one_term(&self, lead: &mut impl FnMut(&Term), failing: &mut Option<Instant>) -> Result<()> {
         let stopping = self.stopping.ended().clone();
         let until = Until { deadline: None, cancelled: stopping.clone() };
-        let Some(grant) = self.lock.wait(&until)? else {
+        let Some(grant) = self.lock.acquire_until(&until)? else {
             return Ok(()); // not without a deadline
         };
         *failing = None;

@@ -254,8 +254,9 @@
 //! a fencing token is the current holder's. A call that waits tells its place to the observer of
 //! [`LockOptions::observe_queue`].
 //!
-//! [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell of the connection, and
-//! [operating](guide::operating) of what to watch, what log lines mean, and what to do when a lock is
+//! [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell of the connection, an
+//! [`observer`] of how long calls waited, how long locks were held, and what came of both (with the feature
+//! `metrics`, for Prometheus too), and [operating](guide::operating) of what to watch, what log lines mean, and what to do when a lock is
 //! stuck. Scripts have all this in the command `zoolock`, of the package `zoolock-cli`, which also runs
 //! programs under a lock.
 //!
@@ -353,8 +354,11 @@ mod leadership;
 mod level;
 mod lock;
 mod locker;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod multi;
 mod names;
+pub mod observer;
 mod options;
 mod path;
 mod recipe;

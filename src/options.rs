@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::data;
 use crate::error::{Error, Result};
-use crate::recipe::{Observer, Place};
+use crate::recipe::{Place, PlaceObserver};
 
 /// A request of 1 MB makes a server drop the connection (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
@@ -19,7 +19,10 @@ const MAX_IDENTITY: usize = 16 * 1024;
 /// | the wait for an unlock | [`background_release(true)`](LockOptions::background_release) | others may find it busy for a round trip longer |
 ///
 /// [`hold_at_least(time)`](LockOptions::hold_at_least) keeps it for longer than the work takes, for jobs that
-/// are due on many machines. The other two tell people: [`identity`](LockOptions::identity) who is there, at no price, and
+/// are due on many machines.
+///
+/// The others tell people: [`identity`](LockOptions::identity) who is there, and
+/// [`name`](LockOptions::name) what is counted together, at no price;
 /// [`observe_queue`](LockOptions::observe_queue) one's place, for a list and a read each time.
 ///
 /// ```no_run
@@ -39,7 +42,8 @@ pub struct LockOptions {
     pub(crate) keep_idle: Option<Duration>,
     pub(crate) background_release: bool,
     pub(crate) hold_at_least: Duration,
-    pub(crate) observer: Option<Observer>,
+    pub(crate) observer: Option<PlaceObserver>,
+    pub(crate) name: Arc<str>,
 }
 
 impl LockOptions {
@@ -52,6 +56,14 @@ impl LockOptions {
     /// what the client says, see [`ClientBuilder::identity`](crate::ClientBuilder::identity).
     pub fn identity(mut self, who: impl Into<String>) -> LockOptions {
         self.identity = Some(Arc::from(who.into()));
+        self
+    }
+
+    /// What an [`Observer`](crate::observer::Observer) is told of this lock as, for example `"invoices"` for
+    /// the locks of all of them: of its own accord it is told no path, since of these there may be any
+    /// number. Others do not see it. Default: the empty string.
+    pub fn name(mut self, name: impl Into<String>) -> LockOptions {
+        self.name = Arc::from(name.into());
         self
     }
 
@@ -146,7 +158,7 @@ impl LockOptions {
         every: Duration,
         observer: impl Fn(&Place) + Send + Sync + 'static,
     ) -> LockOptions {
-        self.observer = Some(Observer::new(every, observer));
+        self.observer = Some(PlaceObserver::new(every, observer));
         self
     }
 

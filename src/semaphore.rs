@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::level::{Ownership, Patience, Site, TwoLevel};
 use crate::names::Mode;
+use crate::observer::Call;
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe;
@@ -87,6 +88,9 @@ use crate::signal::Until;
 pub struct DistributedSemaphore {
     inner: Arc<Semaphore>,
 }
+
+/// What a call asks for, and who owns it.
+const AS_PERMITS: (Option<Mode>, Ownership) = (Some(Mode::Permit), Ownership::AnyThread);
 
 #[derive(Debug)]
 struct Semaphore {
@@ -248,11 +252,13 @@ fn check_limit(limit: u32) -> Result<()> {
 
 impl Semaphore {
     fn acquire(self: &Arc<Self>, count: u32, patience: Patience) -> Result<Option<Permits>> {
-        self.check_count(count)?;
-        let grant = match patience.now() {
-            Patience::Try => self.take(count, None, None)?,
-            Patience::Until(deadline) => self.wait(count, deadline)?,
-        };
+        let grant = self.site.observe(AS_PERMITS, patience, |patience, call| {
+            self.check_count(count)?;
+            match patience {
+                Patience::Try => self.take(count, None, None),
+                Patience::Until(deadline) => self.wait(count, deadline, call),
+            }
+        })?;
         Ok(grant.map(|grant| Permits { grant, semaphore: Arc::clone(self), released: false }))
     }
 
@@ -274,17 +280,22 @@ impl Semaphore {
         turn: Option<&Arc<Grant>>,
         until: Option<&Until>,
     ) -> Result<Option<Arc<Grant>>> {
-        let claim = self.site.claim(&self.leases, Some(Mode::Permit), Ownership::AnyThread);
-        self.site.take(&claim, &recipe::Permits::new(count, &self.limit, turn), until)
+        let claim = self.site.claim(&self.leases, AS_PERMITS);
+        self.site.take(&claim, &recipe::Permits::new(count, &self.limit, turn), until, None)
     }
 
     /// Waits for the turn, then for the permits, and gives the turn back: again, if the turn was lost
     /// meanwhile.
-    fn wait(&self, count: u32, deadline: Option<Instant>) -> Result<Option<Arc<Grant>>> {
+    fn wait(
+        &self,
+        count: u32,
+        deadline: Option<Instant>,
+        call: Option<&Call>,
+    ) -> Result<Option<Arc<Grant>>> {
         let until = Until { deadline, cancelled: self.turn.cancelled() };
         let mut again = false;
         loop {
-            let grant = match self.turn.wait(&until) {
+            let grant = match self.turn.wait(&until, call) {
                 Ok(Some(grant)) => grant,
                 // It has been in the queue, and there is no time left to see who is.
                 Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {

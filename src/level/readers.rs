@@ -15,9 +15,13 @@ use crate::error::{Error, LossReason, Result};
 use crate::guard::{Guard, Releases};
 use crate::hold::Hold;
 use crate::names::{self, Mode};
+use crate::observer::Call;
 use crate::recipe::{Queue, Recipe, Under};
 use crate::session::Grant;
 use crate::signal::{Broadcast, Until};
+
+/// What a read asks for, and who owns it.
+const AS_READER: (Option<Mode>, Ownership) = (Some(Mode::Read), Ownership::ThisThread);
 
 /// The reads of one lock object.
 #[derive(Debug)]
@@ -54,31 +58,43 @@ impl Readers {
             }
             return Ok(Some(grant));
         }
-        let grant = match self.write.grant() {
-            Some(write) => self.under(&write, patience)?,
-            None => self.take(&Queue(Mode::Read), patience)?,
-        };
-        if let Some(grant) = &grant {
-            let grant = Arc::clone(grant);
-            self.reads.lock().insert(me, Read { grant, depth: 1 });
-        }
-        Ok(grant)
+        self.site().observe(AS_READER, patience, |patience, call| {
+            let grant = match self.write.grant() {
+                Some(write) => self.under(&write, patience, call)?,
+                None => self.take(&Queue(Mode::Read), patience, call)?,
+            };
+            if let Some(grant) = &grant {
+                let grant = Arc::clone(grant);
+                self.reads.lock().insert(me, Read { grant, depth: 1 });
+            }
+            Ok(grant)
+        })
     }
 
-    fn take(&self, recipe: &dyn Recipe, patience: Patience) -> Result<Option<Arc<Grant>>> {
+    fn take(
+        &self,
+        recipe: &dyn Recipe,
+        patience: Patience,
+        call: Option<&Call>,
+    ) -> Result<Option<Arc<Grant>>> {
         let site = self.site();
-        let claim = site.claim(&site.path, Some(Mode::Read), Ownership::ThisThread);
-        match patience.now() {
-            Patience::Try => site.take(&claim, recipe, None),
+        let claim = site.claim(&site.path, AS_READER);
+        match patience {
+            Patience::Try => site.take(&claim, recipe, None, call),
             Patience::Until(deadline) => {
                 let cancelled = self.cancel.listen();
-                site.take(&claim, recipe, Some(&Until { deadline, cancelled }))
+                site.take(&claim, recipe, Some(&Until { deadline, cancelled }), call)
             }
         }
     }
 
     /// Under the thread's own write.
-    fn under(&self, write: &Arc<Grant>, patience: Patience) -> Result<Option<Arc<Grant>>> {
+    fn under(
+        &self,
+        write: &Arc<Grant>,
+        patience: Patience,
+        call: Option<&Call>,
+    ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
         write.nodes().read_under();
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
@@ -88,7 +104,7 @@ impl Readers {
                 None => write.check().map(|()| None),
             };
         }
-        let read = self.take(&Under(write), patience);
+        let read = self.take(&Under(write), patience, call);
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
             self.site().session().node_gone(write.nodes());
         }

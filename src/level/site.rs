@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::contenders::{Contender, contenders};
 use crate::error::{Error, Result};
 use crate::names::Mode;
+use crate::observer::{Call, LockKind, Observed};
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe::{Recipe, Want};
@@ -56,8 +57,7 @@ impl Site {
     pub(crate) fn claim(
         &self,
         directory: &LockPath,
-        mode: Option<Mode>,
-        ownership: Ownership,
+        (mode, ownership): (Option<Mode>, Ownership),
     ) -> Claim {
         let identity = self.options.identity.clone();
         Claim {
@@ -71,14 +71,47 @@ impl Site {
         }
     }
 
+    /// Makes a call for this, and has the observer told what comes of it.
+    pub(crate) fn observe(
+        &self,
+        what: (Option<Mode>, Ownership),
+        patience: Patience,
+        acquire: impl FnOnce(Patience, Option<&Call>) -> Result<Option<Arc<Grant>>>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let patience = patience.now();
+        let Some(observer) = self.client.observer().cloned() else {
+            return acquire(patience, None);
+        };
+        let lock = match what {
+            (None, _) => LockKind::Ephemeral,
+            (Some(Mode::Exclusive), Ownership::AnyThread) => LockKind::Exclusive,
+            (Some(Mode::Exclusive), Ownership::ThisThread) => LockKind::Reentrant,
+            (Some(Mode::Read), _) => LockKind::Read,
+            (Some(Mode::Write), _) => LockKind::Write,
+            (Some(Mode::Permit), _) => LockKind::Semaphore,
+        };
+        let observed = Observed { observer, lock, name: Arc::clone(&self.options.name) };
+        let call = Call::begin(observed, matches!(patience, Patience::Until(_)));
+        let got = acquire(patience, Some(&call));
+        if !call.has_entered_again() {
+            let grant = got.as_ref().ok().and_then(Option::as_ref);
+            // Before anybody is told, so that nobody's end is missed.
+            let is_over = grant.and_then(|grant| grant.observe(call.observed()));
+            call.end(got.as_ref().map(Option::is_some));
+            is_over.into_iter().for_each(|tell| tell());
+        }
+        got
+    }
+
     /// Takes what this recipe says, on the servers; with `until`, waits for it.
     pub(crate) fn take(
         &self,
         claim: &Claim,
         recipe: &dyn Recipe,
         until: Option<&Until>,
+        call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
-        self.take_instead_of(None, claim, recipe, until)
+        self.take_instead_of(None, claim, recipe, until, call)
     }
 
     /// [`take`](Self::take), in the place of the thread before.
@@ -88,9 +121,10 @@ impl Site {
         claim: &Claim,
         recipe: &dyn Recipe,
         until: Option<&Until>,
+        call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let observer = self.options.observer.as_ref();
-        let want = Want { session: self.session(), claim, recipe, departure, observer };
+        let want = Want { session: self.session(), claim, recipe, departure, observer, call };
         match until {
             Some(until) => want.acquire(until),
             None => want.try_acquire(),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use log::warn;
 
-use super::local::{Entry, Exit, Local, Ownership, Refused, Stopped, Unclaimed};
+use super::local::{Entry, Exit, Local, Ownership, Refused, Stopped, Turn, Unclaimed};
 use super::site::{Patience, Site};
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Releases};
 use crate::hold::Hold;
 use crate::names::Mode;
+use crate::observer::Call;
 use crate::path::LockPath;
 use crate::recipe::{Queue, Single};
 use crate::session::{Claim, Departure, Grant, Nodes, Session};
@@ -74,19 +75,25 @@ impl TwoLevel {
 
     /// Takes both levels. None if somebody is ahead, now or until the deadline.
     pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Grant>>> {
-        match patience.now() {
+        self.site.observe((self.mode, self.ownership), patience, |patience, call| match patience {
             Patience::Try => match self.local.try_enter() {
-                Some(entry) => self.second_level(entry, None),
+                Some(entry) => self.second_level(entry, None, call),
                 None => self.busy(),
             },
             Patience::Until(deadline) => {
-                self.wait(&Until { deadline, cancelled: self.cancelled() })
+                self.wait(&Until { deadline, cancelled: self.cancelled() }, call)
             }
-        }
+        })
     }
 
     /// [`acquire`](Self::acquire), cancelled as `until` says.
-    pub(crate) fn wait(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
+    pub(crate) fn acquire_until(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
+        let patience = Patience::Until(until.deadline);
+        self.site.observe((self.mode, self.ownership), patience, |_, call| self.wait(until, call))
+    }
+
+    /// The same as part of this call.
+    pub(crate) fn wait(&self, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
         let path = || self.path().to_owned();
         let entry = match self.local.try_enter() {
             Some(entry) => Ok(entry),
@@ -97,7 +104,7 @@ impl TwoLevel {
             None => self.local.enter(until, self.session().closed()),
         };
         match entry {
-            Ok(entry) => self.second_level(entry, Some(until)),
+            Ok(entry) => self.second_level(entry, Some(until), call),
             Err(Stopped::Deadline) => self.busy(),
             Err(Stopped::Cancelled) => Err(Error::Cancelled { path: path() }),
             Err(Stopped::Closed) => Err(Error::Closed),
@@ -117,9 +124,11 @@ impl TwoLevel {
         &self,
         entry: Entry<'_, Arc<Grant>, Left>,
         until: Option<&Until>,
+        call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let turn = match entry {
             Entry::Again(grant) => {
+                call.inspect(|call| call.enters_again());
                 grant.check()?;
                 self.local.deepen();
                 return Ok(Some(grant));
@@ -143,8 +152,10 @@ impl TwoLevel {
             turn.start_over();
         }
         let grant = match self.mode {
-            Some(mode) => self.site.take_instead_of(departure, &claim, &Queue(mode), until)?,
-            None => self.site.take(&claim, &Single(self.site.path.split().1), until)?,
+            Some(mode) => {
+                self.site.take_instead_of(departure, &claim, &Queue(mode), until, call)?
+            }
+            None => self.site.take(&claim, &Single(self.site.path.split().1), until, call)?,
         };
         if let Some(grant) = &grant {
             turn.keep(Arc::clone(grant));
@@ -157,36 +168,35 @@ impl TwoLevel {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
         match self.local.exit(Some(&is_it)) {
             Ok(Exit::Inner(grant)) => grant.check(),
-            Ok(Exit::Last(grant, turn)) => {
-                let options = &self.site.options;
-                let left = match options.keep_idle {
-                    _ if turn.may_leave(options.local_handoffs) => {
-                        grant.nodes().leave_to_next(&grant)
-                    }
-                    Some(time) => self.session().keep(&grant, time),
-                    None => false,
-                };
-                if left {
-                    turn.leave(Left::Kept(Arc::clone(grant.nodes())));
-                    return Ok(());
-                }
-                let queues = self.mode.is_some() && turn.may_leave(u32::MAX);
-                let mut turn = Some(turn);
-                let mut next = |departure| {
-                    if let Some(turn) = turn.take() {
-                        turn.leave(Left::Leaving(departure));
-                    }
-                };
-                let next: &mut dyn FnMut(Departure) = &mut next;
-                let released = self.session().release_to(&grant, queues.then_some(next));
-                drop(turn);
-                released
-            }
+            // The turn is given back before the observer is told.
+            Ok(Exit::Last(grant, turn)) => grant.end_by(|| self.release_last(&grant, turn)),
             Err(Refused::NotHeld) => Err(self.site.refuse()),
             Err(Refused::NotOwner(owner)) => {
                 Err(Error::NotOwner { path: self.path().to_owned(), owner })
             }
         }
+    }
+
+    fn release_last(&self, grant: &Arc<Grant>, turn: Turn<'_, Arc<Grant>, Left>) -> Result<()> {
+        let options = &self.site.options;
+        let left = match options.keep_idle {
+            _ if turn.may_leave(options.local_handoffs) => grant.nodes().leave_to_next(grant),
+            Some(time) => self.session().keep(grant, time),
+            None => false,
+        };
+        if left {
+            turn.leave(Left::Kept(Arc::clone(grant.nodes())));
+            return Ok(());
+        }
+        let queues = self.mode.is_some() && turn.may_leave(u32::MAX);
+        let mut turn = Some(turn);
+        let mut next = |departure| {
+            if let Some(turn) = turn.take() {
+                turn.leave(Left::Leaving(departure));
+            }
+        };
+        let next: &mut dyn FnMut(Departure) = &mut next;
+        self.session().release_to(grant, queues.then_some(next))
     }
 
     pub(crate) fn guard<O>(self: &Arc<Self>, grant: Arc<Grant>) -> Guard<O> {
@@ -218,7 +228,7 @@ impl TwoLevel {
     }
 
     fn claim(&self) -> Claim {
-        self.site.claim(&self.directory, self.mode, self.ownership)
+        self.site.claim(&self.directory, (self.mode, self.ownership))
     }
 
     fn session(&self) -> &Arc<Session> {

@@ -2,17 +2,17 @@
 //! given up, over connections and sessions; who is granted, and whom to wait for, is told by a
 //! [`Recipe`].
 
-mod observer;
 mod permits;
+mod place;
 mod queue;
 mod rule;
 mod single;
 mod under;
 mod waiter;
 
-pub(crate) use observer::Observer;
-pub use observer::Place;
 pub(crate) use permits::{Limit, Permits};
+pub use place::Place;
+pub(crate) use place::PlaceObserver;
 pub(crate) use queue::Queue;
 pub(crate) use rule::Recipe;
 pub(crate) use single::Single;

@@ -14,10 +14,11 @@ use zookeeper::{ErrorKind, Names, Watcher};
 
 use listening::{Expected, Line, News, listen};
 
-use super::observer::Observer;
+use super::place::PlaceObserver;
 use super::rule::{Recipe, Step};
 use crate::error::{Error, Result};
-use crate::names::{Ahead, Next};
+use crate::names::{self, Ahead, Next};
+use crate::observer::Call;
 use crate::session::{
     Claim, Departure, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting,
 };
@@ -30,7 +31,9 @@ pub(crate) struct Want<'a> {
     pub(crate) recipe: &'a dyn Recipe,
     /// What the thread before has left, to be replaced.
     pub(crate) departure: Option<Departure>,
-    pub(crate) observer: Option<&'a Observer>,
+    pub(crate) observer: Option<&'a PlaceObserver>,
+    /// Who wants to know how many were ahead.
+    pub(crate) call: Option<&'a Call>,
 }
 
 impl Want<'_> {
@@ -153,7 +156,8 @@ impl<'a> Waiter<'a> {
                     return Ok(None);
                 }
                 Failure::Broken | Failure::SessionOver if self.waits => {
-                    debug!(target: "zoolock::queue", "{}: connection lost", self.path());
+                    let lock = self.path();
+                    debug!(target: "zoolock::queue", lock:%; "{lock}: connection lost");
                 }
                 failure => return Err(self.want.session.error(self.path(), failure)),
             }
@@ -175,9 +179,13 @@ impl<'a> Waiter<'a> {
             self.may_create = is_free || !self.want.claim.is_single();
             return match is_free || (self.waits && self.may_create) {
                 true => Ok(Pass::Again),
-                false => self.wait_behind(None, list),
+                false => {
+                    self.tell_ahead(|| list.iter().filter(|name| self.is_rival(name)).count());
+                    self.wait_behind(None, list)
+                }
             };
         }
+        self.tell_ahead(|| self.want.recipe.ahead(&list, &self.own).len());
         match self.step(&list)? {
             Step::Granted => self.grant(self.own.len() == list.len()),
             Step::Behind(ahead) => self.wait_behind(ahead, list),
@@ -192,6 +200,15 @@ impl<'a> Waiter<'a> {
     /// Do these names show all that it needs?
     fn are_in(&self, names: &Names) -> bool {
         !self.is_missing() && self.own.iter().all(|node| names.contains(&node.name))
+    }
+
+    /// Is it somebody's who holds or waits?
+    fn is_rival(&self, name: &str) -> bool {
+        self.want.claim.is_single() || names::mode_of(name).is_some()
+    }
+
+    fn tell_ahead(&self, count: impl FnOnce() -> usize) {
+        self.want.call.inspect(|call| call.has_ahead(count));
     }
 
     fn is_missing(&self) -> bool {

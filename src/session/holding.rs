@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use log::{Level, debug};
+use log::{Level, debug, error};
 use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 
 use super::failure::Failure;
@@ -69,7 +69,8 @@ impl Session {
             return Ok(Granted::Over);
         }
         self.attend_at(nodes.granted + self.timeout() / 4);
-        debug!(target: "zoolock::queue", "{} holds {}", nodes.list[0].name, claim.lock);
+        let (node, lock) = (&nodes.list[0].name, &claim.lock);
+        debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
         Ok(Granted::Held(grant))
     }
 
@@ -171,28 +172,38 @@ impl Session {
         let reason = LossReason::ClientClosed;
         for nodes in nodes.into_values() {
             let holders = nodes.end(End::Lost(reason)).unwrap_or_default();
-            self.count_losses(&nodes, holders, reason);
+            self.tell_losses(&nodes, &holders, reason);
         }
     }
 
     fn lose(&self, nodes: &Nodes, reason: LossReason) {
         if let Some(holders) = nodes.end(End::Lost(reason)) {
-            self.after_loss(nodes, holders, reason);
+            self.after_loss(nodes, &holders, reason);
         }
     }
 
     /// Their session may live on, and with it the nodes.
-    pub(super) fn after_loss(&self, nodes: &Nodes, holders: usize, reason: LossReason) {
+    pub(super) fn after_loss(&self, nodes: &Nodes, holders: &[Arc<Grant>], reason: LossReason) {
         self.forget(nodes);
-        self.count_losses(nodes, holders, reason);
+        self.tell_losses(nodes, holders, reason);
         self.delete_later(nodes);
+    }
+
+    /// On whatever thread has noticed it, which may be one that must not wait for an observer.
+    fn tell_losses(&self, nodes: &Nodes, holders: &[Arc<Grant>], reason: LossReason) {
+        self.count_losses(nodes, holders.len(), reason);
+        for tell in holders.iter().filter_map(|grant| grant.tells(End::Lost(reason))) {
+            self.zk.call_aside(tell);
+        }
     }
 
     pub(super) fn count_losses(&self, nodes: &Nodes, holders: usize, reason: LossReason) {
         if holders > 0 && !nodes.claim.is_turn() && nodes.is_first_loss() {
             self.counters.holds_lost.fetch_add(holders as u64, Ordering::Relaxed);
             let path = nodes.claim.lock.clone();
-            self.zk.note("zoolock", Level::Error, || format!("lock {path} was lost: {reason}"));
+            self.zk.note("zoolock", Level::Error, move || {
+                error!(target: "zoolock", lock:% = path, reason:%; "lock {path} was lost: {reason}");
+            });
         }
     }
 

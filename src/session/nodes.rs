@@ -15,6 +15,7 @@ use super::guarded::Write;
 use super::room::Room;
 use crate::error::{Error, LossReason, Result};
 use crate::names::Mode;
+use crate::observer::Observed;
 use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
 
@@ -146,6 +147,8 @@ pub(crate) struct Grant {
     pub(super) owner: Option<ThreadId>,
     end: Mutex<Option<End>>,
     ended: Signal,
+    /// Who is to be told of its end, and since when it is held. Taken out by whoever tells.
+    observed: Mutex<Option<(Observed, Instant)>>,
     /// Those who want to know that they are asked to let go of the node with this index.
     listeners: Mutex<Vec<(usize, Sender<()>)>>,
 }
@@ -157,10 +160,19 @@ pub(super) enum End {
     Lost(LossReason),
 }
 
+impl End {
+    fn loss(self) -> Option<LossReason> {
+        match self {
+            End::Released => None,
+            End::Lost(reason) => Some(reason),
+        }
+    }
+}
+
 /// How nodes stand when somebody lets go of them.
 pub(super) enum Left {
-    /// They were lost before. If that was not known yet: so many holders were told of it now.
-    Lost(LossReason, Option<usize>),
+    /// They were lost before. If that was not known yet: all holds that are ended by it now.
+    Lost(LossReason, Option<Vec<Arc<Grant>>>),
     /// Others hold them, or have let go of them: there is nothing to do.
     Shared,
     /// Nobody does: they are to be deleted.
@@ -230,14 +242,15 @@ impl Nodes {
             owner,
             end: Mutex::new(None),
             ended: Signal::new(),
+            observed: Mutex::default(),
             listeners: Mutex::default(),
         });
         state.grants.push(Arc::clone(&grant));
         grant
     }
 
-    /// Ends all grants, and the nodes. How many held them; none if they were over.
-    pub(super) fn end(&self, end: End) -> Option<usize> {
+    /// Ends all grants, and the nodes. The grants that held them; none if they were over.
+    pub(super) fn end(&self, end: End) -> Option<Vec<Arc<Grant>>> {
         let mut state = self.state.lock();
         let ended = !std::mem::replace(&mut state.over, true);
         let (grants, rest) = (std::mem::take(&mut state.grants), state.let_go());
@@ -246,7 +259,7 @@ impl Nodes {
         drop(state);
         drop(rest);
         grants.iter().for_each(|grant| grant.tell());
-        ended.then_some(grants.len())
+        ended.then_some(grants)
     }
 
     /// Ends them if nobody holds them. False if somebody does, they have to stay, or are over.
@@ -521,6 +534,36 @@ impl Grant {
     pub(crate) fn share(&self) -> Option<Arc<Grant>> {
         let mut state = self.nodes.state.lock();
         (!state.over).then(|| self.nodes.push_grant(&mut state, self.owner))
+    }
+
+    // ---- being observed
+
+    /// Its end is told from now on. How it has ended, if it has by now: then nobody else tells.
+    pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
+        *self.observed.lock() = Some((observed.clone(), Instant::now()));
+        let end = *self.end.lock();
+        end.and_then(|end| self.tells(end))
+    }
+
+    /// What tells the observer of its end, for the first who asks; to be called where that may block.
+    pub(super) fn tells(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
+        let (observed, since) = self.observed.lock().take()?;
+        let held = since.elapsed();
+        Some(move || observed.ended(held, end.loss()))
+    }
+
+    /// Lets go of it by `release`, and has the observer told behind that how it ended. Of a loss that was
+    /// noticed before it hears from whoever noticed.
+    pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let held = self.observed.lock().as_ref().map(|(_, since)| since.elapsed());
+        let released = release();
+        let Some(held) = held else { return released };
+        let is_released = *self.end.lock() == Some(End::Released);
+        let observed = is_released.then(|| self.observed.lock().take()).flatten();
+        if let Some((observed, _)) = observed {
+            observed.ended(held, released.as_ref().err().and_then(Error::loss));
+        }
+        released
     }
 
     /// A channel with a message for each time that the holder is asked to let go of one of the nodes;

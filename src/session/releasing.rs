@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use log::Level;
+use log::{Level, warn};
 use zookeeper::ErrorKind;
 
 use super::failure::Failure;
@@ -53,11 +53,11 @@ impl Session {
     /// Ends a hold. Waits for the answer to its deletion for a third of the session timeout; what has no
     /// answer by then is deleted in the background. Lost if the hold was lost before.
     pub(crate) fn release(&self, grant: &Arc<Grant>) -> Result<()> {
-        self.release_to(grant, None)
+        grant.end_by(|| self.release_to(grant, None))
     }
 
-    /// [`release`](Self::release) where another thread waits for the same lock: its node takes the place of
-    /// this one, if nobody else was there.
+    /// [`release`](Self::release) where another thread may wait for the same lock: its node takes the place of
+    /// this one, if nobody else was there. The observer is not told.
     pub(crate) fn release_to(
         &self,
         grant: &Arc<Grant>,
@@ -72,7 +72,7 @@ impl Session {
             }
             Left::Lost(reason, holders) => {
                 if let Some(holders) = holders {
-                    self.after_loss(nodes, holders, reason);
+                    self.after_loss(nodes, &holders, reason);
                 }
                 Err(Error::Lost { path: grant.path().to_owned(), reason })
             }
@@ -163,7 +163,10 @@ impl Session {
                 self.give_up(&nodes.claim, nodes.lease.session_id, node);
                 let lock = lock.to_owned();
                 self.zk.note("zoolock::session", Level::Warn, move || {
-                    format!("the node of {lock} is deleted in the background: {error}")
+                    warn!(
+                        target: "zoolock::session", lock:%;
+                        "the node of {lock} is deleted in the background: {error}"
+                    );
                 });
                 Ok(())
             }
@@ -271,7 +274,10 @@ impl Session {
             self.has_stuck.send();
             let error = error.clone();
             self.zk.note("zoolock::session", Level::Warn, move || {
-                format!("own node {path} stays until the session ends: {error}")
+                warn!(
+                    target: "zoolock::session", node:% = path;
+                    "own node {path} stays until the session ends: {error}"
+                );
             });
         }
     }

@@ -2,6 +2,7 @@
 
 mod connecting;
 mod contenders;
+mod counting;
 mod curator;
 mod ephemeral;
 mod every;

@@ -16,7 +16,7 @@ fn built(example: &str) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args(["build", "--quiet", "--package=zoolock", "--example", example])
+        .args(["build", "--quiet", "--package=zoolock", "--features=metrics", "--example", example])
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if !cfg!(debug_assertions) {
         command.arg("--release");
@@ -155,4 +155,20 @@ fn react_to_loss_stops_before_the_next_one_begins() {
     assert_lines(&said, &["the worker stops: Lost, Lost(LeaseExpired)"]);
     assert_lines(&said, &["the successor stops: Asked, Held"]);
     assert_lines(&said, &["the successor began "]);
+}
+
+#[test]
+fn prometheus_serves_as_many_turns_as_there_were() {
+    let said = run("prometheus");
+    let turns = r#"{lock="exclusive",name="invoices",outcome="acquired"} 60"#;
+    assert_lines(&said, &["serving http://127.0.0.1:", "60 turns, and as many were told"]);
+    assert_lines(&said, &[&format!("zoolock_acquisitions_total{turns}")]);
+    let of_each = r#"_count{lock="exclusive",name="invoices"} 60"#;
+    for what in ["wait_seconds", "queue_length", "hold_seconds"] {
+        assert_lines(&said, &[&format!("zoolock_{what}{of_each}")]);
+    }
+    assert_lines(&said, &["zoolock_connected 1", "zoolock_held 0", "zoolock_holds_lost_total 0"]);
+    let described = said.lines().filter(|line| line.starts_with("# HELP zoolock_"));
+    let kinds = said.lines().filter(|line| line.starts_with("# TYPE zoolock_"));
+    assert_eq!(described.count(), kinds.count(), "each number is described");
 }

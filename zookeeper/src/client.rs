@@ -360,10 +360,16 @@ impl ZooKeeper {
         self.handle.shared.call_at(when, callback);
     }
 
-    /// Has a line written to the log by a thread of its own: for callbacks, since a logger may block.
-    /// Beyond a hundred lines that the logger has not taken they are dropped.
-    pub fn note(&self, target: &'static str, level: Level, line: impl FnOnce() -> String) {
-        self.handle.shared.diary.note(target, level, line);
+    /// Calls back soon, on a thread of its own that comes and goes, in the order of these calls: for what may
+    /// block, which callbacks must not. Should it panic, the next ones are still called.
+    pub fn call_aside(&self, callback: impl FnOnce() + Send + 'static) {
+        self.handle.shared.diary.call(Box::new(callback));
+    }
+
+    /// Has `write` write a line to the log, on that thread, since a logger may block: not called unless such
+    /// lines are wanted. Beyond a hundred that wait they are dropped.
+    pub fn note(&self, target: &'static str, level: Level, write: impl FnOnce() + Send + 'static) {
+        self.handle.shared.diary.note(target, level, write);
     }
 
     // ---- the session

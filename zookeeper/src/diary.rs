@@ -1,58 +1,70 @@
-//! Log lines, written by a short-lived thread of their own: a logger may block, and those who have
-//! something to say must not.
+//! What may block, done by a short-lived thread of its own: log lines, and calls of what is not this crate's.
+//! Those who have something to say must not wait for it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::thread;
 
-use log::{Level, log, log_enabled};
+use log::{Level, log_enabled};
 use parking_lot::Mutex;
 
-/// Lines beyond so many that nobody has written yet are dropped.
+use crate::listener::call_out;
+
+/// Lines behind so many others that nobody has taken yet are dropped.
 const MOST: usize = 100;
 
-/// What is still to be written.
-#[derive(Debug, Default)]
-pub(crate) struct Diary(Mutex<Lines>);
+/// What is still to be done.
+#[derive(Default)]
+pub(crate) struct Diary(Mutex<Jobs>);
 
-#[derive(Debug, Default)]
-struct Lines {
-    waiting: VecDeque<(Level, &'static str, String)>,
-    is_written: bool,
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Box<dyn FnOnce() + Send>>,
+    are_done: bool,
 }
 
 impl Diary {
-    /// Has a line written, if there is a thread to be had.
+    /// Has a line written by this, if anybody wants it and there is a thread to be had.
     pub(crate) fn note(
         self: &Arc<Self>,
         target: &'static str,
         level: Level,
-        line: impl FnOnce() -> String,
+        write: impl FnOnce() + Send + 'static,
     ) {
-        if !log_enabled!(target: target, level) {
-            return;
+        if log_enabled!(target: target, level) && self.0.lock().waiting.len() < MOST {
+            self.call(Box::new(write));
         }
-        let mut lines = self.0.lock();
-        if lines.waiting.len() < MOST {
-            lines.waiting.push_back((level, target, line()));
-        }
-        if !lines.is_written {
+    }
+
+    /// Has this called, behind all that was to be called before. Without a thread it waits for the next call
+    /// of this.
+    pub(crate) fn call(self: &Arc<Self>, job: Box<dyn FnOnce() + Send>) {
+        let mut jobs = self.0.lock();
+        jobs.waiting.push_back(job);
+        if !jobs.are_done {
             let diary = Arc::clone(self);
-            let thread = thread::Builder::new().name("zookeeper-log".into());
-            lines.is_written = thread.spawn(move || diary.write()).is_ok();
+            let thread = thread::Builder::new().name("zookeeper-aside".into());
+            jobs.are_done = thread.spawn(move || diary.work()).is_ok();
         }
     }
 
-    fn write(&self) {
-        while let Some((level, target, line)) = self.next() {
-            log!(target: target, level, "{line}");
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            call_out(job);
         }
     }
 
-    fn next(&self) -> Option<(Level, &'static str, String)> {
-        let mut lines = self.0.lock();
-        let next = lines.waiting.pop_front();
-        lines.is_written = next.is_some();
+    fn next(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        let mut jobs = self.0.lock();
+        let next = jobs.waiting.pop_front();
+        jobs.are_done = next.is_some();
         next
+    }
+}
+
+impl fmt::Debug for Diary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} waiting", self.0.lock().waiting.len())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use log::Level;
+use log::{Level, log, log_enabled};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::alarm::Alarm;
@@ -306,7 +306,11 @@ impl Shared {
 
     /// Has a line of the client's own written to the log.
     pub(crate) fn note(&self, level: Level, line: impl FnOnce() -> String) {
-        self.diary.note("zookeeper", level, line);
+        const TARGET: &str = "zookeeper";
+        if log_enabled!(target: TARGET, level) {
+            let line = line();
+            self.diary.note(TARGET, level, move || log!(target: TARGET, level, "{line}"));
+        }
     }
 
     pub(crate) fn subscribe(&self, listener: &Listener<SessionEvent>) {

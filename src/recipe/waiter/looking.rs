@@ -289,7 +289,8 @@ impl Waiter<'_> {
         let before = self.own.len();
         self.own.retain(is_there);
         if self.own.len() < before {
-            debug!(target: "zoolock::queue", "{}: a node was deleted", self.path());
+            let lock = self.path();
+            debug!(target: "zoolock::queue", lock:%; "{lock}: a node was deleted");
         }
     }
 

@@ -2,9 +2,23 @@
 
 use std::sync::{Mutex, Once};
 
+use log::kv::{Key, Value, VisitSource};
+
 static LOGGER: Logger = Logger(Mutex::new(Vec::new()));
 
-struct Logger(Mutex<Vec<String>>);
+struct Logger(Mutex<Vec<Line>>);
+
+/// What it says, and the keys and values beside that.
+type Line = (String, Vec<(String, String)>);
+
+struct Keys(Vec<(String, String)>);
+
+impl<'r> VisitSource<'r> for Keys {
+    fn visit_pair(&mut self, key: Key<'r>, value: Value<'r>) -> Result<(), log::kv::Error> {
+        self.0.push((key.to_string(), value.to_string()));
+        Ok(())
+    }
+}
 
 impl log::Log for Logger {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
@@ -14,7 +28,9 @@ impl log::Log for Logger {
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
             let line = format!("{} {}", record.level(), record.args());
-            self.0.lock().expect("log").push(line);
+            let mut keys = Keys(Vec::new());
+            record.key_values().visit(&mut keys).expect("keys");
+            self.0.lock().expect("log").push((line, keys.0));
         }
     }
 
@@ -24,12 +40,17 @@ impl log::Log for Logger {
 /// The library's warnings and errors since the first call, as far as they name `about`: call it
 /// once before what is to be logged.
 pub fn warnings(about: &str) -> Vec<String> {
+    warnings_with_keys(about).into_iter().map(|(line, _)| line).collect()
+}
+
+/// [`warnings`], each with its keys and their values.
+pub fn warnings_with_keys(about: &str) -> Vec<Line> {
     static SET_UP: Once = Once::new();
     SET_UP.call_once(|| {
         log::set_logger(&LOGGER).expect("no other logger");
         log::set_max_level(log::LevelFilter::Warn);
     });
     let lines = LOGGER.0.lock().expect("log");
-    let about = lines.iter().filter(|line| line.contains(about));
+    let about = lines.iter().filter(|(line, _)| line.contains(about));
     about.cloned().collect()
 }

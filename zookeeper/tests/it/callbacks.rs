@@ -1,9 +1,10 @@
 //! What the client does at an instant, what it counts, and what it says of itself.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::unbounded;
+use crossbeam_channel::{bounded, unbounded};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 use zoolock_zookeeper::{Acl, CreateMode, Watcher};
 
@@ -104,12 +105,30 @@ fn a_noted_line_comes_to_the_log_from_another_thread() {
     let client = client();
     let mark = fresh_path("noted");
     logged(&mark);
-    let seen = Arc::new(Mutex::new(None));
-    let (made, line) = (Arc::clone(&seen), format!("a line about {mark}"));
+    let (say, told) = bounded(1);
+    let (caller, line) = (thread::current().id(), format!("a line about {mark}"));
     client.note("zookeeper", log::Level::Warn, move || {
-        *made.lock().unwrap() = Some(Instant::now());
-        line
+        say.send(thread::current().id()).unwrap();
+        log::warn!(target: "zookeeper", "{line}");
     });
-    assert!(seen.lock().unwrap().is_some(), "made at once");
+    assert_ne!(told.recv_timeout(SOON).unwrap(), caller);
     wait_until("it is written", SOON, || !logged(&mark).is_empty());
+}
+
+#[test]
+fn what_is_called_aside_is_called_in_order_also_behind_one_that_panics() {
+    let client = client();
+    let ((say, told), caller) = (unbounded(), thread::current().id());
+    for number in 0..1000 {
+        let say = say.clone();
+        client.call_aside(move || {
+            say.send((number, thread::current().id())).unwrap();
+            assert_ne!(number, 1, "on purpose");
+        });
+    }
+    for number in 0..1000 {
+        let (called, thread) = told.recv_timeout(SOON).unwrap();
+        assert_eq!(called, number);
+        assert_ne!(thread, caller);
+    }
 }

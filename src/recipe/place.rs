@@ -23,14 +23,17 @@ pub struct Place {
 
 /// Wants to know the place, so often.
 #[derive(Clone)]
-pub(crate) struct Observer {
+pub(crate) struct PlaceObserver {
     every: Duration,
     tell: Arc<dyn Fn(&Place) + Send + Sync>,
 }
 
-impl Observer {
-    pub(crate) fn new(every: Duration, tell: impl Fn(&Place) + Send + Sync + 'static) -> Observer {
-        Observer { every, tell: Arc::new(tell) }
+impl PlaceObserver {
+    pub(crate) fn new(
+        every: Duration,
+        tell: impl Fn(&Place) + Send + Sync + 'static,
+    ) -> PlaceObserver {
+        PlaceObserver { every, tell: Arc::new(tell) }
     }
 
     /// Tells it the place behind these nodes, and when it wants to know it again.
@@ -53,7 +56,7 @@ impl Observer {
     }
 }
 
-impl fmt::Debug for Observer {
+impl fmt::Debug for PlaceObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "every {:?}", self.every)
     }

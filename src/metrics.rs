@@ -1,0 +1,255 @@
+//! The numbers of locks and clients for the crate [`metrics`](https://docs.rs/metrics), which hands them to
+//! Prometheus and others. With the feature `metrics`.
+//!
+//! [`MetricsObserver`] is given to a client, and [`record_client`] is called before each time that the numbers
+//! are read; the example `prometheus` does both. The recorder has to be installed before the first call for a
+//! lock: what is told earlier goes nowhere.
+//!
+//! | metric | labels | what |
+//! |---|---|---|
+//! | `zoolock_acquisitions_total` | `lock`, `name`, `outcome` | counter: calls that lock, as `acquired`, `busy`, `timed_out`, `cancelled` or `failed` |
+//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long those waited that acquired |
+//! | `zoolock_queue_length` | `lock`, `name` | histogram: how many were ahead on the servers when a call came there, whatever came of it |
+//! | `zoolock_hold_seconds` | `lock`, `name` | histogram: how long holds were held, lost ones included |
+//! | `zoolock_lost_total` | `lock`, `name`, `reason` | counter: holds that were lost, as `lease_expired`, `node_deleted` or `client_closed` |
+//! | `zoolock_connected` | | gauge: 1 with a connection, else 0 |
+//! | `zoolock_held`, `zoolock_waiting`, `zoolock_deleting` | | gauges: those of [`Stats`](crate::Stats) |
+//! | `zoolock_requests_total`, `zoolock_events_total`, `zoolock_connections_total`, `zoolock_sessions_total`, `zoolock_resumed_total`, `zoolock_holds_lost_total` | | counters: those of [`Stats`](crate::Stats) |
+//!
+//! `lock` is the [kind](LockKind::as_str), and `name` what [`LockOptions::name`](crate::LockOptions::name)
+//! says. What is counted when, [`observer`](crate::observer) tells.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use metrics::{
+    Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+use parking_lot::RwLock;
+
+use crate::client::Client;
+use crate::error::LossReason;
+use crate::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
+use crate::session::ClientState;
+
+/// An [`Observer`] that records what it is told.
+///
+/// ```no_run
+/// use zoolock::Client;
+/// use zoolock::metrics::{MetricsObserver, record_client};
+///
+/// # fn main() -> zoolock::Result<()> {
+/// // Behind the installation of a recorder.
+/// let builder = Client::builder("127.0.0.1:2181").observer(MetricsObserver::new());
+/// let client = builder.connect()?;
+/// record_client(&client); // and again before each scrape
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct MetricsObserver {
+    known: RwLock<HashMap<LockKind, HashMap<String, Arc<Handles>>>>,
+}
+
+/// What is recorded of the locks of one kind and name.
+struct Handles {
+    acquired: Counter,
+    busy: Counter,
+    timed_out: Counter,
+    cancelled: Counter,
+    failed: Counter,
+    wait: Histogram,
+    queue: Histogram,
+    hold: Histogram,
+    lease_expired: Counter,
+    node_deleted: Counter,
+    client_closed: Counter,
+}
+
+impl Handles {
+    fn new(lock: LockKind, name: &str) -> Handles {
+        let (lock, name) = (lock.as_str(), name.to_owned());
+        let calls = |outcome: &'static str| counter!("zoolock_acquisitions_total", "lock" => lock, "name" => name.clone(), "outcome" => outcome);
+        let lost = |reason: &'static str| counter!("zoolock_lost_total", "lock" => lock, "name" => name.clone(), "reason" => reason);
+        let sizes = |what: &'static str| histogram!(what, "lock" => lock, "name" => name.clone());
+        Handles {
+            acquired: calls("acquired"),
+            busy: calls("busy"),
+            timed_out: calls("timed_out"),
+            cancelled: calls("cancelled"),
+            failed: calls("failed"),
+            wait: sizes("zoolock_wait_seconds"),
+            queue: sizes("zoolock_queue_length"),
+            hold: sizes("zoolock_hold_seconds"),
+            lease_expired: lost("lease_expired"),
+            node_deleted: lost("node_deleted"),
+            client_closed: lost("client_closed"),
+        }
+    }
+
+    fn came_behind(&self, ahead: Option<usize>) {
+        if let Some(ahead) = ahead {
+            self.queue.record(ahead as f64);
+        }
+    }
+}
+
+impl MetricsObserver {
+    /// One that has recorded nothing. Says in words what its numbers are.
+    #[must_use]
+    pub fn new() -> MetricsObserver {
+        let calls = "Calls for a lock, by what came of them.";
+        describe_counter!("zoolock_acquisitions_total", Unit::Count, calls);
+        let wait = "How long calls waited that acquired their lock.";
+        describe_histogram!("zoolock_wait_seconds", Unit::Seconds, wait);
+        let queue = "How many were ahead in the queue when a call came there.";
+        describe_histogram!("zoolock_queue_length", Unit::Count, queue);
+        let hold = "How long locks were held.";
+        describe_histogram!("zoolock_hold_seconds", Unit::Seconds, hold);
+        let lost = "Holds that were lost, by reason.";
+        describe_counter!("zoolock_lost_total", Unit::Count, lost);
+        MetricsObserver::default()
+    }
+
+    fn of(&self, lock: LockKind, name: &str) -> Arc<Handles> {
+        let known = |names: &HashMap<String, Arc<Handles>>| names.get(name).cloned();
+        if let Some(handles) = self.known.read().get(&lock).and_then(known) {
+            return handles;
+        }
+        // Without the mutex: the recorder is somebody else's. To whoever comes meanwhile it gives the same ones.
+        let handles = Arc::new(Handles::new(lock, name));
+        let mut known = self.known.write();
+        known.entry(lock).or_default().insert(name.to_owned(), Arc::clone(&handles));
+        handles
+    }
+}
+
+impl Observer for MetricsObserver {
+    fn acquired(&self, call: &Acquired<'_>) {
+        let handles = self.of(call.lock, call.name);
+        handles.acquired.increment(1);
+        handles.wait.record(call.waited);
+        handles.came_behind(call.queue);
+    }
+
+    fn not_acquired(&self, call: &NotAcquired<'_>) {
+        let handles = self.of(call.lock, call.name);
+        let counter = match call.reason {
+            Reason::Busy => &handles.busy,
+            Reason::TimedOut => &handles.timed_out,
+            Reason::Cancelled => &handles.cancelled,
+            Reason::Failed(_) => &handles.failed,
+        };
+        counter.increment(1);
+        handles.came_behind(call.queue);
+    }
+
+    fn ended(&self, hold: &Ended<'_>) {
+        let handles = self.of(hold.lock, hold.name);
+        handles.hold.record(hold.held);
+        match hold.outcome {
+            Outcome::Released => {}
+            Outcome::Lost(LossReason::LeaseExpired) => handles.lease_expired.increment(1),
+            Outcome::Lost(LossReason::NodeDeleted) => handles.node_deleted.increment(1),
+            Outcome::Lost(LossReason::ClientClosed) => handles.client_closed.increment(1),
+        }
+    }
+}
+
+impl fmt::Debug for MetricsObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsObserver").finish_non_exhaustive()
+    }
+}
+
+/// Records how this client stands now, by [`Client::state`] and [`Client::stats`]: to be called before the
+/// numbers are read. Of several clients the last one counts. No I/O.
+pub fn record_client(client: &Client) {
+    let stats = client.stats();
+    let gauges = [
+        ("zoolock_held", stats.held, "Holds, and locks that are kept for the next thread."),
+        ("zoolock_waiting", stats.waiting, "Calls that are at the servers for a lock."),
+        ("zoolock_deleting", stats.deleting, "Nodes that are to be deleted and may be there."),
+        (
+            "zoolock_connected",
+            usize::from(client.state() == ClientState::Connected),
+            "Whether there is a connection.",
+        ),
+    ];
+    for (name, value, what) in gauges {
+        describe_gauge!(name, Unit::Count, what);
+        gauge!(name).set(value as f64);
+    }
+    let counters = [
+        ("zoolock_requests_total", stats.requests, "Requests sent to the servers."),
+        ("zoolock_events_total", stats.events, "Watch events received."),
+        ("zoolock_connections_total", stats.connections, "Connections that had a session."),
+        ("zoolock_sessions_total", stats.sessions, "Sessions opened."),
+        ("zoolock_resumed_total", stats.resumed, "Sessions resumed on another connection."),
+        ("zoolock_holds_lost_total", stats.holds_lost, "Holds lost."),
+    ];
+    for (name, value, what) in counters {
+        describe_counter!(name, Unit::Count, what);
+        counter!(name).absolute(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn what_is_told_is_counted_by_kind_name_and_outcome() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let observer = MetricsObserver::default();
+        let (lock, waited, held) = (LockKind::Read, Duration::from_secs(2), Duration::from_secs(3));
+        metrics::with_local_recorder(&recorder, || {
+            for (name, calls) in [("one", 1), ("two", 2)] {
+                for _ in 0..calls {
+                    observer.acquired(&Acquired { lock, name, waited, queue: Some(5) });
+                    for reason in [
+                        Reason::Busy,
+                        Reason::TimedOut,
+                        Reason::Cancelled,
+                        Reason::Failed(&Error::Closed),
+                    ] {
+                        let call = NotAcquired { lock, name, waited, queue: None, reason };
+                        observer.not_acquired(&call);
+                    }
+                    observer.ended(&Ended { lock, name, held, outcome: Outcome::Released });
+                    for reason in [
+                        LossReason::LeaseExpired,
+                        LossReason::NodeDeleted,
+                        LossReason::ClientClosed,
+                    ] {
+                        observer.ended(&Ended { lock, name, held, outcome: Outcome::Lost(reason) });
+                    }
+                }
+            }
+        });
+        let page = recorder.handle().render();
+        println!("{page}");
+        let has = |line: String| assert!(page.lines().any(|one| one == line), "no line {line:?}");
+        for (name, calls) in [("one", 1), ("two", 2)] {
+            let labels = format!(r#"lock="read",name="{name}""#);
+            for outcome in ["acquired", "busy", "timed_out", "cancelled", "failed"] {
+                let labels = format!(r#"{labels},outcome="{outcome}""#);
+                has(format!("zoolock_acquisitions_total{{{labels}}} {calls}"));
+            }
+            for reason in ["lease_expired", "node_deleted", "client_closed"] {
+                has(format!(r#"zoolock_lost_total{{{labels},reason="{reason}"}} {calls}"#));
+            }
+            has(format!("zoolock_wait_seconds_sum{{{labels}}} {}", 2 * calls));
+            has(format!("zoolock_queue_length_sum{{{labels}}} {}", 5 * calls));
+            has(format!("zoolock_hold_seconds_sum{{{labels}}} {}", 3 * 4 * calls));
+            has(format!("zoolock_hold_seconds_count{{{labels}}} {}", 4 * calls));
+        }
+    }
+}
