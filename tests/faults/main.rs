@@ -2,6 +2,7 @@
 //! proxies before it.
 
 mod attack;
+mod attack_held;
 mod client;
 mod directories;
 mod downgrade;
