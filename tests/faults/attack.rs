@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{bounded, unbounded};
 use zoolock::{Client, DistributedLock, Error, Leadership, LockOptions, MultiLock, Term};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, connect_string, fresh_path, shared_probe, wait_until};
 
 use common::relay::{CREATE, Fate, Relay, UNTOUCHED};
 use common::{
     SOON, Task, Visitor, await_nodes, client, client_of, every_subject_that, lock_of,
-    shared_address, warnings,
+    shared_address, shared_proxy, warnings,
 };
 
 /// No lease ends in it, however slow the machine is.
@@ -45,9 +45,9 @@ fn hold_at_least_counts_from_the_grant_also_where_nodes_were_handed_on_or_kept()
         wait_until("its time is over", SOON, || begun.elapsed() > AT_LEAST);
         let second = Visitor::start_asleep(lock.clone());
         let before = first.hold().node();
+        let granted = Instant::now();
         first.leaves();
         let after = second.hold().node();
-        let granted = Instant::now();
         assert_eq!(before, after, "{what}: the second has it without the servers");
         second.leaves();
         let rival = lock_of(&others, &path);
@@ -78,6 +78,27 @@ fn several_locks_that_were_not_got_leave_none_of_them_busy() {
     let free = lock_of(&others, &a).try_lock().unwrap();
     println!("nobody has had both; the first is free: {free}; both: {:?}", both.try_lock());
     assert!(free, "nobody gets {a} for ever, though nobody has had it");
+}
+
+/// "It is refused as well when the hold was released." Nobody else has the lock, but its owner has let go of it.
+#[test]
+fn no_write_is_carried_out_behind_the_release_of_its_hold_where_the_node_stays() {
+    let (proxy, guarded) = (shared_proxy(), node("behind-its-release"));
+    let own = client_of(&proxy.connect_string(), LONG);
+    let options = LockOptions::new().hold_at_least(LONG);
+    let lock = DistributedLock::with(&own, fresh_path("stays"), options).unwrap();
+    lock.lock().unwrap();
+    let hold = lock.hold().unwrap();
+    let on_its_way = proxy.hold_request(Op::Multi, 1);
+    let write = hold.transaction().set(&guarded, "late", None);
+    let commit = Task::spawn(move || write.commit());
+    assert!(on_its_way.wait(LONG));
+    lock.unlock().unwrap();
+    let state = hold.state();
+    on_its_way.release();
+    let written = commit.result("a commit");
+    println!("{state:?}, then {written:?}");
+    assert!(written.is_err(), "carried out though the hold was {state:?}");
 }
 
 // ---- leadership

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::unbounded;
 use zoolock::{DistributedLock, Error, Leadership, LockOptions};
-use zoolock_test_support::{Direction, fresh_path, shared_probe};
+use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, wait_until};
 
-use common::{SOON, client, client_of, lock_of, shared_proxy};
+use common::{SOON, await_nodes, await_nothing_left, client, client_of, lock_of, shared_proxy};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -129,4 +129,56 @@ fn a_shutdown_without_answers_takes_a_third_of_a_session_timeout() {
         println!("{what}: {:?}", begun.elapsed());
         assert!(begun.elapsed() < timeout / 3 + Duration::from_millis(500), "{what}");
     }
+}
+
+/// The options of a leadership are those of a lock.
+#[test]
+fn an_observer_that_panics_leaves_nothing_behind_and_the_contest_goes_on() {
+    let path = fresh_path("observed");
+    let [own, others] = [(); 2].map(|()| client_of(&connect_string(), Duration::from_secs(1)));
+    let others = lock_of(&others, &path);
+    others.lock().unwrap();
+    let (tell, told) = unbounded();
+    let options = LockOptions::new().observe_queue(LONG, move |_| {
+        tell.send(None).unwrap();
+        panic!("on purpose");
+    });
+    let (tell, terms) = unbounded();
+    let one = Leadership::new(&own, &*path, options, move |term| {
+        tell.send(term.token()).unwrap();
+        term.wait(Duration::MAX);
+    });
+    let one = one.unwrap();
+    for _ in 0..4 {
+        assert_eq!(told.recv_timeout(SOON), Ok(None::<()>));
+    }
+    wait_until("its health is bad", SOON, || !one.health());
+    others.unlock().unwrap();
+    terms.recv_timeout(SOON).unwrap();
+    assert!(one.health() && one.is_leader());
+    one.shutdown();
+    await_nodes(&path, 0);
+    await_nothing_left(&own);
+}
+
+#[test]
+fn a_leadership_with_a_minimum_hold_leads_once_in_that_time() {
+    const AT_LEAST: Duration = Duration::from_millis(700);
+    let (own, path, (tell, terms)) = (client(), fresh_path("now-and-then"), unbounded());
+    let options = LockOptions::new().hold_at_least(AT_LEAST);
+    let one = Leadership::new(&own, &*path, options, move |term| {
+        tell.send((Instant::now(), term.token())).unwrap();
+    });
+    let one = one.unwrap();
+    let terms: Vec<_> = terms.iter().take(4).collect();
+    let apart: Vec<_> = terms.windows(2).map(|two| two[1].0 - two[0].0).collect();
+    println!("{apart:?}");
+    // The node is granted a moment before the function is called.
+    assert!(apart.iter().all(|apart| *apart + Duration::from_millis(100) > AT_LEAST));
+    assert!(terms.is_sorted_by(|a, b| a.1 < b.1) && one.health());
+    let begun = Instant::now();
+    one.shutdown();
+    println!("shutdown {:?}", begun.elapsed());
+    await_nodes(&path, 0);
+    await_nothing_left(&own);
 }
