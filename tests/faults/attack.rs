@@ -6,15 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::{bounded, unbounded};
-use zoolock::{Client, DistributedLock, Error, Leadership, LockOptions, MultiLock, Term};
+use zoolock::{Client, DistributedLock, Leadership, LockOptions, Term};
 use zoolock_test_support::{Op, connect_string, fresh_path, shared_probe, wait_until};
 
 use common::relay::{CREATE, Fate, Relay, UNTOUCHED};
-use common::{
-    SOON, Task, Visitor, await_nodes, client, client_of, every_subject_that, lock_of,
-    shared_address, shared_proxy, warnings,
-};
+use common::{SOON, Task, Visitor, client, client_of, lock_of, shared_address, shared_proxy};
 
 /// No lease ends in it, however slow the machine is.
 const LONG: Duration = Duration::from_secs(30);
@@ -62,24 +58,6 @@ fn hold_at_least_counts_from_the_grant_also_where_nodes_were_handed_on_or_kept()
     assert!(early.is_empty(), "{early:?}");
 }
 
-/// "False if somebody else was ahead at one of them until then; the others are released again."
-#[test]
-fn several_locks_that_were_not_got_leave_none_of_them_busy() {
-    let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), LONG));
-    let above = fresh_path("several");
-    let (a, b) = (format!("{above}-a"), format!("{above}-b"));
-    let options = LockOptions::new().hold_at_least(Duration::MAX);
-    let first = DistributedLock::with(&ours, &*a, options).unwrap();
-    let both = MultiLock::new([first.into(), lock_of(&ours, &b).into()]).unwrap();
-    let busy = lock_of(&others, &b);
-    busy.lock().unwrap();
-    assert!(!both.try_lock().unwrap());
-    busy.unlock().unwrap();
-    let free = lock_of(&others, &a).try_lock().unwrap();
-    println!("nobody has had both; the first is free: {free}; both: {:?}", both.try_lock());
-    assert!(free, "nobody gets {a} for ever, though nobody has had it");
-}
-
 /// "It is refused as well when the hold was released." Nobody else has the lock, but its owner has let go of it.
 #[test]
 fn no_write_is_carried_out_behind_the_release_of_its_hold_where_the_node_stays() {
@@ -106,28 +84,6 @@ fn no_write_is_carried_out_behind_the_release_of_its_hold_where_the_node_stays()
 /// Leads until it is told to return, with every `Term` method at hand.
 fn leads(client: &Client, path: &str, lead: impl FnMut(&Term) + Send + 'static) -> Leadership {
     Leadership::new(client, path, LockOptions::new(), lead).unwrap()
-}
-
-/// "Blocks for so long, or until the term is over if that is sooner."
-#[test]
-fn a_wait_for_the_end_of_a_term_that_is_over_returns_at_once_also_the_second_time() {
-    let (own, path, (tell, told)) = (client(), fresh_path("waits-twice"), unbounded());
-    let one = leads(&own, &path, move |term| {
-        tell.send(None).unwrap();
-        let first = term.wait(LONG);
-        let begun = Instant::now();
-        let second = term.wait(AT_LEAST);
-        tell.send(Some((first, second, begun.elapsed()))).unwrap();
-        while !term.is_stopping() {
-            term.wait(AT_LEAST);
-        }
-    });
-    assert_eq!(told.recv_timeout(SOON).unwrap(), None);
-    own.revoke(&one.leader().unwrap().unwrap()).unwrap();
-    let (first, second, took) = told.recv_timeout(SOON).unwrap().unwrap();
-    one.shutdown();
-    println!("{first} {second}, the second after {took:?}");
-    assert!(first && second && took < AT_LEAST / 2, "a term that is over was waited for: {took:?}");
 }
 
 #[test]
@@ -188,92 +144,6 @@ fn health_is_false_where_no_call_for_the_lock_ever_comes_to_anything() {
     assert!(well < looks / 2, "{well} of {looks} looks say that all is well");
 }
 
-/// A term that went well is no failure in a row.
-#[test]
-fn health_is_not_false_at_once_when_two_long_terms_end_in_a_panic() {
-    let (path, (tell, terms)) = (fresh_path("panics-seldom"), unbounded());
-    warnings(&path);
-    let own = client_of(&connect_string(), Duration::from_secs(1));
-    let timeout = own.session_timeout();
-    let (go_on, waits) = bounded::<()>(0);
-    let one = leads(&own, &path, move |term| {
-        tell.send(term.token()).unwrap();
-        if waits.recv().is_ok() {
-            panic!("on purpose");
-        }
-    });
-    let mut bad = Vec::new();
-    for round in 0..3 {
-        terms.recv_timeout(SOON).unwrap();
-        // It leads for twice the time that something may go wrong for.
-        let begun = Instant::now();
-        wait_until("a long term", SOON, || begun.elapsed() > timeout * 2);
-        assert!(one.health(), "it leads");
-        go_on.send(()).unwrap();
-        let panicked = Instant::now();
-        while terms.is_empty() {
-            if !one.health() {
-                bad.push((round, panicked.elapsed()));
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-    drop(go_on);
-    one.shutdown();
-    println!("bad {} times: {:?}", bad.len(), bad.first());
-    assert!(bad.is_empty(), "{:?} after a panic, {timeout:?} are allowed", bad.first());
-}
-
-/// "the function has not returned though its term is over", which `Term::is_over` says it is.
-#[test]
-fn health_is_false_when_the_function_does_not_return_though_it_was_asked_to() {
-    let (path, (tell, terms)) = (fresh_path("asked"), unbounded());
-    let (go_on, waits) = unbounded::<()>();
-    let own = client_of(&connect_string(), Duration::from_secs(1));
-    let timeout = own.session_timeout();
-    let one = leads(&own, &path, move |term| {
-        tell.send(()).unwrap();
-        while !term.wait(LONG) {}
-        tell.send(()).unwrap();
-        let _ = waits.recv();
-    });
-    terms.recv_timeout(SOON).unwrap();
-    own.revoke(&one.leader().unwrap().unwrap()).unwrap();
-    terms.recv_timeout(SOON).unwrap();
-    let begun = Instant::now();
-    let mut health = true;
-    while begun.elapsed() < timeout * 3 && health {
-        health = one.health();
-        thread::sleep(Duration::from_millis(20));
-    }
-    println!("health {health} {:?} after the end of the term", begun.elapsed());
-    drop(go_on);
-    one.shutdown();
-    assert!(!health);
-}
-
-/// By a handle that it was given.
-#[test]
-fn a_shutdown_by_the_function_itself_ends_the_contest_without_a_panic() {
-    let (own, path) = (client(), fresh_path("ends-itself"));
-    warnings(&path);
-    let slot: Arc<Mutex<Option<Leadership>>> = Arc::default();
-    let (handle, (tell, told)) = (Arc::clone(&slot), unbounded());
-    let (go_on, waits) = bounded::<()>(0);
-    let one = leads(&own, &path, move |_| {
-        waits.recv().unwrap();
-        let one = handle.lock().unwrap().take().unwrap();
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| one.shutdown()));
-        tell.send(ended.is_ok()).unwrap();
-    });
-    *slot.lock().unwrap() = Some(one);
-    go_on.send(()).unwrap();
-    let returned = told.recv_timeout(SOON);
-    await_nodes(&path, 0);
-    println!("{returned:?}; {:#?}", warnings(&path));
-    assert_eq!(returned, Ok(true));
-}
-
 // ---- guarded writes
 
 /// Lost says that somebody else may have the lock; here its owner has let go.
@@ -299,51 +169,4 @@ fn a_write_that_comes_behind_the_release_is_not_said_to_have_lost_the_lock() {
     assert!(seen.iter().any(|said| said.contains("NotHeld")), "it was never too late");
     let lost = seen.iter().filter(|said| said.contains("Lost")).count();
     assert_eq!(lost, 0, "{lost} times Lost, {:?}", seen.iter().find(|said| said.contains("Lost")));
-}
-
-#[test]
-fn no_transaction_ends_its_own_hold_unnoticed() {
-    every_subject_that(
-        |subject| subject.marker().is_some() && subject.is_one_lock() && subject.is_exclusive(),
-        |subject| {
-            let (own, others, path) =
-                (client_of(&connect_string(), LONG), client(), fresh_path("deletes-itself"));
-            let (object, rival) = (subject.at(&own, &path), subject.rival(&others, &path));
-            object.lock().unwrap();
-            let hold = object.hold();
-            let deleted = hold.transaction().delete(subject.node_of(&hold), None).commit();
-            let let_in = rival.try_lock().unwrap();
-            println!("{}: {deleted:?}, {hold:?}; somebody else: {let_in}", subject.name);
-            let both = let_in && hold.is_held();
-            let _ = object.unlock();
-            assert!(!both, "{}: two have it", subject.name);
-        },
-    );
-}
-
-/// "with this version if one is given"
-#[test]
-fn a_version_that_no_node_has_is_not_any_version() {
-    let (own, guarded) = (client(), node("any-version"));
-    let lock = lock_of(&own, &fresh_path("versions"));
-    lock.lock().unwrap();
-    let hold = lock.hold().unwrap();
-    let written = hold.transaction().set(&guarded, "new", -1).commit();
-    println!("{written:?}, now {:?}", own.read(&guarded));
-    let refused = matches!(written, Err(Error::Conflict { .. } | Error::InvalidArgument { .. }));
-    assert!(refused, "{written:?}");
-}
-
-/// As the example of `Transaction` and that of the guide read and write.
-#[test]
-fn the_documented_way_to_read_and_write_overwrites_nothing_that_came_without_the_lock() {
-    let (own, path) = (client(), fresh_path("example"));
-    let lock = lock_of(&own, &fresh_path("example-lock"));
-    let guard = lock.acquire().unwrap();
-    let (mut orders, version) = own.read(&path).unwrap().unwrap_or_default();
-    shared_probe().unwrap().create(&path, b"of somebody\n", false, false).unwrap();
-    orders.extend_from_slice(b"one more\n");
-    let written = guard.transaction().set(&path, orders, version).commit();
-    println!("{written:?}, now {:?}", own.read(&path));
-    assert!(matches!(written, Err(Error::Conflict { .. })), "{written:?}");
 }
