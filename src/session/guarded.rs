@@ -95,7 +95,8 @@ impl Session {
             }
             self.node_gone(grant.nodes());
             let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
-            return Error::Lost { path, reason };
+            // Unless its owner has let go of it meanwhile.
+            return grant.check().err().unwrap_or(Error::Lost { path, reason });
         };
         let reason = match (kind, &write.what) {
             (ErrorKind::BadVersion, _) => ConflictReason::BadVersion,

@@ -135,6 +135,8 @@ struct State {
     keep_until: Option<Instant>,
     /// They have to be kept until then, for nobody.
     is_reserved: bool,
+    /// When they were last taken over from another thread.
+    taken_over: Option<Instant>,
     /// What they take of what a client may have on the servers.
     room: Option<Room>,
 }
@@ -179,6 +181,11 @@ pub(super) enum Left {
     Last,
     /// Nobody does, but they have to stay until then.
     Reserved(Instant),
+}
+
+/// A time that the clock cannot hold has no end.
+fn after(begin: Instant, time: Duration) -> Instant {
+    begin.checked_add(time).unwrap_or_else(|| begin + FAR)
 }
 
 impl Nodes {
@@ -292,7 +299,7 @@ impl Nodes {
             return Left::Lost(reason, self.end(End::Lost(reason)));
         }
         state.grants.retain(|other| !Arc::ptr_eq(other, grant));
-        let left = match self.reserved_until() {
+        let left = match self.reserved_until(&state) {
             _ if !state.grants.is_empty() => Left::Shared,
             Some(until) => {
                 (state.is_reserved, state.keep_until) = (true, Some(until));
@@ -319,7 +326,7 @@ impl Nodes {
         let is_sound = self.is_sound();
         let mut state = self.state.lock();
         let alone = state.grants.len() == 1 && !state.read_under && state.writes == 0;
-        let stays = self.reserved_until().is_some();
+        let stays = self.reserved_until(&state).is_some();
         if state.over || !alone || !state.asked.is_empty() || !is_sound || stays {
             return false;
         }
@@ -335,24 +342,22 @@ impl Nodes {
         let is_sound = self.is_sound();
         let mut state = self.state.lock();
         let free = !state.over && state.grants.is_empty() && is_sound;
-        free.then(|| self.push_grant(&mut state, owner))
-    }
-
-    /// So long after the grant; a time that the clock cannot hold has no end.
-    fn after_grant(&self, time: Duration) -> Instant {
-        self.granted.checked_add(time).unwrap_or_else(|| self.granted + FAR)
+        free.then(|| {
+            state.taken_over = Some(Instant::now());
+            self.push_grant(&mut state, owner)
+        })
     }
 
     /// Until when nobody else gets them, whoever lets go, if that is yet to come.
-    fn reserved_until(&self) -> Option<Instant> {
-        let until = self.after_grant(self.claim.at_least);
+    fn reserved_until(&self, state: &State) -> Option<Instant> {
+        let until = after(state.taken_over.unwrap_or(self.granted), self.claim.at_least);
         (until > Instant::now()).then_some(until)
     }
 
     /// How long they may be kept if that is for `time` after the grant. None if not at all, or if somebody has
     /// come.
     pub(super) fn may_keep(&self, time: Duration) -> Option<Instant> {
-        let until = self.after_grant(time);
+        let until = after(self.granted, time);
         let mut state = self.state.lock();
         state.keep_until = Some(until);
         (until > Instant::now() && !state.recalled).then_some(until)

@@ -1,6 +1,8 @@
 //! What networks, servers and operators do to a lock while it is held or waited for: one server, and
 //! proxies before it.
 
+mod attack;
+mod attack_held;
 mod client;
 mod directories;
 mod downgrade;
