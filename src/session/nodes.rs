@@ -135,8 +135,6 @@ struct State {
     keep_until: Option<Instant>,
     /// They have to be kept until then, for nobody.
     is_reserved: bool,
-    /// When they were last taken over from another thread.
-    taken_over: Option<Instant>,
     /// What they take of what a client may have on the servers.
     room: Option<Room>,
 }
@@ -149,8 +147,9 @@ pub(crate) struct Grant {
     pub(super) owner: Option<ThreadId>,
     end: Mutex<Option<End>>,
     ended: Signal,
-    /// Who is to be told of its end, and since when it is held. Taken out by whoever tells.
-    observed: Mutex<Option<(Observed, Instant)>>,
+    since: Instant,
+    /// Who is to be told of its end. Taken out by whoever tells.
+    observed: Mutex<Option<Observed>>,
     /// Those who want to know that they are asked to let go of the node with this index.
     listeners: Mutex<Vec<(usize, Sender<()>)>>,
 }
@@ -249,6 +248,7 @@ impl Nodes {
             owner,
             end: Mutex::new(None),
             ended: Signal::new(),
+            since: Instant::now(),
             observed: Mutex::default(),
             listeners: Mutex::default(),
         });
@@ -299,7 +299,7 @@ impl Nodes {
             return Left::Lost(reason, self.end(End::Lost(reason)));
         }
         state.grants.retain(|other| !Arc::ptr_eq(other, grant));
-        let left = match self.reserved_until(&state) {
+        let left = match grant.reserved_until() {
             _ if !state.grants.is_empty() => Left::Shared,
             Some(until) => {
                 (state.is_reserved, state.keep_until) = (true, Some(until));
@@ -326,7 +326,7 @@ impl Nodes {
         let is_sound = self.is_sound();
         let mut state = self.state.lock();
         let alone = state.grants.len() == 1 && !state.read_under && state.writes == 0;
-        let stays = self.reserved_until(&state).is_some();
+        let stays = grant.reserved_until().is_some();
         if state.over || !alone || !state.asked.is_empty() || !is_sound || stays {
             return false;
         }
@@ -342,16 +342,7 @@ impl Nodes {
         let is_sound = self.is_sound();
         let mut state = self.state.lock();
         let free = !state.over && state.grants.is_empty() && is_sound;
-        free.then(|| {
-            state.taken_over = Some(Instant::now());
-            self.push_grant(&mut state, owner)
-        })
-    }
-
-    /// Until when nobody else gets them, whoever lets go, if that is yet to come.
-    fn reserved_until(&self, state: &State) -> Option<Instant> {
-        let until = after(state.taken_over.unwrap_or(self.granted), self.claim.at_least);
-        (until > Instant::now()).then_some(until)
+        free.then(|| self.push_grant(&mut state, owner))
     }
 
     /// How long they may be kept if that is for `time` after the grant. None if not at all, or if somebody has
@@ -541,31 +532,35 @@ impl Grant {
         (!state.over).then(|| self.nodes.push_grant(&mut state, self.owner))
     }
 
+    /// Until when nobody else gets its nodes, though it lets go, if that is yet to come.
+    fn reserved_until(&self) -> Option<Instant> {
+        let until = after(self.since, self.nodes.claim.at_least);
+        (until > Instant::now()).then_some(until)
+    }
+
     // ---- being observed
 
     /// Its end is told from now on. How it has ended, if it has by now: then nobody else tells.
     pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
-        *self.observed.lock() = Some((observed.clone(), Instant::now()));
+        *self.observed.lock() = Some(observed.clone());
         let end = *self.end.lock();
         end.and_then(|end| self.tells(end))
     }
 
     /// What tells the observer of its end, for the first who asks; to be called where that may block.
     pub(super) fn tells(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
-        let (observed, since) = self.observed.lock().take()?;
-        let held = since.elapsed();
+        let (observed, held) = (self.observed.lock().take()?, self.since.elapsed());
         Some(move || observed.ended(held, end.loss()))
     }
 
     /// Lets go of it by `release`, and has the observer told behind that how it ended. Of a loss that was
     /// noticed before it hears from whoever noticed.
     pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let held = self.observed.lock().as_ref().map(|(_, since)| since.elapsed());
+        let held = self.since.elapsed();
         let released = release();
-        let Some(held) = held else { return released };
         let is_released = *self.end.lock() == Some(End::Released);
         let observed = is_released.then(|| self.observed.lock().take()).flatten();
-        if let Some((observed, _)) = observed {
+        if let Some(observed) = observed {
             observed.ended(held, released.as_ref().err().and_then(Error::loss));
         }
         released
