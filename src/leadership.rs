@@ -242,11 +242,15 @@ impl Shared {
 
 impl Contest {
     fn is_well(&mut self, session: &Session) -> bool {
-        let limit = session.timeout();
+        let (limit, long) = (session.timeout(), session.patience());
         match self {
-            // A call that goes on for so long has its place in the queue.
-            Contest::Contends { since, .. } if since.elapsed() > session.patience() => true,
-            Contest::Contends { failing, .. } => {
+            Contest::Contends { since, failing } => {
+                // A call that goes on for so long on one connection has its place in the queue.
+                match (since.elapsed() > long, session.has_been_connected_for(long)) {
+                    (true, true) => *failing = None,
+                    (true, false) => drop(failing.get_or_insert_with(Instant::now)),
+                    (false, _) => {}
+                }
                 failing.is_none_or(|since| since.elapsed() <= limit)
             }
             Contest::Pauses { failing } => failing.elapsed() <= limit,

@@ -118,7 +118,7 @@ impl LockOptions {
     /// many machines at the same time, and shorter than the difference of their clocks. Default: zero.
     ///
     /// The unlock returns as soon as it knows that, and the hold is over with it. What stays is the node, which
-    /// makes the lock busy for everybody, this process included, and is deleted in the background when the
+    /// makes the lock busy for everybody, this process included, is shown to whoever looks, and is deleted in the background when the
     /// time is over. It goes sooner with its session: when the process ends, when the
     /// [client](crate::Client) is closed or dropped, or when there is no connection for longer than the
     /// lease runs. Keep the client for as long. Hand-offs to other threads of this process begin when the time

@@ -74,6 +74,8 @@ struct Inner {
     is_closed: bool,
     /// Since when there is no connection, from when that is told until its end.
     suspended: Option<Instant>,
+    /// Since when there is the next one.
+    reconnected: Option<Instant>,
     is_lost: bool,
     senders: Vec<Sender<ConnectionEvent>>,
 }
@@ -91,13 +93,14 @@ impl Subscribers {
 
     pub(super) fn suspended(&self) {
         let mut inner = self.0.lock();
-        inner.suspended = Some(Instant::now());
+        (inner.suspended, inner.reconnected) = (Some(Instant::now()), None);
         inner.tell(ConnectionEvent::Suspended);
     }
 
     pub(super) fn reconnected(&self) {
         let mut inner = self.0.lock();
         (inner.suspended, inner.is_lost) = (None, false);
+        inner.reconnected = Some(Instant::now());
         inner.tell(ConnectionEvent::Reconnected);
     }
 
@@ -108,6 +111,13 @@ impl Subscribers {
             inner.is_lost = true;
             inner.tell(ConnectionEvent::Lost);
         }
+    }
+
+    /// Is the connection one that has lasted for so long, or the first?
+    pub(super) fn has_lasted(&self, time: Duration) -> bool {
+        let inner = self.0.lock();
+        let connected = inner.suspended.is_none() && !inner.is_lost;
+        connected && inner.reconnected.is_none_or(|since| since.elapsed() > time)
     }
 
     /// Was it told that it is lost, and nothing since?

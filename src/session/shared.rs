@@ -198,6 +198,11 @@ impl Session {
         self.zk.state() == State::Connected
     }
 
+    /// Is the connection one that has lasted for so long, or the first?
+    pub(crate) fn has_been_connected_for(&self, time: Duration) -> bool {
+        self.subscribers.has_lasted(time)
+    }
+
     pub(crate) fn subscribe(&self) -> Receiver<ConnectionEvent> {
         self.subscribers.subscribe()
     }

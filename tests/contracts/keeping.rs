@@ -11,9 +11,12 @@ use zoolock_test_support::{
 };
 
 use common::{
-    SESSION, SOON, Task, answered, await_kept, await_nothing_left, await_resumed, children, client,
-    client_of, in_use, lock_of, shared_proxy,
+    SESSION, SOON, Task, Visitor, answered, await_kept, await_nothing_left, await_resumed,
+    children, client, client_of, in_use, lock_of, shared_proxy,
 };
+
+/// Somebody who is in for so short a time is out before it is over.
+const AT_LEAST: Duration = Duration::from_secs(2);
 
 /// Longer than any of these tests takes.
 const LONG: Duration = Duration::from_secs(120);
@@ -225,4 +228,38 @@ fn given_back_it_is_not_busy_to_the_only_one_who_uses_it() {
     proxy.delay(Direction::Both, Duration::from_millis(100));
     wait_until("it is given back", SOON, || in_use(&own.stats()) == 0);
     assert!(lock.try_lock().unwrap(), "nobody else was ever there");
+}
+
+/// "Nobody gets the lock for `time` after its grant, however early it is unlocked."
+#[test]
+fn hold_at_least_counts_from_the_grant_also_where_nodes_were_handed_on_or_kept() {
+    let options = || LockOptions::new().hold_at_least(AT_LEAST);
+    let mut early = Vec::new();
+    for (what, options) in
+        [("kept", options().keep_idle(LONG)), ("handed on", options().local_handoffs(8))]
+    {
+        let (ours, others) = (client_of(&connect_string(), LONG), client());
+        let path = fresh_path("at-least-again");
+        let lock = DistributedLock::with(&ours, &*path, options).unwrap();
+        let first = Visitor::start_asleep(lock.clone());
+        first.comes_in();
+        let begun = Instant::now();
+        wait_until("its time is over", SOON, || begun.elapsed() > AT_LEAST);
+        let second = Visitor::start_asleep(lock.clone());
+        let before = first.hold().node();
+        let granted = Instant::now();
+        first.leaves();
+        let after = second.hold().node();
+        assert_eq!(before, after, "{what}: the second has it without the servers");
+        second.leaves();
+        let rival = lock_of(&others, &path);
+        rival.lock().unwrap();
+        let passed = granted.elapsed();
+        println!("{what}: somebody else has it {passed:?} after the grant");
+        rival.unlock().unwrap();
+        if passed < AT_LEAST {
+            early.push((what, passed));
+        }
+    }
+    assert!(early.is_empty(), "{early:?}");
 }

@@ -57,6 +57,9 @@ fn one_leads_at_a_time_in_the_order_of_their_coming_and_again_after_each_term() 
     const TERMS: usize = 30;
     let (path, leaders) = (fresh_path("terms"), Arc::new(AtomicUsize::new(0)));
     let (tell, terms) = unbounded();
+    // Until all of them have come.
+    let before = lock_of(&client(), &path);
+    before.lock().unwrap();
     let candidates: Vec<_> = (0..3)
         .map(|number| {
             let (tell, leaders) = (tell.clone(), Arc::clone(&leaders));
@@ -68,15 +71,15 @@ fn one_leads_at_a_time_in_the_order_of_their_coming_and_again_after_each_term() 
                 leaders.fetch_sub(1, Ordering::SeqCst);
             };
             let one = Leadership::new(&client(), &*path, LockOptions::new(), lead).unwrap();
-            wait_until("it is in the queue", SOON, || {
-                !children(&path).is_empty() || !terms.is_empty()
-            });
+            await_nodes(&path, 2 + number);
             one
         })
         .collect();
+    before.unlock().unwrap();
     let terms: Vec<_> = terms.iter().take(TERMS).collect();
     println!("{terms:?}");
     assert!(terms.is_sorted_by(|a, b| a.1 < b.1));
+    assert!(terms.iter().map(|term| term.0).take(3).eq(0..3));
     for number in 0..3 {
         let count = terms.iter().filter(|term| term.0 == number).count();
         assert!(count > 0, "{number} was never let in");

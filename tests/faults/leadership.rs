@@ -1,12 +1,18 @@
 //! `Leadership` over cuts, outages and the ends of sessions.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{Receiver, unbounded};
 use zoolock::{Client, ClientState, Hold, HoldState, Leadership, LockOptions};
-use zoolock_test_support::{FaultProxy, fresh_path, wait_until};
+use zoolock_test_support::{Direction, FaultProxy, connect_string, fresh_path, wait_until};
 
-use common::{SOON, await_nodes, await_resumed, client_of, shared_proxy};
+use common::relay::{CREATE, Fate, Relay, UNTOUCHED};
+use common::{
+    SOON, await_nodes, await_nothing_left, await_resumed, client, client_of, lock_of,
+    shared_address, shared_proxy,
+};
 
 /// No lease ends in it, however slow the machine is.
 const LONG: Duration = Duration::from_secs(30);
@@ -96,4 +102,125 @@ fn without_servers_its_health_is_bad_and_it_leads_again_when_they_are_back() {
     assert!(one.leadership.health() && one.leadership.is_leader());
     one.leadership.shutdown();
     await_nodes(&path, 0);
+}
+
+/// Whatever it is at, and whether anything answers.
+#[test]
+fn a_shutdown_without_answers_takes_a_third_of_a_session_timeout() {
+    let timeout = Duration::from_secs(6);
+    for what in ["leads", "stands by", "pauses", "asks", "is away"] {
+        let (proxy, path) = (shared_proxy(), fresh_path("shut-down"));
+        let own = client_of(&proxy.connect_string(), timeout);
+        let others = lock_of(&client(), &path);
+        let (tell, told) = unbounded();
+        if what == "stands by" {
+            others.lock().unwrap();
+        }
+        if what == "asks" {
+            proxy.black_hole(Direction::Both);
+        }
+        if what == "is away" {
+            proxy.refuse(true);
+            proxy.cut();
+        }
+        let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+            tell.send(()).unwrap();
+            if what == "pauses" {
+                panic!("on purpose");
+            }
+            term.wait(Duration::MAX);
+            assert!(!term.wait(Duration::ZERO) || term.is_over());
+        })
+        .unwrap();
+        if ["leads", "pauses"].contains(&what) {
+            told.recv_timeout(SOON).unwrap();
+        }
+        if what != "is away" {
+            proxy.black_hole(Direction::Both);
+        }
+        let begun = Instant::now();
+        one.shutdown();
+        println!("{what}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < timeout / 3 + Duration::from_millis(500), "{what}");
+    }
+}
+
+/// The options of a leadership are those of a lock.
+#[test]
+fn an_observer_that_panics_leaves_nothing_behind_and_the_contest_goes_on() {
+    let path = fresh_path("observed");
+    let own = client_of(&connect_string(), Duration::from_secs(1));
+    let others = lock_of(&client_of(&connect_string(), LONG), &path);
+    others.lock().unwrap();
+    let (tell, told) = unbounded();
+    let options = LockOptions::new().observe_queue(LONG, move |_| {
+        tell.send(None).unwrap();
+        panic!("on purpose");
+    });
+    let (tell, terms) = unbounded();
+    let one = Leadership::new(&own, &*path, options, move |term| {
+        tell.send(term.token()).unwrap();
+        term.wait(Duration::MAX);
+    });
+    let one = one.unwrap();
+    for _ in 0..4 {
+        assert_eq!(told.recv_timeout(SOON), Ok(None::<()>));
+    }
+    wait_until("its health is bad", SOON, || !one.health());
+    others.unlock().unwrap();
+    terms.recv_timeout(SOON).unwrap();
+    assert!(one.health() && one.is_leader());
+    one.shutdown();
+    await_nodes(&path, 0);
+    await_nothing_left(&own);
+}
+
+#[test]
+fn a_leadership_with_a_minimum_hold_leads_once_in_that_time() {
+    const AT_LEAST: Duration = Duration::from_millis(700);
+    let (own, path, (tell, terms)) = (client(), fresh_path("now-and-then"), unbounded());
+    let options = LockOptions::new().hold_at_least(AT_LEAST);
+    let one = Leadership::new(&own, &*path, options, move |term| {
+        tell.send((Instant::now(), term.token())).unwrap();
+    });
+    let one = one.unwrap();
+    let terms: Vec<_> = terms.iter().take(4).collect();
+    let apart: Vec<_> = terms.windows(2).map(|two| two[1].0 - two[0].0).collect();
+    println!("{apart:?}");
+    // The node is granted a moment before the function is called.
+    assert!(apart.iter().all(|apart| *apart + Duration::from_millis(100) > AT_LEAST));
+    assert!(terms.is_sorted_by(|a, b| a.1 < b.1) && one.health());
+    let begun = Instant::now();
+    one.shutdown();
+    println!("shutdown {:?}", begun.elapsed());
+    await_nodes(&path, 0);
+    await_nothing_left(&own);
+}
+
+/// As by a server that takes no request of that length, or not without other credentials: the call is never
+/// answered, and never fails.
+#[test]
+fn its_health_is_bad_where_the_connection_ends_with_each_of_its_requests() {
+    let (path, cuts) = (fresh_path("cut-each-time"), Arc::new(AtomicBool::new(true)));
+    let on = Arc::clone(&cuts);
+    let relay = Relay::start(shared_address(), move |frame| {
+        match !frame.is_answer && frame.op == Some(CREATE) && on.load(Ordering::SeqCst) {
+            true => Fate::LastBytes(Vec::new()),
+            false => UNTOUCHED,
+        }
+    });
+    let own = client_of(&relay.connect_string(), Duration::from_secs(2));
+    let (begun, (tell, terms)) = (Instant::now(), unbounded());
+    let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+        tell.send(()).unwrap();
+        while !term.wait(LONG) {}
+    });
+    let one = one.unwrap();
+    wait_until("its health is bad", SOON, || !one.health());
+    println!("bad after {:?} and {} cuts", begun.elapsed(), relay.changed());
+    assert!(begun.elapsed() >= own.session_timeout());
+    cuts.store(false, Ordering::SeqCst);
+    terms.recv_timeout(SOON).unwrap();
+    assert!(one.health());
+    one.shutdown();
 }

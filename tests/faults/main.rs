@@ -1,8 +1,6 @@
 //! What networks, servers and operators do to a lock while it is held or waited for: one server, and
 //! proxies before it.
 
-mod attack;
-mod attack_held;
 mod client;
 mod directories;
 mod downgrade;
