@@ -1,0 +1,114 @@
+//! SASL on a connection, between the handshake and all else: the client asks for a challenge, answers it,
+//! and sees the server's proof. Two requests, and nothing beside them: a server that wants SASL takes
+//! nothing else before, and answers these past whatever is in its queue.
+
+use super::{Core, Granted, after};
+use crate::core::clock::Moment;
+use crate::core::message::{self, OpCode};
+use crate::core::sasl::{Challenge, Proof, User};
+use crate::core::watches::Listen;
+use crate::core::wire::{Malformed, Put, Reader};
+use crate::error::ErrorKind;
+
+/// The request that is to be answered next, and what the session begins or goes on with then.
+#[derive(Debug)]
+pub(in crate::core) struct Login {
+    granted: Granted,
+    xid: i32,
+    /// None before the challenge.
+    answer: Option<Answer>,
+}
+
+/// To the challenge.
+#[derive(Debug)]
+struct Answer {
+    realm: Option<String>,
+    proof: Proof,
+}
+
+impl<S, W: Listen> Core<S, W> {
+    /// Who the client is, from the next connection on.
+    pub(crate) fn be(&mut self, user: Option<User>) {
+        self.user = user;
+    }
+
+    pub(super) fn log_in(&mut self, granted: Granted, now: Moment) {
+        self.send_token("", granted, None, now);
+    }
+
+    pub(super) fn go_on_logging_in(
+        &mut self,
+        login: Login,
+        frame: &[u8],
+        now: Moment,
+    ) -> Result<(), Malformed> {
+        let Some(user) = &self.user else {
+            return Ok(());
+        };
+        let mut reader = Reader(frame);
+        let header = message::header(&mut reader)?;
+        if header.xid != login.xid {
+            let (seen, due) = (header.xid, login.xid);
+            return Err(Malformed(format!(
+                "an answer to request {seen} before that to SASL's {due}"
+            )));
+        }
+        // A refusal comes with a token or without.
+        let token = match header.code {
+            0 => reader.string().and_then(|token| reader.end().map(|()| token))?,
+            _ => "",
+        };
+        match (login.answer, header.code) {
+            (None, 0) if token.is_empty() => {
+                self.refused("the server has no SASL by DIGEST-MD5: it has no JAAS configuration, or is in FIPS mode");
+            }
+            (None, 0) => {
+                let challenge = Challenge::read(token)?;
+                let (token, proof) = challenge.respond(user);
+                let answer = Answer { realm: challenge.realm, proof };
+                self.send_token(&token, login.granted, Some(answer), now);
+            }
+            (None, code) => {
+                let why = ErrorKind::of_code(code);
+                self.refused(&format!("the server refused SASL: {why}"));
+            }
+            // Told to keep those whom it refuses, it answers with nothing.
+            (Some(Answer { realm, .. }), code) if token.is_empty() => {
+                let (name, realm) = (user.name(), realm.unwrap_or_default());
+                let why = match code {
+                    0 => "it says nothing more".to_owned(),
+                    code => format!("code {code}"),
+                };
+                self.refused(&format!(
+                    "the server refused the SASL user {name:?} in its realm {realm:?} ({why}): is the user \
+                     in its JAAS configuration, with this password?"
+                ));
+            }
+            (Some(Answer { proof, .. }), _) => match proof.is_in(token)? {
+                true => self.open(login.granted, now),
+                false => self.refused(
+                    "the server does not know the password of the SASL user: is it the right one?",
+                ),
+            },
+        }
+        Ok(())
+    }
+
+    fn send_token(&mut self, token: &str, granted: Granted, answer: Option<Answer>, now: Moment) {
+        self.xid = after(self.xid);
+        let mut frame = message::request(OpCode::Sasl, |out| out.put_buffer(token.as_bytes()));
+        message::number(&mut frame, self.xid);
+        self.out.extend_from_slice(&frame);
+        self.counts.requests += 1;
+        let (xid, until) = (self.xid, now.monotonic + self.patience(now));
+        if let Some(connection) = &mut self.connection {
+            connection.greeting.iter_mut().for_each(|greeting| greeting.until = until);
+            connection.login = Some(Login { granted, xid, answer });
+        }
+    }
+
+    fn refused(&mut self, reason: &str) {
+        self.is_refused = true;
+        self.doom(reason);
+    }
+}
