@@ -351,6 +351,7 @@ mod reentrant;
 mod rwlock;
 mod semaphore;
 mod session;
+mod settings;
 mod signal;
 
 /// The crate whose `Receiver` is part of this API.
@@ -373,6 +374,8 @@ pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};
 pub use session::{ClientState, ConnectionEvent, HoldState, Stats};
 pub use zookeeper::Permissions;
+#[cfg(feature = "tls")]
+pub use zookeeper::Tls;
 
 /// Has the examples of the README compiled.
 #[cfg(doctest)]

@@ -142,7 +142,7 @@ impl Builder {
         }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            tls.check().map_err(bad)?;
+            tls.check()?;
         }
         let begun = Instant::now();
         let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);

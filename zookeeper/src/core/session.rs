@@ -347,8 +347,8 @@ impl<S, W: Listen> Core<S, W> {
             sent: greeting.sent,
         };
         #[cfg(feature = "sasl")]
-        if self.user.is_some() {
-            self.log_in(granted, now);
+        if let Some(user) = self.user.clone() {
+            self.log_in(user, granted, now);
             return Ok(());
         }
         self.open(granted, now);

@@ -13,6 +13,7 @@ use crate::error::ErrorKind;
 /// The request that is to be answered next, and what the session begins or goes on with then.
 #[derive(Debug)]
 pub(in crate::core) struct Login {
+    user: User,
     granted: Granted,
     xid: i32,
     /// None before the challenge.
@@ -32,8 +33,8 @@ impl<S, W: Listen> Core<S, W> {
         self.user = user;
     }
 
-    pub(super) fn log_in(&mut self, granted: Granted, now: Moment) {
-        self.send_token("", granted, None, now);
+    pub(super) fn log_in(&mut self, user: User, granted: Granted, now: Moment) {
+        self.send_token("", Login { user, granted, xid: 0, answer: None }, now);
     }
 
     pub(super) fn go_on_logging_in(
@@ -42,31 +43,28 @@ impl<S, W: Listen> Core<S, W> {
         frame: &[u8],
         now: Moment,
     ) -> Result<(), Malformed> {
-        let Some(user) = &self.user else {
-            return Ok(());
-        };
+        let Login { user, granted, xid, answer } = login;
         let mut reader = Reader(frame);
         let header = message::header(&mut reader)?;
-        if header.xid != login.xid {
-            let (seen, due) = (header.xid, login.xid);
-            return Err(Malformed(format!(
-                "an answer to request {seen} before that to SASL's {due}"
-            )));
+        if header.xid != xid {
+            let text = format!("an answer to request {} before that to SASL's {xid}", header.xid);
+            return Err(Malformed(text));
         }
         // A refusal comes with a token or without.
         let token = match header.code {
             0 => reader.string().and_then(|token| reader.end().map(|()| token))?,
             _ => "",
         };
-        match (login.answer, header.code) {
-            (None, 0) if token.is_empty() => {
-                self.refused("the server has no SASL by DIGEST-MD5: it has no JAAS configuration, or is in FIPS mode");
-            }
+        match (answer, header.code) {
+            (None, 0) if token.is_empty() => self.refused(
+                "the server has no SASL by DIGEST-MD5: it has no JAAS configuration, or is in FIPS \
+                 mode",
+            ),
             (None, 0) => {
                 let challenge = Challenge::read(token)?;
-                let (token, proof) = challenge.respond(user);
-                let answer = Answer { realm: challenge.realm, proof };
-                self.send_token(&token, login.granted, Some(answer), now);
+                let (token, proof) = challenge.respond(&user);
+                let answer = Some(Answer { realm: challenge.realm, proof });
+                self.send_token(&token, Login { user, granted, xid, answer }, now);
             }
             (None, code) => {
                 let why = ErrorKind::of_code(code);
@@ -75,17 +73,13 @@ impl<S, W: Listen> Core<S, W> {
             // Told to keep those whom it refuses, it answers with nothing.
             (Some(Answer { realm, .. }), code) if token.is_empty() => {
                 let (name, realm) = (user.name(), realm.unwrap_or_default());
-                let why = match code {
-                    0 => "it says nothing more".to_owned(),
-                    code => format!("code {code}"),
-                };
                 self.refused(&format!(
-                    "the server refused the SASL user {name:?} in its realm {realm:?} ({why}): is the user \
-                     in its JAAS configuration, with this password?"
+                    "the server refused the SASL user {name:?} in its realm {realm:?} (code {code}): \
+                     is the user in its JAAS configuration, with this password?"
                 ));
             }
             (Some(Answer { proof, .. }), _) => match proof.is_in(token)? {
-                true => self.open(login.granted, now),
+                true => self.open(granted, now),
                 false => self.refused(
                     "the server does not know the password of the SASL user: is it the right one?",
                 ),
@@ -94,16 +88,17 @@ impl<S, W: Listen> Core<S, W> {
         Ok(())
     }
 
-    fn send_token(&mut self, token: &str, granted: Granted, answer: Option<Answer>, now: Moment) {
+    fn send_token(&mut self, token: &str, mut login: Login, now: Moment) {
         self.xid = after(self.xid);
+        login.xid = self.xid;
         let mut frame = message::request(OpCode::Sasl, |out| out.put_buffer(token.as_bytes()));
         message::number(&mut frame, self.xid);
         self.out.extend_from_slice(&frame);
         self.counts.requests += 1;
-        let (xid, until) = (self.xid, now.monotonic + self.patience(now));
+        let until = now.monotonic + self.patience(now);
         if let Some(connection) = &mut self.connection {
             connection.greeting.iter_mut().for_each(|greeting| greeting.until = until);
-            connection.login = Some(Login { granted, xid, answer });
+            connection.login = Some(login);
         }
     }
 
