@@ -214,16 +214,16 @@ pub(crate) struct Target {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT]
     #[arg(short, long, value_name = "HOSTS", env = CONNECT)]
     connect: Option<String>,
-    /// How long the servers keep the locks of a client that they do not hear of; 10 unless told
+    /// How long the servers keep the locks of a client that they do not hear of; 10 by default
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     session_timeout: Option<Duration>,
     /// Speak TLS with the servers; the port is another, their secureClientPort
     #[arg(long)]
     tls: bool,
-    /// The same, and trust these root certificates (PEM) instead of the system's
+    /// Speak TLS, and trust these root certificates (PEM) instead of the system's
     #[arg(long, value_name = "FILE")]
     cacert: Option<OsString>,
-    /// The same, and show this certificate (PEM), with --key
+    /// Speak TLS, and show this certificate (PEM); with --key
     #[arg(long, value_name = "FILE")]
     cert: Option<OsString>,
     /// The key of --cert (PEM), which must not be open to everybody

@@ -91,7 +91,7 @@
 //! user by the scheme `sasl` and the user's name, see [`Acl`].
 //!
 //! DIGEST-MD5 is old: without [TLS](#tls), who reads the connection can try out passwords, and who can change
-//! it can change all else. ZooKeeper from 3.9 on has to be told `fips-mode=false`, and before 3.9.3 servers
+//! it can change all else. ZooKeeper from 3.10 on has to be told `fips-mode=false`, and before 3.9.3 servers
 //! take users they do not know if they have the password of the one who came last. Kerberos (GSSAPI) is left out.
 //!
 //! # Logs

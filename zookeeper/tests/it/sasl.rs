@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use zoolock_test_support::{
-    FaultProxy, Op, Probe, Server, ServerBuilder, connect_string, fresh_path, wait_until,
+    FaultProxy, Op, Probe, Server, ServerBuilder, Then, connect_string, fresh_path, wait_until,
 };
 use zoolock_zookeeper::{
     Acl, CreateMode, ErrorKind, EventType, Permissions, SessionEventKind, State, Watcher, ZooKeeper,
@@ -140,6 +140,18 @@ fn on_every_connection_it_comes_before_anything_else() {
 }
 
 #[test]
+fn a_server_that_falls_silent_in_the_middle_is_given_up_for_the_next_connection() {
+    for nth in [1, 2] {
+        let proxy = FaultProxy::start(strict().address()).unwrap();
+        let silent = proxy.drop_answer(SASL, nth, Then::Hold);
+        let begun = Instant::now();
+        connect(USERS[0], &proxy.connect_string()).close().unwrap();
+        println!("connected after {:.1?}", begun.elapsed());
+        assert!(silent.fired());
+    }
+}
+
+#[test]
 fn a_wrong_password_and_an_unknown_user_are_told_at_once_and_by_name() {
     let tolerant = server().property("allowSaslFailedClients", "true").start().unwrap();
     for server in [lenient(), strict(), &tolerant] {
@@ -163,7 +175,7 @@ fn nobody_is_no_user() {
 #[test]
 fn a_server_without_sasl_is_told() {
     let text = refused(USERS[0], &connect_string());
-    assert!(text.contains("the server has no SASL by DIGEST-MD5"), "{text}");
+    assert!(text.contains("the server has no SASL: is there a JAAS"), "{text}");
 }
 
 #[test]

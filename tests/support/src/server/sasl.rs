@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What `zoo.cfg` needs for it. From 3.9 on DIGEST-MD5 has to be allowed.
+/// What `zoo.cfg` needs for it. From 3.10 on DIGEST-MD5 has to be allowed.
 pub(crate) const LINES: &str = "\
     authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n\
     fips-mode=false\n";

@@ -41,9 +41,9 @@ const TEXTS: &[&str] = &[
     #[cfg(feature = "sasl")]
     " before that to SASL's ",
     #[cfg(feature = "sasl")]
-    "the server has no SASL by DIGEST-MD5",
+    "the server has no SASL: ",
     #[cfg(feature = "sasl")]
-    "the server refused SASL: ",
+    "the server refused SASL by DIGEST-MD5 (code ",
     #[cfg(feature = "sasl")]
     "the server refused the SASL user \"user\"",
     #[cfg(feature = "sasl")]

@@ -8,7 +8,6 @@ use crate::core::message::{self, OpCode};
 use crate::core::sasl::{Challenge, Proof, User};
 use crate::core::watches::Listen;
 use crate::core::wire::{Malformed, Put, Reader};
-use crate::error::ErrorKind;
 
 /// The request that is to be answered next, and what the session begins or goes on with then.
 #[derive(Debug)]
@@ -56,20 +55,18 @@ impl<S, W: Listen> Core<S, W> {
             _ => "",
         };
         match (answer, header.code) {
-            (None, 0) if token.is_empty() => self.refused(
-                "the server has no SASL by DIGEST-MD5: it has no JAAS configuration, or is in FIPS \
-                 mode",
-            ),
+            (None, 0) if token.is_empty() => {
+                self.refused("the server has no SASL: is there a JAAS configuration?");
+            }
             (None, 0) => {
                 let challenge = Challenge::read(token)?;
                 let (token, proof) = challenge.respond(&user);
                 let answer = Some(Answer { realm: challenge.realm, proof });
                 self.send_token(&token, Login { user, granted, xid, answer }, now);
             }
-            (None, code) => {
-                let why = ErrorKind::of_code(code);
-                self.refused(&format!("the server refused SASL: {why}"));
-            }
+            (None, code) => self.refused(&format!(
+                "the server refused SASL by DIGEST-MD5 (code {code}): is it in FIPS mode?"
+            )),
             // Told to keep those whom it refuses, it answers with nothing.
             (Some(Answer { realm, .. }), code) if token.is_empty() => {
                 let (name, realm) = (user.name(), realm.unwrap_or_default());
@@ -81,7 +78,7 @@ impl<S, W: Listen> Core<S, W> {
             (Some(Answer { proof, .. }), _) => match proof.is_in(token)? {
                 true => self.open(granted, now),
                 false => self.refused(
-                    "the server does not know the password of the SASL user: is it the right one?",
+                    "the server does not know the password of the SASL user: is it the right server?",
                 ),
             },
         }
