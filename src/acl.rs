@@ -26,7 +26,7 @@ impl Acl {
     }
 
     /// Whoever makes a node, by all the credentials given to
-    /// [`ClientBuilder::auth`](crate::ClientBuilder::auth), may do everything with it, and nobody
+    /// [`ClientBuilder::auth`](crate::ClientBuilder::auth) and `ClientBuilder::sasl`, may do everything with it, and nobody
     /// else anything.
     #[must_use]
     pub fn creator() -> Acl {
@@ -39,8 +39,9 @@ impl Acl {
         Acl { entries: Vec::new() }
     }
 
-    /// Adds an entry: a scheme of the server such as `digest`, `ip` or `world`, an id of that
-    /// scheme (for `digest`: `user:base64(sha1(user:password))`), and what it may do.
+    /// Adds an entry: a scheme of the server such as `digest`, `sasl`, `ip` or `world`, an id of that
+    /// scheme (for `digest`: `user:base64(sha1(user:password))`, for `sasl` the user's name), and what
+    /// it may do.
     #[must_use]
     pub fn and(
         mut self,

@@ -6,6 +6,8 @@ use std::time::Duration;
 use std::{process, thread};
 
 use crossbeam_channel::Receiver;
+#[cfg(feature = "tls")]
+use zookeeper::Tls;
 use zookeeper::{ErrorKind, Permissions, ZooKeeper};
 
 use crate::acl::Acl;
@@ -80,6 +82,10 @@ impl Client {
             session_timeout: SESSION_TIMEOUT,
             connect_timeout: None,
             auth: Vec::new(),
+            #[cfg(feature = "sasl")]
+            sasl: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             acl: Acl::open(),
             identity: None,
             observer: None,
@@ -300,6 +306,10 @@ pub struct ClientBuilder {
     session_timeout: Duration,
     connect_timeout: Option<Duration>,
     auth: Vec<(String, Vec<u8>)>,
+    #[cfg(feature = "sasl")]
+    sasl: Option<(String, String)>,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
     acl: Acl,
     identity: Option<String>,
     observer: Option<SharedObserver>,
@@ -328,6 +338,37 @@ impl ClientBuilder {
         self
     }
 
+    /// A user and a password that the servers know from their JAAS configuration: SASL, DIGEST-MD5. The
+    /// client proves on every connection, before anything else, that it knows the password, which is not
+    /// sent, and the server that it does, too. Kerberos is left out. The last call counts. Default: none.
+    ///
+    /// With [`Acl::creator`] the client's nodes belong to the user; an entry for somebody else has the
+    /// scheme `sasl` and the user's name: `Acl::creator().and("sasl", "ann", Permissions::CONTEND)`.
+    #[cfg(feature = "sasl")]
+    pub fn sasl(mut self, user: impl Into<String>, password: impl Into<String>) -> ClientBuilder {
+        self.sasl = Some((user.into(), password.into()));
+        self
+    }
+
+    /// Speaks TLS with the servers, at the port that they have for it (`secureClientPort`). Default: plain
+    /// TCP.
+    ///
+    /// ```no_run
+    /// use zoolock::{Client, Tls};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = Tls::new().roots_pem(&std::fs::read("ca.pem")?);
+    /// let client = Client::builder("zk1:2182,zk2:2182").tls(tls).connect()?;
+    /// # let _ = client;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> ClientBuilder {
+        self.tls = Some(tls);
+        self
+    }
+
     /// The access control list of the nodes that the client makes. Default: [`Acl::open`].
     pub fn acl(mut self, acl: Acl) -> ClientBuilder {
         self.acl = acl;
@@ -352,12 +393,12 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] that names the setting which is not usable, [`Error::Connect`]
-    /// with what each server said.
+    /// with what each server said, also that it refused the credentials.
     pub fn connect(self) -> Result<Client> {
         check_timeout("session timeout", self.session_timeout)?;
         let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
         check_timeout("connect timeout", connect_timeout)?;
-        check_acl(&self.acl, !self.auth.is_empty())?;
+        check_acl(&self.acl, self.has_credentials())?;
         let identity = match self.identity {
             Some(who) => {
                 check_identity(&who)?;
@@ -371,6 +412,20 @@ impl ClientBuilder {
         for (scheme, secret) in &self.auth {
             builder = builder.auth(scheme, secret);
         }
+        #[cfg(feature = "sasl")]
+        if let Some((user, password)) = &self.sasl {
+            if user.is_empty() {
+                return Err(invalid("SASL user", "it has no name"));
+            }
+            builder = builder.sasl(user, password);
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            let wrong =
+                |error: zookeeper::Error| invalid("TLS", error.reason().unwrap_or_default());
+            tls.check().map_err(wrong)?;
+            builder = builder.tls(tls.clone());
+        }
         let zk = builder.connect().map_err(|error| match error.kind() {
             ErrorKind::BadArguments => invalid("host list", error.reason().unwrap_or_default()),
             _ => Error::Connect {
@@ -381,6 +436,16 @@ impl ClientBuilder {
         let observer = self.observer;
         Ok(Client { session: Session::new(zk, self.acl.entries), identity, observer })
     }
+
+    /// Could a server know who the client is? By TLS it may, if it is shown a certificate.
+    fn has_credentials(&self) -> bool {
+        let has_credentials = !self.auth.is_empty();
+        #[cfg(feature = "sasl")]
+        let has_credentials = has_credentials || self.sasl.is_some();
+        #[cfg(feature = "tls")]
+        let has_credentials = has_credentials || self.tls.is_some();
+        has_credentials
+    }
 }
 
 impl fmt::Debug for ClientBuilder {
@@ -389,12 +454,13 @@ impl fmt::Debug for ClientBuilder {
             .field("hosts", &self.hosts)
             .field("session_timeout", &self.session_timeout)
             .field("connect_timeout", &self.connect_timeout)
+            .field("acl", &self.acl)
             .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
 }
 
-fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
+pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
     let reason = reason.into();
     Error::InvalidArgument { what, reason }
 }

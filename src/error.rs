@@ -19,7 +19,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
 /// | [`Timeout`](Error::Timeout) | nothing; the servers end the session themselves |
 /// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if need be |
-/// | [`Connect`](Error::Connect) | check the address, try later |
+/// | [`Connect`](Error::Connect) | check the address and the credentials, try later |
 /// | [`Denied`](Error::Denied) | check credentials and ACLs |
 /// | [`Limit`](Error::Limit) | hold fewer locks, or have more clients |
 /// | [`Release`](Error::Release) | look at each failure |
@@ -51,7 +51,7 @@ pub enum Error {
         /// What was wrong with it.
         reason: String,
     },
-    /// No server of the list could be reached when the client was made.
+    /// No server of the list could be reached when the client was made, or none took its credentials.
     Connect {
         /// The connect string.
         hosts: String,

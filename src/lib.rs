@@ -37,7 +37,16 @@
 //! that they do not hear of, and so how long others wait for a process that crashed. Longer ones
 //! forgive longer network troubles. It should be four server ticks or more, 8 s at ZooKeeper's default.
 //! The path behind the hosts is the *chroot*, below which all paths of this client are.
-//! [`Client::builder`] has credentials and ACLs.
+//! [`Client::builder`] has credentials and ACLs, and [`Client::from_env`] takes all that from the environment
+//! and a file, as the command does.
+//!
+//! | feature | what |
+//! |---|---|
+//! | `tls` | `ClientBuilder::tls`: TLS 1.2 and 1.3, by rustls |
+//! | `sasl` | `ClientBuilder::sasl`: a user and a password that is not sent (DIGEST-MD5) |
+//! | `config` | a TOML file of settings for [`Client::from_env`] |
+//!
+//! None of them is on by default.
 //!
 //! # Lock
 //!
@@ -329,8 +338,8 @@
 //! - **Followers that lag.** A server that is behind its leader makes turns late, never two holders: a
 //!   place in the queue is a write, and only what a leader certainly took note of renews a lease. But
 //!   what [`Client::contenders`] lists may be out of date by as much as its server is.
-//! - **No SASL, and no TLS.** Credentials are those of [`ClientBuilder::auth`], such as `digest`. (The
-//!   client beneath, the crate `zoolock-zookeeper`, has TLS; the locks do not expose it yet.)
+//! - **No Kerberos.** SASL is DIGEST-MD5 alone, and the credentials of [`ClientBuilder::auth`], such as
+//!   `digest`, are sent as they are: [operating](guide::operating#credentials-and-tls) has what that means.
 //! - A session must not be shorter than four ticks, and the servers of an ensemble have to agree on some
 //!   [settings](guide::operating#what-to-set).
 //! - Round trips must be well below the session timeout. A hold outlives those of up to an eighth of
@@ -366,6 +375,7 @@ mod reentrant;
 mod rwlock;
 mod semaphore;
 mod session;
+mod settings;
 mod signal;
 mod transaction;
 
@@ -391,6 +401,8 @@ pub use semaphore::{DistributedSemaphore, Permits};
 pub use session::{ClientState, ConnectionEvent, HoldState, Stats};
 pub use transaction::Transaction;
 pub use zookeeper::Permissions;
+#[cfg(feature = "tls")]
+pub use zookeeper::Tls;
 
 /// Has the examples of the README compiled.
 #[cfg(doctest)]

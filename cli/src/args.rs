@@ -3,16 +3,15 @@
 use std::env;
 use std::ffi::OsString;
 use std::num::ParseIntError;
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::process;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use zoolock::{Acl, Client};
+use zoolock::{Client, ClientBuilder};
 
-use crate::exit::{Failed, USAGE};
+use crate::exit::Failed;
 
 const HELP: &str = "\
 `zoolock run --help` has the exit codes.
@@ -28,11 +27,20 @@ Examples:
 
 Environment:
   ZOOKEEPER_CONNECT  the servers, HOST:PORT[,HOST:PORT]..[/CHROOT], where -c does not name them
-  ZOOKEEPER_AUTH     if the servers want to know who asks: a scheme and a secret, such as
-                     digest:user:password, here so that nobody sees them in a list of processes.
-                     What zoolock makes then belongs to these credentials, and whoever shares the
-                     lock needs the same. They are kept from what `zoolock run` runs, unless it is
-                     told --keep-auth.";
+  ZOOKEEPER_AUTH     if the servers want to know who asks: digest:user:password, sasl:user:password
+                     (DIGEST-MD5), or another scheme and its secret, here so that nobody sees them in
+                     a list of processes. What zoolock makes then belongs to these credentials, and
+                     whoever shares the lock needs the same. They are kept from what `zoolock run`
+                     runs, unless it is told --keep-auth.
+  ZOOKEEPER_TLS, ZOOKEEPER_CACERT, ZOOKEEPER_CERT, ZOOKEEPER_KEY, ZOOKEEPER_SESSION_TIMEOUT
+                     as the options of these names, which win
+  ZOOKEEPER_CONFIG   a file of settings, as --config: see there
+
+A file of settings is TOML, with connect, session_timeout, auth, tls, cacert, cert and key: what is
+not said by an option or a variable. With auth in it, it must not be open to everybody.";
+
+/// How long connecting may take, as the library has it for a session timeout that is not given.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -206,9 +214,24 @@ pub(crate) struct Target {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT]
     #[arg(short, long, value_name = "HOSTS", env = CONNECT)]
     connect: Option<String>,
-    /// How long the servers keep the locks of a client that they do not hear of
-    #[arg(long, value_name = "SECS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
-    session_timeout: Duration,
+    /// How long the servers keep the locks of a client that they do not hear of; 10 by default
+    #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
+    session_timeout: Option<Duration>,
+    /// Speak TLS with the servers; the port is another, their secureClientPort
+    #[arg(long)]
+    tls: bool,
+    /// Speak TLS, and trust these root certificates (PEM) instead of the system's
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<OsString>,
+    /// Speak TLS, and show this certificate (PEM); with --key
+    #[arg(long, value_name = "FILE")]
+    cert: Option<OsString>,
+    /// The key of --cert (PEM), which must not be open to everybody
+    #[arg(long, value_name = "FILE")]
+    key: Option<OsString>,
+    /// A file of settings (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<OsString>,
     /// The lock's path
     pub(crate) path: String,
 }
@@ -217,20 +240,30 @@ impl Target {
     /// Connects, for at most so long.
     pub(crate) fn connect(&self, within: Option<Duration>) -> Result<Client, Failed> {
         let host = nix::unistd::gethostname().unwrap_or_default();
-        let hosts = self.connect.as_ref().filter(|hosts| !hosts.is_empty());
-        let hosts = hosts.ok_or_else(|| {
-            Failed::new(USAGE, format!("no servers: name them with -c, or in {CONNECT}"))
-        })?;
-        let mut builder = Client::builder(hosts)
-            .session_timeout(self.session_timeout)
-            .identity(format!("{}/{}", host.to_string_lossy(), process::id()));
-        if let Some((scheme, secret)) = credentials()? {
-            builder = builder.auth(scheme, secret).acl(Acl::creator());
-        }
-        if let Some(within) = within.filter(|within| *within < self.session_timeout) {
-            builder = builder.connect_timeout(within.max(Duration::from_millis(1)));
+        let mut builder =
+            ClientBuilder::from_vars(|name| self.option(name).or_else(|| env::var_os(name)))?
+                .identity(format!("{}/{}", host.to_string_lossy(), process::id()));
+        if let Some(within) = within {
+            let longest = self.session_timeout.unwrap_or(SESSION_TIMEOUT);
+            builder = builder.connect_timeout(within.min(longest).max(Duration::from_millis(1)));
         }
         Ok(builder.connect()?)
+    }
+
+    /// What takes the place of a variable of the environment.
+    fn option(&self, name: &str) -> Option<OsString> {
+        match name {
+            CONNECT => self.connect.as_ref().map(OsString::from),
+            "ZOOKEEPER_SESSION_TIMEOUT" => {
+                self.session_timeout.map(|timeout| timeout.as_secs_f64().to_string().into())
+            }
+            "ZOOKEEPER_TLS" => self.tls.then(|| "true".into()),
+            "ZOOKEEPER_CACERT" => self.cacert.clone(),
+            "ZOOKEEPER_CERT" => self.cert.clone(),
+            "ZOOKEEPER_KEY" => self.key.clone(),
+            "ZOOKEEPER_CONFIG" => self.config.clone(),
+            _ => None,
+        }
     }
 }
 
@@ -266,21 +299,6 @@ pub(crate) struct Run {
     /// The program to run, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
-}
-
-/// The scheme and the secret of the environment.
-fn credentials() -> Result<Option<(String, Vec<u8>)>, Failed> {
-    let Some(given) = env::var_os(AUTH).filter(|given| !given.is_empty()) else {
-        return Ok(None);
-    };
-    let mut scheme = given.into_vec();
-    // What is wrong with it is not shown: it is a secret.
-    let wrong = || Failed::new(USAGE, format!("{AUTH} is not SCHEME:SECRET"));
-    let colon = scheme.iter().position(|byte| *byte == b':').ok_or_else(wrong)?;
-    let secret = scheme.split_off(colon + 1);
-    scheme.pop();
-    let scheme = String::from_utf8(scheme).map_err(|_| wrong())?;
-    Ok(Some((scheme, secret)))
 }
 
 fn token(text: &str) -> Result<u64, ParseIntError> {

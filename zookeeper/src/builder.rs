@@ -10,6 +10,10 @@ use crate::batch::{FOREVER, bad};
 use crate::client::ZooKeeper;
 use crate::core::connection::Credential;
 use crate::core::hosts::HostList;
+#[cfg(feature = "sasl")]
+use crate::core::sasl::User;
+#[cfg(feature = "sasl")]
+use crate::dial::random;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listener::Listener;
 use crate::reader::{self, Failed};
@@ -27,6 +31,8 @@ pub struct Builder {
     connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     credentials: Vec<Credential>,
+    #[cfg(feature = "sasl")]
+    pub(crate) sasl: Option<User>,
     pub(crate) max_answer: usize,
     listeners: Vec<Listener<SessionEvent>>,
     #[cfg(feature = "tls")]
@@ -41,6 +47,8 @@ impl Builder {
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
             credentials: Vec::new(),
+            #[cfg(feature = "sasl")]
+            sasl: None,
             max_answer: 64 * 1024 * 1024,
             listeners: Vec::new(),
             #[cfg(feature = "tls")]
@@ -73,6 +81,14 @@ impl Builder {
     /// anything else; several can be given.
     pub fn auth(mut self, scheme: &str, secret: &[u8]) -> Builder {
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() });
+        self
+    }
+
+    /// Proves who it is by SASL, on every connection before anything else: by DIGEST-MD5, where the
+    /// password itself is not sent; see [SASL](crate#sasl). The last call counts.
+    #[cfg(feature = "sasl")]
+    pub fn sasl(mut self, user: &str, password: &str) -> Builder {
+        self.sasl = Some(User::new(user, password, random));
         self
     }
 
@@ -120,9 +136,13 @@ impl Builder {
                 format!("a session timeout of {milliseconds} ms, 1 to {} are allowed", i32::MAX);
             return Err(bad(problem));
         }
+        #[cfg(feature = "sasl")]
+        if self.sasl.as_ref().is_some_and(|user| user.name().is_empty()) {
+            return Err(bad("the SASL user has no name"));
+        }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            tls.check().map_err(bad)?;
+            tls.check()?;
         }
         let begun = Instant::now();
         let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);
@@ -169,7 +189,7 @@ fn first_session(
     failed: &Receiver<Failed>,
     deadline: Instant,
 ) -> Result<()> {
-    let mut reason = "no answer".to_owned();
+    let (mut reason, mut kind) = ("no answer".to_owned(), ErrorKind::ConnectFailed);
     loop {
         select! {
             recv(events) -> event => match event.map(|event| event.kind) {
@@ -180,7 +200,11 @@ fn first_session(
             recv(failed) -> failed => match failed {
                 Ok(failed) => {
                     reason = failed.causes;
-                    if !failed.is_silent {
+                    kind = match failed.is_refused {
+                        true => ErrorKind::AuthFailed,
+                        false => ErrorKind::ConnectFailed,
+                    };
+                    if failed.is_refused || !failed.is_silent {
                         break;
                     }
                 }
@@ -189,5 +213,5 @@ fn first_session(
             default(deadline.saturating_duration_since(Instant::now())) => break,
         }
     }
-    Err(Error::because(ErrorKind::ConnectFailed, reason))
+    Err(Error::because(kind, reason))
 }

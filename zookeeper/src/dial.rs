@@ -52,8 +52,9 @@ pub(crate) struct Dialer {
     known: Vec<Target>,
     resolver: Option<Receiver<Resolved>>,
     failures: u32,
-    /// Since when all that was heard of servers is that they take connections.
-    silent_since: Option<Instant>,
+    /// Since when all that was heard of servers is that they take connections, or do not take the client
+    /// for its user.
+    in_vain_since: Option<Instant>,
 }
 
 /// One try of each address.
@@ -68,6 +69,8 @@ pub(crate) struct Round {
     pub(crate) causes: Vec<String>,
     /// Did somebody not answer at all?
     pub(crate) is_silent: bool,
+    /// Did somebody not take the client for its user?
+    pub(crate) is_refused: bool,
 }
 
 impl Dialer {
@@ -80,7 +83,7 @@ impl Dialer {
             known: Vec::new(),
             resolver: None,
             failures: 0,
-            silent_since: None,
+            in_vain_since: None,
         }
     }
 
@@ -89,8 +92,8 @@ impl Dialer {
         if self.failures > 0 {
             let most = PAUSE.0 * 2_u32.saturating_pow(self.failures);
             let most = most.min(PAUSE.1).min(shared.look(|core| core.timeout()) / 10);
-            if self.is_unheard(shared) {
-                self.silent_since = None;
+            if self.is_in_vain(shared) {
+                self.in_vain_since = None;
                 let timeout = shared.look(|core| core.timeout());
                 self.pause(shared, Instant::now() + timeout + timeout / 2);
             }
@@ -118,23 +121,23 @@ impl Dialer {
         }
     }
 
-    /// Have servers taken connections and not said a word, for as long as a session lives? It may be that
-    /// they hear us and we do not hear them: then each try keeps the session, and what it has from
-    /// everybody, for a client that has lost its lease. A pause lets them end it.
-    fn is_unheard(&self, shared: &Shared) -> bool {
+    /// Have servers taken connections and not said a word, or refused the client, for as long as a session
+    /// lives? It may be that they hear us and we do not hear them: then each try keeps the session, and
+    /// what it has from everybody, for a client that has lost its lease. A pause lets them end it.
+    fn is_in_vain(&self, shared: &Shared) -> bool {
         let is_long = |since: Instant| since.elapsed() > shared.look(|core| core.timeout());
-        self.silent_since.is_some_and(is_long)
+        self.in_vain_since.is_some_and(is_long)
             && shared.look(|core| core.look_at_lease(Moment::now()).1.is_zero())
     }
 
     /// Nobody in this round had the session.
-    pub(crate) fn failed(&mut self, is_silent: bool) {
-        self.silent_since = is_silent.then(|| self.silent_since.unwrap_or_else(Instant::now));
+    pub(crate) fn failed(&mut self, is_in_vain: bool) {
+        self.in_vain_since = is_in_vain.then(|| self.in_vain_since.unwrap_or_else(Instant::now));
     }
 
     /// The connection of this round has been good for something.
     pub(crate) fn succeeded(&mut self, lasted: Duration) {
-        self.silent_since = None;
+        self.in_vain_since = None;
         self.failures = if lasted > PAUSE.1 { 0 } else { self.failures.min(3) };
     }
 
@@ -273,6 +276,6 @@ fn ready(socket: &Socket) -> io::Result<()> {
     socket.set_tcp_nodelay(true)
 }
 
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(0)
 }

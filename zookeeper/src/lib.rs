@@ -82,6 +82,18 @@
 //!
 //! With the feature `tls`, by rustls: the type `Tls` has the settings, which `Builder::tls` takes.
 //!
+//! # SASL
+//!
+//! With the feature `sasl`, by the mechanism DIGEST-MD5, as Java's clients have it with a
+//! `DigestLoginModule`: `Builder::sasl` takes a user and a password, which the servers need to know from
+//! their JAAS configuration. The password itself is never sent, and a server has to show that it knows it,
+//! too. It happens on every connection before anything else, in two more round trips. Nodes can belong to a
+//! user by the scheme `sasl` and the user's name, see [`Acl`].
+//!
+//! DIGEST-MD5 is old: without [TLS](#tls), who reads the connection can try out passwords, and who can change
+//! it can change all else. ZooKeeper from 3.10 on has to be told `fips-mode=false`, and before 3.9.3 servers
+//! take users they do not know if they have the password of the one who came last. Kerberos (GSSAPI) is left out.
+//!
 //! # Logs
 //!
 //! Under the target `zookeeper`: connections and sessions that come and go as `info`, why no server can

@@ -8,7 +8,7 @@ use crossbeam_channel::Sender;
 use log::Level;
 
 use crate::core::frames::Frames;
-use crate::dial::{Dialer, Target};
+use crate::dial::{Dialer, Round, Target};
 use crate::link::Link;
 use crate::pending;
 use crate::shared::Shared;
@@ -23,6 +23,8 @@ pub(crate) struct Failed {
     pub(crate) causes: String,
     /// Not for a refusal, but for want of an answer.
     pub(crate) is_silent: bool,
+    /// Somebody does not take the client for its user.
+    pub(crate) is_refused: bool,
 }
 
 /// How a connection has ended.
@@ -63,6 +65,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 break;
             }
             round.is_silent |= ended.reason.starts_with("no answer");
+            round.is_refused |= shared.look(|core| core.is_refused());
             round.causes.push(format!("{target}: {}", ended.reason));
         }
         if shared.look(|core| core.is_over()) {
@@ -71,16 +74,16 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
         match lasted {
             Some(lasted) => dialer.succeeded(lasted),
             None => {
-                dialer.failed(round.is_silent);
+                dialer.failed(round.is_silent || round.is_refused);
                 let causes = round.causes.join("; ");
                 shared.change(|core, now| core.broke(&causes, now));
                 if said != causes {
                     shared.note(Level::Warn, || format!("no session: {causes}"));
                     said.clone_from(&causes);
                 }
-                let is_silent = round.is_silent;
+                let Round { is_silent, is_refused, .. } = round;
                 // Nobody listens any more once there has been a session.
-                let _ = failures.send(Failed { causes, is_silent });
+                let _ = failures.send(Failed { causes, is_silent, is_refused });
             }
         }
     }

@@ -67,7 +67,10 @@ struct Subscribers {
 impl Shared {
     pub(crate) fn new(config: Builder, hosts: HostList) -> Shared {
         let now = Moment::now();
-        let core = Core::new(config.session_timeout, now);
+        #[cfg_attr(not(feature = "sasl"), expect(unused_mut))]
+        let mut core = Core::new(config.session_timeout, now);
+        #[cfg(feature = "sasl")]
+        core.be(config.sasl.clone());
         Shared {
             config,
             hosts,

@@ -15,6 +15,8 @@ use rustls::{
     Error, InvalidMessage, RootCertStore, SignatureScheme,
 };
 
+use crate::batch::bad;
+
 /// Settings of TLS for a client; see [`Builder::tls`](crate::Builder::tls).
 ///
 /// TLS 1.2 and 1.3 are spoken. A server has to show a chain of certificates that ends at one of the
@@ -124,9 +126,14 @@ impl Tls {
         Ok(connection)
     }
 
-    /// The first setting that is wrong, if any. Reads the system's roots, if they are needed.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.config().map(drop)
+    /// Looks whether all this can be used, as [`connect`](crate::Builder::connect) does. Reads the system's
+    /// roots, if they are needed.
+    ///
+    /// # Errors
+    ///
+    /// [`BadArguments`](crate::ErrorKind::BadArguments), with the first setting that is wrong as its reason.
+    pub fn check(&self) -> crate::Result<()> {
+        self.config().map(drop).map_err(bad)
     }
 
     fn config(&self) -> Result<Arc<ClientConfig>, String> {
@@ -385,8 +392,9 @@ mod tests {
         for (tls, expected) in cases {
             let (checked, connected) = (tls.check(), tls.connect("localhost"));
             println!("{checked:?}");
-            assert!(checked.as_ref().unwrap_err().contains(expected));
-            assert_eq!(connected.err(), checked.err());
+            assert!(connected.as_ref().unwrap_err().contains(expected));
+            let checked = checked.unwrap_err();
+            assert_eq!(connected.err().as_deref(), checked.reason());
         }
         assert!(good().client_cert_pem(cert, key).check().is_ok());
         assert!(good().connect("a b").is_err());

@@ -1,11 +1,13 @@
 //! Credentials: where they come from, and whom they are kept from.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use common::secured::{ANN as ANNS, BOB, Secured};
 use zoolock_test_support::fresh_path;
 
-use crate::util::{Beside, UNTIL_TOLD, guard_of, run, zoolock};
+use crate::util::{Beside, UNTIL_TOLD, guard_of, run, zoolock, zoolock_at};
 
 const ANN: &str = "digest:ann:a:b";
 
@@ -74,4 +76,61 @@ fn one_inside_another_has_the_credentials_if_it_is_told_so() {
         ]);
         assert_eq!(Beside::start(with(ANN, nested)).code(), Some(wanted), "{options:?}");
     }
+}
+
+#[test]
+fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
+    let secured = Secured::start();
+    let (hosts, path) = (secured.hosts(), fresh_path("secured"));
+    let file = |name| secured.file(name).into_os_string().into_string().expect("a plain name");
+    let (ca, cert, key) = (file("ca.pem"), file("cert.pem"), file("key.pem"));
+    let (bob, ann) = (format!("sasl:bob:{BOB}"), format!("sasl:ann:{ANNS}"));
+    let options = ["--tls", "--cacert", &ca, "--cert", &cert, "--key", &key];
+    let text =
+        format!("connect = {hosts:?}\nauth = '{bob}'\ncacert = 'ca.pem'\ncert = 'cert.pem'\n");
+    secured.write("zoolock.toml", &text);
+    let config = file("zoolock.toml");
+    fs::copy(&key, file("open.pem")).expect("copied");
+    fs::set_permissions(file("open.pem"), fs::Permissions::from_mode(0o644)).expect("chmod");
+    let open = file("open.pem");
+
+    let mut start = zoolock_at(&hosts, &["run", "-v"]);
+    start.args(options).args([&path, "sh", "-c", TELLS]).env("ZOOKEEPER_AUTH", &bob);
+    let mut holding = Beside::start(start);
+    assert_eq!(holding.says("auth "), "none");
+    holding.is_inside();
+    let mut all = fs::read_to_string(format!("/proc/{}/cmdline", holding.id())).expect("a process");
+    for (auth, hosts, arguments, wanted) in [
+        (&*bob, &*hosts, &["run", "-n", "-E", "9"][..], 9),
+        // By the certificate.
+        (&ann, &hosts, &["list"], 0),
+        (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 69),
+        ("sasl:bob", &hosts, &["list"], 64),
+        ("", &hosts, &["list"], 69),
+        ("", "", &["list", "--config", &config], 0),
+        (&ann, "", &["run", "-n", "-E", "9", "--config", &config], 9),
+        (&bob, &hosts, &["list", "--key", &open], 64),
+        (&bob, &hosts, &["list", "--config", &key], 64),
+    ] {
+        let mut other = zoolock_at(hosts, arguments);
+        let rest = if arguments.contains(&"--key") { &options[..5] } else { &options[..] };
+        other.args(rest).arg(&path).env("ZOOKEEPER_AUTH", auth);
+        if arguments[0] == "run" {
+            other.arg("true");
+        }
+        let mut other = Beside::start(other);
+        assert_eq!(other.code(), Some(wanted), "{arguments:?}");
+        all += &other.said().join("\n");
+    }
+    // Without any of the options there is plain TCP.
+    let mut plain = zoolock_at(&hosts, &["list", &path]);
+    plain.env("ZOOKEEPER_AUTH", &bob);
+    assert_eq!(Beside::start(plain).code(), Some(69));
+    holding.let_go();
+    assert_eq!(holding.code(), Some(0));
+    all += &holding.said().join("\n");
+    assert!(all.contains("the server refused the SASL user \"bob\""), "{all}");
+    assert!(all.contains("is open to everybody"), "{all}");
+    let found = secured.secrets_in(&all);
+    assert!(found.is_empty(), "{found:?}");
 }

@@ -10,6 +10,7 @@ mod object;
 mod processes;
 pub mod relay;
 pub mod rwlock;
+pub mod secured;
 pub mod semaphore;
 pub mod single;
 mod stages;

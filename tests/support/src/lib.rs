@@ -2,7 +2,7 @@
 //! that uses ZooKeeper, with whatever client.
 //!
 //! - [`Server`]: a ZooKeeper server of its own in a temporary directory, on a free loopback
-//!   port; it never outlives the process that started it. It can listen for TLS, too.
+//!   port; it never outlives the process that started it. It can listen for TLS, and know users by SASL.
 //! - [`CountingServer`]: a server whose sequence numbers can be set to their end.
 //! - [`shared_server`], [`connect_string`], [`fresh_path`]: one server for a whole test binary.
 //! - [`Probe`]: a small blocking client with wire code of its own, to look at what is really

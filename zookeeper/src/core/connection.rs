@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use super::clock::Moment;
 use super::message::{self, OpCode};
+#[cfg(feature = "sasl")]
+use super::session::Login;
 use super::watches::WatchKind;
 use super::wire::{Malformed, Reader};
 
@@ -72,6 +74,9 @@ pub(super) struct Greeting {
 pub(super) struct Connection<S, W> {
     /// None once the connection has the session.
     pub(super) greeting: Option<Greeting>,
+    /// The server has answered that, and is to know who the client is.
+    #[cfg(feature = "sasl")]
+    pub(super) login: Option<Login>,
     /// Why it has to end, from when that is known until it has.
     pub(super) doomed: Option<String>,
     in_flight: VecDeque<Flight<S, W>>,
@@ -99,6 +104,8 @@ impl<S, W> Connection<S, W> {
     pub(super) fn new(greeting: Greeting) -> Connection<S, W> {
         Connection {
             greeting: Some(greeting),
+            #[cfg(feature = "sasl")]
+            login: None,
             doomed: None,
             in_flight: VecDeque::new(),
             auths: VecDeque::new(),

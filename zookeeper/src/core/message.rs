@@ -26,6 +26,8 @@ pub(crate) enum OpCode {
     CreateTtl = 21,
     Auth = 100,
     SetWatches = 101,
+    #[cfg(feature = "sasl")]
+    Sasl = 102,
     CloseSession = -11,
 }
 

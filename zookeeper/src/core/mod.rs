@@ -10,6 +10,8 @@ pub(crate) mod hosts;
 mod lease;
 pub(crate) mod message;
 pub(crate) mod path;
+#[cfg(feature = "sasl")]
+pub(crate) mod sasl;
 pub(crate) mod session;
 #[cfg(test)]
 mod simulation;

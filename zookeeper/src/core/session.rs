@@ -2,6 +2,9 @@
 //! an answer changes, and what becomes of everybody when something breaks. Pure: it is told what has
 //! come and what time it is, and it leaves bytes to be sent and things to be told.
 
+#[cfg(feature = "sasl")]
+mod login;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +13,15 @@ use super::clock::Moment;
 use super::connection::{Call, Connection, Credential, Effect, Flight, Greeting};
 use super::lease::{Lease, Proof};
 use super::message::{self, Connected, Header, OpCode};
+#[cfg(feature = "sasl")]
+use super::sasl::User;
 use super::vitals::{Pulse, Verdict, Vitals};
 use super::watches::{Listen, WatchKind, Watches};
 use super::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind};
 use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
+#[cfg(feature = "sasl")]
+pub(super) use login::Login;
 
 /// How late a look at the clock may come before it means that the whole process stood still.
 const STALL: Duration = Duration::from_millis(250);
@@ -53,6 +60,15 @@ struct Identity {
     zxid: i64,
 }
 
+/// What a server has answered to a ConnectRequest that was sent at `sent`.
+#[derive(Debug)]
+struct Granted {
+    id: i64,
+    password: Vec<u8>,
+    timeout: Duration,
+    sent: Moment,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closing {
     No,
@@ -79,6 +95,10 @@ pub(crate) struct Core<S, W> {
     /// The session timeout that is asked for.
     timeout: Duration,
     credentials: Vec<Credential>,
+    #[cfg(feature = "sasl")]
+    user: Option<User>,
+    /// The server of this connection, or of the last, does not take the client for its user.
+    is_refused: bool,
     session: Identity,
     vitals: Vitals,
     connection: Option<Connection<S, W>>,
@@ -112,6 +132,9 @@ impl<S, W: Listen> Core<S, W> {
         Core {
             timeout,
             credentials: Vec::new(),
+            #[cfg(feature = "sasl")]
+            user: None,
+            is_refused: false,
             session: Identity::default(),
             vitals: Vitals::new(lease),
             connection: None,
@@ -176,6 +199,10 @@ impl<S, W: Listen> Core<S, W> {
         self.connection.as_ref().is_some_and(Connection::is_open)
     }
 
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
     /// Has the connection to end?
     pub(crate) fn is_doomed(&self) -> bool {
         self.connection.as_ref().is_none_or(|connection| connection.doomed.is_some())
@@ -231,6 +258,7 @@ impl<S, W: Listen> Core<S, W> {
         if asking {
             self.refusals = 0;
         }
+        self.is_refused = false;
         let until = now.monotonic + self.patience(now);
         self.connection = Some(Connection::new(Greeting { sent: now, until, asking }));
         let timeout = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
@@ -252,6 +280,10 @@ impl<S, W: Listen> Core<S, W> {
             // It was given up, and its answer has come all the same.
             if connection.doomed.is_some() {
                 return Ok(None);
+            }
+            #[cfg(feature = "sasl")]
+            if let Some(login) = connection.login.take() {
+                return self.go_on_logging_in(login, frame, now).map(|()| None);
             }
             let connected = message::connected(frame)?;
             return self.connected(&connected, greeting, now).map(|()| None);
@@ -308,19 +340,35 @@ impl<S, W: Listen> Core<S, W> {
             });
             return Ok(());
         }
-        let timeout = Duration::from_millis(connected.timeout.unsigned_abs().into());
-        self.session.id = connected.session;
-        self.session.password = connected.password.to_vec();
+        let granted = Granted {
+            id: connected.session,
+            password: connected.password.to_vec(),
+            timeout: Duration::from_millis(connected.timeout.unsigned_abs().into()),
+            sent: greeting.sent,
+        };
+        #[cfg(feature = "sasl")]
+        if let Some(user) = self.user.clone() {
+            self.log_in(user, granted, now);
+            return Ok(());
+        }
+        self.open(granted, now);
+        Ok(())
+    }
+
+    /// The connection has the session.
+    fn open(&mut self, granted: Granted, now: Moment) {
+        let Granted { id, password, timeout, sent } = granted;
+        let is_new = self.session.id == 0;
+        (self.session.id, self.session.password) = (id, password);
         self.connection.iter_mut().for_each(|connection| connection.greeting = None);
         self.counts.connections += 1;
         self.last_failure = None;
-        let (sent, answered) = (greeting.sent, now.monotonic);
-        if asked == 0 {
-            *self.vitals.lease_mut() = self.lease().next(timeout, sent, answered);
+        if is_new {
+            *self.vitals.lease_mut() = self.lease().next(timeout, sent, now.monotonic);
             self.lease_end = LeaseEnd::NotYet;
             self.tell(SessionEventKind::Connected);
         } else {
-            self.vitals.lease_mut().resumed(timeout, sent, answered);
+            self.vitals.lease_mut().resumed(timeout, sent, now.monotonic);
             self.tell(SessionEventKind::Resumed);
         }
         for Credential { scheme, secret } in self.credentials.clone() {
@@ -334,7 +382,6 @@ impl<S, W: Listen> Core<S, W> {
         }
         self.pulse(now);
         self.send_waiting(now);
-        Ok(())
     }
 
     fn event(&mut self, body: &mut Reader<'_>) -> Result<(), Malformed> {
@@ -554,7 +601,7 @@ impl<S, W: Listen> Core<S, W> {
             return self.waiting.push_back(call);
         };
         if call.code != OpCode::Auth {
-            self.xid = self.xid.checked_add(1).unwrap_or(1);
+            self.xid = after(self.xid);
         }
         // Servers take credentials for no sign of life.
         let sign = match call.code {
@@ -720,6 +767,11 @@ impl<S, W: Listen> Core<S, W> {
             self.fail(Some(slot), error);
         }
     }
+}
+
+/// The number of the next request.
+fn after(xid: i32) -> i32 {
+    xid.checked_add(1).unwrap_or(1)
 }
 
 /// None is never.

@@ -7,6 +7,8 @@ mod hostile;
 mod leases;
 mod operations;
 mod resuming;
+#[cfg(feature = "sasl")]
+mod sasl;
 #[cfg(feature = "tls")]
 mod tls;
 mod util;

@@ -33,16 +33,16 @@ type Fault = fn(&FaultProxy);
 type Change = fn(&mut CertificateParams);
 
 /// Who gives out certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A chain and its key, in PEM.
-struct Identity {
+pub(crate) struct Identity {
     chain: String,
     key: String,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
@@ -56,26 +56,30 @@ impl Authority {
         Identity { chain: params.signed_by(&key, &self.0).unwrap().pem(), key: key.serialize_pem() }
     }
 
-    fn give_out_for(&self, host: &str) -> Identity {
+    pub(crate) fn give_out_for(&self, host: &str) -> Identity {
         self.give_out(host, |_| ())
     }
 
-    fn give_out_to(&self, name: &str) -> Identity {
+    pub(crate) fn give_out_to(&self, name: &str) -> Identity {
         self.give_out("client", |params| params.distinguished_name.push(DnType::CommonName, name))
     }
 
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
     /// Trusts this authority alone.
-    fn tls(&self) -> Tls {
-        Tls::new().roots_pem(self.0.pem().as_bytes())
+    pub(crate) fn tls(&self) -> Tls {
+        Tls::new().roots_pem(self.pem().as_bytes())
     }
 }
 
 impl Identity {
-    fn server(&self) -> ServerBuilder {
+    pub(crate) fn server(&self) -> ServerBuilder {
         Server::builder().tls(&self.chain, &self.key)
     }
 
-    fn shown_by(&self, tls: Tls) -> Tls {
+    pub(crate) fn shown_by(&self, tls: Tls) -> Tls {
         tls.client_cert_pem(self.chain.as_bytes(), self.key.as_bytes())
     }
 }
@@ -512,7 +516,7 @@ fn a_good_server_is_found_behind_wrong_ones() {
 fn a_client_certificate_is_required_and_has_to_be_from_the_servers_roots() {
     for version in ["1.2", "1.3"] {
         let (authority, other) = (Authority::new("server"), Authority::new("other"));
-        let server = authority.give_out_for("127.0.0.1").server().tls_clients(&authority.0.pem());
+        let server = authority.give_out_for("127.0.0.1").server().tls_clients(&authority.pem());
         let server = if version == "1.3" { only_1_3(server) } else { server };
         let server = server.start().unwrap();
         let (address, root) = (server.secure_address(), fresh_path("tls-clients"));
@@ -590,9 +594,9 @@ fn the_systems_roots_are_trusted_unless_others_are_given() {
         println!("{output}");
         output
     };
-    fs::write(&file, secured.authority.0.pem()).unwrap();
+    fs::write(&file, secured.authority.pem()).unwrap();
     assert_says(&run(), &["connected: true"]);
-    fs::write(&file, other.authority.0.pem()).unwrap();
+    fs::write(&file, other.authority.pem()).unwrap();
     assert_says(&run(), &["ConnectFailed", "not from any root"]);
     fs::remove_file(&file).unwrap();
     assert_says(&run(), &["BadArguments", "no root certificates"]);

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::install::Installation;
+use super::sasl;
 use super::tls::Tls;
 
 const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
@@ -27,6 +28,7 @@ pub(crate) struct Config {
     /// `None` for a server on its own.
     pub(crate) membership: Option<Membership>,
     pub(crate) tls: Option<Tls>,
+    pub(crate) sasl_users: Option<sasl::Users>,
 }
 
 /// What Java runs. Its first argument is the configuration file.
@@ -103,6 +105,7 @@ impl Default for Config {
             jvm_flags: Vec::new(),
             membership: None,
             tls: None,
+            sasl_users: None,
         }
     }
 }
@@ -137,6 +140,9 @@ impl Config {
         if let (Some(tls), Some(secure)) = (&self.tls, secure) {
             tls.write_lines(&mut text, folder, secure);
         }
+        if self.sasl_users.is_some() {
+            text.push_str(sasl::LINES);
+        }
         for (key, value) in &self.properties {
             let _ = writeln!(text, "{key}={value}");
         }
@@ -163,6 +169,11 @@ impl Config {
         );
         let sync = if self.force_sync { "yes" } else { "no" };
         command.push(format!("-Dzookeeper.forceSync={sync}").into());
+        if let (Some(_), Some(folder)) = (&self.sasl_users, config_file.parent()) {
+            let mut flag = OsString::from("-Djava.security.auth.login.config=");
+            flag.push(sasl::file(folder));
+            command.push(flag);
+        }
         command.extend(self.jvm_flags.iter().map(OsString::from));
         command.extend(["-cp".into(), found.class_path.clone()]);
         command.extend(self.program.arguments(config_file));

@@ -4,6 +4,7 @@ pub(crate) mod config;
 mod four_letter;
 pub(crate) mod install;
 mod process;
+mod sasl;
 mod tls;
 
 use std::fs;
@@ -21,6 +22,7 @@ use config::{Config, DATA, Program};
 use four_letter::{four_letter, metric};
 use install::Installation;
 use process::Process;
+use sasl::Users;
 use tls::Tls;
 
 /// A start takes a fraction of a second; a machine under heavy load may need much longer.
@@ -115,6 +117,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Knows these users, by name and password, when they come by SASL, DIGEST-MD5; none unless set.
+    pub fn sasl_users(mut self, users: &[(&str, &str)]) -> Self {
+        self.config.sasl_users = Some(Users::new(users));
+        self
+    }
+
     /// Starts the server and returns when it answers.
     ///
     /// # Errors
@@ -156,6 +164,9 @@ impl Server {
 
     pub(crate) fn new(config: Config, installation: Installation) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("zoolock-server-").tempdir()?;
+        if let Some(users) = &config.sasl_users {
+            users.write(folder.path())?;
+        }
         let secure_port = config.tls.as_ref().map(|_| ReservedPort::any());
         Ok(Self {
             config,
@@ -242,6 +253,16 @@ impl Server {
         self.wait_until_ready(&mut started)?;
         *process = Some(started);
         Ok(())
+    }
+
+    /// From its next start on it knows these users in the place of those of
+    /// [`sasl_users`](ServerBuilder::sasl_users), without which this does nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn set_sasl_users(&self, users: &[(&str, &str)]) -> io::Result<()> {
+        Users::new(users).write(self.folder.path())
     }
 
     /// Removes the data of a server that does not run: when it starts again, it knows no node and no

@@ -52,6 +52,10 @@ pub(super) const LATER: &[&str] = &[
 pub(super) const EVENTS: &[&str] =
     &["event data", "event children", "event deleted", "event created", "event state"];
 
+/// What a sound server may answer to an answer to its challenge.
+#[cfg(feature = "sasl")]
+pub(super) const PROOFS: &[&str] = &["sasl proof", "sasl proof", "sasl refused", "sasl none"];
+
 /// What a sound server may answer to this operation.
 pub(super) fn answers(code: i32) -> &'static [&'static str] {
     const OPERATIONS: &[(OpCode, &[&str])] = &[
@@ -81,6 +85,8 @@ pub(super) fn answers(code: i32) -> &'static [&'static str] {
         (OpCode::SetWatches, &["set watches"]),
         (OpCode::CloseSession, &["close"]),
         (OpCode::Ping, &["ping"]),
+        #[cfg(feature = "sasl")]
+        (OpCode::Sasl, &["sasl challenge", "sasl challenge", "sasl challenge", "sasl none"]),
     ];
     let operation = OPERATIONS.iter().find(|known| known.0 as i32 == code);
     operation.map(|known| known.1).expect("a known operation")

@@ -31,6 +31,23 @@ const TEXTS: &[&str] = &[
     "an answer to credentials that were not sent",
     "where none was due",
     " was due",
+    // sasl.rs and session/login.rs
+    #[cfg(feature = "sasl")]
+    "a challenge without md5-sess, utf-8 and auth",
+    #[cfg(feature = "sasl")]
+    "a challenge without a nonce",
+    #[cfg(feature = "sasl")]
+    "a token of SASL that is too long, or no list of directives",
+    #[cfg(feature = "sasl")]
+    " before that to SASL's ",
+    #[cfg(feature = "sasl")]
+    "the server has no SASL: ",
+    #[cfg(feature = "sasl")]
+    "the server refused SASL by DIGEST-MD5 (code ",
+    #[cfg(feature = "sasl")]
+    "the server refused the SASL user \"user\"",
+    #[cfg(feature = "sasl")]
+    "the server does not know the password of the SASL user",
     // session.rs, of what came
     "no session where a new one was asked for",
     "another session than the one to be resumed",
@@ -53,6 +70,8 @@ const PLACES: &[(&str, usize)] = &[
     (include_str!("../../batch.rs"), 3),
     (include_str!("../connection.rs"), 3),
     (include_str!("../session.rs"), 2),
+    (include_str!("../sasl.rs"), 3),
+    (include_str!("../session/login.rs"), 1),
 ];
 
 /// How often connections ended with which text.

@@ -1,0 +1,92 @@
+use std::fs;
+use std::time::Duration;
+
+use zoolock::{
+    Acl, Client, ClientBuilder, DistributedLock, Error, HoldState, LossReason, Permissions, Tls,
+};
+use zoolock_test_support::{FaultProxy, fresh_path, wait_until};
+
+use common::secured::{ANN, BOB, Secured};
+use common::{SOON, assert_lost, await_lost, await_resumed};
+
+fn builder(secured: &Secured, hosts: &str, user: &str, password: &str) -> ClientBuilder {
+    let pem = |name| fs::read(secured.file(name)).unwrap();
+    let tls = Tls::new().roots_pem(&pem("ca.pem"));
+    let tls = tls.client_cert_pem(&pem("cert.pem"), &pem("key.pem"));
+    Client::builder(hosts).connect_timeout(SOON).tls(tls).sasl(user, password)
+}
+
+#[test]
+fn a_lock_is_held_over_a_cut_and_lost_in_time() {
+    let secured = Secured::start();
+    let proxy = FaultProxy::start(secured.server.secure_address()).unwrap();
+    // Ann may take part, and nobody else, whatever certificate they have.
+    let acl = Acl::none().and("sasl", "bob", Permissions::ALL);
+    let acl = acl.and("sasl", "ann", Permissions::CONTEND);
+    let bob = builder(&secured, &proxy.connect_string(), "bob", BOB).acl(acl.clone());
+    let bob = bob.session_timeout(Duration::from_secs(4)).connect().unwrap();
+    let ann = builder(&secured, &secured.hosts(), "ann", ANN).acl(acl).connect().unwrap();
+    let path = fresh_path("secured");
+    let [bobs, anns] = [&bob, &ann].map(|client| DistributedLock::new(client, &path).unwrap());
+
+    let guard = bobs.acquire().unwrap();
+    let token = guard.fencing_token().unwrap();
+    assert!(!anns.try_lock().unwrap());
+    for times in 1..=3 {
+        proxy.reset();
+        await_resumed(&bob, times);
+        wait_until("it is held again", SOON, || guard.state() == HoldState::Held);
+        assert_eq!(guard.fencing_token().unwrap(), token);
+        assert!(!anns.try_lock().unwrap());
+    }
+    assert!(ann.verify(&path, token).unwrap());
+
+    proxy.refuse(true);
+    proxy.cut();
+    println!("lost after {:?}", await_lost(&guard));
+    anns.lock().unwrap();
+    assert!(!guard.is_held());
+    proxy.restore();
+    assert_lost(&guard.release(), &path, LossReason::LeaseExpired);
+    anns.unlock().unwrap();
+    bobs.lock().unwrap();
+    bobs.unlock().unwrap();
+}
+
+#[test]
+fn what_belongs_to_a_user_is_denied_to_others() {
+    let secured = Secured::start();
+    let [bob, ann] = [("bob", BOB), ("ann", ANN)].map(|(user, password)| {
+        let acl = Acl::none().and("sasl", user, Permissions::ALL);
+        builder(&secured, &secured.hosts(), user, password).acl(acl).connect().unwrap()
+    });
+    let path = fresh_path("owned");
+    let [bobs, anns] = [&bob, &ann].map(|client| DistributedLock::new(client, &path).unwrap());
+    bobs.lock().unwrap();
+    let denied = anns.try_lock().unwrap_err();
+    println!("{denied}");
+    assert!(matches!(denied, Error::Denied { .. }), "{denied:?}");
+    bobs.unlock().unwrap();
+}
+
+#[test]
+fn whoever_is_refused_is_told_why() {
+    let secured = Secured::start();
+    let hosts = secured.hosts();
+    for (user, password, what) in [
+        ("bob", "wrong", "the server refused the SASL user \"bob\""),
+        ("eve", "wrong", "the server refused the SASL user \"eve\""),
+    ] {
+        let error = builder(&secured, &hosts, user, password).connect().map(drop).unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, Error::Connect { .. }) && said.contains(what), "{said}");
+    }
+    for (builder, what) in [
+        (Client::builder(&hosts).sasl("", "x"), "invalid SASL user"),
+        (Client::builder(&hosts).tls(Tls::new().roots_pem(b"")), "invalid TLS: the TLS roots"),
+        (Client::builder("").sasl("bob", BOB), "invalid host list"),
+    ] {
+        let said = builder.connect().map(drop).unwrap_err().to_string();
+        assert!(said.contains(what), "{said}");
+    }
+}

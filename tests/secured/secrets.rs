@@ -1,0 +1,116 @@
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+
+use log::{LevelFilter, Log, Metadata, Record};
+use zoolock::{Acl, ClientBuilder, DistributedLock};
+use zoolock_test_support::{FaultProxy, fresh_path, wait_until};
+
+use common::secured::{ANN, BOB, Secured, disguises};
+use common::{SOON, await_resumed};
+
+static LOGGED: Everything = Everything(Mutex::new(String::new()));
+
+/// Of all targets and levels.
+struct Everything(Mutex<String>);
+
+impl Log for Everything {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writeln!(all, "{} {} {}", record.level(), record.target(), record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_secret_is_found_in_every_disguise() {
+    for before in ["", "a", "ab", "digest:x:"] {
+        let text = format!("{before}{BOB}{before}");
+        // Python's base64.b64encode().
+        for (encoded, is_it) in [
+            ("a2VwdC1ieS1ib2ItNDcxMQ==", before.is_empty()),
+            ("YWtlcHQtYnktYm9iLTQ3MTFh", before == "a"),
+            ("YWJrZXB0LWJ5LWJvYi00NzExYWI=", before == "ab"),
+        ] {
+            let found = disguises(BOB).iter().any(|secret| encoded.contains(secret));
+            assert!(found, "{encoded}: {is_it}");
+        }
+        for shown in [text.clone(), format!("{:?}", text.as_bytes())] {
+            assert!(disguises(BOB).iter().any(|secret| shown.contains(secret)), "{shown}");
+        }
+    }
+    assert!(!disguises(BOB).iter().any(|secret| "kept-by-nobody".contains(secret)));
+}
+
+#[test]
+fn no_secret_is_logged_printed_or_in_an_error() {
+    log::set_logger(&LOGGED).expect("no other logger");
+    log::set_max_level(LevelFilter::Trace);
+    let secured = Secured::start();
+    let proxy = FaultProxy::start(secured.server.secure_address()).unwrap();
+    let file = |name| secured.file(name).into_os_string();
+    let mut shown = String::new();
+    let digest = format!("digest:ann:{ANN}");
+    let sasl = [format!("sasl:bob:{BOB}"), format!("sasl:ann:{BOB}"), format!("sasl:{ANN}")];
+    let wrong = [BOB.to_owned(), format!("nonsense:{BOB}"), digest.clone()];
+    let file_with = |line: String| secured.write("zookeeper.toml", &line).into_os_string();
+    for auth in sasl.iter().chain(&wrong) {
+        let builder = ClientBuilder::from_vars(|name| match name {
+            "ZOOKEEPER_CONNECT" => Some(proxy.connect_string().into()),
+            "ZOOKEEPER_AUTH" => Some(auth.into()),
+            "ZOOKEEPER_CACERT" => Some(file("ca.pem")),
+            "ZOOKEEPER_CERT" => Some(file("cert.pem")),
+            "ZOOKEEPER_KEY" => Some(file("key.pem")),
+            _ => None,
+        });
+        let _ = writeln!(shown, "{builder:?}");
+        let Ok(builder) = builder else { continue };
+        let client = builder.auth("digest", format!("ann:{ANN}")).acl(Acl::creator()).connect();
+        let _ = writeln!(shown, "{client:?}");
+        let Ok(client) = client.inspect_err(|error| shown += &error.to_string()) else { continue };
+        let lock = DistributedLock::new(&client, fresh_path("secrets")).unwrap();
+        let held = lock.lock();
+        let before = client.stats().resumed;
+        proxy.cut();
+        if held.is_ok() {
+            await_resumed(&client, before + 1);
+        }
+        let ends = (&held, lock.unlock(), client.contenders(lock.path()), client.close());
+        let _ = writeln!(shown, "{lock:?} {ends:?} {:?}", client.stats());
+    }
+    // In the place of each file, and in the middle of nonsense.
+    for name in ["ZOOKEEPER_CACERT", "ZOOKEEPER_CERT", "ZOOKEEPER_KEY", "ZOOKEEPER_CONFIG"] {
+        for file in [file("key.pem"), file_with(format!("auth = sasl:bob:{BOB}\n"))] {
+            let builder = ClientBuilder::from_vars(|asked| match asked {
+                "ZOOKEEPER_CONNECT" => Some(secured.hosts().into()),
+                "ZOOKEEPER_CERT" | "ZOOKEEPER_KEY" if name == "ZOOKEEPER_CACERT" => None,
+                "ZOOKEEPER_CERT" | "ZOOKEEPER_KEY" if name == "ZOOKEEPER_CONFIG" => None,
+                "ZOOKEEPER_CERT" | "ZOOKEEPER_KEY" => Some(file.clone()),
+                asked => (asked == name).then(|| file.clone()),
+            });
+            let _ = writeln!(shown, "{builder:?}");
+            let client = builder.and_then(ClientBuilder::connect);
+            let _ = writeln!(shown, "{client:?}");
+            client.map(drop).unwrap_err();
+        }
+    }
+    let logged = || LOGGED.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    // Lines are written in their order, some time.
+    wait_until("a refusal is logged", SOON, || logged().contains("refused the SASL user"));
+    let all = shown + &logged();
+    println!("{all}");
+    for said in [
+        "Resumed",
+        "refused the SASL user \"ann\"",
+        "what: \"TLS\"",
+        "string values must be quoted",
+    ] {
+        assert!(all.contains(said), "it has not come to {said:?}");
+    }
+    let found = secured.secrets_in(&all);
+    assert!(found.is_empty(), "{found:?}");
+}

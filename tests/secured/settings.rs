@@ -1,0 +1,52 @@
+use std::env;
+
+use zoolock::{Client, DistributedLock, Result};
+use zoolock_test_support::fresh_path;
+
+use common::secured::{ANN, BOB, Secured};
+use common::{OWN_PROCESS, alone};
+
+/// What a client of these settings finds.
+fn taken(client: &Client, path: &str) -> Result<String> {
+    let lock = DistributedLock::new(client, path)?;
+    Ok(format!("{:?}, taken: {}", client.session_timeout(), lock.try_lock()?))
+}
+
+#[test]
+fn a_client_has_what_the_environment_says_and_a_file_below_it() {
+    if let Ok(path) = env::var(OWN_PROCESS) {
+        match Client::from_env().and_then(|client| taken(&client, &path)) {
+            Ok(taken) => println!("{taken}"),
+            Err(error) => println!("{error}"),
+        }
+        return;
+    }
+    let secured = Secured::start();
+    let path = fresh_path("from-env");
+    let text = format!(
+        "connect = '{}'\nsession_timeout = 7\nauth = 'sasl:bob:{BOB}'\n\
+         cacert = 'ca.pem'\ncert = 'cert.pem'\nkey = 'key.pem'\n",
+        secured.hosts()
+    );
+    let file = secured.write("zookeeper.toml", &text);
+    let name = "settings::a_client_has_what_the_environment_says_and_a_file_below_it";
+    for (variables, said) in [
+        (&[][..], "7s, taken: true"),
+        (&[("ZOOKEEPER_SESSION_TIMEOUT", "5.5")], "5.5s, taken: true"),
+        // She has the same certificate, to which what was made belongs as well.
+        (&[("ZOOKEEPER_AUTH", &*format!("sasl:ann:{ANN}"))], "7s, taken: true"),
+        (&[("ZOOKEEPER_AUTH", "sasl:ann:wrong")], "the server refused the SASL user"),
+        (&[("ZOOKEEPER_AUTH", "digest:ann:x")], "it wants authentication by SASL first"),
+        (&[("ZOOKEEPER_TLS", "false")], "the server hung up"),
+        (&[("ZOOKEEPER_KEY", "/no/such/file")], "invalid ZOOKEEPER_KEY"),
+    ] {
+        let mut command = alone(name, OWN_PROCESS, &path);
+        command.env("ZOOKEEPER_CONFIG", &file).env_remove("ZOOKEEPER_CONNECT");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let all = [output.stdout, output.stderr].concat();
+        let all = String::from_utf8_lossy(&all);
+        println!("{variables:?}: {all}");
+        assert!(all.contains(said), "{variables:?}: no {said:?} in {all}");
+        assert!(secured.secrets_in(&all).is_empty(), "{all}");
+    }
+}

@@ -1,0 +1,279 @@
+//! SASL by DIGEST-MD5 (RFC 2831), as Java's ZooKeeper speaks it: what proves to a server that the client
+//! knows a password, and to the client that the server does. Pure; it knows nothing of requests.
+
+use std::fmt;
+
+use md5::{Digest, Md5};
+
+use super::wire::Malformed;
+
+/// The service, by the name that Java's clients give to every server.
+const URI: &str = "zookeeper/zk-sasl-md5";
+/// So long is no token of a server's, by the RFC.
+const LONGEST: usize = 2048;
+const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// A name and a password, which is never printed.
+#[derive(Clone)]
+pub(crate) struct User {
+    name: String,
+    password: String,
+    /// Numbers that a server cannot foresee.
+    random: fn() -> u64,
+}
+
+impl User {
+    pub(crate) fn new(name: &str, password: &str, random: fn() -> u64) -> User {
+        User { name: name.to_owned(), password: password.to_owned(), random }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:..", self.name)
+    }
+}
+
+/// What a server begins with.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Challenge {
+    /// The first of them; it need not have one.
+    pub(super) realm: Option<String>,
+    nonce: String,
+}
+
+/// What the server has to show in the end, which it can only if it knows the password.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Proof(String);
+
+impl Challenge {
+    pub(super) fn read(token: &str) -> Result<Challenge, Malformed> {
+        let all = directives(token)?;
+        let one = |name: &str| all.iter().find(|known| known.0 == name).map(|known| &*known.1);
+        let qop = one("qop").unwrap_or("auth");
+        if one("algorithm") != Some("md5-sess")
+            || one("charset") != Some("utf-8")
+            || !qop.split(',').any(|qop| qop.trim_matches(SPACE) == "auth")
+        {
+            return Err(Malformed("a challenge without md5-sess, utf-8 and auth".to_owned()));
+        }
+        let nonce = one("nonce").filter(|nonce| !nonce.is_empty());
+        let no_nonce = || Malformed("a challenge without a nonce".to_owned());
+        Ok(Challenge {
+            realm: one("realm").map(str::to_owned),
+            nonce: nonce.ok_or_else(no_nonce)?.to_owned(),
+        })
+    }
+
+    /// The answer to it, and what the server has to answer to that.
+    pub(super) fn respond(&self, user: &User) -> (String, Proof) {
+        let cnonce = format!("{:016x}{:016x}", (user.random)(), (user.random)());
+        let (name, nonce) = (quoted(&user.name), quoted(&self.nonce));
+        let realm = self.realm.as_deref().map(quoted);
+        let realm = realm.map_or(String::new(), |realm| format!("realm={realm},"));
+        let response = self.digest(user, &cnonce, "AUTHENTICATE", URI);
+        let token = format!(
+            "charset=utf-8,username={name},{realm}nonce={nonce},nc=00000001,cnonce=\"{cnonce}\",\
+             digest-uri=\"{URI}\",response={response},qop=auth"
+        );
+        (token, Proof(self.digest(user, &cnonce, "", URI)))
+    }
+
+    /// Section 2.1.2.1 of the RFC, by the names that it has there.
+    fn digest(&self, user: &User, cnonce: &str, method: &str, uri: &str) -> String {
+        let realm = self.realm.as_deref().unwrap_or_default();
+        let secret = [&*user.name, realm, &*user.password].map(latin_1).join(&b':');
+        let nonces = format!(":{}:{cnonce}", self.nonce);
+        let a1 = [&Md5::digest(secret)[..], nonces.as_bytes()].concat();
+        let a2 = format!("{method}:{uri}");
+        let (a1, a2) = (hex_md5(&a1), hex_md5(a2.as_bytes()));
+        hex_md5(format!("{a1}:{}:00000001:{cnonce}:auth:{a2}", self.nonce).as_bytes())
+    }
+}
+
+impl Proof {
+    /// An impostor has one guess a connection, at something new each time, so how long this takes tells
+    /// nothing.
+    pub(super) fn is_in(&self, token: &str) -> Result<bool, Malformed> {
+        let all = directives(token)?;
+        Ok(all.iter().any(|(name, value)| name == "rspauth" && *value == self.0))
+    }
+}
+
+fn hex_md5(bytes: &[u8]) -> String {
+    Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is hashed is in ISO 8859-1 if it can be, whatever is sent.
+fn latin_1(text: &str) -> Vec<u8> {
+    let bytes: Option<Vec<u8>> = text.chars().map(|char| u8::try_from(char).ok()).collect();
+    bytes.unwrap_or_else(|| text.as_bytes().to_vec())
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The names, in lower case, and values of `name=value,name="value",..`.
+fn directives(token: &str) -> Result<Vec<(String, String)>, Malformed> {
+    let wrong =
+        || Malformed("a token of SASL that is too long, or no list of directives".to_owned());
+    let (mut all, mut rest) = (Vec::new(), token);
+    if token.len() >= LONGEST {
+        return Err(wrong());
+    }
+    loop {
+        rest = rest.trim_start_matches(|char| char == ',' || SPACE.contains(&char));
+        if rest.is_empty() {
+            return Ok(all);
+        }
+        let (name, value) = rest.split_once('=').ok_or_else(wrong)?;
+        let (value, behind) = value_of(value.trim_start_matches(SPACE)).ok_or_else(wrong)?;
+        all.push((name.trim_end_matches(SPACE).to_ascii_lowercase(), value));
+        rest = behind.trim_start_matches(SPACE);
+        if !rest.is_empty() && !rest.starts_with(',') {
+            return Err(wrong());
+        }
+    }
+}
+
+/// The value that stands first, and what is behind it.
+fn value_of(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find(|char| char == ',' || SPACE.contains(&char));
+        let (value, rest) = text.split_at(end.unwrap_or(text.len()));
+        return Some((value.to_owned(), rest));
+    };
+    let (mut value, mut chars) = (String::new(), quoted.chars());
+    loop {
+        match chars.next()? {
+            '"' => return Some((value, chars.as_str())),
+            '\\' => value.push(chars.next()?),
+            char => value.push(char),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str, password: &str) -> User {
+        User::new(name, password, || 4)
+    }
+
+    fn challenge(realm: &str, nonce: &str) -> Challenge {
+        Challenge { realm: Some(realm.to_owned()), nonce: nonce.to_owned() }
+    }
+
+    #[test]
+    fn the_example_of_the_rfc_comes_out() {
+        let token = r#"realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8"#;
+        let challenge = Challenge::read(token).expect("a challenge");
+        assert_eq!(challenge, self::challenge("elwood.innosoft.com", "OA6MG9tEQGm2hh"));
+        let digest = |method| {
+            let uri = "imap/elwood.innosoft.com";
+            challenge.digest(&user("chris", "secret"), "OA6MHXh6VqTrRk", method, uri)
+        };
+        assert_eq!(digest("AUTHENTICATE"), "d388dad90d4bbd760a152321f2143af7");
+        assert_eq!(digest(""), "ea40f60335c427b5527b84dbabcdfffd");
+    }
+
+    #[test]
+    fn names_are_quoted_when_they_are_sent_and_not_when_they_are_hashed() {
+        let odd = user(r#"a"b\c, d="e"#, "p");
+        let (token, _) = challenge("r\"", "n\\").respond(&odd);
+        println!("{token}");
+        let sent = directives(&token).expect("directives");
+        for (name, value) in [
+            ("username", r#"a"b\c, d="e"#),
+            ("realm", "r\""),
+            ("nonce", "n\\"),
+            ("nc", "00000001"),
+            ("digest-uri", URI),
+            ("qop", "auth"),
+            ("charset", "utf-8"),
+        ] {
+            let found: Vec<_> = sent.iter().filter(|sent| sent.0 == name).collect();
+            assert_eq!(found, [&(name.to_owned(), value.to_owned())]);
+        }
+        let cnonce = &sent.iter().find(|sent| sent.0 == "cnonce").expect("a cnonce").1;
+        assert_eq!(cnonce, "00000000000000040000000000000004");
+    }
+
+    #[test]
+    fn without_a_realm_none_is_sent() {
+        let bare = Challenge::read("nonce=n,algorithm=md5-sess,charset=utf-8").expect("one");
+        assert_eq!(bare, Challenge { realm: None, nonce: "n".to_owned() });
+        assert!(!bare.respond(&user("u", "p")).0.contains("realm"));
+    }
+
+    #[test]
+    fn of_several_realms_the_first_is_taken() {
+        let token = r#" ,realm="one" , Realm = "two",nonce="n", QOP="auth-int , auth",algorithm=md5-sess,charset=utf-8, "#;
+        assert_eq!(Challenge::read(token), Ok(challenge("one", "n")));
+    }
+
+    #[test]
+    fn text_is_hashed_in_latin_1_if_it_can_be() {
+        assert_eq!(latin_1("stra\u{df}e"), b"stra\xdfe");
+        assert_eq!(latin_1("\u{43a}"), "\u{43a}".as_bytes());
+    }
+
+    #[test]
+    fn only_who_knows_the_password_can_answer() {
+        let challenge = challenge("r", "n");
+        let (_, proof) = challenge.respond(&user("u", "p"));
+        let shown = |password| {
+            let (_, Proof(shown)) = challenge.respond(&user("u", password));
+            proof.is_in(&format!("rspauth={shown}"))
+        };
+        assert_eq!((shown("p"), shown("q")), (Ok(true), Ok(false)));
+        for token in ["", "rspauth=", "rspauth=00", "nonce=n"] {
+            assert_eq!(proof.is_in(token), Ok(false), "{token:?}");
+        }
+        assert!(proof.is_in("rspauth").is_err());
+    }
+
+    #[test]
+    fn a_challenge_that_makes_no_sense_is_malformed() {
+        let good = r#"realm="r",nonce="n",charset=utf-8,algorithm=md5-sess"#;
+        assert_eq!(Challenge::read(good), Ok(challenge("r", "n")));
+        for (from, to) in [
+            ("\"n\"", "\"\""),
+            ("nonce=\"n\",", ""),
+            ("md5-sess", "md5"),
+            (",algorithm=md5-sess", ""),
+            ("utf-8", "latin"),
+            (",alg", ",qop=\"auth-conf\",alg"),
+            ("\"n\"", "\"n"),
+            ("\"n\"", "\"n\"x"),
+            ("\"n\"", "a b"),
+            ("md5-sess", "md5-sess,\\"),
+            ("=md5-sess", "=\"md5-sess\\"),
+            ("\"r\"", &format!("\"{}\"", "r".repeat(LONGEST))),
+        ] {
+            let token = good.replace(from, to);
+            let seen = Challenge::read(&token).expect_err(&token);
+            println!("{seen}: {token:.80}");
+        }
+        // Cut anywhere, and with any byte in the place of any other.
+        for at in 0..good.len() {
+            drop(Challenge::read(&good[..at]));
+            for byte in 0..=u8::MAX {
+                let mut token = good.as_bytes().to_vec();
+                token[at] = byte;
+                drop(Challenge::read(&String::from_utf8_lossy(&token)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_printed() {
+        assert_eq!(format!("{:?}", user("bob", "hunter2")), "bob:..");
+    }
+}

@@ -1,0 +1,106 @@
+//! SASL on a connection, between the handshake and all else: the client asks for a challenge, answers it,
+//! and sees the server's proof. Two requests, and nothing beside them: a server that wants SASL takes
+//! nothing else before, and answers these past whatever is in its queue.
+
+use super::{Core, Granted, after};
+use crate::core::clock::Moment;
+use crate::core::message::{self, OpCode};
+use crate::core::sasl::{Challenge, Proof, User};
+use crate::core::watches::Listen;
+use crate::core::wire::{Malformed, Put, Reader};
+
+/// The request that is to be answered next, and what the session begins or goes on with then.
+#[derive(Debug)]
+pub(in crate::core) struct Login {
+    user: User,
+    granted: Granted,
+    xid: i32,
+    /// None before the challenge.
+    answer: Option<Answer>,
+}
+
+/// To the challenge.
+#[derive(Debug)]
+struct Answer {
+    realm: Option<String>,
+    proof: Proof,
+}
+
+impl<S, W: Listen> Core<S, W> {
+    /// Who the client is, from the next connection on.
+    pub(crate) fn be(&mut self, user: Option<User>) {
+        self.user = user;
+    }
+
+    pub(super) fn log_in(&mut self, user: User, granted: Granted, now: Moment) {
+        self.send_token("", Login { user, granted, xid: 0, answer: None }, now);
+    }
+
+    pub(super) fn go_on_logging_in(
+        &mut self,
+        login: Login,
+        frame: &[u8],
+        now: Moment,
+    ) -> Result<(), Malformed> {
+        let Login { user, granted, xid, answer } = login;
+        let mut reader = Reader(frame);
+        let header = message::header(&mut reader)?;
+        if header.xid != xid {
+            let text = format!("an answer to request {} before that to SASL's {xid}", header.xid);
+            return Err(Malformed(text));
+        }
+        // A refusal comes with a token or without.
+        let token = match header.code {
+            0 => reader.string().and_then(|token| reader.end().map(|()| token))?,
+            _ => "",
+        };
+        match (answer, header.code) {
+            (None, 0) if token.is_empty() => {
+                self.refused("the server has no SASL: is there a JAAS configuration?");
+            }
+            (None, 0) => {
+                let challenge = Challenge::read(token)?;
+                let (token, proof) = challenge.respond(&user);
+                let answer = Some(Answer { realm: challenge.realm, proof });
+                self.send_token(&token, Login { user, granted, xid, answer }, now);
+            }
+            (None, code) => self.refused(&format!(
+                "the server refused SASL by DIGEST-MD5 (code {code}): is it in FIPS mode?"
+            )),
+            // Told to keep those whom it refuses, it answers with nothing.
+            (Some(Answer { realm, .. }), code) if token.is_empty() => {
+                let (name, realm) = (user.name(), realm.unwrap_or_default());
+                self.refused(&format!(
+                    "the server refused the SASL user {name:?} in its realm {realm:?} (code {code}): \
+                     is the user in its JAAS configuration, with this password?"
+                ));
+            }
+            (Some(Answer { proof, .. }), _) => match proof.is_in(token)? {
+                true => self.open(granted, now),
+                false => self.refused(
+                    "the server does not know the password of the SASL user: is it the right server?",
+                ),
+            },
+        }
+        Ok(())
+    }
+
+    fn send_token(&mut self, token: &str, mut login: Login, now: Moment) {
+        self.xid = after(self.xid);
+        login.xid = self.xid;
+        let mut frame = message::request(OpCode::Sasl, |out| out.put_buffer(token.as_bytes()));
+        message::number(&mut frame, self.xid);
+        self.out.extend_from_slice(&frame);
+        self.counts.requests += 1;
+        let until = now.monotonic + self.patience(now);
+        if let Some(connection) = &mut self.connection {
+            connection.greeting.iter_mut().for_each(|greeting| greeting.until = until);
+            connection.login = Some(login);
+        }
+    }
+
+    fn refused(&mut self, reason: &str) {
+        self.is_refused = true;
+        self.doom(reason);
+    }
+}

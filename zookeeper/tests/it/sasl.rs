@@ -1,0 +1,332 @@
+//! SASL against real servers: what it lets through and what it does not, and how each refusal is told.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Instant;
+
+use zoolock_test_support::{
+    FaultProxy, Op, Probe, Server, ServerBuilder, Then, connect_string, fresh_path, wait_until,
+};
+use zoolock_zookeeper::{
+    Acl, CreateMode, ErrorKind, EventType, Permissions, SessionEventKind, State, Watcher, ZooKeeper,
+};
+
+use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Told, builder, kind, make, said};
+
+/// The operation that carries SASL's tokens.
+const SASL: Op = Op::Other(102);
+
+/// With what the notation of the tokens has a meaning for, and in two alphabets.
+const USERS: &[(&str, &str)] = &[
+    ("bob", "correct-horse"),
+    ("ann", r#"a"b\c, realm="d",,=\"#),
+    ("jos\u{e9}", "stra\u{df}e"),
+    ("\u{43a}\u{43b}\u{44e}\u{447}", "\u{43a}\u{43b}\u{44e}\u{447}-\u{9375}"),
+];
+
+fn server() -> ServerBuilder {
+    Server::builder().sasl_users(USERS)
+}
+
+/// One that also takes clients without SASL.
+fn lenient() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| server().start().unwrap())
+}
+
+/// One that ends each connection on which something comes before SASL.
+fn strict() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    let strict = || server().property("sessionRequireClientSASLAuth", "true").start().unwrap();
+    SERVER.get_or_init(strict)
+}
+
+fn connect((user, password): (&str, &str), servers: &str) -> ZooKeeper {
+    let client = builder(servers, SESSION).sasl(user, password).connect();
+    client.unwrap_or_else(|error| panic!("{user}: {error}"))
+}
+
+/// Why nobody connects with this password, which is told at once.
+#[track_caller]
+fn refused((user, password): (&str, &str), servers: &str) -> String {
+    let begun = Instant::now();
+    let (kind, text) = said(builder(servers, SESSION).sasl(user, password).connect());
+    println!("after {:.1?}", begun.elapsed());
+    assert_eq!(kind, ErrorKind::AuthFailed);
+    assert!(begun.elapsed() < SOON / 2, "it took {:?}", begun.elapsed());
+    assert!(!text.contains(password), "{text}");
+    text
+}
+
+#[test]
+fn each_user_is_who_the_server_takes_it_for_and_has_what_is_its_own() {
+    let servers = lenient().connect_string();
+    let stranger = builder(&servers, SESSION).connect().unwrap();
+    for user in USERS {
+        let path = fresh_path("own");
+        let owner = connect(*user, &servers);
+        stranger
+            .create_all(path.rsplit_once('/').unwrap().0, &Acl::open(), CreateMode::Persistent)
+            .unwrap();
+        owner.create(&path, b"own", &Acl::creator_all(), CreateMode::Persistent).unwrap();
+        let acl = owner.get_acl(&path).unwrap().0;
+        println!("{acl:?}");
+        assert_eq!(acl, [Acl::new(Permissions::ALL, "sasl", user.0)]);
+        assert_eq!(owner.get_data(&path).unwrap().0, b"own");
+        assert_eq!(kind(stranger.get_data(&path)), ErrorKind::NoAuth);
+        let other = *USERS.iter().find(|other| other.0 != user.0).unwrap();
+        let other = (other, connect(other, &servers));
+        assert_eq!(kind(other.1.get_data(&path)), ErrorKind::NoAuth);
+        let both = [acl[0].clone(), Acl::new(Permissions::READ, "sasl", other.0.0)];
+        owner.set_acl(&path, &both, None).unwrap();
+        assert_eq!(other.1.get_data(&path).unwrap().0, b"own");
+        assert_eq!(kind(other.1.set_data(&path, b"", None)), ErrorKind::NoAuth);
+    }
+}
+
+#[test]
+fn it_goes_together_with_other_credentials() {
+    let servers = lenient().connect_string();
+    let client = builder(&servers, SESSION).auth("digest", b"eve:x").sasl("bob", USERS[0].1);
+    let client = client.connect().unwrap();
+    let path = fresh_path("both");
+    client.create_all(&path, &Acl::open(), CreateMode::Persistent).unwrap();
+    client.set_acl(&path, &Acl::creator_all(), None).unwrap();
+    let acl = client.get_acl(&path).unwrap().0;
+    let mut schemes: Vec<_> = acl.iter().map(|acl| &*acl.scheme).collect();
+    schemes.sort_unstable();
+    assert_eq!(schemes, ["digest", "sasl"]);
+}
+
+#[test]
+fn on_every_connection_it_comes_before_anything_else() {
+    let (resumed, expired) = (SessionEventKind::Resumed, SessionEventKind::Connected);
+    // Nobody can end sessions of a strict one from outside.
+    for (server, ends) in [(strict(), [resumed, resumed]), (lenient(), [expired, resumed])] {
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let client = connect(USERS[0], &proxy.connect_string());
+        let told = Told::by(&client);
+        let (watcher, events) = Watcher::channel();
+        let path = fresh_path("before");
+        client.create_all(&path, &Acl::creator_all(), CreateMode::Persistent).unwrap();
+        let _keeper = client.keep_lease();
+        for end in ends {
+            client.get_data_w(&path, &watcher).unwrap();
+            proxy.refuse(true);
+            proxy.cut();
+            told.until(SessionEventKind::Suspended);
+            if end == expired {
+                assert_eq!(proxy.expire_sessions().unwrap(), 1);
+            }
+            let read = || client.submit(|batch| batch.get_data(&path, None));
+            let reads = [(); 10].map(|()| read());
+            proxy.restore();
+            told.until(end);
+            for read in reads {
+                // Those of a session that has expired meanwhile are over.
+                let read = read.wait();
+                assert!(read.is_ok() || end == expired, "{read:?}");
+            }
+            client.set_data(&path, b"new", None).unwrap();
+            println!("{end:?}: {:?}", events.recv_timeout(SOON).unwrap());
+            events.try_iter().for_each(drop);
+        }
+        let (asked, opened) = (proxy.requests(SASL), client.counts().connections);
+        println!("{asked} requests on {opened} connections that had the session");
+        assert_eq!(asked, opened * 2);
+    }
+}
+
+#[test]
+fn a_server_that_falls_silent_in_the_middle_is_given_up_for_the_next_connection() {
+    for nth in [1, 2] {
+        let proxy = FaultProxy::start(strict().address()).unwrap();
+        let silent = proxy.drop_answer(SASL, nth, Then::Hold);
+        let begun = Instant::now();
+        connect(USERS[0], &proxy.connect_string()).close().unwrap();
+        println!("connected after {:.1?}", begun.elapsed());
+        assert!(silent.fired());
+    }
+}
+
+#[test]
+fn a_wrong_password_and_an_unknown_user_are_told_at_once_and_by_name() {
+    let tolerant = server().property("allowSaslFailedClients", "true").start().unwrap();
+    for server in [lenient(), strict(), &tolerant] {
+        let servers = server.connect_string();
+        for user in [("bob", "wrong-horse"), ("nobody", "wrong-horse")] {
+            let text = refused(user, &servers);
+            let name = format!("{:?}", user.0);
+            assert!(text.contains(&name) && text.contains("\"zk-sasl-md5\""), "{text}");
+            assert!(text.contains("with this password?"), "{text}");
+        }
+        connect(USERS[0], &servers).close().unwrap();
+    }
+}
+
+#[test]
+fn nobody_is_no_user() {
+    let (kind, text) = said(builder("127.0.0.1:1", SESSION).sasl("", "correct-horse").connect());
+    assert_eq!(kind, ErrorKind::BadArguments, "{text}");
+}
+
+#[test]
+fn a_server_without_sasl_is_told() {
+    let text = refused(USERS[0], &connect_string());
+    assert!(text.contains("the server has no SASL: is there a JAAS"), "{text}");
+}
+
+#[test]
+fn a_server_that_refuses_does_not_keep_the_client_from_the_next() {
+    let plain = Server::start().unwrap();
+    let servers = format!("{},{}", plain.connect_string(), lenient().connect_string());
+    for _ in 0..4 {
+        connect(USERS[0], &servers).close().unwrap();
+    }
+}
+
+#[test]
+fn who_wants_sasl_is_not_satisfied_by_less() {
+    let client = builder(&strict().connect_string(), SESSION).auth("digest", b"a:b");
+    let (kind, _) =
+        said(client.connect_timeout(BRIEFLY).connect().and_then(|client| client.exists("/")));
+    println!("{kind:?}");
+    assert_ne!(kind, ErrorKind::NoNode);
+}
+
+/// A relay to `server` that puts something else, as long, in the place of something that it says. It
+/// ends with the process.
+fn forging(server: SocketAddr, from: &'static [u8], to: &'static [u8]) -> String {
+    assert_eq!(from.len(), to.len());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let relay = move |mut source: TcpStream, mut sink: TcpStream, forges: bool| {
+        let mut buffer = [0; 4096];
+        // What is looked for comes in one piece: there is nothing else on its way.
+        while let Ok(length @ 1..) = source.read(&mut buffer) {
+            let bytes = &mut buffer[..length];
+            let found = bytes.windows(from.len()).position(|part| part == from);
+            if let (true, Some(at)) = (forges, found) {
+                bytes[at..at + to.len()].copy_from_slice(to);
+            }
+            if sink.write_all(bytes).is_err() {
+                break;
+            }
+        }
+        let _ = sink.shutdown(Shutdown::Both);
+    };
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(server).unwrap();
+            let (reads, writes) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || relay(reads, writes, false));
+            thread::spawn(move || relay(server, client, true));
+        }
+    });
+    address.to_string()
+}
+
+#[test]
+fn the_wrong_realm_is_named() {
+    let servers = forging(lenient().address(), b"realm=\"zk-sasl-md5\"", b"realm=\"zk-sasl-md6\"");
+    let text = refused(USERS[0], &servers);
+    assert!(text.contains("in its realm \"zk-sasl-md6\""), "{text}");
+}
+
+#[test]
+fn a_server_that_does_not_know_the_password_is_not_taken() {
+    let servers = forging(lenient().address(), b"rspauth=", b"rspaut_=");
+    let text = refused(USERS[0], &servers);
+    assert!(text.contains("the server does not know the password"), "{text}");
+}
+
+#[test]
+fn a_challenge_that_makes_no_sense_is_a_bad_answer() {
+    for (from, to) in
+        [(&b"md5-sess"[..], &b"md4-sess"[..]), (b"nonce=\"", b"nonce=,"), (b"utf-8", b"utf-7")]
+    {
+        let servers = forging(lenient().address(), from, to);
+        let client = builder(&servers, SESSION).sasl("bob", USERS[0].1);
+        let (kind, text) = said(client.connect());
+        assert_eq!(kind, ErrorKind::ConnectFailed);
+        assert!(text.contains("bad answer: a "), "{text}");
+    }
+}
+
+#[test]
+fn a_client_that_is_refused_later_says_so_and_keeps_its_session_no_longer_than_its_timeout() {
+    let server = server().start().unwrap();
+    let client = builder(&server.connect_string(), SHORT).sasl("bob", USERS[0].1);
+    let client = client.connect().unwrap();
+    let told = Told::by(&client);
+    let path = fresh_path("later");
+    client
+        .create_all(path.rsplit_once('/').unwrap().0, &Acl::open(), CreateMode::Persistent)
+        .unwrap();
+    client.create(&path, b"", &Acl::open(), CreateMode::Ephemeral).unwrap();
+    let _keeper = client.keep_lease();
+    server.stop().unwrap();
+    server.set_sasl_users(&USERS[1..]).unwrap();
+    server.start_again().unwrap();
+    told.until(SessionEventKind::Suspended);
+    let text = loop {
+        let (kind, text) = said(client.with_timeout(BRIEFLY).get_data(&path));
+        assert!([ErrorKind::NoConnection, ErrorKind::ConnectionLoss].contains(&kind), "{text}");
+        if text.contains("refused") && !text.contains("Connection refused") {
+            break text;
+        }
+    };
+    assert!(text.contains("SASL user \"bob\""), "{text}");
+    assert_eq!(client.state(), State::Suspended);
+    let probe = Probe::connect(server.address()).unwrap();
+    let took = wait_until("its session has ended", SOON, || !probe.exists(&path).unwrap());
+    println!("the session has ended after {took:?}");
+    assert_eq!(client.state(), State::Suspended, "nobody has told the client");
+    server.stop().unwrap();
+    server.set_sasl_users(USERS).unwrap();
+    server.start_again().unwrap();
+    told.until(SessionEventKind::Connected);
+    make(&client, &path, b"again");
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn it_goes_over_tls_with_and_without_a_certificate_of_the_client() {
+    use crate::tls::Authority;
+
+    let authority = Authority::new("sasl");
+    let server = || authority.give_out_for("127.0.0.1").server().sasl_users(USERS);
+    let lenient = server().start().unwrap();
+    let strict = server().tls_clients(&authority.pem());
+    let strict = strict.property("sessionRequireClientSASLAuth", "true").start().unwrap();
+    let me = authority.give_out_to("me");
+    for (server, tls) in [(&lenient, authority.tls()), (&strict, me.shown_by(authority.tls()))] {
+        let proxy = FaultProxy::start(server.secure_address()).unwrap();
+        let servers = proxy.connect_string();
+        let client = |user: &str, password: &str| {
+            builder(&servers, SESSION).tls(tls.clone()).sasl(user, password).connect()
+        };
+        let ann = client(USERS[1].0, USERS[1].1).unwrap();
+        let told = Told::by(&ann);
+        let path = fresh_path("over-tls");
+        // That of the creator has what the certificate says, too.
+        let acl = [Acl::new(Permissions::ALL, "sasl", "ann")];
+        ann.create_all(&path, &acl, CreateMode::Persistent).unwrap();
+        let (watcher, events) = Watcher::channel();
+        ann.get_data_w(&path, &watcher).unwrap();
+        proxy.reset();
+        told.until(SessionEventKind::Resumed);
+        ann.set_data(&path, b"new", None).unwrap();
+        assert_eq!(events.recv_timeout(SOON).unwrap().event_type, EventType::NodeDataChanged);
+        let bob = client(USERS[0].0, USERS[0].1).unwrap();
+        assert_eq!(kind(bob.get_data(&path)), ErrorKind::NoAuth);
+        let (kind, text) = said(client("ann", "wrong-horse"));
+        assert_eq!(kind, ErrorKind::AuthFailed, "{text}");
+        // The right password does not help whom the certificate does not.
+        let stranger = builder(&servers, SESSION).tls(Authority::new("other").tls());
+        let (kind, text) = said(stranger.sasl("bob", USERS[0].1).connect());
+        assert_eq!(kind, ErrorKind::ConnectFailed, "{text}");
+    }
+}
