@@ -352,6 +352,8 @@ mod rwlock;
 mod semaphore;
 mod session;
 mod signal;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 /// The crate whose `Receiver` is part of this API.
 pub use crossbeam_channel;

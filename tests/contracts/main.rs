@@ -6,6 +6,7 @@ mod curator;
 mod ephemeral;
 mod every;
 mod handoffs;
+mod in_process;
 mod keeping;
 mod multi;
 mod observing;

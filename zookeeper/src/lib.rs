@@ -82,6 +82,10 @@
 //!
 //! With the feature `tls`, by rustls: the type `Tls` has the settings, which `Builder::tls` takes.
 //!
+//! # Testing one's own code
+//!
+//! With the feature `testing`, the module `testing` has a server that runs in the process of the test.
+//!
 //! # Logs
 //!
 //! Under the target `zookeeper`: connections and sessions that come and go as `info`, why no server can
@@ -107,6 +111,8 @@ mod names;
 mod pending;
 mod reader;
 mod shared;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(feature = "tls")]
 mod tls;
 mod types;

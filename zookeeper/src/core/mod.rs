@@ -10,6 +10,8 @@ pub(crate) mod hosts;
 mod lease;
 pub(crate) mod message;
 pub(crate) mod path;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod served;
 pub(crate) mod session;
 #[cfg(test)]
 mod simulation;
