@@ -18,5 +18,5 @@ fn every_contract_holds_on_the_server_in_the_process() {
     println!("{}", String::from_utf8_lossy(&output.stdout));
     eprintln!("{}", String::from_utf8_lossy(&output.stderr));
     println!("{:?}", begun.elapsed());
-    assert!(output.status.success());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

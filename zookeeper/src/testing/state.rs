@@ -1,7 +1,7 @@
 //! What the server knows: nodes, sessions, and who is connected and watches what. One mutex is over all of
 //! it, so that each connection is told of everything in the order in which it happened.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -28,12 +28,12 @@ const NOT_TRIED: i32 = -2;
 
 pub(super) struct State {
     tree: Tree,
-    sessions: HashMap<i64, Session>,
+    sessions: BTreeMap<i64, Session>,
     connections: BTreeMap<u64, Connection>,
     last_session: i64,
     last_connection: u64,
     /// Sessions whose connections are broken as they come.
-    suspended: HashSet<i64>,
+    suspended: BTreeSet<i64>,
     pub(super) is_stopped: bool,
     /// No thread goes on.
     pub(super) has_ended: bool,
@@ -48,8 +48,8 @@ struct Session {
 
 struct Connection {
     asker: Asker,
-    data: HashSet<String>,
-    child: HashSet<String>,
+    data: BTreeSet<String>,
+    child: BTreeSet<String>,
     stream: TcpStream,
     /// Written to by a thread, which ends the connection when this is gone.
     out: Sender<Vec<u8>>,
@@ -78,11 +78,11 @@ impl State {
     pub(super) fn new() -> State {
         State {
             tree: Tree::new(),
-            sessions: HashMap::new(),
+            sessions: BTreeMap::new(),
             connections: BTreeMap::new(),
             last_session: 0x1_0000_0000,
             last_connection: 0,
-            suspended: HashSet::new(),
+            suspended: BTreeSet::new(),
             is_stopped: false,
             has_ended: false,
             sweep_at: Instant::now() + SWEEP,
@@ -95,7 +95,7 @@ impl State {
         self.last_connection += 1;
         let ip = stream.peer_addr().map_or_else(|_| String::new(), |peer| peer.ip().to_string());
         let asker = Asker { session: 0, ids: vec![("ip".to_owned(), ip)] };
-        let (data, child) = (HashSet::new(), HashSet::new());
+        let (data, child) = (BTreeSet::new(), BTreeSet::new());
         let connection = Connection { asker, data, child, stream, out };
         self.connections.insert(self.last_connection, connection);
         self.last_connection
@@ -401,7 +401,7 @@ impl Connection {
             Ok(node) => (changed(&node.stat()) > zxid).then_some(event),
         };
         let created = |path: &str| tree.node(path).is_ok().then_some(EventType::NodeCreated);
-        let mut each = |path: &str, event: Option<EventType>, watches: &mut HashSet<String>| {
+        let mut each = |path: &str, event: Option<EventType>, watches: &mut BTreeSet<String>| {
             match event {
                 Some(event) => missed.push((event, path.to_owned())),
                 None => drop(watches.insert(path.to_owned())),

@@ -1,7 +1,7 @@
 //! The nodes, and what writes make of them, by the rules of ZooKeeper's `PrepRequestProcessor` and `DataTree`.
 //! Knows neither who watches nor who is connected.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::access::{self, Id};
@@ -59,7 +59,7 @@ struct Changes {
 
 #[derive(Debug)]
 pub(super) struct Tree {
-    nodes: HashMap<String, Node>,
+    nodes: BTreeMap<String, Node>,
     /// The last transaction, which may have failed.
     pub(super) zxid: i64,
 }
@@ -101,7 +101,7 @@ fn check_version(asked: i32, found: i32) -> Result<(), ErrorKind> {
 
 impl Tree {
     pub(super) fn new() -> Tree {
-        let mut tree = Tree { nodes: HashMap::new(), zxid: 0 };
+        let mut tree = Tree { nodes: BTreeMap::new(), zxid: 0 };
         for (path, children) in [
             ("/", vec!["zookeeper"]),
             ("/zookeeper", vec!["config", "quota"]),
