@@ -126,3 +126,37 @@ fn main() {
         std::process::exit(1);
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use zoolock::testing::Server;
+
+    use super::*;
+
+    #[test]
+    fn a_leader_whose_session_has_ended_leads_no_more_and_the_next_term_is_higher() {
+        let server = Server::start().expect("a server");
+        let [ann, bob] = ["Ann", "Bob"]
+            .map(|name| Candidate::new(&server.connect_string(), name).expect("a candidate"));
+        let first = ann.campaign().unwrap();
+        assert_eq!(bob.leader().unwrap().as_deref(), Some("Ann"));
+        server.expire(&ann.client);
+        lead(&first); // returns
+        assert!(!first.is_held());
+        let second = bob.campaign().unwrap();
+        assert_eq!(ann.leader().unwrap().as_deref(), Some("Bob"));
+        assert!(second.fencing_token().unwrap() > first.fencing_token().unwrap());
+        assert!(first.release().is_err_and(|error| error.is_lost()));
+    }
+
+    #[test]
+    fn a_leader_leads_on_while_suspended() {
+        let server = Server::start().expect("a server");
+        let ann = Candidate::new(&server.connect_string(), "Ann").expect("a candidate");
+        let term = ann.campaign().unwrap();
+        server.suspend(&ann.client);
+        assert!(term.is_held());
+        server.resume(&ann.client);
+        term.release().unwrap();
+    }
+}

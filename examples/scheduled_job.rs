@@ -15,7 +15,7 @@
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use zoolock::{Client, DistributedLock, Guard};
+use zoolock::{Client, DistributedLock, Error, Guard};
 
 /// From one time that the job is due to the next, in seconds.
 const PERIOD: u64 = 2;
@@ -43,23 +43,39 @@ fn run() -> zoolock::Result<()> {
     for round in next..next + ROUNDS {
         let due = UNIX_EPOCH + Duration::from_secs(round * PERIOD);
         sleep_until(due);
-        match lock.try_acquire() {
-            Ok(Some(guard)) if since(due) < LATEST => {
-                job(round, &guard)?;
-                sleep_until(due + LATEST + CLOCKS);
-                guard.release()?; // an error if it was lost, and may have run elsewhere, too
-            }
-            Ok(Some(guard)) => {
-                println!("round {round}: too late");
-                guard.release()?;
-            }
-            Ok(None) => println!("round {round}: runs elsewhere"),
+        match attempt(&lock, round, due)? {
+            Attempt::Ran => {}
+            Attempt::TooLate => println!("round {round}: too late"),
+            Attempt::Elsewhere => println!("round {round}: runs elsewhere"),
             // Whether it runs elsewhere is not known. It is due again soon.
-            Err(error) if error.is_retryable() => println!("round {round}: left out: {error}"),
-            Err(error) => return Err(error),
+            Attempt::LeftOut(error) => println!("round {round}: left out: {error}"),
         }
     }
     client.close()
+}
+
+/// What has become of a round here.
+#[derive(Debug)]
+enum Attempt {
+    Ran,
+    TooLate,
+    Elsewhere,
+    LeftOut(Error),
+}
+
+fn attempt(lock: &DistributedLock, round: u64, due: SystemTime) -> zoolock::Result<Attempt> {
+    match lock.try_acquire() {
+        Ok(Some(guard)) if since(due) < LATEST => {
+            job(round, &guard)?;
+            sleep_until(due + LATEST + CLOCKS);
+            guard.release()?; // an error if it was lost, and may have run elsewhere, too
+            Ok(Attempt::Ran)
+        }
+        Ok(Some(guard)) => guard.release().map(|()| Attempt::TooLate),
+        Ok(None) => Ok(Attempt::Elsewhere),
+        Err(error) if error.is_retryable() => Ok(Attempt::LeftOut(error)),
+        Err(error) => Err(error),
+    }
 }
 
 fn job(round: u64, guard: &Guard) -> zoolock::Result<()> {
@@ -74,4 +90,39 @@ fn since(instant: SystemTime) -> Duration {
 fn sleep_until(instant: SystemTime) {
     let left = instant.duration_since(SystemTime::now());
     thread::sleep(left.unwrap_or_default());
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use zoolock::testing::Server;
+
+    use super::*;
+
+    fn lock_of(client: &Client) -> DistributedLock {
+        DistributedLock::new(client, "/job").expect("a good path")
+    }
+
+    #[test]
+    fn it_runs_on_one_of_two_machines_and_on_the_other_when_that_has_crashed() {
+        let server = Server::start().expect("a server");
+        let [ours, theirs] = [server.client().unwrap(), server.client().unwrap()];
+        let _running = lock_of(&theirs).acquire().unwrap();
+        let due = SystemTime::now();
+        assert!(matches!(attempt(&lock_of(&ours), 1, due), Ok(Attempt::Elsewhere)));
+        server.expire(&theirs);
+        assert!(matches!(attempt(&lock_of(&ours), 2, due - LATEST), Ok(Attempt::TooLate)));
+        // In time to begin, and all others are too late when it has.
+        let due = SystemTime::now() - LATEST + CLOCKS;
+        assert!(matches!(attempt(&lock_of(&ours), 3, due), Ok(Attempt::Ran)));
+    }
+
+    #[test]
+    fn without_a_connection_a_round_is_left_out() {
+        let server = Server::start().expect("a server");
+        let client = server.client().unwrap();
+        server.suspend(&client);
+        let left_out = attempt(&lock_of(&client), 1, SystemTime::now());
+        assert!(matches!(left_out, Ok(Attempt::LeftOut(_))), "{left_out:?}");
+        server.resume(&client);
+    }
 }

@@ -130,10 +130,7 @@ impl State {
     pub(super) fn greet(&mut self, id: u64, frame: &[u8]) -> Result<(), HangUp> {
         let greeting = served::greeting(frame)?;
         let mut session = greeting.session;
-        if self.is_stopped
-            || greeting.zxid > self.tree.zxid
-            || self.suspended.contains(&session)
-        {
+        if self.is_stopped || greeting.zxid > self.tree.zxid || self.suspended.contains(&session) {
             return Err(HangUp);
         }
         let timeout = Duration::from_millis(u64::try_from(greeting.timeout).unwrap_or_default());
@@ -278,11 +275,7 @@ impl State {
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        id: u64,
-        ops: Vec<Op<'_>>,
-    ) -> Result<Vec<OpResult>, (usize, ErrorKind)> {
+    fn write(&mut self, id: u64, ops: Vec<Op<'_>>) -> Result<Vec<OpResult>, (usize, ErrorKind)> {
         let nobody = Asker::default();
         let asker = self.connections.get(&id).map_or(&nobody, |connection| &connection.asker);
         let (results, told) = self.tree.transact(ops, asker)?;
@@ -401,12 +394,11 @@ impl Connection {
             Ok(node) => (changed(&node.stat()) > zxid).then_some(event),
         };
         let created = |path: &str| tree.node(path).is_ok().then_some(EventType::NodeCreated);
-        let mut each = |path: &str, event: Option<EventType>, watches: &mut BTreeSet<String>| {
-            match event {
+        let mut each =
+            |path: &str, event: Option<EventType>, watches: &mut BTreeSet<String>| match event {
                 Some(event) => missed.push((event, path.to_owned())),
                 None => drop(watches.insert(path.to_owned())),
-            }
-        };
+            };
         for path in data {
             each(path, since(path, |stat| stat.mzxid, EventType::NodeDataChanged), &mut self.data);
         }

@@ -47,7 +47,7 @@ impl Step {
             83..86 => Step::GetAcl(who, path),
             86..90 => Step::SetAcl(who, path, acl(rng), version(rng)),
             90..92 => Step::Sync(who, path),
-            92..95 => Step::Reopen(who),
+            92..97 => Step::Reopen(who),
             _ => Step::Away(who, (who + 1) % CLIENTS, changes(rng, root, known)),
         }
     }

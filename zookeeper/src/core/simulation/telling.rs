@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::codec;
+use super::super::served;
 use super::ensemble::Ensemble;
 use super::network::{Network, Way};
 use super::stage::Stage;
