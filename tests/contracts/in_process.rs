@@ -69,8 +69,7 @@ fn again() -> Command {
 fn every_contract_holds_on_the_server_in_the_process() {
     let server = Server::start().unwrap();
     let mut again = again();
-    // Most of them wait most of the time.
-    again.env("ZOOKEEPER_CONNECT", server.connect_string()).env("RUST_TEST_THREADS", "24");
+    again.env("ZOOKEEPER_CONNECT", server.connect_string());
     for contract in NOT_AGAIN.iter().flat_map(|(_, contracts)| *contracts) {
         again.args(["--skip", contract]);
     }
