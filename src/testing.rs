@@ -162,6 +162,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zookeeper::{ErrorKind, testing};
 
@@ -206,9 +207,9 @@ impl Server {
         self.builder().connect()
     }
 
-    /// One with other settings.
+    /// One with other settings. However short its session, it has 10 s to connect.
     pub fn builder(&self) -> ClientBuilder {
-        Client::builder(&self.connect_string())
+        Client::builder(&self.connect_string()).connect_timeout(Duration::from_secs(10))
     }
 
     /// Breaks the connection of a client, and each one that it tries to make instead, until
