@@ -37,6 +37,15 @@ fn lead(name: &'static str, term: &Term, tell: &Sender<News>) {
     let _ = tell.send(News::Ends(name));
 }
 
+fn candidate(
+    client: &Client,
+    name: &'static str,
+    tell: Sender<News>,
+) -> zoolock::Result<Leadership> {
+    let options = LockOptions::new().identity(name);
+    Leadership::new(client, PATH, options, move |term| lead(name, term, &tell))
+}
+
 /// Sees to it that nobody else leads meanwhile.
 struct Witness {
     news: Receiver<News>,
@@ -71,10 +80,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let (tell, news) = unbounded();
     let mut candidates = BTreeMap::new();
     for name in ["Ann", "Bob", "Cid"] {
-        let (client, tell) = (Client::connect(servers, Duration::from_secs(10))?, tell.clone());
-        let options = LockOptions::new().identity(name);
-        let leadership =
-            Leadership::new(&client, PATH, options, move |term| lead(name, term, &tell))?;
+        let client = Client::connect(servers, Duration::from_secs(10))?;
+        let leadership = candidate(&client, name, tell.clone())?;
         candidates.insert(name, (client, leadership));
     }
 
@@ -102,5 +109,57 @@ fn main() {
     if let Err(error) = run() {
         eprintln!("leader_election: {error}");
         std::process::exit(1);
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use zoolock::testing::Server;
+
+    use super::*;
+
+    /// Up to the next beginning of a term.
+    fn leads(news: &Receiver<News>) -> (&'static str, u64) {
+        let mut terms = news.iter().filter_map(|news| match news {
+            News::Leads(name, term) => Some((name, term)),
+            News::Ends(_) => None,
+        });
+        terms.next().expect("another term")
+    }
+
+    #[test]
+    fn whoever_stands_by_leads_when_the_session_of_the_leader_has_ended() {
+        let server = Server::start().expect("a server");
+        let [first, second] = [server.client().unwrap(), server.client().unwrap()];
+        let (tell, news) = unbounded();
+        let ann = candidate(&first, "Ann", tell.clone()).unwrap();
+        let (leader, term) = leads(&news);
+        let bob = candidate(&second, "Bob", tell).unwrap();
+        server.expire(&first);
+        let (next, later) = leads(&news);
+        assert_eq!(leader, "Ann");
+        // Ann's term may have been over before Bob came.
+        assert!(later > term, "{next}");
+        ann.shutdown();
+        bob.shutdown();
+    }
+
+    #[test]
+    fn a_leader_leads_on_while_its_connection_is_away() {
+        let server = Server::start().expect("a server");
+        let client = server.client().unwrap();
+        let leadership = Leadership::new(&client, PATH, LockOptions::new(), |term| {
+            term.wait(Duration::from_secs(60));
+        });
+        let (leadership, soon) = (leadership.unwrap(), std::time::Instant::now());
+        while !leadership.is_leader() {
+            assert!(soon.elapsed() < Duration::from_secs(30));
+            std::thread::yield_now();
+        }
+        server.suspend(&client);
+        assert!(leadership.is_leader() && leadership.health());
+        server.resume(&client);
+        assert!(leadership.is_leader());
+        leadership.shutdown();
     }
 }

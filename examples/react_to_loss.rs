@@ -145,3 +145,85 @@ fn main() {
         std::process::exit(1);
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use zoolock::HoldState;
+    use zoolock::crossbeam_channel::{Sender, bounded, unbounded};
+    use zoolock::testing::Server;
+
+    use super::*;
+
+    /// A worker at work in a thread, who is handed jobs, says when one is done, and at last why it ended.
+    struct Working {
+        jobs: Option<Sender<Instant>>,
+        done: Receiver<()>,
+        ended: JoinHandle<Ended>,
+    }
+
+    fn working(hold: Hold) -> Working {
+        let ((jobs, todo), (say, done)) = (unbounded(), bounded(1));
+        let ended = thread::spawn(move || {
+            work(&hold, &todo, || say.send(()).expect("somebody listens")).expect("work")
+        });
+        Working { jobs: Some(jobs), done, ended }
+    }
+
+    impl Working {
+        fn does_a_job(&self) {
+            let jobs = self.jobs.as_ref().expect("there is more to do");
+            jobs.send(Instant::now()).expect("it works");
+            self.done.recv_timeout(SOON).expect("a job done");
+        }
+
+        fn end(self) -> Ended {
+            self.ended.join().expect("no panic")
+        }
+    }
+
+    fn set_up() -> (Server, Client, DistributedLock) {
+        let server = Server::start().expect("a server");
+        let client = server.client().expect("a client");
+        let lock = DistributedLock::new(&client, PATH).expect("a good path");
+        (server, client, lock)
+    }
+
+    #[test]
+    fn it_stops_when_the_lock_is_lost() {
+        let (server, client, lock) = set_up();
+        let guard = lock.acquire().unwrap();
+        let worker = working(guard.hold());
+        worker.does_a_job();
+        server.expire(&client);
+        assert_eq!(worker.end(), Ended::Lost);
+    }
+
+    #[test]
+    fn it_works_on_while_suspended_and_when_the_connection_is_back() {
+        let (server, client, lock) = set_up();
+        let guard = lock.acquire().unwrap();
+        let mut worker = working(guard.hold());
+        server.suspend(&client);
+        assert_eq!(guard.state(), HoldState::Suspended);
+        worker.does_a_job();
+        server.resume(&client);
+        worker.does_a_job();
+        worker.jobs = None;
+        assert_eq!(worker.end(), Ended::Done);
+        guard.release().unwrap();
+    }
+
+    #[test]
+    fn it_stops_when_somebody_asks_for_the_lock() {
+        let (server, _client, lock) = set_up();
+        let guard = lock.acquire().unwrap();
+        let worker = working(guard.hold());
+        worker.does_a_job();
+        let other = server.client().unwrap();
+        for holder in other.contenders(PATH).unwrap() {
+            other.revoke(&holder).unwrap();
+        }
+        assert_eq!(worker.end(), Ended::Asked);
+        guard.release().unwrap();
+    }
+}

@@ -42,31 +42,51 @@ fn run() -> Result<(), Box<dyn Error>> {
     let late = std::env::args().nth(1).map_or(Ok(0), |late| late.parse())?;
     let clock = Clock { late: Duration::from_millis(late) };
     let client = Client::connect(servers, Duration::from_secs(10))?;
-    let options = LockOptions::new().hold_at_least(AT_LEAST);
-    let lock = DistributedLock::with(&client, "/zoolock-examples/scheduled-job", options)?;
+    let lock = lock(&client)?;
 
     let next = (clock.now().as_millis() / PERIOD.as_millis()) as u32 + 1;
     for round in next..next + ROUNDS {
-        let due = PERIOD * round;
-        clock.sleep_until(due);
-        match lock.try_acquire() {
-            Ok(Some(guard)) => {
-                if clock.now() < due + LATEST {
-                    job(round, &guard)?;
-                } else {
-                    println!("round {round}: too late");
-                }
-                guard.release()?; // an error if it was lost, and may have run elsewhere, too
-            }
-            Ok(None) => println!("round {round}: runs elsewhere"),
+        clock.sleep_until(PERIOD * round);
+        match attempt(&lock, &clock, round)? {
+            Attempt::Ran => {}
+            Attempt::TooLate => println!("round {round}: too late"),
+            Attempt::Elsewhere => println!("round {round}: runs elsewhere"),
             // Whether it runs elsewhere is not known. It is due again soon.
-            Err(error) if error.is_retryable() => println!("round {round}: left out: {error}"),
-            Err(error) => return Err(error.into()),
+            Attempt::LeftOut(error) => println!("round {round}: left out: {error}"),
         }
     }
     // With the client everything ends that it holds on to.
     thread::sleep(AT_LEAST);
     Ok(client.close()?)
+}
+
+fn lock(client: &Client) -> zoolock::Result<DistributedLock> {
+    let options = LockOptions::new().hold_at_least(AT_LEAST);
+    DistributedLock::with(client, "/zoolock-examples/scheduled-job", options)
+}
+
+/// What has become of a round here.
+#[derive(Debug)]
+enum Attempt {
+    Ran,
+    TooLate,
+    Elsewhere,
+    LeftOut(zoolock::Error),
+}
+
+fn attempt(lock: &DistributedLock, clock: &Clock, round: u32) -> zoolock::Result<Attempt> {
+    let guard = match lock.try_acquire() {
+        Ok(Some(guard)) => guard,
+        Ok(None) => return Ok(Attempt::Elsewhere),
+        Err(error) if error.is_retryable() => return Ok(Attempt::LeftOut(error)),
+        Err(error) => return Err(error),
+    };
+    let in_time = clock.now() < PERIOD * round + LATEST;
+    if in_time {
+        job(round, &guard)?;
+    }
+    guard.release()?; // an error if it was lost, and may have run elsewhere, too
+    Ok(if in_time { Attempt::Ran } else { Attempt::TooLate })
 }
 
 fn job(round: u32, guard: &Guard) -> zoolock::Result<()> {
@@ -88,5 +108,39 @@ impl Clock {
 
     fn sleep_until(&self, time: Duration) {
         thread::sleep(time.saturating_sub(self.now()));
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use zoolock::testing::Server;
+
+    use super::*;
+
+    /// A clock by which this round has just become due, long ago for the real one.
+    fn due(round: u32) -> Clock {
+        let now = Clock { late: Duration::ZERO }.now();
+        Clock { late: now - PERIOD * round }
+    }
+
+    #[test]
+    fn it_runs_on_one_of_two_machines_though_that_has_unlocked_and_on_the_other_if_that_crashed() {
+        let server = Server::start().expect("a server");
+        let [ours, theirs] = [server.client().unwrap(), server.client().unwrap()];
+        let [here, there] = [&ours, &theirs].map(|client| lock(client).expect("a good path"));
+        assert!(matches!(attempt(&there, &due(1), 1), Ok(Attempt::Ran)));
+        assert!(matches!(attempt(&here, &due(1), 1), Ok(Attempt::Elsewhere)));
+        server.expire(&theirs);
+        assert!(matches!(attempt(&here, &due(3), 2), Ok(Attempt::TooLate)));
+    }
+
+    #[test]
+    fn without_a_connection_a_round_is_left_out() {
+        let server = Server::start().expect("a server");
+        let client = server.client().unwrap();
+        server.suspend(&client);
+        let left_out = attempt(&lock(&client).unwrap(), &due(1), 1);
+        assert!(matches!(left_out, Ok(Attempt::LeftOut(_))), "{left_out:?}");
+        server.resume(&client);
     }
 }

@@ -152,6 +152,12 @@ impl Hold {
     pub fn node(&self) -> String {
         self.its_node().name.clone()
     }
+
+    /// The path of that node, below the client's root.
+    #[cfg(feature = "testing")]
+    pub(crate) fn znode(&self) -> String {
+        self.grant.nodes().path_of(self.its_node())
+    }
 }
 
 impl fmt::Debug for Hold {

@@ -278,58 +278,40 @@
 //!
 //! # Testing one's own code
 //!
-//! Code that takes a `&dyn Lock` can be given locks that behave as the test wants:
+//! With the feature `testing`, the module `testing` has a ZooKeeper server that runs in the process of the
+//! test, without Java. The locks on it are real ones, and a test can have each hold suspended, lost or revoked,
+//! in milliseconds. It is for tests only:
 //!
-//! ```
-//! use std::time::Instant;
-//! use zoolock::{Hold, Lock, Result};
-//!
-//! /// Always held by somebody else.
-//! #[derive(Debug)]
-//! struct Busy;
-//!
-//! impl Lock for Busy {
-//!     fn path(&self) -> &str {
-//!         "/locks/busy"
-//!     }
-//!     fn lock(&self) -> Result<()> {
-//!         unimplemented!("would wait for ever")
-//!     }
-//!     fn try_lock(&self) -> Result<bool> {
-//!         Ok(false)
-//!     }
-//!     fn try_lock_until(&self, _deadline: Instant) -> Result<bool> {
-//!         Ok(false)
-//!     }
-//!     fn unlock(&self) -> Result<()> {
-//!         let path = self.path().to_owned();
-//!         Err(zoolock::Error::NotHeld { path })
-//!     }
-//!     fn is_held(&self) -> bool {
-//!         false
-//!     }
-//!     fn holds(&self) -> Vec<Hold> {
-//!         Vec::new()
-//!     }
-//! }
-//!
-//! fn run_unless_busy(lock: &dyn Lock, work: impl FnOnce()) -> Result<bool> {
-//!     let Some(locked) = lock.try_acquire()? else {
-//!         return Ok(false);
-//!     };
-//!     work();
-//!     locked.release()?;
-//!     Ok(true)
-//! }
-//!
-//! assert!(!run_unless_busy(&Busy, || unreachable!())?);
-//! # Ok::<(), zoolock::Error>(())
+//! ```toml
+//! [dev-dependencies]
+//! zoolock = { version = "0.1", features = ["testing"] }
 //! ```
 //!
-//! For the real thing, with servers that stop and connections that break, there is the crate
-//! `zoolock-test-support` beside this one (`tests/support`): it starts ZooKeeper servers of the
-//! test's own and a proxy that makes network faults. Against other servers, a `tickTime` of 500 ms
-//! gives sessions short enough for tests.
+//! ```
+//! # #[cfg(feature = "testing")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use zoolock::{DistributedLock, HoldState, LossReason, testing::Server};
+//!
+//! let server = Server::start()?;
+//! let client = server.client()?;
+//! let guard = DistributedLock::new(&client, "/leader")?.acquire()?;
+//! server.suspend(&client);
+//! assert_eq!(guard.state(), HoldState::Suspended);
+//! server.resume(&client);
+//! server.expire(&client);
+//! assert_eq!(guard.state(), HoldState::Lost(LossReason::LeaseExpired));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "testing"))]
+//! # fn main() {}
+//! ```
+//!
+//! Code that takes a `&dyn Lock` can also be given a lock of the test's own, such as one that is always busy:
+//! [`Lock`] has seven methods to write.
+//!
+//! What ensembles do to locks, with servers that stop and networks that lose things, is shown by the crate
+//! `zoolock-test-support` beside this one (`tests/support`): it starts real servers and a proxy that
+//! makes network faults. Against other servers, a `tickTime` of 500 ms gives sessions short enough for tests.
 //!
 //! # Limits
 //!
@@ -377,6 +359,8 @@ mod semaphore;
 mod session;
 mod settings;
 mod signal;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transaction;
 
 /// The crate whose `Receiver` is part of this API.

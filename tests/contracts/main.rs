@@ -8,6 +8,7 @@ mod ephemeral;
 mod every;
 mod guarding;
 mod handoffs;
+mod in_process;
 mod keeping;
 mod leadership;
 mod multi;

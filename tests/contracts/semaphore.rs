@@ -181,10 +181,11 @@ fn a_lower_limit_holds_back_whoever_waits_and_takes_nothing_away() {
     let (proxy, holders, path) = (shared_proxy(), client(), fresh_path("sem-limit-down"));
     let watched = client_of(&proxy.connect_string(), SESSION);
     let (own, holder) = (semaphore(&watched, &path, 4), semaphore(&holders, &path, 4));
+    // What it sees is answered before anything else happens, so that no look is for two releases.
     let release = |permits: Permits| {
-        let looks = proxy.requests(Op::GetChildren);
+        let look = proxy.hold_answer(Op::GetChildren, 1);
         permits.release().unwrap();
-        wait_until("it has looked again", SOON, || proxy.requests(Op::GetChildren) > looks);
+        assert!(look.wait(SOON), "it has not looked again");
     };
     let mut held: Vec<_> = (0..4).map(|_| holder.acquire(1).unwrap()).collect();
     let waiter = waiting_with_the_turn(&own, 1);

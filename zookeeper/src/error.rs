@@ -95,6 +95,17 @@ impl ErrorKind {
     }
 }
 
+#[cfg(feature = "testing")]
+impl ErrorKind {
+    /// What a server says for it.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            ErrorKind::Server(code) => code,
+            kind => CODES.iter().find(|known| known.1 == kind).map_or(0, |known| known.0),
+        }
+    }
+}
+
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(known) = CODES.iter().find(|known| known.1 == *self) {

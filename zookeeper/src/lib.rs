@@ -94,6 +94,10 @@
 //! it can change all else. ZooKeeper from 3.10 on has to be told `fips-mode=false`, and before 3.9.3 servers
 //! take users they do not know if they have the password of the one who came last. Kerberos (GSSAPI) is left out.
 //!
+//! # Testing one's own code
+//!
+//! With the feature `testing`, the module `testing` has a server that runs in the process of the test.
+//!
 //! # Logs
 //!
 //! Under the target `zookeeper`: connections and sessions that come and go as `info`, why no server can
@@ -119,6 +123,8 @@ mod names;
 mod pending;
 mod reader;
 mod shared;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(feature = "tls")]
 mod tls;
 mod types;

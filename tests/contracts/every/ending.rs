@@ -117,31 +117,32 @@ impl Waiting {
         Waiting { subject, path, ours, others, ahead }
     }
 
-    /// How many requests a visit sends until it sleeps.
+    /// How many requests a visit sends until it sleeps: the fewest of three, since a directory that is known to
+    /// be vacant is not listed.
     fn steps(&self) -> u64 {
-        let (object, before) =
-            (self.subject.at(&self.ours, &self.path), self.ours.stats().requests);
-        let wait = Task::spawn_blocked(visit(&object));
-        let steps = self.ours.stats().requests - before;
-        object.cancel_waiters();
-        cancelled(self.subject, &wait.result("the first wait"), &self.path);
-        self.is_alone();
+        let object = self.subject.at(&self.ours, &self.path);
+        let steps = (0..3).map(|_| {
+            let before = self.ours.stats().requests;
+            let wait = Task::spawn_blocked(visit(&object));
+            let steps = self.ours.stats().requests - before;
+            object.cancel_waiters();
+            cancelled(self.subject, &wait.result("a first wait"), &self.path);
+            self.is_alone();
+            steps
+        });
+        let steps = steps.min().unwrap_or_default().max(1);
         println!("{}: {steps} requests until it sleeps", self.subject.name);
-        steps.max(1)
-    }
-
-    /// Begins a visit; returns when it has sent so many requests.
-    fn visit_after(client: &Client, object: &Object, step: u64) -> Task<Result<()>> {
-        let before = client.stats().requests;
-        let wait = Task::spawn(visit(object));
-        wait_until("it is under way", SOON, || client.stats().requests >= before + step);
-        wait
+        steps
     }
 
     fn is_alone(&self) {
         self.subject.await_nodes(&self.path, self.subject.nodes_of_one());
         assert!(self.ahead.is_held(), "{}", self.subject.name);
     }
+}
+
+fn await_requests(client: &Client, count: u64) {
+    wait_until("it is under way", SOON, || client.stats().requests >= count);
 }
 
 #[test]
@@ -151,7 +152,9 @@ fn a_cancel_at_any_moment_of_a_call_ends_it() {
         let object = subject.at(&waiting.ours, &waiting.path);
         let steps = waiting.steps();
         for round in 0..ROUNDS {
-            let visit = Waiting::visit_after(&waiting.ours, &object, 1 + round % steps);
+            let before = waiting.ours.stats().requests;
+            let visit = Task::spawn(visit(&object));
+            await_requests(&waiting.ours, before + 1 + round % steps);
             object.cancel_waiters();
             cancelled(subject, &visit.result("a cancelled call"), &waiting.path);
             waiting.is_alone();
@@ -168,8 +171,10 @@ fn a_close_at_any_moment_of_a_call_ends_it() {
         for round in 0..ROUNDS {
             let closing = client();
             let object = subject.at(&closing, &waiting.path);
+            let before = closing.stats().requests;
             let timed = Task::spawn(timed_visit(&object));
-            let visit = Waiting::visit_after(&closing, &object, 1 + round % steps);
+            let visit = Task::spawn(visit(&object));
+            await_requests(&closing, before + 1 + round % steps);
             closing.close().unwrap();
             closed(subject, &visit.result("a call of a closed client"));
             closed(subject, &timed.result("a timed call of a closed client"));

@@ -32,7 +32,7 @@ pub(crate) enum OpCode {
 }
 
 /// The number that `create` has in a `multi`, where its answer has no [`Stat`].
-const CREATE: i32 = 1;
+pub(crate) const CREATE: i32 = 1;
 
 impl OpCode {
     /// Does the leader propose it to the quorum?
@@ -159,7 +159,7 @@ pub(crate) fn set_acl(out: &mut Vec<u8>, node: RootedPath<'_>, acl: &[Acl], vers
     out.put_int(version.unwrap_or(ANY));
 }
 
-fn acl_list(out: &mut Vec<u8>, acl: &[Acl]) {
+pub(crate) fn acl_list(out: &mut Vec<u8>, acl: &[Acl]) {
     out.put_int(acl.len() as i32);
     for entry in acl {
         out.put_int(entry.permissions.0);

@@ -12,6 +12,8 @@ pub(crate) mod message;
 pub(crate) mod path;
 #[cfg(feature = "sasl")]
 pub(crate) mod sasl;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod served;
 pub(crate) mod session;
 #[cfg(test)]
 mod simulation;

@@ -4,20 +4,13 @@
 //! alike. Servers leave it out, and put it into the `ctime` of what they answer.
 
 use super::super::message::{self, OpCode};
+use super::super::served::{self, frame, header};
 use super::super::wire::{Malformed, Put, Reader};
 use super::tree::{Node, Tree};
 use crate::types::Stat;
 
 /// Requests that nobody made but the core itself.
 pub(super) const NOBODY: u32 = u32::MAX;
-
-#[derive(Debug)]
-pub(super) struct Greeting {
-    pub(super) zxid: i64,
-    pub(super) timeout: i32,
-    pub(super) session: i64,
-    pub(super) password: Vec<u8>,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Op {
@@ -39,19 +32,6 @@ pub(super) struct Asked {
     pub(super) op: Op,
     pub(super) path: String,
     pub(super) tag: u32,
-}
-
-pub(super) fn greeting(frame: &[u8]) -> Result<Greeting, Malformed> {
-    let mut reader = Reader(frame);
-    let _version = reader.int()?;
-    let greeting = Greeting {
-        zxid: reader.long()?,
-        timeout: reader.int()?,
-        session: reader.long()?,
-        password: reader.buffer()?.to_vec(),
-    };
-    let _read_only = reader.bool()?;
-    reader.end().map(|()| greeting)
 }
 
 pub(super) fn asked(frame: &[u8]) -> Result<Asked, Malformed> {
@@ -114,39 +94,6 @@ pub(super) fn asked(frame: &[u8]) -> Result<Asked, Malformed> {
 
 // ---- what servers say
 
-fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut out = vec![0; 4];
-    body(&mut out);
-    let length = out.len() as u32 - 4;
-    out[..4].copy_from_slice(&length.to_be_bytes());
-    out
-}
-
-pub(super) fn connected(timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
-    frame(|out| {
-        out.put_int(0);
-        out.put_int(timeout);
-        out.put_long(session);
-        out.put_buffer(password);
-        out.put_bool(false);
-    })
-}
-
-pub(super) fn header(out: &mut Vec<u8>, xid: i32, zxid: i64, code: i32) {
-    out.put_int(xid);
-    out.put_long(zxid);
-    out.put_int(code);
-}
-
-pub(super) fn event(zxid: i64, kind: i32, path: &str) -> Vec<u8> {
-    frame(|out| {
-        header(out, message::EVENT, zxid, 0);
-        out.put_int(kind);
-        out.put_int(3);
-        out.put_buffer(path.as_bytes());
-    })
-}
-
 /// The answer to anything, with what `tree` has to say.
 pub(super) fn answer(asked: &Asked, code: i32, tree: &Tree) -> Vec<u8> {
     frame(|out| {
@@ -176,15 +123,19 @@ fn stat(out: &mut Vec<u8>, node: Option<&Node>, tag: u32) {
     // A node that the same transaction's successor has deleted already.
     let gone = Node::default();
     let node = node.unwrap_or(&gone);
-    out.put_long(node.czxid);
-    out.put_long(node.mzxid);
-    out.put_long(tag.into());
-    out.put_long(0);
-    [node.version, 0, 0].iter().for_each(|version| out.put_int(*version));
-    out.put_long(node.owner);
-    out.put_int(0);
-    out.put_int(node.children);
-    out.put_long(node.pzxid);
+    served::stat(
+        out,
+        &Stat {
+            czxid: node.czxid,
+            mzxid: node.mzxid,
+            ctime: tag.into(),
+            version: node.version,
+            ephemeral_owner: node.owner,
+            num_children: node.children,
+            pzxid: node.pzxid,
+            ..Stat::default()
+        },
+    );
 }
 
 /// Reads an answer as the client's callers do: the call that its content is for, if it says so.

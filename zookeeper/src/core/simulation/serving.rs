@@ -1,5 +1,6 @@
 //! What servers do for the client: handshakes, and requests in their order.
 
+use super::super::served;
 use super::codec::{self, Asked, NOBODY, Op};
 use super::ensemble::Ensemble;
 use super::network::{Conn, Network, Way};
@@ -59,7 +60,7 @@ impl Ensemble {
 
     fn greet(&mut self, stage: &mut Stage, network: &mut Network, conn: usize, frame: &[u8]) {
         let server = network.conns[conn].server;
-        let greeting = codec::greeting(frame).expect("a ConnectRequest");
+        let greeting = served::greeting(frame).expect("a ConnectRequest");
         network.conns[conn].greeted = true;
         let Some(reign) = self.servers[server].reign else {
             return self.hang_up(stage, network, conn);
@@ -148,8 +149,8 @@ impl Ensemble {
         known.served = lives;
         let session = known.session;
         let answer = match lives {
-            true => codec::connected((known.granted / 1000) as i32, session, &password(session)),
-            false => codec::connected(0, 0, &[0; 16]),
+            true => served::connected((known.granted / 1000) as i32, session, &password(session)),
+            false => served::connected(0, 0, &[0; 16]),
         };
         known.tags.push_back(None);
         stage.note(|| format!("connection {conn}: session {session:x}, lives: {lives}"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::codec;
+use super::super::served;
 use super::ensemble::Ensemble;
 use super::network::{Network, Way};
 use super::stage::Stage;
@@ -145,6 +145,6 @@ impl Ensemble {
         let zxid = if stage.world.numbered_events { zxid } else { -1 };
         stage.note(|| format!("connection {conn}: event {kind} of {path}"));
         network.conns[conn].tags.push_back(None);
-        network.send(stage, conn, Way::Down, codec::event(zxid, kind, path));
+        network.send(stage, conn, Way::Down, served::event(zxid, kind, path));
     }
 }

@@ -1,0 +1,238 @@
+//! A ZooKeeper server in the process of a test: it starts in less than a millisecond, needs no Java, and
+//! does to its clients what is hard to have of a real one.
+//!
+//! It speaks ZooKeeper's protocol on a port of the loopback interface, so that whatever runs against it is
+//! what runs against real servers. It has one tree, in memory, and knows what this client can ask for, as
+//! ZooKeeper 3.8 does it. What is different:
+//!
+//! - A session is as short as the client asks for, from 50 ms on, and ends when its time is over and not some
+//!   ticks later.
+//! - It answers no four-letter words, has no quotas, keeps nothing, and takes no nodes with a time to live
+//!   (as real servers do unless told otherwise). ACLs may be of the schemes `world`, `auth`, `digest`, and
+//!   `ip` with one address. Whoever reads the passwords of its sessions can guess those of others.
+//!
+//! ```
+//! use std::time::Duration;
+//! use zoolock_zookeeper::testing::Server;
+//! use zoolock_zookeeper::{Acl, CreateMode, SessionEventKind, Listener, ZooKeeper};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::start()?;
+//! let (listener, events) = Listener::channel();
+//! let builder = ZooKeeper::builder(&server.connect_string());
+//! let zk = builder.subscribe(&listener).connect()?;
+//! assert_eq!(events.recv()?.kind, SessionEventKind::Connected);
+//! zk.create("/me", b"", &Acl::open(), CreateMode::Ephemeral)?;
+//!
+//! server.expire(zk.session_id());
+//! assert_eq!(events.recv()?.kind, SessionEventKind::Suspended);
+//! assert_eq!(events.recv()?.kind, SessionEventKind::Expired);
+//! assert_eq!(zk.exists("/me")?, None);
+//! # Ok(())
+//! # }
+//! ```
+
+mod access;
+mod requests;
+mod state;
+mod tree;
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, unbounded};
+use parking_lot::{Condvar, Mutex};
+
+use crate::core::frames::Frames;
+use crate::error::Result;
+use state::{HangUp, State};
+
+/// Longer requests end the connection (`jute.maxbuffer`).
+const LONGEST: usize = 0xf_ffff;
+
+/// A server; it ends when this is dropped, and every connection with it.
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Told of a session that may be the next to end, and of the end of the server.
+    clock: Condvar,
+}
+
+impl Server {
+    /// Starts one with nothing in it, on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// When no port or no thread can be had.
+    pub fn start() -> io::Result<Server> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared { state: Mutex::new(State::new()), clock: Condvar::new() });
+        let mut server = Server { shared, address, threads: Vec::new() };
+        let (accepting, timing) = (Arc::clone(&server.shared), Arc::clone(&server.shared));
+        server.threads.push(spawn("accept", move || accept(&accepting, &listener))?);
+        server.threads.push(spawn("clock", move || timing.keep_time())?);
+        Ok(server)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same, for a client to connect to.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Breaks the connection of a session, and every later one that it is to be resumed on, until
+    /// [`resume`](Self::resume). The session ends when its time is over, and its client hears of it after
+    /// that.
+    pub fn suspend(&self, session_id: i64) {
+        self.shared.state.lock().suspend(session_id);
+    }
+
+    /// Lets the client of a suspended session in again, which then hears whether it is over.
+    pub fn resume(&self, session_id: i64) {
+        self.shared.state.lock().resume(session_id);
+    }
+
+    /// Ends a session before its time, as operators can. Its ephemeral nodes are gone when this returns, and
+    /// its connection is broken; its client hears of it on the next one.
+    pub fn expire(&self, session_id: i64) {
+        self.shared.state.lock().expire(session_id);
+    }
+
+    /// Deletes a node, whatever its ACL says.
+    ///
+    /// # Errors
+    ///
+    /// [`NoNode`](crate::ErrorKind::NoNode) and [`NotEmpty`](crate::ErrorKind::NotEmpty).
+    pub fn delete(&self, path: &str) -> Result<()> {
+        let deleted = self.shared.state.lock().delete(path);
+        deleted.map_err(|kind| crate::Error::from(kind).of("delete", path))
+    }
+
+    /// Breaks all connections, and every later one, until [`start_again`](Self::start_again): the whole
+    /// ensemble is down. Meanwhile no session ends.
+    pub fn stop(&self) {
+        let mut state = self.shared.state.lock();
+        state.is_stopped = true;
+        state.cut_all();
+    }
+
+    /// Goes on with everything that it had. Sessions have all their time again.
+    pub fn start_again(&self) {
+        self.shared.state.lock().start_again();
+        self.shared.clock.notify_all();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.state.lock().has_ended = true;
+        self.shared.clock.notify_all();
+        // Whoever accepts connections looks for the end after the next one.
+        let _ = TcpStream::connect(self.address);
+        for thread in self.threads.drain(..) {
+            // What it panicked with, if it has, is printed.
+            let _ = thread.join();
+        }
+        self.shared.state.lock().cut_all();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({})", self.address)
+    }
+}
+
+impl Shared {
+    fn keep_time(&self) {
+        let mut state = self.state.lock();
+        while !state.has_ended {
+            let due = state.look_at_clock(Instant::now());
+            self.clock.wait_until(&mut state, due);
+        }
+    }
+
+    /// Takes requests until the connection is over.
+    fn serve(&self, id: u64, stream: &TcpStream) {
+        let (mut frames, mut is_greeted) = (Frames::new(LONGEST), false);
+        while let Ok(()) = receive(&mut frames, stream) {
+            loop {
+                let served = match frames.next() {
+                    Ok(None) => break,
+                    Ok(Some(frame)) if is_greeted => self.state.lock().request(id, frame),
+                    Ok(Some(frame)) => self.state.lock().greet(id, frame),
+                    Err(_) => Err(HangUp),
+                };
+                if served.is_err() {
+                    return;
+                }
+                if !std::mem::replace(&mut is_greeted, true) {
+                    self.clock.notify_all();
+                }
+            }
+        }
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(format!("zookeeper-server-{name}")).spawn(run)
+}
+
+fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
+    for stream in listener.incoming() {
+        if shared.state.lock().has_ended {
+            return;
+        }
+        // A connection that is over already, or for which there is no thread, is one that breaks.
+        let _ = stream.and_then(|stream| attend(shared, stream));
+    }
+}
+
+fn attend(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (out, answers) = unbounded();
+    let (reading, writing) = (stream.try_clone()?, stream.try_clone()?);
+    spawn("write", move || write(&writing, &answers))?;
+    let serving = Arc::clone(shared);
+    let id = shared.state.lock().connect(stream, out);
+    let served = spawn("read", move || {
+        serving.serve(id, &reading);
+        serving.state.lock().disconnect(id);
+    });
+    served.map(drop).inspect_err(|_| shared.state.lock().disconnect(id))
+}
+
+fn receive(frames: &mut Frames, mut stream: &TcpStream) -> io::Result<()> {
+    match stream.read(frames.space()) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        read => read.map(|count| frames.filled(count)),
+    }
+}
+
+/// Ends the connection when nothing can follow, or be written.
+fn write(mut stream: &TcpStream, answers: &Receiver<Vec<u8>>) {
+    for mut answer in answers {
+        answer.extend(answers.try_iter().flatten());
+        if stream.write_all(&answer).is_err() {
+            break;
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,111 @@
+//! What clients ask for, out of its bytes. Pure.
+
+use super::tree::Op;
+use crate::core::message::{self, CREATE, OpCode};
+use crate::core::wire::{Malformed, Reader};
+use crate::types::CreateMode;
+
+/// The first form of `getChildren`, as that of `create` without a [`Stat`](crate::Stat) in its answer: other
+/// clients still send them.
+const GET_CHILDREN: i32 = 8;
+
+#[derive(Debug)]
+pub(super) enum Request<'a> {
+    Ping,
+    Auth { scheme: &'a str, secret: &'a [u8] },
+    SetWatches { zxid: i64, data: Vec<&'a str>, exist: Vec<&'a str>, child: Vec<&'a str> },
+    Exists { path: &'a str, watch: bool },
+    GetData { path: &'a str, watch: bool },
+    GetChildren { path: &'a str, watch: bool, with_stat: bool },
+    GetAcl { path: &'a str },
+    Sync { path: &'a str },
+    Write { op: Op<'a>, with_stat: bool },
+    Multi(Vec<Op<'a>>),
+    CloseSession,
+    Unknown,
+}
+
+/// A request and its number.
+pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
+    const PING: i32 = OpCode::Ping as i32;
+    const AUTH: i32 = OpCode::Auth as i32;
+    const SET_WATCHES: i32 = OpCode::SetWatches as i32;
+    const EXISTS: i32 = OpCode::Exists as i32;
+    const GET_DATA: i32 = OpCode::GetData as i32;
+    const GET_CHILDREN_2: i32 = OpCode::GetChildren2 as i32;
+    const GET_ACL: i32 = OpCode::GetAcl as i32;
+    const SYNC: i32 = OpCode::Sync as i32;
+    const MULTI: i32 = OpCode::Multi as i32;
+    const CLOSE: i32 = OpCode::CloseSession as i32;
+    let mut reader = Reader(frame);
+    let (xid, code) = (reader.int()?, reader.int()?);
+    let request = match code {
+        PING => Request::Ping,
+        CLOSE => Request::CloseSession,
+        AUTH => {
+            let _kind = reader.int()?;
+            Request::Auth { scheme: reader.string()?, secret: reader.buffer()? }
+        }
+        SET_WATCHES => {
+            let zxid = reader.long()?;
+            let mut paths = || reader.list(4, Reader::string);
+            Request::SetWatches { zxid, data: paths()?, exist: paths()?, child: paths()? }
+        }
+        EXISTS => Request::Exists { path: reader.string()?, watch: reader.bool()? },
+        GET_DATA => Request::GetData { path: reader.string()?, watch: reader.bool()? },
+        GET_CHILDREN | GET_CHILDREN_2 => {
+            let (path, watch) = (reader.string()?, reader.bool()?);
+            Request::GetChildren { path, watch, with_stat: code == GET_CHILDREN_2 }
+        }
+        GET_ACL => Request::GetAcl { path: reader.string()? },
+        SYNC => Request::Sync { path: reader.string()? },
+        MULTI => {
+            let mut ops = Vec::new();
+            loop {
+                let (code, is_end, _error) = (reader.int()?, reader.bool()?, reader.int()?);
+                if is_end {
+                    break Request::Multi(ops);
+                }
+                let unknown = || Malformed(format!("an operation {code} in a multi"));
+                ops.push(op(code, &mut reader)?.ok_or_else(unknown)?);
+            }
+        }
+        other => match op(other, &mut reader)? {
+            Some(op) => Request::Write { op, with_stat: code != CREATE },
+            // What it says is not known either.
+            None => return Ok((xid, Request::Unknown)),
+        },
+    };
+    reader.end().map(|()| (xid, request))
+}
+
+fn op<'a>(code: i32, reader: &mut Reader<'a>) -> Result<Option<Op<'a>>, Malformed> {
+    const DELETE: i32 = OpCode::Delete as i32;
+    const SET_DATA: i32 = OpCode::SetData as i32;
+    const SET_ACL: i32 = OpCode::SetAcl as i32;
+    const CHECK: i32 = OpCode::Check as i32;
+    const CREATE_2: i32 = OpCode::Create2 as i32;
+    const CONTAINER: i32 = OpCode::CreateContainer as i32;
+    const TTL: i32 = OpCode::CreateTtl as i32;
+    Ok(Some(match code {
+        CREATE | CREATE_2 | CONTAINER | TTL => {
+            let (path, data) = (reader.string()?, reader.buffer()?);
+            let (acl, flag) = (message::acls(reader)?, reader.int()?);
+            let ttl = if code == TTL { reader.long()? } else { 0 };
+            let mode = CreateMode::of_flag(flag, ttl)
+                .ok_or_else(|| Malformed(format!("a node of the mode {flag}")))?;
+            Op::Create { path, data, acl, mode }
+        }
+        DELETE => Op::Delete { path: reader.string()?, version: reader.int()? },
+        SET_DATA => {
+            let (path, data) = (reader.string()?, reader.buffer()?);
+            Op::SetData { path, data, version: reader.int()? }
+        }
+        SET_ACL => {
+            let (path, acl) = (reader.string()?, message::acls(reader)?);
+            Op::SetAcl { path, acl, version: reader.int()? }
+        }
+        CHECK => Op::Check { path: reader.string()?, version: reader.int()? },
+        _ => return Ok(None),
+    }))
+}

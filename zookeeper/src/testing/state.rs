@@ -1,0 +1,423 @@
+//! What the server knows: nodes, sessions, and who is connected and watches what. One mutex is over all of
+//! it, so that each connection is told of everything in the order in which it happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+
+use super::access::{self, Id};
+use super::requests::{self, Request};
+use super::tree::{self, Asker, Op, Told, Tree};
+use crate::acl::Permissions;
+use crate::batch::OpResult;
+use crate::core::message::{self, CREATE, OpCode};
+use crate::core::served;
+use crate::core::wire::{Malformed, Put};
+use crate::error::ErrorKind;
+use crate::types::{EventType, Stat};
+
+/// Shorter sessions would end on any busy machine.
+const SHORTEST: Duration = Duration::from_millis(50);
+/// As `znode.container.checkIntervalMs` has it.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// What a failed `multi` says of the operations behind the one that was refused.
+const NOT_TRIED: i32 = -2;
+
+pub(super) struct State {
+    tree: Tree,
+    sessions: BTreeMap<i64, Session>,
+    connections: BTreeMap<u64, Connection>,
+    last_session: i64,
+    last_connection: u64,
+    /// Sessions whose connections are broken as they come.
+    suspended: BTreeSet<i64>,
+    pub(super) is_stopped: bool,
+    /// No thread goes on.
+    pub(super) has_ended: bool,
+    sweep_at: Instant,
+}
+
+struct Session {
+    timeout: Duration,
+    heard: Instant,
+    connection: u64,
+}
+
+struct Connection {
+    asker: Asker,
+    data: BTreeSet<String>,
+    child: BTreeSet<String>,
+    stream: TcpStream,
+    /// Written to by a thread, which ends the connection when this is gone.
+    out: Sender<Vec<u8>>,
+}
+
+/// The connection has to end.
+pub(super) struct HangUp;
+
+impl From<Malformed> for HangUp {
+    fn from(_: Malformed) -> HangUp {
+        HangUp
+    }
+}
+
+fn password(session: i64) -> Vec<u8> {
+    [session.to_be_bytes(), (!session).to_be_bytes()].concat()
+}
+
+impl Session {
+    fn end(&self) -> Instant {
+        self.heard + self.timeout
+    }
+}
+
+impl State {
+    pub(super) fn new() -> State {
+        State {
+            tree: Tree::new(),
+            sessions: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            last_session: 0x1_0000_0000,
+            last_connection: 0,
+            suspended: BTreeSet::new(),
+            is_stopped: false,
+            has_ended: false,
+            sweep_at: Instant::now() + SWEEP,
+        }
+    }
+
+    // ---- connections
+
+    pub(super) fn connect(&mut self, stream: TcpStream, out: Sender<Vec<u8>>) -> u64 {
+        self.last_connection += 1;
+        let ip = stream.peer_addr().map_or_else(|_| String::new(), |peer| peer.ip().to_string());
+        let asker = Asker { session: 0, ids: vec![("ip".to_owned(), ip)] };
+        let (data, child) = (BTreeSet::new(), BTreeSet::new());
+        let connection = Connection { asker, data, child, stream, out };
+        self.connections.insert(self.last_connection, connection);
+        self.last_connection
+    }
+
+    /// Whatever is still to be written to it, is.
+    pub(super) fn disconnect(&mut self, id: u64) {
+        self.connections.remove(&id);
+    }
+
+    fn cut(&mut self, id: u64) {
+        if let Some(connection) = self.connections.remove(&id) {
+            // It may be broken already.
+            let _ = connection.stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub(super) fn cut_all(&mut self) {
+        while let Some((&id, _)) = self.connections.first_key_value() {
+            self.cut(id);
+        }
+    }
+
+    fn send(&self, id: u64, frame: Vec<u8>) {
+        if let Some(connection) = self.connections.get(&id) {
+            // Its thread is gone when the connection is broken.
+            let _ = connection.out.send(frame);
+        }
+    }
+
+    /// The first frame of a connection.
+    pub(super) fn greet(&mut self, id: u64, frame: &[u8]) -> Result<(), HangUp> {
+        let greeting = served::greeting(frame)?;
+        let mut session = greeting.session;
+        if self.is_stopped || greeting.zxid > self.tree.zxid || self.suspended.contains(&session) {
+            return Err(HangUp);
+        }
+        let timeout = Duration::from_millis(u64::try_from(greeting.timeout).unwrap_or_default());
+        let timeout = timeout.max(SHORTEST);
+        if session == 0 {
+            self.tree.zxid += 1;
+            self.last_session += 1;
+            session = self.last_session;
+        } else if !self.sessions.contains_key(&session) || greeting.password != password(session) {
+            self.send(id, served::connected(0, 0, &[0; 16]));
+            return Err(HangUp);
+        }
+        let known = Session { timeout, heard: Instant::now(), connection: id };
+        if let Some(before) = self.sessions.insert(session, known) {
+            self.cut(before.connection);
+        }
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.asker.session = session;
+        }
+        self.send(id, served::connected(timeout.as_millis() as i32, session, &password(session)));
+        Ok(())
+    }
+
+    // ---- requests
+
+    pub(super) fn request(&mut self, id: u64, frame: &[u8]) -> Result<(), HangUp> {
+        let (xid, request) = requests::request(frame)?;
+        // It may have been cut by another thread.
+        let connection = self.connections.get(&id).ok_or(HangUp)?;
+        let session = connection.asker.session;
+        self.sessions.get_mut(&session).ok_or(HangUp)?.heard = Instant::now();
+        let is_last = matches!(request, Request::CloseSession);
+        let is_auth = matches!(request, Request::Auth { .. });
+        let mut body = Vec::new();
+        let done = self.carry_out(id, request, &mut body);
+        let code = done.map_or_else(ErrorKind::code, |()| 0);
+        let zxid = self.tree.zxid;
+        self.send(
+            id,
+            served::frame(|out| {
+                served::header(out, xid, zxid, code);
+                out.extend(body);
+            }),
+        );
+        match is_last || (is_auth && code != 0) {
+            true => Err(HangUp),
+            false => Ok(()),
+        }
+    }
+
+    /// Does it and appends what the answer says.
+    fn carry_out(
+        &mut self,
+        id: u64,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ErrorKind> {
+        // Looked up before; without one nobody asks for anything.
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Ok(());
+        };
+        let (tree, asker) = (&self.tree, &mut connection.asker);
+        match request {
+            Request::Ping => {}
+            Request::Auth { scheme, secret } => {
+                let known: Option<Id> = access::id_of(scheme, secret);
+                asker.ids.push(known.ok_or(ErrorKind::AuthFailed)?);
+            }
+            Request::SetWatches { zxid, data, exist, child } => {
+                let missed = connection.set_watches(tree, zxid, [data, exist, child]);
+                missed.iter().for_each(|told| self.tell(id, told));
+            }
+            Request::Exists { path, watch } => {
+                if watch {
+                    connection.data.insert(path.to_owned());
+                }
+                served::stat(out, &tree.node(path)?.stat());
+            }
+            Request::GetData { path, watch } => {
+                let node = tree.permitted(path, asker, Permissions::READ)?;
+                if watch {
+                    connection.data.insert(path.to_owned());
+                }
+                out.put_buffer(&node.data);
+                served::stat(out, &node.stat());
+            }
+            Request::GetChildren { path, watch, with_stat } => {
+                let node = tree.permitted(path, asker, Permissions::READ)?;
+                if watch {
+                    connection.child.insert(path.to_owned());
+                }
+                out.put_int(node.children.len() as i32);
+                node.children.iter().for_each(|name| out.put_buffer(name.as_bytes()));
+                if with_stat {
+                    served::stat(out, &node.stat());
+                }
+            }
+            Request::GetAcl { path } => {
+                let any_of = Permissions::READ | Permissions::ADMIN;
+                let node = tree.permitted(path, asker, any_of)?;
+                let may_set = access::check(&node.acl, &asker.ids, Permissions::ADMIN).is_ok();
+                let acl = if may_set { node.acl.clone() } else { access::hidden(&node.acl) };
+                message::acl_list(out, &acl);
+                served::stat(out, &node.stat());
+            }
+            Request::Sync { path } => out.put_buffer(path.as_bytes()),
+            Request::Write { op, with_stat } => {
+                let result = self.write(id, vec![op]).map_err(|(_, kind)| kind)?;
+                let result = result.into_iter().next();
+                result.inspect(|result| self.put_result(out, result, with_stat));
+            }
+            Request::Multi(ops) => {
+                let count = ops.len();
+                match self.write(id, ops) {
+                    Ok(results) => {
+                        for result in &results {
+                            message::multi_header(out, Some(multi_code(result)));
+                            self.put_result(out, result, false);
+                        }
+                    }
+                    Err((failed, kind)) => {
+                        for index in 0..count {
+                            message::multi_header(out, Some(-1));
+                            out.put_int(match index.cmp(&failed) {
+                                std::cmp::Ordering::Less => 0,
+                                std::cmp::Ordering::Equal => kind.code(),
+                                std::cmp::Ordering::Greater => NOT_TRIED,
+                            });
+                        }
+                    }
+                }
+                message::multi_header(out, None);
+            }
+            Request::CloseSession => {
+                let session = asker.session;
+                self.sessions.remove(&session);
+                let told = self.tree.end_session(session);
+                self.tell_all(told);
+            }
+            Request::Unknown => return Err(ErrorKind::Unimplemented),
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, id: u64, ops: Vec<Op<'_>>) -> Result<Vec<OpResult>, (usize, ErrorKind)> {
+        let nobody = Asker::default();
+        let asker = self.connections.get(&id).map_or(&nobody, |connection| &connection.asker);
+        let (results, told) = self.tree.transact(ops, asker)?;
+        self.tell_all(told);
+        Ok(results)
+    }
+
+    fn put_result(&self, out: &mut Vec<u8>, result: &OpResult, with_stat: bool) {
+        match result {
+            OpResult::Created(path) => {
+                out.put_buffer(path.as_bytes());
+                if with_stat {
+                    let stat = self.tree.node(path).map(|node| node.stat());
+                    served::stat(out, &stat.unwrap_or_default());
+                }
+            }
+            OpResult::Set(stat) => served::stat(out, stat),
+            OpResult::Deleted | OpResult::Checked => {}
+        }
+    }
+
+    // ---- what is told unasked
+
+    /// Each connection that watches it, once.
+    fn tell_all(&mut self, told: Vec<Told>) {
+        for told in told {
+            let (event, path) = &told;
+            let watches = |connection: &mut Connection| match event {
+                EventType::NodeChildrenChanged => connection.child.remove(path),
+                EventType::NodeDeleted => {
+                    connection.data.remove(path) | connection.child.remove(path)
+                }
+                _ => connection.data.remove(path),
+            };
+            let watching = self.connections.iter_mut();
+            let watching = watching.filter_map(|(id, one)| watches(one).then_some(*id));
+            let watching: Vec<u64> = watching.collect();
+            watching.into_iter().for_each(|id| self.tell(id, &told));
+        }
+    }
+
+    fn tell(&self, id: u64, (event, path): &Told) {
+        let kind = match event {
+            EventType::NodeCreated => 1,
+            EventType::NodeDeleted => 2,
+            EventType::NodeDataChanged => 3,
+            EventType::NodeChildrenChanged => 4,
+            // No server says that.
+            EventType::WatchEnded => return,
+        };
+        self.send(id, served::event(self.tree.zxid, kind, path));
+    }
+
+    // ---- sessions
+
+    /// Ends sessions and containers whose time is over. When to look again.
+    pub(super) fn look_at_clock(&mut self, now: Instant) -> Instant {
+        if self.is_stopped {
+            return now + SWEEP;
+        }
+        if self.sweep_at <= now {
+            self.sweep_at = now + SWEEP;
+            let told = self.tree.sweep();
+            self.tell_all(told);
+        }
+        let over = self.sessions.iter().filter(|(_, session)| session.end() <= now);
+        let over: Vec<i64> = over.map(|(id, _)| *id).collect();
+        over.into_iter().for_each(|session| self.expire(session));
+        self.sessions.values().map(Session::end).fold(self.sweep_at, Instant::min)
+    }
+
+    pub(super) fn expire(&mut self, session: i64) {
+        if let Some(ended) = self.sessions.remove(&session) {
+            let told = self.tree.end_session(session);
+            self.tell_all(told);
+            self.cut(ended.connection);
+        }
+    }
+
+    pub(super) fn suspend(&mut self, session: i64) {
+        self.suspended.insert(session);
+        if let Some(connection) = self.sessions.get(&session).map(|session| session.connection) {
+            self.cut(connection);
+        }
+    }
+
+    pub(super) fn resume(&mut self, session: i64) {
+        self.suspended.remove(&session);
+    }
+
+    /// Nobody has lost time by its being away.
+    pub(super) fn start_again(&mut self) {
+        let now = Instant::now();
+        self.sessions.values_mut().for_each(|session| session.heard = now);
+        self.is_stopped = false;
+    }
+
+    /// As somebody may do who has all permissions.
+    pub(super) fn delete(&mut self, path: &str) -> Result<(), ErrorKind> {
+        let operator = Asker { session: 0, ids: vec![access::superuser()] };
+        let delete = Op::Delete { path, version: tree::ANY };
+        let deleted = self.tree.transact(vec![delete], &operator);
+        let (_, told) = deleted.map_err(|(_, kind)| kind)?;
+        self.tell_all(told);
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// What has happened since this transaction; what has not is watched again.
+    fn set_watches(&mut self, tree: &Tree, zxid: i64, paths: [Vec<&str>; 3]) -> Vec<Told> {
+        let mut missed = Vec::new();
+        let [data, exist, child] = paths;
+        let since = |path: &str, changed: fn(&Stat) -> i64, event| match tree.node(path) {
+            Err(_) => Some(EventType::NodeDeleted),
+            Ok(node) => (changed(&node.stat()) > zxid).then_some(event),
+        };
+        let created = |path: &str| tree.node(path).is_ok().then_some(EventType::NodeCreated);
+        let mut each =
+            |path: &str, event: Option<EventType>, watches: &mut BTreeSet<String>| match event {
+                Some(event) => missed.push((event, path.to_owned())),
+                None => drop(watches.insert(path.to_owned())),
+            };
+        for path in data {
+            each(path, since(path, |stat| stat.mzxid, EventType::NodeDataChanged), &mut self.data);
+        }
+        for path in exist {
+            each(path, created(path), &mut self.data);
+        }
+        for path in child {
+            let event = since(path, |stat| stat.pzxid, EventType::NodeChildrenChanged);
+            each(path, event, &mut self.child);
+        }
+        missed
+    }
+}
+
+fn multi_code(result: &OpResult) -> i32 {
+    match result {
+        OpResult::Created(_) => CREATE,
+        OpResult::Deleted => OpCode::Delete as i32,
+        OpResult::Set(_) => OpCode::SetData as i32,
+        OpResult::Checked => OpCode::Check as i32,
+    }
+}

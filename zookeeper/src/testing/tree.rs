@@ -1,0 +1,357 @@
+//! The nodes, and what writes make of them, by the rules of ZooKeeper's `PrepRequestProcessor` and `DataTree`.
+//! Knows neither who watches nor who is connected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::access::{self, Id};
+use crate::acl::{Acl, Permissions};
+use crate::batch::OpResult;
+use crate::core::path;
+use crate::error::ErrorKind;
+use crate::types::{CreateMode, EventType, Stat};
+
+/// What servers call an argument that they do not take.
+const BAD_ARGUMENTS: ErrorKind = ErrorKind::Server(-8);
+/// The version that stands for any.
+pub(super) const ANY: i32 = -1;
+
+/// One change that is asked for.
+#[derive(Debug)]
+pub(super) enum Op<'a> {
+    Create { path: &'a str, data: &'a [u8], acl: Vec<Acl>, mode: CreateMode },
+    Delete { path: &'a str, version: i32 },
+    SetData { path: &'a str, data: &'a [u8], version: i32 },
+    SetAcl { path: &'a str, acl: Vec<Acl>, version: i32 },
+    Check { path: &'a str, version: i32 },
+}
+
+/// On whose behalf.
+#[derive(Debug, Default)]
+pub(super) struct Asker {
+    pub(super) session: i64,
+    pub(super) ids: Vec<Id>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) data: Vec<u8>,
+    pub(super) acl: Vec<Acl>,
+    pub(super) children: BTreeSet<String>,
+    is_container: bool,
+    /// Its `cversion` counts created children only, and what can be counted is not kept.
+    kept: Stat,
+}
+
+/// What is to be told of a change, and where it happened.
+pub(super) type Told = (EventType, String);
+
+type Undo = Box<dyn FnOnce(&mut Tree)>;
+
+/// A transaction in the making.
+struct Changes {
+    zxid: i64,
+    /// In milliseconds since 1970.
+    now: i64,
+    told: Vec<Told>,
+    undo: Vec<Undo>,
+}
+
+#[derive(Debug)]
+pub(super) struct Tree {
+    nodes: BTreeMap<String, Node>,
+    /// The last transaction, which may have failed.
+    pub(super) zxid: i64,
+}
+
+impl Node {
+    pub(super) fn stat(&self) -> Stat {
+        let (children, created) = (self.children.len() as i32, self.kept.cversion);
+        Stat {
+            // Each child that is not there any more was created and deleted.
+            cversion: created.wrapping_mul(2).wrapping_sub(children),
+            data_length: self.data.len() as i32,
+            num_children: children,
+            ..self.kept
+        }
+    }
+}
+
+fn parent(path: &str) -> &str {
+    match path.rfind('/') {
+        Some(0) | None => "/",
+        Some(end) => &path[..end],
+    }
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+fn check_path(path: &str) -> Result<(), ErrorKind> {
+    path::check(path).map_err(|_| BAD_ARGUMENTS)
+}
+
+fn check_version(asked: i32, found: i32) -> Result<(), ErrorKind> {
+    match asked == ANY || asked == found {
+        true => Ok(()),
+        false => Err(ErrorKind::BadVersion),
+    }
+}
+
+impl Tree {
+    pub(super) fn new() -> Tree {
+        let mut tree = Tree { nodes: BTreeMap::new(), zxid: 0 };
+        for (path, children) in [
+            ("/", vec!["zookeeper"]),
+            ("/zookeeper", vec!["config", "quota"]),
+            ("/zookeeper/config", vec![]),
+            ("/zookeeper/quota", vec![]),
+        ] {
+            let children = children.into_iter().map(str::to_owned).collect();
+            let node = Node { children, acl: Acl::open(), ..Node::default() };
+            tree.nodes.insert(path.to_owned(), node);
+        }
+        tree
+    }
+
+    pub(super) fn node(&self, path: &str) -> Result<&Node, ErrorKind> {
+        check_path(path)?;
+        self.nodes.get(path).ok_or(ErrorKind::NoNode)
+    }
+
+    /// A node with which these may do one of such things.
+    pub(super) fn permitted(
+        &self,
+        path: &str,
+        asker: &Asker,
+        any_of: Permissions,
+    ) -> Result<&Node, ErrorKind> {
+        let node = self.node(path)?;
+        access::check(&node.acl, &asker.ids, any_of).map(|()| node)
+    }
+
+    /// Does all of these or none. An error says which of them failed.
+    pub(super) fn transact(
+        &mut self,
+        ops: Vec<Op<'_>>,
+        asker: &Asker,
+    ) -> Result<(Vec<OpResult>, Vec<Told>), (usize, ErrorKind)> {
+        let mut changes = self.begin();
+        let mut results = Vec::with_capacity(ops.len());
+        for (index, op) in ops.into_iter().enumerate() {
+            match self.apply(op, asker, &mut changes) {
+                Ok(result) => results.push(result),
+                Err(kind) => {
+                    changes.undo.into_iter().rev().for_each(|undo| undo(self));
+                    return Err((index, kind));
+                }
+            }
+        }
+        Ok((results, changes.told))
+    }
+
+    /// Deletes what belongs to a session.
+    pub(super) fn end_session(&mut self, session: i64) -> Vec<Told> {
+        self.delete_all(|node| node.kept.ephemeral_owner == session)
+    }
+
+    /// Deletes the containers that have lost their last child.
+    pub(super) fn sweep(&mut self) -> Vec<Told> {
+        self.delete_all(|node| {
+            node.is_container && node.kept.cversion > 0 && node.children.is_empty()
+        })
+    }
+
+    fn delete_all(&mut self, is_one: impl Fn(&Node) -> bool) -> Vec<Told> {
+        let chosen = self.nodes.iter().filter(|(_, node)| is_one(node));
+        let mut paths: Vec<String> = chosen.map(|(path, _)| path.clone()).collect();
+        paths.sort_unstable();
+        let mut changes = self.begin();
+        for path in &paths {
+            self.remove(path, &mut changes);
+        }
+        changes.told
+    }
+
+    fn begin(&mut self) -> Changes {
+        self.zxid += 1;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = now.as_millis() as i64;
+        Changes { zxid: self.zxid, now, told: Vec::new(), undo: Vec::new() }
+    }
+
+    fn apply(
+        &mut self,
+        op: Op<'_>,
+        asker: &Asker,
+        changes: &mut Changes,
+    ) -> Result<OpResult, ErrorKind> {
+        match op {
+            Op::Create { path, data, acl, mode } => {
+                let made = self.judge_create(path, &acl, mode, asker)?;
+                Ok(self.create(made, data, mode, asker.session, changes))
+            }
+            Op::Delete { path, version } => {
+                if matches!(path, "/" | "/zookeeper" | "/zookeeper/config" | "/zookeeper/quota") {
+                    return Err(BAD_ARGUMENTS);
+                }
+                self.permitted(parent(path), asker, Permissions::DELETE)?;
+                let node = self.node(path)?;
+                check_version(version, node.kept.version)?;
+                if !node.children.is_empty() {
+                    return Err(ErrorKind::NotEmpty);
+                }
+                self.remove(path, changes);
+                Ok(OpResult::Deleted)
+            }
+            Op::SetData { path, data, version } => {
+                let node = self.permitted(path, asker, Permissions::WRITE)?;
+                check_version(version, node.kept.version)?;
+                changes.told.push((EventType::NodeDataChanged, path.to_owned()));
+                let (zxid, now) = (changes.zxid, changes.now);
+                self.change(path, changes, |node| {
+                    node.data = data.to_owned();
+                    node.kept.version = node.kept.version.wrapping_add(1);
+                    (node.kept.mzxid, node.kept.mtime) = (zxid, now);
+                })
+            }
+            Op::SetAcl { path, acl, version } => {
+                let acl = access::resolve(&acl, &asker.ids)?;
+                let node = self.permitted(path, asker, Permissions::ADMIN)?;
+                check_version(version, node.kept.aversion)?;
+                self.change(path, changes, |node| {
+                    node.acl = acl;
+                    node.kept.aversion = node.kept.aversion.wrapping_add(1);
+                })
+            }
+            Op::Check { path, version } => {
+                let node = self.permitted(path, asker, Permissions::READ)?;
+                check_version(version, node.kept.version).map(|()| OpResult::Checked)
+            }
+        }
+    }
+
+    /// The path and the ACL that it will have.
+    fn judge_create(
+        &self,
+        path: &str,
+        acl: &[Acl],
+        mode: CreateMode,
+        asker: &Asker,
+    ) -> Result<(String, Vec<Acl>), ErrorKind> {
+        // Off by default in servers, too.
+        if mode.ttl().is_some() {
+            return Err(ErrorKind::Unimplemented);
+        }
+        let acl = access::resolve(acl, &asker.ids)?;
+        let parent = self.permitted(parent(path), asker, Permissions::CREATE)?;
+        let path = match mode.is_sequential() {
+            true => format!("{path}{:010}", parent.kept.cversion),
+            false => path.to_owned(),
+        };
+        check_path(&path)?;
+        if self.nodes.contains_key(&path) {
+            return Err(ErrorKind::NodeExists);
+        }
+        match parent.kept.ephemeral_owner {
+            0 => Ok((path, acl)),
+            _ => Err(ErrorKind::NoChildrenForEphemerals),
+        }
+    }
+
+    fn create(
+        &mut self,
+        (path, acl): (String, Vec<Acl>),
+        data: &[u8],
+        mode: CreateMode,
+        session: i64,
+        changes: &mut Changes,
+    ) -> OpResult {
+        use CreateMode::{Container, Ephemeral, EphemeralSequential};
+        let (zxid, now) = (changes.zxid, changes.now);
+        let is_ephemeral = matches!(mode, Ephemeral | EphemeralSequential);
+        let kept = Stat {
+            czxid: zxid,
+            mzxid: zxid,
+            pzxid: zxid,
+            ctime: now,
+            mtime: now,
+            ephemeral_owner: if is_ephemeral { session } else { 0 },
+            ..Stat::default()
+        };
+        let (data, is_container) = (data.to_owned(), mode == Container);
+        let node = Node { data, acl, is_container, kept, ..Node::default() };
+        self.nodes.insert(path.clone(), node);
+        let created = path.clone();
+        changes.undo.push(Box::new(move |tree| drop(tree.nodes.remove(&created))));
+        self.change_children(&path, changes, |node, name| {
+            node.children.insert(name);
+            // The numbers stick at their end.
+            if let Some(next) = node.kept.cversion.checked_add(1) {
+                (node.kept.cversion, node.kept.pzxid) = (next, zxid);
+            }
+        });
+        changes.told.push((EventType::NodeCreated, path.clone()));
+        changes.told.push((EventType::NodeChildrenChanged, parent(&path).to_owned()));
+        OpResult::Created(path)
+    }
+
+    fn remove(&mut self, path: &str, changes: &mut Changes) {
+        let Some(node) = self.nodes.remove(path) else {
+            return;
+        };
+        let removed = path.to_owned();
+        changes.undo.push(Box::new(move |tree| drop(tree.nodes.insert(removed, node))));
+        let zxid = changes.zxid;
+        self.change_children(path, changes, |node, name| {
+            node.children.remove(&name);
+            node.kept.pzxid = zxid;
+        });
+        changes.told.push((EventType::NodeDeleted, path.to_owned()));
+        changes.told.push((EventType::NodeChildrenChanged, parent(path).to_owned()));
+    }
+
+    fn change(
+        &mut self,
+        path: &str,
+        changes: &mut Changes,
+        change: impl FnOnce(&mut Node),
+    ) -> Result<OpResult, ErrorKind> {
+        let node = self.nodes.get_mut(path).ok_or(ErrorKind::NoNode)?;
+        let before = (node.kept, node.data.clone(), node.acl.clone());
+        change(node);
+        let (path, stat) = (path.to_owned(), node.stat());
+        changes.undo.push(Box::new(move |tree| {
+            if let Some(node) = tree.nodes.get_mut(&path) {
+                (node.kept, node.data, node.acl) = before;
+            }
+        }));
+        Ok(OpResult::Set(stat))
+    }
+
+    /// Changes the parent of a node that has come or gone.
+    fn change_children(
+        &mut self,
+        path: &str,
+        changes: &mut Changes,
+        change: impl FnOnce(&mut Node, String),
+    ) {
+        let (name, parent) = (name(path).to_owned(), parent(path).to_owned());
+        let Some(node) = self.nodes.get_mut(&parent) else {
+            return;
+        };
+        let (kept, was_there) = (node.kept, node.children.contains(&name));
+        change(node, name.clone());
+        changes.undo.push(Box::new(move |tree| {
+            let Some(node) = tree.nodes.get_mut(&parent) else {
+                return;
+            };
+            node.kept = kept;
+            match was_there {
+                true => node.children.insert(name),
+                false => node.children.remove(&name),
+            };
+        }));
+    }
+}

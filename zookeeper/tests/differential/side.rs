@@ -1,0 +1,189 @@
+//! One of the two servers, and the clients that do things there.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use zoolock_test_support::{FaultProxy, wait_until};
+use zoolock_zookeeper::{
+    Acl, CreateMode, ErrorKind, Op, OpResult, Receiver, Result, Stat, State, WatchedEvent, Watcher,
+    ZooKeeper,
+};
+
+use crate::step::{CLIENTS, Change, Step};
+
+const SOON: Duration = Duration::from_secs(60);
+
+pub(crate) struct Side {
+    clients: Vec<Client>,
+    /// The transaction that made the root; others are counted from there.
+    base: i64,
+}
+
+struct Client {
+    proxy: FaultProxy,
+    zk: ZooKeeper,
+    watcher: Watcher,
+    events: Receiver<WatchedEvent>,
+}
+
+/// What has come of a step, without what differs between two servers that do the same.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) text: String,
+    pub(crate) created: Vec<String>,
+    pub(crate) events: Vec<(usize, WatchedEvent)>,
+}
+
+fn connect(proxy: &FaultProxy, index: usize) -> ZooKeeper {
+    let builder = ZooKeeper::builder(&proxy.connect_string()).session_timeout(SOON);
+    let zk = builder.connect_timeout(SOON).request_timeout(SOON).connect().expect("connect");
+    if index == 0 {
+        zk.add_auth("digest", b"user:secret").expect("credentials");
+    }
+    zk
+}
+
+impl Side {
+    pub(crate) fn new(server: SocketAddr, root: &str) -> Side {
+        let client = |index| {
+            let proxy = FaultProxy::start(server).expect("a proxy");
+            let (watcher, events) = Watcher::channel();
+            Client { zk: connect(&proxy, index), proxy, watcher, events }
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(client).collect();
+        let made = clients[0].zk.create(root, b"", &Acl::open(), CreateMode::Persistent);
+        Side { clients, base: made.expect("the root").1.czxid }
+    }
+
+    pub(crate) fn take(&mut self, step: &Step) -> Seen {
+        let mut created = Vec::new();
+        let text = match step {
+            Step::Exists(who, path, watch) => {
+                let Client { zk, watcher, .. } = &self.clients[*who];
+                let found = if *watch { zk.exists_w(path, watcher) } else { zk.exists(path) };
+                self.text(found, |stat| format!("{:?}", stat.map(|stat| self.stat(stat))))
+            }
+            Step::GetData(who, path, watch) => {
+                let Client { zk, watcher, .. } = &self.clients[*who];
+                let read = if *watch { zk.get_data_w(path, watcher) } else { zk.get_data(path) };
+                self.text(read, |(data, stat)| format!("{data:?} {}", self.stat(stat)))
+            }
+            Step::GetChildren(who, path, watch) => {
+                let Client { zk, watcher, .. } = &self.clients[*who];
+                let list =
+                    if *watch { zk.get_children_w(path, watcher) } else { zk.get_children(path) };
+                self.text(list, |(names, stat)| {
+                    let mut names: Vec<&str> = names.iter().collect();
+                    names.sort_unstable();
+                    format!("{names:?} {}", self.stat(stat))
+                })
+            }
+            Step::GetAcl(who, path) => self
+                .text(self.clients[*who].zk.get_acl(path), |(acl, stat)| {
+                    format!("{acl:?} {}", self.stat(stat))
+                }),
+            Step::SetAcl(who, path, acl, version) => {
+                let set = self.clients[*who].zk.set_acl(path, acl, *version);
+                self.text(set, |stat| self.stat(stat))
+            }
+            Step::Sync(who, path) => {
+                self.text(self.clients[*who].zk.sync(path), |()| String::new())
+            }
+            Step::Write(who, change) => self.change(*who, change, &mut created),
+            Step::Multi(who, changes) => self.multi(*who, changes, &mut created),
+            Step::Reopen(who) => {
+                let client = &mut self.clients[*who];
+                let closed = client.zk.close();
+                client.zk = connect(&client.proxy, *who);
+                format!("{closed:?}")
+            }
+            Step::Away(who, other, changes) => {
+                let away = &self.clients[*who];
+                away.proxy.refuse(true);
+                away.proxy.cut();
+                wait_until("it is away", SOON, || away.zk.state() == State::Suspended);
+                let each = changes.iter().map(|change| self.change(*other, change, &mut created));
+                let texts: Vec<_> = each.collect();
+                away.proxy.restore();
+                wait_until("it is back", SOON, || away.zk.state() == State::Connected);
+                texts.join(", ")
+            }
+        };
+        let mut events = Vec::new();
+        for (index, client) in self.clients.iter().enumerate() {
+            // What has happened before is told before the answer.
+            client.zk.exists("/").expect("an answer");
+            events.extend(client.events.try_iter().map(|event| (index, event)));
+        }
+        // Nodes of a session go, and watches come back, in any order.
+        if matches!(step, Step::Reopen(_) | Step::Away(..)) {
+            events.sort_by_key(|(index, event)| (*index, format!("{event:?}")));
+        }
+        Seen { text, created, events }
+    }
+
+    fn change(&self, who: usize, change: &Change, created: &mut Vec<String>) -> String {
+        let zk = &self.clients[who].zk;
+        match change {
+            Change::Create(path, data, acl, mode) => {
+                let made = zk.create(path, data, acl, *mode);
+                created.extend(made.iter().map(|(path, _)| path.clone()));
+                self.text(made, |(path, stat)| format!("{path} {}", self.stat(stat)))
+            }
+            Change::Delete(path, version) => {
+                self.text(zk.delete(path, *version), |()| String::new())
+            }
+            Change::SetData(path, data, version) => {
+                self.text(zk.set_data(path, data, *version), |stat| self.stat(stat))
+            }
+            Change::Check(..) => self.multi(who, std::slice::from_ref(change), created),
+        }
+    }
+
+    fn multi(&self, who: usize, changes: &[Change], created: &mut Vec<String>) -> String {
+        let ops: Vec<Op<'_>> = changes
+            .iter()
+            .map(|change| match change {
+                Change::Create(path, data, acl, mode) => Op::Create(path, data, acl, *mode),
+                Change::Delete(path, version) => Op::Delete(path, *version),
+                Change::SetData(path, data, version) => Op::SetData(path, data, *version),
+                Change::Check(path, version) => Op::Check(path, *version),
+            })
+            .collect();
+        let done = self.clients[who].zk.multi(&ops);
+        let failed = done.as_ref().err().and_then(|error| error.failed_op());
+        let text = self.text(done, |results| {
+            let texts = results.into_iter().map(|result| match result {
+                OpResult::Created(path) => {
+                    created.push(path.clone());
+                    format!("Created {path}")
+                }
+                OpResult::Set(stat) => self.stat(stat),
+                other => format!("{other:?}"),
+            });
+            texts.collect::<Vec<_>>().join(", ")
+        });
+        format!("{text} {failed:?}")
+    }
+
+    fn text<T>(&self, result: Result<T>, text: impl FnOnce(T) -> String) -> String {
+        match result.map_err(|error| error.kind()) {
+            Ok(value) => text(value),
+            Err(kind @ (ErrorKind::ConnectionLoss | ErrorKind::Timeout)) => panic!("{kind}"),
+            Err(kind) => format!("Err({kind:?})"),
+        }
+    }
+
+    fn stat(&self, stat: Stat) -> String {
+        let [czxid, mzxid, pzxid] =
+            [stat.czxid, stat.mzxid, stat.pzxid].map(|zxid| zxid - self.base);
+        let owner = self.clients.iter().position(|one| one.zk.session_id() == stat.ephemeral_owner);
+        let is_known = owner.is_some() || stat.ephemeral_owner == 0;
+        assert!(is_known, "{:x} is nobody's session", stat.ephemeral_owner);
+        let Stat { version, cversion, aversion, data_length, num_children, .. } = stat;
+        format!(
+            "[{czxid} {mzxid} {pzxid} versions {version} {cversion} {aversion} \
+             owner {owner:?} {data_length} bytes {num_children} children]"
+        )
+    }
+}
