@@ -239,8 +239,8 @@
 //!
 //! # Looking from outside
 //!
-//! [`Client::contenders`] lists who holds a lock and who waits for it; [`Client::revoke`] asks a
-//! holder to let go, which hears of it through [`Hold::revocation`]; [`Client::verify`] tells whether
+//! [`Client::contenders`] lists who holds a lock and who waits for it, and [`Client::locks_below`]
+//! all locks of a tree; [`Client::revoke`] asks a holder to let go, which hears of it through [`Hold::revocation`]; [`Client::verify`] tells whether
 //! a fencing token is the current holder's. A call that waits tells its place to the observer of
 //! [`LockOptions::observe_queue`].
 //!

@@ -24,6 +24,7 @@ Examples:
   zoolock run -n /locks/nightly report        only if nobody else is at it
   zoolock run -w 60 -v /locks/deploy deploy   wait for a minute, and see the queue
   zoolock list /locks/backup                  who has it, who waits for it
+  zoolock list -r /locks                      all that somebody has or waits for
   zoolock watch /locks/backup                 the same, live
 
 Environment:
@@ -95,9 +96,24 @@ Examples:
   systemd-run --wait --pipe --collect -p TimeoutStopSec=2 zoolock run -c zk1:2181 /locks/a job.sh";
 
 const LIST: &str = "\
+SINCE is how long its node has been there, by the server's clock: what it has waited for the lock
+counts, too.
+
+With -r there is a line for each lock, the tree from top to bottom: who holds it, and how many wait. In
+JSON each has all contenders. Free locks are not among them: nothing tells them from other nodes. What
+may not be read is named on the standard error, and is exit code 69 in the end. On a terminal lines are
+cut to its width.
+
+Exit codes:
+  0    all was seen, also if it was nothing
+  64   the command line is wrong
+  69   no server, no answer, or no permission
+
 Examples:
   zoolock list /locks/backup
-  zoolock list --json /locks/backup | jq -r '.[] | select(.holds) | .identity'";
+  zoolock list --json /locks/backup | jq -r '.[] | select(.holds) | .identity'
+  zoolock list -r /
+  zoolock list -r --json /locks | jq -r '.[] | select(.waiting > 10) | .path'";
 
 const WATCH: &str = "\
 On a terminal the table is drawn again each time; else there is a line for each contender that came
@@ -162,6 +178,9 @@ pub(crate) enum Action {
         /// As JSON, an array of objects
         #[arg(long)]
         json: bool,
+        /// All locks at PATH and below
+        #[arg(short, long)]
+        recursive: bool,
         #[command(flatten)]
         lock: Target,
     },

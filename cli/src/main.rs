@@ -19,6 +19,7 @@ mod signals;
 mod step;
 mod table;
 mod terminal;
+mod tree;
 mod watch;
 
 use std::process::ExitCode;
@@ -49,7 +50,8 @@ fn main() -> ExitCode {
 fn act(arguments: Arguments) -> Result<u8, Failed> {
     match arguments.action {
         Action::Run(run) => run::run(run),
-        Action::List { json, lock } => look::list(&lock, json),
+        Action::List { json, recursive: false, lock } => look::list(&lock, json),
+        Action::List { json, recursive: true, lock } => tree::list(&lock, json),
         Action::Watch { interval, lock } => watch::watch(&lock, interval),
         Action::Verify { lock, token } => look::verify(&lock, token),
         Action::Revoke(lock) => look::revoke(&lock),
