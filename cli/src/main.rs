@@ -10,8 +10,10 @@ mod exit;
 mod family;
 mod guard;
 mod holder;
+mod lead;
 mod look;
 mod man;
+mod notify;
 mod output;
 mod progress;
 mod run;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
             }
         }
     });
+    notify::finish();
     output::finish();
     ExitCode::from(code)
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
 fn act(arguments: Arguments) -> Result<u8, Failed> {
     match arguments.action {
         Action::Run(run) => run::run(run),
+        Action::Lead(program) => lead::lead(program),
         Action::List { json, recursive: false, lock } => look::list(&lock, json),
         Action::List { json, recursive: true, lock } => tree::list(&lock, json),
         Action::Watch { interval, lock } => watch::watch(&lock, interval),
