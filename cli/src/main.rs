@@ -24,7 +24,7 @@ mod terminal;
 mod tree;
 mod watch;
 
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use args::{Action, Arguments};
 use clap::{CommandFactory, Parser};
@@ -51,6 +51,9 @@ fn main() -> ExitCode {
 }
 
 fn act(arguments: Arguments) -> Result<u8, Failed> {
+    if process::id() == 1 && !matches!(arguments.action, Action::Run(_) | Action::Lead(_)) {
+        signals::end_by_them()?;
+    }
     match arguments.action {
         Action::Run(run) => run::run(run),
         Action::Lead(program) => lead::lead(program),

@@ -3,6 +3,7 @@
 mod codes;
 mod controls;
 mod counter;
+mod first;
 mod group;
 mod helps;
 mod leading;
