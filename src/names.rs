@@ -283,8 +283,8 @@ pub(crate) fn mode_of(name: &str) -> Option<Mode> {
 
 /// Whether this is the name of a permit of a semaphore.
 pub(crate) fn is_permit(name: &str) -> bool {
-    let head = [10, 11].into_iter().find_map(|length| split(name, length));
-    head.is_some_and(|(head, _)| head.ends_with(Mode::Permit.marker()))
+    let mut heads = [10, 11].into_iter().filter_map(|length| split(name, length));
+    heads.any(|(head, _)| head.ends_with(Mode::Permit.marker()))
 }
 
 /// The number that a server has put behind any name.
