@@ -45,7 +45,7 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     let some = permits.acquire(2).unwrap();
     let more = acquiring(&permits, 1);
     await_turns(&at("permits"), 1);
-    let _single = EphemeralLock::new(&client, &at("single")).unwrap().acquire().unwrap();
+    let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
     // Kazoo's.
     probe.create_all(&at("theirs")).unwrap();
     let theirs = at("theirs/0123456789abcdef0123456789abcdef__lock__0000000000");
@@ -141,7 +141,7 @@ fn what_vanishes_meanwhile_is_left_out() {
     let [_stays, listed, seen, single] = ["a/stays", "listed", "seen", "single"].map(|name| {
         single::make_parents(&at(name));
         match name {
-            "single" => EphemeralLock::new(&holds, &at(name)).unwrap().acquire().map(drop_later),
+            "single" => EphemeralLock::new(&holds, at(name)).unwrap().acquire().map(drop_later),
             _ => lock_of(&holds, &at(name)).acquire().map(drop_later),
         }
         .unwrap()

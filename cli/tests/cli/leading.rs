@@ -105,7 +105,7 @@ fn when_somebody_deletes_the_node_the_program_is_killed_and_starts_again() {
 
 #[test]
 fn a_program_that_ends_lets_another_lead_and_starts_again_later_and_later() {
-    let path = fresh_path("lead-again");
+    let (rival, path) = (client(), fresh_path("lead-again"));
     let mut first = Beside::start(lead("40", &path, "echo inside $$; exit 3"));
     first.is_inside();
     let mut second = Beside::start(lead("40", &path, UNTIL_TOLD));
@@ -117,8 +117,10 @@ fn a_program_that_ends_lets_another_lead_and_starts_again_later_and_later() {
     first.says("the program ended, exit code 3: contending again in 2s");
     second.signal(Signal::SIGTERM);
     assert_eq!(second.code(), Some(0), "it waits");
+    let rival = lock_of(&rival, &path);
     first.says("the program ended, exit code 3: contending again in 4s");
-    await_nodes(&path, 0);
+    assert!(rival.try_lock().expect("asked"), "nobody has it while it rests");
+    rival.unlock().expect("unlocked");
     first.signal(Signal::SIGINT);
     assert_eq!(first.code(), Some(0), "it waits");
 }
