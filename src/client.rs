@@ -11,7 +11,7 @@ use zookeeper::Tls;
 use zookeeper::{ErrorKind, Permissions, ZooKeeper};
 
 use crate::acl::Acl;
-use crate::contenders::{Contender, Kind, contenders, verify};
+use crate::contenders::{Below, Contender, Kind, contenders, verify};
 use crate::data::{self, REVOKE};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, SharedObserver};
@@ -142,6 +142,43 @@ impl Client {
     /// [`Error::Closed`], [`Error::Denied`].
     pub fn contenders(&self, path: &str) -> Result<Vec<Contender>> {
         contenders(self.session(), &LockPath::parse(path)?)
+    }
+
+    /// All locks at and below `root`, of whatever type and whoever made their nodes: for each its
+    /// contenders in order, as [`contenders`](Client::contenders) has them, at least one. A path comes
+    /// before what is below it, names in the order of their bytes. `root` may be `/`.
+    ///
+    /// A lock that nobody holds or waits for is not found: what is left of it is an empty directory, as
+    /// any other. Nor is what has no part in a lock, such as [`Kind::Foreign`] and single nodes that no
+    /// [`EphemeralLock`](crate::EphemeralLock) has made. What vanishes meanwhile is left out; it is no
+    /// view of one instant.
+    ///
+    /// The iterator looks as it goes, at a hundred nodes in one write: one list a node, and one read
+    /// a contender. It keeps what it has found of those, and the names of their neighbours, not the tree.
+    /// Each step blocks for at most a session timeout.
+    ///
+    /// ```no_run
+    /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
+    /// for contenders in client.locks_below("/locks")? {
+    ///     match contenders {
+    ///         Ok(contenders) => println!("{}: {}", contenders[0].path, contenders.len()),
+    ///         Err(zoolock::Error::Denied { path }) => println!("{path}: not allowed"),
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidPath`]. From the iterator [`Error::Denied`] for each lock and directory that may
+    /// not be read, and goes on; any other is its last item: [`Error::Disconnected`] without a connection
+    /// or an answer in time, [`Error::Closed`].
+    pub fn locks_below(
+        &self,
+        root: &str,
+    ) -> Result<impl Iterator<Item = Result<Vec<Contender>>> + use<>> {
+        Ok(Below::new(Arc::clone(&self.session), LockPath::parse_directory(root)?))
     }
 
     /// Does this [fencing token](crate::Hold::fencing_token) belong to whoever holds the lock at

@@ -128,20 +128,48 @@ fn survey(session: &Session, directory: &LockPath, until: &Until) -> Result<Vec<
         Err(failure) if failure.is(ErrorKind::NoNode) => return Ok(Vec::new()),
         listed => listed?.0,
     };
-    let names: Vec<&str> = names.iter().collect();
-    let mut nodes = Vec::with_capacity(names.len());
-    for chunk in names.chunks(AT_ONCE) {
-        let paths: Vec<_> = chunk.iter().map(|name| directory.child(name)).collect();
+    let wanted =
+        Wanted { directory: directory.clone(), names: names.iter().map(str::to_owned).collect() };
+    let nodes = read_nodes(session, &[wanted], until)?.pop();
+    nodes.unwrap_or_else(|| Ok(Vec::new()))
+}
+
+/// Nodes of a directory that are to be read.
+struct Wanted {
+    directory: LockPath,
+    names: Vec<String>,
+}
+
+/// Reads the nodes of several directories, [`AT_ONCE`]. Those that vanish meanwhile are left out. If
+/// one may not be read, that is what is said of its directory.
+fn read_nodes(
+    session: &Session,
+    wanted: &[Wanted],
+    until: &Until,
+) -> Result<Vec<Result<Vec<Znode>, Failure>>, Failure> {
+    let mut found: Vec<_> = wanted.iter().map(|_| Ok(Vec::new())).collect();
+    let all = wanted.iter().enumerate();
+    let all: Vec<_> =
+        all.flat_map(|(index, of)| of.names.iter().map(move |name| (index, name))).collect();
+    for chunk in all.chunks(AT_ONCE) {
+        let paths: Vec<_> =
+            chunk.iter().map(|&(index, name)| wanted[index].directory.child(name)).collect();
         let reads = session.read_each(None, until, &paths, None)?;
-        for (&name, read) in chunk.iter().zip(reads) {
-            match read {
-                Ok((data, stat)) => nodes.push(Znode { name: name.to_owned(), data, stat }),
-                Err(error) if error.kind() == ErrorKind::NoNode => {}
-                Err(error) => return Err(error.into()),
+        for (&(index, name), read) in chunk.iter().zip(reads) {
+            match (read, &mut found[index]) {
+                (Ok((data, stat)), Ok(nodes)) => {
+                    nodes.push(Znode { name: name.clone(), data, stat });
+                }
+                (Ok(_), Err(_)) => {}
+                (Err(error), _) if error.kind() == ErrorKind::NoNode => {}
+                (Err(error), found) if error.kind() == ErrorKind::NoAuth => {
+                    *found = Err(error.into());
+                }
+                (Err(error), _) => return Err(error.into()),
             }
         }
     }
-    Ok(nodes)
+    Ok(found)
 }
 
 /// The node at `path`, if there is one.
@@ -277,5 +305,8 @@ fn contender(
     }
 }
 
+mod below;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use below::Below;

@@ -258,10 +258,10 @@
 //!
 //! # Looking from outside
 //!
-//! [`Client::contenders`] lists who holds a lock and who waits for it; [`Client::revoke`] asks a
-//! holder to let go, which hears of it through [`Hold::revocation`]; [`Client::verify`] tells whether
-//! a fencing token is the current holder's. A call that waits tells its place to the observer of
-//! [`LockOptions::observe_queue`].
+//! [`Client::contenders`] lists who holds a lock and who waits for it, and [`Client::locks_below`]
+//! all locks of a tree; [`Client::revoke`] asks a holder to let go, which hears of it through
+//! [`Hold::revocation`]; [`Client::verify`] tells whether a fencing token is the current holder's. A call
+//! that waits tells its place to the observer of [`LockOptions::observe_queue`].
 //!
 //! [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell of the connection, an
 //! [`observer`] of how long calls waited, how long locks were held, and what came of both (with the feature

@@ -281,6 +281,12 @@ pub(crate) fn mode_of(name: &str) -> Option<Mode> {
     contender(name).map(|(mode, _)| mode)
 }
 
+/// Whether this is the name of a permit of a semaphore.
+pub(crate) fn is_permit(name: &str) -> bool {
+    let mut heads = [10, 11].into_iter().filter_map(|length| split(name, length));
+    heads.any(|(head, _)| head.ends_with(Mode::Permit.marker()))
+}
+
 /// The number that a server has put behind any name.
 pub(crate) fn number(name: &str) -> Option<i32> {
     let number = |length| {

@@ -33,6 +33,23 @@ impl LockPath {
         }
     }
 
+    /// Where to look for locks: the root, or what could be a lock itself.
+    pub(crate) fn parse_directory(path: &str) -> Result<LockPath> {
+        match path {
+            "/" => Ok(LockPath("".into())),
+            path => LockPath::parse(path),
+        }
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As requests and people have it, also if it is the root.
+    pub(crate) fn or_slash(&self) -> &str {
+        if self.is_root() { "/" } else { self.as_str() }
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use zoolock::{Client, ClientBuilder};
 
-use crate::exit::Failed;
+use crate::exit::{CONFLICT, Failed};
 
 const HELP: &str = "\
 `zoolock run --help` has the exit codes.
@@ -22,7 +22,9 @@ Examples:
   zoolock run /locks/backup backup.sh --all   one at a time among all machines
   zoolock run -n /locks/nightly report        only if nobody else is at it
   zoolock run -w 60 -v /locks/deploy deploy   wait for a minute, and see the queue
+  zoolock lead /services/scheduler scheduler  on several machines, of which one runs it
   zoolock list /locks/backup                  who has it, who waits for it
+  zoolock list -r /locks                      all that somebody has or waits for
   zoolock watch /locks/backup                 the same, live
 
 Environment:
@@ -30,11 +32,13 @@ Environment:
   ZOOKEEPER_AUTH     if the servers want to know who asks: digest:user:password, sasl:user:password
                      (DIGEST-MD5), or another scheme and its secret, here so that nobody sees them in
                      a list of processes. What zoolock makes then belongs to these credentials, and
-                     whoever shares the lock needs the same. They are kept from what `zoolock run`
-                     runs, unless it is told --keep-auth.
+                     whoever shares the lock needs the same. They are kept from what `zoolock run` and
+                     `zoolock lead` run, unless they are told --keep-auth.
   ZOOKEEPER_TLS, ZOOKEEPER_CACERT, ZOOKEEPER_CERT, ZOOKEEPER_KEY, ZOOKEEPER_SESSION_TIMEOUT
                      as the options of these names, which win
   ZOOKEEPER_CONFIG   a file of settings, as --config: see there
+  NOTIFY_SOCKET      where `zoolock run` and `zoolock lead` tell a service manager how they are, by
+                     sd_notify(3)
 
 A file of settings is TOML, with connect, session_timeout, auth, tls, cacert, cert and key: what is
 not said by an option or a variable. With auth in it, it must not be open to everybody.";
@@ -73,6 +77,10 @@ started in turn; a program of the same user that looks for it finds it in zooloc
 
 What -v says never holds up the lock, the program or a signal: if nobody reads it, lines are left out.
 
+With systemd's Type=notify the service has started (READY=1) when the program has, and STATUS says how
+many are ahead; to wait for the lock counts as starting, for which TimeoutStartSec= is the limit. The
+program does not get NOTIFY_SOCKET, for zoolock speaks for the service.
+
 The same path inside itself waits for ever, as with flock(1). What flock(1) is given as -c 'COMMAND'
 is written sh -c 'COMMAND' here, where -c names the servers.
 
@@ -102,10 +110,59 @@ Examples:
   zoolock run /locks/a zoolock run /locks/b both.sh      two locks
   systemd-run --wait --pipe --collect -p TimeoutStopSec=2 zoolock run -c zk1:2181 /locks/a job.sh";
 
+const LEAD: &str = "\
+Of all who lead at the same path one leads at a time, and the others stand by. While it leads, zoolock
+runs the program, as `zoolock run` does, whose help says more: of process groups, of ZOOKEEPER_AUTH, of
+what becomes of the program when zoolock is killed or stopped. When the lock is lost, the program is
+ended, and zoolock contends for the next term. Each term has a ZOOLOCK_TOKEN of its own, higher than
+all before.
+
+When the program ends by itself, whatever its exit code, zoolock gives the lock up, so that another
+machine can lead, and contends again: a second later, and if the program ran for less than 30 s, each
+time after twice as long, up to 30 s.
+
+INT, TERM and QUIT are handed on and end zoolock when the program has ended, and so do INT, HUP and
+QUIT from the terminal that have ended the program. HUP, USR1, USR2 and TSTP are handed on. One that
+stands by has no program to hand them to, and ends.
+
+With systemd's Type=notify it is started (READY=1) when it contends, so that one that stands by has
+started, too; STATUS says who leads.
+
+Environment of the program:
+  ZOOLOCK_PATH   the lock's path
+  ZOOLOCK_TOKEN  the term's fencing token: have whatever the program writes to refuse lower ones
+  ZOOLOCK_NODE   the node that stood for the hold when the program was started
+  ZOOLOCK_NODES  the same, behind those of the locks around it, to be left there
+
+Exit codes:
+  0    ended by a signal
+  64   the command line is wrong
+  69   no server in the beginning, or no permission
+  71   the system would not start a process
+
+Examples:
+  zoolock lead /services/scheduler scheduler --config /etc/scheduler.toml
+  zoolock lead -v /services/scheduler scheduler      says who leads, and what happens";
+
 const LIST: &str = "\
+SINCE is how long its node has been there, by the server's clock: what it has waited for the lock
+counts, too.
+
+With -r there is a line for each lock, the tree from top to bottom: who holds it, and how many wait. In
+JSON each has all contenders. Free locks are not among them: nothing tells them from other nodes. What
+may not be read is named on the standard error, and is exit code 69 in the end. On a terminal lines are
+cut to its width.
+
+Exit codes:
+  0    all was seen, also if it was nothing
+  64   the command line is wrong
+  69   no server, no answer, or no permission
+
 Examples:
   zoolock list /locks/backup
-  zoolock list --json /locks/backup | jq -r '.[] | select(.holds) | .identity'";
+  zoolock list --json /locks/backup | jq -r '.[] | select(.holds) | .identity'
+  zoolock list -r /
+  zoolock list -r --json /locks | jq -r '.[] | select(.waiting > 10) | .path'";
 
 const WATCH: &str = "\
 On a terminal the table is drawn again each time; else there is a line for each contender that came
@@ -164,12 +221,18 @@ pub(crate) struct Arguments {
 pub(crate) enum Action {
     /// Run a program while holding a lock
     Run(Run),
+    /// Run a program while leading: start it again each time that the lock is got
+    #[command(after_help = LEAD)]
+    Lead(Program),
     /// Show who holds a lock and who waits for it
     #[command(after_help = LIST)]
     List {
         /// As JSON, an array of objects
         #[arg(long)]
         json: bool,
+        /// All locks at PATH and below
+        #[arg(short, long)]
+        recursive: bool,
         #[command(flatten)]
         lock: Target,
     },
@@ -286,8 +349,15 @@ pub(crate) struct Run {
     #[arg(short, long, visible_alias = "timeout", value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
     /// The exit code when somebody else has the lock, or has it for too long
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::CONFLICT, allow_negative_numbers = true)]
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
+    #[command(flatten)]
+    pub(crate) program: Program,
+}
+
+/// What to run, and under which lock.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Program {
     /// Tell the place in the queue while waiting, and what else happens, on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,
@@ -299,6 +369,21 @@ pub(crate) struct Run {
     /// The program to run, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+impl Run {
+    /// Alone, however long it takes.
+    pub(crate) fn alone(program: Program) -> Run {
+        Run {
+            exclusive: true,
+            shared: false,
+            semaphore: None,
+            nonblock: false,
+            wait: None,
+            conflict_exit_code: CONFLICT,
+            program,
+        }
+    }
 }
 
 fn token(text: &str) -> Result<u64, ParseIntError> {

@@ -13,11 +13,11 @@ use zoolock::{
 
 use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
 
-use crate::args::Run;
+use crate::args::{Program, Run};
 use crate::exit::{Failed, by_signal};
 use crate::output::say;
-use crate::progress;
 use crate::signals::stop;
+use crate::{notify, progress};
 
 /// The part of the session timeout that is the grace. A connection that is well keeps nearly half of
 /// it, and one that is not is back long before, or not at all.
@@ -38,62 +38,73 @@ pub(crate) struct Held {
     pub(crate) grace: Duration,
 }
 
-/// What the thread has to say.
-enum Message {
-    Connected(Client),
-    Held(Held),
-    Failed(Failed),
-}
-
 pub(crate) struct Holder {
-    messages: Receiver<Message>,
-    let_go: Sender<()>,
+    connected: Receiver<Result<Client, Failed>>,
+    held: Receiver<Result<Held, Failed>>,
+    /// To take the lock, and to let it go.
+    ask: Sender<()>,
     released: Receiver<zoolock::Result<()>>,
     client: Option<Client>,
 }
 
 impl Holder {
     pub(crate) fn start(run: Run) -> Holder {
-        // Nothing is begun that was not taken note of: a queue is not joined after a signal.
-        let (tell, messages) = bounded(0);
-        let (let_go, asked) = bounded(1);
-        let (say_released, released) = bounded(1);
+        let ((say_connected, connected), (say_held, held)) = (bounded(0), bounded(0));
+        let ((ask, asked), (say_released, released)) = (bounded(1), bounded(1));
         thread::spawn(move || {
-            if let Err(failed) = hold(&run, &tell, &asked, &say_released) {
-                let _ = tell.send(Message::Failed(failed));
+            let begun = Instant::now();
+            let (client, lock) = match connect(&run) {
+                Ok(connected) => connected,
+                Err(failed) => return drop(say_connected.send(Err(failed))),
+            };
+            let grace = client.session_timeout() / GRACE;
+            // Nobody wants it any more after a signal.
+            let mut wanted = say_connected.send(Ok(client)).is_ok();
+            while wanted && asked.recv().is_ok() {
+                wanted = match take(&run, &lock, begun) {
+                    Ok((got, hold, token)) => {
+                        let wanted = say_held.send(Ok(Held { hold, token, grace })).is_ok();
+                        wanted && asked.recv().is_ok() && say_released.send(got.release()).is_ok()
+                    }
+                    Err(failed) => say_held.send(Err(failed)).is_ok(),
+                };
             }
         });
-        Holder { messages, let_go, released, client: None }
+        Holder { connected, held, ask, released, client: None }
     }
 
-    /// Waits for the lock. A signal ends that, too.
-    pub(crate) fn wait(&mut self, signals: &Receiver<Signal>) -> Result<Held, Failed> {
-        loop {
-            select_biased! {
-                recv(signals) -> signal => match signal {
-                    Ok(SIGTSTP) => stop(|| raise(SIGTSTP)),
-                    Ok(SIGCONT) | Err(_) => {}
-                    Ok(signal) => return Err(Failed::silent(by_signal(signal as i32))),
-                },
-                recv(self.messages) -> message => match message {
-                    Ok(Message::Connected(client)) => self.client = Some(client),
-                    Ok(Message::Held(held)) => return Ok(held),
-                    Ok(Message::Failed(failed)) => return Err(failed),
-                    Err(_) => panic!("the thread that waits has ended"),
-                },
+    /// Waits for a connection. A signal ends that, too.
+    pub(crate) fn connect(&mut self, signals: &Receiver<Signal>) -> Result<(), Failed> {
+        self.client = Some(hear(&self.connected, signals)?);
+        Ok(())
+    }
+
+    /// Takes the lock, waiting for it. A signal ends that, too. Not before the one before was let go.
+    pub(crate) fn take(&self, signals: &Receiver<Signal>) -> Result<Held, Failed> {
+        let _ = self.ask.send(());
+        hear(&self.held, signals)
+    }
+
+    /// Lets the lock go, and says if that is late. False if it is not known: the servers do not answer.
+    /// The thread that took it does it: some locks belong to it.
+    pub(crate) fn release(&self, path: &str) -> Result<bool, Failed> {
+        // Of the time before, when it took too long.
+        self.released.try_iter().for_each(drop);
+        let _ = self.ask.send(());
+        let released = match self.released.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Timeout) => {
+                say(&format!("{path}: released late: no answer"));
+                return Ok(false);
             }
+            Err(RecvTimeoutError::Disconnected) => Err(Error::Closed),
+            Ok(released) => released,
+        };
+        match released {
+            Err(error) if error.is_lost() => return Err(error.into()),
+            Err(error) => say(&format!("{path}: released late: {error}")),
+            Ok(()) => {}
         }
-    }
-
-    /// Lets the lock go and says how that went, if it is known soon. The thread that took it does it:
-    /// some locks belong to it.
-    pub(crate) fn release(&self) -> Option<zoolock::Result<()>> {
-        let _ = self.let_go.send(());
-        match self.released.recv_timeout(PATIENCE) {
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Err(Error::Closed)),
-            Ok(released) => Some(released),
-        }
+        Ok(true)
     }
 
     /// Leaves the queue, or lets go, whichever it takes: ends the session, so that nothing of it is
@@ -112,44 +123,56 @@ impl Holder {
     }
 }
 
-fn hold(
-    run: &Run,
-    tell: &Sender<Message>,
-    asked: &Receiver<()>,
-    released: &Sender<zoolock::Result<()>>,
-) -> Result<(), Failed> {
-    let begun = Instant::now();
-    let nonblock = run.nonblock || run.wait.is_some_and(|wait| wait.is_zero());
-    let within = run.wait.filter(|_| !nonblock);
-    let client = run.lock.connect(within)?;
+/// What the thread says. A signal comes first.
+fn hear<T>(said: &Receiver<Result<T, Failed>>, signals: &Receiver<Signal>) -> Result<T, Failed> {
+    loop {
+        select_biased! {
+            recv(signals) -> signal => match signal {
+                Ok(SIGTSTP) => stop(|| raise(SIGTSTP)),
+                Ok(SIGCONT) | Err(_) => {}
+                Ok(signal) => return Err(Failed::silent(by_signal(signal as i32))),
+            },
+            recv(said) -> said => return said.expect("the thread ends when nobody listens"),
+        }
+    }
+}
+
+/// How long to wait for the lock, if there is a limit.
+fn limit(run: &Run) -> Option<Duration> {
+    run.wait.filter(|_| !nonblock(run))
+}
+
+fn nonblock(run: &Run) -> bool {
+    run.nonblock || run.wait.is_some_and(|wait| wait.is_zero())
+}
+
+fn connect(run: &Run) -> Result<(Client, Wanted), Failed> {
+    let Program { lock, verbose, .. } = &run.program;
+    let client = lock.connect(limit(run))?;
     let mut options = LockOptions::new();
-    if run.verbose {
-        options = progress::observed(options, run.lock.path.clone());
-        progress::follow(&client, run.lock.path.clone());
+    if *verbose {
+        progress::follow(&client, lock.path.clone());
     }
-    let grace = client.session_timeout() / GRACE;
-    let lock = Wanted::at(&client, run, options)?;
-    if tell.send(Message::Connected(client)).is_err() {
-        return Ok(());
+    if *verbose || notify::is_heard() {
+        options = progress::observed(options, lock.path.clone(), *verbose);
     }
+    let wanted = Wanted::at(&client, run, options)?;
+    Ok((client, wanted))
+}
+
+fn take<'a>(run: &Run, lock: &'a Wanted, begun: Instant) -> Result<(Got<'a>, Hold, u64), Failed> {
+    let (path, waited) = (&run.program.lock.path, Instant::now());
     // A deadline that the clock cannot hold is none.
-    let deadline = within.and_then(|within| begun.checked_add(within));
-    let got = lock.take(nonblock, deadline)?;
-    if run.verbose {
+    let deadline = limit(run).and_then(|limit| begun.checked_add(limit));
+    let got = lock.take(nonblock(run), deadline)?;
+    if run.program.verbose {
         let how = if got.is_some() { "got it" } else { "not got" };
-        say(&format!("{}: {how} after {:.1?}", run.lock.path, begun.elapsed()));
+        say(&format!("{path}: {how} after {:.1?}", waited.elapsed()));
     }
-    let Some(got) = got else {
-        return Err(Failed::silent(run.conflict_exit_code));
-    };
-    let hold = got.hold(&run.lock.path)?;
+    let got = got.ok_or_else(|| Failed::silent(run.conflict_exit_code))?;
+    let hold = got.hold(path)?;
     let token = token(&hold)?;
-    let held = Held { hold, token, grace };
-    if tell.send(Message::Held(held)).is_ok() {
-        let _ = asked.recv();
-        let _ = released.send(got.release());
-    }
-    Ok(())
+    Ok((got, hold, token))
 }
 
 /// The token, also if the connection breaks just now.
@@ -179,7 +202,7 @@ enum Got<'a> {
 
 impl Wanted {
     fn at(client: &Client, run: &Run, options: LockOptions) -> zoolock::Result<Wanted> {
-        let path = run.lock.path.as_str();
+        let path = run.program.lock.path.as_str();
         Ok(match run.semaphore {
             Some(limit) => {
                 Wanted::Permit(DistributedSemaphore::with(client, path, limit, options)?)

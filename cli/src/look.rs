@@ -15,8 +15,11 @@ pub(crate) fn list(lock: &Target, json: bool) -> Result<u8, Failed> {
         say(&format!("{}: nobody holds it, nobody waits for it", lock.path));
         return Ok(0);
     }
-    let show = if json { table::json } else { table::table };
-    print(show(&contenders).as_bytes())
+    let text = match json {
+        true => table::escaped(&table::json(&contenders)),
+        false => table::table(&contenders),
+    };
+    print(text.as_bytes())
 }
 
 pub(crate) fn verify(lock: &Target, token: u64) -> Result<u8, Failed> {

@@ -10,8 +10,10 @@ mod exit;
 mod family;
 mod guard;
 mod holder;
+mod lead;
 mod look;
 mod man;
+mod notify;
 mod output;
 mod progress;
 mod run;
@@ -19,9 +21,10 @@ mod signals;
 mod step;
 mod table;
 mod terminal;
+mod tree;
 mod watch;
 
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use args::{Action, Arguments};
 use clap::{CommandFactory, Parser};
@@ -42,14 +45,20 @@ fn main() -> ExitCode {
             }
         }
     });
+    notify::finish();
     output::finish();
     ExitCode::from(code)
 }
 
 fn act(arguments: Arguments) -> Result<u8, Failed> {
+    if process::id() == 1 && !matches!(arguments.action, Action::Run(_) | Action::Lead(_)) {
+        signals::end_by_them()?;
+    }
     match arguments.action {
         Action::Run(run) => run::run(run),
-        Action::List { json, lock } => look::list(&lock, json),
+        Action::Lead(program) => lead::lead(program),
+        Action::List { json, recursive: false, lock } => look::list(&lock, json),
+        Action::List { json, recursive: true, lock } => tree::list(&lock, json),
         Action::Watch { interval, lock } => watch::watch(&lock, interval),
         Action::Verify { lock, token } => look::verify(&lock, token),
         Action::Revoke(lock) => look::revoke(&lock),

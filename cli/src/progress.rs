@@ -1,6 +1,6 @@
 //! What `-v` says: while the lock is waited for the place in the queue, on one line that is written
 //! again on a terminal, and else on a line for each change; and all the while what becomes of the
-//! connection.
+//! connection. A service manager is told the place, too.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use zoolock::{Client, ConnectionEvent, Contender, LockOptions, Place};
 
+use crate::notify;
 use crate::output::{say, status};
 use crate::table::{age, identity, seconds};
 
@@ -24,14 +25,18 @@ struct Seen {
     first_since: Option<Instant>,
 }
 
-/// Has the place told.
-pub(crate) fn observed(options: LockOptions, path: String) -> LockOptions {
+/// Has the place told, to people only if they want to hear of it.
+pub(crate) fn observed(options: LockOptions, path: String, verbose: bool) -> LockOptions {
     let (seen, terminal) = (Mutex::<Seen>::default(), io::stderr().is_terminal());
     options.observe_queue(EVERY, move |place| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = seen.look(place);
+        if changed {
+            notify::status(&format!("waiting for {path}, {}", ahead(place)));
+        }
         let text = format!("{path}: {}", seen.text(place));
         match terminal {
+            _ if !verbose => {}
             true => status(&text),
             false if changed => say(&text),
             false => {}
@@ -87,6 +92,14 @@ impl Seen {
             Some(since) => format!("for {}", seconds(since.elapsed())),
             None => format!("for {} or less", seconds(age(first))),
         }
+    }
+}
+
+/// Without what changes all the time.
+fn ahead(place: &Place) -> String {
+    match place.first.as_ref().filter(|first| first.holds) {
+        Some(first) => format!("{} ahead, held by {}", place.ahead, name(first)),
+        None => format!("{} ahead", place.ahead),
     }
 }
 

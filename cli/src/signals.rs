@@ -2,7 +2,7 @@
 //! so that there is no handler, and nothing is interrupted.
 
 use std::sync::Arc;
-use std::thread;
+use std::{process, thread};
 
 use nix::sys::signal::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2, SigSet,
@@ -10,7 +10,7 @@ use nix::sys::signal::{
 };
 use zoolock::crossbeam_channel::{Receiver, unbounded};
 
-use crate::exit::{Failed, SYSTEM};
+use crate::exit::{Failed, SYSTEM, by_signal};
 
 /// Handed on to the program, or the end of waiting. TSTP comes here, and not to the program, if the
 /// program's group is not the terminal's foreground group: zoolock must not stop before it does.
@@ -46,6 +46,19 @@ pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
         }
     });
     Ok(received)
+}
+
+/// From now on they end this process. The first one of a container would not end by them: the system
+/// leaves out what it has no handler for. To be called before any other thread is started.
+pub(crate) fn end_by_them() -> Result<(), Failed> {
+    let signals = receive()?;
+    thread::spawn(move || {
+        let mut signals = signals.iter().filter(|signal| ![SIGCONT, SIGTSTP].contains(signal));
+        if let Some(signal) = signals.next() {
+            process::exit(by_signal(signal as i32).into());
+        }
+    });
+    Ok(())
 }
 
 /// Undoes it for this thread, and so for a program that is executed next.

@@ -16,10 +16,18 @@ const LONGEST: usize = 80;
 /// A table with a line for each.
 pub(crate) fn table(contenders: &[Contender]) -> String {
     let rows = (1..).zip(contenders).map(|(place, contender)| row(place, contender));
-    let rows: Vec<_> = [HEADER.map(str::to_owned)].into_iter().chain(rows).collect();
+    columns(HEADER, rows)
+}
+
+/// As wide as what is in them.
+pub(crate) fn columns<const N: usize>(
+    header: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let rows: Vec<_> = [header.map(str::to_owned)].into_iter().chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
-    let widths: [_; HEADER.len()] = std::array::from_fn(|column| width(column).unwrap_or(0));
-    let line = |row: &[String; HEADER.len()]| {
+    let widths: [_; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let line = |row: &[String; N]| {
         let cells = row.iter().zip(widths);
         let cells: Vec<_> = cells
             .map(|(cell, width)| cell.to_owned() + &" ".repeat(width - cell.width()))
@@ -41,9 +49,8 @@ fn row(place: usize, contender: &Contender) -> [String; HEADER.len()] {
     ]
 }
 
-/// An array of objects. What a node says of itself is in it whole, in escapes where a terminal would
-/// act on it.
-pub(crate) fn json(contenders: &[Contender]) -> String {
+/// An array of objects.
+pub(crate) fn json(contenders: &[Contender]) -> Value {
     let objects = (1..).zip(contenders).map(|(place, contender): (usize, _)| {
         json!({
             "place": place,
@@ -57,7 +64,12 @@ pub(crate) fn json(contenders: &[Contender]) -> String {
             "token": contender.token,
         })
     });
-    let text = format!("{:#}\n", Value::Array(objects.collect()));
+    Value::Array(objects.collect())
+}
+
+/// As text. What a node says of itself is in it whole, in escapes where a terminal would act on it.
+pub(crate) fn escaped(value: &Value) -> String {
+    let text = format!("{value:#}\n");
     let escaped = text.chars().map(|character| match character {
         '\n' => character.to_string(),
         _ if is_plain(character) => character.to_string(),

@@ -297,12 +297,23 @@ impl Session {
         paths: &[String],
         watcher: Option<&Watcher>,
     ) -> Result<Vec<Read>, Failure> {
+        self.ask_each(session, until, paths, |batch, path| batch.get_data(path, watcher))
+    }
+
+    /// Asks the same of each, in one write.
+    pub(crate) fn ask_each<T: Send + 'static>(
+        &self,
+        session: Option<i64>,
+        until: &Until,
+        paths: &[String],
+        make: impl Fn(&mut Batch<'_>, &str) -> Pending<T>,
+    ) -> Result<Vec<zookeeper::Result<T>>, Failure> {
         let Some((last, others)) = paths.split_last() else {
             return Ok(Vec::new());
         };
         let (others, last) = self.ask(session, until, |batch| {
-            let mut read = |path: &String| batch.get_data(path, watcher);
-            (others.iter().map(&mut read).collect::<Vec<_>>(), read(last))
+            let others: Vec<_> = others.iter().map(|path| make(batch, path)).collect();
+            (others, make(batch, last))
         })?;
         // They were answered before the last.
         Ok(others.into_iter().map(Pending::wait).chain([last]).collect())

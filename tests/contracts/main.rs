@@ -1,5 +1,6 @@
 //! What every user may rely on, of every kind of lock, on a server that is well: a file a subject.
 
+mod below;
 mod connecting;
 mod contenders;
 mod counting;

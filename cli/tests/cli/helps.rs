@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::looks::output;
 
-const PARTS: [&str; 7] = ["run", "list", "watch", "verify", "revoke", "completions", "man"];
+const PARTS: [&str; 8] = ["run", "lead", "list", "watch", "verify", "revoke", "completions", "man"];
 
 #[test]
 fn help_and_completions_are_there_for_every_part() {

@@ -1,7 +1,7 @@
 //! Looking at a lock, and asking for it.
 
 use serde_json::Value;
-use zoolock_test_support::fresh_path;
+use zoolock_test_support::{fresh_path, shared_probe};
 
 use crate::util::{Beside, UNTIL_TOLD, await_nodes, client, in_terminal, lock_of, run, zoolock};
 
@@ -47,6 +47,87 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
         let since = humantime::parse_rfc3339(since).expect("a time");
         assert_eq!(since, contender.since);
     }
+}
+
+#[test]
+fn list_r_shows_all_locks_below_a_path_as_a_table_and_as_json() {
+    let (root, client) = (fresh_path("tree"), client());
+    let at = |name: &str| format!("{root}/{name}");
+    assert_eq!(output(&["list", "-r", &root]), (Some(0), String::new()));
+    assert_eq!(output(&["list", "-r", "--json", &root]), (Some(0), "[]\n".to_owned()));
+    let holding = Beside::start(run(&[], &at("a"), UNTIL_TOLD));
+    holding.is_inside();
+    let _waiting = Beside::start(run(&["-s"], &at("a"), "true"));
+    await_nodes(&at("a"), 2);
+    let readers = [(), ()].map(|()| Beside::start(run(&["-s"], &at("b/read"), UNTIL_TOLD)));
+    readers.iter().for_each(|reader| assert_ne!(reader.is_inside(), 0));
+    let permits = Beside::start(run(&["--semaphore=1"], &at("c"), UNTIL_TOLD));
+    permits.is_inside();
+    let _single = zoolock::EphemeralLock::new(&client, at("d")).expect("a path");
+    let _single = _single.acquire().expect("locked");
+
+    let (code, table) = output(&["list", "-r", &root]);
+    assert_eq!(code, Some(0));
+    let lines: Vec<Vec<_>> = table.lines().map(|line| line.split("  ").collect()).collect();
+    let cells = |line: usize| {
+        let cells = lines[line].iter().map(|cell| cell.trim());
+        cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
+    };
+    assert_eq!(cells(0), ["PATH", "STATE", "KIND", "WAITING", "SINCE", "HOLDER"]);
+    assert_eq!(cells(1)[..4], [&at("a"), "held", "exclusive", "1"]);
+    assert!(cells(1)[5].ends_with(&format!("/{}", holding.id())));
+    assert_eq!(cells(2)[..4], [&at("b/read"), "held", "read", "0"]);
+    assert!(cells(2)[5].ends_with(", and 1 more"));
+    assert_eq!(cells(3)[..4], [&at("c"), "held", "permit", "0"]);
+    assert_eq!(cells(4)[..4], [&at("d"), "held", "exclusive", "0"]);
+
+    let (code, json) = output(&["list", "--recursive", "--json", &root]);
+    assert_eq!(code, Some(0));
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let json = json.as_array().expect("an array");
+    assert_eq!(json.len(), 4);
+    for (lock, name) in json.iter().zip(["a", "b/read", "c", "d"]) {
+        assert_eq!(lock["path"], at(name));
+        assert_eq!(lock["held"], true);
+        assert_eq!(lock["waiting"], usize::from(name == "a"));
+        let (_, alone) = output(&["list", "--json", &at(name)]);
+        let alone: Value = serde_json::from_str(&alone).expect("JSON");
+        assert_eq!(lock["contenders"], alone, "as `list` has them");
+        assert_eq!(lock["kind"], alone[0]["kind"]);
+    }
+}
+
+#[test]
+fn list_r_names_what_may_not_be_read_and_shows_the_rest() {
+    let (root, boss) = (fresh_path("tree-denied"), shared_probe().expect("probe"));
+    let _held = lock_of(&client(), &format!("{root}/z")).acquire().expect("locked");
+    boss.add_auth("digest", b"boss:secret").expect("told");
+    let hidden = format!("{root}/hidden");
+    boss.create_with_acl(&hidden, b"", &[(31, "auth", "")]).expect("made");
+    for json in [&[][..], &["--json"]] {
+        let mut listed = Beside::start(zoolock(&[&["list", "-r", &root], json].concat()));
+        assert_eq!(listed.code(), Some(69), "not all was seen");
+        let said = listed.said().join("\n");
+        assert!(said.contains(&hidden), "{said:?}");
+        assert!(said.contains(&format!("{root}/z")), "{said:?}");
+    }
+}
+
+#[test]
+fn list_r_is_as_wide_as_the_terminal() {
+    let root = fresh_path("tree-narrow");
+    let path = format!("{root}/{}", "long".repeat(60));
+    let _held = lock_of(&client(), &path).acquire().expect("locked");
+    let mut narrow = std::process::Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_zoolock");
+    narrow.args(["-c", &format!("stty cols 80 rows 24; exec {program} list -r {root}")]);
+    narrow.env("ZOOKEEPER_CONNECT", zoolock_test_support::connect_string());
+    let mut shown = in_terminal(narrow);
+    let shown = shown.exp_eof().expect("it has ended");
+    println!("{shown}");
+    let lines: Vec<_> = shown.lines().filter(|line| line.starts_with(&root[..20])).collect();
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].len(), 80);
 }
 
 #[test]

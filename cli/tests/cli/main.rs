@@ -3,10 +3,13 @@
 mod codes;
 mod controls;
 mod counter;
+mod first;
 mod group;
 mod helps;
+mod leading;
 mod looks;
 mod loss;
+mod notifying;
 mod running;
 mod secrets;
 mod stalled;

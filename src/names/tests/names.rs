@@ -84,6 +84,16 @@ fn every_sequence_that_a_server_prints_is_read_back() {
         }
         let permit = format!("x-{}{sequence:010}", Mode::Permit.marker());
         assert_eq!(number(&permit), Some(sequence), "{permit}");
+        assert!(is_permit(&permit), "{permit}");
+    }
+}
+
+#[test]
+fn what_is_no_permit_is_not_taken_for_one() {
+    for name in
+        ["", "lease-", "lease-1", "lease-9999999999", "x-lock-0000000001", "release0000000001"]
+    {
+        assert!(!is_permit(name), "{name:?}");
     }
 }
 

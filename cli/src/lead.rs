@@ -1,0 +1,100 @@
+//! `lead`: term after term, in each of them what `run` does once. Not by the library's own threads for
+//! leaders: a program has signals, a terminal, and processes of its own, which `run` knows.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, Signal, raise};
+use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use crate::args::{Program, Run};
+use crate::exit::{Failed, LOST, by_signal};
+use crate::holder::Holder;
+use crate::output::say;
+use crate::run::Term;
+use crate::{notify, signals};
+
+/// How long to wait before contending again when the program has ended, at first.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The same in the end. A program that ran for so long did not fail at once.
+const LONGEST: Duration = Duration::from_secs(30);
+
+pub(crate) fn lead(program: Program) -> Result<u8, Failed> {
+    // Before any other thread.
+    let signals = signals::receive()?;
+    let mut holder = Holder::start(Run::alone(program.clone()));
+    let Err(ended) = terms(&program, &mut holder, &signals);
+    notify::stopping();
+    holder.leave();
+    match ended.text {
+        // A signal, by which it is meant to end.
+        None => Ok(0),
+        Some(_) => Err(ended),
+    }
+}
+
+/// Until a signal comes, or something that does not get better.
+fn terms(
+    program: &Program,
+    holder: &mut Holder,
+    signals: &Receiver<Signal>,
+) -> Result<Infallible, Failed> {
+    let path = &program.lock.path;
+    holder.connect(signals)?;
+    notify::ready(&format!("contending for {path}"));
+    let mut pause = SHORTEST;
+    loop {
+        let held = match holder.take(signals) {
+            Err(lost) if lost.code == LOST => continue,
+            held => held?,
+        };
+        let begun = Instant::now();
+        let mut term = Term::of(program, &held, signals);
+        let ended = term.supervise();
+        let is_told_to_end = term.is_told_to_end;
+        let released = holder.release(path);
+        let ended = ended.and_then(|code| released.map(|_| code));
+        let code = match ended {
+            Err(failed) if failed.code == LOST => {
+                failed.tell();
+                None
+            }
+            ended => Some(ended?),
+        };
+        if is_told_to_end || code.is_some_and(is_from_terminal) {
+            return Err(Failed::silent(0));
+        }
+        let Some(code) = code else {
+            notify::status(&format!("contending for {path} again"));
+            continue;
+        };
+        if begun.elapsed() >= LONGEST {
+            pause = SHORTEST;
+        }
+        let text =
+            format!("{path}: the program ended, exit code {code}: contending again in {pause:?}");
+        say(&text);
+        notify::status(&text);
+        rest(pause, signals)?;
+        pause = LONGEST.min(2 * pause);
+    }
+}
+
+/// What people type goes to the program, not to us.
+fn is_from_terminal(code: u8) -> bool {
+    [SIGHUP, SIGINT, SIGQUIT].map(|signal| by_signal(signal as i32)).contains(&code)
+}
+
+/// A signal ends that.
+fn rest(pause: Duration, signals: &Receiver<Signal>) -> Result<(), Failed> {
+    let end = Instant::now() + pause;
+    loop {
+        match signals.recv_deadline(end) {
+            Ok(SIGTSTP) => signals::stop(|| raise(SIGTSTP)),
+            Ok(SIGCONT) => {}
+            Ok(signal) => return Err(Failed::silent(by_signal(signal as i32))),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `lead`: a program that runs for as long as its zoolock leads, and again the next time.
+
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use zoolock_test_support::{Server, fresh_path, shared_probe, wait_until};
+
+use crate::util::{
+    Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, client, in_terminal, is_gone,
+    lock_of, send, zoolock, zoolock_at,
+};
+
+/// Says its token and where it is, and ends by TERM only.
+const LEADS: &str = "trap 'echo caught TERM; exit 7' TERM; trap 'echo caught HUP' HUP; \
+     echo token $ZOOLOCK_TOKEN; echo inside $$; while :; do sleep 0.05; done";
+
+/// The same, without an end by TERM.
+const STUBBORN: &str = "trap '' TERM; echo token $ZOOLOCK_TOKEN; echo inside $$; \
+     while :; do sleep 0.05; done";
+
+/// `zoolock lead` of a shell script.
+fn lead(timeout: &str, path: &str, script: &str) -> Command {
+    zoolock(&["lead", "--session-timeout", timeout, path, "sh", "-c", script])
+}
+
+/// The token of the term that begins, and its program.
+#[track_caller]
+fn begins(leader: &Beside) -> (u64, u32) {
+    let token = leader.says("token ").parse().expect("a token");
+    (token, leader.is_inside())
+}
+
+#[test]
+fn of_two_one_leads_and_when_it_ends_the_other_does() {
+    let path = fresh_path("lead");
+    let mut first = Beside::start(lead("40", &path, LEADS));
+    let (token, inside) = begins(&first);
+    let mut second = Beside::start(lead("40", &path, LEADS));
+    await_nodes(&path, 2);
+    first.signal(Signal::SIGHUP);
+    first.says("caught HUP");
+    assert_eq!(second.said(), [""; 0], "it stands by");
+    first.signal(Signal::SIGTERM);
+    first.says("caught TERM");
+    let (next, _) = begins(&second);
+    assert!(is_gone(inside) && next > token);
+    assert_eq!(first.code(), Some(0));
+    second.signal(Signal::SIGTERM);
+    assert_eq!(second.code(), Some(0));
+    await_nodes(&path, 0);
+}
+
+#[test]
+fn when_the_leader_is_killed_the_other_leads() {
+    let path = fresh_path("lead-killed");
+    let first = Beside::start(lead("4", &path, STUBBORN));
+    let (token, inside) = begins(&first);
+    let mut second = Beside::start(lead("4", &path, LEADS));
+    await_nodes(&path, 2);
+    first.signal(Signal::SIGKILL);
+    let (next, _) = begins(&second);
+    assert!(is_gone(inside), "two programs at once");
+    assert!(next > token);
+    second.signal(Signal::SIGTERM);
+    assert_eq!(second.code(), Some(0));
+}
+
+#[test]
+fn a_leader_that_is_stopped_for_too_long_loses_its_program_and_contends_again() {
+    let path = fresh_path("lead-stopped");
+    let mut leader = Beside::start(lead("4", &path, STUBBORN));
+    let (token, inside) = begins(&leader);
+    leader.stop();
+    let rival = client();
+    let rival = lock_of(&rival, &path).acquire().expect("locked");
+    assert!(is_gone(inside), "the program runs beside the rival");
+    leader.signal(Signal::SIGCONT);
+    leader.says("the lock was lost while the program ran");
+    await_nodes(&path, 2);
+    rival.release().expect("released");
+    let (next, inside) = begins(&leader);
+    assert!(next > token);
+    leader.signal(Signal::SIGTERM);
+    send(inside, Signal::SIGKILL);
+    assert_eq!(leader.code(), Some(0));
+}
+
+#[test]
+fn when_somebody_deletes_the_node_the_program_is_killed_and_starts_again() {
+    let path = fresh_path("lead-deleted");
+    let mut leader = Beside::start(lead("10", &path, LEADS));
+    let (mut token, mut inside) = begins(&leader);
+    for _ in 0..2 {
+        let probe = shared_probe().expect("probe");
+        let node = await_nodes(&path, 1).remove(0);
+        probe.delete(&format!("{path}/{node}")).expect("deleted");
+        let (next, again) = begins(&leader);
+        assert!(next > token && is_gone(inside));
+        (token, inside) = (next, again);
+    }
+    leader.signal(Signal::SIGTERM);
+    assert_eq!(leader.code(), Some(0));
+    await_nodes(&path, 0);
+}
+
+#[test]
+fn a_program_that_ends_lets_another_lead_and_starts_again_later_and_later() {
+    let (rival, path) = (client(), fresh_path("lead-again"));
+    let mut first = Beside::start(lead("40", &path, "echo inside $$; exit 3"));
+    first.is_inside();
+    let mut second = Beside::start(lead("40", &path, UNTIL_TOLD));
+    first.says("the program ended, exit code 3: contending again in 1s");
+    second.is_inside();
+    await_nodes(&path, 2);
+    second.let_go();
+    second.says("the program ended, exit code 0: contending again in 1s");
+    first.says("the program ended, exit code 3: contending again in 2s");
+    second.signal(Signal::SIGTERM);
+    assert_eq!(second.code(), Some(0), "it waits");
+    let rival = lock_of(&rival, &path);
+    first.says("the program ended, exit code 3: contending again in 4s");
+    assert!(rival.try_lock().expect("asked"), "nobody has it while it rests");
+    rival.unlock().expect("unlocked");
+    first.signal(Signal::SIGINT);
+    assert_eq!(first.code(), Some(0), "it waits");
+}
+
+#[test]
+fn one_that_stands_by_ends_by_a_signal_and_leaves_the_queue() {
+    let path = fresh_path("lead-leaves");
+    let _lock = lock_of(&client(), &path).acquire().expect("locked");
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut leader = Beside::start(lead("40", &path, "echo not to be seen"));
+        await_nodes(&path, 2);
+        leader.signal(signal);
+        assert_eq!(leader.code(), Some(0));
+        assert_eq!(leader.said(), [""; 0]);
+        await_nodes(&path, 1);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_program_and_the_leader() {
+    let path = fresh_path("lead-ctrl-c");
+    let mut leader = in_terminal(lead("40", &path, "echo inside; sleep 1000"));
+    leader.exp_string("inside").expect("it runs");
+    leader.send_control('c').expect("sent");
+    assert_eq!(crate::util::code_of(&leader), 0);
+    await_nodes(&path, 0);
+}
+
+#[test]
+fn an_outage_ends_a_term_and_the_next_one_begins_when_the_servers_are_back() {
+    let server = Server::start().expect("a server");
+    let hosts = server.connect_string();
+    let arguments = ["lead", "--session-timeout", "4", "/outage", "sh", "-c", LEADS];
+    let mut leader = Beside::start(zoolock_at(&hosts, &arguments));
+    let (token, inside) = begins(&leader);
+    server.kill().expect("killed");
+    leader.says("caught TERM");
+    await_gone(inside);
+    server.start_again().expect("started");
+    let (next, _) = begins(&leader);
+    assert!(next > token);
+    leader.signal(Signal::SIGTERM);
+    assert_eq!(leader.code(), Some(0));
+}
+
+#[test]
+fn a_command_that_cannot_lead_says_why() {
+    let path = fresh_path("lead-wrong");
+    for (arguments, code) in [
+        (&["lead", &path][..], 64),
+        (&["lead", "not/absolute", "true"], 64),
+        (&["lead", "-n", &path, "true"], 64),
+        (&["lead", "-c", "127.0.0.1:1", "--session-timeout", "1", &path, "true"], 69),
+    ] {
+        let mut leader = Beside::start(zoolock(arguments));
+        assert_eq!(leader.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn no_zombies_and_no_guards_are_left_between_terms() {
+    let (path, scratch) = (fresh_path("lead-many"), Scratch::new());
+    let script =
+        format!("echo inside $$; test -e {} && echo stays && cat > /dev/null", scratch.name());
+    let leader = Beside::start(lead("40", &path, &script));
+    leader.is_inside();
+    leader.is_inside();
+    std::fs::write(&scratch.file, "").expect("written");
+    leader.says("stays");
+    let children = format!("/proc/{0}/task/{0}/children", leader.id());
+    wait_until("program and guard, nothing else", SOON, || {
+        let children = std::fs::read_to_string(&children).expect("its children");
+        println!("children: {children}");
+        children.split_whitespace().count() == 2
+    });
+}

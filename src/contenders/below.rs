@@ -1,0 +1,242 @@
+//! All locks below a path, found by the names of their nodes. A free one cannot be told from any other
+//! empty directory.
+
+use std::mem;
+use std::sync::Arc;
+
+use zookeeper::{ErrorKind, Names, Stat};
+
+use super::{
+    AT_ONCE, Contender, LEASES, LOCKS, Wanted, Znode, queue, read_nodes, semaphore, single,
+};
+use crate::data;
+use crate::error::Result;
+use crate::names;
+use crate::path::LockPath;
+use crate::session::{Failure, Session};
+use crate::signal::Until;
+
+/// When so many contenders are to be read, other nodes have to wait: what they say is kept until it is
+/// asked for.
+const ENOUGH: usize = 10 * AT_ONCE;
+
+/// A walk through a tree, to a path before what is below it.
+pub(crate) struct Below {
+    session: Arc<Session>,
+    root: LockPath,
+    /// What is still to come, the next step last.
+    steps: Vec<Step>,
+}
+
+enum Step {
+    /// A node to look at.
+    Look(LockPath),
+    /// A lock, or what may not be read.
+    Tell(Result<Vec<Contender>>),
+}
+
+/// What there is at a path.
+struct Sight {
+    what: What,
+    /// Its nodes, as there are still to be read.
+    wanted: Vec<Wanted>,
+    /// Nodes that have no part in a lock of this path.
+    below: Vec<LockPath>,
+}
+
+enum What {
+    Nothing,
+    Denied(Failure),
+    Single,
+    Queue,
+    Semaphore,
+}
+
+/// What there is in a directory, and of what kind it is itself; or that it may not be read.
+type Listed = Result<(Names, Stat), Failure>;
+
+impl Below {
+    pub(crate) fn new(session: Arc<Session>, root: LockPath) -> Below {
+        Below { session, steps: vec![Step::Look(root.clone())], root }
+    }
+
+    /// Looks at the next nodes, many at once, and puts what comes of it in their places.
+    fn look(&mut self) -> Result<()> {
+        let (session, root) = (&self.session, self.root.or_slash());
+        let until = Until::within(session.timeout());
+        session.await_connection(root, &until)?;
+        let steps = self.steps.split_off(self.steps.len().saturating_sub(AT_ONCE));
+        let nodes: Vec<_> = steps.iter().rev().filter_map(Step::node).cloned().collect();
+        let seen = look_at(session, &nodes, &until).and_then(|mut sights| {
+            let locks = read(session, &nodes, &mut sights, &until)?;
+            Ok(locks.into_iter().zip(sights))
+        });
+        let mut seen = seen.map_err(|failure| session.error(root, failure))?;
+        let mut next = Vec::new();
+        for step in steps.into_iter().rev() {
+            match step {
+                Step::Look(node) => match seen.next() {
+                    Some((lock, sight)) => {
+                        next.extend(lock.map(Step::Tell));
+                        next.extend(sight.below.into_iter().map(Step::Look));
+                    }
+                    None => next.push(Step::Look(node)),
+                },
+                tell => next.push(tell),
+            }
+        }
+        self.steps.extend(next.into_iter().rev());
+        Ok(())
+    }
+}
+
+impl Iterator for Below {
+    type Item = Result<Vec<Contender>>;
+
+    fn next(&mut self) -> Option<Result<Vec<Contender>>> {
+        loop {
+            match self.steps.pop()? {
+                Step::Tell(found) => return Some(found),
+                step => self.steps.push(step),
+            }
+            if let Err(error) = self.look() {
+                self.steps.clear();
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+impl Step {
+    fn node(&self) -> Option<&LockPath> {
+        match self {
+            Step::Look(node) => Some(node),
+            Step::Tell(_) => None,
+        }
+    }
+}
+
+/// What there is at each of these, or at the first ones if that is enough.
+fn look_at(session: &Session, nodes: &[LockPath], until: &Until) -> Result<Vec<Sight>, Failure> {
+    let lists = list_each(session, nodes, until)?;
+    let may_be_semaphores = nodes.iter().zip(&lists).filter(|(_, list)| may_be_semaphore(list));
+    let parts: Vec<_> = may_be_semaphores
+        .flat_map(|(node, _)| [LOCKS, LEASES].map(|part| node.below(part)))
+        .collect();
+    let mut parts = list_each(session, &parts, until)?.into_iter();
+    let mut sights = Vec::with_capacity(nodes.len());
+    let mut contenders = 0;
+    for (node, list) in nodes.iter().zip(lists) {
+        if contenders >= ENOUGH {
+            break;
+        }
+        let parts = may_be_semaphore(&list).then(|| parts.next().zip(parts.next())).flatten();
+        let sight = sight(node, list, parts);
+        contenders += sight.wanted.iter().map(|wanted| wanted.names.len()).sum::<usize>();
+        sights.push(sight);
+    }
+    Ok(sights)
+}
+
+/// Waiters may have a semaphore without permits for a moment only, so that there is this directory.
+fn may_be_semaphore(list: &Listed) -> bool {
+    list.as_ref().is_ok_and(|(names, _)| names.contains(LEASES))
+}
+
+/// What there is at a node, by what is in it and in the parts that it would have as a semaphore.
+fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sight {
+    let (names, stat) = match list {
+        Ok(list) => list,
+        Err(denied) => {
+            return Sight { what: What::Denied(denied), wanted: Vec::new(), below: Vec::new() };
+        }
+    };
+    let contends = |name: &&str| names::mode_of(name).is_some();
+    let waits = |names: &Names| owned(names.iter().filter(contends));
+    let (mut what, mut wanted) = (What::Nothing, Vec::new());
+    match parts {
+        // Nothing that a lock could be called.
+        _ if node.is_root() => {}
+        _ if stat.ephemeral_owner != 0 => {
+            let (directory, name) = node.split();
+            wanted.push(Wanted { directory, names: owned([name]) });
+            what = What::Single;
+        }
+        _ if names.iter().any(|name| contends(&name)) => {
+            wanted.push(Wanted { directory: node.clone(), names: waits(&names) });
+            what = What::Queue;
+        }
+        Some((Ok((turns, _)), Ok((leases, _)))) => {
+            let turns = waits(&turns);
+            let leases = owned(leases.iter().filter(|name| names::is_permit(name)));
+            if !turns.is_empty() || !leases.is_empty() {
+                wanted.push(Wanted { directory: node.below(LOCKS), names: turns });
+                wanted.push(Wanted { directory: node.below(LEASES), names: leases });
+                what = What::Semaphore;
+            }
+        }
+        // What is not known to be a part is looked at by itself.
+        _ => {}
+    }
+    let is_part = |name: &str| match what {
+        What::Queue => contends(&name),
+        What::Semaphore => [LOCKS, LEASES].contains(&name),
+        _ => false,
+    };
+    let mut below: Vec<_> =
+        names.iter().filter(|name| !is_part(name)).map(|name| node.below(name)).collect();
+    below.sort_unstable();
+    Sight { what, wanted, below }
+}
+
+fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// The locks that were seen at these nodes, as far as they still are there.
+fn read(
+    session: &Session,
+    nodes: &[LockPath],
+    sights: &mut [Sight],
+    until: &Until,
+) -> Result<Vec<Option<Result<Vec<Contender>>>>, Failure> {
+    let wanted: Vec<_> = sights.iter_mut().flat_map(|sight| mem::take(&mut sight.wanted)).collect();
+    let mut found = read_nodes(session, &wanted, until)?.into_iter();
+    let locks = nodes.iter().zip(sights).map(|(node, sight)| {
+        let mut next = || found.next().unwrap_or_else(|| Ok(Vec::new()));
+        let contenders = match &sight.what {
+            What::Nothing => return None,
+            What::Denied(failure) => Err(failure.clone()),
+            What::Single => next().map(|nodes| nodes_of_ours(node, nodes)),
+            What::Queue => next().map(|nodes| queue(node, nodes)),
+            What::Semaphore => {
+                let (turns, leases) = (next(), next());
+                turns.and_then(|turns| Ok(semaphore(node, turns, leases?)))
+            }
+        };
+        match contenders {
+            Ok(vanished) if vanished.is_empty() => None,
+            seen => Some(seen.map_err(|failure| session.error(node.or_slash(), failure))),
+        }
+    });
+    Ok(locks.collect())
+}
+
+/// Others make ephemeral nodes for other ends than locks.
+fn nodes_of_ours(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
+    nodes.retain(|node| data::decode_single(&node.data).is_some());
+    let unnamed = nodes.into_iter().map(|node| Znode { name: String::new(), ..node });
+    unnamed.map(|node| single(path, node)).collect()
+}
+
+/// Lists nodes, in one write.
+fn list_each(session: &Session, nodes: &[LockPath], until: &Until) -> Result<Vec<Listed>, Failure> {
+    let paths: Vec<_> = nodes.iter().map(|node| node.or_slash().to_owned()).collect();
+    let lists = session.ask_each(None, until, &paths, |batch, path| batch.get_children(path, None));
+    let lists = lists?.into_iter().map(|list| match list {
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(Ok(Default::default())),
+        Err(error) if error.kind() == ErrorKind::NoAuth => Ok(Err(error.into())),
+        list => Ok(Ok(list?)),
+    });
+    lists.collect()
+}

@@ -1,0 +1,219 @@
+//! All locks below a path: which are found, in what order, and what it takes.
+
+use zoolock::{Contender, EphemeralLock, Error, Kind, Result};
+use zoolock_test_support::{Op, fresh_path, shared_probe};
+
+use common::rwlock::rw_of;
+use common::semaphore::{acquiring, await_turns, semaphore};
+use common::{SESSION, SOON, Task, await_nodes, client, client_of, lock_of, shared_proxy, single};
+
+use crate::contenders::look;
+
+const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
+
+/// Each path that has an answer, prints them.
+#[track_caller]
+fn paths(root: &str, found: &[Result<Vec<Contender>>]) -> Vec<String> {
+    let path = |found: &Result<Vec<Contender>>| match found {
+        Ok(contenders) => contenders[0].path.clone(),
+        Err(Error::Denied { path }) => path.clone(),
+        Err(other) => panic!("{other:?}"),
+    };
+    let paths: Vec<_> = found.iter().map(path).collect();
+    println!("below {root}: {paths:#?}");
+    paths.iter().map(|path| path.strip_prefix(root).expect("it is below").to_owned()).collect()
+}
+
+fn brief(found: &Result<Vec<Contender>>) -> Vec<(Kind, bool)> {
+    let contenders = found.as_ref().expect("a lock");
+    contenders.iter().map(|one| (one.kind, one.holds)).collect()
+}
+
+#[test]
+fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
+    let (client, root, probe) = (client(), fresh_path("below"), shared_probe().unwrap());
+    let at = |name: &str| format!("{root}/{name}");
+    let _held = lock_of(&client, &at("a")).acquire().unwrap();
+    let waiting = lock_of(&client, &at("a"));
+    let waiting = Task::spawn(move || waiting.acquire());
+    await_nodes(&at("a"), 2);
+    let _below_a_lock = lock_of(&client, &at("a/b")).acquire().unwrap();
+    let _behind = lock_of(&client, &at("a-b")).acquire().unwrap();
+    let rw = rw_of(&client, &at("deep/er/read"));
+    rw.read_lock().lock().unwrap();
+    let permits = semaphore(&client, &at("permits"), 2);
+    let some = permits.acquire(2).unwrap();
+    let more = acquiring(&permits, 1);
+    await_turns(&at("permits"), 1);
+    let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
+    // Kazoo's.
+    probe.create_all(&at("theirs")).unwrap();
+    let theirs = at("theirs/0123456789abcdef0123456789abcdef__lock__0000000000");
+    probe.create(&theirs, b"them", true, false).unwrap();
+    // No locks: a free one, a member of a group, folders that have the names of a semaphore's.
+    drop(lock_of(&client, &at("free")).acquire().unwrap());
+    probe.create(&at("member"), b"10.0.0.1:80", true, false).unwrap();
+    let _among_others = lock_of(&client, &at("service/locks/x")).acquire().unwrap();
+    probe.create_all(&at("service/leases/y")).unwrap();
+
+    let found: Vec<_> = client.locks_below(&root).unwrap().collect();
+    let expected = [
+        "/a",
+        "/a/b",
+        "/a-b",
+        "/deep/er/read",
+        "/permits",
+        "/service/locks/x",
+        "/single",
+        "/theirs",
+    ];
+    assert_eq!(paths(&root, &found), expected);
+    for (found, path) in found.iter().zip(expected) {
+        let contenders = look(path, client.contenders(&at(&path[1..])));
+        // What is below a lock is none of its contenders.
+        let contenders: Vec<_> =
+            contenders.into_iter().filter(|one| one.kind != Kind::Foreign).collect();
+        assert_eq!(found.as_ref().unwrap(), &contenders);
+    }
+    assert_eq!(brief(&found[0]), [(Kind::Exclusive, true), (Kind::Exclusive, false)]);
+    assert_eq!(brief(&found[3]), [(Kind::Read, true)]);
+    let permits = [(Kind::Permit, true), (Kind::Permit, true), (Kind::Permit, false)];
+    assert_eq!(brief(&found[4])[..3], permits);
+
+    // A lock is at itself, and all of this is below the root, too.
+    let itself: Vec<_> = client.locks_below(&at("a")).unwrap().collect();
+    assert_eq!(paths(&root, &itself), ["/a", "/a/b"]);
+    let single: Vec<_> = client.locks_below(&at("single")).unwrap().collect();
+    assert_eq!(paths(&root, &single), ["/single"]);
+    let all = client.locks_below("/").unwrap().filter_map(Result::ok);
+    let here = all.filter(|contenders| contenders[0].path.starts_with(&root));
+    assert_eq!(here.count(), expected.len());
+    rw.read_lock().unlock().unwrap();
+    drop((_held, some));
+    drop((waiting.result("the waiter").unwrap(), more.result("the waiter").unwrap()));
+}
+
+#[test]
+fn nothing_below_is_no_lock_and_what_cannot_be_a_path_is_invalid() {
+    let (client, root) = (client(), fresh_path("nothing-below"));
+    assert_eq!(client.locks_below(&root).unwrap().count(), 0, "there is nothing");
+    shared_probe().unwrap().create_all(&format!("{root}/a/b")).unwrap();
+    assert_eq!(client.locks_below(&root).unwrap().count(), 0, "nodes, but no locks");
+    for path in ["", "a", "/a/", "/a//b", "/zookeeper"] {
+        let seen = client.locks_below(path).map(Iterator::count);
+        assert!(
+            matches!(&seen, Err(Error::InvalidPath { path: at, .. }) if at == path),
+            "{seen:?}"
+        );
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_named_and_the_rest_is_found() {
+    let (client, root) = (client(), fresh_path("denied-below"));
+    let boss = shared_probe().unwrap();
+    boss.add_auth("digest", b"boss:secret").unwrap();
+    let boss_only = [(31, "auth", "")];
+    let at = |name: &str| format!("{root}/{name}");
+    let held = ["a", "y/z"].map(|name| lock_of(&client, &at(name)).acquire().unwrap());
+    boss.create_with_acl(&at("hidden"), b"", &boss_only).unwrap();
+    boss.create_all(&at("partly")).unwrap();
+    for (number, acl) in [(1, &[(31, "world", "anyone")]), (2, &boss_only)] {
+        let node = at(&format!("partly/_c_{UUID}-lock-{number:010}"));
+        boss.create_with_acl(&node, b"", acl).unwrap();
+    }
+    boss.create_all(&at("semaphore/leases")).unwrap();
+    boss.create_with_acl(&at("semaphore/locks"), b"", &boss_only).unwrap();
+    let found: Vec<_> = client.locks_below(&root).unwrap().collect();
+    assert_eq!(paths(&root, &found), ["/a", "/hidden", "/partly", "/semaphore/locks", "/y/z"]);
+    assert_eq!(
+        found.iter().map(Result::is_ok).collect::<Vec<_>>(),
+        [true, false, false, false, true]
+    );
+    drop(held);
+}
+
+#[test]
+fn what_vanishes_meanwhile_is_left_out() {
+    let (proxy, root) = (shared_proxy(), fresh_path("vanishing"));
+    let at = |name: &str| format!("{root}/{name}");
+    let holds = client();
+    let [_stays, listed, seen, single] = ["a/stays", "listed", "seen", "single"].map(|name| {
+        single::make_parents(&at(name));
+        match name {
+            "single" => EphemeralLock::new(&holds, at(name)).unwrap().acquire().map(drop_later),
+            _ => lock_of(&holds, &at(name)).acquire().map(drop_later),
+        }
+        .unwrap()
+    });
+    let looking = client_of(&proxy.connect_string(), SESSION);
+    // Its list has been made, and is read when all that is in it has gone.
+    let listing = proxy.on(Op::GetChildren).path_contains(&at("seen")).hold_answer();
+    let top = root.clone();
+    let found = Task::spawn(move || looking.locks_below(&top).unwrap().collect::<Vec<_>>());
+    assert!(listing.wait(SOON), "{:#?}", proxy.log());
+    [listed, seen, single].into_iter().for_each(|release| release());
+    await_nodes(&at("seen"), 0);
+    listing.release();
+    let found = found.result("the walk");
+    assert_eq!(paths(&root, &found), ["/a/stays"]);
+}
+
+/// Drops it when it is called.
+fn drop_later<T: Send + 'static>(held: T) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || drop(held))
+}
+
+#[test]
+fn a_thousand_locks_cost_a_list_and_a_read_each_and_a_deep_path_comes_to_an_end() {
+    let (client, root, probe) = (client(), fresh_path("many-below"), shared_probe().unwrap());
+    for number in 0..1000 {
+        let path = format!("{root}/{}/{number}", number % 30);
+        probe.create_all(&path).unwrap();
+        probe.create(&format!("{path}/lock-0000000000"), b"", true, false).unwrap();
+    }
+    let deep = format!("{root}{}", "/x".repeat(300));
+    probe.create_all(&deep).unwrap();
+    probe.create(&format!("{deep}/lock-0000000000"), b"", true, false).unwrap();
+    let (before, begun) = (client.stats().requests, std::time::Instant::now());
+    let found: Vec<_> = client.locks_below(&root).unwrap().map(Result::unwrap).collect();
+    let requests = client.stats().requests - before;
+    println!("{} locks by {requests} requests after {:?}", found.len(), begun.elapsed());
+    assert_eq!(found.len(), 1001);
+    // Directories, locks twice, and heartbeats.
+    assert!((2332..2400).contains(&requests), "{requests} requests");
+    let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
+    assert!(found.is_sorted_by_key(|contenders| parts(&contenders[0].path)));
+}
+
+#[test]
+fn queues_of_thousands_are_whole() {
+    let (client, root, probe) = (client(), fresh_path("long-below"), shared_probe().unwrap());
+    for lock in 0..3 {
+        let path = format!("{root}/{lock}");
+        probe.create_all(&path).unwrap();
+        for _ in 0..1200 {
+            probe.create(&format!("{path}/lock-"), b"", true, true).unwrap();
+        }
+    }
+    let found = client.locks_below(&root).unwrap().map(Result::unwrap);
+    let found: Vec<_> = found.map(|all| (all[0].path.clone(), all.len())).collect();
+    println!("{found:?}");
+    assert_eq!(found, ["0", "1", "2"].map(|lock| (format!("{root}/{lock}"), 1200)));
+}
+
+#[test]
+fn a_cut_is_the_last_that_is_told() {
+    let (proxy, root) = (shared_proxy(), fresh_path("cut-below"));
+    let _held = lock_of(&client(), &format!("{root}/a")).acquire().unwrap();
+    let looking = client_of(&proxy.connect_string(), SESSION);
+    let reading = proxy.on(Op::GetData).path_contains(&root).hold_answer();
+    let top = root.clone();
+    let found = Task::spawn(move || looking.locks_below(&top).unwrap().collect::<Vec<_>>());
+    assert!(reading.wait(SOON), "{:#?}", proxy.log());
+    proxy.cut();
+    let found = found.result("the walk");
+    println!("{found:?}");
+    assert!(matches!(&found[..], [Err(Error::Disconnected { path })] if *path == root));
+    reading.release();
+}
