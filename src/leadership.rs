@@ -186,7 +186,8 @@ impl Shared {
 
     fn run(&self, mut lead: impl FnMut(&Term)) {
         let (mut failing, mut pause) = (None, PAUSE);
-        loop {
+        // A call for a lock that is free may not look whether it is cancelled.
+        while !is_raised(self.stopping.ended()) {
             let since = Instant::now();
             *self.contest.lock() = Contest::Contends { since, failing };
             // Whoever shares something with the function has to see to it that it bears a panic.
@@ -251,6 +252,10 @@ impl Contest {
     }
 }
 
+fn is_raised(signal: &Ended) -> bool {
+    signal.try_recv() == Err(TryRecvError::Disconnected)
+}
+
 /// One term of a [`Leadership`], and a view of its [`Hold`]: of its [fencing token](Hold::fencing_token), of
 /// [`lost`](Hold::lost), and for [guarded writes](Hold::transaction).
 #[derive(Debug)]
@@ -288,7 +293,7 @@ impl Term {
     /// [`deadline`](Term::deadline).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.stopping.try_recv() == Err(TryRecvError::Disconnected)
+        is_raised(&self.stopping)
     }
 
     /// Blocks for so long, or until the term [is over](Term::is_over) if that is sooner. True if it is over. Of
