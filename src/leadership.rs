@@ -89,6 +89,8 @@ struct Shared {
     lock: Arc<TwoLevel>,
     stopping: Signal,
     contest: Mutex<Contest>,
+    /// The client was seen to be lost, since then: also for a moment when the servers have ended the session.
+    lost: Mutex<Option<Instant>>,
 }
 
 /// How the contest stands. What fails does so since the first of all failures in a row.
@@ -124,7 +126,8 @@ impl Leadership {
         let lock = TwoLevel::at(site, Mode::Exclusive, Ownership::AnyThread);
         let contest = Contest::Contends { since: Instant::now(), failing: None };
         let contest = Mutex::new(contest);
-        let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
+        let (stopping, lost) = (Signal::new(), Mutex::new(None));
+        let shared = Arc::new(Shared { lock, stopping, contest, lost });
         let contending = Arc::clone(&shared);
         let thread = thread::Builder::new().name("zoolock-leadership".into());
         let thread = thread.spawn(move || contending.run(lead)).expect("a thread");
@@ -149,16 +152,16 @@ impl Leadership {
         Ok(candidates.into_iter().find(|candidate| candidate.holds))
     }
 
-    /// Does the contest go on? For a liveness probe. That somebody else leads is well. False when it has ended,
-    /// and when for longer than a session timeout there was no connection, or calls for the lock failed, or
-    /// the function has not returned though its term is over, counted from the first call of this that
-    /// sees it. No I/O, never blocks.
+    /// Does the contest go on? For a liveness probe. That somebody else leads is well, and so is the moment
+    /// between a session that the servers have ended and the next one. False when it has ended, and when for
+    /// longer than a session timeout there was no connection, or calls for the lock failed, or the function has
+    /// not returned though its term is over, counted from the first call of this that sees it. No I/O, never
+    /// blocks.
     #[must_use]
     pub fn health(&self) -> bool {
         let session = self.shared.session();
         let runs = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
-        let is_connected = !matches!(session.state(), ClientState::Lost | ClientState::Closed);
-        runs && is_connected && self.shared.contest.lock().is_well(session)
+        runs && self.shared.is_connected() && self.shared.contest.lock().is_well(session)
     }
 
     /// Ends the contest in order: the running term [is over](Term::is_over), and when the function has returned the
@@ -182,6 +185,20 @@ impl Drop for Leadership {
 impl Shared {
     fn session(&self) -> &Session {
         self.lock.site().session()
+    }
+
+    /// Or will be soon.
+    fn is_connected(&self) -> bool {
+        let (state, patience) = (self.session().state(), self.session().patience());
+        let mut lost = self.lost.lock();
+        match state {
+            ClientState::Closed => false,
+            ClientState::Lost => lost.get_or_insert_with(Instant::now).elapsed() <= patience,
+            _ => {
+                *lost = None;
+                true
+            }
+        }
     }
 
     fn run(&self, mut lead: impl FnMut(&Term)) {
