@@ -19,7 +19,7 @@ use crate::hold::Hold;
 use crate::level::{Ownership, Site, TwoLevel};
 use crate::names::Mode;
 use crate::options::LockOptions;
-use crate::session::{ClientState, Session};
+use crate::session::Session;
 use crate::signal::{Ended, Signal, Until};
 
 /// The first pause after something went wrong; each one more in a row takes twice as long, up to a third of
@@ -150,15 +150,14 @@ impl Leadership {
     }
 
     /// Does the contest go on? For a liveness probe. That somebody else leads is well. False when it has ended,
-    /// and when for longer than a session timeout there was no connection, or calls for the lock failed, or
-    /// the function has not returned though its term is over, counted from the first call of this that
-    /// sees it. No I/O, never blocks.
+    /// and when for longer than a session timeout calls for the lock failed, or there was no connection that
+    /// lasts, or the function has not returned though its term is over; of the last two the time runs from
+    /// the first call of this that sees it. No I/O, never blocks.
     #[must_use]
     pub fn health(&self) -> bool {
         let session = self.shared.session();
         let runs = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
-        let is_connected = !matches!(session.state(), ClientState::Lost | ClientState::Closed);
-        runs && is_connected && self.shared.contest.lock().is_well(session)
+        runs && self.shared.contest.lock().is_well(session)
     }
 
     /// Ends the contest in order: the running term [is over](Term::is_over), and when the function has returned the

@@ -4,4 +4,5 @@ mod contenders;
 mod cycles;
 mod holding;
 mod keeping;
+mod leadership;
 mod rwlock;
