@@ -28,6 +28,9 @@ const NOT_AGAIN: &[(&str, &[&str])] = &[
     (
         "keeps a processor busy for most of a second or longer",
         &[
+            "below::a_thousand_locks_cost_a_list_and_a_read_each_and_a_deep_path_comes_to_an_end",
+            "below::queues_of_thousands_are_whole",
+            "counting::on_the_server::the_counts_are_those_that_the_server_has",
             "handoffs::losses::a_deletion_in_the_middle_of_hand_offs_is_always_noticed",
             "semaphore::ten_clients_with_random_quantities_never_have_more_than_the_limit",
             "semaphore::ten_thousand_permits_are_held_by_a_few_clients",

@@ -325,10 +325,10 @@ fn a_panic_at_the_end_of_a_long_term_is_no_long_failure() {
     });
     let one = one.unwrap();
     let first = terms.recv_timeout(SOON).unwrap();
-    while terms.is_empty() {
+    wait_until("the next term", SOON, || {
         assert!(one.health(), "behind a panic");
-        thread::yield_now();
-    }
+        !terms.is_empty()
+    });
     assert!(!first.is_held());
     one.shutdown();
 }

@@ -38,13 +38,12 @@ mod state;
 mod tree;
 
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, unbounded};
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::frames::Frames;
@@ -53,6 +52,8 @@ use state::{HangUp, State};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
 const LONGEST: usize = 0xf_ffff;
+/// Whoever reads nothing for so long has no connection.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server; it ends when this is dropped, and every connection with it.
 pub struct Server {
@@ -206,16 +207,14 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
 
 fn attend(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let (out, answers) = unbounded();
-    let (reading, writing) = (stream.try_clone()?, stream.try_clone()?);
-    spawn("write", move || write(&writing, &answers))?;
-    let serving = Arc::clone(shared);
-    let id = shared.state.lock().connect(stream, out);
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let (reading, serving) = (stream.try_clone()?, Arc::clone(shared));
+    let id = shared.state.lock().connect(stream);
     let served = spawn("read", move || {
         serving.serve(id, &reading);
-        serving.state.lock().disconnect(id);
+        serving.state.lock().cut(id);
     });
-    served.map(drop).inspect_err(|_| shared.state.lock().disconnect(id))
+    served.map(drop).inspect_err(|_| shared.state.lock().cut(id))
 }
 
 fn receive(frames: &mut Frames, mut stream: &TcpStream) -> io::Result<()> {
@@ -224,15 +223,4 @@ fn receive(frames: &mut Frames, mut stream: &TcpStream) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
         read => read.map(|count| frames.filled(count)),
     }
-}
-
-/// Ends the connection when nothing can follow, or be written.
-fn write(mut stream: &TcpStream, answers: &Receiver<Vec<u8>>) {
-    for mut answer in answers {
-        answer.extend(answers.try_iter().flatten());
-        if stream.write_all(&answer).is_err() {
-            break;
-        }
-    }
-    let _ = stream.shutdown(Shutdown::Both);
 }

@@ -223,7 +223,7 @@ fn observe_queue_tells_whoever_waits_its_place_and_who_is_first() {
 }
 
 /// Long enough to look in between, on most machines.
-const AT_LEAST: Duration = Duration::from_secs(2);
+const AT_LEAST: Duration = Duration::from_secs(1);
 
 #[test]
 fn hold_at_least_keeps_others_out_until_its_time_is_over_however_early_it_is_unlocked() {

@@ -2,10 +2,9 @@
 //! it, so that each connection is told of everything in the order in which it happened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
-
-use crossbeam_channel::Sender;
 
 use super::access::{self, Id};
 use super::requests::{self, Request};
@@ -51,8 +50,6 @@ struct Connection {
     data: BTreeSet<String>,
     child: BTreeSet<String>,
     stream: TcpStream,
-    /// Written to by a thread, which ends the connection when this is gone.
-    out: Sender<Vec<u8>>,
 }
 
 /// The connection has to end.
@@ -91,22 +88,18 @@ impl State {
 
     // ---- connections
 
-    pub(super) fn connect(&mut self, stream: TcpStream, out: Sender<Vec<u8>>) -> u64 {
+    pub(super) fn connect(&mut self, stream: TcpStream) -> u64 {
         self.last_connection += 1;
         let ip = stream.peer_addr().map_or_else(|_| String::new(), |peer| peer.ip().to_string());
         let asker = Asker { session: 0, ids: vec![("ip".to_owned(), ip)] };
         let (data, child) = (BTreeSet::new(), BTreeSet::new());
-        let connection = Connection { asker, data, child, stream, out };
+        let connection = Connection { asker, data, child, stream };
         self.connections.insert(self.last_connection, connection);
         self.last_connection
     }
 
     /// Whatever is still to be written to it, is.
-    pub(super) fn disconnect(&mut self, id: u64) {
-        self.connections.remove(&id);
-    }
-
-    fn cut(&mut self, id: u64) {
+    pub(super) fn cut(&mut self, id: u64) {
         if let Some(connection) = self.connections.remove(&id) {
             // It may be broken already.
             let _ = connection.stream.shutdown(Shutdown::Both);
@@ -121,8 +114,10 @@ impl State {
 
     fn send(&self, id: u64, frame: Vec<u8>) {
         if let Some(connection) = self.connections.get(&id) {
-            // Its thread is gone when the connection is broken.
-            let _ = connection.out.send(frame);
+            // Broken, or not read for long: whoever reads from it sees the end.
+            if (&connection.stream).write_all(&frame).is_err() {
+                let _ = connection.stream.shutdown(Shutdown::Both);
+            }
         }
     }
 

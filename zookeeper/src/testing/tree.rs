@@ -60,6 +60,8 @@ struct Changes {
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: BTreeMap<String, Node>,
+    /// Those of them that belong to a session.
+    ephemerals: BTreeSet<(i64, String)>,
     /// The last transaction, which may have failed.
     pub(super) zxid: i64,
 }
@@ -101,7 +103,7 @@ fn check_version(asked: i32, found: i32) -> Result<(), ErrorKind> {
 
 impl Tree {
     pub(super) fn new() -> Tree {
-        let mut tree = Tree { nodes: BTreeMap::new(), zxid: 0 };
+        let mut tree = Tree { nodes: BTreeMap::new(), ephemerals: BTreeSet::new(), zxid: 0 };
         for (path, children) in [
             ("/", vec!["zookeeper"]),
             ("/zookeeper", vec!["config", "quota"]),
@@ -153,20 +155,21 @@ impl Tree {
 
     /// Deletes what belongs to a session.
     pub(super) fn end_session(&mut self, session: i64) -> Vec<Told> {
-        self.delete_all(|node| node.kept.ephemeral_owner == session)
+        let here = (session, String::new())..(session + 1, String::new());
+        let paths = self.ephemerals.range(here).map(|(_, path)| path.clone()).collect();
+        self.delete_all(paths)
     }
 
     /// Deletes the containers that have lost their last child.
     pub(super) fn sweep(&mut self) -> Vec<Told> {
-        self.delete_all(|node| {
-            node.is_container && node.kept.cversion > 0 && node.children.is_empty()
-        })
+        let is_left =
+            |node: &Node| node.is_container && node.kept.cversion > 0 && node.children.is_empty();
+        let left = self.nodes.iter().filter(|(_, node)| is_left(node));
+        let paths = left.map(|(path, _)| path.clone()).collect();
+        self.delete_all(paths)
     }
 
-    fn delete_all(&mut self, is_one: impl Fn(&Node) -> bool) -> Vec<Told> {
-        let chosen = self.nodes.iter().filter(|(_, node)| is_one(node));
-        let mut paths: Vec<String> = chosen.map(|(path, _)| path.clone()).collect();
-        paths.sort_unstable();
+    fn delete_all(&mut self, paths: Vec<String>) -> Vec<Told> {
         let mut changes = self.begin();
         for path in &paths {
             self.remove(path, &mut changes);
@@ -282,9 +285,9 @@ impl Tree {
         };
         let (data, is_container) = (data.to_owned(), mode == Container);
         let node = Node { data, acl, is_container, kept, ..Node::default() };
-        self.nodes.insert(path.clone(), node);
+        self.put(path.clone(), node);
         let created = path.clone();
-        changes.undo.push(Box::new(move |tree| drop(tree.nodes.remove(&created))));
+        changes.undo.push(Box::new(move |tree| drop(tree.take(&created))));
         self.change_children(&path, changes, |node, name| {
             node.children.insert(name);
             // The numbers stick at their end.
@@ -298,11 +301,11 @@ impl Tree {
     }
 
     fn remove(&mut self, path: &str, changes: &mut Changes) {
-        let Some(node) = self.nodes.remove(path) else {
+        let Some(node) = self.take(path) else {
             return;
         };
         let removed = path.to_owned();
-        changes.undo.push(Box::new(move |tree| drop(tree.nodes.insert(removed, node))));
+        changes.undo.push(Box::new(move |tree| tree.put(removed, node)));
         let zxid = changes.zxid;
         self.change_children(path, changes, |node, name| {
             node.children.remove(&name);
@@ -310,6 +313,19 @@ impl Tree {
         });
         changes.told.push((EventType::NodeDeleted, path.to_owned()));
         changes.told.push((EventType::NodeChildrenChanged, parent(path).to_owned()));
+    }
+
+    fn put(&mut self, path: String, node: Node) {
+        if node.kept.ephemeral_owner != 0 {
+            self.ephemerals.insert((node.kept.ephemeral_owner, path.clone()));
+        }
+        self.nodes.insert(path, node);
+    }
+
+    fn take(&mut self, path: &str) -> Option<Node> {
+        let (path, node) = self.nodes.remove_entry(path)?;
+        self.ephemerals.remove(&(node.kept.ephemeral_owner, path));
+        Some(node)
     }
 
     fn change(
