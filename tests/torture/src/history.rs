@@ -1,11 +1,12 @@
 //! The history of a phase: what was reported and seen, without a judgement.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::clock::{Nanos, now};
+use crate::journal::Entry;
 use crate::kinds::Kind;
 use crate::paths;
-use crate::protocol::{Call, Grant, HoldId, Incarnation, Unlocked, WorkerId};
+use crate::protocol::{Act, Answer, Call, Commit, Grant, HoldId, Incarnation, Unlocked, WorkerId};
 
 /// A write that reached the register.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +36,40 @@ pub(crate) struct Record {
     pub(crate) loss: Option<Loss>,
 }
 
+/// How much too late a sleeper woke.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nap {
+    pub(crate) process: usize,
+    pub(crate) since: Nanos,
+    pub(crate) late: u64,
+}
+
+/// A hold whose process was stopped, until another one had its lock and had committed a write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Overtaken {
+    pub(crate) hold: HoldId,
+    /// When the process stood still.
+    pub(crate) stopped: Nanos,
+    /// When the other one was known to have committed.
+    pub(crate) overtaken: Nanos,
+}
+
+/// What was done to leaders.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    /// Whose, if it was one process only.
+    pub(crate) process: Option<usize>,
+    /// Where there has to be a leader again.
+    pub(crate) paths: Vec<usize>,
+    pub(crate) begun: Nanos,
+    pub(crate) over: Nanos,
+    /// From when on the time without a leader counts: the end, if it allows for none.
+    pub(crate) counts_from: Nanos,
+    /// Nodes vanished, so that leaders could not know how long they had.
+    pub(crate) breaks_leases: bool,
+}
+
 /// The queue of those who wait for permits, at some instant between two.
 #[derive(Debug)]
 pub(crate) struct QueueSnapshot {
@@ -47,7 +82,7 @@ pub(crate) struct QueueSnapshot {
 
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    begun: Nanos,
+    pub(crate) begun: Nanos,
     /// In the order in which they were reported.
     pub(crate) holds: Vec<Record>,
     /// Those among them that came with a call of their own.
@@ -61,8 +96,7 @@ pub(crate) struct History {
     pub(crate) lost_while_waiting: Vec<(WorkerId, Kind)>,
     /// In the order of time.
     pub(crate) queue_snapshots: Vec<QueueSnapshot>,
-    /// How much too late the sleepers woke, in nanoseconds.
-    pub(crate) naps: Vec<u64>,
+    pub(crate) naps: Vec<Nap>,
     /// When processes died, by number and incarnation.
     pub(crate) deaths: HashMap<Incarnation, Nanos>,
     /// What the library must not do, as those say who saw it.
@@ -73,6 +107,23 @@ pub(crate) struct History {
     pub(crate) stages_late_writes: bool,
     /// Holders that were stopped before a write until somebody else had written, and when.
     pub(crate) overtaken: Vec<(HoldId, Nanos)>,
+    /// Of guarded writes, in the order in which they were reported.
+    pub(crate) commits: Vec<Commit>,
+    /// The highest token at each path that a write was committed with.
+    committed: HashMap<usize, u64>,
+    /// Holds that had a write refused.
+    refused: HashSet<HoldId>,
+    /// Holders of locks that guard writes, likewise, and how often processes were stopped for that.
+    pub(crate) overtaken_guards: Vec<Overtaken>,
+    pub(crate) guards_stopped: usize,
+    /// The guarded writes that ZooKeeper has.
+    pub(crate) carried_out: Vec<Entry>,
+    /// Of leaders.
+    pub(crate) acts: Vec<Act>,
+    /// The last at each path that a leader said to have time for.
+    last_acts: HashMap<usize, Act>,
+    pub(crate) unwell: Vec<(WorkerId, Nanos)>,
+    pub(crate) faults: Vec<Fault>,
 }
 
 impl History {
@@ -81,9 +132,9 @@ impl History {
     }
 
     /// Nobody waits for the sleepers, so a nap of the phase before may be reported now.
-    pub(crate) fn slept(&mut self, since: Nanos, late: u64) {
-        if since >= self.begun {
-            self.naps.push(late);
+    pub(crate) fn slept(&mut self, nap: Nap) {
+        if nap.since >= self.begun {
+            self.naps.push(nap);
         }
     }
 
@@ -135,6 +186,55 @@ impl History {
     fn record(&mut self, hold: HoldId) -> Option<&mut Record> {
         let index = *self.index.get(&hold)?;
         self.holds.get_mut(index)
+    }
+
+    pub(crate) fn committed(&mut self, commit: Commit) {
+        for &hold in &commit.holds {
+            let Some(&Grant { path, token: Some(token), .. }) = self.grant(hold) else {
+                continue;
+            };
+            match commit.answer {
+                Answer::Done => {
+                    let highest = self.committed.entry(path).or_default();
+                    *highest = token.max(*highest);
+                }
+                Answer::Refused => drop(self.refused.insert(hold)),
+                Answer::Unknown => {}
+            }
+        }
+        self.commits.push(commit);
+    }
+
+    /// Somebody else has the lock of this hold and has committed a write.
+    pub(crate) fn is_overtaken(&self, hold: HoldId) -> bool {
+        let overtaken = |grant: &Grant| {
+            let highest = self.committed.get(&grant.path);
+            highest.copied() > grant.token
+        };
+        self.grant(hold).is_some_and(overtaken)
+    }
+
+    pub(crate) fn was_refused(&self, hold: HoldId) -> bool {
+        self.refused.contains(&hold)
+    }
+
+    pub(crate) fn has_left(&self, hold: HoldId) -> bool {
+        self.hold(hold).is_some_and(|record| record.left.is_some())
+    }
+
+    pub(crate) fn acted(&mut self, act: Act) {
+        let Some(path) = self.grant(act.term).map(|grant| grant.path) else {
+            return;
+        };
+        if act.until > act.at {
+            self.last_acts.insert(path, act);
+        }
+        self.acts.push(act);
+    }
+
+    /// What a leader there did last, if that was since then.
+    pub(crate) fn act_since(&self, path: usize, since: Nanos) -> Option<Act> {
+        self.last_acts.get(&path).copied().filter(|act| act.at >= since)
     }
 
     /// The earliest counts: of two who tell of a death, one did it.

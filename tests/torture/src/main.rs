@@ -14,14 +14,15 @@
 //! ```
 //!
 //! The [`checker`] knows nothing of how the locks work. It has the times of grants, losses and
-//! unlocks, the [`witness`](client::witness) of each hold, what the register took, and the names of
-//! nodes. The exit code is not zero if anything is wrong.
+//! unlocks, the [`witness`](client::witness) of each hold, what the register took, what ZooKeeper has
+//! of guarded writes (journal), and the names of nodes. The exit code is not zero if anything is wrong.
 
 mod checker;
 mod client;
 mod clock;
 mod coordinator;
 mod history;
+mod journal;
 mod kinds;
 mod nemesis;
 mod options;

@@ -39,6 +39,10 @@ pub(crate) struct RunOptions {
     /// Only the phases whose names contain this
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
+    /// How many holders are stopped before a guarded write, in each round (1 to 100000)
+    #[arg(long, value_name = "N", default_value = "60")]
+    #[arg(value_parser = |text: &str| whole(text, 1, 100_000))]
+    pub(crate) stops: u64,
     /// Only these kinds of locks, with commas between them; all if it is not given
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub(crate) kinds: Vec<Kind>,

@@ -49,6 +49,8 @@ pub(crate) enum Mode {
 use Traffic::{Hot, Slow, Usual};
 
 pub(crate) const PATHS: usize = 17;
+/// The first so many have leaders, in the phase that is about them.
+pub(crate) const LED: usize = 4;
 
 #[rustfmt::skip]
 const TABLE: [LockPath; PATHS] = [
@@ -90,6 +92,12 @@ pub(crate) fn pick(rng: &mut Rng, kind: Kind, traffic: Traffic) -> usize {
     let fits = |&path: &usize| at(path).takes(kind) && at(path).traffic == traffic;
     let fitting: Vec<_> = (0..PATHS).filter(fits).collect();
     // The table has each traffic for every use.
+    rng.choice(fitting).unwrap_or_default()
+}
+
+/// Some path of a kind.
+pub(crate) fn pick_any(rng: &mut Rng, kind: Kind) -> usize {
+    let fitting: Vec<_> = (0..PATHS).filter(|&path| at(path).takes(kind)).collect();
     rng.choice(fitting).unwrap_or_default()
 }
 

@@ -95,6 +95,38 @@ pub(crate) struct Grant {
     pub(crate) witness_free: bool,
 }
 
+/// A guarded write got its answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Commit {
+    /// Several of a `MultiLock`: it was to be carried out while all of them are held.
+    pub(crate) holds: Vec<HoldId>,
+    /// 0 for the first of these holds.
+    pub(crate) number: u32,
+    /// `is_held()` was true right before the call.
+    pub(crate) held: bool,
+    pub(crate) started: Nanos,
+    pub(crate) ended: Nanos,
+    pub(crate) answer: Answer,
+}
+
+/// What a commit said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Done,
+    /// The lock is not held any more.
+    Refused,
+    /// It may have been carried out.
+    Unknown,
+}
+
+/// A leader acts, and may do so until then, by its deadline.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Act {
+    pub(crate) term: HoldId,
+    pub(crate) at: Nanos,
+    pub(crate) until: Nanos,
+}
+
 /// What the unlock said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unlocked {
@@ -158,6 +190,14 @@ pub(crate) enum Event {
     LostWhileWaiting {
         kind: Kind,
     },
+    /// Of one who holds locks to guard writes.
+    Committed(Commit),
+    /// Of a leader.
+    Acted(Act),
+    /// `health()` of a leadership was false.
+    Unwell {
+        at: Nanos,
+    },
     /// The process kills itself.
     Dying {
         at: Nanos,
@@ -176,6 +216,17 @@ pub(crate) enum Event {
     },
 }
 
+/// What the workers do in a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// Take locks of every kind in every way.
+    Locks,
+    /// Take locks that one holds alone, and commit writes that they guard.
+    Guard,
+    /// Stand as candidates.
+    Lead,
+}
+
 /// From the coordinator to a worker.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Reply {
@@ -183,6 +234,7 @@ pub(crate) enum Reply {
     Begin {
         phase: u32,
         deaths: bool,
+        task: Task,
     },
     /// There are no more phases.
     Finish,

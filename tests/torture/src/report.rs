@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::checker::guarded::Guarded;
+use crate::checker::leading::{LEADER_AGAIN, Leading};
 use crate::checker::{Findings, Tally};
 use crate::clock::millis;
 use crate::coordinator::curator::Peer;
@@ -68,6 +70,68 @@ impl Row {
     }
 }
 
+/// What a phase is about that the table has no columns for.
+fn remarks(row: &Row) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let Guarded { stops, commits, refused_by_lease, refused_by_servers, .. } = row.found.guarded;
+    let Guarded { late_answers, unknown, stale, .. } = row.found.guarded;
+    if stops > 0 {
+        let refused = row.found.guarded.refused();
+        remarks.push(format!(
+            "guarded writes: {refused} late commits were refused, {refused_by_lease} by the look at the \
+             lease and {refused_by_servers} by the servers; {stale} were carried out; {late_answers} \
+             answers of before came late, {unknown} none; {stops} stops, {commits} commits"
+        ));
+    }
+    let Leading { terms, overlaps, overlaps_expected, gaps, machine_late, .. } = &row.found.leading;
+    if *terms > 0 {
+        let gaps = Gaps::of(gaps);
+        remarks.push(format!(
+            "leadership: {terms} terms, {overlaps} acts before the deadline of another leader \
+             ({overlaps_expected} expected); without a leader, of {} faults: median {} ms, p99 {} ms, \
+             worst {} ms ({} ms are the most; the machine was up to {} ms late)",
+            gaps.count,
+            gaps.median,
+            gaps.p99,
+            gaps.worst,
+            LEADER_AGAIN.as_millis(),
+            millis(*machine_late),
+        ));
+        let each = gaps.worst_of.iter().map(|(fault, worst)| format!("{fault} {worst}"));
+        let each: Vec<_> = each.collect();
+        remarks.push(format!("leadership: the worst by fault, in ms: {}", each.join(", ")));
+    }
+    remarks
+}
+
+/// How long nobody led, in milliseconds.
+struct Gaps {
+    count: usize,
+    median: f64,
+    p99: f64,
+    worst: f64,
+    worst_of: BTreeMap<&'static str, f64>,
+}
+
+impl Gaps {
+    fn of(gaps: &[(&'static str, i64)]) -> Gaps {
+        let mut sorted: Vec<_> = gaps.iter().map(|&(_, gap)| gap).collect();
+        sorted.sort_unstable();
+        let mut worst_of = BTreeMap::new();
+        for &(fault, gap) in gaps {
+            let worst: &mut f64 = worst_of.entry(fault).or_default();
+            *worst = worst.max(millis(gap));
+        }
+        Gaps {
+            count: sorted.len(),
+            median: quantile(&sorted, 500),
+            p99: quantile(&sorted, 990),
+            worst: largest(&sorted),
+            worst_of,
+        }
+    }
+}
+
 const KINDS_HEADING: &str = "kind               acquired  overlaps (expected)  losses  \
                                         margin ms  at once";
 
@@ -112,6 +176,10 @@ fn largest(values: &[i64]) -> f64 {
 pub(crate) fn print(rows: &[Row], violations: &[String], totals: &Totals) {
     println!("\n{PHASES_HEADING}");
     rows.iter().for_each(|row| println!("{}", row.line()));
+    let remarks: Vec<_> = rows.iter().flat_map(remarks).collect();
+    if !remarks.is_empty() {
+        println!("\n{}", remarks.join("\n"));
+    }
     println!("\n{KINDS_HEADING}");
     for (kind, tally) in kinds(rows) {
         println!("{}", kind_line(kind, &tally));
@@ -134,6 +202,10 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
     };
     let overshoots = sorted(|found| &found.overshoots);
     let slept = sorted(|found| &found.slept);
+    let mut guarded = Guarded::default();
+    rows.iter().for_each(|row| guarded.add(&row.found.guarded));
+    let gaps: Vec<_> = rows.iter().flat_map(|row| &row.found.leading.gaps).copied().collect();
+    let gaps = Gaps::of(&gaps);
     let latest = rows.iter().filter_map(|row| row.found.latest.as_ref()).max();
     // The phases where holds overlap by what is done to them have margins of their own kind.
     let usual = rows.iter().filter(|row| !row.phase.rules.expect_overlaps());
@@ -161,6 +233,30 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
         "stale_writes_accepted": sum(|found| found.stale_accepted),
         "stale_writes_refused": sum(|found| found.stale_refused),
         "late_writes_staged": sum(|found| found.late_writes),
+        "guarded_writes": {
+            "stops": guarded.stops,
+            "commits": guarded.commits,
+            "late_refused": guarded.refused(),
+            "late_refused_by_lease": guarded.refused_by_lease,
+            "late_refused_by_servers": guarded.refused_by_servers,
+            "late_answers": guarded.late_answers,
+            "late_unknown": guarded.unknown,
+            "stale_writes_accepted": guarded.stale,
+        },
+        "leadership": {
+            "terms": sum(|found| found.leading.terms),
+            "acts": sum(|found| found.leading.acts),
+            "two_leaders": sum(|found| found.leading.overlaps),
+            "two_leaders_expected": sum(|found| found.leading.overlaps_expected),
+            "without_a_leader_ms": {
+                "faults": gaps.count,
+                "median": gaps.median,
+                "p99": gaps.p99,
+                "max": gaps.worst,
+                "machine_late": rows.iter().map(|row| row.found.leading.machine_late).max().map(millis),
+                "per_fault": gaps.worst_of,
+            },
+        },
         "fifo_inversions": sum(|found| found.inversions),
         "hung_calls": sum(|found| found.hung) + totals.hung,
         "orphans": totals.orphans,
@@ -168,10 +264,10 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
         "losses": sum(|found| found.sum(|tally| tally.losses)),
         "deadline_overshoot_ms": {
             "calls": overshoots.len(),
-            "p999": p999(&overshoots),
+            "p999": quantile(&overshoots, 999),
             "max": largest(&overshoots),
             "max_of": latest.map(|(_, op)| op),
-            "sleeper_p999": p999(&slept),
+            "sleeper_p999": quantile(&slept, 999),
             "sleeper_max": largest(&slept),
         },
         "loss_margin_ms": {
@@ -187,7 +283,8 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
     })
 }
 
-fn p999(sorted: &[i64]) -> f64 {
-    let index = (sorted.len() * 999).div_ceil(1000).saturating_sub(1);
+/// The one that so many of 1000 are not above.
+fn quantile(sorted: &[i64], of_1000: usize) -> f64 {
+    let index = (sorted.len() * of_1000).div_ceil(1000).saturating_sub(1);
     sorted.get(index).map_or(0.0, |&value| millis(value))
 }

@@ -13,7 +13,7 @@ pub(super) fn check(found: &mut Findings, phase: &Phase, history: &History) {
     if !phase.rules.expect_punctuality() {
         return;
     }
-    found.slept = history.naps.iter().map(|&late| late as i64).collect();
+    found.slept = history.naps.iter().map(|nap| nap.late as i64).collect();
     // What a thread that only sleeps comes too late is the machine's doing.
     let most = MOST_OVERSHOOT + found.slept.iter().max().copied().unwrap_or(0);
     for (by, call) in &history.calls {

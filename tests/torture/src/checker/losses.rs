@@ -12,11 +12,11 @@ use crate::settings::TIMEOUT;
 
 /// A machine that lets threads wait for so long may have cost a hold by itself: of a lease of about
 /// half the session timeout not much is left.
-const MACHINE_TOO_LATE: u64 = TIMEOUT.as_nanos() as u64 / 25;
+pub(super) const MACHINE_TOO_LATE: u64 = TIMEOUT.as_nanos() as u64 / 25;
 
 /// The loss of a hold is nobody's fault. `survives` if it may go on with the next connection.
 fn excused(survives: bool, phase: &Phase, history: &History) -> bool {
-    let machine = history.naps.iter().any(|&late| late > MACHINE_TOO_LATE);
+    let machine = history.naps.iter().any(|nap| nap.late > MACHINE_TOO_LATE);
     machine || phase.outage.excuse(survives)
 }
 

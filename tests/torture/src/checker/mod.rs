@@ -2,10 +2,14 @@
 //! and how many fit in at a path; nothing of how the locks work.
 
 mod deadlines;
+pub(crate) mod guarded;
 pub(crate) mod hung;
+pub(crate) mod leading;
 mod losses;
 mod order;
 mod overlaps;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod writes;
 
@@ -18,6 +22,8 @@ use crate::kinds::Kind;
 use crate::nemesis::Phase;
 use crate::paths::PATHS;
 
+use guarded::Guarded;
+use leading::Leading;
 use order::Order;
 use timeline::Timeline;
 use writes::Tokens;
@@ -31,6 +37,8 @@ pub(crate) struct Findings {
     pub(crate) hung: usize,
     pub(crate) deaths: usize,
     pub(crate) late_writes: usize,
+    pub(crate) guarded: Guarded,
+    pub(crate) leading: Leading,
     /// How long after a loss its thread had still not let go of the witness when the next holder
     /// looked; the longest.
     pub(crate) witness_lag: Option<i64>,
@@ -94,6 +102,8 @@ impl Checker {
         self.tokens.check(&mut found, phase, history);
         writes::check_late(&mut found, phase, history);
         deadlines::check(&mut found, phase, history);
+        guarded::check(&mut found, history);
+        leading::check(&mut found, phase, history);
         let hung = history.hung.iter();
         found.violations.extend(hung.map(|call| format!("hung call: {call}")));
         found.violations.extend(history.unexpected.iter().cloned());
@@ -127,6 +137,8 @@ impl Findings {
         self.hung += other.hung;
         self.deaths += other.deaths;
         self.late_writes += other.late_writes;
+        self.guarded.add(&other.guarded);
+        self.leading.add(other.leading);
         self.witness_lag = self.witness_lag.max(other.witness_lag);
         self.overshoots.extend(other.overshoots);
         self.latest = self.latest.take().max(other.latest);

@@ -27,13 +27,13 @@ const MOST_WRITES: u32 = 3;
 const LONGEST_LOOK: u64 = 25;
 
 /// One lock of what was granted.
-struct Holding {
-    id: HoldId,
-    part: Part,
+pub(super) struct Holding {
+    pub(super) id: HoldId,
+    pub(super) part: Part,
     witness: Arc<Witness>,
     loss_watcher: LossWatcher,
     /// Only of those who write.
-    token: Option<u64>,
+    pub(super) token: Option<u64>,
 }
 
 impl Worker<'_> {
@@ -133,6 +133,10 @@ impl Worker<'_> {
         invocation: &Invocation<'_>,
         rng: &mut Rng,
     ) -> Outcome<()> {
+        if invocation.op.work == Work::Guard {
+            self.commit_for_some_time(on, invocation.drained, rng);
+            return Ok(());
+        }
         for _ in 0..rng.u32(1..=MOST_WRITES) {
             self.write_all(on)?;
         }

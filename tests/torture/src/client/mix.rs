@@ -5,7 +5,7 @@ use zoolock::{Lock, MultiLock, Permits};
 use crate::client::granted::{Granted, Part, Response, Then, called, dropped, permits, released};
 use crate::client::locks::Locks;
 use crate::client::operations::Patience::{Answer, Forever, Given};
-use crate::client::operations::Work::{Die, Long, Short};
+use crate::client::operations::Work::{Die, Guard, Long, Short};
 use crate::client::operations::{Arguments, Op, op};
 use crate::kinds::Kind;
 use crate::paths::{Mode, lock_path};
@@ -98,6 +98,15 @@ const MULTI: &[Op] = &[
     op(200, "several, try_lock",          Answer,  Short, |on, at| several(on, at, |all| all.try_lock())),
     op( 60, "long several, try_lock_for", Given,   Long,  |on, at| several(on, at, |all| all.try_lock_for(at.time))),
     op(  2, "several, then die",          Forever, Die,   |on, at| several(on, at, |all| all.lock().map(|()| true))),
+];
+
+/// Those who guard writes.
+#[rustfmt::skip]
+pub(crate) const GUARDING: &[(Kind, Op)] = &[
+    (Kind::Exclusive, op(1, "guarding try_lock_for",           Given, Guard, |on, at| try_lock_for(at.alone(), &on[at.path].plain, at))),
+    (Kind::Reentrant, op(1, "guarding reentrant try_lock_for", Given, Guard, |on, at| try_lock_for(at.alone(), &on[at.path].reentrant, at))),
+    (Kind::ReadWrite, op(1, "guarding write try_lock_for",     Given, Guard, |on, at| try_lock_for(at.alone(), &on[at.path].write, at))),
+    (Kind::Multi,     op(1, "guarding several, try_lock_for",  Given, Guard, |on, at| several(on, at, |all| all.try_lock_for(at.time)))),
 ];
 
 fn lock(what: (usize, Mode), lock: &dyn Lock) -> Response<'_> {

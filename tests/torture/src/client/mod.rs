@@ -2,7 +2,9 @@
 //! only sleeps, to show what the machine adds to every deadline.
 
 mod granted;
+mod guarding;
 mod hold;
+mod leading;
 mod locks;
 mod mix;
 mod operations;
@@ -33,6 +35,7 @@ use worker::Worker;
 
 /// What the threads of a process share.
 pub(crate) struct Shared {
+    pub(crate) client: Client,
     pub(crate) locks: Vec<Locks>,
     pub(crate) kinds: Kinds,
     pub(crate) gate: Gate,
@@ -91,6 +94,7 @@ pub(crate) fn run(options: &ClientOptions) -> Outcome<()> {
     let (naps, wanted) = bounded(1);
     let client = connect(options);
     let shared = &*Box::leak(Box::new(Shared {
+        client: client.clone(),
         locks: Locks::all(&client, options.process)?,
         kinds: Kinds::new(&options.kinds),
         gate: Gate::new(),

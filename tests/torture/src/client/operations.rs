@@ -1,4 +1,4 @@
-//! How a worker picks an operation from the [`mix`], and what it calls it with.
+//! How a worker picks an operation from a [`mix`](crate::client::mix), and what it calls it with.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use fastrand::Rng;
 
 use crate::client::granted::Response;
 use crate::client::locks::Locks;
-use crate::client::mix;
 use crate::kinds::Kind;
 use crate::paths::{self, Mode, Traffic, Use};
 use crate::settings::{ANSWER_WITHIN, TIMEOUT};
@@ -28,6 +27,8 @@ pub(crate) enum Work {
     Short,
     /// Writes, work for a time that is longer than some faults, and more writes.
     Long,
+    /// Guarded writes.
+    Guard,
     /// The process kills itself.
     Die,
 }
@@ -53,7 +54,7 @@ pub(crate) struct Arguments {
 }
 
 use Patience::{Answer, Forever, Given};
-use Work::{Die, Long};
+use Work::{Die, Guard, Long};
 
 pub(crate) const fn op(
     weight: u32,
@@ -66,8 +67,8 @@ pub(crate) const fn op(
 }
 
 impl Op {
-    pub(crate) fn pick(kind: Kind, rng: &mut Rng, deaths: bool) -> &'static Op {
-        let mix = mix::of(kind);
+    /// One of a mix.
+    pub(crate) fn pick(mix: &'static [Op], rng: &mut Rng, deaths: bool) -> &'static Op {
         let sum = mix.iter().map(|op| op.weight).sum();
         let mut left = rng.u32(0..sum);
         for op in mix {
@@ -89,7 +90,7 @@ impl Op {
             Some(&(first, _)) => first,
             None => self.pick_path(kind, rng),
         };
-        let most = if self.work == Long { 1000 } else { 150 };
+        let most = if matches!(self.work, Guard | Long) { 1000 } else { 150 };
         Arguments {
             path,
             time: Duration::from_millis(rng.u64(1..=most)),
@@ -100,6 +101,9 @@ impl Op {
 
     /// Long holds have paths of their own, where others look in now and then.
     fn pick_path(&self, kind: Kind, rng: &mut Rng) -> usize {
+        if self.work == Guard {
+            return paths::pick_any(rng, kind);
+        }
         let forever = self.patience == Forever;
         let traffic = match rng.u32(0..100) {
             _ if self.work == Long => Traffic::Slow,

@@ -13,25 +13,27 @@ use fastrand::Rng;
 use zoolock::Error;
 
 use crate::Outcome;
+use crate::client::mix;
 use crate::client::operations::{Arguments, Op, Patience};
 use crate::client::{Drained, Shared};
 use crate::clock::{Nanos, after, now};
 use crate::kinds::Kind;
 use crate::paths::lock_path;
-use crate::protocol::{Call, Event, HoldId, InFlight, Reply, Reporter, WorkerId, receive};
+use crate::protocol::{Call, Event, HoldId, InFlight, Reply, Reporter, Task, WorkerId, receive};
 use crate::settings;
 
 /// Who works for a time and then rests leaves the machine to the others.
 const LONGEST_REST: u64 = 120;
 
 pub(crate) struct Worker<'a> {
-    me: WorkerId,
+    pub(crate) me: WorkerId,
     seed: u64,
     pub(crate) folder: &'a Path,
     pub(crate) shared: &'a Shared,
     replies: BufReader<UnixStream>,
     pub(crate) reporter: Reporter,
-    holds: u32,
+    /// How many it has had.
+    pub(crate) holds: u32,
 }
 
 /// One call, and what it is made with.
@@ -59,26 +61,36 @@ impl<'a> Worker<'a> {
     pub(crate) fn work(mut self) -> Outcome<()> {
         loop {
             match self.ask(&Event::Ready)? {
-                Reply::Begin { phase, deaths } => self.phase(phase, deaths)?,
+                Reply::Begin { phase, task: Task::Lead, .. } => self.stand(phase)?,
+                Reply::Begin { phase, deaths, task } => self.phase(phase, deaths, task)?,
                 _ => return Ok(()),
             }
         }
     }
 
-    fn phase(&mut self, phase: u32, deaths: bool) -> Outcome<()> {
-        let WorkerId { process, incarnation, thread } = self.me;
-        let parts = [process as u64, u64::from(incarnation), thread as u64, phase.into()];
-        let mut rng = settings::rng(self.seed, &parts);
+    fn phase(&mut self, phase: u32, deaths: bool, task: Task) -> Outcome<()> {
+        let mut rng = self.rng(phase);
         while let Some(drained) = self.shared.gate.enter(phase) {
-            let kind = self.shared.kinds.pick(&mut rng);
-            let spared = self.shared.spared.load(Ordering::SeqCst) >= phase;
-            let op = Op::pick(kind, &mut rng, deaths && !spared);
+            let (kind, op) = if task == Task::Guard {
+                let (kind, op) = &mix::GUARDING[rng.usize(0..mix::GUARDING.len())];
+                (*kind, op)
+            } else {
+                let kind = self.shared.kinds.pick(&mut rng);
+                let spared = self.shared.spared.load(Ordering::SeqCst) >= phase;
+                (kind, Op::pick(mix::of(kind), &mut rng, deaths && !spared))
+            };
             let arguments = op.arguments(kind, &mut rng);
             let invocation = Invocation { kind, op, arguments, started: now(), drained: &drained };
             self.take(&invocation, &mut rng)?;
             rest(&mut rng, &drained);
         }
         Ok(())
+    }
+
+    pub(crate) fn rng(&self, phase: u32) -> Rng {
+        let WorkerId { process, incarnation, thread } = self.me;
+        let parts = [process as u64, u64::from(incarnation), thread as u64, phase.into()];
+        settings::rng(self.seed, &parts)
     }
 
     fn take(&mut self, invocation: &Invocation<'_>, rng: &mut Rng) -> Outcome<()> {

@@ -17,13 +17,14 @@ use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::Outcome;
 use crate::checker::Checker;
 use crate::client::witness::Witness;
+use crate::journal;
 use crate::kinds::Kinds;
 use crate::nemesis::network::Network;
 use crate::nemesis::servers::Servers;
 use crate::nemesis::{Nemesis, Phase, phases};
 use crate::options::RunOptions;
 use crate::paths::PATHS;
-use crate::protocol::{Command, Reply};
+use crate::protocol::{Command, Reply, Task};
 use crate::report::{self, Row, Totals};
 use crate::settings::{self, PROCESSES, TIMEOUT};
 
@@ -48,7 +49,7 @@ const SHOW_EVERY: Duration = Duration::from_secs(5);
 pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     println!("seed {seed}");
-    let phases = phases(options.ensemble, options.only.as_deref().unwrap_or_default());
+    let phases = phases(options);
     if phases.is_empty() {
         return Err("there is no such phase".into());
     }
@@ -70,9 +71,9 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
     for round in 0.. {
         let missing = options.acquisitions.saturating_sub(run.acquisitions());
         run.round(&phases, missing.min(ROUND), round)?;
-        let done =
-            run.acquisitions() >= options.acquisitions && begun.elapsed() >= options.duration();
-        if done || run.hung > 0 {
+        let counts = phases.iter().any(|phase| phase.task == Task::Locks);
+        let enough = !counts || run.acquisitions() >= options.acquisitions;
+        if enough && begun.elapsed() >= options.duration() || run.hung > 0 {
             break;
         }
     }
@@ -96,7 +97,9 @@ fn open(options: &RunOptions, seed: u64, folder: &Path) -> Outcome<(Nemesis, Rec
         Witness::prepare(folder, path)?;
     }
     let servers = Servers::start(options.ensemble)?;
-    orphans::prepare(&servers.probe()?)?;
+    let probe = servers.probe()?;
+    orphans::prepare(&probe)?;
+    journal::prepare(&probe)?;
     let (kinds, command) = match options.peer {
         None => (options.kinds.clone(), vec![env::current_exe()?.into()]),
         Some(peer) => (peer.kinds(&options.kinds)?, peer.build(folder)?),
@@ -122,6 +125,7 @@ fn open(options: &RunOptions, seed: u64, folder: &Path) -> Outcome<(Nemesis, Rec
         recorder,
         processes,
         kinds,
+        stops: options.stops as usize,
         rng: settings::rng(seed, &[NEMESIS]),
     };
     Ok((nemesis, all_gone))
@@ -149,7 +153,8 @@ impl Run<'_> {
 
     /// All phases once, with so many acquisitions at least.
     fn round(&mut self, phases: &[&'static Phase], acquisitions: u64, round: u64) -> Outcome<()> {
-        let acquisitions = acquisitions.div_ceil(phases.len() as u64) as usize;
+        let with_locks = phases.iter().filter(|phase| phase.task == Task::Locks).count();
+        let acquisitions = acquisitions.div_ceil(with_locks.max(1) as u64) as usize;
         for (number, phase) in (round * phases.len() as u64 + 1..).zip(phases) {
             self.nemesis.rng = settings::rng(self.seed, &[NEMESIS, number]);
             self.phase(phase, number as u32, acquisitions)?;
@@ -164,18 +169,21 @@ impl Run<'_> {
         let begun = Instant::now();
         let progress = show_progress(&self.nemesis.recorder, phase.name);
         let deaths = phase.rules.allow_deaths();
-        let begin = Reply::Begin { phase: number, deaths };
+        let begin = Reply::Begin { phase: number, deaths, task: phase.task };
         self.nemesis.recorder.begin(begin);
         let faults = (phase.faults)(&mut self.nemesis);
         self.nemesis.restore_networks();
         self.spare(number);
         let mut unexpected: Vec<_> =
             faults.err().map(|error| error.to_string()).into_iter().collect();
-        unexpected.extend(self.await_acquisitions(acquisitions));
+        if phase.task == Task::Locks {
+            unexpected.extend(self.await_acquisitions(acquisitions));
+        }
         unexpected.extend(self.drain(number));
         drop(progress);
         let mut history = self.nemesis.recorder.state().take_history();
         history.unexpected.extend(unexpected);
+        history.carried_out = journal::take(&self.nemesis.probe()?)?;
         let found = self.checker.check(phase, &history);
         let took = begun.elapsed();
         self.violations.extend(found.violations.iter().cloned());

@@ -15,7 +15,7 @@ use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::checker::hung::{HungCalls, describe};
 use crate::clock::now;
-use crate::history::{History, Loss, Write};
+use crate::history::{History, Loss, Nap, Write};
 use crate::paths::PATHS;
 use crate::protocol::{
     Counts, Event, HoldId, InFlight, Incarnation, Reply, WorkerId, receive, send,
@@ -181,7 +181,10 @@ impl Recorder {
                     state.history.hung.extend(hung);
                     state.beats.insert(process, Beat { calls, counts });
                 }
-                Event::Slept { since, late } => state.history.slept(since, late),
+                Event::Slept { since, late } => {
+                    let process = process.0;
+                    state.history.slept(Nap { process, since, late });
+                }
                 _ => {}
             }
         }
@@ -210,6 +213,9 @@ impl State {
             Event::LostWhileWaiting { kind } => {
                 self.history.lost_while_waiting.push((by, kind));
             }
+            Event::Committed(commit) => self.history.committed(commit),
+            Event::Acted(act) => self.history.acted(act),
+            Event::Unwell { at } => self.history.unwell.push((by, at)),
             Event::Dying { at } => self.history.died(by.incarnation(), at),
             Event::Unexpected(text) => self.history.unexpected.push(text),
             Event::Worker(_) | Event::Process { .. } | Event::Beat { .. } | Event::Slept { .. } => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Outcome;
 use crate::clock::now;
-use crate::nemesis::Nemesis;
+use crate::nemesis::{Nemesis, RIVAL_WITHIN};
 use crate::protocol::{Command, Reply, send};
 use crate::settings::TIMEOUT;
 
@@ -13,8 +13,6 @@ const KILLS: usize = 4;
 const LATE_WRITES: usize = 12;
 const ATTEMPTS: usize = 20;
 const HOLD_WITHIN: Duration = Duration::from_secs(10);
-/// How long others may need to get in. The servers end the session after its timeout and a tick.
-const RIVAL_WITHIN: Duration = TIMEOUT.saturating_mul(4);
 
 /// Kills processes while one of their threads holds a lock.
 pub(crate) fn kill(nemesis: &mut Nemesis) -> Outcome<()> {

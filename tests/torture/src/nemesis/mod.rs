@@ -2,6 +2,8 @@
 //! what it can lay hands on. Each fault leaves everything as it found it.
 
 mod clients;
+mod guards;
+mod leaders;
 pub(crate) mod network;
 pub(crate) mod servers;
 mod tree;
@@ -19,10 +21,17 @@ use crate::coordinator::processes::Processes;
 use crate::coordinator::recorder::Recorder;
 use crate::history::Record;
 use crate::kinds::Kinds;
+use crate::options::RunOptions;
 use crate::paths::{self, Traffic};
+use crate::protocol::Task;
+use crate::settings::TIMEOUT;
 
 use network::Network;
 use servers::Servers;
+
+/// How long others may need to get in where somebody stands still. The servers end the session after its
+/// timeout and a tick.
+const RIVAL_WITHIN: Duration = TIMEOUT.saturating_mul(4);
 
 /// One phase.
 pub(crate) struct Phase {
@@ -30,6 +39,7 @@ pub(crate) struct Phase {
     pub(crate) faults: fn(&mut Nemesis) -> Outcome<()>,
     pub(crate) rules: Rules,
     pub(crate) outage: Outage,
+    pub(crate) task: Task,
 }
 
 /// What happens to the connections of clients that run: which losses are nobody's fault.
@@ -102,6 +112,8 @@ const PHASES: &[Phase] = &[
     phase("client stop",          ClientStops, Outage::Long,  clients::stop),
     phase("deleted nodes",        NodesVanish, Outage::Long,  tree::delete_held),
     phase("expired sessions",     NodesVanish, Outage::Long,  network::expire),
+    phase("guarded writes",       ClientStops, Outage::Long,  guards::stop).with(Task::Guard),
+    phase("leadership",           ClientStops, Outage::Long,  leaders::all).with(Task::Lead),
     phase("leader kill",          Ensemble,    Outage::Long,  servers::kill_leader),
     phase("member pause",         Ensemble,    Outage::Long,  servers::pause_member),
     phase("rolling restart",      Ensemble,    Outage::Long,  servers::rolling_restart),
@@ -114,16 +126,30 @@ const fn phase(
     outage: Outage,
     faults: fn(&mut Nemesis) -> Outcome<()>,
 ) -> Phase {
-    Phase { name, faults, rules, outage }
+    Phase { name, faults, rules, outage, task: Task::Locks }
 }
 
-/// Those that the servers allow, and whose names contain `only`.
-pub(crate) fn phases(ensemble: bool, only: &str) -> Vec<&'static Phase> {
+impl Phase {
+    const fn with(self, task: Task) -> Phase {
+        Phase { task, ..self }
+    }
+}
+
+/// Those that the servers and the clients allow, and whose names contain `only`.
+pub(crate) fn phases(options: &RunOptions) -> Vec<&'static Phase> {
+    let only = options.only.as_deref().unwrap_or_default();
     PHASES
         .iter()
-        .filter(|phase| ensemble || phase.rules != Ensemble)
+        .filter(|phase| options.ensemble || phase.rules != Ensemble)
+        .filter(|phase| options.peer.is_none() || phase.task == Task::Locks)
         .filter(|phase| phase.name.contains(only))
         .collect()
+}
+
+/// The phase in which the workers do that.
+#[cfg(test)]
+pub(crate) fn phase_of(task: Task) -> &'static Phase {
+    PHASES.iter().find(|phase| phase.task == task).expect("there is one for each")
 }
 
 /// What can be broken, and what is known of it.
@@ -133,12 +159,22 @@ pub(crate) struct Nemesis {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) kinds: Kinds,
+    /// How many holders have to be stopped before a guarded write.
+    pub(crate) stops: usize,
     pub(crate) rng: Rng,
 }
 
 impl Nemesis {
     pub(crate) fn some_server(&mut self) -> usize {
         self.rng.usize(0..self.servers.len())
+    }
+
+    /// The only server, or the leader.
+    pub(crate) fn leading_server(&self) -> io::Result<usize> {
+        match &self.servers {
+            Servers::Single(_) => Ok(0),
+            Servers::Several(ensemble) => ensemble.leader(),
+        }
     }
 
     /// One that is in use.

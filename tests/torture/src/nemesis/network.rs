@@ -41,6 +41,10 @@ impl Network {
         proxies.try_for_each(|proxy| proxy.expire_sessions().map(drop))
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = &FaultProxy> {
+        self.0.iter()
+    }
+
     /// A client uses one of the proxies at a time, and may go to any other.
     pub(crate) fn each(&self, fault: impl Fn(&FaultProxy)) {
         self.0.iter().for_each(fault);

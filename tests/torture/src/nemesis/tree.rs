@@ -78,10 +78,14 @@ pub(crate) fn delete_held(nemesis: &mut Nemesis) -> Outcome<()> {
             let grant = &open.find(|record| record.grant.path == path)?.grant;
             Some(paths::at(path).node(grant.nodes.first()?))
         });
-        match node.map(|node| probe.delete(&node)) {
-            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+        node.map_or(Ok(()), |node| delete_if_there(&probe, &node))?;
     }
     Ok(())
+}
+
+pub(super) fn delete_if_there(probe: &Probe, node: &str) -> io::Result<()> {
+    match probe.delete(node) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }

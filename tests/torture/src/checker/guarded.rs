@@ -1,0 +1,253 @@
+//! Were guarded writes carried out that came too late? By what ZooKeeper has of them, with the numbers of its
+//! transactions: no register had a say in it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Findings;
+use crate::history::{History, Overtaken};
+use crate::journal::Entry;
+use crate::paths::{PATHS, lock_path};
+use crate::protocol::{Answer, Commit, HoldId};
+
+/// What became of guarded writes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Guarded {
+    /// How often processes were stopped.
+    pub(crate) stops: usize,
+    /// Commits that were carried out.
+    pub(crate) commits: usize,
+    /// Commits that were answered when somebody else had the lock and had committed. Refused by the look
+    /// at the lease, without a request; and by the servers.
+    pub(crate) refused_by_lease: usize,
+    pub(crate) refused_by_servers: usize,
+    /// Carried out before, and the answer was waiting.
+    pub(crate) late_answers: usize,
+    /// Without an answer.
+    pub(crate) unknown: usize,
+    /// That were carried out all the same.
+    pub(crate) stale: usize,
+}
+
+impl Guarded {
+    pub(crate) fn refused(&self) -> usize {
+        self.refused_by_lease + self.refused_by_servers
+    }
+
+    pub(crate) fn add(&mut self, other: &Guarded) {
+        self.stops += other.stops;
+        self.commits += other.commits;
+        self.refused_by_lease += other.refused_by_lease;
+        self.refused_by_servers += other.refused_by_servers;
+        self.late_answers += other.late_answers;
+        self.unknown += other.unknown;
+        self.stale += other.stale;
+    }
+}
+
+pub(super) fn check(found: &mut Findings, history: &History) {
+    found.guarded.stops = history.guards_stopped;
+    for path in 0..PATHS {
+        check_order(found, history, path);
+    }
+    check_answers(found, history);
+    check_late(found, history);
+}
+
+/// What a hold has written is older than all that the next one has.
+fn check_order(found: &mut Findings, history: &History, path: usize) {
+    let mut entries: Vec<&Entry> = history.carried_out.iter().collect();
+    entries.retain(|entry| entry.path == path);
+    // Holds in a row that threads of a process leave to each other have one token.
+    let place = |entry: &Entry| {
+        let granted = history.grant(entry.hold).map_or(0, |grant| grant.at);
+        (entry.token, granted, entry.hold)
+    };
+    entries.sort_by_key(|entry| place(entry));
+    let mut next: Option<&Entry> = None;
+    for holds in entries.chunk_by(|one, other| place(one) == place(other)).rev() {
+        for entry in holds {
+            if let Some(next) = next.filter(|next| next.zxid < entry.zxid) {
+                found.guarded.stale += 1;
+                found.stale_accepted += 1;
+                found.violations.push(format!(
+                    "stale write accepted: commit {} of {} at {} with token {} was carried out in \
+                     {:#x}, after the first of {} with token {} in {:#x}",
+                    entry.number,
+                    entry.hold,
+                    lock_path(path),
+                    entry.token,
+                    entry.zxid,
+                    next.hold,
+                    next.token,
+                    next.zxid,
+                ));
+            }
+        }
+        let first = holds.iter().copied().chain(next);
+        next = first.min_by_key(|entry| entry.zxid);
+    }
+}
+
+/// What was refused is not there, and what was not is.
+fn check_answers(found: &mut Findings, history: &History) {
+    let entries: HashSet<_> =
+        history.carried_out.iter().map(|entry| (entry.hold, entry.number)).collect();
+    let mut highest: HashMap<HoldId, u32> = HashMap::new();
+    for entry in &history.carried_out {
+        let highest = highest.entry(entry.hold).or_default();
+        *highest = entry.number.max(*highest);
+    }
+    for commit in &history.commits {
+        let number = commit.number;
+        found.guarded.commits += usize::from(commit.answer == Answer::Done);
+        for &hold in &commit.holds {
+            let is_there = entries.contains(&(hold, number));
+            // The next one deletes it, unless it is the first.
+            let was_there = match number {
+                0 => is_there,
+                _ => highest.get(&hold).is_some_and(|&highest| highest >= number),
+            };
+            let wrong = match commit.answer {
+                Answer::Refused if is_there => "was refused and carried out",
+                Answer::Done if !was_there => "was said to be carried out, and was not",
+                _ => continue,
+            };
+            found.violations.push(format!("commit {number} of {hold} {wrong}"));
+        }
+    }
+}
+
+/// Nobody writes when somebody else has taken over.
+fn check_late(found: &mut Findings, history: &History) {
+    let overtaken: HashMap<HoldId, &Overtaken> =
+        history.overtaken_guards.iter().map(|overtaken| (overtaken.hold, overtaken)).collect();
+    let is_late = |commit: &Commit, overtaken: &Overtaken| commit.ended > overtaken.overtaken;
+    for commit in &history.commits {
+        let mut late = commit.holds.iter().filter_map(|hold| overtaken.get(hold));
+        let Some(late) = late.find(|overtaken| is_late(commit, overtaken)) else {
+            continue;
+        };
+        let guarded = &mut found.guarded;
+        match commit.answer {
+            Answer::Refused if commit.held => guarded.refused_by_servers += 1,
+            Answer::Refused => guarded.refused_by_lease += 1,
+            Answer::Unknown => guarded.unknown += 1,
+            Answer::Done if commit.started <= late.stopped => guarded.late_answers += 1,
+            Answer::Done => found.violations.push(format!(
+                "late commit accepted: {} of {}, which had been overtaken",
+                commit.number, late.hold
+            )),
+        }
+    }
+    for Overtaken { hold, .. } in overtaken.values() {
+        if !history.was_refused(*hold) && !history.has_left(*hold) {
+            let text = format!("nothing more came of {hold}, which had been overtaken");
+            found.violations.push(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::tests::{granted, hold};
+
+    /// Two holds of a lock, one after the other, with tokens 10 and 20.
+    fn history() -> (History, HoldId, HoldId) {
+        let (mut history, first, second) = (History::new(), hold(0, 1), hold(1, 1));
+        history.granted(granted(first, 0, 10, 100));
+        history.granted(granted(second, 0, 20, 500));
+        (history, first, second)
+    }
+
+    fn commit(hold: HoldId, number: u32, times: (u64, u64), answer: Answer) -> Commit {
+        let (started, ended) = times;
+        Commit { holds: vec![hold], number, held: true, started, ended, answer }
+    }
+
+    fn entry(hold: HoldId, token: u64, number: u32, zxid: i64) -> Entry {
+        Entry { path: 0, token, hold, number, zxid }
+    }
+
+    fn judge(history: &History) -> Findings {
+        let mut found = Findings::default();
+        check(&mut found, history);
+        println!("{:?} {:?}", found.guarded, found.violations);
+        found
+    }
+
+    #[test]
+    fn writes_in_the_order_of_the_holds_are_well_and_late_ones_are_counted_by_who_refused_them() {
+        let (mut history, first, second) = history();
+        let (stopped, overtaken) = (300, 600);
+        history.committed(commit(first, 0, (110, 120), Answer::Done));
+        history.committed(commit(first, 1, (290, 700), Answer::Done));
+        history.committed(commit(first, 2, (710, 720), Answer::Refused));
+        history.committed(commit(second, 0, (510, 520), Answer::Done));
+        history.overtaken_guards.push(Overtaken { hold: first, stopped, overtaken });
+        let others = [(first, 10, 0, 11), (first, 10, 1, 12), (second, 20, 0, 21)];
+        history.carried_out = others.map(|(a, b, c, d)| entry(a, b, c, d)).to_vec();
+        let found = judge(&history);
+        assert_eq!(found.violations, Vec::<String>::new());
+        assert_eq!((found.guarded.late_answers, found.guarded.refused_by_servers), (1, 1));
+        history.commits[2].held = false;
+        assert_eq!(judge(&history).guarded.refused_by_lease, 1);
+    }
+
+    #[test]
+    fn a_write_behind_the_first_of_the_next_holder_is_a_stale_one_whatever_was_answered() {
+        for answer in [Answer::Done, Answer::Refused, Answer::Unknown] {
+            let (mut history, first, second) = history();
+            history.committed(commit(first, 0, (110, 700), answer));
+            history.committed(commit(second, 0, (510, 520), Answer::Done));
+            history.carried_out = vec![entry(first, 10, 0, 22), entry(second, 20, 0, 21)];
+            let found = judge(&history);
+            assert_eq!((found.guarded.stale, found.stale_accepted), (1, 1), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_stale_write_is_found_past_a_holder_in_between() {
+        let (mut history, first, second) = history();
+        let third = hold(2, 1);
+        history.granted(granted(third, 0, 30, 900));
+        let (of_first, of_third) = (entry(first, 10, 0, 40), entry(third, 30, 0, 31));
+        history.carried_out = vec![of_third, entry(second, 20, 0, 21), of_first];
+        assert_eq!(judge(&history).guarded.stale, 1);
+    }
+
+    #[test]
+    fn threads_of_a_process_with_one_token_write_in_turn() {
+        let (mut history, first, _) = history();
+        let beside = hold(0, 2);
+        history.granted(granted(beside, 0, 10, 200));
+        history.carried_out = vec![entry(first, 10, 0, 11), entry(beside, 10, 0, 12)];
+        assert_eq!(judge(&history).guarded.stale, 0);
+        history.carried_out[0].zxid = 13;
+        assert_eq!(judge(&history).guarded.stale, 1);
+    }
+
+    #[test]
+    fn an_answer_that_the_servers_do_not_bear_out_is_a_violation() {
+        let (mut history, first, _) = history();
+        history.committed(commit(first, 0, (110, 120), Answer::Refused));
+        history.carried_out = vec![entry(first, 10, 0, 11)];
+        assert_eq!(judge(&history).violations.len(), 1, "refused and carried out");
+        history.commits[0].answer = Answer::Done;
+        assert_eq!(judge(&history).violations.len(), 0);
+        history.carried_out.clear();
+        assert_eq!(judge(&history).violations.len(), 1, "not there");
+    }
+
+    #[test]
+    fn a_commit_that_was_made_by_one_who_had_been_overtaken_must_not_be_accepted() {
+        let (mut history, first, _) = history();
+        history.overtaken_guards.push(Overtaken { hold: first, stopped: 300, overtaken: 600 });
+        assert_eq!(judge(&history).violations.len(), 1, "nothing came of it");
+        history.committed(commit(first, 0, (610, 620), Answer::Done));
+        history.carried_out = vec![entry(first, 10, 0, 11)];
+        history.left(first, 630);
+        let violations = judge(&history).violations;
+        assert!(violations.len() == 1 && violations[0].contains("late commit"), "{violations:?}");
+    }
+}

@@ -1,0 +1,323 @@
+//! Did two lead at a time, by the deadlines that they had when they acted? Was there a leader again soon behind
+//! each fault?
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Findings;
+use super::losses::MACHINE_TOO_LATE;
+use crate::clock::{Nanos, after, difference, millis};
+use crate::history::{Fault, History, Nap, Record};
+use crate::nemesis::Phase;
+use crate::paths::{PATHS, lock_path};
+use crate::protocol::{Act, Incarnation, Task};
+use crate::settings::{TICK, TIMEOUT};
+
+/// In this time there is a leader again, beside what the machine is late itself: the servers end sessions with
+/// a tick's delay, and another one is for all that comes behind that.
+pub(crate) const LEADER_AGAIN: Duration = TIMEOUT.saturating_add(TICK.saturating_mul(2));
+/// So long a client that nobody has answered for a session timeout connects to nobody, which ends its session.
+const UNHEARD: i64 = TIMEOUT.as_nanos() as i64 * 3 / 2;
+/// In this time a fault has its effect.
+const EFFECT: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(crate) struct Leading {
+    pub(crate) terms: usize,
+    pub(crate) acts: usize,
+    pub(crate) overlaps: usize,
+    /// The nodes of one of the two had vanished.
+    pub(crate) overlaps_expected: usize,
+    /// How long nobody led, for each fault and each path that it was about.
+    pub(crate) gaps: Vec<(&'static str, i64)>,
+    /// What the machine was late by, at most.
+    pub(crate) machine_late: i64,
+}
+
+impl Leading {
+    pub(crate) fn add(&mut self, other: Leading) {
+        self.terms += other.terms;
+        self.acts += other.acts;
+        self.overlaps += other.overlaps;
+        self.overlaps_expected += other.overlaps_expected;
+        self.gaps.extend(other.gaps);
+        self.machine_late = self.machine_late.max(other.machine_late);
+    }
+}
+
+/// An act of a leader who had time for it.
+struct Timely<'h> {
+    at: Nanos,
+    /// By its deadline, or when it let go of itself.
+    until: Nanos,
+    record: &'h Record,
+}
+
+pub(super) fn check(found: &mut Findings, phase: &Phase, history: &History) {
+    if phase.task != Task::Lead {
+        return;
+    }
+    found.leading.terms = history.acquisitions;
+    found.leading.acts = history.acts.len();
+    let late = latest_nap(history);
+    found.leading.machine_late = late;
+    // The servers, the client of the next leader and its function may each be so late.
+    let most = LEADER_AGAIN.as_nanos() as i64 + 3 * late;
+    for path in 0..PATHS {
+        let acts = timely(history, path);
+        check_overlaps(found, history, &acts);
+        check_tokens(found, history, &acts);
+        for fault in history.faults.iter().filter(|fault| fault.paths.contains(&path)) {
+            check_gap(found, fault, &acts, path, most);
+        }
+    }
+    // A machine that lets threads wait may have ended a session by itself.
+    if late <= MACHINE_TOO_LATE as i64 {
+        check_health(found, history, most + UNHEARD);
+    }
+}
+
+/// Only faults make a process unwell, and not for long.
+fn check_health(found: &mut Findings, history: &History, most: i64) {
+    let mut unwell: BTreeMap<Incarnation, Vec<Nanos>> = BTreeMap::new();
+    for &(by, at) in &history.unwell {
+        let its = |fault: &Fault| fault.process.is_none_or(|process| process == by.process);
+        let explains = |fault: &Fault| fault.begun <= at && difference(at, fault.over) <= most;
+        // What was done last in the phase before is not in this history.
+        let early = difference(at, history.begun) <= most;
+        if !early && !history.faults.iter().any(|fault| its(fault) && explains(fault)) {
+            unwell.entry(by.incarnation()).or_default().push(at);
+        }
+    }
+    for ((process, incarnation), times) in unwell {
+        let (Some(first), Some(last)) = (times.iter().min(), times.iter().max()) else {
+            continue;
+        };
+        let before = history.faults.iter().map(|fault| {
+            let [begun, over] = [fault.begun, fault.over].map(|at| millis(difference(at, *first)));
+            format!("{} of {:?} from {begun} to {over} ms", fault.name, fault.process)
+        });
+        let before: Vec<_> = before.collect();
+        found.violations.push(format!(
+            "p{process}.{incarnation} was not well for {} ms, without a fault that explains it; seen from \
+             its begin: {}",
+            millis(difference(*last, *first)),
+            before.join(", ")
+        ));
+    }
+}
+
+/// Of those that no fault stopped.
+fn latest_nap(history: &History) -> i64 {
+    let was_stopped = |nap: &Nap| {
+        let its = |fault: &&Fault| fault.process == Some(nap.process);
+        let beside = |fault: &Fault| fault.over >= nap.since && fault.begun <= after_nap(nap);
+        history.faults.iter().filter(its).any(beside)
+    };
+    let naps = history.naps.iter().filter(|nap| !was_stopped(nap));
+    naps.map(|nap| nap.late as i64).max().unwrap_or(0)
+}
+
+/// It lasts for less than this, beside what it is late.
+fn after_nap(nap: &Nap) -> Nanos {
+    after(nap.since, TICK) + nap.late
+}
+
+fn timely(history: &History, path: usize) -> Vec<Timely<'_>> {
+    let timely = |&Act { term, at, until }: &Act| {
+        let record = history.hold(term).filter(|record| record.grant.path == path)?;
+        let until = record.end(&history.deaths).map_or(until, |end| end.min(until));
+        (until > at).then_some(Timely { at, until, record })
+    };
+    let mut acts: Vec<_> = history.acts.iter().filter_map(timely).collect();
+    acts.sort_by_key(|act| act.at);
+    acts
+}
+
+fn check_overlaps(found: &mut Findings, history: &History, acts: &[Timely<'_>]) {
+    let mut open: Vec<&Timely<'_>> = Vec::new();
+    for act in acts {
+        let term = act.record.grant.hold;
+        // The latest deadline of a term is what counts.
+        open.retain(|other| other.until > act.at && other.record.grant.hold != term);
+        for other in &open {
+            if vanished(history, other.record) || vanished(history, act.record) {
+                found.leading.overlaps_expected += 1;
+                continue;
+            }
+            found.leading.overlaps += 1;
+            found.violations.push(format!(
+                "two leaders: {term} acted at {} at {} ns with token {:?}, {} ms before the deadline \
+                 of {} with token {:?}",
+                lock_path(act.record.grant.path),
+                act.at,
+                act.record.grant.token,
+                millis(difference(other.until, act.at)),
+                other.record.grant.hold,
+                other.record.grant.token,
+            ));
+        }
+        open.push(act);
+    }
+}
+
+/// A fault took its node away, whatever the term's deadline was.
+fn vanished(history: &History, term: &Record) -> bool {
+    let end = term.end(&history.deaths).unwrap_or(Nanos::MAX);
+    let hit = |fault: &Fault| {
+        let its = fault.breaks_leases && fault.process == Some(term.grant.hold.by.process);
+        its && term.grant.at <= fault.over && end >= fault.begun
+    };
+    history.faults.iter().any(hit)
+}
+
+fn check_tokens(found: &mut Findings, history: &History, acts: &[Timely<'_>]) {
+    let mut highest: Option<&Record> = None;
+    for Timely { record, .. } in acts {
+        let (term, token) = (record.grant.hold, record.grant.token);
+        let Some(before) = highest.filter(|before| before.grant.hold != term) else {
+            highest = Some(record);
+            continue;
+        };
+        if token > before.grant.token {
+            highest = Some(record);
+        } else if !vanished(history, record) {
+            found.violations.push(format!(
+                "tokens went down: {term} led with {token:?} after {} with {:?}",
+                before.grant.hold, before.grant.token
+            ));
+        }
+    }
+}
+
+/// The longest time without a leader at a path that the fault can have made.
+fn check_gap(found: &mut Findings, fault: &Fault, acts: &[Timely<'_>], path: usize, most: i64) {
+    let effect = after(fault.over, EFFECT);
+    let behind = acts.iter().filter(|act| act.at > fault.counts_from).map(|act| act.at);
+    let mut before = fault.counts_from;
+    let mut longest = None;
+    for at in behind {
+        if before > effect {
+            break;
+        }
+        longest = longest.max(Some(difference(at, before)));
+        before = at;
+    }
+    let Some(gap) = longest else {
+        let text = format!("no leader again: at {} after {}", lock_path(path), fault.name);
+        found.violations.push(text);
+        return;
+    };
+    found.leading.gaps.push((fault.name, gap));
+    if gap > most {
+        found.violations.push(format!(
+            "no leader for {} ms at {} ({}), and {} ms are the most",
+            millis(gap),
+            lock_path(path),
+            fault.name,
+            millis(most)
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::tests::{granted, hold};
+    use crate::nemesis;
+    use crate::protocol::HoldId;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    fn judge(history: &History) -> Findings {
+        let mut found = Findings::default();
+        check(&mut found, nemesis::phase_of(Task::Lead), history);
+        println!("{:?} {:?}", found.leading, found.violations);
+        found
+    }
+
+    /// A term with an act at the beginning of each second, and deadlines 2 s later.
+    fn lead(history: &mut History, term: HoldId, token: u64, seconds: std::ops::Range<u64>) {
+        history.granted(granted(term, 0, token, seconds.start * SECOND));
+        for second in seconds {
+            let (at, until) = (second * SECOND, (second + 2) * SECOND);
+            history.acted(Act { term, at, until });
+        }
+    }
+
+    fn fault(name: &'static str, process: usize, begun: u64, over: u64) -> Fault {
+        let (begun, over) = (begun * SECOND, over * SECOND);
+        let process = Some(process);
+        let breaks_leases = false;
+        Fault { name, process, paths: vec![0], begun, over, counts_from: begun, breaks_leases }
+    }
+
+    #[test]
+    fn one_after_the_other_is_well_if_the_first_let_go_or_its_deadline_has_passed() {
+        let mut history = History::new();
+        lead(&mut history, hold(0, 1), 10, 1..4);
+        history.left(hold(0, 1), 3 * SECOND + 1);
+        lead(&mut history, hold(1, 1), 20, 4..6);
+        lead(&mut history, hold(2, 1), 30, 7..9);
+        assert_eq!(judge(&history).violations, Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_act_before_the_deadline_of_another_term_is_a_second_leader() {
+        let mut history = History::new();
+        lead(&mut history, hold(0, 1), 10, 1..4);
+        lead(&mut history, hold(1, 1), 20, 4..6);
+        let found = judge(&history);
+        assert_eq!((found.leading.overlaps, found.leading.overlaps_expected), (1, 0));
+        // Unless the first lost its node.
+        history.faults.push(Fault { breaks_leases: true, ..fault("deleted", 0, 3, 3) });
+        let found = judge(&history);
+        assert_eq!((found.leading.overlaps, found.leading.overlaps_expected), (0, 1));
+    }
+
+    #[test]
+    fn a_later_term_with_a_lower_token_is_a_violation() {
+        let mut history = History::new();
+        lead(&mut history, hold(0, 1), 20, 1..2);
+        lead(&mut history, hold(1, 1), 10, 5..6);
+        assert_eq!(judge(&history).violations.len(), 1);
+    }
+
+    #[test]
+    fn too_long_without_a_leader_is_a_violation_and_counts_from_the_last_act_of_the_old_one() {
+        let mut history = History::new();
+        lead(&mut history, hold(0, 1), 10, 1..3);
+        history.faults.push(fault("cut off", 0, 1, 20));
+        lead(&mut history, hold(1, 1), 20, 5..6);
+        lead(&mut history, hold(2, 1), 30, 20..21);
+        let found = judge(&history);
+        assert_eq!(found.leading.gaps, [("cut off", 15 * SECOND as i64)]);
+        assert_eq!(found.violations.len(), 1);
+        // From the end, where nobody can lead before.
+        history.faults[0].counts_from = 19 * SECOND;
+        let found = judge(&history);
+        assert_eq!(found.leading.gaps, [("cut off", SECOND as i64)]);
+        assert_eq!(found.violations, Vec::<String>::new());
+    }
+
+    #[test]
+    fn nobody_behind_a_fault_is_a_violation() {
+        let mut history = History::new();
+        lead(&mut history, hold(0, 1), 10, 1..3);
+        history.faults.push(fault("killed", 0, 3, 3));
+        assert_eq!(judge(&history).violations.len(), 1);
+    }
+
+    #[test]
+    fn one_that_is_not_well_without_a_fault_of_its_own_is_a_violation() {
+        let mut history = History::new();
+        history.begun = 0;
+        let at = 20 * SECOND;
+        history.unwell.push((hold(1, 1).by, at));
+        lead(&mut history, hold(0, 1), 10, 18..21);
+        history.faults.push(fault("cuts", 0, 19, 19));
+        assert_eq!(judge(&history).violations.len(), 1);
+        history.faults[0].process = Some(1);
+        assert_eq!(judge(&history).violations, Vec::<String>::new());
+    }
+}

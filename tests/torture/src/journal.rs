@@ -1,0 +1,71 @@
+//! What guarded writes leave in ZooKeeper. Each commit makes a node below a directory of its lock, and
+//! deletes the one that the commit before had made, but the first of a hold: so the first and the last of
+//! each hold are there in the end, with the numbers of the transactions that made them.
+
+use std::io;
+
+use zoolock_test_support::Probe;
+
+use crate::paths::{self, PATHS};
+use crate::protocol::{HoldId, WorkerId};
+
+const ROOT: &str = "/guarded";
+
+/// A commit that was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) path: usize,
+    pub(crate) token: u64,
+    pub(crate) hold: HoldId,
+    /// Of the commit, among those of the hold.
+    pub(crate) number: u32,
+    /// Of the transaction.
+    pub(crate) zxid: i64,
+}
+
+/// The node of a commit.
+pub(crate) fn node(path: usize, token: u64, hold: HoldId, number: u32) -> String {
+    let WorkerId { process, incarnation, thread } = hold.by;
+    let directory = directory(path);
+    format!("{directory}/{token}.{process}.{incarnation}.{thread}.{}.{number}", hold.number)
+}
+
+/// Makes the directories.
+pub(crate) fn prepare(probe: &Probe) -> io::Result<()> {
+    (0..PATHS).try_for_each(|path| probe.create_all(&directory(path)))
+}
+
+/// Takes out what is there.
+pub(crate) fn take(probe: &Probe) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for path in 0..PATHS {
+        let directory = directory(path);
+        for name in probe.children(&directory)? {
+            let node = format!("{directory}/{name}");
+            let stat = probe.stat(&node)?;
+            let entry = stat.and_then(|stat| parse(path, &name, stat.czxid));
+            entries.push(entry.ok_or_else(|| io::Error::other(format!("{node} is no entry")))?);
+            probe.delete(&node)?;
+        }
+    }
+    Ok(entries)
+}
+
+fn directory(path: usize) -> String {
+    format!("{ROOT}/{}", paths::at(path).name)
+}
+
+fn parse(path: usize, name: &str, zxid: i64) -> Option<Entry> {
+    let parts: Vec<&str> = name.split('.').collect();
+    let [token, process, incarnation, thread, hold, number] = parts[..] else {
+        return None;
+    };
+    let by = WorkerId {
+        process: process.parse().ok()?,
+        incarnation: incarnation.parse().ok()?,
+        thread: thread.parse().ok()?,
+    };
+    let hold = HoldId { by, number: hold.parse().ok()? };
+    let (token, number) = (token.parse().ok()?, number.parse().ok()?);
+    Some(Entry { path, token, hold, number, zxid })
+}
