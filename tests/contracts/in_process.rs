@@ -73,6 +73,8 @@ fn every_contract_holds_on_the_server_in_the_process() {
     let server = Server::start().unwrap();
     let mut again = again();
     again.env("ZOOKEEPER_CONNECT", server.connect_string());
+    // Nearly all of it is waiting, or telling where it panicked on purpose.
+    again.env("RUST_TEST_THREADS", "24").env("RUST_BACKTRACE", "0");
     for contract in NOT_AGAIN.iter().flat_map(|(_, contracts)| *contracts) {
         again.args(["--skip", contract]);
     }

@@ -85,6 +85,8 @@ fn verify_says_whether_a_token_is_a_holders() {
         assert!(!is_current(&path, 1), "{}: there is no such lock", subject.name);
         let object = subject.at(&ours, &path);
         object.lock().unwrap();
+        // While its turn is there, a permit is one that is wanted.
+        subject.await_nodes(&path, subject.nodes_of_one());
         for hold in object.holds() {
             let token = hold.fencing_token().unwrap();
             assert!(is_current(hold.path(), token), "{}: {hold:?}", subject.name);

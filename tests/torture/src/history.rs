@@ -82,7 +82,7 @@ pub(crate) struct QueueSnapshot {
 
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    begun: Nanos,
+    pub(crate) begun: Nanos,
     /// In the order in which they were reported.
     pub(crate) holds: Vec<Record>,
     /// Those among them that came with a call of their own.

@@ -1,6 +1,7 @@
 //! Did two lead at a time, by the deadlines that they had when they acted? Was there a leader again soon behind
 //! each fault?
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Findings;
@@ -9,7 +10,7 @@ use crate::clock::{Nanos, after, difference, millis};
 use crate::history::{Fault, History, Nap, Record};
 use crate::nemesis::Phase;
 use crate::paths::{PATHS, lock_path};
-use crate::protocol::{Act, Task};
+use crate::protocol::{Act, Incarnation, Task};
 use crate::settings::{TICK, TIMEOUT};
 
 /// In this time there is a leader again, beside what the machine is late itself: the servers end sessions with
@@ -70,23 +71,39 @@ pub(super) fn check(found: &mut Findings, phase: &Phase, history: &History) {
             check_gap(found, fault, &acts, path, most);
         }
     }
+    // A machine that lets threads wait may have ended a session by itself.
+    if late <= MACHINE_TOO_LATE as i64 {
+        check_health(found, history, most + UNHEARD);
+    }
+}
+
+/// Only faults make a process unwell, and not for long.
+fn check_health(found: &mut Findings, history: &History, most: i64) {
+    let mut unwell: BTreeMap<Incarnation, Vec<Nanos>> = BTreeMap::new();
     for &(by, at) in &history.unwell {
-        let excuses = |fault: &Fault| {
-            let its = fault.process.is_none_or(|process| process == by.process);
-            its && fault.begun <= at && difference(at, fault.over) <= most + UNHEARD
-        };
-        // A machine that lets threads wait may have ended a session by itself.
-        let machine = late > MACHINE_TOO_LATE as i64;
-        if !machine && !history.faults.iter().any(excuses) {
-            let last = history.faults.iter().rfind(|fault| fault.begun < at).map(|fault| {
-                let over = millis(difference(at, fault.over));
-                format!("{} of {:?}, which was over {over} ms before", fault.name, fault.process)
-            });
-            let last = last.unwrap_or_else(|| "none".to_owned());
-            let text =
-                format!("{by} was not well, without a fault that explains it; the last: {last}");
-            found.violations.push(text);
+        let its = |fault: &Fault| fault.process.is_none_or(|process| process == by.process);
+        let explains = |fault: &Fault| fault.begun <= at && difference(at, fault.over) <= most;
+        // What was done last in the phase before is not in this history.
+        let early = difference(at, history.begun) <= most;
+        if !early && !history.faults.iter().any(|fault| its(fault) && explains(fault)) {
+            unwell.entry(by.incarnation()).or_default().push(at);
         }
+    }
+    for ((process, incarnation), times) in unwell {
+        let (Some(first), Some(last)) = (times.iter().min(), times.iter().max()) else {
+            continue;
+        };
+        let before = history.faults.iter().map(|fault| {
+            let [begun, over] = [fault.begun, fault.over].map(|at| millis(difference(at, *first)));
+            format!("{} of {:?} from {begun} to {over} ms", fault.name, fault.process)
+        });
+        let before: Vec<_> = before.collect();
+        found.violations.push(format!(
+            "p{process}.{incarnation} was not well for {} ms, without a fault that explains it; seen from \
+             its begin: {}",
+            millis(difference(*last, *first)),
+            before.join(", ")
+        ));
     }
 }
 
@@ -294,9 +311,11 @@ mod tests {
     #[test]
     fn one_that_is_not_well_without_a_fault_of_its_own_is_a_violation() {
         let mut history = History::new();
-        history.unwell.push((hold(1, 1).by, 4 * SECOND));
-        lead(&mut history, hold(0, 1), 10, 1..6);
-        history.faults.push(fault("cuts", 0, 4, 4));
+        history.begun = 0;
+        let at = 20 * SECOND;
+        history.unwell.push((hold(1, 1).by, at));
+        lead(&mut history, hold(0, 1), 10, 18..21);
+        history.faults.push(fault("cuts", 0, 19, 19));
         assert_eq!(judge(&history).violations.len(), 1);
         history.faults[0].process = Some(1);
         assert_eq!(judge(&history).violations, Vec::<String>::new());
