@@ -37,6 +37,14 @@ fn waits(object: &Object) -> [Task<Result<()>>; 3] {
     ]
 }
 
+/// Again and again: a thread may sleep before it can be cancelled, where it waits for another one's memory.
+fn cancel(object: &Object, waits: &[Task<Result<()>>]) {
+    wait_until("all are cancelled", SOON, || {
+        object.cancel_waiters();
+        waits.iter().all(Task::is_done)
+    });
+}
+
 #[track_caller]
 fn closed<T: std::fmt::Debug>(subject: Subject, seen: &Result<T>) {
     assert!(matches!(seen, Err(Error::Closed)), "{}: {seen:?}", subject.name);
@@ -125,7 +133,7 @@ impl Waiting {
             let before = self.ours.stats().requests;
             let wait = Task::spawn_blocked(visit(&object));
             let steps = self.ours.stats().requests - before;
-            object.cancel_waiters();
+            cancel(&object, std::slice::from_ref(&wait));
             cancelled(self.subject, &wait.result("a first wait"), &self.path);
             self.is_alone();
             steps
@@ -251,9 +259,9 @@ fn a_cancel_and_a_close_end_waits_without_a_connection() {
             wait_until("it is away", SOON, || ours.state() != ClientState::Connected);
         };
         disconnect();
-        let cancel = waits(&object);
-        object.cancel_waiters();
-        for wait in &cancel {
+        let waiting = waits(&object);
+        cancel(&object, &waiting);
+        for wait in &waiting {
             cancelled(subject, &wait.result("a cancelled call"), &path);
         }
         proxy.refuse(false);
