@@ -420,7 +420,7 @@ impl ClientBuilder {
     }
 
     /// Who is told of every call for a lock of this client, and of the end of every hold: see
-    /// [`observer`](crate::observer). Default: nobody.
+    /// [`observer`](crate::observer). The last call counts. Default: nobody.
     pub fn observer(mut self, observer: impl Observer + 'static) -> ClientBuilder {
         self.observer = Some(SharedObserver::new(observer));
         self

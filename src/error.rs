@@ -113,7 +113,8 @@ pub enum Error {
     Closed,
     /// The server refused for want of permission: the credentials or the ACL do not fit.
     Denied {
-        /// The lock's path; of a node of ours that cannot be deleted, that node's.
+        /// The lock's path; of a node of ours that cannot be deleted, or one that is read or written for a user,
+        /// that node's.
         path: String,
     },
     /// A limit of this library was reached.

@@ -51,6 +51,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The term is over: [`Term::is_over`] is true from the very end of its lease, and [`lost`](Hold::lost) wakes whoever
 /// waits for it. The function has to return then; there is no next term before it has.
 ///
+/// To have a leader step down, from wherever: [`Client::revoke`] what [`leader`](Leadership::leader) tells. It
+/// contends again, behind the others.
+///
 /// # Errors
 /// None ends the contest but [`Error::Closed`]. Others are logged as warnings, and tried again after a pause
 /// of 100 ms at first and a third of the session timeout at most; [`health`](Leadership::health) tells when
@@ -106,7 +109,9 @@ impl Leadership {
     /// Has `lead` called for each term, on a thread that this starts. Does not wait for a connection.
     ///
     /// The term ends when `lead` returns. Then the next in the queue leads; if there is none, `lead` is called
-    /// again at once. Of the options, those for the other threads of a process have no effect:
+    /// again at once: one that has nothing to do should [wait](Term::wait). With
+    /// [`hold_at_least`](LockOptions::hold_at_least) no term begins sooner than that behind the one before, whoever
+    /// leads. Of the options, those for the other threads of a process have no effect:
     /// [`local_handoffs`](LockOptions::local_handoffs), [`keep_idle`](LockOptions::keep_idle).
     ///
     /// # Errors
@@ -139,7 +144,8 @@ impl Leadership {
 
     /// Who leads now, whichever process that is: for people, and for handing requests on, since it may be out of
     /// date when it arrives. An address can stand in its [identity](LockOptions::identity). None if nobody
-    /// does. One list and one read a candidate; blocks for at most a session timeout.
+    /// does. A lock that is [held on](LockOptions::hold_at_least) shows the leader that has ended its term. One
+    /// list and one read a candidate; blocks for at most a session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`],
@@ -266,7 +272,8 @@ fn is_ended(signal: &Ended) -> bool {
 }
 
 /// One term of a [`Leadership`], and a view of its [`Hold`]: of its [fencing token](Hold::fencing_token), of
-/// [`lost`](Hold::lost), and for [guarded writes](Hold::transaction).
+/// [`lost`](Hold::lost), and for [guarded writes](Hold::transaction). Other threads can have a clone of the hold,
+/// `Hold::clone(term)`.
 #[derive(Debug)]
 pub struct Term {
     hold: Hold,

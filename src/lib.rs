@@ -45,6 +45,8 @@
 //! | `tls` | `ClientBuilder::tls`: TLS 1.2 and 1.3, by rustls |
 //! | `sasl` | `ClientBuilder::sasl`: a user and a password that is not sent (DIGEST-MD5) |
 //! | `config` | a TOML file of settings for [`Client::from_env`] |
+//! | `metrics` | `metrics::MetricsObserver`: an [`observer`] for the crate `metrics` 0.24, and so for Prometheus |
+//! | `testing` | the module `testing`: a ZooKeeper server in the process of a test |
 //!
 //! None of them is on by default.
 //!
@@ -284,7 +286,7 @@
 //!
 //! ```toml
 //! [dev-dependencies]
-//! zoolock = { version = "0.1", features = ["testing"] }
+//! zoolock = { path = "../zoolock", features = ["testing"] }
 //! ```
 //!
 //! ```

@@ -1,5 +1,6 @@
 //! The numbers of locks and clients for the crate [`metrics`](https://docs.rs/metrics), which hands them to
-//! Prometheus and others. With the feature `metrics`.
+//! Prometheus and others. With the feature `metrics`. It is version 0.24 of that crate: a recorder for another
+//! one hears nothing.
 //!
 //! [`MetricsObserver`] is given to a client, and [`record_client`] is called before each time that the numbers
 //! are read; the example `prometheus` does both. The recorder has to be installed before the first call for a

@@ -81,6 +81,21 @@ pub trait Observer: Send + Sync {
     }
 }
 
+/// Whoever has given it away can look what it has been told.
+impl<O: Observer + ?Sized> Observer for Arc<O> {
+    fn acquired(&self, call: &Acquired<'_>) {
+        (**self).acquired(call);
+    }
+
+    fn not_acquired(&self, call: &NotAcquired<'_>) {
+        (**self).not_acquired(call);
+    }
+
+    fn ended(&self, hold: &Ended<'_>) {
+        (**self).ended(hold);
+    }
+}
+
 /// A type of lock.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -122,7 +122,8 @@ impl LockOptions {
     /// time is over. It goes sooner with its session: when the process ends, when the
     /// [client](crate::Client) is closed or dropped, or when there is no connection for longer than the
     /// lease runs. Keep the client for as long. Hand-offs to other threads of this process begin when the time
-    /// is over. A time that the clock cannot hold has no end. In a [`MultiLock`](crate::MultiLock) each member
+    /// is over. It is the same when the work has failed, and nobody can be asked to let go of it; to have it sooner,
+    /// close the client or delete the node. A time that the clock cannot hold has no end. In a [`MultiLock`](crate::MultiLock) each member
     /// keeps its own time, also where the others could not be had.
     pub fn hold_at_least(mut self, time: Duration) -> LockOptions {
         self.hold_at_least = time;

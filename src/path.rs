@@ -88,7 +88,7 @@ impl fmt::Debug for LockPath {
 fn check_lock_rules(path: &str) -> Result<(), String> {
     let below_root = path.trim_start_matches('/');
     if below_root.is_empty() {
-        return Err("the root cannot be a lock".into());
+        return Err("the root can be no lock, nor hold data".into());
     }
     if below_root.split('/').next() == Some("zookeeper") {
         return Err("`/zookeeper` is reserved for ZooKeeper itself".into());
@@ -175,7 +175,7 @@ mod tests {
         let long_part = format!("/a/{}", "\u{e9}".repeat(128));
         let long_path = "/abc".repeat(1025);
         for (path, reason) in [
-            ("/", "the root cannot be a lock"),
+            ("/", "the root can be no lock, nor hold data"),
             ("/zookeeper", "`/zookeeper` is reserved for ZooKeeper itself"),
             ("/zookeeper/quota", "`/zookeeper` is reserved for ZooKeeper itself"),
             (&long_part, "part 2 has 256 bytes, 255 are allowed"),

@@ -45,7 +45,7 @@ impl ClientBuilder {
     /// | variable | in the file | value |
     /// |---|---|---|
     /// | `ZOOKEEPER_CONNECT` | `connect` | the servers, as for [`Client::builder`]; required |
-    /// | `ZOOKEEPER_SESSION_TIMEOUT` | `session_timeout` | seconds, see [`session_timeout`](Self::session_timeout) |
+    /// | `ZOOKEEPER_SESSION_TIMEOUT` | `session_timeout` | seconds, such as `10` or `2.5`, see [`session_timeout`](Self::session_timeout) |
     /// | `ZOOKEEPER_AUTH` | `auth` | `digest:USER:PASSWORD`, `sasl:USER:PASSWORD`, or another scheme and its secret |
     /// | `ZOOKEEPER_TLS` | `tls` | `true` or `false` (`1`, `0`); true if there is one of the following |
     /// | `ZOOKEEPER_CACERT` | `cacert` | a file in PEM: whom to trust, in place of the system's roots |
@@ -56,11 +56,19 @@ impl ClientBuilder {
     /// shares its locks needs the same. Paths in the file begin at its folder. A file with `auth`, and the
     /// key, must not be open to everybody (`chmod o= FILE`).
     ///
+    /// ```toml
+    /// connect = "zk1:2182,zk2:2182,zk3:2182/my-app"
+    /// session_timeout = 10
+    /// auth = "sasl:my-app:secret"
+    /// cacert = "ca.pem"
+    /// ```
+    ///
     /// SASL, TLS and the file are there with the features `sasl`, `tls` and `config`; without them these
     /// settings are an error. Reads files, and makes no connection.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] with the name of the variable. Of the file it has the line, never a secret.
+    /// [`Error::InvalidArgument`] with the name of the variable. Of the file it has the line, never a secret. What is
+    /// wrong with the list of servers is said by [`connect`](Self::connect).
     pub fn from_env() -> Result<ClientBuilder> {
         ClientBuilder::from_vars(|name| env::var_os(name))
     }
@@ -132,9 +140,10 @@ impl Value {
     }
 
     fn seconds(&self) -> Result<Duration> {
-        let seconds =
-            self.text()?.parse().ok().and_then(|secs| Duration::try_from_secs_f64(secs).ok());
-        seconds.ok_or_else(|| self.wrong("it is no number of seconds"))
+        let seconds = self.text()?.parse().ok();
+        let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let time = time.filter(|time| *time >= Duration::from_millis(1));
+        time.ok_or_else(|| self.wrong("it is no number of seconds, such as 10 or 2.5"))
     }
 
     fn truth(&self) -> Result<bool> {
@@ -171,6 +180,7 @@ fn credentials(builder: ClientBuilder, auth: &Value) -> Result<ClientBuilder> {
     let (scheme, secret) = (&bytes[..colon], &bytes[colon + 1..]);
     match str::from_utf8(scheme).map_err(|_| wrong())? {
         "sasl" => sasl(builder, auth, secret),
+        "digest" if !secret.contains(&b':') => Err(auth.wrong("it is not digest:USER:PASSWORD")),
         scheme => Ok(builder.auth(scheme, secret)),
     }
 }
@@ -209,8 +219,9 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
 }
 
 #[cfg(not(feature = "tls"))]
-fn tls(_: ClientBuilder, _: [Option<Value>; 3]) -> Result<ClientBuilder> {
-    Err(invalid(TLS, "this program was built without the feature `tls` of zoolock"))
+fn tls(_: ClientBuilder, files: [Option<Value>; 3]) -> Result<ClientBuilder> {
+    let name = files.into_iter().flatten().next().map_or(TLS, |file| file.name);
+    Err(invalid(name, "this program was built without the feature `tls` of zoolock"))
 }
 
 /// The settings of a file, by the variables that win over them.
@@ -245,6 +256,9 @@ fn file(path: &Value) -> Result<BTreeMap<&'static str, Value>> {
             DeValue::Boolean(truth) => truth.to_string(),
             _ => return Err(path.wrong(format!("{key} is no text, number or truth value{place}"))),
         };
+        if text.is_empty() {
+            continue;
+        }
         let text = match name {
             CACERT | CERT | KEY => folder.join(text).into(),
             _ => text.into(),
@@ -295,7 +309,9 @@ mod tests {
             (SESSION_TIMEOUT, "NaN"),
             (SESSION_TIMEOUT, "1e30"),
             (AUTH, "hunter2"),
+            (SESSION_TIMEOUT, "0"),
             (AUTH, "sasl:hunter2"),
+            (AUTH, "digest:hunter2"),
             (TLS, "maybe"),
             #[cfg(feature = "tls")]
             (CACERT, "/no/such/file"),

@@ -18,9 +18,13 @@
 //! No test has to sleep: [`Hold::lost`] is ready when a hold is over, [`Client::subscribe`] tells of the
 //! connection, and the calls here return when the client knows.
 //!
-//! What the server knows and what not is said by the module [`testing`](https://docs.rs/zoolock-zookeeper/latest/zoolock_zookeeper/testing) of the client
-//! beneath. What
-//! it cannot show is how ensembles behave: leaders that change, followers that lag, slow networks. For that
+//! To stop while suspended: [`Client::subscribe`] tells [`Suspended`](crate::ConnectionEvent::Suspended), and
+//! [`Hold::state`] says it by then. A release without a connection returns at once; the node goes with the next
+//! connection, or with the session.
+//!
+//! The server does what ZooKeeper 3.8 does. It has no quotas, no nodes with a time to live, no four-letter words
+//! and no SASL, ACLs of the schemes `world`, `auth`, `digest` and `ip` alone, and sessions from 50 ms on. What it
+//! cannot show is how ensembles behave: leaders that change, followers that lag, slow networks. For that
 //! there is the crate `zoolock-test-support`, which starts real servers.
 //!
 //! # A service that loses its lock
@@ -217,7 +221,11 @@ impl Server {
     /// end, and the server gives them to others when the session ends, just behind that.
     ///
     /// Blocks until the client has noticed, which is soon.
+    ///
+    /// # Panics
+    /// If it is a client of another server.
     pub fn suspend(&self, client: &Client) {
+        self.check(client);
         self.0.suspend(client.session().id());
         await_state(client, |state| state != ClientState::Connected);
     }
@@ -226,7 +234,11 @@ impl Server {
     ///
     /// Blocks until the client has a session again, for a tenth of the session timeout and at most a second
     /// or so: that is how often it tries.
+    ///
+    /// # Panics
+    /// If it is a client of another server.
     pub fn resume(&self, client: &Client) {
+        self.check(client);
         self.0.resume(client.session().id());
         await_state(client, |state| state == ClientState::Connected);
     }
@@ -236,7 +248,11 @@ impl Server {
     ///
     /// Blocks until the client knows and has its next session, which is soon. A client without a connection
     /// cannot know: then only the others notice, and this returns at once.
+    ///
+    /// # Panics
+    /// If it is a client of another server.
     pub fn expire(&self, client: &Client) {
+        self.check(client);
         let (ended, is_told) = (client.session().id(), client.state() == ClientState::Connected);
         self.0.expire(ended);
         await_state(client, |state| {
@@ -249,17 +265,26 @@ impl Server {
     /// Blocks until the hold is over, which is soon while its client is connected.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if there is no such node.
+    /// [`Error::InvalidArgument`] if there is no such node.
     pub fn delete(&self, hold: &Hold) -> Result<()> {
         // Else its client looks for the first time when a quarter of the session timeout is over.
         hold.grant().watch_now();
         self.0.delete(&hold.znode()).map_err(|error| match error.kind() {
-            ErrorKind::NoNode => Error::NotHeld { path: hold.path().to_owned() },
+            ErrorKind::NoNode => {
+                let reason =
+                    "it is over, of another server, or of a client with a chroot".to_owned();
+                Error::InvalidArgument { what: "hold", reason }
+            }
             _ => Error::ZooKeeper { path: hold.path().to_owned(), cause: Arc::new(error) },
         })?;
         // Never a message: it is disconnected.
         let _ = hold.lost().recv();
         Ok(())
+    }
+
+    fn check(&self, client: &Client) {
+        let (servers, _) = client.session().address();
+        assert_eq!(servers, self.connect_string(), "this is a client of another server");
     }
 
     /// Breaks all connections, and refuses others, until [`start_again`](Server::start_again), as if all

@@ -71,7 +71,7 @@ impl Transaction {
     }
 
     /// Creates a persistent node, with the [ACL](crate::ClientBuilder::acl) of the client. Its version is 0.
-    /// The node above it has to be there.
+    /// The node above it has to be there, or be created before it in the same transaction.
     pub fn create(self, path: impl Into<String>, data: impl Into<Vec<u8>>) -> Transaction {
         self.with(path, What::Create(data.into()))
     }
@@ -100,7 +100,7 @@ impl Transaction {
     ///
     /// It may have been carried out, and may yet be for as long as the lock is held:
     /// - [`Disconnected`](crate::Error::Disconnected): the connection broke, or no answer came in time. Read,
-    ///   to find out; with versions, it does no harm to commit it again.
+    ///   to find out; with versions, it does no harm to commit a clone of it again.
     /// - [`Closed`](crate::Error::Closed): the client was closed.
     pub fn commit(self) -> Result<()> {
         self.writes.iter().try_for_each(|write| LockPath::parse(&write.path).map(drop))?;

@@ -344,9 +344,10 @@ impl State {
 
     pub(super) fn expire(&mut self, session: i64) {
         if let Some(ended) = self.sessions.remove(&session) {
+            // First, so that its client hears of its end and not of that of its nodes.
+            self.cut(ended.connection);
             let told = self.tree.end_session(session);
             self.tell_all(told);
-            self.cut(ended.connection);
         }
     }
 
