@@ -47,7 +47,7 @@ impl ClientBuilder {
     /// | `ZOOKEEPER_CONNECT` | `connect` | the servers, as for [`Client::builder`]; required |
     /// | `ZOOKEEPER_SESSION_TIMEOUT` | `session_timeout` | seconds, such as `10` or `2.5`, see [`session_timeout`](Self::session_timeout) |
     /// | `ZOOKEEPER_AUTH` | `auth` | `digest:USER:PASSWORD`, `sasl:USER:PASSWORD`, or another scheme and its secret |
-    /// | `ZOOKEEPER_TLS` | `tls` | `true` or `false` (`1`, `0`); true if there is one of the following |
+    /// | `ZOOKEEPER_TLS` | `tls` | `true` or `false` (`1`, `0`); if it is not set, true where one of the following is |
     /// | `ZOOKEEPER_CACERT` | `cacert` | a file in PEM: whom to trust, in place of the system's roots |
     /// | `ZOOKEEPER_CERT`, `ZOOKEEPER_KEY` | `cert`, `key` | files in PEM: what the client shows of itself |
     /// | `ZOOKEEPER_CONFIG` | | the file |
@@ -102,7 +102,8 @@ impl ClientBuilder {
         let setting = |name| variable(name).or_else(|| file.get(name).cloned());
 
         let Some(hosts) = setting(CONNECT) else {
-            return Err(invalid(CONNECT, "no servers are named, neither here nor in a file"));
+            let reason = "no servers are named, neither here nor in a file of settings";
+            return Err(invalid(CONNECT, reason));
         };
         let mut builder = Client::builder(hosts.text()?);
         if let Some(timeout) = setting(SESSION_TIMEOUT) {

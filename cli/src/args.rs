@@ -36,7 +36,7 @@ Environment:
                      `zoolock lead` run, unless they are told --keep-auth.
   ZOOKEEPER_TLS, ZOOKEEPER_CACERT, ZOOKEEPER_CERT, ZOOKEEPER_KEY, ZOOKEEPER_SESSION_TIMEOUT
                      as the options of these names, which win
-  ZOOKEEPER_CONFIG   a file of settings, as --config: see there
+  ZOOKEEPER_CONFIG   a file of settings, as --config
   NOTIFY_SOCKET      where `zoolock run` and `zoolock lead` tell a service manager how they are, by
                      sd_notify(3)
 
@@ -56,10 +56,11 @@ const CONNECT: &str = "ZOOKEEPER_CONNECT";
 
 const RUN: &str = "\
 The program runs in a process group of its own, which is the terminal's foreground group if standard
-input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group. The lock is
-released when the program and all that it has started have ended; what is to go on without the lock
-needs a session of its own (setsid). When nobody is left of the group, the signals go to what is left
-elsewhere, such as in the groups that timeout(1) makes.
+input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group, but for those
+that were ignored when zoolock was started, as INT is behind a script's `&`. The lock is released when
+the program and all that it has started have ended; what is to go on without the lock needs a session
+of its own (setsid). When nobody is left of the group, the signals go to what is left elsewhere, such
+as in the groups that timeout(1) makes.
 
 If the lock is about to be lost (no server was heard of for so long that somebody else may get it
 soon), all of them get TERM when a tenth of the session timeout is left, and KILL at the end. If its
@@ -95,7 +96,7 @@ Environment of the program:
 Exit codes:
   any  that of the program; 128 + the signal that ended it, or zoolock before it ran
   1    somebody else had the lock (-n), or had it for too long (-w); -E gives another code
-  64   the command line is wrong
+  64   the command line, a variable or a file of settings is wrong
   69   no server, no answer, or no permission
   71   the system would not start a process
   74   the lock was lost while the program ran
@@ -277,7 +278,7 @@ pub(crate) struct Target {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT]
     #[arg(short, long, value_name = "HOSTS", env = CONNECT)]
     connect: Option<String>,
-    /// How long the servers keep the locks of a client that they do not hear of; 10 by default
+    /// How long the servers keep the locks of a client that they do not hear of, within their bounds (4 to 40 by default, four of their ticks or more are needed); 10 by default
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     session_timeout: Option<Duration>,
     /// Speak TLS with the servers; the port is another, their secureClientPort
@@ -292,7 +293,7 @@ pub(crate) struct Target {
     /// The key of --cert (PEM), which must not be open to everybody
     #[arg(long, value_name = "FILE")]
     key: Option<OsString>,
-    /// A file of settings (TOML)
+    /// A file of settings, TOML: connect, session_timeout, auth, tls, cacert, cert, key
     #[arg(long, value_name = "FILE")]
     config: Option<OsString>,
     /// The lock's path
@@ -320,7 +321,12 @@ impl Target {
             "ZOOKEEPER_SESSION_TIMEOUT" => {
                 self.session_timeout.map(|timeout| timeout.as_secs_f64().to_string().into())
             }
-            "ZOOKEEPER_TLS" => self.tls.then(|| "true".into()),
+            // Whoever names a file for it wants it, whatever the environment says.
+            "ZOOKEEPER_TLS" => {
+                let files = [&self.cacert, &self.cert, &self.key];
+                let is_meant = self.tls || files.into_iter().any(Option::is_some);
+                is_meant.then(|| "true".into())
+            }
             "ZOOKEEPER_CACERT" => self.cacert.clone(),
             "ZOOKEEPER_CERT" => self.cert.clone(),
             "ZOOKEEPER_KEY" => self.key.clone(),
@@ -339,7 +345,7 @@ pub(crate) struct Run {
     /// Hold it beside others that hold it with -s
     #[arg(short, long, group = "kind")]
     pub(crate) shared: bool,
-    /// Take one of N permits; all who use PATH must say the same N, and none of -x and -s
+    /// Take one of N permits; all who use PATH must say the same N, and none of -x and -s, which is not checked: they would be let in beside each other
     #[arg(long, value_name = "N", group = "kind", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) semaphore: Option<u32>,
     /// Do not wait if somebody else has the lock

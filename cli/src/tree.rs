@@ -47,7 +47,8 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
     if as_json {
         print(if printed { b"\n]\n" } else { b"[]\n" })?;
     } else if rows.is_empty() {
-        say(&format!("{}: nobody holds a lock there, nobody waits for one", root.path));
+        let more = if code == 0 { "" } else { " that could be seen" };
+        say(&format!("{}: nobody holds a lock there{more}, nobody waits for one", root.path));
     } else {
         let table = columns(HEADER, rows.into_iter());
         let lines = table.lines().map(|line| clip(line, &io::stdout()) + "\n");

@@ -119,6 +119,10 @@ fn wrong_arguments_give_64_and_help_0() {
     let mut nowhere = zoolock(&["list", "/path"]);
     nowhere.env_remove("ZOOKEEPER_CONNECT");
     assert_eq!(Beside::start(nowhere).code(), Some(64), "no servers given");
+    // Whoever says whom to trust does not mean the plain port, whatever the environment says.
+    let mut plain = zoolock(&["list", "--cacert", "/no/such/file", "/path"]);
+    plain.env("ZOOKEEPER_TLS", "false");
+    assert_eq!(Beside::start(plain).code(), Some(64), "no TLS");
     let mut unreadable = zoolock(&["run"]);
     unreadable.args([OsStr::from_bytes(b"/\xff"), OsStr::new("true")]);
     assert_eq!(Beside::start(unreadable).code(), Some(64), "no text");
