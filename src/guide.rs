@@ -14,10 +14,10 @@
 // What the pages link to by name, since those who read them as files see no definitions of links.
 #[cfg(doc)]
 use crate::{
-    Acl, Client, ClientBuilder, ClientState, ConnectionEvent, Contender, DistributedLock,
-    DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard,
-    Hold, Leadership, LockOptions, MultiLock, Permissions, Permits, ReentrantGuard, Stats, Term,
-    Transaction, observer::Observer,
+    Acl, Client, ClientBuilder, ClientState, ConflictReason, ConnectionEvent, Contender,
+    DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
+    EphemeralLock, Error, Guard, Hold, Leadership, LockOptions, MultiLock, Permissions, Permits,
+    ReentrantGuard, Stats, Term, Transaction, observer::Observer,
 };
 
 // Links between pages: of two definitions the first counts, and those of the files are at their ends.
