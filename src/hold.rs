@@ -156,7 +156,7 @@ impl Hold {
     /// The path of that node, below the client's root.
     #[cfg(feature = "testing")]
     pub(crate) fn znode(&self) -> String {
-        self.grant.nodes().path_of(self.its_node())
+        self.grant.znode(self.index)
     }
 }
 

@@ -35,8 +35,7 @@ impl Session {
     /// them it would have been carried out for that.
     pub(super) fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
         holds.iter().try_for_each(|(grant, _)| self.may_guard(grant))?;
-        let path =
-            |(grant, index): &(Arc<Grant>, usize)| grant.nodes().path_of(&grant.list()[*index]);
+        let path = |(grant, index): &(Arc<Grant>, usize)| grant.znode(*index);
         let (guards, acl): (Vec<_>, _) = (holds.iter().map(path).collect(), self.acl());
         writes.iter().try_for_each(|write| write.check(&guards))?;
         let end = |(grant, _): &(Arc<Grant>, usize)| grant.end_write();

@@ -458,6 +458,11 @@ impl Grant {
         self.nodes.claim.lock.as_str()
     }
 
+    /// The path of the node with this index.
+    pub(crate) fn znode(&self, index: usize) -> String {
+        self.nodes.path_of(&self.nodes.list[index])
+    }
+
     pub(crate) fn ended(&self) -> &Ended {
         self.ended.ended()
     }
