@@ -228,7 +228,8 @@ impl Subject {
         }
     }
 
-    /// All nodes of contenders at a path, by their full paths, sorted.
+    /// All nodes of contenders at a path, by their full paths, sorted. For a while after a grant of permits
+    /// their turn is among them, which is given back in the background.
     pub fn nodes(self, path: &str) -> Vec<String> {
         match self.kind {
             Kind::Single if exists(path) => vec![path.to_owned()],

@@ -45,14 +45,14 @@ fn a_call_fails_at_its_deadline_and_not_before_and_leaves_nothing() {
         let path = fresh_path("deadline");
         let (rival, object) = (subject.rival(&clients[0], &path), subject.at(&clients[1], &path));
         rival.lock().unwrap();
-        let nodes = subject.nodes(&path);
+        let nodes = subject.holding(&path);
         all_fail(subject.name, &object);
         assert_eq!(subject.await_nodes(&path, nodes.len()), nodes);
         assert!(rival.is_held());
         rival.unlock().unwrap();
         assert!(object.try_lock_for(SOON).unwrap());
         // Those behind it in the same process have deadlines of their own, and leave none either.
-        let (name, nodes) = (format!("{}, locally", subject.name), subject.nodes(&path));
+        let (name, nodes) = (format!("{}, locally", subject.name), subject.holding(&path));
         let local = if subject.is_exclusive() { object.clone() } else { rival };
         Task::spawn(move || {
             // A thread that may enter again is asked on another one.

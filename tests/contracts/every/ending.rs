@@ -83,7 +83,7 @@ fn a_close_is_told_once_to_each_hold_and_to_every_wait_and_all_later_calls_are_c
             closed(subject, &wait.result("a wait of a closed client"));
         }
         assert_eq!([&held, &dropped].map(|path| subject.nodes(path).len()), [0, 0]);
-        assert_eq!(subject.nodes(&waited).len(), subject.nodes_of_one(), "{}", subject.name);
+        subject.await_nodes(&waited, subject.nodes_of_one());
 
         assert!(!object.is_held());
         for left in (0..nest).rev() {

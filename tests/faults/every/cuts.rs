@@ -218,7 +218,7 @@ fn whoever_gives_up_during_a_resume_leaves_no_node() {
             let path = fresh_path("given-up");
             let (own, ahead) = (subject.at(&client, &path), subject.rival(&others, &path));
             ahead.lock().unwrap();
-            let nodes = subject.nodes(&path);
+            let nodes = subject.holding(&path);
             let waiting = {
                 let own = own.clone();
                 Task::spawn(move || match cancel {

@@ -390,7 +390,7 @@ fn a_close_is_told_to_each_hold_and_to_everybody_who_waits() {
         own.lock().unwrap();
         let ahead = subject.rival(&others, &waited);
         ahead.lock().unwrap();
-        let nodes = subject.nodes(&waited);
+        let nodes = subject.holding(&waited);
         // One of them waits on the servers, the other may wait for that one.
         let object = subject.at(&client, &waited);
         let waiters = [(); 2].map(|()| Visitor::start(object.clone()));
