@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use zoolock::{Client, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, Lock};
+use zoolock::{
+    Client, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore, Lock, Permits,
+};
 use zoolock_test_support::crowd::{self, Access, Seen, Taker};
 
 use super::{END, Stage, hold_of, nodes, number};
@@ -97,11 +99,14 @@ fn readers_meet_and_writers_are_alone_over_the_end() {
         };
         let clients = stage.clients();
         let lock = |at: usize| DistributedRwLock::new(&clients[at % 3], &stage.path).unwrap();
+        let two = [0, 1].map(|at| lock(at).read_lock());
+        two.iter().for_each(|read| read.lock().unwrap());
+        assert!(two.iter().all(Lock::is_held), "two readers at once");
+        two.iter().for_each(|read| read.unlock().unwrap());
         let takers = (0..8).map(|at| reads_and_writes(lock(at), at)).collect();
         let seen = run(&format!("reads and writes from {begin}"), takers, 24);
         seen.assert_apart();
         seen.assert_in_order();
-        assert!(seen.most_sharing() > 1, "no two readers have met");
         stage.await_nodes(0);
     }
 }
@@ -115,9 +120,13 @@ fn a_semaphore_keeps_its_limit_over_the_end() {
         };
         let parts = ["locks", "leases"].map(|part| stage.part(part, begin));
         let clients = stage.clients();
+        let semaphore =
+            |at: usize| DistributedSemaphore::new(&clients[at % 3], &stage.path, LIMIT).unwrap();
+        let all = [0, 1, 2].map(|at| semaphore(at).acquire(1).unwrap());
+        assert!(all.iter().all(Permits::is_held) && semaphore(0).try_acquire(1).unwrap().is_none());
+        all.map(|permit| permit.release().unwrap());
         let taker = |at: usize| -> Taker {
-            let client = &clients[at % 3];
-            let semaphore = DistributedSemaphore::new(client, &stage.path, LIMIT).unwrap();
+            let semaphore = semaphore(at);
             Box::new(move |witness| {
                 let permits = semaphore.acquire(1)?;
                 let hold = &permits.holds()[0];
@@ -128,7 +137,7 @@ fn a_semaphore_keeps_its_limit_over_the_end() {
         };
         let seen = run(&format!("permits from {begin}"), (0..8).map(taker).collect(), 15);
         assert_eq!(seen.visits.len(), 120);
-        assert!((2..=LIMIT as usize).contains(&seen.most_sharing()), "{seen:?}");
+        assert!(seen.most_sharing() <= LIMIT as usize, "{seen:?}");
         for part in &parts {
             assert_eq!(nodes(&stage.probe, part), [""; 0]);
         }
