@@ -97,9 +97,10 @@ Exit codes:
   any  that of the program; 128 + the signal that ended it, or zoolock before it ran
   1    somebody else had the lock (-n), or had it for too long (-w); -E gives another code
   64   the command line, a variable or a file of settings is wrong
-  69   no server, no answer, or no permission
+  69   no connection, or no answer
   71   the system would not start a process
   74   the lock was lost while the program ran
+  77   no permission
   126  the program cannot be run
   127  there is no such program
 
@@ -138,8 +139,9 @@ Environment of the program:
 Exit codes:
   0    ended by a signal
   64   the command line is wrong
-  69   no server in the beginning, or no permission
+  69   no server in the beginning
   71   the system would not start a process
+  77   no permission
 
 Examples:
   zoolock lead /services/scheduler scheduler --config /etc/scheduler.toml
@@ -151,13 +153,14 @@ counts, too.
 
 With -r there is a line for each lock, the tree from top to bottom: who holds it, and how many wait. In
 JSON each has all contenders. Free locks are not among them: nothing tells them from other nodes. What
-may not be read is named on the standard error, and is exit code 69 in the end. On a terminal lines are
+may not be read is named on the standard error, and is exit code 77 in the end. On a terminal lines are
 cut to its width.
 
 Exit codes:
   0    all was seen, also if it was nothing
   64   the command line is wrong
-  69   no server, no answer, or no permission
+  69   no connection, or no answer
+  77   no permission
 
 Examples:
   zoolock list /locks/backup
@@ -181,7 +184,8 @@ Exit codes:
   0    it is
   1    it is not
   64   the command line is wrong
-  69   no server, no answer, or no permission
+  69   no connection, or no answer
+  77   no permission
 
 Examples:
   zoolock verify /locks/backup \"$ZOOLOCK_TOKEN\" || exit";
@@ -194,7 +198,8 @@ Exit codes:
   0    somebody was asked
   1    nobody holds the lock
   64   the command line is wrong
-  69   no server, no answer, or no permission
+  69   no connection, or no answer
+  77   no permission
 
 Examples:
   zoolock revoke /locks/backup";

@@ -12,12 +12,14 @@ use crate::output::say;
 pub(crate) const CONFLICT: u8 = 1;
 /// The arguments cannot be used.
 pub(crate) const USAGE: u8 = 64;
-/// No server, no answer, or not allowed: whether the lock is free is not known.
+/// No server, or no answer: whether the lock is free is not known.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// This machine would not do what is needed.
 pub(crate) const SYSTEM: u8 = 71;
 /// The lock was lost while the program ran.
 pub(crate) const LOST: u8 = 74;
+/// The servers do not allow it.
+pub(crate) const DENIED: u8 = 77;
 /// The program is there, but cannot be run.
 pub(crate) const CANNOT_RUN: u8 = 126;
 /// There is no such program.
@@ -58,6 +60,7 @@ impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         let code = match &error {
             Error::InvalidPath { .. } | Error::InvalidArgument { .. } => USAGE,
+            Error::Denied { .. } => DENIED,
             error if error.is_lost() => LOST,
             _ => UNAVAILABLE,
         };

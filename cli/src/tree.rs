@@ -10,7 +10,7 @@ use zoolock::crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use zoolock::{Client, Contender, Error};
 
 use crate::args::Target;
-use crate::exit::{Failed, UNAVAILABLE, print};
+use crate::exit::{DENIED, Failed, print};
 use crate::output::{finish, say, status};
 use crate::table::{self, age, clip, columns, identity, kind, plain, seconds};
 
@@ -37,7 +37,7 @@ pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
             Ok(contenders) => rows.push(row(&contenders)),
             Err(denied @ Error::Denied { .. }) => {
                 say(&denied.to_string());
-                code = UNAVAILABLE;
+                code = DENIED;
             }
             Err(error) => return Err(error.into()),
         }

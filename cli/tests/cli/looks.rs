@@ -106,7 +106,7 @@ fn list_r_names_what_may_not_be_read_and_shows_the_rest() {
     boss.create_with_acl(&hidden, b"", &[(31, "auth", "")]).expect("made");
     for json in [&[][..], &["--json"]] {
         let mut listed = Beside::start(zoolock(&[&["list", "-r", &root], json].concat()));
-        assert_eq!(listed.code(), Some(69), "not all was seen");
+        assert_eq!(listed.code(), Some(77), "not all was seen");
         let said = listed.said().join("\n");
         assert!(said.contains(&hidden), "{said:?}");
         assert!(said.contains(&format!("{root}/z")), "{said:?}");

@@ -24,8 +24,8 @@ fn credentials_come_from_the_environment() {
     for (auth, arguments, wanted) in [
         (ANN, &["list", &path][..], 0),
         (ANN, &["run", "-n", &path, "true"], 1),
-        ("digest:bob:a:b", &["list", &path], 69),
-        ("", &["run", "-n", &path, "true"], 69),
+        ("digest:bob:a:b", &["list", &path], 77),
+        ("", &["run", "-n", &path, "true"], 77),
         ("secret", &["list", &path], 64),
     ] {
         let mut other = Beside::start(with(auth, zoolock(arguments)));
@@ -66,7 +66,7 @@ fn one_inside_another_has_the_credentials_if_it_is_told_so() {
     let (outer, inner) = (fresh_path("outer-auth"), fresh_path("inner-auth"));
     let mut owner = Beside::start(with(ANN, run(&[], &inner, "true")));
     assert_eq!(owner.code(), Some(0), "it has made what only ann may use");
-    for (options, wanted) in [(&["--keep-auth"][..], 0), (&[], 69)] {
+    for (options, wanted) in [(&["--keep-auth"][..], 0), (&[], 77)] {
         let mut nested = zoolock(&["run"]);
         nested.args(options).arg(&outer).args([
             env!("CARGO_BIN_EXE_zoolock"),
@@ -106,7 +106,7 @@ fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
         (&ann, &hosts, &["list"], 0),
         (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 69),
         ("sasl:bob", &hosts, &["list"], 64),
-        ("", &hosts, &["list"], 69),
+        ("", &hosts, &["list"], 77),
         ("", "", &["list", "--config", &config], 0),
         (&ann, "", &["run", "-n", "-E", "9", "--config", &config], 9),
         (&bob, &hosts, &["list", "--key", &open], 64),
