@@ -137,8 +137,9 @@ fn is_lost(subject: Subject, server: &Server, object: &Object, why: LossReason) 
     }
     next.unlock().unwrap();
     if why != LossReason::ClientClosed {
-        object.lock().unwrap();
-        object.unlock().unwrap();
+        // A brief lease may run out meanwhile.
+        let turn = || object.lock().and_then(|()| object.unlock());
+        wait_until("it can be used again", SOON, || turn().is_ok());
     }
 }
 

@@ -106,7 +106,7 @@ fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
         (&ann, &hosts, &["list"], 0),
         (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 69),
         ("sasl:bob", &hosts, &["list"], 64),
-        ("", &hosts, &["list"], 77),
+        ("", &hosts, &["list"], 69),
         ("", "", &["list", "--config", &config], 0),
         (&ann, "", &["run", "-n", "-E", "9", "--config", &config], 9),
         (&bob, &hosts, &["list", "--key", &open], 64),
