@@ -10,7 +10,7 @@ use std::time::Instant;
 pub use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
+use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use zoolock_test_support::{connect_string, wait_until};
 
 use super::SOON;
@@ -60,6 +60,7 @@ pub struct Beside {
     process: Child,
     input: Option<ChildStdin>,
     said: Receiver<String>,
+    has_ended: bool,
 }
 
 impl Beside {
@@ -77,7 +78,7 @@ impl Beside {
         process.stdout.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
         process.stderr.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
         let input = process.stdin.take();
-        Beside { process, input, said }
+        Beside { process, input, said, has_ended: false }
     }
 
     pub fn id(&self) -> u32 {
@@ -104,9 +105,22 @@ impl Beside {
         self.says("inside ").parse().expect("a process")
     }
 
-    /// All that it has said and was not asked for.
+    /// All that it has said and was not asked for. When its end [was waited for](Self::status), that is all until
+    /// nobody can say more.
+    #[track_caller]
     pub fn said(&self) -> Vec<String> {
-        self.said.try_iter().collect()
+        if !self.has_ended {
+            return self.said.try_iter().collect();
+        }
+        let end = Instant::now() + SOON;
+        let mut all = Vec::new();
+        loop {
+            match self.said.recv_deadline(end) {
+                Ok(line) => all.push(line),
+                Err(RecvTimeoutError::Disconnected) => return all,
+                Err(RecvTimeoutError::Timeout) => panic!("somebody may still say something"),
+            }
+        }
     }
 
     /// Its input ends.
@@ -132,6 +146,7 @@ impl Beside {
             status = self.process.try_wait().expect("can be waited for");
             status.is_some()
         });
+        self.has_ended = true;
         status.expect("it has ended")
     }
 
