@@ -6,7 +6,6 @@
 //! to later threads again, which would make them owners. A [`ThreadId`] is never given twice.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::thread::{self, ThreadId};
 
 use crossbeam_channel::{Sender, bounded, select_biased};
@@ -51,7 +50,6 @@ pub(crate) struct Unclaimed<L> {
 /// | none | none | 0 | free |
 /// | some | none | 0 | a thread is between the levels, on its way in or out |
 /// | some | some | n | held, entered n times |
-#[derive(Debug)]
 struct State<H, L> {
     owner: Option<ThreadId>,
     hold: Option<H>,
@@ -63,7 +61,6 @@ struct State<H, L> {
     next: u64,
 }
 
-#[derive(Debug)]
 struct Waiter {
     number: u64,
     thread: ThreadId,
@@ -71,7 +68,6 @@ struct Waiter {
 }
 
 /// How a thread got in.
-#[derive(Debug)]
 pub(crate) enum Entry<'a, H, L> {
     /// As the only one: it goes on to the second level.
     First(Turn<'a, H, L>),
@@ -95,7 +91,6 @@ pub(crate) enum Refused {
 }
 
 /// How a thread unlocks.
-#[derive(Debug)]
 pub(crate) enum Exit<'a, H, L> {
     /// It stays in.
     Inner(H),
@@ -105,7 +100,6 @@ pub(crate) enum Exit<'a, H, L> {
 
 /// The first level, taken. Dropped, it goes to the next thread: a second level that fails or
 /// unwinds gives the first one back.
-#[derive(Debug)]
 pub(crate) struct Turn<'a, H, L> {
     local: &'a Local<H, L>,
     kept: bool,
@@ -153,15 +147,6 @@ impl<H, L> Drop for Turn<'_, H, L> {
         if !self.kept {
             self.local.hand_over();
         }
-    }
-}
-
-impl<H: fmt::Debug, L: fmt::Debug> fmt::Debug for Local<H, L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Local")
-            .field("ownership", &self.ownership)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
     }
 }
 

@@ -2,6 +2,7 @@
 //! wait for each other here; each has a place of its own in the queue.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
@@ -24,7 +25,6 @@ use crate::signal::{Broadcast, Until};
 const AS_READER: (Option<Mode>, Ownership) = (Some(Mode::Read), Ownership::ThisThread);
 
 /// The reads of one lock object.
-#[derive(Debug)]
 pub(crate) struct Readers {
     reads: Mutex<HashMap<ThreadId, Read>>,
     cancel: Broadcast,
@@ -33,7 +33,6 @@ pub(crate) struct Readers {
 }
 
 /// What one thread holds, and how often it has entered.
-#[derive(Debug)]
 struct Read {
     grant: Arc<Grant>,
     depth: u32,
@@ -165,6 +164,13 @@ impl Readers {
 impl Releases for Readers {
     fn release(&self, hold: &Hold) -> Result<()> {
         Readers::release(self, Some(hold.grant()))
+    }
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, holders) = (self.path(), self.reads.lock().len());
+        f.debug_struct("Readers").field("path", &path).field("holders", &holders).finish()
     }
 }
 

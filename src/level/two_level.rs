@@ -1,6 +1,7 @@
 //! What the exclusive locks share: the local level first, the node in ZooKeeper second, released
 //! in reverse order.
 
+use std::fmt;
 use std::sync::Arc;
 
 use log::warn;
@@ -18,7 +19,6 @@ use crate::session::{Claim, Departure, Grant, Nodes, Session};
 use crate::signal::{Ended, Until};
 
 /// What a thread leaves to the next one.
-#[derive(Debug)]
 enum Left {
     /// What it held, to be held again.
     Kept(Arc<Nodes>),
@@ -27,7 +27,6 @@ enum Left {
 }
 
 /// One lock object.
-#[derive(Debug)]
 pub(crate) struct TwoLevel {
     local: Local<Arc<Grant>, Left>,
     site: Site,
@@ -239,6 +238,13 @@ impl TwoLevel {
 impl Releases for TwoLevel {
     fn release(&self, hold: &Hold) -> Result<()> {
         TwoLevel::release(self, Some(hold.grant()))
+    }
+}
+
+impl fmt::Debug for TwoLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, is_held) = (self.path(), self.local.is_held());
+        f.debug_struct("TwoLevel").field("path", &path).field("is_held", &is_held).finish()
     }
 }
 

@@ -177,7 +177,6 @@ fn members_may_be_of_any_type_and_clones_are_taken_once_in_the_order_of_their_pa
         ];
         (r, MultiLock::new(given).unwrap())
     });
-    println!("{multi:?}");
     let expected = ["a", "b", "c", "d", "e"].map(at);
     assert_eq!(
         (paths(&multi), multi.path()),
@@ -187,6 +186,9 @@ fn members_may_be_of_any_type_and_clones_are_taken_once_in_the_order_of_their_pa
     assert_eq!(multi.holds().iter().map(Hold::path).collect::<Vec<_>>(), expected);
     assert_eq!(r.hold_count(), 1, "a clone is no second entry");
     assert!(multi.locks().iter().all(|lock| lock.is_held()));
+    let shown = format!("{multi:?}");
+    println!("{shown}");
+    assert!(expected.iter().all(|path| shown.contains(path)) && shown.len() < 1_500, "{shown}");
     assert!(!other.try_lock().unwrap());
     assert!(other.locks()[4].try_lock().unwrap(), "a second reader");
     assert!(!other.is_held());

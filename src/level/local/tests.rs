@@ -46,7 +46,7 @@ impl Fixture {
     fn last(&self) -> (u32, Turn<'_, u32, u32>) {
         match self.local.exit(None) {
             Ok(Exit::Last(hold, turn)) => (hold, turn),
-            other => panic!("not the last exit: {other:?}"),
+            _ => panic!("not the last exit"),
         }
     }
 
@@ -87,7 +87,7 @@ impl Fixture {
 fn first<'a>(entered: Result<Entry<'a, u32, u32>, Stopped>) -> Turn<'a, u32, u32> {
     match entered {
         Ok(Entry::First(turn)) => turn,
-        other => panic!("not in as the first: {other:?}"),
+        _ => panic!("not in as the first"),
     }
 }
 
@@ -131,14 +131,14 @@ fn an_owner_enters_again_and_leaves_as_often() {
     for depth in 2..=3 {
         match fixture.enter(LONG) {
             Ok(Entry::Again(7)) => fixture.local.deepen(),
-            other => panic!("not in again: {other:?}"),
+            _ => panic!("not in again"),
         }
         assert_eq!(fixture.local.depth(), depth);
     }
     assert!(matches!(fixture.local.try_enter(), Some(Entry::Again(7))));
     for depth in [2, 1] {
         let exit = fixture.local.exit(None);
-        assert!(matches!(exit, Ok(Exit::Inner(7))), "{exit:?}");
+        assert!(matches!(exit, Ok(Exit::Inner(7))));
         assert_eq!(fixture.local.depth(), depth);
     }
     drop(fixture.last());
