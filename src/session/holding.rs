@@ -21,7 +21,7 @@ use crate::signal::Until;
 /// What became of nodes that were to be granted.
 pub(crate) enum Granted {
     Held(Arc<Grant>),
-    /// No lease runs that they could be held in.
+    /// No lease runs that they could be held in, or too short a one.
     NotYet,
     /// It ran out meanwhile: they are given up.
     Over,
@@ -30,9 +30,11 @@ pub(crate) enum Granted {
 impl Session {
     /// Makes nodes, which were seen to be first in their queue, or even alone, held ones.
     ///
-    /// A lease shorter than 9/20 of the session timeout is renewed first, with one request: if the
-    /// connection falls silent right after the grant, that is noticed a quarter of the session timeout
-    /// later, and a fifth is left to connect again.
+    /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that is of use:
+    /// if the connection falls silent right after the grant, that is noticed a quarter of the session timeout
+    /// later, and a fifth is left to connect again. With less than that nothing is granted: of a process that
+    /// has stood still the servers may not have heard for nearly a session timeout, and what they hear of it
+    /// now is certain a quarter later.
     pub(crate) fn grant(
         &self,
         claim: &Claim,
@@ -42,11 +44,14 @@ impl Session {
     ) -> Result<Granted, Failure> {
         let zk = self.zk.in_session(id);
         let mut lease = zk.lease();
-        if lease.valid_for < self.timeout() / 20 * 9 {
+        if lease.valid_for < self.timeout() / 20 * 9 && lease.renewable <= Instant::now() {
             self.ask_one(Some(id), until, |batch| batch.renew_lease())?;
             lease = zk.lease();
         }
-        if lease.valid_for.is_zero() {
+        if lease.valid_for < self.timeout() / 5 {
+            if lease.session_id == id {
+                self.pause(lease.renewable, until)?;
+            }
             return Ok(Granted::NotYet);
         }
         let mut registry = self.registry.lock();

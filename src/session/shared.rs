@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded, select_biased};
+use crossbeam_channel::{Receiver, at, bounded, select_biased};
 use parking_lot::Mutex;
 use zookeeper::{
     Batch, CreateMode, ErrorKind, Lease, Listener, Names, Pending, SessionEvent, SessionEventKind,
@@ -353,6 +353,16 @@ impl Session {
                 recv(until.cancelled) -> _ => return Err(Error::Cancelled { path: path() }),
                 recv(until.expiry()) -> _ => return Err(Error::Disconnected { path: path() }),
             }
+        }
+    }
+
+    /// Waits until then.
+    pub(super) fn pause(&self, when: Instant, until: &Until) -> Result<(), Failure> {
+        select_biased! {
+            recv(self.closed()) -> _ => Err(Failure::Closed),
+            recv(until.cancelled) -> _ => Err(Failure::Cancelled),
+            recv(until.expiry()) -> _ => Err(Failure::Deadline),
+            recv(at(when)) -> _ => Ok(()),
         }
     }
 

@@ -410,7 +410,8 @@ impl ZooKeeper {
             let (term, left) = core.look_at_lease(now);
             let is_ours = self.session.is_none_or(|session| session == session_id);
             let valid_for = if is_ours { left } else { Duration::ZERO };
-            Lease { session_id, term, valid_for, end: now.monotonic + valid_for }
+            let (end, renewable) = (now.monotonic + valid_for, core.lease_renewable());
+            Lease { session_id, term, valid_for, end, renewable }
         })
     }
 
@@ -472,6 +473,9 @@ pub struct Lease {
     pub valid_for: Duration,
     /// When it runs out by the monotonic clock, if nothing renews it; now, if it has.
     pub end: Instant,
+    /// A write that is sent from then on renews it, none before. It may be past. While answers come it is a
+    /// quarter of the session timeout ahead at most.
+    pub renewable: Instant,
 }
 
 /// See [`ZooKeeper::keep_lease`]. It keeps the client alive.

@@ -256,7 +256,12 @@ fn hold_and_look(subject: Subject, path: &str) {
     println!("unlocked: {}: {unlocked:?}, told after {took:?}", subject.name);
     says_lost(subject, unlocked, EXPIRED);
     assert!(own.try_lock_for(SOON).unwrap(), "{}", subject.name);
-    println!("again: {}", subject.name);
+    let left: Vec<_> = own.holds().iter().map(Hold::valid_for).collect();
+    let requests = client.stats().requests;
+    println!("again: {}, for {left:?}, after {requests} requests", subject.name);
+    // What it was heard of before the stop is no lease to hold in, and another one is not to be had at once.
+    assert!(left.iter().all(|left| *left > SESSION / 5), "{}: {left:?}", subject.name);
+    assert!(requests < 50, "{}: {requests}", subject.name);
     own.unlock().unwrap();
 }
 

@@ -191,6 +191,11 @@ impl<S, W: Listen> Core<S, W> {
         (self.lease().term(), remaining)
     }
 
+    /// From when on a write renews the lease.
+    pub(crate) fn lease_renewable(&self) -> Instant {
+        self.lease().write_due()
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.closing == Closing::Over
     }
