@@ -248,12 +248,12 @@ fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
     proxy.cut();
     is_disconnected(&asks(), &path);
     // It waits for a connection.
-    let at = path.clone();
-    let waiting = Task::spawn_blocked(move || patient.contenders(&at));
+    let (waits, at) = (patient.clone(), path.clone());
+    let waiting = Task::spawn_blocked(move || waits.contenders(&at));
     proxy.restore();
     println!("back: {:?}", waiting.result("contenders()").unwrap());
-    client.close().unwrap();
-    assert!(matches!(asks(), Err(Error::Closed)));
+    patient.close().unwrap();
+    assert!(matches!(patient.contenders(&path), Err(Error::Closed)));
 }
 
 #[test]
