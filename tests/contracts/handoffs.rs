@@ -17,8 +17,8 @@ use zoolock::{
 use zoolock_test_support::{Probe, Server, connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
-    BRIEFLY, SESSION, SOON, Stage, Task, Visitor, Witness, await_nothing_left, await_resumed,
-    children, client, client_of, exists, hold_of, in_use, lock_of, warnings,
+    BRIEFLY, SESSION, SOON, Stage, Task, Visitor, Witness, await_nodes, await_nothing_left,
+    await_resumed, children, client, client_of, exists, hold_of, in_use, lock_of, warnings,
 };
 
 /// A deletion is noticed with a quarter of this and a heartbeat.
@@ -168,7 +168,7 @@ fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
     // It has nothing any more that it could wait for for ever.
     let through_other = other.try_lock_for(BRIEFLY);
     assert!(matches!(through_other, Ok(false)), "{through_other:?}");
-    assert_eq!(children(&path), [node]);
+    assert_eq!(await_nodes(&path, 1), [node]);
     drop(let_go);
     next.result("the next owner").unwrap();
     lock.lock().unwrap();
