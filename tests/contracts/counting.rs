@@ -316,7 +316,7 @@ fn who_queues_behind_others_is_told_how_many_there_were() {
         .map(|number| {
             let options = LockOptions::new().name(number.to_string());
             let lock = DistributedLock::with(&observed, &path, options).unwrap();
-            let waiter = Task::spawn(move || lock.acquire()?.release());
+            let waiter = Task::spawn_blocked(move || lock.acquire()?.release());
             await_nodes(&path, number + 1);
             waiter
         })

@@ -68,12 +68,12 @@ fn again() -> Command {
 }
 
 /// A process of its own runs this binary again, or a part of it, with the server of this one as the shared one.
-fn hold_on_the_server_in_the_process(part: &[&str]) {
+fn hold_on_the_server_in_the_process(part: &[&str], threads: &str) {
     let server = Server::start().unwrap();
     let mut again = again();
     again.args(part).env("ZOOKEEPER_CONNECT", server.connect_string());
     // Nearly all of it is waiting; and some panic on purpose, where it takes a while to tell where.
-    again.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", "16");
+    again.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", threads);
     for contract in NOT_AGAIN.iter().flat_map(|(_, contracts)| *contracts) {
         again.args(["--skip", contract]);
     }
@@ -85,12 +85,12 @@ fn hold_on_the_server_in_the_process(part: &[&str]) {
 
 #[test]
 fn every_contract_of_every_subject_holds_on_the_server_in_the_process() {
-    hold_on_the_server_in_the_process(&["every::"]);
+    hold_on_the_server_in_the_process(&["every::"], "16");
 }
 
 #[test]
 fn all_other_contracts_hold_on_the_server_in_the_process() {
-    hold_on_the_server_in_the_process(&["--skip", "every::"]);
+    hold_on_the_server_in_the_process(&["--skip", "every::"], "8");
 }
 
 #[test]
