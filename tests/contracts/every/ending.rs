@@ -206,7 +206,7 @@ fn a_cancel_ends_every_wait_of_its_object_and_nothing_else_and_poisons_nothing()
         let (object, other) = (subject.at(&ours, &path), subject.at(&ours, &path));
         let meant = waits(&object);
         let bystander = Task::spawn_blocked(visit(&other));
-        object.clone().cancel_waiters();
+        cancel(&object.clone(), &meant);
         for wait in &meant {
             cancelled(subject, &wait.result("a cancelled call"), &path);
         }
