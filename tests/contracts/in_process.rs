@@ -137,9 +137,12 @@ fn is_lost(subject: Subject, server: &Server, object: &Object, why: LossReason) 
     }
     next.unlock().unwrap();
     if why != LossReason::ClientClosed {
-        // A brief lease may run out meanwhile.
         let turn = || object.lock().and_then(|()| object.unlock());
-        wait_until("it can be used again", SOON, || turn().is_ok());
+        wait_until("it can be used again", SOON, || match turn() {
+            // A brief lease may run out meanwhile.
+            Err(error) if error.is_lost() => false,
+            used => used.map(|()| true).unwrap(),
+        });
     }
 }
 

@@ -69,6 +69,8 @@ fn a_close_is_told_once_to_each_hold_and_to_every_wait_and_all_later_calls_are_c
         forgotten.lock().unwrap();
         let ahead = subject.rival(&others, &waited);
         ahead.lock().unwrap();
+        // A turn for permits is given back behind the grant.
+        subject.await_nodes(&waited, subject.nodes_of_one());
         let waiting = [subject.at(&ours, &waited), subject.at(&ours, &waited)];
         let waits = waiting.each_ref().map(waits);
         let holds = [object.holds(), forgotten.holds()].concat();
@@ -83,7 +85,7 @@ fn a_close_is_told_once_to_each_hold_and_to_every_wait_and_all_later_calls_are_c
             closed(subject, &wait.result("a wait of a closed client"));
         }
         assert_eq!([&held, &dropped].map(|path| subject.nodes(path).len()), [0, 0]);
-        subject.await_nodes(&waited, subject.nodes_of_one());
+        assert_eq!(subject.nodes(&waited).len(), subject.nodes_of_one(), "{}", subject.name);
 
         assert!(!object.is_held());
         for left in (0..nest).rev() {
