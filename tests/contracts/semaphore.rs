@@ -119,7 +119,7 @@ fn a_release_wakes_only_whoever_has_the_turn() {
     let holder = semaphore(&holders, path, 3);
     let held: Vec<_> = (0..3).map(|_| holder.acquire(1).unwrap()).collect();
     let probe = Probe::connect(server.address()).unwrap();
-    let there = |name| probe.children(&format!("{path}/{name}")).unwrap_or_default().len();
+    let there = |name| probe.children(&format!("{path}/{name}")).unwrap().len();
     let waiters: Vec<_> = (0..WAITERS)
         .map(|number| {
             let client = client_of(&proxy.connect_string(), Duration::from_secs(30));

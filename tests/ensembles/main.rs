@@ -96,12 +96,7 @@ impl Looker {
             probe.set_patience(Duration::from_secs(2)).ok()?;
             self.probe = Some(probe);
         }
-        let probe = self.probe.as_ref()?;
-        match probe.children(path) {
-            Ok(children) => Some(children),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
-            Err(_) => None,
-        }
+        self.probe.as_ref()?.children(path).ok()
     }
 }
 

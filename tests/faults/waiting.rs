@@ -74,7 +74,7 @@ fn a_successor_watches_the_next_one_when_a_waiter_gives_up_or_dies() {
         for lock in &locks {
             tasks.push(locking(lock));
             wait_until("the next is queued", SOON, || {
-                let mut seen = probe.children("/lock").unwrap_or_default();
+                let mut seen = probe.children("/lock").unwrap();
                 seen.retain(|name| !queue.contains(name));
                 queue.extend(seen.pop());
                 queue.len() == tasks.len()

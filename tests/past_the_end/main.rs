@@ -92,10 +92,7 @@ impl Stage {
 }
 
 fn nodes(probe: &Probe, path: &str) -> Vec<String> {
-    let listed = match probe.exists(path).unwrap() {
-        true => probe.children(path).unwrap(),
-        false => Vec::new(),
-    };
+    let listed = probe.children(path).unwrap();
     let stat = |node: &String| probe.stat(&format!("{path}/{node}")).unwrap();
     let mut nodes: Vec<_> =
         listed.into_iter().filter_map(|node| Some((stat(&node)?.czxid, node))).collect();

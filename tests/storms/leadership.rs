@@ -92,8 +92,7 @@ fn run_terms(server: SocketAddr) {
     }
     let terms = country.terms.load(Ordering::SeqCst);
     println!("{terms} terms in {:?}", begun.elapsed());
-    // The directory is a container, which the server may have removed.
-    let left = || country.observer.children(&country.path).unwrap_or_default();
+    let left = || country.observer.children(&country.path).unwrap();
     wait_until("no node is left", SOON, || left().is_empty());
     drop(country);
     wait_until("threads are as few as before", SOON, || threads() <= before);

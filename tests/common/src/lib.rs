@@ -91,11 +91,7 @@ pub fn stat(path: &str) -> Stat {
 
 /// The children of a node of the shared server, sorted; none if it does not exist.
 pub fn children(path: &str) -> Vec<String> {
-    let probe = shared_probe().expect("probe");
-    let mut children = match probe.exists(path).expect("exists") {
-        true => probe.children(path).expect("children"),
-        false => Vec::new(),
-    };
+    let mut children = shared_probe().expect("probe").children(path).expect("children");
     children.sort();
     children
 }

@@ -171,10 +171,7 @@ impl Stage {
 #[must_use]
 pub(crate) fn nodes_of(path: &str) -> Vec<String> {
     let probe = Probe::connect(shared_server().address()).expect("a probe");
-    let mut nodes = match probe.exists(path).expect("an answer") {
-        true => probe.children(path).expect("an answer"),
-        false => Vec::new(),
-    };
+    let mut nodes = probe.children(path).expect("an answer");
     nodes.sort_by_key(|node| sequence(node).to_owned());
     nodes
 }

@@ -135,15 +135,17 @@ impl Probe {
         self.session().set_patience(patience)
     }
 
-    /// The names of the children, in no order.
+    /// The names of the children, in no order; none when there is no such node.
     ///
     /// # Errors
     ///
-    /// `NotFound` when there is no such node.
+    /// Any but `NotFound`.
     pub fn children(&self, path: &str) -> io::Result<Vec<String>> {
         let body = Writer::default().string(path).bool(false);
-        let answer = self.call(op::GET_CHILDREN, &body, "list", path)?;
-        Reader::new(&answer).strings()
+        match found(self.call(op::GET_CHILDREN, &body, "list", path))? {
+            Some(answer) => Reader::new(&answer).strings(),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Creates a node that is open to everybody and returns its path, which has a sequence

@@ -47,7 +47,8 @@ fn sequential_and_ephemeral() {
 fn errors_have_kind_and_code() {
     let probe = shared_probe().unwrap();
     let root = fresh_path("probe");
-    let missing = probe.children(&root).unwrap_err();
+    assert_eq!(probe.children(&root).unwrap(), [""; 0]);
+    let missing = probe.delete(&root).unwrap_err();
     println!("{missing}");
     assert_eq!(missing.kind(), ErrorKind::NotFound);
     assert_eq!(error_code(&missing), Some(-101));

@@ -35,12 +35,8 @@ pub(crate) fn find(probe: &Probe, within: Duration) -> io::Result<Vec<String>> {
 
 /// Every node below another one. What goes away meanwhile is not among them.
 fn below(probe: &Probe, node: &str) -> io::Result<Vec<String>> {
-    let names = match probe.children(node) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        names => names?,
-    };
     let mut found = Vec::new();
-    for name in names {
+    for name in probe.children(node)? {
         let child = format!("{node}/{name}");
         found.extend(below(probe, &child)?);
         found.push(child);
