@@ -171,6 +171,12 @@ impl Value {
         let file = &self.text;
         self.wrong(format!("{file:?} has a secret and is open to everybody: chmod o= {file:?}"))
     }
+
+    #[cfg(feature = "tls")]
+    fn unusable(&self, with: &str, error: &zookeeper::Error) -> Error {
+        let reason = error.reason().unwrap_or_default();
+        self.wrong(format!("{:?}{with}: {reason}", self.text))
+    }
 }
 
 fn credentials(builder: ClientBuilder, auth: &Value) -> Result<ClientBuilder> {
@@ -203,6 +209,7 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
     let mut tls = zookeeper::Tls::new();
     if let Some(cacert) = cacert {
         tls = tls.roots_pem(&cacert.read()?.0);
+        tls.check().map_err(|error| cacert.unusable("", &error))?;
     }
     match (cert, key) {
         (Some(cert), Some(key)) => {
@@ -211,6 +218,8 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
                 return Err(key.is_open());
             }
             tls = tls.client_cert_pem(&cert.read()?.0, &pem);
+            let with = format!(" with {:?}", key.text);
+            tls.check().map_err(|error| cert.unusable(&with, &error))?;
         }
         (None, None) => {}
         (Some(cert), None) => return Err(cert.wrong(format!("it needs {KEY}"))),

@@ -29,6 +29,7 @@ fn a_client_has_what_the_environment_says_and_a_file_below_it() {
         secured.hosts()
     );
     let file = secured.write("zookeeper.toml", &text);
+    let key = secured.file("key.pem").to_str().unwrap().to_owned();
     let name = "settings::a_client_has_what_the_environment_says_and_a_file_below_it";
     for (variables, said) in [
         (&[][..], "7s, taken: true"),
@@ -39,6 +40,11 @@ fn a_client_has_what_the_environment_says_and_a_file_below_it() {
         (&[("ZOOKEEPER_AUTH", "digest:ann:x")], "it wants authentication by SASL first"),
         (&[("ZOOKEEPER_TLS", "false")], "the server hung up"),
         (&[("ZOOKEEPER_KEY", "/no/such/file")], "invalid ZOOKEEPER_KEY"),
+        (
+            &[("ZOOKEEPER_CACERT", &key)],
+            &format!("invalid ZOOKEEPER_CACERT: {key:?}: the TLS roots"),
+        ),
+        (&[("ZOOKEEPER_CERT", &key)], &format!("invalid ZOOKEEPER_CERT: {key:?} with ")),
     ] {
         let mut command = alone(name, OWN_PROCESS, &path);
         command.env("ZOOKEEPER_CONFIG", &file).env_remove("ZOOKEEPER_CONNECT");
