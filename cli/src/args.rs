@@ -51,9 +51,6 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 /// The environment variable with the credentials.
 pub(crate) const AUTH: &str = "ZOOKEEPER_AUTH";
 
-/// The environment variable with the servers.
-const CONNECT: &str = "ZOOKEEPER_CONNECT";
-
 const RUN: &str = "\
 The program runs in a process group of its own, which is the terminal's foreground group if standard
 input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group, but for those
@@ -280,25 +277,25 @@ pub(crate) enum Action {
 /// A lock, and how to reach its servers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
-    /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT]
-    #[arg(short, long, value_name = "HOSTS", env = CONNECT)]
+    /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT] [env: ZOOKEEPER_CONNECT]
+    #[arg(short, long, value_name = "HOSTS")]
     connect: Option<String>,
-    /// How long the servers keep the locks of a client that they do not hear of, within their bounds (4 to 40 by default, four of their ticks or more are needed); 10 by default
+    /// How long the servers keep the locks of a client that they do not hear of, within their bounds (4 to 40 by default, four of their ticks or more are needed); 10 by default [env: ZOOKEEPER_SESSION_TIMEOUT]
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     session_timeout: Option<Duration>,
-    /// Speak TLS with the servers; the port is another, their secureClientPort
+    /// Speak TLS with the servers; the port is another, their secureClientPort [env: ZOOKEEPER_TLS]
     #[arg(long)]
     tls: bool,
-    /// Speak TLS, and trust these root certificates (PEM) instead of the system's
+    /// Speak TLS, and trust these root certificates (PEM) instead of the system's [env: ZOOKEEPER_CACERT]
     #[arg(long, value_name = "FILE")]
     cacert: Option<OsString>,
-    /// Speak TLS, and show this certificate (PEM); with --key
+    /// Speak TLS, and show this certificate (PEM); with --key [env: ZOOKEEPER_CERT]
     #[arg(long, value_name = "FILE")]
     cert: Option<OsString>,
-    /// The key of --cert (PEM), which must not be open to everybody
+    /// The key of --cert (PEM), which must not be open to everybody [env: ZOOKEEPER_KEY]
     #[arg(long, value_name = "FILE")]
     key: Option<OsString>,
-    /// A file of settings, TOML: connect, session_timeout, auth, tls, cacert, cert, key
+    /// A file of settings, TOML: connect, session_timeout, auth, tls, cacert, cert, key [env: ZOOKEEPER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<OsString>,
     /// The lock's path
@@ -322,7 +319,7 @@ impl Target {
     /// What takes the place of a variable of the environment.
     fn option(&self, name: &str) -> Option<OsString> {
         match name {
-            CONNECT => self.connect.as_ref().map(OsString::from),
+            "ZOOKEEPER_CONNECT" => self.connect.as_ref().map(OsString::from),
             "ZOOKEEPER_SESSION_TIMEOUT" => {
                 self.session_timeout.map(|timeout| timeout.as_secs_f64().to_string().into())
             }
