@@ -4,7 +4,7 @@ use zoolock::{Contender, EphemeralLock, Error, Kind, Result};
 use zoolock_test_support::{Op, fresh_path, shared_probe};
 
 use common::rwlock::rw_of;
-use common::semaphore::{acquiring, await_turns, semaphore};
+use common::semaphore::{semaphore, waiting_with_the_turn};
 use common::{SESSION, SOON, Task, await_nodes, client, client_of, lock_of, shared_proxy, single};
 
 use crate::contenders::look;
@@ -43,8 +43,7 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     rw.read_lock().lock().unwrap();
     let permits = semaphore(&client, &at("permits"), 2);
     let some = permits.acquire(2).unwrap();
-    let more = acquiring(&permits, 1);
-    await_turns(&at("permits"), 1);
+    let more = waiting_with_the_turn(&permits, 1);
     let _single = EphemeralLock::new(&client, at("single")).unwrap().acquire().unwrap();
     // Kazoo's.
     probe.create_all(&at("theirs")).unwrap();

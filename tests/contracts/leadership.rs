@@ -297,7 +297,7 @@ fn a_function_may_end_its_own_leadership() {
 fn health_is_false_when_the_function_does_not_return_though_it_was_asked_to() {
     let (path, (tell, told)) = (fresh_path("asked-in-vain"), unbounded());
     let (go_on, waits) = unbounded::<()>();
-    let own = client_of(&connect_string(), Duration::from_secs(1));
+    let own = client_of(&connect_string(), Duration::from_secs(2));
     let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
         tell.send(term.wait(EVER)).unwrap();
         let _ = waits.recv();
@@ -317,7 +317,7 @@ fn health_is_false_when_the_function_does_not_return_though_it_was_asked_to() {
 #[test]
 fn a_panic_at_the_end_of_a_long_term_is_no_long_failure() {
     let (path, (tell, terms)) = (fresh_path("panics-late"), unbounded());
-    let own = client_of(&connect_string(), Duration::from_secs(1));
+    let own = client_of(&connect_string(), Duration::from_secs(2));
     let timeout = own.session_timeout();
     let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
         tell.send(Hold::clone(term)).unwrap();
@@ -337,7 +337,7 @@ fn a_panic_at_the_end_of_a_long_term_is_no_long_failure() {
 fn health_is_false_when_the_function_does_not_return_though_its_term_is_over() {
     let (path, (tell, terms)) = (fresh_path("overdue"), unbounded());
     let (go_on, waits) = unbounded::<()>();
-    let own = client_of(&connect_string(), Duration::from_secs(1));
+    let own = client_of(&connect_string(), Duration::from_secs(2));
     let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
         tell.send(Hold::clone(term)).unwrap();
         let _ = waits.recv();

@@ -108,9 +108,12 @@ fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
     let lists = |client: &Client, proxy: &zoolock_test_support::FaultProxy, options| {
         let lock = DistributedLock::with(client, &path, options).unwrap();
         let before = [Op::GetChildren, Op::GetData].map(|op| proxy.requests(op));
+        // The end of its own node would be a reason to look, if it came before the call has ended.
+        let end = proxy.on(Op::Delete).hold_request();
         let waited = lock.try_lock_for(BRIEFLY);
         assert!(matches!(waited, Ok(false)), "{waited:?}");
         let after = [Op::GetChildren, Op::GetData].map(|op| proxy.requests(op));
+        assert!(end.wait(SOON), "{:#?}", proxy.log());
         after.iter().sum::<u64>() - before.iter().sum::<u64>()
     };
     let proxy = shared_proxy();

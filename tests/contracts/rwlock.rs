@@ -316,7 +316,7 @@ fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_non
 #[test]
 fn a_read_that_was_lost_is_not_in_the_way_of_a_write() {
     // Short, as its node is watched from the first quarter of it on.
-    let client = client_of(&connect_string(), Duration::from_secs(3));
+    let client = client_of(&connect_string(), Duration::from_secs(6));
     let path = fresh_path("lost-then-write");
     let lock = rw_of(&client, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());

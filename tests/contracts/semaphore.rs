@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use zoolock::crossbeam_channel::unbounded;
 use zoolock::{Client, DistributedSemaphore, Error, HoldState, LockOptions, Permits};
 use zoolock_test_support::{FaultProxy, Op, Probe, connect_string, fresh_path, wait_until};
 
@@ -120,6 +121,7 @@ fn a_release_wakes_only_whoever_has_the_turn() {
     let held: Vec<_> = (0..3).map(|_| holder.acquire(1).unwrap()).collect();
     let probe = Probe::connect(server.address()).unwrap();
     let there = |name| probe.children(&format!("{path}/{name}")).unwrap().len();
+    wait_until("the last turn is given back", SOON, || there(LOCKS) == 0);
     let waiters: Vec<_> = (0..WAITERS)
         .map(|number| {
             let client = client_of(&proxy.connect_string(), Duration::from_secs(30));
@@ -138,10 +140,12 @@ fn a_release_wakes_only_whoever_has_the_turn() {
         wait_until("the next one waits", SOON, || {
             (there(LOCKS), there(LEASES)) == (WAITERS - number - 1, 4)
         });
-        // The server has sent every event by the time it answers this.
-        let (watches, events) = (watches(), proxy.events() - before);
+        // The server has sent every event by the time it answers this, and the proxy passes them on.
+        let watches = watches();
+        wait_until("its events have come", SOON, || proxy.events() - before >= 3);
+        let events = proxy.events() - before;
         println!("release {number}: {events} events, {watches} watches left");
-        assert!((3..=6).contains(&events), "{events} events");
+        assert!(events <= 6, "{events} events");
     }
     drop(permits);
     for waiter in &waiters[3..] {
@@ -337,8 +341,13 @@ fn ten_clients_with_random_quantities_never_have_more_than_the_limit() {
 fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
     const LIMIT: u32 = 4;
     let path = fresh_path("sem-large");
-    let (clients, [one, other, own]) = objects::<3>(&path, LIMIT);
+    let (clients, [one, other, _]) = objects::<3>(&path, LIMIT);
     let meters = [(); 2].map(|()| Arc::new(Meter::default()));
+    // How many small ones were in when the large one was seen to queue.
+    let ((say, queued), small) = (unbounded(), Arc::clone(&meters[0]));
+    let options = LockOptions::new()
+        .observe_queue(Duration::MAX, move |_| say.send(small.grants()).expect("somebody listens"));
+    let own = DistributedSemaphore::with(&clients[2], &path, LIMIT, options).unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let stream = (0..6).map(|number| {
         let (own, waits) = (semaphore(&clients[number % 2], &path, LIMIT), number < 3);
@@ -359,10 +368,11 @@ fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
     let grants = || meters.each_ref().map(|meter| meter.grants());
     wait_until("the streams run", SOON, || grants()[0] > 5 && grants()[1] > 0);
     for _ in 0..10 {
-        let before = grants();
+        let tries = grants()[1];
         let permits = own.try_acquire_for(LIMIT, SOON).unwrap().expect("granted at last");
-        let overtook = grants()[0] - before[0];
-        println!("small ones meanwhile: {overtook}, tries: {}", grants()[1] - before[1]);
+        let before = queued.try_iter().collect::<Vec<_>>();
+        let overtook = before.first().map_or(0, |before| grants()[0] - before);
+        println!("small ones meanwhile: {overtook}, tries: {}", grants()[1] - tries);
         permits.release().unwrap();
         // Those that were ahead of it, a few more that are counted late, and no others.
         assert!(overtook <= 12, "{overtook} small ones overtook it");

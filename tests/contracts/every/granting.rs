@@ -137,6 +137,8 @@ fn a_node_is_named_as_curators_are_and_says_who_made_it() {
                 ids.push(id);
             }
             object.unlock().unwrap();
+            // A read that goes in the background keeps no other out.
+            subject.await_nodes(&path, 0);
         }
     });
 }

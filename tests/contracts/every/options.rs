@@ -188,13 +188,11 @@ fn observe_queue_tells_whoever_waits_its_place_and_who_is_first() {
                 return thread;
             }
         };
-        let [first, second] = [&a, &b].map(|rival| {
-            let before = subject.nodes(&path).len();
-            let turn = Visitor::start_asleep(rival.clone());
-            let queued = || !subject.queues() || subject.nodes(&path).len() > before;
-            wait_until("it is queued", SOON, queued);
-            turn
-        });
+        let first = Visitor::start(a.clone());
+        first.comes_in();
+        subject.await_nodes(&path, subject.nodes_of_one());
+        let second = Visitor::start_asleep(b.clone());
+        subject.await_nodes(&path, subject.nodes_with_waiters(1));
         let last = subject.with(&client(), &path, options);
         let (waiting, thread) = (last.clone(), bounded(1));
         let end = Task::spawn(move || {

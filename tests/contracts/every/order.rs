@@ -13,6 +13,8 @@ fn clients_come_in_in_the_order_of_their_arrival() {
         let path = fresh_path("arrival");
         let holder = subject.rival(&clients[0], &path);
         holder.lock().unwrap();
+        // A turn for permits is given back behind the grant.
+        subject.await_nodes(&path, subject.nodes_of_one());
         let mut arrivals = Arrivals::new();
         for number in 0..6 {
             let client = &clients[number % 2];

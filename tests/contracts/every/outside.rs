@@ -14,11 +14,16 @@ use common::{
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
 use crate::revocation::{REVOKE, contender_of, ends, is_asked, is_not_asked};
 
-/// Comes in, and leaves; returns when it is in the queue, or at least waits.
-fn queued(subject: Subject, client: &Client, path: &str) -> Task<zoolock::Result<()>> {
-    let (rival, before) = (subject.rival(client, path), subject.nodes(path).len());
+/// Comes in, and leaves; returns when it is in the queue, as the one of this number, or at least waits.
+fn queued(
+    subject: Subject,
+    client: &Client,
+    path: &str,
+    number: usize,
+) -> Task<zoolock::Result<()>> {
+    let rival = subject.rival(client, path);
     let wait = Task::spawn_blocked(move || rival.lock().and_then(|()| rival.unlock()));
-    wait_until("it is queued", SOON, || !subject.queues() || subject.nodes(path).len() > before);
+    subject.await_nodes(path, subject.nodes_with_waiters(number));
     wait
 }
 
@@ -30,7 +35,10 @@ fn contenders_are_who_holds_and_who_waits_in_order_as_the_server_says() {
         assert_eq!(second.contenders(&path).unwrap(), []);
         let object = subject.at(&first, &path);
         object.lock().unwrap();
-        let waiters = [&second, &third, &second].map(|client| queued(subject, client, &path));
+        // A turn for permits is given back behind the grant.
+        subject.await_nodes(&path, subject.nodes_of_one());
+        let waiters = [(&second, 1), (&third, 2), (&second, 3)]
+            .map(|(client, number)| queued(subject, client, &path, number));
 
         let seen = look(subject.name, third.contenders(&path));
         for contender in &seen {

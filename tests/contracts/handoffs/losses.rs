@@ -71,7 +71,7 @@ fn nothing_is_handed_on_that_is_asked_for_or_lost_or_without_a_connection() {
             held.stage.proxy.black_hole(Direction::Both);
             held.await_suspended();
         }),
-        ("expired", Duration::from_secs(2), |held| {
+        ("expired", SHORT / 2, |held| {
             held.stage.proxy.black_hole(Direction::Both);
             await_lost(&held.guard);
         }),
