@@ -15,8 +15,8 @@ use zoolock_test_support::{
 use super::{Ways, start};
 use common::line::Line;
 use common::{
-    SESSION, SOON, Task, await_lost, await_resumed, children, client, client_of, in_time, lock_of,
-    shared_proxy,
+    SESSION, SOON, Task, answered, await_lost, await_resumed, children, client, client_of, in_time,
+    lock_of, shared_proxy,
 };
 
 /// Six ticks of the members, so long that a slow machine loses nothing by itself.
@@ -34,9 +34,10 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
     // All behind the first of them, of both clients.
     let mut line = Line::at("/locks/0");
     let seen = lock_of(&clients[1], "/locks/0");
-    wait_until("its server has the hold, too", SOON, || seen.contenders().unwrap().len() == 1);
+    let contenders = || answered(|| seen.contenders()).unwrap().len();
+    wait_until("its server has the hold, too", SOON, || contenders() == 1);
     for number in 0..WAITING {
-        line.join_seen_by(&clients[number % 2], || seen.contenders().unwrap().len());
+        line.join_seen_by(&clients[number % 2], contenders);
     }
     let down = Instant::now();
     (0..3).for_each(|member| ensemble.server(member).kill().unwrap());
@@ -141,7 +142,9 @@ fn a_hold_resumed_at_a_member_that_is_cut_off_is_lost_before_the_next_is_let_in(
         let rivals = client_of(&hosts.collect::<Vec<_>>().join(","), T);
         let (next, seen) = (lock_of(&rivals, "/resumed"), hold.clone());
         let rival = Task::spawn(move || next.lock().map(|()| seen.is_held()));
-        wait_until("the rival waits", SOON, || lock.contenders().unwrap().len() == 2);
+        wait_until("the rival waits", SOON, || {
+            lock.contenders().is_ok_and(|contenders| contenders.len() == 2)
+        });
         ensemble.cut_off(member);
         for other in &others {
             ways.0[*other].refuse(true);

@@ -55,7 +55,7 @@ fn a_black_hole_is_told_as_suspended_lost_and_reconnected() {
         for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
             scope.spawn(move || {
                 let proxy = shared_proxy();
-                let client = client_of(&proxy.connect_string(), Duration::from_secs(2));
+                let client = client_of(&proxy.connect_string(), Duration::from_secs(4));
                 let events = client.subscribe();
                 proxy.black_hole(direction);
                 tells(&events, &[Suspended, Lost]);

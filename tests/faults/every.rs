@@ -130,6 +130,8 @@ impl Part {
     fn all_of(subject: Subject, call: impl Fn(&Object)) -> Vec<Part> {
         let scene = Scene::start(subject, LONG);
         call(&scene.own);
+        // The turn for a permit is deleted behind the grant.
+        subject.await_nodes(&scene.path, subject.nodes_of_one());
         let log = scene.proxy.log();
         scene.own.unlock().unwrap();
         let mut parts = Vec::new();

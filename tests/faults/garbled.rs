@@ -268,7 +268,8 @@ fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
 /// refused, too, it is looked for once more before the client forgets it.
 #[test]
 fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
-    const SHORT: Duration = Duration::from_secs(4);
+    // So long that a slow machine does not end a connection.
+    const SHORT: Duration = Duration::from_secs(8);
     for refused in [vec![CREATE], vec![CREATE, GET_DATA]] {
         for waits in [true, false] {
             let what = format!("refused {refused:?}, waits: {waits}");

@@ -33,9 +33,8 @@ impl Queue {
         let ahead = lock_of(&client(), &path);
         ahead.lock().unwrap();
         let (waiter, node) = queues(&own, &path);
-        wait_until("it watches its own and the one ahead", SOON, || {
-            proxy.requests(Op::GetData) == 2
-        });
+        // Its own and the one ahead.
+        are_watched(&proxy, 2);
         Queue { path, ahead, proxy, own, waiter, node }
     }
 
@@ -48,6 +47,12 @@ impl Queue {
     fn rival(&self) -> Visitor {
         queues(&client(), &self.path).0
     }
+}
+
+/// Waits until the server has said so often that it watches a node.
+fn are_watched(proxy: &FaultProxy, times: usize) {
+    let answers = || proxy.log().iter().filter(|line| line.contains("< GetData")).count();
+    wait_until(&format!("{times} nodes are watched"), SOON, || answers() == times);
 }
 
 /// One more at the end of the queue, and its node.
@@ -103,8 +108,7 @@ fn nobody_ahead_needs_a_list_to_let_the_next_one_in() {
     let clients = proxies.each_ref().map(|proxy| client_of(&proxy.connect_string(), LONG));
     let [second, third] = clients.each_ref().map(|client| queues(client, &queue.path).0);
     // Its own node, the one ahead, and the one before that.
-    let reads = || proxies.each_ref().map(|proxy| proxy.requests(Op::GetData));
-    wait_until("they watch three each", SOON, || reads() == [3, 3]);
+    proxies.iter().for_each(|proxy| are_watched(proxy, 3));
     let lists = |proxy: &FaultProxy| proxy.requests(Op::GetChildren);
     let before = lists(&queue.proxy);
     queue.ahead.unlock().unwrap();
@@ -255,7 +259,7 @@ fn what_has_come_while_the_watches_were_set_is_not_overlooked() {
     let (gives_up, _) = joins(nearest.clone(), &path);
     // A read watches its own node and the nearest, and nothing before that.
     let (waiter, node) = joins(DistributedRwLock::new(&own, &path).unwrap().read_lock(), &path);
-    wait_until("it watches", SOON, || proxy.requests(Op::GetData) == 2);
+    are_watched(&proxy, 2);
     let (rival, _) = queues(&client(), &path);
     let watch = proxy.on(Op::GetData).hold_request();
     nearest.cancel_waiters();
@@ -264,8 +268,7 @@ fn what_has_come_while_the_watches_were_set_is_not_overlooked() {
     shared_probe().unwrap().delete(&node).unwrap();
     wait_until("its own end has come", SOON, || own.stats().events >= 2);
     watch.release();
-    let answers = || proxy.log().iter().filter(|line| line.contains("< GetData")).count();
-    wait_until("the one ahead is watched", SOON, || answers() == 3);
+    are_watched(&proxy, 3);
     assert!(list.wait(SOON), "{:#?}", proxy.log());
     ahead.unlock().unwrap();
     rival.comes_in();
@@ -287,6 +290,7 @@ fn a_waiter_is_not_let_in_by_the_end_of_one_that_was_ahead_of_its_place_in_anoth
     let read = proxy.on(Op::GetData).nth(3).hold_request();
     let (waiter, node) = joins(DistributedLock::with(&own, &path, options).unwrap(), &path);
     assert!(read.wait(SOON), "{:#?}", proxy.log());
+    are_watched(&proxy, 2);
     let (rival, _) = queues(&client(), &path);
     ahead.unlock().unwrap();
     wait_until("it is told, and cannot hear", SOON, || own.stats().events >= 1);

@@ -154,6 +154,7 @@ fn a_waiter_whose_session_or_node_has_gone_waits_with_one_new_node() {
         // Of the one ahead, and of its own.
         wait_until("both are watched", SOON, || proxy.requests(Op::GetData) >= 2);
         let (first, next) = (children(&path), lock_of(&holders, &path));
+        let reads = proxy.requests(Op::GetData);
         match deleted {
             false => drop(proxy.expire_sessions().unwrap()),
             true => {
@@ -166,7 +167,6 @@ fn a_waiter_whose_session_or_node_has_gone_waits_with_one_new_node() {
                 proxy.refuse(false);
             }
         }
-        let reads = proxy.requests(Op::GetData);
         wait_until("it waits again", SOON, || proxy.requests(Op::GetData) > reads);
         wait_until("with one node", SOON, || children(&path).len() == 2);
         println!("deleted: {deleted}: {first:?}, {:?}", children(&path));
@@ -206,7 +206,6 @@ fn a_release_wakes_exactly_one_of_50_waiters() {
 
 #[test]
 fn times_out_under_churn_of_predecessors() {
-    const TIMEOUT: Duration = Duration::from_secs(1);
     let (path, first, second) = (fresh_path("churn"), client(), client());
     let ahead = lock_of(&first, &path).acquire().unwrap();
     let probe = shared_probe().unwrap();
@@ -226,7 +225,7 @@ fn times_out_under_churn_of_predecessors() {
         })
     };
     let behind = lock_of(&second, &path);
-    let seen = in_time("churn", 2 * TIMEOUT, || behind.try_lock_for(TIMEOUT));
+    let seen = in_time("churn", 2 * BRIEFLY, || behind.try_lock_for(BRIEFLY));
     over.store(true, Ordering::SeqCst);
     println!("{} predecessors went, {:?}", churn.result("the churn"), second.stats());
     assert!(!seen.unwrap());

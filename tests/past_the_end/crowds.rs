@@ -124,7 +124,7 @@ fn a_semaphore_keeps_its_limit_over_the_end() {
             |at: usize| DistributedSemaphore::new(&clients[at % 3], &stage.path, LIMIT).unwrap();
         let all = [0, 1, 2].map(|at| semaphore(at).acquire(1).unwrap());
         assert!(all.iter().all(Permits::is_held) && semaphore(0).try_acquire(1).unwrap().is_none());
-        all.map(|permit| permit.release().unwrap());
+        all.into_iter().for_each(|permit| permit.release().unwrap());
         let taker = |at: usize| -> Taker {
             let semaphore = semaphore(at);
             Box::new(move |witness| {

@@ -145,6 +145,7 @@ fn permits_and_turns_are_kept_over_a_cut_and_the_order_of_the_turns() {
     let of = |client| DistributedSemaphore::new(client, &stage.path, 1).unwrap();
     let turns = || nodes(&stage.probe, &parts[0]);
     let permits = of(&cut_off).acquire(1).unwrap();
+    wait_until("its turn is given back", SOON, || turns().is_empty());
     let waits = |semaphore: DistributedSemaphore, turn: usize| {
         let task = Task::spawn(move || semaphore.acquire(1).unwrap());
         wait_until("it is queued", SOON, || turns().len() == turn);

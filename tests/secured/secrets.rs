@@ -99,8 +99,11 @@ fn no_secret_is_logged_printed_or_in_an_error() {
         }
     }
     let logged = || LOGGED.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // Lines are written in their order, some time.
-    wait_until("a refusal is logged", SOON, || logged().contains("refused the SASL user"));
+    // Lines are written in the order of each client, some time.
+    wait_until("a resume and a refusal are logged", SOON, || {
+        let logged = logged();
+        logged.contains("Resumed") && logged.contains("refused the SASL user \"ann\"")
+    });
     let all = shown + &logged();
     println!("{all}");
     for said in [

@@ -6,7 +6,7 @@ use std::time::Instant;
 use zoolock_test_support::Direction;
 
 use super::*;
-use common::{TwoWays, every_subject, every_subject_that};
+use common::{BRIEFLY, TwoWays, every_subject, every_subject_that};
 
 /// A rival that came behind the first create stays behind: its node is found, not made again.
 fn locks_though_it_is_lost(subject: Subject, part: Part, then: Then) {
@@ -126,7 +126,7 @@ fn gives_up(subject: Subject, part: Part, end: End) {
             }
         });
         let seen = match end {
-            End::Deadline => scene.own.try_lock_for(Duration::from_millis(500)),
+            End::Deadline => scene.own.try_lock_for(BRIEFLY),
             _ => scene.own.lock().map(|()| true),
         };
         assert!(held.wait(SOON), "{what}: {}", scene.log());

@@ -59,7 +59,7 @@ impl Between {
         own.lock().unwrap();
         let ahead = subject.rival(&others, &queue);
         ahead.lock().unwrap();
-        let of_ahead = subject.nodes(&queue);
+        let of_ahead = subject.await_nodes(&queue, subject.nodes_of_one());
         let waiter = Visitor::start(subject.at(client, &queue));
         wait_until("it waits", SOON, || client.stats().waiting == 1);
         let mut of_waiter = subject.await_nodes(&queue, subject.nodes_with_waiters(1));
@@ -263,6 +263,7 @@ fn an_unlock_without_a_connection_and_during_a_resume_lets_the_next_one_in() {
             let path = fresh_path("unlocked");
             let own = subject.at(&client, &path);
             own.lock().unwrap();
+            subject.await_nodes(&path, subject.nodes_of_one());
             let hold = own.hold();
             let next = Visitor::start(subject.rival(&others, &path));
             let nodes = subject.await_nodes(&path, subject.nodes_with_waiters(1));
@@ -284,6 +285,7 @@ fn an_unlock_without_a_connection_and_during_a_resume_lets_the_next_one_in() {
             next.comes_in();
             next.leaves();
             subject.await_nodes(&path, 0);
+            await_resumed(&client, 1);
             let stats = client.stats();
             println!("{}, resuming: {resuming}: {stats:?}", subject.name);
             assert_eq!((stats.sessions, stats.resumed, stats.holds_lost), (1, 1, 0));

@@ -133,7 +133,7 @@ fn leaves_the_next_owners_node_alone(subject: Subject, gone: Gone) {
         }
     }
     assert!(!own.is_held() && hold.state() != HoldState::Held, "{what}");
-    let next = scene.nodes();
+    let next = subject.await_nodes(&scene.path, subject.nodes_of_one());
     if let Some(held_up) = held_up {
         held_up.release();
     }

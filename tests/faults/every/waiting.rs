@@ -7,7 +7,8 @@ use zoolock_test_support::{Direction, Server, connect_string};
 
 use super::*;
 use common::{
-    SESSION, Task, TwoWays, await_resumed, every_subject, every_subject_that, in_time, place,
+    BRIEFLY, SESSION, Task, TwoWays, await_resumed, every_subject, every_subject_that, in_time,
+    place,
 };
 
 /// How late a call with a deadline may be.
@@ -61,7 +62,8 @@ fn a_waiter_whose_own_node_is_deleted_queues_again() {
         let waiter = Visitor::start(scene.own.clone());
         assert!(watch.wait(SOON), "{name}: {}", scene.log());
         for round in 0..4 {
-            wait_until("it is queued", SOON, || !since(subject, &scene.path, &held).is_empty());
+            // All that it has had before is gone then.
+            subject.await_nodes(&scene.path, subject.nodes_with_waiters(1));
             let old = since(subject, &scene.path, &held);
             shared_probe().unwrap().delete(&old[0]).unwrap();
             watch.release();
@@ -280,14 +282,13 @@ fn a_deadline_is_kept_in_a_black_hole_or_without_a_connection() {
 
 #[test]
 fn a_deadline_behind_a_holder_is_busy_and_leaves_nothing() {
-    const TIMEOUT: Duration = Duration::from_secs(1);
     every_subject(|subject| {
         let scene = Scene::start(subject, LONG);
         scene.rival.lock().unwrap();
-        let (held, name) = (scene.nodes(), subject.name);
-        let begun = Instant::now();
-        let busy = in_time(name, TIMEOUT + SLACK, || scene.own.try_lock_for(TIMEOUT));
-        assert!(matches!(busy, Ok(false)) && begun.elapsed() >= TIMEOUT, "{name}: {busy:?}");
+        let held = subject.await_nodes(&scene.path, subject.nodes_of_one());
+        let (name, begun) = (subject.name, Instant::now());
+        let busy = in_time(name, BRIEFLY + SLACK, || scene.own.try_lock_for(BRIEFLY));
+        assert!(matches!(busy, Ok(false)) && begun.elapsed() >= BRIEFLY, "{name}: {busy:?}");
         wait_until("its node is gone", SOON, || scene.nodes() == held);
         assert!(!scene.own.try_lock().unwrap(), "{name}");
         assert!(!scene.own.try_lock_for(Duration::ZERO).unwrap(), "{name}");
@@ -309,7 +310,7 @@ fn a_call_that_has_seen_others_ahead_comes_back_in_time_though_the_server_is_sil
             // A silence is not noticed before the deadline.
             let scene = Scene::start(subject, LONG / 2);
             scene.rival.lock().unwrap();
-            let held = scene.nodes();
+            let held = subject.await_nodes(&scene.path, subject.nodes_of_one());
             let own = scene.own.clone();
             let timeout = if cancel { SOON } else { TIMEOUT };
             let call = Task::spawn(move || own.try_lock_for(timeout));
@@ -319,6 +320,8 @@ fn a_call_that_has_seen_others_ahead_comes_back_in_time_though_the_server_is_sil
                 _ => format!("< GetData {}", scene.path),
             };
             wait_until("it watches what is ahead", SOON, || scene.log().contains(&watches));
+            // Its answer comes behind the other.
+            scene.client.contenders("/nothing-is-here").unwrap();
             scene.proxy.black_hole(Direction::Both);
             let seen = in_time(&what, TIMEOUT + SLACK, || {
                 if cancel {

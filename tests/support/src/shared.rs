@@ -11,7 +11,8 @@ use crate::{Probe, Server};
 
 /// The server all tests of this process share, started at the first call.
 ///
-/// Tests that stop, pause or slow down a server start one of their own instead.
+/// Tests that stop, pause or slow down a server start one of their own instead. It leaves containers that
+/// are empty where they are.
 ///
 /// # Panics
 ///
@@ -19,7 +20,9 @@ use crate::{Probe, Server};
 #[must_use]
 pub fn shared_server() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    SHARED.get_or_init(|| match Server::start() {
+    // After a minute it would remove the directories that are empty, in the middle of any test.
+    let never = format!("-Dznode.container.checkIntervalMs={}", i32::MAX);
+    SHARED.get_or_init(|| match Server::builder().jvm_flag(&never).start() {
         Ok(server) => server,
         Err(error) => panic!("{error}"),
     })
