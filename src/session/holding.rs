@@ -268,9 +268,14 @@ impl Session {
         }
     }
 
-    /// One of the nodes is gone though nobody here deleted it.
+    /// One of the nodes is gone though nobody here deleted it. It was somebody else, if it was not the end of the
+    /// session: behind the end of the lease, that is.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
-        self.lose(nodes, LossReason::NodeDeleted);
+        let reason = match nodes.valid_for().is_zero() {
+            true => LossReason::LeaseExpired,
+            false => LossReason::NodeDeleted,
+        };
+        self.lose(nodes, reason);
     }
 
     // ---- what is kept for the next thread
