@@ -202,12 +202,7 @@ impl Control {
     }
 
     /// The verdict on a request, and the rule its answer is subject to.
-    fn match_request(
-        &self,
-        link: &Link,
-        op: Op,
-        path: &str,
-    ) -> (Verdict, Option<Arc<Trigger>>) {
+    fn match_request(&self, link: &Link, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
         let mut books = self.books();
         *books.requests.entry(op).or_default() += 1;
         let (mut verdict, mut on_answer) = (Verdict::Pass, None);
