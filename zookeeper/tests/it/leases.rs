@@ -166,10 +166,10 @@ fn a_lease_that_is_not_kept_can_be_renewed_by_hand() {
     let stage = Stage::before(quiet_server(), "by_hand", STEADY);
     let first = stage.client.lease();
     for round in 0..3 {
-        look_until("little is left", &stage.client, |lease| lease.valid_for < STEADY / 3);
+        look_until("little is left", &stage.client, |lease| lease.valid_for < STEADY / 2);
         let renewed = stage.client.renew_lease().unwrap();
         println!("round {round}: {renewed:?}");
-        assert!(renewed.valid_for > STEADY / 3 && renewed.end > first.end);
+        assert!(renewed.valid_for > STEADY / 2 && renewed.end > first.end);
         assert_eq!((renewed.session_id, renewed.term), (first.session_id, first.term));
     }
     look_until("it has run out", &stage.client, |lease| lease.valid_for.is_zero());
@@ -213,7 +213,7 @@ fn ends_before_the_session(silent: Direction) {
     let seen = Instant::now();
     let told = watch.until(SessionEventKind::LeaseEnded);
     let (gone, left) = gone.join().unwrap();
-    let late = late.most();
+    let late = late.in_all();
     println!(
         "{silent:?} silent: ended by {:?}, seen {:?}, told {:?}, gone {:?}; late by {late:?}",
         end - begun,
@@ -270,6 +270,8 @@ fn a_lease_is_certified_again_in_time_after_a_cut() {
     let keeper = stage.client.keep_lease();
     let term = stage.client.lease().term;
     for _ in 0..20 {
+        // A busy machine may take long for each, but never so long.
+        look_until("enough is left", &stage.client, |lease| lease.valid_for > STEADY / 2);
         stage.proxy.cut();
         stage.told.until(SessionEventKind::Resumed);
     }
