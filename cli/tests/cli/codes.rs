@@ -2,16 +2,15 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use zoolock_test_support::{connect_string, fresh_path};
+use zoolock_test_support::{FaultProxy, connect_string, fresh_path};
 
 use crate::util::{
-    Beside, RUN, Scratch, UNTIL_TOLD, await_nodes, client, lock_of, once_connected, run, zoolock,
-    zoolock_at,
+    Beside, RUN, Scratch, UNTIL_TOLD, await_nodes, client, lock_of, once_connected, run,
+    shared_address, zoolock, zoolock_at,
 };
 
 /// How a command without input ends.
@@ -133,10 +132,10 @@ fn wrong_arguments_give_64_and_help_0() {
 
 #[test]
 fn no_server_gives_69() {
-    // Nobody else gets the port while it is bound, and nobody listens behind its backlog.
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let hosts = listener.local_addr().expect("bound").to_string();
-    drop(listener);
+    // Nobody else gets the port, and nobody listens there.
+    let nobody = FaultProxy::start(shared_address()).expect("proxy");
+    nobody.refuse(true);
+    let hosts = nobody.connect_string();
     for arguments in [
         &["run", "-w", "1", "/path", "true"][..],
         &["run", "-n", "--session-timeout", "1", "/path", "true"],

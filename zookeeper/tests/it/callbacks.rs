@@ -16,6 +16,9 @@ fn a_callback_comes_at_its_instant_whatever_the_order_of_asking_and_a_panic_ends
     let (sender, called) = unbounded();
     let begun = Instant::now();
     let at = |milliseconds| begun + Duration::from_millis(milliseconds);
+    // None is called before all are asked for.
+    let (all_asked, asking) = bounded::<()>(0);
+    client.call_at(begun, move || drop(asking.recv()));
     client.call_at(at(20), || panic!("on purpose"));
     for milliseconds in [60, 20, 40, 20, 0] {
         let sender = sender.clone();
@@ -23,7 +26,7 @@ fn a_callback_comes_at_its_instant_whatever_the_order_of_asking_and_a_panic_ends
             sender.send((milliseconds, Instant::now())).unwrap();
         });
     }
-    drop(sender);
+    drop((sender, all_asked));
     let mut order = Vec::new();
     while let Ok((milliseconds, now)) = called.recv_timeout(SOON) {
         assert!(now >= at(milliseconds), "{milliseconds} too early");

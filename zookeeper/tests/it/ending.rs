@@ -74,7 +74,8 @@ fn the_last_clone_that_is_dropped_ends_the_threads_and_the_session() {
     for (number, client) in clients.iter().enumerate() {
         make_ephemeral(client, &format!("{root}/{number}"));
     }
-    assert_eq!(of_clients(), 100, "{:?}", threads());
+    // One that has not run yet has the name of who made it.
+    wait_until("all threads have their names", SOON, || of_clients() == 100);
     assert_eq!(probe.children(&root).unwrap().len(), 50);
     let clones = clients.clone();
     let others: Vec<_> = clients.iter().map(|client| client.with_timeout(SESSION)).collect();
@@ -98,13 +99,12 @@ fn clients_that_could_not_connect_leave_nothing_behind() {
         return;
     }
     let before = (threads(), files());
-    let nobody = {
-        let proxy = crate::util::shared_proxy();
-        proxy.connect_string()
-    };
-    let silent = crate::util::shared_proxy();
+    let (nobody, silent) = (crate::util::shared_proxy(), crate::util::shared_proxy());
+    nobody.refuse(true);
     silent.black_hole(zoolock_test_support::Direction::Both);
-    for servers in [nobody, silent.connect_string(), "no-such-host.invalid:2181".into()] {
+    for servers in
+        [nobody.connect_string(), silent.connect_string(), "no-such-host.invalid:2181".into()]
+    {
         for _ in 0..5 {
             let brief = Duration::from_millis(200);
             let builder = crate::util::builder(&servers, SESSION).connect_timeout(brief);
@@ -114,7 +114,7 @@ fn clients_that_could_not_connect_leave_nothing_behind() {
         }
     }
     wait_until("the clients' threads have ended", SOON, || of_clients() == 0);
-    drop(silent);
+    drop((nobody, silent));
     wait_until("all is as before", SOON, || (threads(), files()) == before);
 }
 

@@ -213,7 +213,7 @@ fn ends_before_the_session(silent: Direction) {
     let seen = Instant::now();
     let told = watch.until(SessionEventKind::LeaseEnded);
     let (gone, left) = gone.join().unwrap();
-    let late = late.most();
+    let late = late.in_all();
     println!(
         "{silent:?} silent: ended by {:?}, seen {:?}, told {:?}, gone {:?}; late by {late:?}",
         end - begun,
@@ -270,6 +270,8 @@ fn a_lease_is_certified_again_in_time_after_a_cut() {
     let keeper = stage.client.keep_lease();
     let term = stage.client.lease().term;
     for _ in 0..20 {
+        // A busy machine may take long for each, but never so long.
+        look_until("enough is left", &stage.client, |lease| lease.valid_for > STEADY / 2);
         stage.proxy.cut();
         stage.told.until(SessionEventKind::Resumed);
     }

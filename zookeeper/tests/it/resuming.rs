@@ -56,10 +56,12 @@ fn fifty_cuts_in_a_row_are_fifty_resumes_of_one_session() {
 
 #[test]
 fn connections_that_live_for_50_ms_only_are_enough_to_keep_a_session() {
-    let stage = Stage::new("brief", SHORT);
+    // Short enough to end, and a handshake has two seconds.
+    const T: Duration = Duration::from_secs(6);
+    let stage = Stage::new("brief", T);
     let id = stage.client.session_id();
     let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let (end, mut cuts, mut done) = (Instant::now() + 2 * SHORT, 0, 0);
+    let (end, mut cuts, mut done) = (Instant::now() + 2 * T, 0, 0);
     while Instant::now() < end {
         let alive = Instant::now();
         wait_until("it has lived for 50 ms", SOON, || {
@@ -70,10 +72,10 @@ fn connections_that_live_for_50_ms_only_are_enough_to_keep_a_session() {
         cuts += 1;
         stage.told.until(SessionEventKind::Resumed);
     }
-    println!("{cuts} cuts in {:?}, {done} writes were answered", 2 * SHORT);
+    println!("{cuts} cuts in {:?}, {done} writes were answered", 2 * T);
     assert!(!stage.told.kinds().contains(&SessionEventKind::Expired));
     assert_eq!(stage.client.session_id(), id);
-    assert!(cuts > 3 && done > cuts);
+    assert!(cuts > 3 && done >= cuts, "on each there was time for one");
     // It does not hammer at the door: one connection for each that was lost.
     assert!(stage.proxy.connections() <= u64::from(cuts) + 1);
 }

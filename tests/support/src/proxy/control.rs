@@ -62,9 +62,27 @@ pub(crate) struct Control {
     books: Mutex<Books>,
 }
 
+/// A connection as long as it is there.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    link: Weak<Link>,
+    counted: Weak<()>,
+}
+
+impl Known {
+    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+        self.link.upgrade()
+    }
+
+    /// Its sockets are closed, and it does not count any more as one that is open.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.counted.strong_count() == 0
+    }
+}
+
 #[derive(Debug, Default)]
 struct Books {
-    links: Vec<Weak<Link>>,
+    links: Vec<Known>,
     triggers: Vec<Arc<Trigger>>,
     requests: HashMap<Op, u64>,
     sessions: HashMap<i64, Grant>,
@@ -93,13 +111,15 @@ impl Control {
         }
     }
 
-    pub(crate) fn add_link(&self, link: &Arc<Link>) {
+    /// `counted` is dropped when it is gone.
+    pub(crate) fn add_link(&self, link: &Arc<Link>, counted: &Arc<()>) {
         let mut books = self.books();
-        books.links.retain(|known| known.strong_count() > 0);
-        books.links.push(Arc::downgrade(link));
+        books.links.retain(|known| !known.is_gone());
+        let (link, counted) = (Arc::downgrade(link), Arc::downgrade(counted));
+        books.links.push(Known { link, counted });
     }
 
-    pub(crate) fn links(&self) -> Vec<Weak<Link>> {
+    pub(crate) fn links(&self) -> Vec<Known> {
         self.books().links.clone()
     }
 
@@ -116,7 +136,7 @@ impl Control {
 
     /// Makes all writers look at the switches and holds again.
     pub(crate) fn wake_all(&self) {
-        for link in self.links().iter().filter_map(Weak::upgrade) {
+        for link in self.links().iter().filter_map(Known::link) {
             link.wake();
         }
     }
@@ -173,7 +193,7 @@ impl Control {
 
     fn judge(&self, link: &Link, request: Request) -> Verdict {
         let Request { id, op, path } = request;
-        let (verdict, trigger) = self.match_request(op, &path);
+        let (verdict, trigger) = self.match_request(link, op, &path);
         self.note(&describe(link, '>', op, &path, &verdict));
         if !matches!(verdict, Verdict::Drop(_) | Verdict::Tear(_)) {
             link.expect_answer(Pending { id, op, path, trigger });
@@ -182,7 +202,7 @@ impl Control {
     }
 
     /// The verdict on a request, and the rule its answer is subject to.
-    fn match_request(&self, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
+    fn match_request(&self, link: &Link, op: Op, path: &str) -> (Verdict, Option<Arc<Trigger>>) {
         let mut books = self.books();
         *books.requests.entry(op).or_default() += 1;
         let (mut verdict, mut on_answer) = (Verdict::Pass, None);
@@ -192,7 +212,7 @@ impl Control {
             }
             match trigger.side {
                 Side::Answer => on_answer = Some(Arc::clone(trigger)),
-                Side::Request => verdict = fire(trigger),
+                Side::Request => verdict = fire(trigger, link),
             }
         }
         books.triggers.retain(|trigger| !trigger.is_over());
@@ -219,7 +239,8 @@ impl Control {
         if let (Op::CloseSession, Some(session)) = (request.op, link.session().get()) {
             self.forget_session(session.id);
         }
-        let verdict = request.trigger.as_ref().map_or(Verdict::Pass, fire);
+        let verdict = request.trigger.as_ref();
+        let verdict = verdict.map_or(Verdict::Pass, |trigger| fire(trigger, link));
         let mut text = describe(link, '<', request.op, &request.path, &verdict);
         if error != 0 {
             text += &format!(" error {error}");
@@ -236,7 +257,7 @@ impl Control {
             let on_answers = |trigger: &&Arc<Trigger>| trigger.side == Side::Answer;
             for trigger in books.triggers.iter().filter(on_answers) {
                 if trigger.counts(Op::Event, path) {
-                    verdict = fire(trigger);
+                    verdict = fire(trigger, link);
                 }
             }
             books.triggers.retain(|trigger| !trigger.is_over());
@@ -250,9 +271,9 @@ impl Control {
     }
 }
 
-fn fire(trigger: &Arc<Trigger>) -> Verdict {
+fn fire(trigger: &Arc<Trigger>, link: &Link) -> Verdict {
     match trigger.action {
-        _ if !trigger.fire() => Verdict::Pass,
+        _ if !trigger.fire(link) => Verdict::Pass,
         Action::Drop(then) => Verdict::Drop(then),
         Action::Tear(bytes) => Verdict::Tear(bytes),
         Action::Hold => Verdict::Hold(Arc::clone(trigger)),

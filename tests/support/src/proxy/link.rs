@@ -190,12 +190,17 @@ impl Link {
         self.closed.load(Ordering::SeqCst)
     }
 
+    /// Now, or when what came before has arrived.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn silence(&self) {
+    /// What is on its way still arrives.
+    pub(crate) fn will_be_silent(&self) {
         self.silent.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn silence(&self) {
         for pipe in [&self.to_server, &self.to_client] {
             pipe.change(|state| state.silent = true);
         }

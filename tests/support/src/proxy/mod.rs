@@ -11,13 +11,13 @@ mod rule;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::port::ReservedPort;
 use crate::probe::Session;
 use crate::wait::poll;
-use control::Control;
+use control::{Control, Known};
 use door::Door;
 pub(crate) use frame::Protocol;
 use link::{Link, Way};
@@ -176,7 +176,7 @@ impl FaultProxy {
             self.control.lane(*way).set_delay(Duration::ZERO);
         }
         let mut silent = self.control.links();
-        silent.retain(|link| link.upgrade().is_some_and(|link| link.is_silent()));
+        silent.retain(|known| known.link().is_some_and(|link| link.is_silent()));
         end(&silent, Link::close);
         self.control.wake_all();
         self.accept_and_close(false);
@@ -291,11 +291,11 @@ impl Drop for FaultProxy {
     }
 }
 
-/// Ends links and waits until their threads are gone.
-fn end(links: &[Weak<Link>], how: impl Fn(&Link)) {
-    for link in links.iter().filter_map(Weak::upgrade) {
+/// Ends links and waits until they are gone.
+fn end(links: &[Known], how: impl Fn(&Link)) {
+    for link in links.iter().filter_map(Known::link) {
         how(&link);
     }
-    let gone = || links.iter().all(|link| link.strong_count() == 0);
+    let gone = || links.iter().all(Known::is_gone);
     poll(CLOSED_WITHIN, || gone().then_some(()));
 }

@@ -22,8 +22,8 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs a connection on its own thread until both sides are closed.
 pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
-    let link = Arc::new(link);
-    control.add_link(&link);
+    let (link, counted) = (Arc::new(link), Arc::new(()));
+    control.add_link(&link, &counted);
     control.open.fetch_add(1, Ordering::SeqCst);
     let body = {
         let control = Arc::clone(&control);
@@ -33,6 +33,7 @@ pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
             // The sockets close here; only then does the connection no longer count.
             drop(link);
             control.open.fetch_sub(1, Ordering::SeqCst);
+            drop(counted);
         }
     };
     if Builder::new().name("fault-proxy".into()).spawn(body).is_err() {

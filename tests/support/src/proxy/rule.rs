@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::FaultProxy;
 use super::control::Control;
+use super::link::Link;
 use super::op::Op;
 
 /// What happens to the connection after a frame of it was dropped.
@@ -77,10 +78,14 @@ impl Trigger {
     }
 
     /// Lets the rule act on its frame; false when it was cancelled meanwhile.
-    pub(crate) fn fire(&self) -> bool {
+    pub(crate) fn fire(&self, link: &Link) -> bool {
         let mut state = self.state();
         if state.0 != Phase::Awaited {
             return false;
+        }
+        // Before anybody hears that it has fired, who may restore all at once.
+        if self.action == Action::Drop(Then::Hold) {
+            link.will_be_silent();
         }
         state.0 = Phase::Fired;
         self.changed.notify_all();

@@ -12,7 +12,7 @@ use crate::sockets::connections;
 
 /// Far above what the limits of these ensembles add up to.
 const SOME_TIME: Duration = Duration::from_secs(40);
-const SESSION: Duration = Duration::from_secs(2);
+const SESSION: Duration = Duration::from_secs(4);
 
 fn three() -> Ensemble {
     let start = Instant::now();
@@ -154,7 +154,7 @@ fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
     let (inside, outside) = (connect(ensemble.server(follower)), connect(ensemble.server(leader)));
     let client = Probe::connect_for(ensemble.server(follower).address(), SESSION).unwrap();
     client.create("/held", b"", true, false).unwrap();
-    assert!(outside.exists("/held").unwrap());
+    wait_until("it is on the leader", SOON, || outside.exists("/held").unwrap());
     client.abandon();
     let writer = connect(ensemble.server(follower));
 

@@ -89,7 +89,8 @@ fn drops_and_goes_silent() {
         // Other connections are not touched.
         Probe::connect(stage.proxy.address()).unwrap().ping().unwrap();
         stage.proxy.restore();
-        asked.join().unwrap().unwrap_err();
+        let error = asked.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "its patience is longer");
     });
     assert!(stage.made("a"));
 }

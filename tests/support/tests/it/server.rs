@@ -143,12 +143,12 @@ fn a_taken_port_is_told_apart() {
 #[test]
 fn sessions_expire_by_the_tick() {
     let server = shared_server();
-    let gone = Probe::connect_for(server.address(), Duration::from_secs(1)).unwrap();
+    let observer = Probe::connect(server.address()).unwrap();
+    let gone = Probe::connect_for(server.address(), Duration::from_secs(3)).unwrap();
     let path = zoolock_test_support::fresh_path("expires");
     gone.create_all("/zoolock-test").unwrap();
     gone.create(&path, b"", true, false).unwrap();
     gone.abandon();
-    let observer = Probe::connect(server.address()).unwrap();
     assert!(observer.exists(&path).unwrap(), "abandoned, not closed");
     let took = wait_until("the node is gone", SOON, || !observer.exists(&path).unwrap());
     println!("expired after {took:.1?}");

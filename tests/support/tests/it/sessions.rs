@@ -45,7 +45,7 @@ fn expired_while_the_client_sees_nothing() {
 #[test]
 fn expires_only_what_lives_and_came_through_it() {
     let stage = Stage::new("expire");
-    let short = Duration::from_secs(1);
+    let short = Duration::from_secs(3);
     let connect = |timeout| Probe::connect_for(stage.proxy.address(), timeout).unwrap();
     let (closed, abandoned, timed_out) = (connect(SOON), connect(SOON), connect(short));
     for (client, name) in [(&closed, "a"), (&abandoned, "b"), (&timed_out, "c")] {

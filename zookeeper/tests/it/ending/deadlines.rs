@@ -96,8 +96,9 @@ fn a_socket_that_takes_no_more_keeps_nobody_waiting_beyond_the_deadline() {
 
 #[test]
 fn connecting_ends_by_its_deadline_and_says_what_was_tried() {
-    let nobody = shared_proxy().connect_string();
-    let (silent, hangs_up) = (shared_proxy(), shared_proxy());
+    let [refuses, silent, hangs_up] = [(); 3].map(|()| shared_proxy());
+    refuses.refuse(true);
+    let nobody = refuses.connect_string();
     silent.black_hole(Direction::Both);
     hangs_up.accept_and_close(true);
     let cases = [

@@ -168,7 +168,8 @@ fn a_callback_that_submits_to_a_server_that_has_left_does_not_keep_the_reader_th
 
 #[test]
 fn an_answer_to_a_handshake_that_was_given_up_opens_nothing() {
-    const T: Duration = Duration::from_secs(3);
+    // Each handshake has a third of it.
+    const T: Duration = Duration::from_secs(9);
     let ((say_greeted, greeted), (say_given_up, given_up)) = (bounded(1), bounded(1));
     let door = door(move |guest, number| {
         greet(guest, T)?;
@@ -272,7 +273,7 @@ fn an_idle_client_keeps_a_session_of_three_ticks_and_one_much_shorter_than_asked
                     told == Err(RecvTimeoutError::Timeout)
                 };
                 // A busy machine may be late.
-                assert!((0..3).any(|_| lives()), "it loses each session of {given:?}");
+                assert!((0..10).any(|_| lives()), "it loses each session of {given:?}");
             });
         }
     });

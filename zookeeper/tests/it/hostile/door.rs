@@ -83,7 +83,9 @@ impl Door {
         &self,
         manner: impl Fn(&mut Guest) -> io::Result<()> + Send + Sync + 'static,
     ) {
-        *self.state.manner.lock().unwrap() = (usize::MAX, Arc::new(manner));
+        let mut now = self.state.manner.lock().unwrap();
+        *now = (usize::MAX, Arc::new(manner));
+        // None that is treated like this is ended: those have to wait for the mutex.
         self.state.cut();
     }
 
@@ -115,10 +117,10 @@ impl State {
                 return;
             }
             let stream = stream.unwrap();
-            self.streams.lock().unwrap().push(stream.try_clone().unwrap());
             self.connections.fetch_add(1, Ordering::SeqCst);
             let manner = {
                 let mut manner = self.manner.lock().unwrap();
+                self.streams.lock().unwrap().push(stream.try_clone().unwrap());
                 match manner.0 {
                     0 => Arc::new(Guest::pass_on) as Manner,
                     _ => {

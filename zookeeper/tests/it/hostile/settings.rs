@@ -1,14 +1,13 @@
 //! Settings that make no sense, and servers that are none.
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use zoolock_test_support::{connect_string, shared_server};
 use zoolock_zookeeper::{ErrorKind, ZooKeeper};
 
 use super::door::Door;
-use crate::util::{BRIEFLY, SESSION, SOON, client_of, said};
+use crate::util::{BRIEFLY, SESSION, SOON, client_of, said, shared_proxy};
 
 #[test]
 fn bad_connect_strings_are_refused_with_what_is_wrong() {
@@ -70,10 +69,10 @@ fn a_server_raises_a_session_timeout_that_is_too_short_and_lowers_one_that_is_to
 
 #[test]
 fn a_port_where_nobody_listens_is_named() {
-    // Nobody listens at a port that somebody has bound and does nothing with.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    drop(listener);
+    // Nobody else gets the port, and nobody listens there.
+    let nobody = shared_proxy();
+    nobody.refuse(true);
+    let address = nobody.connect_string();
     let begun = Instant::now();
     let (kind, text) = said(ZooKeeper::builder(&address).connect_timeout(SOON).connect());
     assert_eq!(kind, ErrorKind::ConnectFailed);
@@ -97,7 +96,9 @@ fn a_name_that_nobody_knows_is_named_and_another_server_is_taken() {
 
 #[test]
 fn every_server_of_the_list_is_named_with_its_own_reason() {
-    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = shared_proxy();
+    nobody.refuse(true);
+    let refused = nobody.address();
     let http = Door::new(refused, |guest| {
         guest.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
         guest.linger()

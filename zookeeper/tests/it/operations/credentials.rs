@@ -36,7 +36,8 @@ fn credentials_given_before_are_sent_on_every_connection_and_in_every_session() 
         let before = proxy.requests(Op::Auth);
         match end {
             SessionEventKind::Resumed => proxy.cut(),
-            _ => assert_eq!(proxy.expire_sessions().unwrap(), 1),
+            // With one whose handshake a busy machine was too late for.
+            _ => assert!(proxy.expire_sessions().unwrap() >= 1),
         }
         // Waits for the next connection, and must not come before the credentials.
         let read = client.get_data(&path);

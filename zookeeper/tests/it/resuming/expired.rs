@@ -96,6 +96,8 @@ fn between_two_sessions_there_is_none() {
     stage.proxy.refuse(false);
     stage.told.until(SessionEventKind::Expired);
     assert!(silent.wait(SOON));
+    // Nor when it has given that handshake up.
+    stage.proxy.refuse(true);
     assert_eq!((stage.client.state(), stage.client.session_id()), (State::Connecting, 0));
     assert!(stage.client.valid_for().is_zero());
     let error = stage.client.with_timeout(BRIEFLY).exists("/").unwrap_err();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(5);
 
-/// A thread that only sleeps, and knows what it came too late at the most.
+/// A thread that only sleeps, and knows what it came too late in all: others may have been late all at once.
 pub(crate) struct Late {
     over: Arc<AtomicBool>,
     sleeper: JoinHandle<Duration>,
@@ -18,18 +18,18 @@ impl Late {
         let over = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&over);
         let sleeper = thread::spawn(move || {
-            let mut most = Duration::ZERO;
+            let mut late = Duration::ZERO;
             while !is_over.load(Ordering::SeqCst) {
                 let begun = Instant::now();
                 thread::sleep(NAP);
-                most = most.max(begun.elapsed().saturating_sub(NAP));
+                late += begun.elapsed().saturating_sub(NAP);
             }
-            most
+            late
         });
         Late { over, sleeper }
     }
 
-    pub(crate) fn most(self) -> Duration {
+    pub(crate) fn in_all(self) -> Duration {
         self.over.store(true, Ordering::SeqCst);
         self.sleeper.join().unwrap()
     }
