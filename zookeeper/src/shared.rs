@@ -130,7 +130,8 @@ impl Shared {
                 inner.is_ended = true;
                 drop(inner);
                 // They may be the last to know this client.
-                return drop(std::mem::take(&mut *self.reminders.lock()));
+                let reminders = std::mem::take(&mut *self.reminders.lock());
+                return drop(reminders);
             }
             let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
             let next = if is_full { Instant::now() + FULL } else { inner.planned };
@@ -155,10 +156,13 @@ impl Shared {
     }
 
     pub(crate) fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
-        if self.look(|core| core.is_over()) {
+        // In which the timer sees the end, to give up all that was asked for before.
+        let inner = self.state.lock();
+        if inner.core.is_over() {
             return;
         }
         self.reminders.lock().entry(when).or_default().push(Box::new(callback));
+        drop(inner);
         self.alarm.set(when);
     }
 

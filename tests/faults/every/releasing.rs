@@ -209,7 +209,8 @@ fn an_unlock_without_a_connection_deletes_on_the_next_one() {
 #[test]
 fn a_cut_right_before_or_behind_an_unlock_leaves_no_node_in_the_same_session() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let scene = Scene::start(subject, LONG);
+        // A create whose answer is cut off is looked for until a session timeout is over.
+        let scene = Scene::start(subject, MEDIUM);
         for round in 0..10 {
             assert!(scene.own.try_lock_for(SOON).unwrap(), "{}, round {round}", subject.name);
             if round % 2 == 0 {

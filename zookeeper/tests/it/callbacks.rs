@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
-use zoolock_zookeeper::{Acl, CreateMode, Watcher};
+use zoolock_zookeeper::{Acl, CreateMode, State, Watcher};
 
 use crate::util::{SESSION, SOON, client, client_of, logged, shared_proxy};
 
@@ -55,6 +55,31 @@ fn a_callback_may_ask_for_the_next_one_and_none_comes_after_the_close() {
     let held = Arc::clone(&kept);
     client.call_at(Instant::now(), move || drop(held));
     assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn what_is_asked_for_while_the_client_ends_is_given_up_as_well() {
+    for round in 0..100 {
+        let (client, kept) = (client(), Arc::new(()));
+        thread::scope(|scope| {
+            let (asking, is_asked) = bounded(0);
+            for _ in 0..4 {
+                let (client, kept, asking) = (&client, &kept, asking.clone());
+                scope.spawn(move || {
+                    asking.send(()).unwrap();
+                    while client.state() != State::Closed {
+                        let held = Arc::clone(kept);
+                        client.call_at(Instant::now() + SOON, move || drop(held));
+                    }
+                });
+            }
+            (0..4).for_each(|_| is_asked.recv().unwrap());
+            client.close().unwrap();
+        });
+        wait_until(&format!("round {round}: all that was kept is given up"), SOON, || {
+            Arc::strong_count(&kept) == 1
+        });
+    }
 }
 
 #[test]

@@ -359,7 +359,8 @@ fn events_that_nobody_waits_for_change_nothing_however_many() {
         guest.linger()
     };
     let door = Door::once(shared_server().address(), Arc::new(flood));
-    let client = client_of(&door.address(), SESSION);
+    // Two thirds of it are time enough to read them all on a busy machine.
+    let client = client_of(&door.address(), SOON);
     let (watcher, events) = Watcher::channel();
     let stat = client.exists_w("/watched", &watcher).unwrap();
     println!("{stat:?} behind {EVENTS} events");
