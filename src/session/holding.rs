@@ -268,8 +268,7 @@ impl Session {
         }
     }
 
-    /// One of the nodes is gone though nobody here deleted it. It was somebody else, if it was not the end of the
-    /// session: behind the end of the lease, that is.
+    /// One of the nodes is gone though nobody here deleted it: it went with its session if the lease is over.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
         let reason = match nodes.valid_for().is_zero() {
             true => LossReason::LeaseExpired,
