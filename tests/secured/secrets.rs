@@ -109,7 +109,7 @@ fn no_secret_is_logged_printed_or_in_an_error() {
     for said in [
         "Resumed",
         "refused the SASL user \"ann\"",
-        "what: \"TLS\"",
+        "what: \"ZOOKEEPER_CACERT\"",
         "string values must be quoted",
     ] {
         assert!(all.contains(said), "it has not come to {said:?}");
