@@ -137,6 +137,8 @@ fn a_secret_is_nowhere_to_be_read() {
     let told = Told::by(&client);
     client.add_auth("digest", &credential(1)).unwrap();
     let refused = client.add_auth("nonsense", &credential(2)).unwrap_err();
+    // The server hangs up.
+    told.until(SessionEventKind::Resumed);
     let not_at_all = builder.auth("nonsense", &credential(3)).connect().unwrap_err();
     stage.proxy.cut();
     told.until(SessionEventKind::Resumed);
