@@ -24,7 +24,7 @@ fn a_lock_is_held_over_a_cut_and_lost_in_time() {
     let acl = Acl::none().and("sasl", "bob", Permissions::ALL);
     let acl = acl.and("sasl", "ann", Permissions::CONTEND);
     let bob = builder(&secured, &proxy.connect_string(), "bob", BOB).acl(acl.clone());
-    let bob = bob.session_timeout(Duration::from_secs(4)).connect().unwrap();
+    let bob = bob.session_timeout(Duration::from_secs(10)).connect().unwrap();
     let ann = builder(&secured, &secured.hosts(), "ann", ANN).acl(acl).connect().unwrap();
     let path = fresh_path("secured");
     let [bobs, anns] = [&bob, &ann].map(|client| DistributedLock::new(client, &path).unwrap());
