@@ -310,7 +310,8 @@ fn a_silent_way_is_left_for_another_before_the_lease_ends() {
 #[test]
 fn a_session_that_outlives_its_lease_has_another_term() {
     let server = Server::start().unwrap();
-    let client = client_of(&server.connect_string(), SHORT);
+    // From the server's start on there is so much time to be back.
+    let client = client_of(&server.connect_string(), SESSION);
     let (told, keeper) = (Told::by(&client), client.keep_lease());
     let id = client.session_id();
     let first = client.lease();
