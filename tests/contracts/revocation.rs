@@ -106,7 +106,7 @@ fn a_hold_that_looks_again_and_again_listens_as_long_as_it_likes() {
 fn listening_ends_with_a_hold_that_is_lost() {
     use LossReason::{ClientClosed, LeaseExpired, NodeDeleted};
     let (proxy, path) = (shared_proxy(), fresh_path("ends"));
-    let own = client_of(&proxy.connect_string(), Duration::from_secs(2));
+    let own = client_of(&proxy.connect_string(), Duration::from_secs(5));
     let lock = lock_of(&own, &path);
     for why in [NodeDeleted, LeaseExpired, ClientClosed] {
         wait_until("it is connected", SOON, || matches!(lock.try_lock(), Ok(true)));
@@ -299,7 +299,7 @@ fn without_permission_or_connection_nobody_is_asked() {
         .connect()
         .unwrap();
     let (proxy, root) = (shared_proxy(), fresh_path("denied"));
-    let other = client_of(&proxy.connect_string(), Duration::from_secs(2));
+    let other = client_of(&proxy.connect_string(), Duration::from_secs(5));
     shared_probe().unwrap().create_all(&root).unwrap();
     let guard = lock_of(&owner, &format!("{root}/lock")).acquire().unwrap();
     let asked = guard.revocation().unwrap();

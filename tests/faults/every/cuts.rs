@@ -295,7 +295,7 @@ fn an_unlock_without_a_connection_and_during_a_resume_lets_the_next_one_in() {
 
 #[test]
 fn a_close_during_a_resume_leaves_no_node_and_lets_the_next_one_in() {
-    const SHORT: Duration = Duration::from_secs(3);
+    const SHORT: Duration = Duration::from_secs(8);
     every_subject(|subject| {
         for answered in [true, false] {
             let proxy = shared_proxy();
