@@ -172,10 +172,13 @@ impl Value {
         self.wrong(format!("{file:?} has a secret and is open to everybody: chmod o= {file:?}"))
     }
 
+    /// Settings of TLS that have just got what is in the file that it names, `with` another.
     #[cfg(feature = "tls")]
-    fn unusable(&self, with: &str, error: &zookeeper::Error) -> Error {
-        let reason = error.reason().unwrap_or_default();
-        self.wrong(format!("{:?}{with}: {reason}", self.text))
+    fn used_by(&self, tls: zookeeper::Tls, with: &str) -> Result<zookeeper::Tls> {
+        match tls.wrong() {
+            Some(reason) => Err(self.wrong(format!("{:?}{with}: {reason}", self.text))),
+            None => Ok(tls),
+        }
     }
 }
 
@@ -208,8 +211,7 @@ fn sasl(_: ClientBuilder, auth: &Value, _: &[u8]) -> Result<ClientBuilder> {
 fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Result<ClientBuilder> {
     let mut tls = zookeeper::Tls::new();
     if let Some(cacert) = cacert {
-        tls = tls.roots_pem(&cacert.read()?.0);
-        tls.check().map_err(|error| cacert.unusable("", &error))?;
+        tls = cacert.used_by(tls.roots_pem(&cacert.read()?.0), "")?;
     }
     match (cert, key) {
         (Some(cert), Some(key)) => {
@@ -217,9 +219,8 @@ fn tls(builder: ClientBuilder, [cacert, cert, key]: [Option<Value>; 3]) -> Resul
             if is_open {
                 return Err(key.is_open());
             }
-            tls = tls.client_cert_pem(&cert.read()?.0, &pem);
             let with = format!(" with {:?}", key.text);
-            tls.check().map_err(|error| cert.unusable(&with, &error))?;
+            tls = cert.used_by(tls.client_cert_pem(&cert.read()?.0, &pem), &with)?;
         }
         (None, None) => {}
         (Some(cert), None) => return Err(cert.wrong(format!("it needs {KEY}"))),

@@ -29,7 +29,8 @@ fn a_client_has_what_the_environment_says_and_a_file_below_it() {
         secured.hosts()
     );
     let file = secured.write("zookeeper.toml", &text);
-    let key = secured.file("key.pem").to_str().unwrap().to_owned();
+    let [cert, key] =
+        ["cert.pem", "key.pem"].map(|name| secured.file(name).to_str().unwrap().to_owned());
     let name = "settings::a_client_has_what_the_environment_says_and_a_file_below_it";
     for (variables, said) in [
         (&[][..], "7s, taken: true"),
@@ -45,6 +46,18 @@ fn a_client_has_what_the_environment_says_and_a_file_below_it() {
             &format!("invalid ZOOKEEPER_CACERT: {key:?}: the TLS roots"),
         ),
         (&[("ZOOKEEPER_CERT", &key)], &format!("invalid ZOOKEEPER_CERT: {key:?} with ")),
+        // That is no fault of the certificate.
+        (
+            &[
+                ("ZOOKEEPER_CONFIG", ""),
+                ("ZOOKEEPER_CONNECT", &secured.hosts()),
+                ("ZOOKEEPER_CERT", &cert),
+                ("ZOOKEEPER_KEY", &key),
+                ("SSL_CERT_FILE", "/no/such/file"),
+                ("SSL_CERT_DIR", "/no/such/folder"),
+            ],
+            "invalid TLS: the system has no root certificates",
+        ),
     ] {
         let mut command = alone(name, OWN_PROCESS, &path);
         command.env("ZOOKEEPER_CONFIG", &file).env_remove("ZOOKEEPER_CONNECT");

@@ -126,6 +126,13 @@ impl Tls {
         Ok(connection)
     }
 
+    /// The first setting that was wrong so far, if one was, such as PEM that cannot be read. The system's roots
+    /// are not looked at.
+    #[must_use]
+    pub fn wrong(&self) -> Option<&str> {
+        self.wrong.as_deref()
+    }
+
     /// Looks whether all this can be used, as [`connect`](crate::Builder::connect) does. Reads the system's
     /// roots, if they are needed.
     ///
@@ -141,8 +148,8 @@ impl Tls {
     }
 
     fn make_config(&self) -> Result<Arc<ClientConfig>, String> {
-        if let Some(wrong) = &self.wrong {
-            return Err(wrong.clone());
+        if let Some(wrong) = self.wrong() {
+            return Err(wrong.to_owned());
         }
         let roots = match &self.roots {
             Some(roots) => roots.clone(),
