@@ -1,7 +1,7 @@
 //! What all connections of a proxy share: switches, rules, counters and the trace.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,6 @@ pub(crate) struct Control {
     to_client: Lane,
     pub(crate) accept_and_close: AtomicBool,
     pub(crate) accepted: AtomicU64,
-    pub(crate) open: AtomicUsize,
     books: Mutex<Books>,
 }
 
@@ -99,7 +98,6 @@ impl Control {
             to_client: Lane::default(),
             accept_and_close: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
-            open: AtomicUsize::new(0),
             books: Mutex::default(),
         }
     }

@@ -259,7 +259,7 @@ impl FaultProxy {
     /// How many connections are open now.
     #[must_use]
     pub fn open_connections(&self) -> usize {
-        self.control.open.load(Ordering::SeqCst)
+        self.control.links().iter().filter(|known| !known.is_gone()).count()
     }
 
     /// The latest frames and faults, one a line, for messages of failed tests: the time since the

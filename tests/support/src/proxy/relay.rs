@@ -6,7 +6,6 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::{self, Builder, Scope};
 use std::time::{Duration, Instant};
 
@@ -24,21 +23,15 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) fn start(control: Arc<Control>, link: Link, target: SocketAddr) {
     let (link, counted) = (Arc::new(link), Arc::new(()));
     control.add_link(&link, &counted);
-    control.open.fetch_add(1, Ordering::SeqCst);
-    let body = {
-        let control = Arc::clone(&control);
-        move || {
-            run(&control, &link, target);
-            control.note(&format!("#{} closed", link.number));
-            // The sockets close here; only then does the connection no longer count.
-            drop(link);
-            control.open.fetch_sub(1, Ordering::SeqCst);
-            drop(counted);
-        }
+    let body = move || {
+        run(&control, &link, target);
+        control.note(&format!("#{} closed", link.number));
+        // The sockets close here; only then does the connection no longer count.
+        drop(link);
+        drop(counted);
     };
-    if Builder::new().name("fault-proxy".into()).spawn(body).is_err() {
-        control.open.fetch_sub(1, Ordering::SeqCst);
-    }
+    // Without a thread it is gone at once.
+    let _ = Builder::new().name("fault-proxy".into()).spawn(body);
 }
 
 fn run(control: &Control, link: &Link, target: SocketAddr) {
