@@ -1,11 +1,9 @@
 //! Calls that have promised to return in time, and those that are made again on a busy machine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Error, Result};
-use zoolock_test_support::wait_until;
+use zoolock_test_support::{Late, wait_until};
 
 use super::SOON;
 
@@ -27,32 +25,10 @@ pub fn answered<R>(call: impl Fn() -> Result<R>) -> Result<R> {
 /// too late meanwhile is the machine's fault and not counted.
 #[track_caller]
 pub fn in_time<R: std::fmt::Debug>(what: &str, limit: Duration, call: impl FnOnce() -> R) -> R {
-    const NAP: Duration = Duration::from_millis(10);
-    /// Also when the call panics, or the sleeper would never end.
-    struct SetAtEnd<'a>(&'a AtomicBool);
-    impl Drop for SetAtEnd<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-    let over = AtomicBool::new(false);
-    let (result, took, late) = thread::scope(|scope| {
-        let sleeper = scope.spawn(|| {
-            let mut late = Duration::ZERO;
-            while !over.load(Ordering::SeqCst) {
-                let begun = Instant::now();
-                thread::sleep(NAP);
-                late += begun.elapsed().saturating_sub(NAP);
-            }
-            late
-        });
-        let at_end = SetAtEnd(&over);
-        let begun = Instant::now();
-        let result = call();
-        let took = begun.elapsed();
-        drop(at_end);
-        (result, took, sleeper.join().expect("only sleeps"))
-    });
+    let (late, begun) = (Late::start(), Instant::now());
+    let result = call();
+    let took = begun.elapsed();
+    let late = late.in_all();
     println!("{what}: {result:?} after {took:?}, the machine was late by {late:?}");
     assert!(took < limit + late, "{what}: {result:?} after {took:?} (late by {late:?})");
     result

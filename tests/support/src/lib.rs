@@ -116,6 +116,7 @@
 mod counting;
 pub mod crowd;
 mod ensemble;
+mod late;
 mod port;
 mod probe;
 mod proxy;
@@ -125,6 +126,7 @@ mod wait;
 
 pub use counting::CountingServer;
 pub use ensemble::{Ensemble, EnsembleBuilder};
+pub use late::Late;
 pub use probe::{OPEN_ACL, Probe, Stat, error_code};
 pub use proxy::{Direction, FaultProxy, Hold, Op, Rule, RuleBuilder, Then};
 pub use server::{Server, ServerBuilder};

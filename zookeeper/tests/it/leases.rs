@@ -7,12 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
-use zoolock_test_support::{Direction, Op, Probe, Server, wait_until};
+use zoolock_test_support::{Direction, Late, Op, Probe, Server, wait_until};
 use zoolock_zookeeper::{
     Lease, LeaseKeeper, Listener, SessionEvent, SessionEventKind, State, ZooKeeper,
 };
 
-use crate::util::{Late, SESSION, SHORT, SOON, Stage, Told, client_of, make_ephemeral};
+use crate::util::{SESSION, SHORT, SOON, Stage, Told, client_of, make_ephemeral};
 
 /// For leases that are to be kept on a busy machine.
 const STEADY: Duration = Duration::from_secs(6);

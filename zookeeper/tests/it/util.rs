@@ -1,7 +1,6 @@
 //! What many tests need: clients, and looking at what is really on the server.
 
 mod calls;
-mod late;
 mod logged;
 mod own_process;
 mod stage;
@@ -14,10 +13,9 @@ use zoolock_test_support::{FaultProxy, connect_string, fresh_path, shared_probe}
 use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, Result, ZooKeeper};
 
 pub(crate) use calls::{CALLS, prepare};
-pub(crate) use late::Late;
 pub(crate) use logged::logged;
 pub(crate) use own_process::{OwnProcess, files, in_own_process, resident, threads};
-pub(crate) use stage::Stage;
+pub(crate) use stage::{Stage, behind_a_proxy};
 pub(crate) use told::Told;
 
 /// The session timeout of most tests: long enough that a busy machine does not end a session.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock_test_support::{Ensemble, FaultProxy, Probe, wait_until};
+use zoolock_test_support::{Ensemble, FaultProxy, Late, Probe, wait_until};
 use zoolock_zookeeper::{SessionEventKind, Watcher};
 
 use super::{Watch, gone_at};
-use crate::util::{BRIEFLY, Late, SHORT, SOON, Told, client_of, make_ephemeral};
+use crate::util::{BRIEFLY, SHORT, SOON, Told, client_of, make_ephemeral};
 
 /// With time for a move on a busy machine.
 const LONGER: Duration = Duration::from_secs(12);

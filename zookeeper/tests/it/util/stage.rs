@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use zoolock_test_support::{FaultProxy, Probe, Server, fresh_path, shared_server, wait_until};
+use zoolock_test_support::{FaultProxy, Probe, Server, fresh_path, shared_server};
 use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
 
-use super::{SOON, Told, client_of};
+use super::{Told, client_of};
 
 /// A client behind a proxy of its own, and a node that is this test's own.
 pub(crate) struct Stage {
@@ -17,6 +17,20 @@ pub(crate) struct Stage {
     pub(crate) told: Told,
     pub(crate) root: String,
     server: SocketAddr,
+}
+
+/// A proxy before the server, and a client of the one session that has come through it: a busy machine may be
+/// too late with a first handshake, which leaves a session that nobody uses.
+pub(crate) fn behind_a_proxy(
+    server: &Server,
+    connect: impl Fn(&str) -> ZooKeeper,
+) -> (FaultProxy, ZooKeeper) {
+    let mut tries = (0..10).map(|_| {
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let client = connect(&proxy.connect_string());
+        (proxy, client)
+    });
+    tries.find(|(proxy, _)| proxy.connections() == 1).expect("a first handshake in time")
 }
 
 impl Stage {
@@ -29,20 +43,7 @@ impl Stage {
         let root = fresh_path(name);
         let probe = Probe::connect(server.address()).unwrap();
         probe.create_all(&root).unwrap();
-        let connect = || {
-            let proxy = FaultProxy::start(server.address()).unwrap();
-            let client = client_of(&proxy.connect_string(), session_timeout);
-            (proxy, client)
-        };
-        let (mut proxy, mut client) = connect();
-        // A busy machine may be too late with the first handshake, which leaves a session that nobody uses.
-        wait_until("the first connection is good", SOON, || {
-            let is_good = proxy.connections() == 1;
-            if !is_good {
-                (proxy, client) = connect();
-            }
-            is_good
-        });
+        let (proxy, client) = behind_a_proxy(server, |servers| client_of(servers, session_timeout));
         Stage { told: Told::by(&client), proxy, client, root, server: server.address() }
     }
 
