@@ -44,11 +44,9 @@ fn said_by(mut command: Command) -> (String, String) {
 /// itself.
 fn hostile_lock(name: &str) -> (String, Probe) {
     let path = fresh_path(name) + IN_A_PATH;
-    // The servers delete a directory some time in which there was a node.
-    let made = lock_of(&client(), &path).acquire().expect("its directory is made");
+    drop(lock_of(&client(), &path).acquire().expect("its directory is made"));
     let probe = shared_probe().expect("probe");
     probe.create(&format!("{path}/lock-"), HOSTILE.as_bytes(), true, true).expect("made");
-    made.release().expect("released");
     (path, probe)
 }
 

@@ -185,14 +185,14 @@ fn revoke_asks_whoever_holds() {
 fn what_others_write_does_not_blow_up_or_bend_the_table() {
     let path = fresh_path("spread");
     let probe = zoolock_test_support::shared_probe().expect("probe");
-    let made = lock_of(&client(), &path).acquire().expect("made");
+    drop(lock_of(&client(), &path).acquire().expect("made"));
     let long = "x".repeat(500_000);
     // Of another width, to be read backwards, and too long.
     for identity in ["名前", "a\u{202e}b", &long] {
         let node = format!("{path}/lock-");
-        probe.create(&node, identity.as_bytes(), true, true).expect("made");
+        let made = probe.create(&node, identity.as_bytes(), true, true);
+        made.expect("made");
     }
-    made.release().expect("released");
     let (code, table) = output(&["list", &path]);
     assert_eq!(code, Some(0));
     assert!(!table.contains('\u{202e}'));
@@ -216,11 +216,11 @@ fn what_others_write_does_not_blow_up_or_bend_the_table() {
 fn two_thousand_waiters_are_listed_in_their_order() {
     let path = fresh_path("many");
     let probe = zoolock_test_support::shared_probe().expect("probe");
-    let made = lock_of(&client(), &path).acquire().expect("made");
+    drop(lock_of(&client(), &path).acquire().expect("made"));
     for _ in 0..2000 {
-        probe.create(&format!("{path}/lock-"), b"someone", true, true).expect("made");
+        let made = probe.create(&format!("{path}/lock-"), b"someone", true, true);
+        made.expect("made");
     }
-    made.release().expect("released");
     let begun = std::time::Instant::now();
     let listed = zoolock(&["list", &path]).output().expect("run");
     println!("listed after {:?}", begun.elapsed());

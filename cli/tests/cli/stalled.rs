@@ -158,11 +158,10 @@ fn a_stopped_terminal_keeps_nobody_waiting() {
 fn what_shows_a_lock_to_a_stopped_pager_is_ended_by_signals() {
     let path = fresh_path("pager");
     let probe = shared_probe().expect("probe");
-    let made = lock_of(&client(), &path).acquire().expect("made");
+    drop(lock_of(&client(), &path).acquire().expect("made"));
     for _ in 0..200 {
         probe.create(&format!("{path}/lock-"), b"someone", true, true).expect("made");
     }
-    made.release().expect("released");
     for arguments in [&["list", &path][..], &["list", "--json", &path], &["watch", &path]] {
         for signal in [Signal::SIGTERM, Signal::SIGINT] {
             let (mut reader, writer) = full_pipe();
