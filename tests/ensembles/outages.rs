@@ -142,9 +142,7 @@ fn a_hold_resumed_at_a_member_that_is_cut_off_is_lost_before_the_next_is_let_in(
         let rivals = client_of(&hosts.collect::<Vec<_>>().join(","), T);
         let (next, seen) = (lock_of(&rivals, "/resumed"), hold.clone());
         let rival = Task::spawn(move || next.lock().map(|()| seen.is_held()));
-        wait_until("the rival waits", SOON, || {
-            lock.contenders().is_ok_and(|contenders| contenders.len() == 2)
-        });
+        wait_until("the rival waits", SOON, || answered(|| lock.contenders()).unwrap().len() == 2);
         ensemble.cut_off(member);
         for other in &others {
             ways.0[*other].refuse(true);

@@ -1,6 +1,5 @@
 //! Processes beside the test: programs, and tests that run again.
 
-use std::collections::VecDeque;
 use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -63,7 +62,7 @@ pub struct Beside {
     input: Option<ChildStdin>,
     said: Receiver<(usize, String)>,
     /// What nobody has asked for yet, of each of its two outputs.
-    heard: Mutex<[VecDeque<String>; 2]>,
+    heard: Mutex<[Vec<String>; 2]>,
     has_ended: bool,
 }
 
@@ -108,7 +107,7 @@ impl Beside {
             let line = self.said.recv_deadline(end);
             let (output, line) =
                 line.unwrap_or_else(|error| panic!("it did not say {key:?}: {error}"));
-            heard[output].push_back(line);
+            heard[output].push(line);
         }
     }
 
