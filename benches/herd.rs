@@ -1,4 +1,4 @@
-//! From how many contenders on the queue of `DistributedLock` is worth its third request: how often
+//! From how many contenders on the queue of `DistributedLock` is worth its requests: how often
 //! a second the lock goes from one client to another, and what that costs.
 //!
 //! `cargo bench --bench herd -- [--rounds N] [--seconds S] [--sync] [--clients 2,4,8]`

@@ -1,81 +1,234 @@
-//! A resource that refuses late writers by their fencing token: what makes a lock with a time limit
-//! safe. Two clients write to it, and one of them stands still at the wrong moment.
+//! A counter that loses no update, although a holder of its lock is stopped between its read and its write, and
+//! goes on when the next holder has read.
 //!
 //! ```text
 //! cargo run --example fenced_register
 //! ```
 //!
+//! Two processes add one to the counter, each in four steps:
+//!
+//! 1. It takes the lock, and gets a fencing token.
+//! 2. It claims the counter with the token: from now on the counter refuses every lower token.
+//! 3. It reads.
+//! 4. It writes, and the counter checks that the token is still the one that has claimed it.
+//!
+//! The first process is stopped behind its step 3, for longer than its session lives. The second process takes
+//! the lock, claims and reads. Then the first goes on. Its write is refused, because the second has claimed. A
+//! counter that only compared the tokens of writes would accept it: the second has written nothing yet, and its
+//! own write would then undo the first one's.
+//!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
-use std::sync::{Mutex, PoisonError};
+use std::env;
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use zoolock::{Client, DistributedLock};
 
-/// In a database: `UPDATE register SET value = :value, token = :token WHERE token <= :token`.
-#[derive(Default)]
-struct FencedRegister {
-    /// The value, and the highest token that was seen.
-    inner: Mutex<(String, u64)>,
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const LOCK: &str = "/zoolock-examples/fenced-register";
+/// How long the servers keep the lock of a process that is stopped.
+const SESSION: Duration = Duration::from_secs(4);
+/// Two numbers of twenty digits, with a space between and a newline behind.
+const BYTES: usize = 42;
+
+/// A counter in a file, with the token that has claimed it. Each method is one step, as a transaction of a
+/// database is: nobody else is at the file meanwhile. The SQL is that of a table `counter`, beside a table
+/// `fence` with a row for each lock.
+struct Register(PathBuf);
+
+struct Row {
+    fence: u64,
+    value: u64,
 }
 
-impl FencedRegister {
-    /// Writes, unless somebody with a higher token has written. Look and write are one step.
-    fn write(&self, token: u64, value: &str) -> Result<(), String> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if token < inner.1 {
-            return Err(format!("token {token} is lower than {}", inner.1));
-        }
-        *inner = (value.to_owned(), token);
-        Ok(())
+impl Register {
+    /// `INSERT INTO fence VALUES (:lock, 0)`, and the counter.
+    fn create(path: &Path) -> io::Result<Register> {
+        write_row(&File::create(path)?, &Row { fence: 0, value: 0 })?;
+        Ok(Register(path.to_owned()))
     }
 
-    fn value(&self) -> String {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.0.clone()
+    /// `UPDATE fence SET token = :token WHERE lock = :lock AND token <= :token`
+    ///
+    /// False if no row fits: a later holder has claimed.
+    fn claim(&self, token: u64) -> io::Result<bool> {
+        self.step(|row| {
+            let is_newest = row.fence <= token;
+            row.fence = row.fence.max(token);
+            is_newest
+        })
     }
+
+    /// `SELECT value FROM counter`
+    fn read(&self) -> io::Result<u64> {
+        self.step(|row| row.value)
+    }
+
+    /// In one transaction:
+    /// `UPDATE fence SET token = :token WHERE lock = :lock AND token = :token` and
+    /// `UPDATE counter SET value = :value`
+    ///
+    /// False, and nothing is written, if the first of them fits no row: a later holder has claimed.
+    fn write(&self, token: u64, value: u64) -> io::Result<bool> {
+        self.step(|row| {
+            let has_claimed = row.fence == token;
+            if has_claimed {
+                row.value = value;
+            }
+            has_claimed
+        })
+    }
+
+    fn step<T>(&self, step: impl FnOnce(&mut Row) -> T) -> io::Result<T> {
+        let file = File::options().read(true).write(true).open(&self.0)?;
+        file.lock()?; // until it is closed
+        let mut row = read_row(&file)?;
+        let result = step(&mut row);
+        write_row(&file, &row)?;
+        Ok(result)
+    }
+}
+
+fn read_row(file: &File) -> io::Result<Row> {
+    let mut text = [0; BYTES];
+    file.read_exact_at(&mut text, 0)?;
+    let text = String::from_utf8_lossy(&text);
+    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten().ok_or(io::ErrorKind::InvalidData);
+    Ok(Row { fence: next()?, value: next()? })
+}
+
+/// With one write, so that a process that is killed never leaves half a row.
+fn write_row(file: &File, Row { fence, value }: &Row) -> io::Result<()> {
+    file.write_all_at(format!("{fence:020} {value:020}\n").as_bytes(), 0)
+}
+
+/// Adds one, and calls `has_read` between the read and the write. A holder that is refused begins again.
+fn increment(
+    client: &Client,
+    register: &Register,
+    mut has_read: impl FnMut() -> io::Result<()>,
+) -> Outcome<()> {
+    let lock = DistributedLock::new(client, LOCK)?;
+    loop {
+        let guard = lock.acquire()?;
+        let token = guard.fencing_token()?;
+        if register.claim(token)? {
+            let value = register.read()?;
+            println!("token {token} has claimed, and has read {value}");
+            has_read()?;
+            if register.write(token, value + 1)? {
+                println!("token {token} has written {}", value + 1);
+                return Ok(guard.release()?);
+            }
+        }
+        match guard.release() {
+            Err(error) if error.is_lost() => println!("token {token} is refused: {error}"),
+            Err(error) => return Err(error.into()),
+            // Servers that were set up anew begin with low tokens.
+            Ok(()) => return Err(format!("token {token} is refused, though it is held").into()),
+        }
+    }
+}
+
+/// The process that is stopped, which runs this program too. Killed when dropped.
+struct Slow {
+    process: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Slow {
+    fn start(file: &Path) -> Outcome<Slow> {
+        let mut command = Command::new(env::current_exe()?);
+        command.arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn()?;
+        let said = process.stdout.take().ok_or("no pipe")?;
+        Ok(Slow { process, said: BufReader::new(said) })
+    }
+
+    fn signal(&self, name: &str) -> io::Result<()> {
+        let kill = format!("kill -{name} {}", self.process.id());
+        match Command::new("sh").args(["-c", &kill]).status()? {
+            status if status.success() => Ok(()),
+            status => Err(io::Error::other(format!("{kill}: {status}"))),
+        }
+    }
+
+    /// Waits for its next line, and shows it. False if it has ended.
+    fn says(&mut self) -> io::Result<bool> {
+        let mut line = String::new();
+        let is_open = self.said.read_line(&mut line)? > 0;
+        print!("{}{line}", if is_open { "slow:  " } else { "" });
+        Ok(is_open)
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn connect() -> zoolock::Result<Client> {
+    let servers = env::var("ZOOKEEPER_CONNECT");
+    Client::connect(servers.as_deref().unwrap_or("127.0.0.1:2181"), SESSION)
+}
+
+/// Stands still behind its read until it is told to go on. It does not look whether it holds the lock.
+fn slow(file: &str) -> Outcome<()> {
+    increment(&connect()?, &Register(file.into()), || {
+        io::stdin().read_line(&mut String::new()).map(drop)
+    })
+}
+
+fn demonstrate(file: &Path) -> Outcome<()> {
+    let register = Register::create(file)?;
+    let mut slow = Slow::start(file)?;
+    slow.says()?;
+    slow.signal("STOP")?;
+    println!("slow:  is stopped");
+
+    // It waits for the lock until the session of the stopped process has ended.
+    increment(&connect()?, &register, || {
+        if let Some(mut input) = slow.process.stdin.take() {
+            println!("slow:  goes on");
+            slow.signal("CONT")?;
+            input.write_all(b"\n")?;
+            slow.says()?;
+        }
+        Ok(())
+    })?;
+    while slow.says()? {}
+
+    let value = register.read()?;
+    println!("the register says {value}");
+    match value {
+        2 => Ok(()),
+        _ => Err("an update was lost".into()),
+    }
+}
+
+fn run() -> Outcome<()> {
+    if let Some(file) = env::args().nth(1) {
+        return slow(&file);
+    }
+    let file = env::temp_dir().join(format!("fenced-register-{}", std::process::id()));
+    let shown = demonstrate(&file);
+    std::fs::remove_file(&file)?;
+    shown
 }
 
 fn main() {
     if let Err(error) = run() {
-        eprintln!("{error}");
+        eprintln!("fenced_register: {error}");
         std::process::exit(1);
     }
-}
-
-fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let servers = std::env::var("ZOOKEEPER_CONNECT");
-    let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
-    let connect = || Client::connect(servers, Duration::from_secs(10));
-    let (slow, quick) = (connect()?, connect()?);
-    let path = "/zoolock-examples/fenced-register";
-    let register = FencedRegister::default();
-
-    // One takes the lock, looks that it has it, and is about to write..
-    let guard = DistributedLock::new(&slow, path)?.acquire()?;
-    let stale = guard.fencing_token()?;
-    assert!(guard.is_held());
-    println!("slow  has token {stale}, and is about to write");
-
-    // .. when it is paused for so long that the servers end its session. To save the time, that is
-    // done here by closing its client.
-    slow.close()?;
-
-    let guard = DistributedLock::new(&quick, path)?.acquire()?;
-    let token = guard.fencing_token()?;
-    register.write(token, "written by quick")?;
-    println!("quick has token {token}, and has written");
-
-    // It wakes up, and does not know that it has lost the lock between the look and the write.
-    let refused = register.write(stale, "written by slow");
-    println!("slow  writes with token {stale}: {refused:?}");
-    assert!(refused.is_err() && stale < token);
-    println!("the register says {:?}", register.value());
-
-    // Third parties can ask whose token is current. That is for people: it may change at once.
-    println!("token {stale} is current: {}", quick.verify(path, stale)?);
-    println!("token {token} is current: {}", quick.verify(path, token)?);
-    guard.release()?;
-    quick.close()?;
-    Ok(())
 }

@@ -6,8 +6,8 @@
 //!
 //! Three candidates, each with a client of its own, as if on machines of their own. The first leader steps down,
 //! the second is asked to let go, the third is shut down; whoever has led and is not shut down contends again.
-//! Terms are numbered by the fencing token: whoever gets orders from a leader refuses those of an earlier
-//! term. The program checks that there was never a second leader, and that the terms rose.
+//! Terms are numbered by the fencing token. A leader announces its term before anything else; whoever gets
+//! orders refuses from then on those of an earlier term. The program checks that there was never a second leader, and that the terms rose.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 

@@ -6,14 +6,14 @@
 //!
 //! Eight threads move money between four accounts, in all directions at once. Each transfer takes
 //! the locks of its two accounts as one `MultiLock`, in an order that all share, so that no two of
-//! them each have what the other waits for. An account refuses whoever comes with a lower fencing
-//! token than it has seen. The program checks that nothing was refused and that the sum is what it
-//! was.
+//! them each have what the other waits for. It claims both accounts with their fencing tokens before
+//! it reads them, and an account refuses whoever comes with a lower token. The program checks that
+//! nothing was refused and that the sum is what it was.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
 use std::error::Error;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -27,27 +27,53 @@ const TRANSFERS: usize = 10;
 const AT_FIRST: i64 = 100;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An account, as a row of a database would be: it is read, and later it is written. It keeps
-/// nobody from writing in between but those who come with an old token.
-struct Account(Mutex<(i64, u64)>);
+/// An account, with the token that has claimed it.
+#[derive(Clone, Copy)]
+struct Account {
+    balance: i64,
+    fence: u64,
+}
 
-impl Account {
-    fn read(&self) -> i64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0
+/// The accounts, as a database would have them. Each method is a transaction; between two of them only
+/// the locks keep others from writing, and the fences those who come late.
+struct Bank(Mutex<[Account; ACCOUNTS]>);
+
+impl Bank {
+    fn accounts(&self) -> MutexGuard<'_, [Account; ACCOUNTS]> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `UPDATE .. SET balance = :balance, token = :token WHERE token <= :token`
-    fn write(&self, balance: i64, token: u64) -> Outcome<()> {
-        let mut row = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if token < row.1 {
-            return Err(format!("token {token} is older than {}", row.1).into());
+    /// `UPDATE fence SET token = :token WHERE lock = :lock AND token <= :token`
+    fn claim(&self, account: usize, token: u64) -> Outcome<()> {
+        let fence = &mut self.accounts()[account].fence;
+        if token < *fence {
+            return Err(format!("token {token} is older than {fence}").into());
         }
-        *row = (balance, token);
+        *fence = token;
+        Ok(())
+    }
+
+    fn balance(&self, account: usize) -> i64 {
+        self.accounts()[account].balance
+    }
+
+    /// Writes balances, all or none: none if an account was claimed with another token since.
+    fn write(&self, writes: [(usize, u64, i64); 2]) -> Outcome<()> {
+        let mut accounts = self.accounts();
+        for (account, token, _) in writes {
+            let fence = accounts[account].fence;
+            if token != fence {
+                return Err(format!("token {token} has claimed, and then {fence}").into());
+            }
+        }
+        for (account, _, balance) in writes {
+            accounts[account].balance = balance;
+        }
         Ok(())
     }
 }
 
-fn transfer(client: &Client, accounts: &[Account], from: usize, to: usize) -> Outcome<()> {
+fn transfer(client: &Client, bank: &Bank, from: usize, to: usize) -> Outcome<()> {
     // Objects of their own for each transfer, as other processes would have.
     let lock =
         |account| DistributedLock::new(client, format!("/zoolock-examples/account-{account}"));
@@ -56,14 +82,16 @@ fn transfer(client: &Client, accounts: &[Account], from: usize, to: usize) -> Ou
     let Some(locked) = both.try_acquire_for(PATIENCE)? else {
         return Err(format!("no transfer from {from} to {to} within {PATIENCE:?}").into());
     };
-    let token = |lock: &DistributedLock| match lock.hold() {
-        Some(hold) => hold.fencing_token(),
-        None => Err(zoolock::Error::NotHeld { path: lock.path().to_owned() }),
+    let claim = |account, lock: &DistributedLock| -> Outcome<u64> {
+        let not_held = || zoolock::Error::NotHeld { path: lock.path().to_owned() };
+        let token = lock.hold().ok_or_else(not_held)?.fencing_token()?;
+        bank.claim(account, token)?;
+        Ok(token)
     };
-    let (debit, credit) = (accounts[from].read() - 1, accounts[to].read() + 1);
+    let (debit, credit) = (claim(from, &debited)?, claim(to, &credited)?);
+    let (less, more) = (bank.balance(from) - 1, bank.balance(to) + 1);
     thread::yield_now(); // Without the locks, others would write here.
-    accounts[from].write(debit, token(&debited)?)?;
-    accounts[to].write(credit, token(&credited)?)?;
+    bank.write([(from, debit, less), (to, credit, more)])?;
     Ok(locked.release()?)
 }
 
@@ -71,16 +99,16 @@ fn run() -> Outcome<()> {
     let servers = std::env::var("ZOOKEEPER_CONNECT");
     let servers = servers.as_deref().unwrap_or("127.0.0.1:2181");
     let client = Client::connect(servers, Duration::from_secs(10))?;
-    let accounts = [(); ACCOUNTS].map(|()| Account(Mutex::new((AT_FIRST, 0))));
+    let bank = Bank(Mutex::new([Account { balance: AT_FIRST, fence: 0 }; ACCOUNTS]));
     thread::scope(|scope| {
-        let (client, accounts) = (&client, &accounts);
+        let (client, bank) = (&client, &bank);
         let threads: Vec<_> = (0..THREADS)
             .map(|number| {
                 scope.spawn(move || {
                     for turn in 0..TRANSFERS {
                         let from = (number + turn) % ACCOUNTS;
                         let to = (from + 1 + number % (ACCOUNTS - 1)) % ACCOUNTS;
-                        transfer(client, accounts, from, to)?;
+                        transfer(client, bank, from, to)?;
                     }
                     Outcome::Ok(())
                 })
@@ -91,7 +119,7 @@ fn run() -> Outcome<()> {
         }
         Outcome::Ok(())
     })?;
-    let balances = accounts.each_ref().map(Account::read);
+    let balances = bank.accounts().map(|account| account.balance);
     let (sum, expected) = (balances.iter().sum::<i64>(), ACCOUNTS as i64 * AT_FIRST);
     println!("{} transfers, balances {balances:?}, sum {sum}", THREADS * TRANSFERS);
     if sum != expected {

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{process, thread};
 
-use crossbeam_channel::Receiver;
 #[cfg(feature = "tls")]
 use zookeeper::Tls;
-use zookeeper::{ErrorKind, Permissions, ZooKeeper};
+use zookeeper::{ErrorKind, Permissions, Stat, ZooKeeper};
 
 use crate::acl::Acl;
-use crate::contenders::{Below, Contender, Kind, contenders, verify};
+use crate::contenders::{Below, Contender, Kind, contenders, remove, verify};
 use crate::data::{self, REVOKE};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, SharedObserver};
 use crate::options::check_identity;
-use crate::path::LockPath;
-use crate::session::{ClientState, ConnectionEvent, Failure, Session, Stats};
+use crate::path::{self, LockPath};
+use crate::session::{ClientState, Failure, Session, Stats, Subscription};
 use crate::signal::Until;
 
 /// What a client asks for unless told otherwise.
@@ -70,7 +69,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a malformed list or timeout, [`Error::Connect`] with what
-    /// each server said.
+    /// each server said, [`Error::Thread`] if the operating system refuses a thread.
     pub fn connect(hosts: &str, session_timeout: Duration) -> Result<Client> {
         Client::builder(hosts).session_timeout(session_timeout).connect()
     }
@@ -88,6 +87,7 @@ impl Client {
             tls: None,
             acl: Acl::open(),
             identity: None,
+            existing_chroot: false,
             observer: None,
         }
     }
@@ -107,8 +107,7 @@ impl Client {
 
     /// A channel of the connection's changes from now on. It is disconnected when the client is
     /// closed. Up to 256 unread events are kept, later ones are dropped.
-    #[must_use]
-    pub fn subscribe(&self) -> Receiver<ConnectionEvent> {
+    pub fn subscribe(&self) -> Subscription {
         self.session().subscribe()
     }
 
@@ -122,7 +121,7 @@ impl Client {
     /// it, in order. Empty if there is nothing. One list and one read a contender; blocks for at
     /// most a session timeout.
     ///
-    /// A node that was asked to let go has lost what it said of itself. A node that may not be read makes the whole answer [`Error::Denied`].
+    /// A node that may not be read makes the whole answer [`Error::Denied`].
     ///
     /// What it says may be out of date when it arrives: for people and for
     /// [`revoke`](Client::revoke), not for deciding who may do what.
@@ -141,7 +140,7 @@ impl Client {
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// [`Error::Closed`], [`Error::Denied`].
     pub fn contenders(&self, path: &str) -> Result<Vec<Contender>> {
-        contenders(self.session(), &LockPath::parse(path)?)
+        contenders(self.session(), &LockPath::parse_node(path)?)
     }
 
     /// All locks at and below `root`, of whatever type and whoever made their nodes: for each its
@@ -187,7 +186,8 @@ impl Client {
     ///
     /// Unlike [`contenders`](Client::contenders) it is not taken in by a server that has fallen
     /// behind: the answer is no older than the call. But it may be outdated as soon as it is there, so
-    /// it cannot make a write safe: that takes a resource that refuses lower tokens.
+    /// it cannot make a write safe: that takes a resource that each holder
+    /// [claims](crate::Hold::fencing_token) with its token.
     ///
     /// False when the lock is free, or held with another token, and when the holder's session has ended,
     /// whether it knows of it or not.
@@ -208,42 +208,49 @@ impl Client {
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time, also
     /// from a server that has lost its leader; [`Error::Closed`], [`Error::Denied`].
     pub fn verify(&self, path: &str, token: u64) -> Result<bool> {
-        verify(self.session(), &LockPath::parse(path)?, token)
+        verify(self.session(), &LockPath::parse_node(path)?, token)
     }
 
     /// Asks a holder to let go, by writing `__REVOKE__` to its node, as Curator does. It is up to
     /// the holder whether it listens, with [`Hold::revocation`](crate::Hold::revocation) or
     /// Curator's `makeRevocable`. It hears of it also if its connection is just away. Blocks for at most a third of the session timeout.
     ///
+    /// Asks nobody but this contender. The node of an [`EphemeralLock`](crate::EphemeralLock) has the same name for
+    /// every holder, so the call reads it first and compares the token. If the lock changes hands between that
+    /// read and the write, the next holder is not asked, but its node then shows the identity of the holder before.
+    ///
     /// # Errors
-    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a contender's. [`Error::Disconnected`] without a connection or an answer,
+    /// [`Error::NotHeld`] if the node is gone, or is another holder's by now. [`Error::InvalidArgument`] for a node that is not a contender's. [`Error::Disconnected`] without a connection or an answer,
     /// [`Error::Closed`], [`Error::Denied`].
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
-        if contender.kind == Kind::Foreign {
-            let reason = format!("{:?} is not the node of a lock", contender.node);
-            return Err(invalid("contender", reason));
-        }
+        check_contender(contender)?;
         let path = contender.path.as_str();
         self.session.require_connection(path)?;
         let until = Until::within(self.session.patience());
         let asked = match contender.node.is_empty() {
-            true => self.revoke_single(path, &until),
-            false => self.write(&contender.znode(), REVOKE, None, &until),
+            true => self.revoke_single(contender, &until),
+            false => self.write(&contender.znode(), REVOKE, None, &until).map(drop),
         };
-        asked.map_err(|failure| match failure.is(ErrorKind::NoNode) {
-            true => Error::NotHeld { path: path.to_owned() },
-            false => self.session.error(path, failure),
-        })
+        asked.map_err(|failure| self.gone_or(path, failure))
     }
 
-    /// What a single node says of its maker stays: its name does not tell.
-    fn revoke_single(&self, path: &str, until: &Until) -> Result<(), Failure> {
+    /// Keeps what the node says of its maker, since its name does not tell. A node that takes its place begins with
+    /// the same version, so the version does not protect that from the write. Hence the token in the data: its
+    /// holder takes no notice.
+    fn revoke_single(&self, contender: &Contender, until: &Until) -> Result<(), Failure> {
+        let (path, token) = (contender.path.as_str(), contender.token);
+        let check = |stat: &Stat| match stat.czxid.unsigned_abs() == token {
+            true => Ok(()),
+            false => Err(Failure::Refused(ErrorKind::NoNode.into())),
+        };
         loop {
             let read = self.session.ask_one(None, until, |batch| batch.get_data(path, None));
             let (data, stat) = read?;
-            match self.write(path, &data::revoke_single(&data), Some(stat.version), until) {
+            check(&stat)?;
+            let request = data::revoke_single(&data, token);
+            match self.write(path, &request, Some(stat.version), until) {
                 Err(failure) if failure.is(ErrorKind::BadVersion) => {}
-                asked => return asked,
+                written => return check(&written?),
             }
         }
     }
@@ -254,21 +261,57 @@ impl Client {
         data: &[u8],
         version: Option<i32>,
         until: &Until,
-    ) -> Result<(), Failure> {
-        self.session.ask_one(None, until, |batch| batch.set_data(path, data, version)).map(drop)
+    ) -> Result<Stat, Failure> {
+        self.session.ask_one(None, until, |batch| batch.set_data(path, data, version))
+    }
+
+    /// Takes the lock from a holder, or the place from a waiter, by deleting its node, and no other that is in
+    /// its place by now. **The next one is let in at once, and the old holder may still be at work** until it
+    /// hears of its loss: do it when that process is certainly dead, or when the resource checks
+    /// [fencing tokens](crate::Hold::fencing_token). A waiter that lives queues again, behind the others.
+    ///
+    /// Not for an [`EphemeralLock`](crate::EphemeralLock): the next holder's node has the same name, and the old
+    /// holder, who may not have heard of its loss, would delete that. Revoke it, or end the session of its holder.
+    ///
+    /// Two requests; blocks for at most a third of the session timeout.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a contender's, or
+    /// an [`EphemeralLock`](crate::EphemeralLock)'s.
+    /// [`Error::Disconnected`] without a connection or an answer: it may be deleted; [`Error::Closed`],
+    /// [`Error::Denied`].
+    pub fn break_lock(&self, contender: &Contender) -> Result<()> {
+        check_contender(contender)?;
+        let path = contender.path.as_str();
+        if contender.node.is_empty() {
+            let reason = format!("{path:?} is an EphemeralLock: end the session of its holder");
+            return Err(invalid("contender", reason));
+        }
+        self.session.require_connection(path)?;
+        let until = Until::within(self.session.patience());
+        let removed = remove(&self.session, contender, &until);
+        removed.map_err(|failure| self.gone_or(path, failure))
+    }
+
+    fn gone_or(&self, path: &str, failure: Failure) -> Error {
+        match failure.is(ErrorKind::NoNode) {
+            true => Error::NotHeld { path: path.to_owned() },
+            false => self.session.error(path, failure),
+        }
     }
 
     /// The data of the node at `path` and its version, for a [`Transaction`](crate::Transaction); none if it is
     /// not there. To whoever holds a lock of this client it is no older than what holders before have written.
+    /// Takes one request; the first read after the session was resumed takes two, of which one is a refused write.
     /// Blocks for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// [`Error::Closed`], [`Error::Denied`].
     pub fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>> {
-        LockPath::parse(path)?;
+        LockPath::parse_node(path)?;
         let until = Until::within(self.session.patience());
-        match self.session.ask_one(None, &until, |batch| batch.get_data(path, None)) {
+        match self.session.read(path, &until) {
             Ok((data, stat)) => Ok(Some((data, stat.version))),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
             Err(failure) => Err(self.session.error(path, failure)),
@@ -349,6 +392,7 @@ pub struct ClientBuilder {
     tls: Option<Tls>,
     acl: Acl,
     identity: Option<String>,
+    existing_chroot: bool,
     observer: Option<SharedObserver>,
 }
 
@@ -419,6 +463,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Has [`connect`](ClientBuilder::connect) fail if there is nothing at the chroot of the list of servers. Else the
+    /// first lock makes it, and a client with a typing error there locks by itself. Default: false.
+    pub fn existing_chroot(mut self, required: bool) -> ClientBuilder {
+        self.existing_chroot = required;
+        self
+    }
+
     /// Who is told of every call for a lock of this client, and of the end of every hold: see
     /// [`observer`](crate::observer). The last call counts. Default: nobody.
     pub fn observer(mut self, observer: impl Observer + 'static) -> ClientBuilder {
@@ -429,12 +480,14 @@ impl ClientBuilder {
     /// Connects. Blocks for at most the connect timeout.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] that names the setting which is not usable, [`Error::Connect`]
-    /// with what each server said, also that it refused the credentials.
+    /// [`Error::InvalidArgument`] that names the setting which is not usable, [`Error::Refused`] if a server
+    /// refused the credentials, [`Error::Connect`] with what each server said, [`Error::Thread`] if the
+    /// operating system refuses a thread.
     pub fn connect(self) -> Result<Client> {
         check_timeout("session timeout", self.session_timeout)?;
         let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
         check_timeout("connect timeout", connect_timeout)?;
+        check_chroot(&self.hosts)?;
         check_acl(&self.acl, self.has_credentials())?;
         let identity = match self.identity {
             Some(who) => {
@@ -463,13 +516,12 @@ impl ClientBuilder {
             tls.check().map_err(wrong)?;
             builder = builder.tls(tls.clone());
         }
-        let zk = builder.connect().map_err(|error| match error.kind() {
-            ErrorKind::BadArguments => invalid("host list", error.reason().unwrap_or_default()),
-            _ => Error::Connect {
-                hosts: self.hosts.clone(),
-                cause: error.reason().map_or_else(|| error.to_string(), str::to_owned),
-            },
-        })?;
+        let failed = |error| failed_to_connect(&self.hosts, &error);
+        let zk = builder.connect().map_err(failed)?;
+        if self.existing_chroot && !has_root(&zk, connect_timeout).map_err(failed)? {
+            let (_, chroot) = self.hosts.split_once('/').unwrap_or_default();
+            return Err(invalid("host list", format!("there is no chroot \"/{chroot}\"")));
+        }
         let observer = self.observer;
         Ok(Client { session: Session::new(zk, self.acl.entries), identity, observer })
     }
@@ -513,6 +565,23 @@ fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
     }
 }
 
+/// Its nodes are made with the first lock, and stay.
+fn check_chroot(hosts: &str) -> Result<()> {
+    let root = hosts.find('/').map_or("", |at| &hosts[at..]);
+    let reason = |reason| invalid("host list", format!("the chroot {root:?} is invalid: {reason}"));
+    path::check_parts(root).map_err(reason)
+}
+
+fn check_contender(contender: &Contender) -> Result<()> {
+    match contender.kind {
+        Kind::Foreign => {
+            let reason = format!("{:?} is not the node of a lock", contender.node);
+            Err(invalid("contender", reason))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A list that lets nobody take part would only show when a lease cannot be renewed.
 fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     let contends = |entry: &zookeeper::Acl| entry.permissions.contains(Permissions::CONTEND);
@@ -525,6 +594,25 @@ fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
         return Err(invalid("ACL", reason));
     }
     Ok(())
+}
+
+/// Is there a node at the client's root? One that may not be seen is there.
+fn has_root(zk: &ZooKeeper, within: Duration) -> zookeeper::Result<bool> {
+    match zk.with_timeout(within).exists("/") {
+        Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),
+        found => Ok(found?.is_some()),
+    }
+}
+
+fn failed_to_connect(hosts: &str, error: &zookeeper::Error) -> Error {
+    let cause = error.reason().map_or_else(|| error.to_string(), str::to_owned);
+    let hosts = hosts.to_owned();
+    match error.kind() {
+        ErrorKind::BadArguments => invalid("host list", cause),
+        ErrorKind::AuthFailed => Error::Refused { hosts, cause },
+        ErrorKind::NoThread => Error::Thread { cause },
+        _ => Error::Connect { hosts, cause },
+    }
 }
 
 /// The name of this machine, as far as the standard library can find out.

@@ -49,8 +49,11 @@ pub struct Contender {
     pub kind: Kind,
     /// Does it hold the lock? Else it waits.
     pub holds: bool,
-    /// What it says of itself; none if the node's data are something else.
+    /// What it says of itself; none if the node's data are something else, or a request that it has not heard of
+    /// yet.
     pub identity: Option<String>,
+    /// Was it [asked](crate::Client::revoke) to let go?
+    pub asked: bool,
     /// The id of its session, as ZooKeeper's logs and four-letter words have it in hexadecimal. 0
     /// for a node that is not ephemeral.
     pub session: i64,
@@ -77,6 +80,33 @@ struct Znode {
     name: String,
     data: Vec<u8>,
     stat: Stat,
+}
+
+/// Deletes the node of a contender in a queue, and no other that has its path by now; `NoNode` if it has gone.
+pub(crate) fn remove(
+    session: &Session,
+    contender: &Contender,
+    until: &Until,
+) -> Result<(), Failure> {
+    loop {
+        match remove_as_read(session, contender, until) {
+            // Somebody has written to it since.
+            Err(failure) if failure.is(ErrorKind::BadVersion) => {}
+            removed => return removed,
+        }
+    }
+}
+
+fn remove_as_read(session: &Session, contender: &Contender, until: &Until) -> Result<(), Failure> {
+    let path = contender.znode();
+    let name = contender.node.rsplit('/').next().unwrap_or_default();
+    let its_version = |stat: Stat| match token(name, &stat) == contender.token {
+        true => Ok(Some(stat.version)),
+        false => Err(Failure::Refused(ErrorKind::NoNode.into())),
+    };
+    let read = session.ask_one(None, until, |batch| batch.get_data(&path, None));
+    let version = its_version(read?.1)?;
+    session.ask_one(None, until, |batch| batch.delete(&path, version))
 }
 
 /// Who holds the lock at `path` and who waits for it, in the order in which they are served.
@@ -267,9 +297,11 @@ pub(crate) fn first_of(
 /// Of a lock that is a single node.
 fn single(path: &LockPath, node: Znode) -> Contender {
     // Of ours an id stands before it.
-    let identity = data::decode_single(&node.data).map(|(_, identity)| identity.to_owned());
+    let of = token(&node.name, &node.stat);
+    let identity = data::decode_single(&node.data, of).map(|(_, identity)| identity.to_owned());
+    let asked = data::asks(&node.data, Some(of));
     let own = contender(path, None, Kind::Exclusive, true, node);
-    Contender { identity: identity.or(own.identity), ..own }
+    Contender { identity: identity.or(own.identity), asked, ..own }
 }
 
 fn public(mode: Option<Mode>) -> Kind {
@@ -290,19 +322,25 @@ fn contender(
     node: Znode,
 ) -> Contender {
     let Znode { name, data, stat } = node;
+    let (asked, identity) = data::said(&data, stat.version);
     Contender {
         path: path.as_str().to_owned(),
         sequence: names::number(&name).map(i64::from),
-        token: names::token_under(&name).unwrap_or(stat.czxid.unsigned_abs()),
+        token: token(&name, &stat),
         node: below.map_or(name.clone(), |directory| format!("{directory}/{name}")),
         kind,
         holds,
-        identity: data::identity(&data),
+        identity,
+        asked,
         session: stat.ephemeral_owner,
         since: SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_millis(stat.ctime.unsigned_abs()))
             .unwrap_or(SystemTime::UNIX_EPOCH),
     }
+}
+
+fn token(name: &str, stat: &Stat) -> u64 {
+    names::token_under(name).unwrap_or(stat.czxid.unsigned_abs())
 }
 
 mod below;

@@ -6,39 +6,76 @@ use uuid::Uuid;
 /// What to write to a node to ask its holder to let go. Curator's.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Stands before the data of a single node that was asked for, which stay readable.
-const REVOKED: &[u8] = b"__REVOKE__ ";
+/// Stands before the data of a node that was asked for, which stay readable; of a single node with the token that
+/// is asked for between.
+const REVOKED: &str = "__REVOKE__ ";
 
 /// What the maker of a single node writes.
 pub(crate) fn encode_single(id: &str, identity: &str) -> Vec<u8> {
     format!("{id} {identity}").into_bytes()
 }
 
-/// The id and the identity of a single node of ours, also of one that was asked for.
-pub(crate) fn decode_single(data: &[u8]) -> Option<(&str, &str)> {
-    let data = data.strip_prefix(REVOKED).unwrap_or(data);
-    let (id, identity) = str::from_utf8(data).ok()?.split_once(' ')?;
-    Uuid::try_parse(id).ok()?;
-    Some((id, identity))
+/// Returns the id and the identity of a single node of ours with this token, also of one that was asked for. A request
+/// for a hold with another token came too late: what it says is not of this node.
+pub(crate) fn decode_single(data: &[u8], token: u64) -> Option<(&str, &str)> {
+    let text = str::from_utf8(data).ok()?;
+    let said = request(text).map_or(Some(text), |(of, said)| (of == token).then_some(said))?;
+    id_and_identity(said)
 }
 
-/// What to write to a single node with these data to ask its holder to let go.
-pub(crate) fn revoke_single(data: &[u8]) -> Vec<u8> {
-    match decode_single(data) {
-        Some((id, identity)) => [REVOKED, &encode_single(id, identity)].concat(),
+fn id_and_identity(said: &str) -> Option<(&str, &str)> {
+    said.split_once(' ').filter(|(id, _)| Uuid::try_parse(id).is_ok())
+}
+
+/// Returns whether these are the data of a single node of ours, whoever was asked for.
+pub(crate) fn is_single(data: &[u8]) -> bool {
+    let text = str::from_utf8(data).ok();
+    let said = text.map(|text| request(text).map_or(text, |(_, said)| said));
+    said.and_then(id_and_identity).is_some()
+}
+
+/// What to write to a single node with these data to ask its holder to let go, if that has this token.
+pub(crate) fn revoke_single(data: &[u8], token: u64) -> Vec<u8> {
+    match decode_single(data, token) {
+        Some((id, identity)) => format!("{REVOKED}{token} {id} {identity}").into_bytes(),
         None => REVOKE.to_vec(),
     }
 }
 
-/// Do the data of a holder's node ask it to let go?
-pub(crate) fn asks(data: &[u8], is_single: bool) -> bool {
-    data == REVOKE || is_single && data.starts_with(REVOKED)
+/// Do the data of a holder's node ask it to let go? `single` is the token of a hold whose node is a single one:
+/// a request for another hold may have come too late, and met this node.
+pub(crate) fn asks(data: &[u8], single: Option<u64>) -> bool {
+    let is_for = |token| {
+        let request = str::from_utf8(data).ok().and_then(request);
+        request.is_some_and(|(of, _)| of == token)
+    };
+    is_request(data) || single.is_some_and(is_for)
 }
 
-/// Who made a node; none if it does not say.
-pub(crate) fn identity(data: &[u8]) -> Option<String> {
-    let text = str::from_utf8(data).ok().filter(|_| data != REVOKE)?;
-    Some(text.to_owned())
+/// The token that the data of a single node ask for, and what they said before.
+fn request(text: &str) -> Option<(u64, &str)> {
+    let (token, said) = text.strip_prefix(REVOKED)?.split_once(' ')?;
+    Some((token.parse().ok()?, said))
+}
+
+/// Returns what the holder of a node with a queue writes there when it was asked: a request says nothing of
+/// whom it is for. It is none itself.
+pub(crate) fn answer(identity: &str) -> Vec<u8> {
+    [REVOKED, identity].concat().into_bytes()
+}
+
+/// Returns whether a node was asked for, and who made it if it says so. An identity may be any other text: only
+/// what was written over it, in another `version`, is an [`answer`].
+pub(crate) fn said(data: &[u8], version: i32) -> (bool, Option<String>) {
+    let answer = data.strip_prefix(REVOKED.as_bytes()).filter(|_| version > 0);
+    let text = str::from_utf8(answer.unwrap_or(data)).ok();
+    let identity = text.filter(|_| !is_request(data)).map(str::to_owned);
+    (is_request(data) || answer.is_some(), identity)
+}
+
+/// Returns whether these data, whoever wrote them, are nothing but a request.
+pub(crate) fn is_request(data: &[u8]) -> bool {
+    data == REVOKE
 }
 
 #[cfg(test)]
@@ -49,25 +86,40 @@ mod tests {
     fn a_single_node_says_whose_it_is_also_when_it_was_asked_for() {
         let id = "00000000-0000-4000-8000-000000000000";
         let data = encode_single(id, "host/1/main thread");
-        let asked = revoke_single(&data);
+        let asked = revoke_single(&data, 7);
         println!("{:?}", String::from_utf8_lossy(&asked));
-        for data in [&data, &asked, &revoke_single(&asked)] {
-            assert_eq!(decode_single(data), Some((id, "host/1/main thread")));
+        for data in [&data, &asked, &revoke_single(&asked, 7)] {
+            assert_eq!(decode_single(data, 7), Some((id, "host/1/main thread")));
         }
-        assert_eq!((asks(&data, true), asks(&asked, true)), (false, true));
-        assert!(!asks(&asked, false), "to others it is data as any");
-        assert!(asks(REVOKE, true) && asks(REVOKE, false));
+        assert_eq!((asks(&data, Some(7)), asks(&asked, Some(7))), (false, true));
+        assert_eq!(decode_single(&asked, 8), None, "it says nothing of another hold");
+        assert!(!asks(&asked, Some(8)), "it is for another hold");
+        assert!(asks(&revoke_single(&asked, 8), Some(8)), "the last request counts");
+        assert!(!asks(&asked, None), "to others it is data as any");
+        assert!(asks(REVOKE, Some(7)) && asks(REVOKE, None));
+    }
+
+    #[test]
+    fn the_answer_to_a_request_is_none_and_says_who_was_asked() {
+        for identity in ["host/1/main", "", "__REVOKE__ a", "é"] {
+            let answer = answer(identity);
+            assert!(!asks(&answer, None), "{identity:?}");
+            assert_eq!(said(&answer, 2), (true, Some(identity.to_owned())));
+            assert_eq!(said(identity.as_bytes(), 0), (false, Some(identity.to_owned())));
+        }
+        assert_eq!(said(b"__REVOKE__ \xff", 2), (true, None));
     }
 
     #[test]
     fn what_others_write_is_an_identity_if_it_is_text() {
-        for data in [&b"\xff\xfe"[..], REVOKE] {
-            assert_eq!(identity(data), None, "{data:?}");
+        for version in [0, 1] {
+            assert_eq!(said(b"\xff\xfe", version), (false, None));
+            assert_eq!(said(REVOKE, version), (true, None));
         }
         for text in ["", "192.168.0.1", "a\nb"] {
-            assert_eq!(identity(text.as_bytes()).as_deref(), Some(text));
-            assert_eq!(decode_single(text.as_bytes()), None);
-            assert_eq!(revoke_single(text.as_bytes()), REVOKE);
+            assert_eq!(said(text.as_bytes(), 1), (false, Some(text.to_owned())));
+            assert_eq!(decode_single(text.as_bytes(), 7), None);
+            assert_eq!(revoke_single(text.as_bytes(), 7), REVOKE);
         }
     }
 }

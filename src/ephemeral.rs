@@ -8,7 +8,8 @@ use crate::level::{Ownership, TwoLevel};
 
 /// The simplest lock: a single ephemeral node, at the lock's path. Who makes it holds the lock.
 ///
-/// It takes two requests to lock and unlock, one less than [`DistributedLock`], and pays for that:
+/// It takes two requests to lock and unlock. So does [`DistributedLock`] while nobody else comes, but it
+/// takes one more where the last turn was another client's, and more behind others. The price of that:
 ///
 /// - There is no queue. A release wakes all who wait, each tries to make the node, and whoever comes
 ///   first has it, so that the work of a release grows with their number: from about five

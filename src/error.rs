@@ -19,9 +19,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
 /// | [`Timeout`](Error::Timeout) | nothing; the servers end the session themselves |
 /// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if need be |
-/// | [`Connect`](Error::Connect) | check the address and the credentials, try later |
+/// | [`Connect`](Error::Connect) | check the address, try later |
+/// | [`Refused`](Error::Refused) | check the credentials |
+/// | [`Thread`](Error::Thread) | raise the process's limits of threads and memory |
 /// | [`Denied`](Error::Denied) | check credentials and ACLs |
-/// | [`Limit`](Error::Limit) | hold fewer locks, or have more clients |
+/// | [`Limit`](Error::Limit) | hold fewer locks, or have more clients; behind an outage, try again later |
 /// | [`Release`](Error::Release) | look at each failure |
 /// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | as the program wishes: it asked for that |
 /// | [`Conflict`](Error::Conflict) | read again, and see whether it still has to be written |
@@ -35,9 +37,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone)]
 pub enum Error {
     /// The path is not one that a lock can live at. The rules are ZooKeeper's for any path (absolute,
-    /// no empty part, no `.` or `..`, no control or private characters, nothing above U+FFEF), and three of
+    /// no empty part, no `.` or `..`, no control or private characters, nothing above U+FFEF), and four of
     /// this crate: not the root, not in `/zookeeper`, at most 255 bytes a part and 4096 in all,
-    /// without the chroot. Also, from calls that lock: a node that is there already and in the way.
+    /// without the chroot, and no part that is named [as a contender](crate::guide::names#paths). Also, from calls that lock: a node that is there already and in the way.
     InvalidPath {
         /// The path as it was given.
         path: String,
@@ -51,11 +53,24 @@ pub enum Error {
         /// What was wrong with it.
         reason: String,
     },
-    /// No server of the list could be reached when the client was made, or none took its credentials.
+    /// No server of the list could be reached when the client was made.
     Connect {
         /// The connect string.
         hosts: String,
         /// What each server that was tried said.
+        cause: String,
+    },
+    /// A server refused the credentials when the client was made.
+    Refused {
+        /// The connect string.
+        hosts: String,
+        /// What each server that was tried said.
+        cause: String,
+    },
+    /// The operating system refused a thread to a new [`Client`](crate::Client) or
+    /// [`Leadership`](crate::Leadership).
+    Thread {
+        /// What the operating system said.
         cause: String,
     },
     /// `Client::close` was not confirmed in time.
@@ -246,9 +261,10 @@ impl fmt::Display for Error {
         match self {
             Error::InvalidPath { path, reason } => write!(f, "invalid path {path:?}: {reason}"),
             Error::InvalidArgument { what, reason } => write!(f, "invalid {what}: {reason}"),
-            Error::Connect { hosts, cause } => {
+            Error::Connect { hosts, cause } | Error::Refused { hosts, cause } => {
                 write!(f, "failed to connect to ZooKeeper at {hosts:?}: {cause}")
             }
+            Error::Thread { cause } => write!(f, "failed to start a thread: {cause}"),
             Error::Timeout { what, after } => write!(f, "no {what} within {after:?}"),
             Error::Disconnected { path } => {
                 write!(f, "no connection to ZooKeeper, or no answer in time, for {path:?}")

@@ -11,43 +11,33 @@
 //! - [parking_lot](from_parking_lot), for threads of one process: what a lock cannot be any more when
 //!   its other users are on other machines.
 
-// What the pages link to by name, since those who read them as files see no definitions of links.
-#[cfg(doc)]
-use crate::{
-    Acl, Client, ClientBuilder, ClientState, ConflictReason, ConnectionEvent, Contender,
-    DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Error, Guard, Hold, Leadership, LockOptions, MultiLock, Permissions, Permits,
-    ReentrantGuard, Stats, Term, Transaction, observer::Observer,
-};
+// There are two definitions for each link of a page, of which the first counts: by rustdoc those of `links.txt`,
+// which lead to items; on a forge those at the end of the page, which lead to files. `tests/api` looks.
 
-// Links between pages: of two definitions the first counts, and those of the files are at their ends.
-
-#[doc = "[Names in ZooKeeper]: crate::guide::names"]
-#[doc = "[fencing]: crate#fencing"]
-#[doc = ""]
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/operating.md")]
 pub mod operating {}
 
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/guarded_writes.md")]
 pub mod guarded_writes {}
 
-#[doc = "[With other clients]: crate::guide::other_clients"]
-#[doc = ""]
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/names.md")]
 pub mod names {}
 
-#[doc = "[From kazoo]: crate::guide::from_kazoo"]
-#[doc = ""]
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/other_clients.md")]
 pub mod other_clients {}
 
-#[doc = "[With other clients]: crate::guide::other_clients"]
-#[doc = ""]
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/from_curator.md")]
 pub mod from_curator {}
 
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/from_kazoo.md")]
 pub mod from_kazoo {}
 
+#[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/from_parking_lot.md")]
 pub mod from_parking_lot {}

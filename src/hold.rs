@@ -66,14 +66,36 @@ impl Hold {
         self.grant.valid_for()
     }
 
-    /// The fencing token: it rises from one exclusive hold of the lock to the next, whoever
-    /// holds, also over crashes and when the lock's directory was deleted and made again. A
-    /// resource that refuses tokens lower than the highest it has seen is safe from a holder that
-    /// was paused past the end of its lease.
+    /// Returns the fencing token, a number by which a resource can refuse writes of earlier holders.
+    /// No I/O.
     ///
-    /// It is the `czxid`, the id of the transaction that made the hold's node; of a read that was taken
-    /// under a write, the write's. With local hand-offs or `keep_idle` several holds in a row have the
-    /// same. No I/O.
+    /// What it guarantees, for every lock but a semaphore:
+    /// - It rises from one exclusive hold of a path to the next, whoever holds, also over crashes and when
+    ///   the lock's directory was deleted and made again.
+    /// - It does not change while the hold lasts, neither by re-entry nor when the session is resumed on
+    ///   another connection.
+    /// - Holds that follow on each other share a token in two cases: threads of one process that take over
+    ///   by [`local_handoffs`](crate::LockOptions::local_handoffs) or
+    ///   [`keep_idle`](crate::LockOptions::keep_idle), and a read that its thread took under its write. A
+    ///   write of the first that is still on its way is not refused: wait for its answer before the unlock.
+    ///
+    /// What it does not guarantee: **a token that is only sent along with writes does not stop a late
+    /// write.** The resource refuses a token only if it has seen a higher one. A next holder that has
+    /// read, and not written yet, has shown it none: the late write is carried out, and the next
+    /// holder's write undoes it. So every holder takes three steps:
+    ///
+    /// 1. **Claim**: give the resource the token. From now on it refuses every lower one.
+    /// 2. **Read**.
+    /// 3. **Write**, in one step with a check that the token is still the one that has claimed.
+    ///
+    /// [Guarded writes](crate::guide::guarded_writes#what-lives-elsewhere) has these steps in SQL, and the
+    /// example `fenced_register` as a program.
+    ///
+    /// Readers that share a lock have tokens in no order among themselves, and so have a semaphore's
+    /// permits: do not claim with those. Servers that were set up anew, or from a backup, begin with low
+    /// tokens again.
+    ///
+    /// The token is the `czxid` of the hold's node: the id of the transaction that made it.
     ///
     /// # Errors
     /// None: it is known from the grant on, also when the hold is over.

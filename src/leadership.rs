@@ -1,8 +1,8 @@
-//! Leadership: a thread that contends for a lock again and again, and runs a function each time it has it. A
-//! user of the locks like any other.
+//! Leadership: a thread that contends for a lock again and again, and runs a function each time it has it. It
+//! has the object beneath the lock types, so that a shutdown can end its wait, and asks the session how the
+//! connection is.
 
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use crate::hold::Hold;
 use crate::level::{Ownership, Site, TwoLevel};
 use crate::names::Mode;
 use crate::options::LockOptions;
+use crate::panics::caught;
 use crate::session::Session;
 use crate::signal::{Ended, Signal, Until};
 
@@ -115,10 +116,7 @@ impl Leadership {
     /// [`local_handoffs`](LockOptions::local_handoffs), [`keep_idle`](LockOptions::keep_idle).
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::InvalidArgument`].
-    ///
-    /// # Panics
-    /// If the system gives no thread.
+    /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::Thread`] if the operating system refuses a thread.
     pub fn new(
         client: &Client,
         path: impl Into<String>,
@@ -132,7 +130,8 @@ impl Leadership {
         let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
         let contending = Arc::clone(&shared);
         let thread = thread::Builder::new().name("zoolock-leadership".into());
-        let thread = thread.spawn(move || contending.run(lead)).expect("a thread");
+        let thread = thread.spawn(move || contending.run(lead));
+        let thread = thread.map_err(|cause| Error::Thread { cause: cause.to_string() })?;
         Ok(Leadership { shared, thread: Some(thread) })
     }
 
@@ -197,18 +196,20 @@ impl Shared {
             let since = Instant::now();
             *self.contest.lock() = Contest::Contends { since, failing };
             // Whoever shares something with the function has to see to it that it bears a panic.
-            let term = catch_unwind(AssertUnwindSafe(|| self.one_term(&mut lead, &mut failing)));
-            let problem = match term {
-                Ok(Ok(())) => {
+            let problem = match caught(|| self.one_term(&mut lead, &mut failing)) {
+                Some(Ok(())) => {
                     pause = PAUSE;
                     continue;
                 }
-                Ok(Err(Error::Closed | Error::Cancelled { .. })) => return,
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "it panicked".to_owned(),
+                Some(Err(Error::Closed | Error::Cancelled { .. })) => return,
+                Some(Err(error)) => error.to_string(),
+                None => "it panicked".to_owned(),
             };
             let path = self.lock.path();
-            warn!(target: "zoolock", "leadership of {path}: once more in {pause:?}: {problem}");
+            // A logger panics if it prints to a stream that is closed.
+            let _ = caught(|| {
+                warn!(target: "zoolock", "leadership of {path}: once more in {pause:?}: {problem}");
+            });
             let failing = *failing.get_or_insert_with(Instant::now);
             *self.contest.lock() = Contest::Pauses { failing };
             if self.stopping.ended().recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
@@ -283,7 +284,7 @@ pub struct Term {
 
 impl Term {
     /// The number of the term, which rises from one leader to the next: the
-    /// [fencing token](Hold::fencing_token).
+    /// [fencing token](Hold::fencing_token), with which a leader claims what it writes to before it reads.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.hold.token()

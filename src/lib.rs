@@ -211,25 +211,44 @@
 //! # Fencing
 //!
 //! No lease stops a process that was paused between its last look and its write. Where that matters,
-//! hand [`Hold::fencing_token`] to the resource with every write: the token rises from one hold to
-//! the next, and a resource that refuses tokens lower than the highest it has seen is safe from late
-//! writers.
+//! the resource has to refuse the late write, by [`Hold::fencing_token`], which rises from one hold to the
+//! next. It can do that only if the next holder has shown it a higher token *before it read*. So a holder
+//! claims, then reads, then writes:
 //!
 //! ```no_run
 //! # struct Table;
-//! # impl Table { fn put(&self, _key: &str, _value: u32, _token: u64) {} }
+//! # impl Table {
+//! #     fn claim(&self, _token: u64) -> bool { true }
+//! #     fn read(&self, _key: &str) -> u32 { 7 }
+//! #     fn write(&self, _key: &str, _value: u32, _token: u64) -> bool { true }
+//! # }
 //! # fn f(lock: &zoolock::DistributedLock, table: &Table) -> zoolock::Result<()> {
 //! let guard = lock.acquire()?;
-//! table.put("balance", 7, guard.fencing_token()?);
+//! let token = guard.fencing_token()?;
+//! if table.claim(token) { // from now on the table refuses every lower token
+//!     let balance = table.read("balance");
+//!     table.write("balance", balance + 1, token); // refused if a later holder has claimed
+//! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A database can be that resource:
+//! A database does that with one row for each lock, in a table `fence`:
 //!
 //! ```sql
-//! UPDATE report SET body = :body, token = :token WHERE id = :id AND token <= :token
+//! -- 1. Claim, and commit. If that updates no row, a later holder has claimed: stop.
+//! UPDATE fence SET token = :token WHERE lock = :lock AND token <= :token;
+//! -- 2. Read.
+//! SELECT balance FROM account WHERE id = :id;
+//! -- 3. Write. If the first statement updates no row, roll back and stop.
+//! BEGIN;
+//! UPDATE fence SET token = :token WHERE lock = :lock AND token = :token;
+//! UPDATE account SET balance = :balance WHERE id = :id;
+//! COMMIT;
 //! ```
+//!
+//! To compare tokens in the write alone is not enough: [the guide](guide::guarded_writes#what-lives-elsewhere)
+//! has why, and the details.
 //!
 //! What lives in nodes of the same ZooKeeper needs no token: [`Hold::transaction`] has writes carried out only
 //! while the lock is held, which the servers see to. [Guarded writes](guide::guarded_writes) says where which of
@@ -328,9 +347,11 @@
 //!   [settings](guide::operating#what-to-set).
 //! - Round trips must be well below the session timeout. A hold outlives those of up to an eighth of
 //!   it; from a sixth on its lease ends before a heartbeat can renew it.
-//! - Servers before 3.5 have no containers: there the directories of locks stay. Servers before 3.6 do
+//! - Servers before 3.5 are not supported. Those before 3.5.3 have no containers: there the directories of locks stay. Servers before 3.6 do
 //!   not keep the order after 2,147,483,647 turns in one directory. ([Names](guide::names) has more.)
 //! - A client may have 896 KiB of node paths at a time: 10,000 locks held or waited for at paths of 20 bytes.
+//!   Nodes count until the servers are known not to have them: also those that are being deleted, that the
+//!   servers refuse to delete, or whose creates have no answer. Past that, calls return [`Error::Limit`].
 //! - A client has two threads and one connection. After a fork, a child must not use it, nor drop it.
 
 mod acl;
@@ -353,6 +374,7 @@ mod multi;
 mod names;
 pub mod observer;
 mod options;
+mod panics;
 mod path;
 mod recipe;
 mod reentrant;
@@ -384,7 +406,7 @@ pub use recipe::Place;
 pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};
-pub use session::{ClientState, ConnectionEvent, HoldState, Stats};
+pub use session::{ClientState, ConnectionEvent, HoldState, Stats, Subscription};
 pub use transaction::Transaction;
 pub use zookeeper::Permissions;
 #[cfg(feature = "tls")]

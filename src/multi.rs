@@ -2,6 +2,7 @@
 //! only.
 
 use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -293,14 +294,15 @@ impl Taken<'_> {
     }
 
     fn give_back(mut self) -> Vec<Error> {
-        release(std::mem::take(&mut self.0))
+        release(mem::take(&mut self.0))
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // A second panic would end the process, and has been reported by its hook.
-        let (failures, _) = release_each(self.0);
+        // A second panic would end the process, and has been reported by its hook. So would one of its payload.
+        let (failures, panic) = release_each(self.0);
+        mem::forget(panic);
         log_all(&failures);
     }
 }
@@ -323,7 +325,9 @@ fn release_each(locks: &[Box<dyn Lock>]) -> (Vec<Error>, Option<Box<dyn Any + Se
         match catch_unwind(AssertUnwindSafe(|| lock.unlock())) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => failures.push(error),
-            Err(payload) => panic = panic.or(Some(payload)),
+            Err(payload) if panic.is_none() => panic = Some(payload),
+            // Its destructor may panic.
+            Err(payload) => mem::forget(payload),
         }
     }
     (failures, panic)

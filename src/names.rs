@@ -2,7 +2,7 @@
 //! granted or behind whom. Pure: must not know requests, sessions or watches.
 
 use std::cmp::Reverse;
-use std::{iter, mem};
+use std::{fmt, iter, mem};
 
 use uuid::{Builder, Uuid};
 use zookeeper::Names;
@@ -205,6 +205,31 @@ pub(crate) fn vacant(mode: Mode, names: &Names) -> bool {
 
 // ---- names of ours
 
+/// The number that the server has put behind a name that it was asked for: the count of nodes that were made in
+/// the directory before. A name that somebody chose may end in ten digits, too, and is never one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Number(i32);
+
+impl Number {
+    /// Returns what a node that was made has behind the name that was asked for, if that alone tells its place.
+    /// A node that was made with the very name has none.
+    pub(crate) fn given(asked: &str, made: &str) -> Option<Number> {
+        let number = made.strip_prefix(asked)?.parse().ok()?;
+        is_normal(number).then_some(Number(number))
+    }
+
+    /// Returns the number of the next node that is made in the directory, if that tells its place, too.
+    pub(crate) fn next(self) -> Option<Number> {
+        Some(self.0 + 1).filter(|&next| is_normal(next)).map(Number)
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:010}", self.0)
+    }
+}
+
 /// New for every create.
 pub(crate) fn new_id() -> String {
     Uuid::new_v4().hyphenated().to_string()
@@ -264,7 +289,8 @@ pub(crate) fn carries(name: &str, id: &str) -> bool {
     id_of(name) == Some(id)
 }
 
-fn id_of(name: &str) -> Option<&str> {
+/// What the create of a node with this name carried, if it is ours or Curator's.
+pub(crate) fn id_of(name: &str) -> Option<&str> {
     let (id, rest) = name.strip_prefix(PREFIX)?.split_at_checked(ID_LEN)?;
     rest.starts_with('-').then_some(id)
 }

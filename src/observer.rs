@@ -54,13 +54,13 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[cfg(doc)]
 use crate::ClientBuilder;
 use crate::error::{Error, LossReason};
+use crate::panics::caught;
 
 /// Is told what becomes of calls and holds; see the [module](self). The methods do nothing unless they are
 /// written.
@@ -216,11 +216,8 @@ impl SharedObserver {
         SharedObserver(Arc::new(observer))
     }
 
-    /// What it panics with is printed; the caller goes on.
     fn tell(&self, tell: impl FnOnce(&dyn Observer)) {
-        let panicked = catch_unwind(AssertUnwindSafe(|| tell(&*self.0)));
-        // Its payload may panic, too.
-        std::mem::forget(panicked);
+        let _ = caught(|| tell(&*self.0));
     }
 }
 

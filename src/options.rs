@@ -10,6 +10,9 @@ use crate::recipe::{Place, PlaceObserver};
 /// A request of 1 MB makes a server drop the connection (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
 
+/// A look costs a list of the whole queue, for each call that waits.
+const LEAST_PAUSE: Duration = Duration::from_millis(10);
+
 /// Settings of one lock, for the `with` of its type. The defaults are those of `new`.
 ///
 /// | to spare | option | price |
@@ -132,7 +135,8 @@ impl LockOptions {
 
     /// Has `observer` told of the place in the queue, by every thread that waits, on that thread: when
     /// it begins to wait, and then as often as `every` says, or sooner when the one right before it has
-    /// gone. Default: nobody is told, and nothing is asked.
+    /// gone. `every` is 10 ms or more: less is [`Error::InvalidArgument`] when the lock is made. Default: nobody is
+    /// told, and nothing is asked.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -174,8 +178,14 @@ impl LockOptions {
     }
 
     pub(crate) fn check(self) -> Result<LockOptions> {
-        let identity = self.identity.as_deref();
-        identity.map_or(Ok(()), check_identity).map(|()| self)
+        self.identity.as_deref().map_or(Ok(()), check_identity)?;
+        match self.observer.as_ref().map(PlaceObserver::every) {
+            Some(every) if every < LEAST_PAUSE => {
+                let reason = format!("every {every:?}: it takes {LEAST_PAUSE:?} or more");
+                Err(Error::InvalidArgument { what: "observe_queue", reason })
+            }
+            _ => Ok(self),
+        }
     }
 }
 
@@ -183,7 +193,7 @@ impl LockOptions {
 pub(crate) fn check_identity(identity: &str) -> Result<()> {
     let reason = if identity.len() > MAX_IDENTITY {
         format!("it is longer than {MAX_IDENTITY} bytes")
-    } else if data::identity(identity.as_bytes()).is_none() {
+    } else if data::is_request(identity.as_bytes()) {
         "it would be read as a request to let go".to_owned()
     } else {
         return Ok(());

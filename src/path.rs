@@ -1,5 +1,5 @@
 //! Lock paths, checked once when a lock object is made, so that no later request can fail because
-//! of its path. Knows neither sessions nor what a lock creates below its path.
+//! of its path, and no node above its own is taken for a contender of another lock. Knows no sessions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use zookeeper::check_path;
 
 use crate::error::{Error, Result};
+use crate::names;
 
 /// Longest part of a lock path, in bytes. ZooKeeper has no such limit; this is what file systems
 /// allow, so that a path can be written into a backup or a shell. Children that a lock appends are
@@ -27,17 +28,26 @@ impl LockPath {
     /// the server; it is refused all the same, so that a path does not become illegal when the
     /// chroot goes away.
     pub(crate) fn parse(path: &str) -> Result<LockPath> {
-        match check_path(path).and_then(|()| check_lock_rules(path)) {
-            Ok(()) => Ok(LockPath(path.into())),
-            Err(reason) => Err(Error::InvalidPath { path: path.to_owned(), reason }),
-        }
+        LockPath::checked(path, |path| check_lock_rules(path).and_then(|()| check_parts(path)))
     }
 
-    /// Where to look for locks: the root, or what could be a lock itself.
+    /// Where to look: at any node that may be there, also at a contender's own.
+    pub(crate) fn parse_node(path: &str) -> Result<LockPath> {
+        LockPath::checked(path, check_lock_rules)
+    }
+
+    /// Where to look for locks: the root, or any node below it.
     pub(crate) fn parse_directory(path: &str) -> Result<LockPath> {
         match path {
             "/" => Ok(LockPath("".into())),
-            path => LockPath::parse(path),
+            path => LockPath::parse_node(path),
+        }
+    }
+
+    fn checked(path: &str, rules: impl Fn(&str) -> Result<(), String>) -> Result<LockPath> {
+        match check_path(path).and_then(|()| rules(path)) {
+            Ok(()) => Ok(LockPath(path.into())),
+            Err(reason) => Err(Error::InvalidPath { path: path.to_owned(), reason }),
         }
     }
 
@@ -102,6 +112,18 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
             let (number, bytes) = (index + 1, part.len());
             Err(format!("part {number} has {bytes} bytes, {MAX_PART} are allowed"))
         }
+        None => Ok(()),
+    }
+}
+
+/// Each part of a lock's path, and of a chroot, becomes a node when the first lock is taken. A lock at the path above
+/// it would wait for one that is named as a contender, until the servers remove it.
+pub(crate) fn check_parts(path: &str) -> Result<(), String> {
+    let mut parts = path.split('/').enumerate();
+    match parts.find(|(_, part)| names::mode_of(part).is_some()) {
+        Some((number, part)) => Err(format!(
+            "part {number}, `{part}`, is the name of a contender, for which a lock at the path above it would wait"
+        )),
         None => Ok(()),
     }
 }
@@ -187,6 +209,28 @@ mod tests {
     }
 
     #[test]
+    fn refuses_parts_that_contend_and_names_them() {
+        let reason = |path: &str| parsed(path).expect_err(path);
+        let of = |number, part| {
+            format!(
+                "part {number}, `{part}`, is the name of a contender, for which a lock at the path above it \
+                 would wait"
+            )
+        };
+        assert_eq!(reason("/lock-0000000001"), of(1, "lock-0000000001"));
+        assert_eq!(reason("/a/block-1234567890/b"), of(2, "block-1234567890"));
+        assert_eq!(reason("/a/b/x__READ__-000000001"), of(3, "x__READ__-000000001"));
+        for path in
+            ["/lock-1", "/order-0000000001", "/lock-4000000000", "/a/leases/lease-0000000001"]
+        {
+            assert_eq!(parsed(path).as_deref(), Ok(path));
+        }
+        for path in ["/a/lock-0000000001", "/"] {
+            LockPath::parse_directory(path).expect("what is there can be looked at");
+        }
+    }
+
+    #[test]
     fn the_first_rule_that_is_broken_is_named_zookeepers_before_ours() {
         let long = "a".repeat(MAX_PART + 1);
         for (path, reason) in [
@@ -194,6 +238,7 @@ mod tests {
             (&format!("/{long}/."), "part 2 is `.`, and ZooKeeper has no relative paths"),
             (&format!("/zookeeper/{long}"), "`/zookeeper` is reserved for ZooKeeper itself"),
             (&format!("/a/{long}/{long}"), "part 2 has 256 bytes, 255 are allowed"),
+            (&format!("/lock-0000000001/{long}"), "part 2 has 256 bytes, 255 are allowed"),
         ] {
             assert_eq!(parsed(path), Err(reason.to_owned()), "{path:?}");
         }

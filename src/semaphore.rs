@@ -47,7 +47,8 @@ use crate::signal::Until;
 /// - All of a request or nothing: no call has a part of its permits while it waits for the rest.
 /// - What a process had that dies comes back one session timeout later, give or take a server tick.
 ///
-/// The tokens of permits are in no order: a semaphore fences nobody.
+/// The [fencing tokens](crate::Hold::fencing_token) of permits are in no order: a semaphore fences
+/// nobody.
 ///
 /// # Fairness
 /// First come, first served: who waits has a turn in a queue, and takes its permits when its turn

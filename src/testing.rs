@@ -22,7 +22,7 @@
 //! [`Hold::state`] says it by then. A release without a connection returns at once; the node goes with the next
 //! connection, or with the session.
 //!
-//! The server does what ZooKeeper 3.8 does. It has no quotas, no nodes with a time to live, no four-letter words
+//! The server does what ZooKeeper 3.9.5 does. It has no quotas, no nodes with a time to live, no four-letter words
 //! and no SASL, ACLs of the schemes `world`, `auth`, `digest` and `ip` alone, and sessions from 50 ms on. What it
 //! cannot show is how ensembles behave: leaders that change, followers that lag, slow networks. For that
 //! there is the crate `zoolock-test-support`, which starts real servers.
@@ -166,20 +166,28 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crossbeam_channel::select;
 use zookeeper::{ErrorKind, testing};
 
 use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::session::ClientState;
+use crate::signal::Broadcast;
 #[cfg(doc)]
 use crate::{HoldState, LossReason};
 
 /// A ZooKeeper server in this process. It ends when this is dropped, and all connections with it.
 #[derive(Debug)]
-pub struct Server(testing::Server);
+pub struct Server {
+    server: testing::Server,
+    is_stopped: AtomicBool,
+    /// Whoever waits for a client to be back hears of a stop.
+    stops: Broadcast,
+}
 
 impl Server {
     /// Starts one with nothing in it, in less than a millisecond.
@@ -187,19 +195,20 @@ impl Server {
     /// # Errors
     /// When no port of 127.0.0.1 or no thread can be had.
     pub fn start() -> io::Result<Server> {
-        testing::Server::start().map(Server)
+        let server = testing::Server::start()?;
+        Ok(Server { server, is_stopped: AtomicBool::new(false), stops: Broadcast::new() })
     }
 
     /// Where it listens: for proxies, and for other clients.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.0.address()
+        self.server.address()
     }
 
     /// The same for [`Client::connect`], for programs that make their clients themselves.
     #[must_use]
     pub fn connect_string(&self) -> String {
-        self.0.connect_string()
+        self.server.connect_string()
     }
 
     /// One more client, with a session of its own, as another process would have. Its session timeout is that of
@@ -226,37 +235,40 @@ impl Server {
     /// If it is a client of another server.
     pub fn suspend(&self, client: &Client) {
         self.check(client);
-        self.0.suspend(client.session().id());
-        await_state(client, |state| state != ClientState::Connected);
+        self.server.suspend(client.session().id());
+        self.await_state(client, |state| state != ClientState::Connected);
     }
 
     /// Lets a suspended client in again. If its session lives, the holds whose leases run are held again.
     ///
     /// Blocks until the client has a session again, for a tenth of the session timeout and at most a second
-    /// or so: that is how often it tries.
+    /// or so: that is how often it tries. While the server is [stopped](Server::stop) it returns at once; the client
+    /// is then let in after [`start_again`](Server::start_again).
     ///
     /// # Panics
     /// If it is a client of another server.
     pub fn resume(&self, client: &Client) {
         self.check(client);
-        self.0.resume(client.session().id());
-        await_state(client, |state| state == ClientState::Connected);
+        self.server.resume(client.session().id());
+        self.await_state(client, |state| state == ClientState::Connected || self.is_stopped());
     }
 
     /// Ends the session of a client, as when the server had not heard of it for too long: its holds are lost, and
     /// whoever waits for them is next. The client goes on in another session.
     ///
-    /// Blocks until the client knows and has its next session, which is soon. A client without a connection
-    /// cannot know: then only the others notice, and this returns at once.
+    /// Blocks until the client knows and has its next session, which is soon. A client without a connection, or
+    /// of a server that is [stopped](Server::stop), cannot know: then only the others notice, and this returns at
+    /// once.
     ///
     /// # Panics
     /// If it is a client of another server.
     pub fn expire(&self, client: &Client) {
         self.check(client);
         let (ended, is_told) = (client.session().id(), client.state() == ClientState::Connected);
-        self.0.expire(ended);
-        await_state(client, |state| {
-            !is_told || (state == ClientState::Connected && client.session().id() != ended)
+        self.server.expire(ended);
+        self.await_state(client, |state| {
+            let is_back = state == ClientState::Connected && client.session().id() != ended;
+            !is_told || is_back || self.is_stopped()
         });
     }
 
@@ -269,7 +281,7 @@ impl Server {
     pub fn delete(&self, hold: &Hold) -> Result<()> {
         // Else its client looks for the first time when a quarter of the session timeout is over.
         hold.grant().watch_now();
-        self.0.delete(&hold.znode()).map_err(|error| match error.kind() {
+        self.server.delete(&hold.znode()).map_err(|error| match error.kind() {
             ErrorKind::NoNode => {
                 let reason =
                     "it is over, of another server, or of a client with a chroot".to_owned();
@@ -290,18 +302,31 @@ impl Server {
     /// Breaks all connections, and refuses others, until [`start_again`](Server::start_again), as if all
     /// servers were away. No session ends meanwhile, but leases do. Does not wait for the clients to notice.
     pub fn stop(&self) {
-        self.0.stop();
+        self.server.stop();
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.stops.send();
     }
 
     /// Goes on with all nodes and sessions that there were. Does not wait for the clients to come back, which they
     /// do within a second or so.
     pub fn start_again(&self) {
-        self.0.start_again();
+        self.is_stopped.store(false, Ordering::SeqCst);
+        self.server.start_again();
     }
-}
 
-/// Waits for a client to be in such a state, or closed.
-fn await_state(client: &Client, is_it: impl Fn(ClientState) -> bool) {
-    let changes = client.subscribe();
-    while !is_it(client.state()) && changes.recv().is_ok() {}
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
+    }
+
+    /// Waits for a client to be in such a state, or closed. A stop makes it look once more.
+    fn await_state(&self, client: &Client, is_it: impl Fn(ClientState) -> bool) {
+        let (changes, mut is_closed) = (client.subscribe(), false);
+        let mut stop = self.stops.listen();
+        while !is_closed && !is_it(client.state()) {
+            select! {
+                recv(changes) -> change => is_closed = change.is_err(),
+                recv(stop) -> _ => stop = self.stops.listen(),
+            }
+        }
+    }
 }

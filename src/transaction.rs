@@ -93,7 +93,8 @@ impl Transaction {
     /// - [`Lost`](crate::Error::Lost), [`NotHeld`](crate::Error::NotHeld): the lock is not held any more.
     /// - [`Conflict`](crate::Error::Conflict): it is, but a node is not as it has to be.
     /// - [`Denied`](crate::Error::Denied): an ACL does not allow it.
-    /// - [`InvalidPath`](crate::Error::InvalidPath), by the rules for locks, and
+    /// - [`InvalidPath`](crate::Error::InvalidPath), by the rules for locks (only a node that is created must not
+    ///   be named as a contender), and
     ///   [`InvalidArgument`](crate::Error::InvalidArgument): more than a megabyte, a version of -1, a write to the
     ///   hold's own node, a hold of another client, or one of an [`EphemeralLock`](crate::EphemeralLock), whose
     ///   node has the same name for every holder.
@@ -103,7 +104,12 @@ impl Transaction {
     ///   to find out; with versions, it does no harm to commit a clone of it again.
     /// - [`Closed`](crate::Error::Closed): the client was closed.
     pub fn commit(self) -> Result<()> {
-        self.writes.iter().try_for_each(|write| LockPath::parse(&write.path).map(drop))?;
+        for Write { path, what } in &self.writes {
+            match what {
+                What::Create(_) => LockPath::parse(path)?,
+                What::Check(_) | What::Set(..) | What::Delete(_) => LockPath::parse_node(path)?,
+            };
+        }
         let holds: Vec<_> = self.holds.iter().map(Hold::parts).collect();
         Grant::commit(&holds, &self.writes)
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SIGCONT, SIGSTOP, SIGTERM, Signal};
+use nix::sys::signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signal};
 use nix::unistd::Pid;
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, WaitStatus, getpgid, wait, waitpgid};
@@ -13,7 +13,7 @@ use zoolock::crossbeam_channel::{
     Receiver, RecvTimeoutError, Sender, after, select_biased, unbounded,
 };
 
-use crate::exit::{Failed, SYSTEM, by_signal};
+use crate::exit::{Failed, SYSTEM, by_signal, start_thread};
 use crate::family::{Family, mark};
 use crate::guard::Guard;
 use crate::holder::Held;
@@ -25,11 +25,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LOOK_FOR_OTHERS: Duration = Duration::from_millis(200);
 
 /// What became of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Event {
     Stopped(Signal),
     /// It and all of its group, but not all that it has started.
     GroupEnded,
+    /// There is no guard, for this reason, so the program must not go on.
+    Unguarded(Failed),
     /// It and all that runs under the lock. With this exit code of its own, as shells have it.
     Ended(u8),
 }
@@ -50,19 +52,20 @@ impl Child {
         #[cfg(target_os = "linux")]
         nix::sys::prctl::set_child_subreaper(true)?;
         mark(&mut command, its_mark);
-        let started = command.process_group(0).spawn();
-        let started =
-            started.map_err(|error| Failed::new(SYSTEM, format!("no new process: {error}")))?;
+        let failed = |error| Failed::to_start("a process", error);
+        let started = command.process_group(0).spawn().map_err(failed)?;
         let id = Pid::from_raw(started.id().cast_signed());
         let family = Family::new(id, its_mark);
-        let guard = Guard::over(&family).inspect_err(|_| family.kill())?;
+        let guard = Guard::over(&family);
         let (sender, events) = unbounded();
-        let watched = family.clone();
-        thread::spawn(move || watch(&watched, &sender));
+        let (watched, guarding) = (family.clone(), guard.clone());
+        // The program has not started, so there is nobody else to kill.
+        start_thread("zoolock-program", move || watch(&watched, &guarding, &sender))
+            .inspect_err(|_| family.signal(SIGKILL))?;
         Ok(Child { id, family, guard, events })
     }
 
-    /// What becomes of it. Nothing comes after its end.
+    /// What becomes of it, from when it is guarded. Nothing comes after its end.
     pub(crate) fn events(&self) -> &Receiver<Event> {
         &self.events
     }
@@ -73,21 +76,17 @@ impl Child {
     }
 
     /// It may run for as long as the lock is held for certain, whatever becomes of zoolock.
-    pub(crate) fn allow_the_lease(&mut self, held: &Held) {
+    pub(crate) fn allow_the_lease(&self, held: &Held) {
         self.guard.allow_the_lease(held);
-    }
-
-    /// Its number may be given to another one.
-    pub(crate) fn forget_the_group(&mut self) {
-        self.guard.forget_the_group();
     }
 
     pub(crate) fn kill(&self) {
         loop {
-            self.family.kill();
+            // The end is told only when nobody is left for certain.
+            let _ = self.family.kill();
             match self.events.recv_timeout(LOOK_FOR_OTHERS) {
-                Ok(Event::Stopped(_) | Event::GroupEnded) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Event::Ended(_)) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
@@ -104,7 +103,8 @@ impl Child {
             select_biased! {
                 recv(self.events) -> event => match event {
                     Ok(Event::Stopped(_) | Event::GroupEnded) => {}
-                    _ => return,
+                    Ok(Event::Unguarded(_)) => break,
+                    Ok(Event::Ended(_)) | Err(_) => return,
                 },
                 recv(held.hold.lost()) -> _ => break,
                 recv(after(end.saturating_duration_since(Instant::now()))) -> _ => break,
@@ -115,11 +115,17 @@ impl Child {
 }
 
 /// Says what becomes of a program and its group until nobody of it is left. Takes note of the end of
-/// others, too: what has left the group is nobody else's child when its parent ends.
-fn watch(family: &Family, say: &Sender<Event>) {
+/// others, too: what has left the group is nobody else's child when its parent ends. Has it guarded all the while.
+fn watch(family: &Family, guard: &Guard, say: &Sender<Event>) {
     let Some(group) = rustix::process::Pid::from_raw(family.group.as_raw()) else {
         return;
     };
+    let start_guard = || {
+        if let Err(failed) = guard.start() {
+            let _ = say.send(Event::Unguarded(failed));
+        }
+    };
+    start_guard();
     let mut code = None;
     let mut pause = LOOK_AGAIN;
     loop {
@@ -129,6 +135,18 @@ fn watch(family: &Family, say: &Sender<Event>) {
             Some(_) => WaitOptions::UNTRACED | WaitOptions::NOHANG,
         };
         match wait(options) {
+            Ok(Some((process, status))) if guard.is(Pid::from_raw(process.as_raw_pid())) => {
+                match status.stopped() {
+                    true => guard.let_go_on(),
+                    false => {
+                        // It has done its part, and somebody cannot be killed: the next one will end as soon.
+                        if guard.is_late() {
+                            thread::sleep(LOOK_FOR_OTHERS);
+                        }
+                        start_guard();
+                    }
+                }
+            }
             Ok(Some((process, status))) => match status.stopping_signal() {
                 // What else is in the group stops with the program, while there is one.
                 Some(by) if process == group || code.is_some() && is_in(group, process) => {
@@ -143,8 +161,8 @@ fn watch(family: &Family, say: &Sender<Event>) {
             Err(_) => break,
         }
         if code.is_some() && is_over(group) {
-            family.forget_the_group();
-            if family.others().is_empty() {
+            guard.forget_the_group();
+            if family.others().is_ok_and(|others| others.is_empty()) {
                 break;
             }
             if pause == LOOK_AGAIN {
@@ -153,6 +171,7 @@ fn watch(family: &Family, say: &Sender<Event>) {
             pause = LOOK_FOR_OTHERS;
         }
     }
+    guard.dismiss();
     let _ = say.send(Event::Ended(code.unwrap_or(SYSTEM)));
 }
 

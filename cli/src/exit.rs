@@ -1,7 +1,9 @@
 //! How the command ends: its exit codes, and which of them an error means. Those of flock(1) where
 //! it has one, else those of sysexits(3).
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::thread;
 
 use nix::sys::signal::SIGPIPE;
 use zoolock::Error;
@@ -18,7 +20,7 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const SYSTEM: u8 = 71;
 /// The lock was lost while the program ran.
 pub(crate) const LOST: u8 = 74;
-/// The servers do not allow it.
+/// The servers do not allow it, or do not take the credentials.
 pub(crate) const DENIED: u8 = 77;
 /// The program is there, but cannot be run.
 pub(crate) const CANNOT_RUN: u8 = 126;
@@ -44,6 +46,11 @@ impl Failed {
         Failed { code, text }
     }
 
+    /// Returns the error of a process or a thread that could not be started.
+    pub(crate) fn to_start(what: &str, cause: impl Display) -> Failed {
+        Failed::new(SYSTEM, format!("failed to start {what}: {cause}"))
+    }
+
     /// There is nothing to say about it.
     pub(crate) fn silent(code: u8) -> Failed {
         Failed { code, text: None }
@@ -60,7 +67,8 @@ impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         let code = match &error {
             Error::InvalidPath { .. } | Error::InvalidArgument { .. } => USAGE,
-            Error::Denied { .. } => DENIED,
+            Error::Denied { .. } | Error::Refused { .. } => DENIED,
+            Error::Thread { .. } => SYSTEM,
             error if error.is_lost() => LOST,
             _ => UNAVAILABLE,
         };
@@ -72,6 +80,12 @@ impl From<nix::Error> for Failed {
     fn from(error: nix::Error) -> Failed {
         Failed::new(SYSTEM, error.desc())
     }
+}
+
+/// Starts a thread. Fails with the exit code for it if the system refuses one.
+pub(crate) fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.map(drop).map_err(|cause| Failed::to_start(&format!("the thread `{name}`"), cause))
 }
 
 /// Writes to the standard output, in one piece. Whoever read it may have had enough. Waits for those

@@ -5,6 +5,8 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use nix::errno::Errno;
 use nix::sys::signal::{SIGKILL, Signal, kill, killpg};
 use nix::unistd::{Pid, getpid, getsid};
 
@@ -21,7 +24,7 @@ const MARKS: &str = "ZOOLOCK_NODES";
 /// For how long to look again at processes with empty environments: they are empty, too, while a
 /// process becomes another program. For all of them together, since some stay as they are.
 const EXEC_TAKES: Duration = Duration::from_millis(50);
-const PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Family {
@@ -56,8 +59,9 @@ impl Family {
         &self.mark
     }
 
-    pub(crate) fn forget_the_group(&self) {
-        self.group_is_over.store(true, Ordering::SeqCst);
+    /// Notes that nobody is left of the group. Returns whether that is new.
+    pub(crate) fn forget_the_group(&self) -> bool {
+        !self.group_is_over.swap(true, Ordering::SeqCst)
     }
 
     /// To the group, for it is up to the program what becomes of the others. To those when nobody is
@@ -65,31 +69,31 @@ impl Family {
     pub(crate) fn signal(&self, signal: Signal) {
         match self.group_is_over() {
             false => self.signal_group(signal),
-            true => send(&self.others(), signal),
+            true => send(&self.others().unwrap_or_default(), signal),
         }
     }
 
     pub(crate) fn signal_all(&self, signal: Signal) {
         self.signal_group(signal);
-        send(&self.others(), signal);
+        send(&self.others().unwrap_or_default(), signal);
     }
 
-    /// Until there is nobody that was not told.
-    pub(crate) fn kill(&self) {
+    /// Kills all of the family. Fails, with the group killed, if it cannot look for the [others](Self::others).
+    pub(crate) fn kill(&self) -> io::Result<()> {
         let mut told = HashSet::new();
         loop {
             self.signal_group(SIGKILL);
-            let others = self.others();
+            let others = self.others()?;
             send(&others, SIGKILL);
             let before = told.len();
             told.extend(others);
             if told.len() == before {
-                return;
+                return Ok(());
             }
         }
     }
 
-    fn group_is_over(&self) -> bool {
+    pub(crate) fn group_is_over(&self) -> bool {
         self.group_is_over.load(Ordering::SeqCst)
     }
 
@@ -99,50 +103,85 @@ impl Family {
         }
     }
 
-    /// Those that have left the group, and neither the session nor this world.
-    pub(crate) fn others(&self) -> Vec<Pid> {
-        let Ok(session) = getsid(None) else {
-            return Vec::new();
-        };
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let processes = processes.map(Pid::from_raw);
-        let patience = Instant::now() + EXEC_TAKES;
-        processes
-            .filter(|process| *process != getpid() && self.has(*process, session, patience))
-            .collect()
+    /// Returns the living members that have left the group, but not the session. Fails if there are no files or no
+    /// memory left to look for them.
+    pub(crate) fn others(&self) -> io::Result<Vec<Pid>> {
+        let (session, patience) = (getsid(None)?, Instant::now() + EXEC_TAKES);
+        let mut others = Vec::new();
+        for entry in unless_refused(fs::read_dir("/proc"))?.into_iter().flatten() {
+            let name = unless_refused(entry)?.map(|entry| entry.file_name());
+            let process = name.and_then(|name| name.to_str()?.parse().ok()).map(Pid::from_raw);
+            if let Some(process) = process
+                && process != getpid()
+                && getsid(Some(process)) == Ok(session)
+                && unless_refused(self.has(process, patience))? == Some(true)
+            {
+                others.push(process);
+            }
+        }
+        Ok(others)
     }
 
-    fn has(&self, process: Pid, session: Pid, patience: Instant) -> bool {
+    fn has(&self, process: Pid, patience: Instant) -> io::Result<bool> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
         let lives = || {
-            let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
             let mut fields = stat.rsplit_once(") ")?.1.split(' ');
             let state = fields.next()?;
             let group = fields.nth(1)?.parse().ok().map(Pid::from_raw)?;
             Some(!matches!(state, "Z" | "X") && (group != self.group || self.group_is_over()))
         };
-        getsid(Some(process)) == Ok(session)
-            && lives() == Some(true)
-            && self.is_marked(process, patience)
+        Ok(lives() == Some(true) && self.is_marked(process, patience)?)
     }
 
-    fn is_marked(&self, process: Pid, patience: Instant) -> bool {
-        let environment = environment(process, patience);
-        let marks = environment
-            .split(|byte| *byte == 0)
-            .find_map(|variable| variable.strip_prefix(MARKS.as_bytes())?.strip_prefix(b"="));
-        let mut marks = marks.unwrap_or_default().split(|byte| *byte == b' ');
-        marks.any(|mark| mark == self.mark.as_bytes())
+    fn is_marked(&self, process: Pid, patience: Instant) -> io::Result<bool> {
+        let marks = marks(process, patience)?;
+        let mut marks = marks.split(|byte| *byte == b' ');
+        Ok(marks.any(|mark| mark == self.mark.as_bytes()))
     }
 }
 
-/// Nothing, if it cannot be known.
-fn environment(process: Pid, patience: Instant) -> Vec<u8> {
+/// Returns the value of the variable with the marks in a process's environment. The rest may be megabytes, and is
+/// not kept: there may be no memory for it.
+fn marks(process: Pid, patience: Instant) -> io::Result<Vec<u8>> {
+    let wanted = format!("{MARKS}=");
+    let mut name = Vec::with_capacity(wanted.len());
     loop {
-        match fs::read(format!("/proc/{process}/environ")) {
-            Ok(nothing) if nothing.is_empty() && Instant::now() < patience => thread::sleep(PAUSE),
-            environment => return environment.unwrap_or_default(),
+        let mut environment = BufReader::new(File::open(format!("/proc/{process}/environ"))?);
+        let mut is_empty = true;
+        loop {
+            name.clear();
+            let longest = wanted.len() as u64;
+            if environment.by_ref().take(longest).read_until(0, &mut name)? == 0 {
+                break;
+            }
+            is_empty = false;
+            if name == wanted.as_bytes() {
+                let mut marks = Vec::new();
+                environment.read_until(0, &mut marks)?;
+                marks.pop_if(|last| *last == 0);
+                return Ok(marks);
+            }
+            if name.last() != Some(&0) {
+                environment.skip_until(0)?;
+            }
         }
+        if !is_empty || Instant::now() >= patience {
+            return Ok(Vec::new());
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Returns `None` for what cannot be seen: the process has ended meanwhile, or is another user's. Fails if the
+/// system has no files or no memory left.
+fn unless_refused<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+    let is_refused = |error: &io::Error| {
+        let files = [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32));
+        error.kind() == ErrorKind::OutOfMemory || files.contains(&error.raw_os_error())
+    };
+    match looked {
+        Err(error) if is_refused(&error) => Err(error),
+        looked => Ok(looked.ok()),
     }
 }
 

@@ -14,7 +14,7 @@ use zoolock::{
 use nix::sys::signal::{SIGCONT, SIGTSTP, Signal, raise};
 
 use crate::args::{Program, Run};
-use crate::exit::{Failed, by_signal};
+use crate::exit::{Failed, UNAVAILABLE, by_signal, start_thread};
 use crate::output::say;
 use crate::signals::stop;
 use crate::{notify, progress};
@@ -23,7 +23,7 @@ use crate::{notify, progress};
 /// it, and one that is not is back long before, or not at all.
 const GRACE: u32 = 10;
 
-/// How often to ask for the token again.
+/// How often to ask for the token again, and how long to wait before servers are tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// How long to wait for servers to take note of the end. They find out by themselves in the end.
@@ -48,12 +48,13 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    pub(crate) fn start(run: Run) -> Holder {
+    pub(crate) fn start(run: Run) -> Result<Holder, Failed> {
         let ((say_connected, connected), (say_held, held)) = (bounded(0), bounded(0));
         let ((ask, asked), (say_released, released)) = (bounded(1), bounded(1));
-        thread::spawn(move || {
+        start_thread("zoolock-lock", move || {
             let begun = Instant::now();
-            let (client, lock) = match connect(&run) {
+            let deadline = limit(&run).and_then(|limit| begun.checked_add(limit));
+            let (client, lock) = match connect(&run, deadline) {
                 Ok(connected) => connected,
                 Err(failed) => return drop(say_connected.send(Err(failed))),
             };
@@ -61,7 +62,7 @@ impl Holder {
             // Nobody wants it any more after a signal.
             let mut wanted = say_connected.send(Ok(client)).is_ok();
             while wanted && asked.recv().is_ok() {
-                wanted = match take(&run, &lock, begun) {
+                wanted = match take(&run, &lock, deadline) {
                     Ok((got, hold, token)) => {
                         let wanted = say_held.send(Ok(Held { hold, token, grace })).is_ok();
                         wanted && asked.recv().is_ok() && say_released.send(got.release()).is_ok()
@@ -69,8 +70,8 @@ impl Holder {
                     Err(failed) => say_held.send(Err(failed)).is_ok(),
                 };
             }
-        });
-        Holder { connected, held, ask, released, client: None }
+        })?;
+        Ok(Holder { connected, held, ask, released, client: None })
     }
 
     /// Waits for a connection. A signal ends that, too.
@@ -118,8 +119,12 @@ impl Holder {
             return;
         }
         let (tell, closed) = bounded(1);
-        thread::spawn(move || tell.send(client.close()));
-        let _ = closed.recv_timeout(PATIENCE);
+        let closing = client.clone();
+        match start_thread("zoolock-close", move || drop(tell.send(closing.close()))) {
+            Ok(()) => drop(closed.recv_timeout(PATIENCE)),
+            // It may take a session timeout.
+            Err(_) => drop(client.close()),
+        }
     }
 }
 
@@ -137,7 +142,7 @@ fn hear<T>(said: &Receiver<Result<T, Failed>>, signals: &Receiver<Signal>) -> Re
     }
 }
 
-/// How long to wait for the lock, if there is a limit.
+/// How long to wait for servers and the lock, if there is a limit. One that the clock cannot hold is none.
 fn limit(run: &Run) -> Option<Duration> {
     run.wait.filter(|_| !nonblock(run))
 }
@@ -146,9 +151,9 @@ fn nonblock(run: &Run) -> bool {
     run.nonblock || run.wait.is_some_and(|wait| wait.is_zero())
 }
 
-fn connect(run: &Run) -> Result<(Client, Wanted), Failed> {
+fn connect(run: &Run, deadline: Option<Instant>) -> Result<(Client, Wanted), Failed> {
     let Program { lock, verbose, .. } = &run.program;
-    let client = lock.connect(limit(run))?;
+    let client = reach(&run.program, deadline)?;
     let mut options = LockOptions::new();
     if *verbose {
         progress::follow(&client, lock.path.clone());
@@ -160,10 +165,35 @@ fn connect(run: &Run) -> Result<(Client, Wanted), Failed> {
     Ok((client, wanted))
 }
 
-fn take<'a>(run: &Run, lock: &'a Wanted, begun: Instant) -> Result<(Got<'a>, Hold, u64), Failed> {
+/// Connects, and waits for servers until the deadline. Without one there is no wait: a wrong address would
+/// never be noticed.
+fn reach(program: &Program, deadline: Option<Instant>) -> Result<Client, Failed> {
+    let mut told = false;
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let failed = match program.connect(left) {
+            Err(failed) if failed.code == UNAVAILABLE => failed,
+            known => return known,
+        };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let Some(left) = left.filter(|left| !left.is_zero()) else {
+            return Err(failed);
+        };
+        if program.verbose && !told {
+            let why = failed.text.unwrap_or_default();
+            say(&format!("{}: waiting for a server: {why}", program.lock.path));
+            told = true;
+        }
+        thread::sleep(RETRY.min(left));
+    }
+}
+
+fn take<'a>(
+    run: &Run,
+    lock: &'a Wanted,
+    deadline: Option<Instant>,
+) -> Result<(Got<'a>, Hold, u64), Failed> {
     let (path, waited) = (&run.program.lock.path, Instant::now());
-    // A deadline that the clock cannot hold is none.
-    let deadline = limit(run).and_then(|limit| begun.checked_add(limit));
     let got = lock.take(nonblock(run), deadline)?;
     if run.program.verbose {
         let how = if got.is_some() { "got it" } else { "not got" };

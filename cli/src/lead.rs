@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, Signal, raise};
+use nix::sys::signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, Signal, raise};
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::args::{Program, Run};
@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub(crate) fn lead(program: Program) -> Result<u8, Failed> {
     // Before any other thread.
     let signals = signals::receive()?;
-    let mut holder = Holder::start(Run::alone(program.clone()));
+    let mut holder = Holder::start(Run::alone(program.clone()))?;
     let Err(ended) = terms(&program, &mut holder, &signals);
     notify::stopping();
     holder.leave();
@@ -50,9 +50,9 @@ fn terms(
             held => held?,
         };
         let begun = Instant::now();
-        let mut term = Term::of(program, &held, signals);
+        let mut term = Term::of(program, &held, signals, Some(SIGTERM));
         let ended = term.supervise();
-        let is_told_to_end = term.is_told_to_end;
+        let Term { is_asked, is_told_to_end, .. } = term;
         let released = holder.release(path);
         let ended = ended.and_then(|code| released.map(|_| code));
         let code = match ended {
@@ -65,7 +65,10 @@ fn terms(
         if is_told_to_end || code.is_some_and(is_from_terminal) {
             return Err(Failed::silent(0));
         }
-        let Some(code) = code else {
+        if is_asked && code.is_some() {
+            say(&format!("{path}: stepped down, as somebody asks for the lock"));
+        }
+        let Some(code) = code.filter(|_| !is_asked) else {
             notify::status(&format!("contending for {path} again"));
             continue;
         };

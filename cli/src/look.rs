@@ -1,14 +1,14 @@
-//! `list`, `verify` and `revoke`: one look at a lock, or one word to its holder.
+//! `list`, `verify`, `revoke` and `break`: one look at a lock, or one word to its holder, or the last one.
 
-use zoolock::Error;
+use zoolock::{Client, Contender, Error, Kind};
 
 use crate::args::Target;
 use crate::exit::{CONFLICT, Failed, print};
 use crate::output::say;
-use crate::table;
+use crate::table::{self, name};
 
 pub(crate) fn list(lock: &Target, json: bool) -> Result<u8, Failed> {
-    let client = lock.connect(None)?;
+    let client = lock.connect()?;
     let contenders = client.contenders(&lock.path)?;
     let _ = client.close();
     if contenders.is_empty() && !json {
@@ -23,28 +23,52 @@ pub(crate) fn list(lock: &Target, json: bool) -> Result<u8, Failed> {
 }
 
 pub(crate) fn verify(lock: &Target, token: u64) -> Result<u8, Failed> {
-    let client = lock.connect(None)?;
+    let client = lock.connect()?;
     let is_current = client.verify(&lock.path, token)?;
     let _ = client.close();
     Ok(if is_current { 0 } else { CONFLICT })
 }
 
 pub(crate) fn revoke(lock: &Target) -> Result<u8, Failed> {
-    let client = lock.connect(None)?;
-    let holders = client.contenders(&lock.path)?.into_iter();
-    let mut asked = 0;
-    for holder in holders.filter(|contender| contender.holds) {
-        match client.revoke(&holder) {
-            Ok(()) => asked += 1,
+    let is_meant = |contender: &Contender| contender.holds;
+    let line = |one: &Contender| format!("asked {}, token {}\n", name(one), one.token);
+    each(lock, is_meant, Client::revoke, line, "nobody holds it")
+}
+
+pub(crate) fn break_lock(lock: &Target, token: u64) -> Result<u8, Failed> {
+    let is_meant =
+        |contender: &Contender| contender.token == token && contender.kind != Kind::Foreign;
+    let line = |one: &Contender| {
+        let did = if one.holds { "held" } else { "waited for" };
+        format!("broke {}, which {did} it, token {token}\n", name(one))
+    };
+    each(lock, is_meant, Client::break_lock, line, &format!("nobody there has the token {token}"))
+}
+
+/// Does this to all contenders that are meant, and writes a line for each that was there until then, also when
+/// it fails on another. `none` is said where there was nobody.
+fn each(
+    lock: &Target,
+    is_meant: impl Fn(&Contender) -> bool,
+    act: impl Fn(&Client, &Contender) -> zoolock::Result<()>,
+    line: impl Fn(&Contender) -> String,
+    none: &str,
+) -> Result<u8, Failed> {
+    let client = lock.connect()?;
+    let (mut lines, mut failed) = (String::new(), None);
+    for contender in client.contenders(&lock.path)?.into_iter().filter(is_meant) {
+        match act(&client, &contender) {
+            Ok(()) => lines += &line(&contender),
             // It has let go by itself.
             Err(Error::NotHeld { .. }) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
     let _ = client.close();
-    if asked == 0 {
-        let text = format!("{}: nobody holds it", lock.path);
-        return Err(Failed::new(CONFLICT, text));
+    print(lines.as_bytes())?;
+    match failed {
+        Some(error) => Err(error.into()),
+        None if lines.is_empty() => Err(Failed::new(CONFLICT, format!("{}: {none}", lock.path))),
+        None => Ok(0),
     }
-    Ok(0)
 }

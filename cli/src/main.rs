@@ -16,6 +16,7 @@ mod man;
 mod notify;
 mod output;
 mod progress;
+mod ready;
 mod run;
 mod signals;
 mod step;
@@ -62,6 +63,7 @@ fn act(arguments: Arguments) -> Result<u8, Failed> {
         Action::Watch { interval, lock } => watch::watch(&lock, interval),
         Action::Verify { lock, token } => look::verify(&lock, token),
         Action::Revoke(lock) => look::revoke(&lock),
+        Action::Break { lock, token } => look::break_lock(&lock, token),
         Action::Man { folder } => man::write(&folder),
         Action::Completions { shell } => {
             let mut command = Arguments::command();

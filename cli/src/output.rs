@@ -1,6 +1,7 @@
 //! What is said on the standard error, by a thread of its own: whoever should read it may not, for a
 //! pipe is full or a terminal stopped, and there is a lock to take care of meanwhile. What does not
-//! fit into the queue is dropped, and counted.
+//! fit into the queue is dropped, and counted. Where the system gives no thread, the queue is written
+//! when the process ends.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -8,8 +9,9 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::ready::is_writable;
 use crate::table::{clip, plain};
 
 /// How many lines wait for a reader.
@@ -31,10 +33,29 @@ enum Said {
     Dropped(u64),
 }
 
+impl Said {
+    /// Writes this over the status on the line, if there is one. Returns whether it is a status itself.
+    fn write_to(self, stderr: &mut (impl Write + AsFd), has_status: bool) -> bool {
+        let clear = if has_status { CLEAR } else { "" };
+        let has_status = matches!(&self, Said::Status(text) if !text.is_empty());
+        let text = match self {
+            Said::Line(text) => format!("{clear}{text}\n"),
+            Said::Dropped(number) => format!("{clear}zoolock: {number} lines left out here\n"),
+            Said::Status(text) if text.is_empty() => clear.to_owned(),
+            Said::Status(text) => format!("{CLEAR}{}", clip(&text, stderr)),
+        };
+        // Nobody has to listen: it may be closed.
+        let _ = stderr.write_all(text.as_bytes());
+        has_status
+    }
+}
+
 #[derive(Default)]
 struct Output {
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Whether there is no thread that writes.
+    is_unattended: bool,
 }
 
 #[derive(Default)]
@@ -79,9 +100,9 @@ fn stderr() -> &'static Output {
         // Not through Rust's own, whose mutex a panic would wait for.
         let own = io::stderr().as_fd().try_clone_to_owned();
         let write = |own| move || STDERR.wait().write_to(File::from(own));
-        // Without one of them nothing is said, which is no reason to do nothing.
-        let _ = own.and_then(|own| thread::Builder::new().spawn(write(own)));
-        Output::default()
+        // Without a thread the command still does its work, and says at the end what there was to say.
+        let writing = own.and_then(|own| thread::Builder::new().spawn(write(own)));
+        Output { is_unattended: writing.is_err(), ..Output::default() }
     })
 }
 
@@ -98,6 +119,9 @@ impl Output {
     }
 
     fn flush(&self, patience: Duration) {
+        if self.is_unattended {
+            return self.write_now(patience);
+        }
         let is_busy = |queue: &mut Queue| queue.busy || !queue.said.is_empty();
         drop(self.changed.wait_timeout_while(self.queue(), patience, is_busy));
     }
@@ -105,17 +129,18 @@ impl Output {
     fn write_to(&self, mut stderr: File) {
         let mut has_status = false;
         loop {
-            let said = self.next();
-            let clear = if has_status { CLEAR } else { "" };
-            has_status = matches!(&said, Said::Status(text) if !text.is_empty());
-            let text = match said {
-                Said::Line(text) => format!("{clear}{text}\n"),
-                Said::Dropped(number) => format!("{clear}zoolock: {number} lines left out here\n"),
-                Said::Status(text) if text.is_empty() => clear.to_owned(),
-                Said::Status(text) => format!("{CLEAR}{}", clip(&text, &stderr)),
-            };
-            // Nobody has to listen: it may be closed.
-            let _ = stderr.write_all(text.as_bytes());
+            has_status = self.next().write_to(&mut stderr, has_status);
+        }
+    }
+
+    /// Writes what waits, as long as there is room for it.
+    fn write_now(&self, patience: Duration) {
+        let (mut stderr, end) = (io::stderr(), Instant::now() + patience);
+        let mut has_status = false;
+        let left = || end.saturating_duration_since(Instant::now());
+        while is_writable(&stderr, left()).unwrap_or(false) {
+            let Some(said) = self.queue().said.pop_front() else { return };
+            has_status = said.write_to(&mut stderr, has_status);
         }
     }
 

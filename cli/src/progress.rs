@@ -11,7 +11,7 @@ use zoolock::{Client, ConnectionEvent, Contender, LockOptions, Place};
 
 use crate::notify;
 use crate::output::{say, status};
-use crate::table::{age, identity, seconds};
+use crate::table::{age, name, seconds};
 
 /// How often the queue is looked at.
 const EVERY: Duration = Duration::from_secs(1);
@@ -101,10 +101,6 @@ fn ahead(place: &Place) -> String {
         Some(first) => format!("{} ahead, held by {}", place.ahead, name(first)),
         None => format!("{} ahead", place.ahead),
     }
-}
-
-fn name(contender: &Contender) -> String {
-    identity(contender).unwrap_or_else(|| "somebody".to_owned())
 }
 
 fn ordinal(number: usize) -> String {

@@ -1,18 +1,19 @@
 //! `run`: the lock, the program under it, and the lock again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{
     SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, Signal, raise,
 };
 use zoolock::HoldState;
-use zoolock::crossbeam_channel::{Receiver, RecvError, after, never, select_biased};
+use zoolock::crossbeam_channel::{Receiver, RecvError, after, at, never, select_biased};
 
 use crate::args::{AUTH, Program, Run};
 use crate::child::{Child, Event};
 use crate::exit::{Failed, LOST, SYSTEM, by_signal};
 use crate::holder::{Held, Holder};
 use crate::output::{flush, say};
+use crate::table::seconds;
 use crate::terminal::Terminal;
 use crate::{notify, signals, step};
 
@@ -22,7 +23,7 @@ const BRIEFLY: Duration = Duration::from_millis(50);
 pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     // Before any other thread.
     let signals = signals::receive()?;
-    let mut holder = Holder::start(run.clone());
+    let mut holder = Holder::start(run.clone())?;
     let held = match holder.connect(&signals).and_then(|()| holder.take(&signals)) {
         Ok(held) => held,
         Err(failed) => {
@@ -31,7 +32,16 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
             return Err(failed);
         }
     };
-    let code = Term::of(&run.program, &held, &signals).supervise();
+    let granted = Instant::now();
+    let mut term = Term::of(&run.program, &held, &signals, run.on_revoke);
+    let code = term.supervise();
+    if let (Ok(code), Some(time), false) = (&code, run.hold_at_least, term.is_told_to_end) {
+        // A time that the clock cannot hold has no end.
+        let end = granted.checked_add(time);
+        if !hold_on(&run.program, &held, &signals, end) {
+            return Ok(*code);
+        }
+    }
     notify::stopping();
     let code = match code {
         // Somebody else may have it, or the servers cannot be told.
@@ -44,11 +54,49 @@ pub(crate) fn run(run: Run) -> Result<u8, Failed> {
     code
 }
 
+/// Keeps the lock until then, for others are late for the same job. A signal ends that. False if it is lost.
+fn hold_on(
+    program: &Program,
+    held: &Held,
+    signals: &Receiver<Signal>,
+    end: Option<Instant>,
+) -> bool {
+    let path = &program.lock.path;
+    let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+    if left.is_zero() {
+        return true;
+    }
+    let text = format!("{path}: the program has ended: holding on for {}", seconds(left));
+    notify::status(&text);
+    if program.verbose {
+        say(&text);
+    }
+    let end = end.map_or_else(never, at);
+    loop {
+        select_biased! {
+            recv(signals) -> signal => match signal {
+                Ok(SIGTSTP) => signals::stop(|| raise(SIGTSTP)),
+                Ok(SIGCONT) => {}
+                Ok(_) | Err(RecvError) => return true,
+            },
+            recv(held.hold.lost()) -> _ => {
+                say(&format!("{path}: the lock was lost when the program had ended"));
+                return false;
+            }
+            recv(end) -> _ => return true,
+        }
+    }
+}
+
 /// The time in which a program runs under a lock that is held.
 pub(crate) struct Term<'a> {
     program: &'a Program,
     held: &'a Held,
     signals: &'a Receiver<Signal>,
+    /// What the program gets when somebody asks for the lock.
+    on_revoke: Option<Signal>,
+    /// Has somebody asked, and the program got it?
+    pub(crate) is_asked: bool,
     /// Has a signal come that asks for the end of a service?
     pub(crate) is_told_to_end: bool,
 }
@@ -58,8 +106,10 @@ impl<'a> Term<'a> {
         program: &'a Program,
         held: &'a Held,
         signals: &'a Receiver<Signal>,
+        on_revoke: Option<Signal>,
     ) -> Term<'a> {
-        Term { program, held, signals, is_told_to_end: false }
+        let (is_asked, is_told_to_end) = (false, false);
+        Term { program, held, signals, on_revoke, is_asked, is_told_to_end }
     }
 
     /// Runs the program for as long as the lock is held, and returns its exit code, or that of the
@@ -75,7 +125,7 @@ impl<'a> Term<'a> {
         if !program.keep_auth {
             command.env_remove(AUTH);
         }
-        let mut child = Child::start(command, &held.hold.node())?;
+        let child = Child::start(command, &held.hold.node())?;
         // It stops itself when it is ready.
         loop {
             select_biased! {
@@ -91,7 +141,14 @@ impl<'a> Term<'a> {
                 recv(held.hold.lost()) -> _ => break,
                 recv(child.events()) -> event => match event {
                     Ok(Event::Stopped(_) | Event::GroupEnded) => break,
-                    Ok(Event::Ended(code)) => return Ok(code),
+                    Ok(Event::Unguarded(failed)) => {
+                        child.kill();
+                        return Err(failed);
+                    }
+                    Ok(Event::Ended(code)) => {
+                        let cause = format!("it ended before the program, exit code {code}");
+                        return Err(Failed::to_start("a process", cause));
+                    }
                     Err(RecvError) => return Ok(SYSTEM),
                 },
             }
@@ -107,17 +164,15 @@ impl<'a> Term<'a> {
         let terminal = Terminal::share_with(child.id);
         child.signal(SIGCONT);
         notify::ready(&format!("holding {}, token {}", program.lock.path, held.token));
-        self.attend(&mut child, terminal.as_ref())
+        self.attend(&child, terminal.as_ref())
     }
 
     /// Hands on signals and stops, until the program ends or has to.
-    fn attend(&mut self, child: &mut Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
+    fn attend(&mut self, child: &Child, terminal: Option<&Terminal>) -> Result<u8, Failed> {
         let Term { program, held, signals, .. } = *self;
         let path = &program.lock.path;
-        let mut asked = match program.verbose {
-            true => held.hold.revocation().unwrap_or_else(|_| never()),
-            false => never(),
-        };
+        // Also for a word of its loss: whoever listens hears at once that the node is deleted.
+        let mut asked = held.hold.revocation().unwrap_or_else(|_| never());
         loop {
             child.allow_the_lease(held);
             let left = held.hold.valid_for();
@@ -138,11 +193,12 @@ impl<'a> Term<'a> {
                         }
                     },
                     // Nobody reads from the terminal: Ctrl-C is for us, and handed on.
-                    Ok(Event::GroupEnded) => {
-                        child.forget_the_group();
-                        if let Some(terminal) = terminal {
-                            terminal.take_back();
-                        }
+                    Ok(Event::GroupEnded) => if let Some(terminal) = terminal {
+                        terminal.take_back();
+                    },
+                    Ok(Event::Unguarded(failed)) => {
+                        child.kill();
+                        return Err(if held.hold.is_held() { failed } else { self.lost() });
                     }
                     Ok(Event::Ended(code)) => return match held.hold.is_held() {
                         true => Ok(code),
@@ -159,7 +215,15 @@ impl<'a> Term<'a> {
                     Err(RecvError) => {}
                 },
                 recv(asked) -> request => match request {
-                    Ok(()) => say(&format!("{path}: somebody asks for the lock")),
+                    Ok(()) => {
+                        if program.verbose {
+                            say(&format!("{path}: somebody asks for the lock"));
+                        }
+                        if let Some(signal) = self.on_revoke {
+                            self.is_asked = true;
+                            child.signal(signal);
+                        }
+                    }
                     Err(RecvError) => asked = never(),
                 },
                 recv(held.hold.lost()) -> _ => {}

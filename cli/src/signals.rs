@@ -1,8 +1,8 @@
 //! The signals that are handed on. They are blocked in every thread and waited for by one of them,
 //! so that there is no handler, and nothing is interrupted.
 
+use std::process;
 use std::sync::Arc;
-use std::{process, thread};
 
 use nix::sys::signal::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2, SigSet,
@@ -10,7 +10,7 @@ use nix::sys::signal::{
 };
 use zoolock::crossbeam_channel::{Receiver, unbounded};
 
-use crate::exit::{Failed, SYSTEM, by_signal};
+use crate::exit::{Failed, SYSTEM, by_signal, start_thread};
 
 /// Handed on to the program, or the end of waiting. TSTP comes here, and not to the program, if the
 /// program's group is not the terminal's foreground group: zoolock must not stop before it does.
@@ -38,13 +38,13 @@ pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
     // Only blocked: so that the terminal can be taken back from a group that has ended.
     SigSet::from(SIGTTOU).thread_block()?;
     let (sender, received) = unbounded();
-    thread::spawn(move || {
+    start_thread("zoolock-signals", move || {
         while let Ok(signal) = wanted.wait() {
             if sender.send(signal).is_err() {
                 return;
             }
         }
-    });
+    })?;
     Ok(received)
 }
 
@@ -52,13 +52,12 @@ pub(crate) fn receive() -> Result<Receiver<Signal>, Failed> {
 /// leaves out what it has no handler for. To be called before any other thread is started.
 pub(crate) fn end_by_them() -> Result<(), Failed> {
     let signals = receive()?;
-    thread::spawn(move || {
+    start_thread("zoolock-exit", move || {
         let mut signals = signals.iter().filter(|signal| ![SIGCONT, SIGTSTP].contains(signal));
         if let Some(signal) = signals.next() {
             process::exit(by_signal(signal as i32).into());
         }
-    });
-    Ok(())
+    })
 }
 
 /// Undoes it for this thread, and so for a program that is executed next.

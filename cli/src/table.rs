@@ -8,7 +8,7 @@ use terminal_size::{Width, terminal_size_of};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use zoolock::{Contender, Kind};
 
-const HEADER: [&str; 7] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "SINCE", "TOKEN"];
+const HEADER: [&str; 7] = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN"];
 
 /// How much of an identity is shown to people. Whoever makes a node may write a megabyte.
 const LONGEST: usize = 80;
@@ -55,6 +55,7 @@ pub(crate) fn json(contenders: &[Contender]) -> Value {
         json!({
             "place": place,
             "holds": contender.holds,
+            "asked": contender.asked,
             "kind": kind(contender.kind),
             "node": contender.node,
             "sequence": contender.sequence,
@@ -103,7 +104,12 @@ pub(crate) fn identity(contender: &Contender) -> Option<String> {
     Some(plain(&begin) + more)
 }
 
-/// By the server's clock and this machine's.
+/// The same, of somebody who may not say.
+pub(crate) fn name(contender: &Contender) -> String {
+    identity(contender).unwrap_or_else(|| "somebody".to_owned())
+}
+
+/// How long its node has been there, by the server's clock and this machine's.
 pub(crate) fn age(contender: &Contender) -> Duration {
     SystemTime::now().duration_since(contender.since).unwrap_or_default()
 }
@@ -129,6 +135,7 @@ pub(crate) fn clip(line: &str, terminal: &impl AsFd) -> String {
 pub(crate) fn state(contender: &Contender) -> &'static str {
     match contender {
         Contender { kind: Kind::Foreign, .. } => "-",
+        Contender { holds: true, asked: true, .. } => "asked",
         Contender { holds: true, .. } => "holds",
         Contender { holds: false, .. } => "waits",
     }

@@ -12,15 +12,15 @@ use zoolock::{Client, Contender, Error};
 use crate::args::Target;
 use crate::exit::{DENIED, Failed, print};
 use crate::output::{finish, say, status};
-use crate::table::{self, age, clip, columns, identity, kind, plain, seconds};
+use crate::table::{self, age, clip, columns, kind, name, plain, seconds};
 
-const HEADER: [&str; 6] = ["PATH", "STATE", "KIND", "WAITING", "SINCE", "HOLDER"];
+const HEADER: [&str; 6] = ["PATH", "STATE", "KIND", "WAITING", "AGE", "HOLDER"];
 
 /// How often to say that it is still going on.
 const EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn list(root: &Target, as_json: bool) -> Result<u8, Failed> {
-    let client = root.connect(None)?;
+    let client = root.connect()?;
     // What is printed as it comes shows by itself that it goes on.
     let is_seen = as_json && io::stdout().is_terminal();
     let progress = (io::stderr().is_terminal() && !is_seen).then(|| Progress::of(&client, root));
@@ -63,7 +63,7 @@ fn row(contenders: &[Contender]) -> [String; HEADER.len()] {
     let holder = contenders.iter().find(|contender| contender.holds);
     let others = contenders.iter().filter(|contender| contender.holds).skip(1).count();
     let name = |holder| {
-        let name = identity(holder).unwrap_or_else(|| "somebody".to_owned());
+        let name = name(holder);
         if others > 0 { format!("{name}, and {others} more") } else { name }
     };
     [

@@ -17,7 +17,7 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Does not end by itself.
 pub(crate) fn watch(lock: &Target, interval: Duration) -> Result<u8, Failed> {
-    let client = lock.connect(None)?;
+    let client = lock.connect()?;
     let terminal = io::stdout().is_terminal();
     let mut before = Vec::new();
     loop {

@@ -68,9 +68,9 @@ impl Books {
 
     /// Hands out `entry.order`, which [`next`](Books::next) gave.
     ///
-    /// The fencing token is only noted here, for the audit. A resource that is to be safe from
-    /// late holders would refuse one that is lower than the last; but then it would protect itself,
-    /// and here the lock alone shall be seen to do it.
+    /// The fencing token is only noted here, for the audit. Books that are to be safe from late holders
+    /// would be claimed with it before they are read (the example `fenced_register` shows how); but then
+    /// they would protect themselves, and here the lock alone shall be seen to do it.
     pub(crate) fn hand_out(&self, entry: &Entry) -> io::Result<()> {
         self.set_next(entry.order + 1)?;
         // Appended with one write: lines stay whole, even if two were here at once.

@@ -224,7 +224,7 @@ fn read(
 
 /// Others make ephemeral nodes for other ends than locks.
 fn nodes_of_ours(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
-    nodes.retain(|node| data::decode_single(&node.data).is_some());
+    nodes.retain(|node| data::is_single(&node.data));
     let unnamed = nodes.into_iter().map(|node| Znode { name: String::new(), ..node });
     unnamed.map(|node| single(path, node)).collect()
 }

@@ -3,6 +3,9 @@
 //!
 //! That alone keeps the limit: of those that are granted at any time, the last one made saw all others. The turn,
 //! which is a lock, is for order, and so that of two who want many permits one gets all of them.
+//!
+//! Who was made before is told by the numbers in names, which the server gives to every permit. A node that somebody
+//! made there by hand counts as its name says, and is no permit of anybody's: it can only take one away.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -36,6 +36,10 @@ impl PlaceObserver {
         PlaceObserver { every, tell: Arc::new(tell) }
     }
 
+    pub(crate) fn every(&self) -> Duration {
+        self.every
+    }
+
     /// Tells it the place behind these nodes, and when it wants to know it again.
     pub(super) fn tell(
         &self,

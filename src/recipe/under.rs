@@ -1,6 +1,10 @@
 //! A read that a thread takes under its own write: granted at once, in the write's place in the queue, so
 //! that no writer that waits comes between when the write is released. The read's node is made first, and
 //! the list behind it shows both: so at no instant was the place empty.
+//!
+//! That the write in the list is ours is known by its name, which has an id. Only somebody who makes a node by hand
+//! with that very name could pretend it. The number in the read's own name is chosen here, not given by the server:
+//! it tells its place, and nothing about what else was made in the directory.
 
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@ mod looking;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, never, select_biased};
+use crossbeam_channel::{Receiver, at, select_biased};
 use log::debug;
 use parking_lot::Mutex;
 use zookeeper::{ErrorKind, Names, Watcher};
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::names::{self, Ahead, Next};
 use crate::observer::Call;
 use crate::session::{
-    Claim, Departure, Failure, Grant, Granted, Node, Orphan, Room, Session, Waiting,
+    Charge, Claim, Departure, Failure, Grant, Granted, Node, Orphan, Session, Waiting,
 };
 use crate::signal::{Ended, Until};
 
@@ -53,7 +53,17 @@ impl Want<'_> {
 /// A create without an answer. Its node may be there, or appear late.
 struct Lost {
     id: String,
+    charge: Charge,
+    /// How often the session had been resumed before it was sent.
+    sent_on: u64,
     since: Instant,
+}
+
+impl Lost {
+    fn into_orphan(self, timeout: Duration) -> Orphan {
+        let Lost { id, charge, sent_on, since } = self;
+        Orphan { id, charge, sent_on: Some(sent_on), until: since + timeout }
+    }
 }
 
 /// One call, and what it has on the servers. What is not granted is given up with it, also when its
@@ -83,7 +93,6 @@ struct Waiter<'a> {
     czxids: HashMap<String, i64>,
     /// Somebody was seen ahead.
     seen_ahead: bool,
-    room: Option<Room>,
     _waiting: Waiting<'a>,
 }
 
@@ -117,7 +126,6 @@ impl<'a> Waiter<'a> {
         let (watcher, news, line) = listen(&want);
         let session: &'a Session = want.session;
         Ok(Waiter {
-            room: Some(session.make_room(want.claim, want.recipe.count())?),
             _waiting: session.start_waiting(),
             want,
             until,
@@ -172,9 +180,18 @@ impl<'a> Waiter<'a> {
             _ if self.is_missing() && self.may_create => self.enter()?,
             // One that shows our nodes is no older than they are.
             Some(names) if self.are_in(&names) => self.sort_out(names)?,
-            _ => self.look()?,
+            _ => {
+                // Those of which a list that is asked for behind this must tell.
+                let stuck = self.want.session.stuck_in(&self.want.claim.directory);
+                let list = self.look()?;
+                self.forget_gone(stuck, &list);
+                list
+            }
         };
         if self.is_missing() {
+            if self.waits && !self.want.claim.is_single() {
+                self.leaves_room(&list)?;
+            }
             let is_free = self.want.recipe.is_free(&list);
             self.may_create = is_free || !self.want.claim.is_single();
             return match is_free || (self.waits && self.may_create) {
@@ -185,6 +202,7 @@ impl<'a> Waiter<'a> {
                 }
             };
         }
+        self.give_up_lost();
         self.tell_ahead(|| self.want.recipe.ahead(&list, &self.own).len());
         match self.step(&list)? {
             Step::Granted => self.grant(self.own.len() == list.len()),
@@ -229,7 +247,8 @@ impl<'a> Waiter<'a> {
             self.lost.clear();
             self.watched.0.clear();
             // The create of a single node is itself the look whether there is one.
-            self.may_create = self.waits || self.want.claim.is_single();
+            self.may_create =
+                (self.waits || self.want.claim.is_single()) && self.may_create_unseen();
         }
         Ok(())
     }
@@ -238,17 +257,14 @@ impl<'a> Waiter<'a> {
 
     fn grant(&mut self, alone: bool) -> Result<Pass, Stop> {
         let Want { session, claim, .. } = self.want;
-        let (id, nodes) = (self.session_id, (self.own.clone(), alone));
-        let granted = session.grant(claim, nodes, (id, &mut self.room), self.until)?;
-        if let Granted::NotYet = granted {
-            return Ok(Pass::Again);
+        let number = match &self.own[..] {
+            [node] if alone => node.number,
+            _ => None,
+        };
+        match session.grant(claim, (&mut self.own, number), self.session_id, self.until)? {
+            Granted::Held(grant) => Ok(Pass::Held(grant)),
+            Granted::NotYet | Granted::Over => Ok(Pass::Again),
         }
-        self.own.clear();
-        if let Granted::Held(grant) = granted {
-            return Ok(Pass::Held(grant));
-        }
-        self.room = Some(session.make_room(claim, self.want.recipe.count())?);
-        Ok(Pass::Again)
     }
 
     fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
@@ -284,15 +300,30 @@ impl<'a> Waiter<'a> {
         self.await_change(next)
     }
 
-    /// Would there be room if all had gone that can? Else it is denied.
+    /// Forgets own nodes that could not be deleted and are not there any more.
+    fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
+        let Want { session, claim, .. } = self.want;
+        let gone = stuck.iter().filter(|name| !claim.is_single() && !list.contains(name));
+        gone.for_each(|name| session.is_gone(&claim.directory.child(name)));
+    }
+
+    /// Returns `Denied` if there would be no room even when all had gone that can.
     fn leaves_room(&self, list: &Names) -> Result<(), Error> {
         let Want { session, claim, recipe, .. } = self.want;
         let path = |name: &str| claim.directory.child(name);
-        let stuck: Names = list.iter().filter(|name| session.is_stuck(&path(name))).collect();
+        let stuck: Names =
+            session.stuck_in(&claim.directory).iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {
             Some(name) if !recipe.is_free(&stuck) => Err(Error::Denied { path: path(name) }),
             _ => Ok(()),
         }
+    }
+
+    /// Returns whether nodes may be made without a look before. Where an own node could not be deleted, each call would
+    /// leave one more.
+    fn may_create_unseen(&self) -> bool {
+        let Want { session, claim, .. } = self.want;
+        claim.is_single() || session.stuck_in(&claim.directory).is_empty()
     }
 
     /// Has those ahead watched, and our own nodes, as far as they are not. False if one is gone. By reads of
@@ -340,30 +371,49 @@ impl<'a> Waiter<'a> {
 
     /// Waits for its turn, or for a reason to look again.
     fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
-        let [one, other] = self.want.recipe.changes();
-        let deadline = [next, self.until.deadline].into_iter().flatten().min();
-        let expiry = deadline.map_or_else(never, crossbeam_channel::at);
-        select_biased! {
-            recv(self.until.cancelled) -> _ => return Err(Failure::Cancelled.into()),
-            recv(self.want.session.closed()) -> _ => return Err(Failure::Closed.into()),
-            recv(self.news) -> news => {
-                self.may_create = self.lost.is_empty();
-                if let Ok(news) = news {
-                    if self.hears(&news) {
-                        return self.grant(false);
+        loop {
+            let [one, other] = self.want.recipe.changes();
+            let expiry = at(self.next_expiry(next));
+            select_biased! {
+                recv(self.until.cancelled) -> _ => return Err(Failure::Cancelled.into()),
+                recv(self.want.session.closed()) -> _ => return Err(Failure::Closed.into()),
+                recv(self.news) -> news => {
+                    self.may_create = self.lost.is_empty() && self.may_create_unseen();
+                    if let Ok(news) = news {
+                        if self.hears(&news) {
+                            return self.grant(false);
+                        }
+                        self.listed = news.names;
                     }
-                    self.listed = news.names;
+                }
+                recv(one) -> _ => {}
+                recv(other) -> _ => {}
+                recv(self.has_stuck) -> _ => {}
+                recv(expiry) -> _ => {
+                    // Without a connection a look is put off: all would look together behind an outage. The next
+                    // connection tells what was missed.
+                    if !self.is_over(next) && !self.want.session.is_connected() {
+                        continue;
+                    }
                 }
             }
-            recv(one) -> _ => {}
-            recv(other) -> _ => {}
-            recv(self.has_stuck) -> _ => {}
-            recv(expiry) -> _ => {}
+            break;
         }
         match self.until.is_over() {
             true => Err(Failure::Deadline.into()),
             false => Ok(Pass::Again),
         }
+    }
+
+    /// Returns whether more than the time for a look has come.
+    fn is_over(&self, next: Option<Instant>) -> bool {
+        self.until.is_over() || next.is_some_and(|next| next <= Instant::now())
+    }
+
+    /// Returns when a wait ends at the latest: for a look, to tell the place, or at the deadline.
+    fn next_expiry(&self, next: Option<Instant>) -> Instant {
+        let others = [next, self.until.deadline].into_iter().flatten();
+        others.fold(self.want.session.next_look(), Instant::min)
     }
 
     /// What was watched is not any more. Is it the end that was expected last, and nothing else?
@@ -373,6 +423,16 @@ impl<'a> Waiter<'a> {
             self.watched.0.remove(path);
         }
         events.len() == 1 && news.grants == Some(self.expected)
+    }
+
+    /// Leaves creates that were lost, and found in no list for a session timeout, to the search for orphans.
+    fn give_up_lost(&mut self) {
+        let Want { session, claim, .. } = self.want;
+        let (now, timeout) = (Instant::now(), session.timeout());
+        let is_old = |lost: &mut Lost| lost.since + timeout <= now;
+        let orphans =
+            self.lost.extract_if(.., is_old).map(|lost| lost.into_orphan(timeout)).collect();
+        session.adopt_orphans(self.session_id, claim, orphans);
     }
 
     fn give_up(&mut self) {
@@ -386,13 +446,8 @@ impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.give_up();
         let Want { session, claim, .. } = self.want;
-        let orphans = self.lost.iter().map(|lost| Orphan {
-            session: self.session_id,
-            directory: claim.directory.clone(),
-            id: lost.id.clone(),
-            single: claim.is_single().then(|| claim.lock.split().1.to_owned()),
-            until: lost.since + session.timeout(),
-        });
-        session.adopt_orphans(orphans.collect());
+        let timeout = session.timeout();
+        let orphans = self.lost.drain(..).map(|lost| lost.into_orphan(timeout)).collect();
+        session.adopt_orphans(self.session_id, claim, orphans);
     }
 }

@@ -1,5 +1,7 @@
 //! What a client says of its connection: a state, events, and counts.
 
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -7,6 +9,9 @@ use parking_lot::Mutex;
 
 /// How many events a subscriber may leave unread.
 const UNREAD: usize = 256;
+
+/// Fewer subscribers than this are not worth a look at who has gone.
+const FEW: usize = 64;
 
 /// Whether a client has a connection.
 #[non_exhaustive]
@@ -36,6 +41,44 @@ pub enum ConnectionEvent {
     /// No connection came for a session timeout, or the servers have ended the session: nothing is held
     /// any more.
     Lost,
+}
+
+/// A channel of the connection's changes, from [`Client::subscribe`](crate::Client::subscribe). It derefs to the
+/// receiver, for `select!` and for waits with a timeout; as an iterator it waits for each event, until the client
+/// is closed.
+///
+/// Clones are the same channel, of which each event is received once. It ends when the last clone is dropped, also
+/// for clones of the receiver alone.
+///
+/// ```no_run
+/// # fn f(client: &zoolock::Client, work: &zoolock::crossbeam_channel::Receiver<u32>) {
+/// use zoolock::crossbeam_channel::select;
+///
+/// let events = client.subscribe();
+/// select! {
+///     recv(events) -> event => println!("the connection: {event:?}"),
+///     recv(work) -> work => println!("work: {work:?}"),
+/// }
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "events are told to whoever keeps it"]
+pub struct Subscription(Arc<Receiver<ConnectionEvent>>);
+
+impl Deref for Subscription {
+    type Target = Receiver<ConnectionEvent>;
+
+    fn deref(&self) -> &Receiver<ConnectionEvent> {
+        &self.0
+    }
+}
+
+impl Iterator for Subscription {
+    type Item = ConnectionEvent;
+
+    fn next(&mut self) -> Option<ConnectionEvent> {
+        self.recv().ok()
+    }
 }
 
 /// Counts since the client was made. All but the gauges only grow.
@@ -77,18 +120,28 @@ struct Inner {
     /// Since when there is the next one.
     reconnected: Option<Instant>,
     is_lost: bool,
-    senders: Vec<Sender<ConnectionEvent>>,
+    subscribed: Vec<Subscribed>,
+    /// With so many it is time to look who has gone.
+    sweep_at: usize,
+}
+
+/// A sender alone cannot tell whether anybody receives.
+#[derive(Debug)]
+struct Subscribed {
+    receiver: Weak<Receiver<ConnectionEvent>>,
+    sender: Sender<ConnectionEvent>,
 }
 
 impl Subscribers {
-    pub(super) fn subscribe(&self) -> Receiver<ConnectionEvent> {
+    pub(super) fn subscribe(&self) -> Subscription {
         // Not a bounded one, which has memory for all that may come from the beginning.
         let (sender, receiver) = unbounded();
+        let receiver = Arc::new(receiver);
         let mut inner = self.0.lock();
         if !inner.is_closed {
-            inner.senders.push(sender);
+            inner.add(Subscribed { receiver: Arc::downgrade(&receiver), sender });
         }
-        receiver
+        Subscription(receiver)
     }
 
     pub(super) fn suspended(&self) {
@@ -129,13 +182,58 @@ impl Subscribers {
     pub(super) fn close(&self) {
         let mut inner = self.0.lock();
         inner.is_closed = true;
-        inner.senders.clear();
+        inner.subscribed.clear();
     }
 }
 
 impl Inner {
-    /// Who does not read misses events. Without a word in the log: a logger may block.
+    /// Twice as many as there are receivers at most, whether there are events or not.
+    fn add(&mut self, subscribed: Subscribed) {
+        if self.subscribed.len() >= self.sweep_at {
+            self.subscribed.retain(Subscribed::is_live);
+            self.sweep_at = FEW.max(2 * self.subscribed.len());
+        }
+        self.subscribed.push(subscribed);
+    }
+
     fn tell(&mut self, event: ConnectionEvent) {
-        self.senders.retain(|sender| sender.len() >= UNREAD || sender.send(event).is_ok());
+        self.subscribed.retain(Subscribed::is_live);
+        self.subscribed.iter().for_each(|subscribed| subscribed.tell(event));
+    }
+}
+
+impl Subscribed {
+    fn is_live(&self) -> bool {
+        self.receiver.strong_count() > 0
+    }
+
+    /// Who does not read misses events. Without a word in the log: a logger may block.
+    fn tell(&self, event: ConnectionEvent) {
+        if self.sender.len() < UNREAD {
+            // It may be dropped just now.
+            let _ = self.sender.send(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscribers_that_have_gone_take_no_memory() {
+        let subscribers = Subscribers::default();
+        let stays: Vec<_> = (0..10).map(|_| subscribers.subscribe()).collect();
+        let mut most = 0;
+        for _ in 0..100_000 {
+            drop(subscribers.subscribe());
+            most = most.max(subscribers.0.lock().subscribed.len());
+        }
+        println!("at most {most} senders for 11 receivers");
+        assert!(most <= 64, "{most} senders");
+        subscribers.suspended();
+        for events in stays {
+            assert_eq!(events.try_recv(), Ok(ConnectionEvent::Suspended));
+        }
     }
 }

@@ -1,9 +1,11 @@
-//! Writes of users that the servers carry out only while the nodes of holds are there.
+//! Writes of users that the servers carry out only while the nodes of holds are there, and the reads that such
+//! writes depend on.
 
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use zookeeper::{CreateMode, ErrorKind, Op};
+use zookeeper::{CreateMode, ErrorKind, Op, Stat};
 
 use super::failure::Failure;
 use super::nodes::Grant;
@@ -30,6 +32,29 @@ pub(crate) enum What {
 }
 
 impl Session {
+    /// Reads a node that users write. What it says is no older than anything that the client was told of before.
+    ///
+    /// A hold may be granted by an event, which carries no transaction id: the session does not know how new that
+    /// was, and may be resumed on a server that is behind it. So the first read on such a connection goes behind a
+    /// write, which that server answers when it has caught up with the leader.
+    pub(crate) fn read(&self, path: &str, until: &Until) -> Result<(Vec<u8>, Stat), Failure> {
+        loop {
+            let resumed = self.resumed();
+            let has_caught_up = self.caught_up.load(Ordering::Relaxed) == resumed;
+            let (written, read) = self.ask(None, until, |batch| {
+                let written = (!has_caught_up).then(|| batch.renew_lease());
+                (written, batch.get_data(path, None))
+            })?;
+            // It was answered before the read.
+            written.map_or(Ok(()), |written| written.wait())?;
+            // Else it is not known which connection the read was answered on.
+            if self.resumed() == resumed {
+                self.caught_up.fetch_max(resumed, Ordering::Relaxed);
+                return Ok(read?);
+            }
+        }
+    }
+
     /// Has these carried out in one transaction that checks the nodes of these holds, in the session that they
     /// belong to. As long as it is not known what became of it, their nodes are left to no other thread: with
     /// them it would have been carried out for that.

@@ -1,5 +1,13 @@
 //! From the grant to the end of a hold: the register of what is held, what the clocks and the servers
 //! say of it, and what is kept for the next thread.
+//!
+//! What is taken for known here, what that rests on, and who could break it:
+//! - *The nodes are there*: their session lives while the lease runs, and nobody else deletes them. Whoever may delete
+//!   them could break it, which a watch tells that is set a quarter of the session timeout after the grant.
+//! - *Nobody else wants what is kept*: a list, and a watch on the directory.
+//! - *What is watched is told*: events. Whoever takes READ from us first could break it: servers tell nothing of a node
+//!   to those who may not read it by then. So all that is held or kept is [looked at again](Session::next_look) after
+//!   some session timeouts.
 
 use std::mem;
 use std::sync::atomic::Ordering;
@@ -11,11 +19,10 @@ use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 
 use super::failure::Failure;
 use super::nodes::{Claim, End, Grant, Leases, Node, Nodes};
-use super::room::Room;
 use super::shared::Session;
 use crate::data;
 use crate::error::LossReason;
-use crate::names;
+use crate::names::{self, Number};
 use crate::signal::Until;
 
 /// What became of nodes that were to be granted.
@@ -28,7 +35,7 @@ pub(crate) enum Granted {
 }
 
 impl Session {
-    /// Makes nodes, which were seen to be first in their queue, or even alone, held ones.
+    /// Makes own nodes, which were seen to be first in their queue, or even alone, held ones, and takes them.
     ///
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that is of use:
     /// if the connection falls silent right after the grant, that is noticed a quarter of the session timeout
@@ -38,8 +45,8 @@ impl Session {
     pub(crate) fn grant(
         &self,
         claim: &Claim,
-        (list, alone): (Vec<Node>, bool),
-        (id, room): (i64, &mut Option<Room>),
+        (own, alone): (&mut Vec<Node>, Option<Number>),
+        id: i64,
         until: &Until,
     ) -> Result<Granted, Failure> {
         let zk = self.zk.in_session(id);
@@ -62,7 +69,7 @@ impl Session {
         let me: Weak<dyn Leases> = Weak::clone(&self.me) as _;
         // Held before anybody can find them: without a grant they would be there for whoever comes.
         let (nodes, grant) =
-            Nodes::new(registry.next, (claim.clone(), list, alone), (me, lease), room.take());
+            Nodes::new(registry.next, (claim.clone(), mem::take(own), alone), (me, lease));
         registry.nodes.insert(nodes.key(), Arc::clone(&nodes));
         if registry.keeper.is_none() {
             registry.keeper = Some(self.zk.keep_lease());
@@ -127,7 +134,7 @@ impl Session {
         });
     }
 
-    /// Does what time has brought: nodes that have been held for a while are watched, what was kept for
+    /// Does what time has brought: nodes that have been held for a while are looked at, what was kept for
     /// long enough is given back, and orphans are looked for.
     fn attend(&self, due: Instant) {
         let now = Instant::now();
@@ -137,8 +144,8 @@ impl Session {
         }
         let mut next = self.attend_orphans(now);
         for nodes in self.all() {
-            match nodes.watch_due(self.timeout()) {
-                Some(due) if due <= now => self.watch_nodes(&nodes),
+            match nodes.look_due(self.timeout()) {
+                Some(due) if due <= now => self.look_at(&nodes),
                 due => next = next.into_iter().chain(due).min(),
             }
             match nodes.kept_until() {
@@ -214,6 +221,15 @@ impl Session {
 
     // ---- the nodes
 
+    /// Looks at nodes that are held or kept, whatever was told of them.
+    fn look_at(&self, nodes: &Arc<Nodes>) {
+        match nodes.watcher() {
+            Some(_) => self.read_all(nodes),
+            None => self.watch_nodes(nodes),
+        }
+        self.look_around(nodes);
+    }
+
     /// Has them watched from now on, if they are not yet, and looks whether they are there.
     pub(super) fn watch_nodes(&self, nodes: &Arc<Nodes>) {
         let (told, me) = (Arc::downgrade(nodes), Weak::clone(&self.me));
@@ -237,6 +253,7 @@ impl Session {
         let Some(watcher) = nodes.watcher() else {
             return;
         };
+        nodes.look_again_at(self.next_look());
         let zk = self.zk.in_session(nodes.lease.session_id);
         let reads = zk.submit(|batch| {
             let read = |node| batch.get_data(&nodes.path_of(node), Some(&watcher));
@@ -253,11 +270,14 @@ impl Session {
     }
 
     fn has_read(&self, nodes: &Arc<Nodes>, index: usize, read: zookeeper::Result<(Vec<u8>, Stat)>) {
+        let node = &nodes.list[index];
+        let single = nodes.claim.is_single().then_some(node.token);
         match read {
             // Somebody else's, in the place of a single node.
-            Ok((_, stat)) if stat.czxid != nodes.list[index].czxid => self.node_gone(nodes),
-            Ok((data, stat)) if data::asks(&data, nodes.claim.is_single()) => {
+            Ok((_, stat)) if stat.czxid != node.czxid => self.node_gone(nodes),
+            Ok((data, stat)) if data::asks(&data, single) => {
                 nodes.ask(index, stat.mzxid);
+                self.answer_request(nodes, index, stat.version);
                 // Nobody holds it who could be asked.
                 self.end_unwanted(nodes);
             }
@@ -266,6 +286,18 @@ impl Session {
             // To be tried again.
             Err(_) => nodes.stop_watching(),
         }
+    }
+
+    /// Has a node say again whose it is, and that it was asked for. Those who ask for a single node leave that to
+    /// be read.
+    fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
+        if nodes.claim.is_single() {
+            return;
+        }
+        let zk = self.zk.in_session(nodes.lease.session_id);
+        let (path, data) = (nodes.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
+        // It is for people, who can do without.
+        drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
     }
 
     /// One of the nodes is gone though nobody here deleted it: it went with its session if the lease is over.
@@ -310,26 +342,37 @@ impl Session {
     /// Has their directory watched from now on, and looks who is there already.
     fn watch_directory(&self, nodes: &Arc<Nodes>) {
         let (told, me) = (Arc::downgrade(nodes), Weak::clone(&self.me));
-        let recall = move || {
+        let watcher = Watcher::new(move |_: &WatchedEvent| {
             if let (Some(session), Some(nodes)) = (me.upgrade(), told.upgrade()) {
-                nodes.recall();
-                session.end_unwanted(&nodes);
-            }
-        };
-        let called = recall.clone();
-        let watcher = Watcher::new(move |_: &WatchedEvent| called());
-        if !nodes.watch_directory(&watcher) {
-            return;
-        }
-        let (zk, own) = (self.zk.in_session(nodes.lease.session_id), nodes.list[0].name.clone());
-        let directory = nodes.claim.directory.as_str();
-        let listed = zk.submit(|batch| batch.get_children(directory, Some(&watcher)));
-        listed.on_done(move |listed| {
-            let contends = |name: &str| names::mode_of(name).is_some() && name != own;
-            if listed.map_or(true, |(names, _)| names.iter().any(contends)) {
-                recall();
+                session.recall(&nodes);
             }
         });
+        if nodes.watch_directory(&watcher) {
+            self.look_around(nodes);
+        }
+    }
+
+    /// Looks whether somebody wants what is kept.
+    fn look_around(&self, nodes: &Arc<Nodes>) {
+        let Some(watcher) = nodes.kept_watcher() else {
+            return;
+        };
+        let zk = self.zk.in_session(nodes.lease.session_id);
+        let directory = nodes.claim.directory.as_str();
+        let listed = zk.submit(|batch| batch.get_children(directory, Some(&watcher)));
+        let (me, nodes) = (Weak::clone(&self.me), Arc::clone(nodes));
+        listed.on_done(move |listed| {
+            let own = &nodes.list[0].name;
+            let contends = |name: &str| names::mode_of(name).is_some() && name != own;
+            let has_come = listed.map_or(true, |(names, _)| names.iter().any(contends));
+            me.upgrade().filter(|_| has_come).inspect(|session| session.recall(&nodes));
+        });
+    }
+
+    /// Somebody wants it, or may want it.
+    fn recall(&self, nodes: &Nodes) {
+        nodes.recall();
+        self.end_unwanted(nodes);
     }
 }
 
@@ -381,11 +424,12 @@ mod tests {
             background: false,
             at_least: Duration::ZERO,
         };
-        let node = Node { name: "node".into(), id: names::new_id(), czxid: 1, token: 1 };
         let until = Until::within(Duration::from_secs(60));
         for (id, is_held) in [(session.id(), true), (session.id() + 1, false)] {
-            let granted =
-                session.grant(&claim, (vec![node.clone()], true), (id, &mut None), &until);
+            let charge = session.charge(&claim, 1).unwrap();
+            let (node_id, name) = (names::new_id(), "node".to_owned());
+            let node = Node { name, id: node_id, number: None, czxid: 1, token: 1, charge };
+            let granted = session.grant(&claim, (&mut vec![node], None), id, &until);
             assert_eq!(matches!(granted, Ok(Granted::Held(_))), is_held, "in session {id:x}");
         }
     }

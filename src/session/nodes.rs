@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use zookeeper::{Lease, Watcher};
 
 use super::guarded::Write;
-use super::room::Room;
+use super::quota::Charge;
 use crate::error::{Error, LossReason, Result};
-use crate::names::Mode;
+use crate::names::{Mode, Number};
 use crate::observer::Observed;
 use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
@@ -80,15 +80,20 @@ impl Claim {
 }
 
 /// A node of ours.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
     /// What its create carried: in its name, or in the data of a single node.
     pub(crate) id: String,
+    /// What the server has put behind its name. `None` for a single node and a read under a write, whose names
+    /// were chosen, and for a node that was found in a list.
+    pub(crate) number: Option<Number>,
     /// The transaction that made it.
     pub(crate) czxid: i64,
     /// The fencing token: the same, but of a read under a write.
     pub(crate) token: u64,
+    /// What it takes of the quota.
+    pub(crate) charge: Charge,
 }
 
 /// Nodes that were granted together and stand or fall together: one, or a semaphore's permits.
@@ -98,8 +103,8 @@ pub(crate) struct Nodes {
     pub(super) claim: Claim,
     /// Never empty.
     pub(super) list: Vec<Node>,
-    /// There was nothing else in the directory when they were granted.
-    alone: bool,
+    /// The number of the only node, if there was nothing else in the directory when it was granted.
+    alone: Option<Number>,
     pub(super) session: Weak<dyn Leases>,
     /// As it was at the grant. The hold is over with its term.
     pub(super) lease: Lease,
@@ -127,6 +132,8 @@ struct State {
     asked: HashMap<usize, i64>,
     /// Told of what happens to the nodes.
     watcher: Option<Watcher>,
+    /// When they are looked at again though nothing was told.
+    look_again: Option<Instant>,
     /// Told when somebody comes to the directory, while they may be kept for the next thread.
     recall: Option<Watcher>,
     /// Somebody has come, or may have.
@@ -135,8 +142,6 @@ struct State {
     keep_until: Option<Instant>,
     /// They have to be kept until then, for nobody.
     is_reserved: bool,
-    /// What they take of what a client may have on the servers.
-    room: Option<Room>,
 }
 
 /// One hold.
@@ -190,9 +195,8 @@ fn after(begin: Instant, time: Duration) -> Instant {
 impl Nodes {
     pub(super) fn new(
         number: u64,
-        (claim, list, alone): (Claim, Vec<Node>, bool),
+        (claim, list, alone): (Claim, Vec<Node>, Option<Number>),
         (session, lease): (Weak<dyn Leases>, Lease),
-        room: Option<Room>,
     ) -> (Arc<Nodes>, Arc<Grant>) {
         let owner = claim.owner;
         let nodes = Arc::new(Nodes {
@@ -203,7 +207,7 @@ impl Nodes {
             session,
             lease,
             granted: Instant::now(),
-            state: Mutex::new(State { room, ..State::default() }),
+            state: Mutex::default(),
             is_counted: AtomicBool::new(false),
         });
         let grant = nodes.push_grant(&mut nodes.state.lock(), owner);
@@ -233,9 +237,9 @@ impl Nodes {
         })
     }
 
-    /// Is nothing else in the directory, but for what has come since?
-    pub(super) fn are_alone(&self) -> bool {
-        self.alone && !self.state.lock().read_under
+    /// Returns the number of the only node, if nothing else is in the directory but what has come since.
+    pub(super) fn alone(&self) -> Option<Number> {
+        self.alone.filter(|_| !self.state.lock().read_under)
     }
 
     pub(crate) fn path_of(&self, node: &Node) -> String {
@@ -378,6 +382,12 @@ impl Nodes {
         first
     }
 
+    /// Returns what watches their directory, while they are kept.
+    pub(super) fn kept_watcher(&self) -> Option<Watcher> {
+        let state = self.state.lock();
+        state.recall.clone().filter(|_| state.grants.is_empty())
+    }
+
     /// Somebody has come: they are not kept again.
     pub(super) fn recall(&self) {
         self.state.lock().recalled = true;
@@ -390,11 +400,11 @@ impl Nodes {
 
     // ---- being watched
 
-    /// When they should be watched, none if they are: from a quarter of the session timeout on, so that
+    /// Returns when to look at them. The first look is a quarter of the session timeout after the grant, so that
     /// short holds cost nothing.
-    pub(super) fn watch_due(&self, timeout: Duration) -> Option<Instant> {
+    pub(super) fn look_due(&self, timeout: Duration) -> Option<Instant> {
         let state = self.state.lock();
-        (!state.over && state.watcher.is_none()).then(|| self.granted + timeout / 4)
+        (!state.over).then(|| state.look_again.unwrap_or(self.granted + timeout / 4))
     }
 
     /// They are watched from now on by this. False if they are already, or are over.
@@ -407,13 +417,21 @@ impl Nodes {
         first
     }
 
+    /// They are being looked at, and will be again.
+    pub(super) fn look_again_at(&self, when: Instant) {
+        self.state.lock().look_again = Some(when);
+    }
+
     pub(super) fn watcher(&self) -> Option<Watcher> {
         self.state.lock().watcher.clone()
     }
 
     /// The read that should have set the watch failed.
     pub(super) fn stop_watching(&self) {
-        let watcher = self.state.lock().watcher.take();
+        let mut state = self.state.lock();
+        let watcher = state.watcher.take();
+        state.look_again = None;
+        drop(state);
         drop(watcher);
     }
 
@@ -440,8 +458,8 @@ impl Nodes {
 
 impl State {
     /// To be dropped without the mutex.
-    fn let_go(&mut self) -> (Option<Watcher>, Option<Watcher>, Option<Room>) {
-        (self.watcher.take(), self.recall.take(), self.room.take())
+    fn let_go(&mut self) -> (Option<Watcher>, Option<Watcher>) {
+        (self.watcher.take(), self.recall.take())
     }
 }
 

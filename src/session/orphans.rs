@@ -1,123 +1,307 @@
-//! Creates whose answers were lost, of calls that have what they want by another node, or want nothing
-//! any more. Their nodes may be there, or appear late, and would stand in everybody's way: they are
-//! looked for by their ids, until they cannot appear any more.
+//! Creates without an answer, of calls that have what they want by another node, or want nothing any more. Their
+//! nodes may be there, or appear late, and would stand in everybody's way. They are looked for by their ids, until
+//! they cannot appear any more.
+//!
+//! A look is one read for all orphans of a session in one place: in a lock's directory, or at a single node. There is
+//! one at a time for each place, however many orphans there are and whoever asks for one. The last look for an
+//! orphan comes behind a `sync`, so that it shows what the leader has.
+//!
+//! A server answers the requests of a connection in order. So a look that is answered on the connection that the
+//! create was sent on shows its node, or there is none and never will be. After a cut that is not so: what waits in
+//! a server that the session comes back to may be carried out late. That takes a session timeout at most, since
+//! that server was then without a leader for longer than leaders wait. (The leader refuses what comes by a server
+//! that the session has left.)
+//!
+//! For the same reason a call that is about to create waits for the look for creates that others gave up on this
+//! connection: its own answer would come no sooner. This bounds what calls with short deadlines can leave at a
+//! server that stands still: one create a thread, not one a call.
 
-use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Weak;
+use std::time::{Duration, Instant};
 
-use zookeeper::ErrorKind;
+use crossbeam_channel::select_biased;
+use parking_lot::Mutex;
+use zookeeper::{Batch, ErrorKind};
 
-use super::registry::Orphan;
+use super::failure::Failure;
+use super::nodes::Claim;
+use super::quota::Charge;
 use super::shared::Session;
 use crate::data;
 use crate::names;
+use crate::path::LockPath;
+use crate::signal::{Broadcast, Until};
+
+/// A node that may be there, or appear.
+#[derive(Debug)]
+pub(crate) struct Orphan {
+    /// What its create carried.
+    pub(crate) id: String,
+    pub(crate) charge: Charge,
+    /// How often the session had been resumed before it was sent. `None` if a look was answered since.
+    pub(crate) sent_on: Option<u64>,
+    /// A look begun after this that does not show it is the last.
+    pub(crate) until: Instant,
+}
+
+/// Where orphans are looked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Spot {
+    Directory(LockPath),
+    SingleNode(LockPath),
+}
+
+impl Spot {
+    fn of(claim: &Claim) -> Spot {
+        match claim.is_single() {
+            true => Spot::SingleNode(claim.lock.clone()),
+            false => Spot::Directory(claim.directory.clone()),
+        }
+    }
+}
+
+/// A session, and a place.
+type Key = (i64, Spot);
+
+/// The orphans of one session in one place.
+#[derive(Debug, Default)]
+struct Search {
+    orphans: Vec<Orphan>,
+    /// The look that is under way.
+    look: Option<Look>,
+    /// Somebody has asked for another one behind it.
+    again: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    /// It is for so many of the orphans: those that were there when it began.
+    covers: usize,
+    begun: Instant,
+    /// How often the session had been resumed by then.
+    sent_on: u64,
+    /// The time of an orphan is over: it is not looked for again.
+    is_last: bool,
+}
+
+impl Search {
+    /// Returns the look that has to be sent now. `None` if one is under way.
+    fn begin(&mut self, sent_on: u64) -> Option<Look> {
+        self.again = self.look.is_some();
+        if self.again {
+            return None;
+        }
+        let begun = Instant::now();
+        let is_last = self.orphans.iter().any(|orphan| orphan.until <= begun);
+        self.look = Some(Look { covers: self.orphans.len(), begun, sent_on, is_last });
+        self.look
+    }
+
+    /// Ends a look that was answered, or failed. Returns the orphans that it covers.
+    fn end(&mut self) -> Option<(Look, Vec<Orphan>)> {
+        let look = self.look.take()?;
+        Some((look, self.orphans.drain(..look.covers).collect()))
+    }
+}
+
+/// All orphans of a client.
+#[derive(Debug)]
+pub(super) struct Orphans {
+    searches: Mutex<BTreeMap<Key, Search>>,
+    /// Sent when some of them are not orphans any more.
+    changed: Broadcast,
+}
+
+impl Orphans {
+    pub(super) fn new() -> Orphans {
+        Orphans { searches: Mutex::default(), changed: Broadcast::new() }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.searches.lock().values().map(|search| search.orphans.len()).sum()
+    }
+
+    /// Forgets those of a session that is over, or all.
+    pub(super) fn forget(&self, session: Option<i64>) {
+        self.searches.lock().retain(|(of, _), _| session.is_some_and(|session| session != *of));
+        self.changed.send();
+    }
+
+    /// Wakes whoever waits for looks on a connection that is not there any more.
+    pub(super) fn resumed(&self) {
+        self.changed.send();
+    }
+
+    fn has_any_sent_on(&self, connection: u64) -> bool {
+        let is_sent_on = |orphan: &Orphan| orphan.sent_on == Some(connection);
+        self.searches.lock().values().any(|search| search.orphans.iter().any(is_sent_on))
+    }
+}
 
 impl Session {
-    /// Takes them over, and looks for them at once.
-    pub(crate) fn adopt_orphans(&self, orphans: Vec<Orphan>) {
+    /// Takes over orphans of a call, and looks for them at once.
+    pub(crate) fn adopt_orphans(&self, session: i64, claim: &Claim, orphans: Vec<Orphan>) {
         let Some(until) = orphans.iter().map(|orphan| orphan.until).min() else {
             return;
         };
-        let ids: Vec<_> = orphans.iter().map(|orphan| orphan.id.clone()).collect();
-        self.orphans.lock().extend(orphans);
+        let key = (session, Spot::of(claim));
+        let mut searches = self.orphans.searches.lock();
+        searches.entry(key.clone()).or_default().orphans.extend(orphans);
+        drop(searches);
         self.attend_at(until);
-        self.look_for_orphans(|orphan| ids.contains(&orphan.id));
+        self.look_for(|other, _| *other == key);
     }
 
-    /// Looks for those whose time is over. When to come again.
+    /// Looks for those whose time is over. Returns when to come again.
     pub(super) fn attend_orphans(&self, now: Instant) -> Option<Instant> {
-        self.look_for_orphans(|orphan| orphan.until <= now);
-        let orphans = self.orphans.lock();
+        let ends = |search: &Search| search.orphans.iter().map(|orphan| orphan.until).min();
+        self.look_for(|_, search| ends(search).is_some_and(|until| until <= now));
         let again = now + self.timeout() / 4;
-        orphans.iter().map(|orphan| orphan.until.max(again)).min()
+        let searches = self.orphans.searches.lock();
+        searches.values().filter_map(ends).min().map(|until| until.max(again))
+    }
+
+    /// Looks for those that may stand in the way of this claim.
+    pub(super) fn look_for_orphans_of(&self, claim: &Claim) {
+        self.look_for(|(_, spot), _| *spot == Spot::of(claim));
+    }
+
+    pub(super) fn look_for_all_orphans(&self) {
+        self.look_for(|_, _| true);
     }
 
     /// Looks for these, if there is a connection: the next one looks for all.
-    pub(super) fn look_for_orphans(&self, wanted: impl Fn(&Orphan) -> bool) {
-        let orphans = self.orphans.lock();
-        let wanted: Vec<_> = orphans.iter().filter(|orphan| wanted(orphan)).cloned().collect();
-        drop(orphans);
-        if wanted.is_empty() || !self.is_connected() {
+    fn look_for(&self, is_wanted: impl Fn(&Key, &Search) -> bool) {
+        let connection = self.resumed();
+        if !self.is_connected() {
             return;
         }
-        for orphan in wanted {
-            self.look_for_orphan(orphan);
-        }
+        let mut searches = self.orphans.searches.lock();
+        let wanted = searches.iter_mut().filter(|(key, search)| is_wanted(key, search));
+        let begin =
+            |(key, search): (&Key, &mut Search)| Some((key.clone(), search.begin(connection)?));
+        let begun: Vec<_> = wanted.filter_map(begin).collect();
+        drop(searches);
+        begun.into_iter().for_each(|(key, look)| self.look(key, look));
     }
 
-    fn look_for_orphan(&self, orphan: Orphan) {
-        let (zk, me) = (self.zk.in_session(orphan.session), Weak::clone(&self.me));
-        let begun = Instant::now();
-        match &orphan.single {
-            None => {
-                let directory = orphan.directory.as_str();
-                // As new as the leader's, since this may be the last look.
-                let (synced, listed) =
-                    zk.submit(|batch| (batch.sync(directory), batch.get_children(directory, None)));
-                drop(synced);
+    /// Sends a look.
+    fn look(&self, key: Key, look: Look) {
+        let (zk, me) = (self.zk.in_session(key.0), Weak::clone(&self.me));
+        let zk = zk.with_timeout(Duration::MAX);
+        // Its answer comes before that of the read.
+        let sync = |batch: &mut Batch<'_>, path: &LockPath| {
+            drop(look.is_last.then(|| batch.sync(path.as_str())));
+        };
+        match key.1.clone() {
+            Spot::Directory(directory) => {
+                let listed = zk.submit(|batch| {
+                    sync(batch, &directory);
+                    batch.get_children(directory.as_str(), None)
+                });
                 listed.on_done(move |listed| {
-                    let found = listed.map(|(names, _)| {
-                        let found = names.iter().find(|name| names::carries(name, &orphan.id));
-                        found.map(str::to_owned)
-                    });
-                    me.upgrade().inspect(|session| session.has_looked(&orphan, begun, found));
+                    let with_id = |name| names::id_of(name).map(|id| (id, name));
+                    let listed = listed.as_ref();
+                    let found = listed.map(|(names, _)| names.iter().filter_map(with_id).collect());
+                    me.upgrade().inspect(|session| session.has_looked(key, found));
                 });
             }
-            Some(name) => {
-                let name = name.clone();
-                let read = zk.submit(|batch| batch.get_data(&orphan.directory.child(&name), None));
+            Spot::SingleNode(path) => {
+                let read = zk.submit(|batch| {
+                    sync(batch, &path);
+                    batch.get_data(path.as_str(), None)
+                });
                 read.on_done(move |read| {
-                    let carries = |data: &[u8]| {
-                        data::decode_single(data).is_some_and(|(id, _)| id == orphan.id)
-                    };
-                    let found = read.map(|(data, _)| carries(&data).then_some(name));
-                    me.upgrade().inspect(|session| session.has_looked(&orphan, begun, found));
+                    let said = read
+                        .as_ref()
+                        .map(|(data, stat)| data::decode_single(data, stat.czxid.unsigned_abs()));
+                    let found = said
+                        .map(|said| said.into_iter().map(|(id, _)| (id, path.split().1)).collect());
+                    me.upgrade().inspect(|session| session.has_looked(key, found));
                 });
             }
         }
     }
 
-    fn has_looked(
-        self: &Arc<Self>,
-        orphan: &Orphan,
-        begun: Instant,
-        found: zookeeper::Result<Option<String>>,
-    ) {
-        let found = match found {
-            Ok(found) => found,
+    /// Takes the answer to a look: the names that were found, by their ids.
+    fn has_looked(&self, key: Key, found: Result<HashMap<&str, &str>, &zookeeper::Error>) {
+        let (found, is_answered) = match found {
+            Ok(found) => (Some(found), true),
             Err(error) => match error.kind() {
-                ErrorKind::NoNode => None,
-                // It is gone, or will never be seen.
-                ErrorKind::SessionExpired | ErrorKind::Closed | ErrorKind::NoAuth => {
-                    self.forget_orphan(orphan);
-                    return;
+                ErrorKind::NoNode => (Some(HashMap::new()), true),
+                // They went with it.
+                ErrorKind::SessionExpired | ErrorKind::Closed => {
+                    return self.orphans.forget(Some(key.0));
                 }
-                // It is looked for again.
-                _ => return,
+                // What may not be read, or was not read, says nothing. Busy servers answer with codes that look
+                // like the end of a connection.
+                _ => (None, !error.is_maybe_done() || self.is_connected()),
             },
         };
-        let Some(name) = found else {
-            if begun >= orphan.until {
-                self.forget_orphan(orphan);
-            }
+        let connection = self.resumed();
+        let mut searches = self.orphans.searches.lock();
+        let Some(search) = searches.get_mut(&key) else {
             return;
         };
-        // Of several looks at once one deletes it: there may be another node in its place by then.
-        if !self.forget_orphan(orphan) {
+        let Some((look, covered)) = search.end() else {
             return;
+        };
+        let (mut nodes, mut gone) = (Vec::new(), Vec::new());
+        for mut orphan in covered {
+            let is_same = orphan.sent_on == Some(look.sent_on) && connection == look.sent_on;
+            match found.as_ref().map(|found| found.get(&*orphan.id)) {
+                Some(Some(name)) => nodes.push(((*name).to_owned(), orphan)),
+                Some(None) if is_same || look.begun >= orphan.until => gone.push(orphan),
+                _ => {
+                    orphan.sent_on = orphan.sent_on.filter(|_| !is_answered);
+                    search.orphans.push(orphan);
+                }
+            }
         }
-        let path = orphan.directory.child(&name);
-        match orphan.single {
-            None => self.delete_eventually(orphan.session, path),
-            Some(_) => self.delete_single(orphan.session, path, (orphan.id.clone(), None)),
+        let is_over = search.orphans.is_empty();
+        let again = !is_over && search.again && is_answered;
+        let again = again.then(|| search.begin(connection)).flatten();
+        if is_over {
+            // No look is under way, whose answer would be taken for that of another search.
+            searches.remove(&key);
+        }
+        drop(searches);
+        for (name, orphan) in nodes {
+            self.delete_orphan(&key, &name, orphan);
+        }
+        drop(gone);
+        self.orphans.changed.send();
+        if let Some(look) = again {
+            self.look(key, look);
         }
     }
 
-    /// False if somebody else has.
-    fn forget_orphan(&self, orphan: &Orphan) -> bool {
-        let mut orphans = self.orphans.lock();
-        let before = orphans.len();
-        orphans.retain(|other| other.id != orphan.id);
-        orphans.len() < before
+    fn delete_orphan(&self, (session, spot): &Key, name: &str, Orphan { id, charge, .. }: Orphan) {
+        match spot {
+            Spot::Directory(directory) => {
+                self.delete_eventually(*session, directory.child(name), charge);
+            }
+            Spot::SingleNode(path) => {
+                self.delete_single(*session, path.as_str().to_owned(), (id, None), charge);
+            }
+        }
+    }
+
+    /// Waits until the server has answered the creates that others gave up on this connection.
+    pub(crate) fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
+        while self.orphans.has_any_sent_on(self.resumed()) {
+            let changed = self.orphans.changed.listen();
+            if !self.orphans.has_any_sent_on(self.resumed()) {
+                break;
+            }
+            select_biased! {
+                recv(until.cancelled) -> _ => return Err(Failure::Cancelled),
+                recv(self.closed()) -> _ => return Err(Failure::Closed),
+                recv(changed) -> _ => {}
+                recv(until.expiry()) -> _ => return Err(Failure::Deadline),
+            }
+        }
+        Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! What a client keeps account of: what is held, what may yet appear, and counts. Data alone.
+//! What a client keeps account of: what is held, and counts. It asks for nothing itself; but the nodes in it have a
+//! mutex each, and its keeper has the lease renewed by being there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,24 +25,6 @@ pub(super) struct Registry {
     pub(super) due: Option<Instant>,
 }
 
-/// A node that may appear.
-///
-/// The leader refuses what comes by a server that the session has left. But what waits in a server that
-/// the session comes back to may be carried out late: a session timeout after the cut at most, since
-/// that server was then without a leader for longer than leaders wait.
-#[derive(Debug, Clone)]
-pub(crate) struct Orphan {
-    /// It goes with this session.
-    pub(crate) session: i64,
-    pub(crate) directory: LockPath,
-    /// What its create carried.
-    pub(crate) id: String,
-    /// Of a single node: its name, which does not carry the id.
-    pub(crate) single: Option<String>,
-    /// A look after this that does not see it is the last.
-    pub(crate) until: Instant,
-}
-
 #[derive(Debug)]
 pub(super) struct Counters {
     pub(super) sessions: AtomicU64,
@@ -49,5 +32,4 @@ pub(super) struct Counters {
     pub(super) holds_lost: AtomicU64,
     pub(super) waiting: AtomicUsize,
     pub(super) deleting: AtomicUsize,
-    pub(super) path_bytes: Arc<AtomicUsize>,
 }

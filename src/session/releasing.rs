@@ -10,11 +10,13 @@ use zookeeper::ErrorKind;
 
 use super::failure::Failure;
 use super::nodes::{Claim, Grant, Left, Node, Nodes};
+use super::quota::Charge;
 use super::shared::Session;
 use super::vacancies::Leaving;
 use crate::data;
 use crate::error::{Error, LossReason, Result};
-use crate::names;
+use crate::names::Number;
+use crate::path::LockPath;
 
 /// Before a deletion is tried again that is not repeated by the client below.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -26,17 +28,17 @@ pub(crate) struct Departure {
     session: Weak<Session>,
     nodes: Arc<Nodes>,
     leaving: Option<Leaving>,
+    /// That of the next node in its directory, if nobody has come since.
+    next: Number,
     told: Sender<Result<()>>,
 }
 
 impl Departure {
     /// The session and the path of the node, and the number of the next one in its directory if nobody has
     /// come since.
-    pub(crate) fn node(&self) -> (i64, String, Option<i32>) {
-        let node = &self.nodes.list[0];
-        let next = names::normal_number(&node.name).map(|number| number + 1);
-        let next = next.filter(|&next| names::is_normal(next));
-        (self.nodes.lease.session_id, self.nodes.path_of(node), next)
+    pub(crate) fn node(&self) -> (i64, String, Number) {
+        let path = self.nodes.path_of(&self.nodes.list[0]);
+        (self.nodes.lease.session_id, path, self.next)
     }
 
     /// What the answer to the transaction says.
@@ -79,21 +81,26 @@ impl Session {
             Left::Last => {
                 self.forget(nodes);
                 // It has to be waited for, and nobody else can stand in between.
-                let can_leave = !nodes.claim.background && nodes.are_alone();
-                let deleted = match next {
-                    Some(next) if can_leave && self.is_connected() => self.leave_to(nodes, next),
-                    _ => self.delete(nodes),
+                let can_leave = !nodes.claim.background && self.is_connected();
+                let number = nodes.alone().and_then(Number::next).filter(|_| can_leave);
+                let deleted = match next.zip(number) {
+                    Some(next) => self.leave_to(nodes, next),
+                    None => self.delete(nodes),
                 };
-                self.look_for_orphans(|orphan| orphan.directory == nodes.claim.directory);
+                self.look_for_orphans_of(&nodes.claim);
                 deleted
             }
         }
     }
 
-    fn leave_to(&self, nodes: &Arc<Nodes>, next: &mut dyn FnMut(Departure)) -> Result<()> {
+    fn leave_to(
+        &self,
+        nodes: &Arc<Nodes>,
+        (leave, next): (&mut dyn FnMut(Departure), Number),
+    ) -> Result<()> {
         let (told, answer) = bounded(1);
         let (session, leaving) = (Weak::clone(&self.me), self.leaving(nodes));
-        next(Departure { session, nodes: Arc::clone(nodes), leaving, told });
+        leave(Departure { session, nodes: Arc::clone(nodes), leaving, next, told });
         match answer.recv_timeout(self.patience()) {
             Ok(deleted) => deleted,
             Err(RecvTimeoutError::Disconnected) => self.delete(nodes),
@@ -144,19 +151,24 @@ impl Session {
     ) -> Result<()> {
         let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
         let Err(error) = deleted else {
+            node.charge.give_back();
             leaving.inspect(|leaving| self.has_left(leaving));
             return Ok(());
         };
         match error.kind() {
             ErrorKind::NoNode => {
+                node.charge.give_back();
                 let reason = LossReason::NodeDeleted;
                 self.count_losses(nodes, 1, reason);
                 Err(Error::Lost { path: lock.to_owned(), reason })
             }
             // The node is gone with it.
-            ErrorKind::SessionExpired | ErrorKind::Closed => Ok(()),
+            ErrorKind::SessionExpired | ErrorKind::Closed => {
+                node.charge.give_back();
+                Ok(())
+            }
             ErrorKind::NoAuth => {
-                self.cannot_delete(nodes.path_of(node), &error);
+                self.cannot_delete(nodes.path_of(node), node.charge.hand_over(), &error);
                 Err(self.error(lock, Failure::Refused(error)))
             }
             _ => {
@@ -182,20 +194,20 @@ impl Session {
 
     /// Deletes a node of this session in the background.
     pub(crate) fn give_up(&self, claim: &Claim, session: i64, node: &Node) {
-        let path = claim.directory.child(&node.name);
+        let (path, charge) = (claim.directory.child(&node.name), node.charge.hand_over());
         match claim.is_single() {
-            false => self.delete_eventually(session, path),
-            true => self.delete_single(session, path, (node.id.clone(), Some(node.czxid))),
+            false => self.delete_eventually(session, path, charge),
+            true => self.delete_single(session, path, (node.id.clone(), Some(node.czxid)), charge),
         }
     }
 
     /// Deletes a node that nobody else can have made, and that is of this session.
-    pub(crate) fn delete_eventually(&self, session: i64, path: String) {
+    pub(crate) fn delete_eventually(&self, session: i64, path: String, charge: Charge) {
         let deletion = self.zk.in_session(session).delete_eventually(&path);
         let me = self.deletion_begins();
         deletion.on_done(move |deleted| {
             if let Some(session) = me.upgrade() {
-                session.deletion_ends(path, deleted);
+                session.deletion_ends(path, charge, deleted);
             }
         });
     }
@@ -203,7 +215,13 @@ impl Session {
     /// Deletes a single node if it is the one that this id, or this transaction, has made: its name does
     /// not say so, and a deletion that is sent again could meet the next owner's. What the same server
     /// says behind the answer to a write is no older than that, and so than the deletion before.
-    pub(super) fn delete_single(&self, session: i64, path: String, made: (String, Option<i64>)) {
+    pub(super) fn delete_single(
+        &self,
+        session: i64,
+        path: String,
+        made: (String, Option<i64>),
+        charge: Charge,
+    ) {
         let zk = self.zk.in_session(session).with_timeout(Duration::MAX);
         let (written, read) = zk.submit(|batch| (batch.renew_lease(), batch.get_data(&path, None)));
         drop(written);
@@ -214,15 +232,16 @@ impl Session {
             };
             let is_ours = |data: &[u8], czxid: i64| {
                 made.1 == Some(czxid)
-                    || data::decode_single(data).is_some_and(|(id, _)| id == made.0)
+                    || data::decode_single(data, czxid.unsigned_abs())
+                        .is_some_and(|(id, _)| id == made.0)
             };
             let version = match read {
                 Ok((data, stat)) if is_ours(&data, stat.czxid) => stat.version,
-                Ok(_) => return this.deletion_ends(path, Ok(())),
+                Ok(_) => return this.deletion_ends(path, charge, Ok(())),
                 Err(error) if error.is_maybe_done() => {
-                    return this.delete_single_again(session, path, made);
+                    return this.delete_single_again(session, path, made, charge);
                 }
-                Err(error) => return this.deletion_ends(path, Err(error)),
+                Err(error) => return this.deletion_ends(path, charge, Err(error)),
             };
             let deletion = zk.submit(|batch| batch.delete(&path, Some(version)));
             deletion.on_done(move |deleted| {
@@ -233,20 +252,26 @@ impl Session {
                     error.is_maybe_done() || error.kind() == ErrorKind::BadVersion
                 };
                 match deleted.as_ref().is_err_and(again) {
-                    true => this.delete_single_again(session, path, made),
-                    false => this.deletion_ends(path, deleted),
+                    true => this.delete_single_again(session, path, made, charge),
+                    false => this.deletion_ends(path, charge, deleted),
                 }
             });
         });
     }
 
     /// A little later, since a server may refuse it at once again and again.
-    fn delete_single_again(&self, session: i64, path: String, made: (String, Option<i64>)) {
+    fn delete_single_again(
+        &self,
+        session: i64,
+        path: String,
+        made: (String, Option<i64>),
+        charge: Charge,
+    ) {
         let me = Weak::clone(&self.me);
         self.zk.call_at(Instant::now() + PAUSE, move || {
             if let Some(this) = me.upgrade() {
-                this.delete_single(session, path.clone(), made);
-                this.deletion_ends(path, Ok(()));
+                this.delete_single(session, path, made, charge);
+                this.counters.deleting.fetch_sub(1, Ordering::Relaxed);
             }
         });
     }
@@ -256,21 +281,23 @@ impl Session {
         Weak::clone(&self.me)
     }
 
-    fn deletion_ends(&self, path: String, deleted: zookeeper::Result<()>) {
+    fn deletion_ends(&self, path: String, charge: Charge, deleted: zookeeper::Result<()>) {
         self.counters.deleting.fetch_sub(1, Ordering::Relaxed);
         if let Err(error) = deleted {
             match error.kind() {
                 ErrorKind::NoNode | ErrorKind::SessionExpired | ErrorKind::Closed => {}
                 // Its session was over before the answer came.
                 _ if error.is_maybe_done() => {}
-                _ => self.cannot_delete(path, &error),
+                _ => self.cannot_delete(path, charge, &error),
             }
         }
     }
 
-    /// A node of ours stays until its session ends. Said once.
-    fn cannot_delete(&self, path: String, error: &zookeeper::Error) {
-        if self.stuck.lock().insert(path.clone()) {
+    /// Notes that a node of ours stays until its session ends, and says so once.
+    fn cannot_delete(&self, path: String, charge: Charge, error: &zookeeper::Error) {
+        // That of an earlier node of this path goes without the mutex.
+        let earlier = self.stuck.lock().insert(path.clone(), charge);
+        if earlier.is_none() {
             self.has_stuck.send();
             let error = error.clone();
             self.zk.note("zoolock::session", Level::Warn, move || {
@@ -282,13 +309,25 @@ impl Session {
         }
     }
 
-    /// There is another node in its place: somebody could delete it.
+    /// Somebody could delete the node, since it is not there, or another one in its place.
     pub(crate) fn is_gone(&self, path: &str) {
-        self.stuck.lock().remove(path);
+        let charge = self.stuck.lock().remove(path);
+        drop(charge);
     }
 
     /// Is this a node of ours that cannot be deleted?
     pub(crate) fn is_stuck(&self, path: &str) -> bool {
-        self.stuck.lock().contains(path)
+        self.stuck.lock().contains_key(path)
+    }
+
+    /// Returns the names of own nodes in a directory that cannot be deleted, as far as is known.
+    pub(crate) fn stuck_in(&self, directory: &LockPath) -> Vec<String> {
+        let stuck = self.stuck.lock();
+        if stuck.is_empty() {
+            return Vec::new();
+        }
+        let above = directory.child("");
+        let below = stuck.range(above.clone()..).map_while(|(path, _)| path.strip_prefix(&above));
+        below.filter(|name| !name.contains('/')).map(str::to_owned).collect()
     }
 }

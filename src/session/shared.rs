@@ -1,24 +1,27 @@
 //! What all users of one client share: opening and closing, its state, and its requests.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, at, bounded, select_biased};
+use crossbeam_channel::{at, bounded, select_biased};
 use parking_lot::Mutex;
 use zookeeper::{
     Batch, CreateMode, ErrorKind, Lease, Listener, Names, Pending, SessionEvent, SessionEventKind,
     Stat, State, Watcher, ZooKeeper,
 };
 
-use super::events::{ClientState, ConnectionEvent, Stats, Subscribers};
+use super::events::{ClientState, Stats, Subscribers, Subscription};
 use super::failure::Failure;
 use super::guarded::Write;
 use super::nodes::{Claim, Grant, Leases, Nodes};
-use super::registry::{Counters, Orphan, Registry};
-use super::room::Room;
+use super::orphans::Orphans;
+use super::quota::{Charge, Quota};
+use super::registry::{Counters, Registry};
 use super::vacancies::Vacancies;
 use crate::error::{Error, Result};
 use crate::path::LockPath;
@@ -30,6 +33,10 @@ type Read = zookeeper::Result<(Vec<u8>, Stat)>;
 /// For so long nothing but its answer ends the wait for a request.
 const SOON: Duration = Duration::from_millis(10);
 
+/// What an event should tell is looked at again after this many session timeouts at the least, and twice as many
+/// at the most.
+const LOOK_AFTER: u32 = 2;
+
 /// What all users of one client share. Its end closes the client.
 ///
 /// It outlives ZooKeeper's sessions: what belongs to one has its id.
@@ -39,12 +46,15 @@ pub(crate) struct Session {
     acl: Vec<zookeeper::Acl>,
     pub(super) registry: Mutex<Registry>,
     /// Nodes that may appear although nobody wants them any more.
-    pub(super) orphans: Mutex<Vec<Orphan>>,
+    pub(super) orphans: Orphans,
+    quota: Quota,
     pub(super) vacancies: Mutex<Vacancies>,
     /// Own nodes that the servers refuse to delete, by their paths.
-    pub(super) stuck: Mutex<HashSet<String>>,
+    pub(super) stuck: Mutex<BTreeMap<String, Charge>>,
     /// Sent when there is one more.
     pub(super) has_stuck: Broadcast,
+    /// How often the session had been resumed when a [read](Self::read) was last known to be up to date.
+    pub(super) caught_up: AtomicU64,
     /// Sent when there is a connection again.
     connected: Broadcast,
     closing: AtomicBool,
@@ -85,7 +95,7 @@ impl Session {
             let told = Weak::clone(me);
             let listener = Listener::new(move |event: &SessionEvent| {
                 if let Some(session) = told.upgrade() {
-                    session.on_event(event.kind);
+                    session.on_event(event);
                 }
             });
             Session {
@@ -93,10 +103,12 @@ impl Session {
                 zk,
                 acl,
                 registry: Mutex::default(),
-                orphans: Mutex::default(),
+                orphans: Orphans::new(),
+                quota: Quota::default(),
                 vacancies: Mutex::default(),
                 stuck: Mutex::default(),
                 has_stuck: Broadcast::new(),
+                caught_up: AtomicU64::new(0),
                 connected: Broadcast::new(),
                 closing: AtomicBool::new(false),
                 closed: Signal::new(),
@@ -108,7 +120,6 @@ impl Session {
                     holds_lost: AtomicU64::new(0),
                     waiting: AtomicUsize::new(0),
                     deleting: AtomicUsize::new(0),
-                    path_bytes: Arc::default(),
                 },
             }
         });
@@ -120,7 +131,7 @@ impl Session {
     pub(crate) fn shut_down(&self) {
         if !self.closing.swap(true, Ordering::SeqCst) {
             self.lose_all();
-            self.orphans.lock().clear();
+            self.orphans.forget(None);
             self.closed.raise();
             self.subscribers.close();
         }
@@ -150,8 +161,8 @@ impl Session {
 
 impl Session {
     /// What happens to the session. On a thread of the client's, which must not wait.
-    fn on_event(&self, kind: SessionEventKind) {
-        match kind {
+    fn on_event(&self, event: &SessionEvent) {
+        match event.kind {
             SessionEventKind::Suspended => {
                 self.end_all_kept();
                 self.subscribers.suspended();
@@ -163,15 +174,19 @@ impl Session {
             SessionEventKind::Resumed => {
                 self.counters.resumed.fetch_add(1, Ordering::Relaxed);
                 self.has_connected();
-                self.look_for_orphans(|_| true);
+                self.orphans.resumed();
+                self.look_for_all_orphans();
             }
             SessionEventKind::Connected => {
                 self.counters.sessions.fetch_add(1, Ordering::Relaxed);
                 self.has_connected();
+                // Those that were adopted since the end of the last session are found to be over.
+                self.look_for_all_orphans();
             }
             SessionEventKind::LeaseEnded => self.lapse(),
             SessionEventKind::Expired => {
                 self.lapse();
+                self.orphans.forget(Some(event.session_id));
                 self.stuck.lock().clear();
                 self.subscribers.lost(Duration::ZERO);
             }
@@ -203,7 +218,7 @@ impl Session {
         self.subscribers.has_lasted(time)
     }
 
-    pub(crate) fn subscribe(&self) -> Receiver<ConnectionEvent> {
+    pub(crate) fn subscribe(&self) -> Subscription {
         self.subscribers.subscribe()
     }
 
@@ -218,7 +233,7 @@ impl Session {
             holds_lost: counters.holds_lost.load(Ordering::Relaxed),
             held: self.held(),
             waiting: counters.waiting.load(Ordering::Relaxed),
-            deleting: counters.deleting.load(Ordering::Relaxed) + self.orphans.lock().len(),
+            deleting: counters.deleting.load(Ordering::Relaxed) + self.orphans.count(),
         }
     }
 
@@ -230,6 +245,15 @@ impl Session {
     /// A third of the session timeout: so long a call waits that promises not to wait.
     pub(crate) fn patience(&self) -> Duration {
         self.timeout() / 3
+    }
+
+    /// Returns when to look again at something that is watched. A server tells no event of a node to a client that
+    /// may not read it by then, and an ACL can be changed at any time: so nobody may wait for an event alone. The
+    /// instants are spread, so that those who begin to wait together do not look together.
+    pub(crate) fn next_look(&self) -> Instant {
+        let least = self.timeout() * LOOK_AFTER;
+        let share = RandomState::new().hash_one(0) as f64 / u64::MAX as f64;
+        Instant::now() + least + least.mul_f64(share)
     }
 
     /// Where it is connected: the servers and the path that all others are below.
@@ -394,7 +418,7 @@ impl Session {
             self.ask_one(None, until, |batch| batch.create(path, b"", &self.acl, mode)).map(drop)
         };
         let made = match make(CreateMode::Container) {
-            // Servers before 3.5.
+            // Servers before 3.5.3 have no containers.
             Err(failure) if failure.is(ErrorKind::Unimplemented) => make(CreateMode::Persistent),
             made => made,
         };
@@ -405,11 +429,10 @@ impl Session {
         }
     }
 
-    /// Room for so many nodes of this claim.
-    pub(crate) fn make_room(&self, claim: &Claim, count: usize) -> Result<Room> {
+    /// Takes a charge for `count` nodes of this claim, which are about to be made.
+    pub(crate) fn charge(&self, claim: &Claim, count: usize) -> Result<Charge> {
         let length = |path: &LockPath| self.zk.root().len() + path.as_str().len();
-        let path = (length(&claim.directory), length(&claim.lock));
-        Room::take(&self.counters.path_bytes, path, count)
+        self.quota.take((length(&claim.directory), length(&claim.lock)), count)
     }
 
     pub(crate) fn start_waiting(&self) -> Waiting<'_> {

@@ -10,8 +10,18 @@
 //! before the answer to any create behind it. The end of a session ends its watches, and is told like an
 //! event. The watch is set while our node keeps the directory from being removed: so what the number is of is
 //! what is watched, if that node was there for us to delete behind it. What was known before does not count, nor
-//! does what is noted of it too late. (Servers tell of no event whoever may not read the node by then: permissions
-//! of a lock's directory are not to be taken away while it is in use.)
+//! does what is noted of it too late.
+//!
+//! What is taken for known here, what that rests on, and who could break it:
+//! - *Nothing was there beside our node*: a list behind its create, or its number. Nobody could break it: what comes
+//!   later raises the count.
+//! - *The number of a node is the count of creates before it*: a [`Number`] is made of the answer to a sequential
+//!   create alone, less the name that was asked for. Nobody could break it: names that users choose, such as those of
+//!   single nodes, are never parsed.
+//! - *It is the same directory*: the watch on it. Servers tell nothing of a node to those who may not read it by then.
+//!   So somebody could break it who takes READ of the directory from this client, removes it, and makes it again with
+//!   a node that has the same number. That takes ADMIN on the directory and DELETE above it: enough to delete the node
+//!   of a holder, which nothing is proof against. Clients that only use the lock cannot do it, whatever their ACLs.
 
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -20,7 +30,7 @@ use zookeeper::{Batch, WatchedEvent, Watcher};
 
 use super::nodes::Nodes;
 use super::shared::Session;
-use crate::names;
+use crate::names::Number;
 use crate::path::LockPath;
 
 /// So many directories are known, and watched, by a client.
@@ -40,7 +50,7 @@ struct Vacancy {
     made: u64,
     used: u64,
     /// That of our last node, which is gone. It proves nothing unless the directory is watched.
-    number: Option<i32>,
+    number: Option<Number>,
     /// It came right behind the one before, so that the next one may, too.
     follows: bool,
     /// Hears of the directory's end.
@@ -54,15 +64,15 @@ struct Vacancy {
 pub(super) struct Leaving {
     directory: LockPath,
     made: u64,
-    number: i32,
+    number: Number,
     follows: bool,
     /// The directory is to be watched, while the node is still there.
     pub(super) watches: bool,
 }
 
 impl Vacancy {
-    fn is_next(&self, number: i32) -> bool {
-        self.number.is_some_and(|last| last + 1 == number)
+    fn is_next(&self, number: Number) -> bool {
+        self.number.and_then(Number::next) == Some(number)
     }
 }
 
@@ -99,7 +109,7 @@ impl Vacancies {
     /// What is to be noted when the node with this number has gone, which is there. From the second one on that
     /// came right behind another the directory is watched: then all begins anew, as nobody knows for how long the
     /// last note has been on its way.
-    fn leave(&mut self, directory: LockPath, number: i32) -> Option<Leaving> {
+    fn leave(&mut self, directory: LockPath, number: Number) -> Option<Leaving> {
         let vacancy = self.make(&directory)?;
         let follows = vacancy.is_next(number);
         let watches = follows && !vacancy.is_watched;
@@ -130,19 +140,16 @@ impl Session {
         vacancy.is_some_and(|vacancy| vacancy.follows && vacancy.is_watched)
     }
 
-    /// Does the name of a node, whose create has been answered, prove that it is alone?
-    pub(crate) fn is_alone(&self, directory: &LockPath, name: &str) -> bool {
+    /// Returns whether the number of a node, whose create has been answered, proves that it is alone.
+    pub(crate) fn is_alone(&self, directory: &LockPath, number: Number) -> bool {
         let mut vacancies = self.vacancies.lock();
         let vacancy = vacancies.of(directory).filter(|vacancy| vacancy.is_watched);
-        vacancy
-            .zip(names::normal_number(name))
-            .is_some_and(|(vacancy, number)| vacancy.is_next(number))
+        vacancy.is_some_and(|vacancy| vacancy.is_next(number))
     }
 
     /// To be told before a deletion is sent.
     pub(super) fn leaving(&self, nodes: &Nodes) -> Option<Leaving> {
-        let ([node], true) = (&nodes.list[..], nodes.are_alone()) else { return None };
-        let number = names::normal_number(&node.name)?;
+        let number = nodes.alone()?;
         self.vacancies.lock().leave(nodes.claim.directory.clone(), number)
     }
 

@@ -6,6 +6,7 @@
 //! (`Send`, `Sync`) is not there to be read, and is asked of the compiler below.
 
 mod expand;
+mod links;
 mod list;
 mod log_lines;
 mod names;
@@ -21,7 +22,8 @@ use std::{env, fs};
 use zoolock::{
     Acl, Client, ClientBuilder, Contender, DistributedLock, DistributedReentrantLock,
     DistributedRwLock, DistributedSemaphore, EphemeralLock, Error, Guard, Hold, Leadership, LockId,
-    LockOptions, MultiLock, Permits, ReadLock, ReentrantGuard, Term, Transaction, WriteLock,
+    LockOptions, MultiLock, Permits, ReadLock, ReentrantGuard, Subscription, Term, Transaction,
+    WriteLock,
 };
 
 const BLESS: &str = "ZOOLOCK_BLESS";
@@ -79,7 +81,7 @@ fn all_but_the_guards_of_a_thread_go_from_thread_to_thread() {
     goes::<(DistributedRwLock, ReadLock, WriteLock)>();
     goes::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
     goes::<(Leadership, Term, Transaction)>();
-    goes::<(Guard, Hold, Contender, Error)>();
+    goes::<(Guard, Hold, Contender, Error, Subscription)>();
     goes::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     goes::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
     // That it is not `Send` is said, and tested, where it is declared.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Acl, Client, ClientBuilder, ClientState, DistributedLock, Error, Permissions};
-use zoolock_test_support::{connect_string, fresh_path};
+use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use common::{SESSION, SOON, Task, client_of, in_time, shared_address, shared_proxy};
 
@@ -54,6 +54,7 @@ fn host_lists_that_make_no_sense_are_refused() {
         "a:2181/chroot/",
         "a:2181/a//b",
         "a:2181/../b",
+        "a:2181/app/lock-0000000000/b",
         "a:2181/chroot,b:2181",
     ] {
         let error = refused(Client::builder(hosts), SESSION);
@@ -97,11 +98,30 @@ fn unknown_credentials_are_said_when_connecting() {
     for (scheme, secret) in [("no-such-scheme", "secret"), ("", "secret")].repeat(10) {
         let builder = Client::builder(&connect_string()).auth(scheme, secret);
         let error = refused(builder, Duration::from_secs(5));
-        cannot_connect("", &error);
+        let is_it = matches!(&error, Error::Refused { hosts, cause }
+            if *hosts == connect_string() && !cause.is_empty());
+        assert!(is_it, "{error:?}");
         let said = error.to_string();
         assert!(said.contains("credentials"), "it does not say what was wrong: {said}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
+}
+
+#[test]
+fn a_chroot_that_has_to_exist_is_not_made() {
+    let (probe, chroot) = (shared_probe().unwrap(), fresh_path("existing-chroot"));
+    let hosts = format!("{}{chroot}", connect_string());
+    let builder = |hosts: &str| Client::builder(hosts).existing_chroot(true);
+    let error = refused(builder(&hosts), SESSION);
+    is_invalid("host list", &error);
+    assert!(error.to_string().contains(&chroot), "{error}");
+    probe.create_all(&chroot).unwrap();
+    for hosts in [&hosts, &connect_string()] {
+        let client = builder(hosts).connect().unwrap();
+        let path = fresh_path("below");
+        DistributedLock::new(&client, &path).unwrap().acquire().unwrap().release().unwrap();
+    }
+    assert_eq!(probe.children(&chroot).unwrap().len(), 1);
 }
 
 #[test]

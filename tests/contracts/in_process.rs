@@ -3,6 +3,8 @@
 
 use std::env;
 use std::process::Command;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::testing::Server;
@@ -186,6 +188,35 @@ fn whoever_has_expired_has_lost_it_at_once() {
         is_lost(subject, &server, &object, LossReason::LeaseExpired);
         assert_eq!((client.stats().sessions, client.stats().resumed), (2, 0));
     });
+}
+
+/// Threads, because a call that is wrong here never returns.
+#[test]
+fn calls_return_when_the_server_is_stopped_before_or_under_them() {
+    let server = Arc::new(Server::start().unwrap());
+    let [early, late, ended] = [(); 3].map(|()| server.client().unwrap());
+    let (say, returned) = mpsc::channel();
+    let call = |client: &Client, call: fn(&Server, &Client)| {
+        let (server, client, say) = (Arc::clone(&server), client.clone(), say.clone());
+        thread::spawn(move || {
+            call(&server, &client);
+            say.send(()).unwrap();
+        });
+    };
+    server.suspend(&early);
+    server.suspend(&late);
+    // Whichever is first: it waits for the client when the server stops, or finds that stopped.
+    call(&late, Server::resume);
+    server.stop();
+    call(&early, Server::resume);
+    call(&ended, Server::expire);
+    (0..3).for_each(|_| returned.recv_timeout(SOON).expect("each call returns"));
+    server.start_again();
+    for client in [&early, &late, &ended] {
+        wait_until("the client is back", SOON, || client.state() == ClientState::Connected);
+    }
+    let sessions = [&early, &late, &ended].map(|client| client.stats().sessions);
+    assert_eq!(sessions, [1, 1, 2]);
 }
 
 #[test]

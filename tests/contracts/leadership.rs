@@ -1,5 +1,6 @@
 //! `Leadership`: one leads at a time, and again after whatever ended its term.
 
+use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -10,8 +11,8 @@ use zoolock::{Client, Error, Hold, Leadership, LockOptions, Term};
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{
-    SOON, Task, await_nodes, await_nothing_left, children, client, client_of, delete_node, lock_of,
-    owner, warnings,
+    PANICS_THE_LOGGER, SOON, Task, await_nodes, await_nothing_left, children, client, client_of,
+    delete_node, lock_of, owner, warnings,
 };
 
 /// Longer than any test takes.
@@ -216,6 +217,39 @@ fn a_function_that_panics_gives_the_lock_back_and_leads_again() {
     let warned = warnings(&path);
     println!("{warned:#?}");
     assert!(warned.iter().any(|line| line.contains("it panicked")));
+    await_nothing_left(&own);
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+/// Of a panic that has a consequence: another panic as its payload is dropped, or as it is logged.
+#[test]
+fn contest_goes_on_whatever_a_panic_of_the_function_leads_to() {
+    warnings("");
+    let own = client();
+    let leads_again = |path: String, panics: fn()| {
+        let (tell, terms) = unbounded();
+        let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
+            tell.send(term.token()).unwrap();
+            panics();
+        });
+        let one = one.unwrap();
+        for number in 1..=3 {
+            let term = terms.recv_timeout(SOON);
+            assert!(term.is_ok(), "{path}: {term:?} instead of term {number}");
+        }
+        assert!(one.health());
+        one.shutdown();
+    };
+    leads_again(fresh_path("bomb"), || panic_any(Bomb));
+    leads_again(fresh_path(PANICS_THE_LOGGER), || panic!("on purpose"));
     await_nothing_left(&own);
 }
 

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, unbounded};
-use zoolock::{Client, DistributedLock, DistributedRwLock, Kind, LockOptions, Place};
+use zoolock::{
+    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
+    EphemeralLock, Error, Kind, Leadership, LockOptions, Place,
+};
 use zoolock_test_support::{Op, fresh_path};
 
 use common::{
@@ -99,6 +102,29 @@ fn an_observer_that_panics_ends_the_call_and_leaves_no_node() {
             object.unlock().unwrap();
         },
     );
+}
+
+#[test]
+fn observer_that_would_be_told_without_a_pause_is_refused() {
+    let (client, path) = (client(), fresh_path("place-zero"));
+    let least = Duration::from_millis(10);
+    for every in [Duration::ZERO, Duration::from_nanos(1), least - Duration::from_nanos(1)] {
+        let options = || observed(every).0;
+        for seen in [
+            DistributedLock::with(&client, &path, options()).map(drop),
+            DistributedReentrantLock::with(&client, &path, options()).map(drop),
+            DistributedRwLock::with(&client, &path, options()).map(drop),
+            DistributedSemaphore::with(&client, &path, 1, options()).map(drop),
+            EphemeralLock::with(&client, &path, options()).map(drop),
+            Leadership::new(&client, &*path, options(), |_| {}).map(drop),
+        ] {
+            println!("{seen:?}");
+            let named = matches!(&seen, Err(Error::InvalidArgument { what: "observe_queue", reason })
+                if reason.contains(&format!("{every:?}")));
+            assert!(named, "{every:?}: {seen:?}");
+        }
+    }
+    DistributedLock::with(&client, &path, observed(least).0).unwrap();
 }
 
 #[test]

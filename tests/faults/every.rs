@@ -5,6 +5,7 @@ mod cuts;
 mod losing;
 mod outages;
 mod releasing;
+mod untold;
 mod waiting;
 
 use std::thread;

@@ -8,7 +8,7 @@ use zoolock_test_support::{Direction, FaultProxy, Op, fresh_path, shared_probe, 
 
 use common::line::held_in_its_observer;
 use common::{
-    BRIEFLY, SOON, Visitor, await_resumed, children, client, client_of, lock_of, place,
+    BRIEFLY, SOON, Task, Visitor, await_resumed, children, client, client_of, lock_of, place,
     shared_proxy,
 };
 
@@ -321,4 +321,41 @@ fn a_write_into_the_node_ahead_that_was_missed_costs_no_wake_up() {
     queue.waiter.comes_in();
     println!("{:?}", queue.own.stats());
     queue.waiter.leaves();
+}
+
+/// An event carries no transaction id. The server that a session is resumed on may be behind the event that grants
+/// the lock, and show what the holder before has written over.
+#[test]
+fn the_first_read_of_a_holder_goes_behind_a_write_if_the_session_was_resumed_since_it_was_let_in() {
+    let (others, data) = (client(), fresh_path("data"));
+    shared_probe().unwrap().create(&data, b"", false, false).unwrap();
+    for round in 0..20 {
+        let (proxy, path, new) = (shared_proxy(), fresh_path("read"), round.to_string());
+        let own = client_of(&proxy.connect_string(), LONG);
+        let ahead = lock_of(&others, &path).acquire().unwrap();
+        let (options, told, go_on) = held_in_its_observer();
+        let (lock, reader) = (DistributedLock::with(&own, &path, options).unwrap(), own.clone());
+        let (from, events) = (data.clone(), own.stats().events);
+        let waiter = Task::spawn(move || {
+            let _guard = lock.acquire()?;
+            reader.read(&from)
+        });
+        told.recv_timeout(SOON).unwrap();
+        ahead.transaction().set(&data, new.as_str(), None).commit().unwrap();
+        ahead.release().unwrap();
+        wait_until("it is told of the grant", SOON, || own.stats().events > events);
+        proxy.cut();
+        await_resumed(&own, 1);
+        let before = proxy.log().len();
+        drop(go_on);
+        let (read, _) = waiter.result("the waiter").unwrap().expect("it is there");
+        let log = proxy.log().split_off(before);
+        let sent = || log.iter().filter(|line| line.contains(" > "));
+        let at = |what: &str| sent().position(|line| line.contains(what));
+        let (write, read_at) = (at("> SetData"), at("> GetData"));
+        println!("round {round}: {read:?}, {:?}", sent().collect::<Vec<_>>());
+        assert!(at("> GetChildren").is_none(), "granted by the event: {log:#?}");
+        assert_eq!(read, new.as_bytes());
+        assert!(write.is_some() && write < read_at, "not behind a write: {log:#?}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use zoolock::{Client, DistributedRwLock};
+use zoolock::{Client, DistributedRwLock, EphemeralLock};
 use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, shared_probe, wait_until};
 
 use common::{
@@ -207,4 +207,27 @@ fn reads_beside_another_prove_nothing_to_a_write() {
     theirs.release().unwrap();
     write.lock().unwrap();
     write.unlock().unwrap();
+}
+
+/// Single nodes are named by their users. Two of them look like the next two nodes of a queue that somebody else
+/// holds, and the next number of the server's is the one behind them.
+#[test]
+fn single_nodes_named_like_numbers_prove_nothing_about_their_directory() {
+    every_subject_that(Subject::has_a_directory, |subject| {
+        let ([own, others], path) = ([client(), client()], fresh_path("named-like-numbers"));
+        let (rival, object) = (subject.rival(&others, &path), subject.at(&own, &path));
+        rival.lock().unwrap();
+        let held: u32 = place(&rival.hold().node()).parse().unwrap();
+        for number in [held + 1, held + 2] {
+            let single = EphemeralLock::new(&own, format!("{path}/order-{number:010}")).unwrap();
+            single.lock().unwrap();
+            single.unlock().unwrap();
+        }
+        let got = object.try_lock_for(BRIEFLY);
+        println!("{}: {got:?} beside {:?}", subject.name, rival.hold());
+        assert!(rival.is_held() && matches!(got, Ok(false)), "{}: two holders", subject.name);
+        rival.unlock().unwrap();
+        object.lock().unwrap();
+        object.unlock().unwrap();
+    });
 }

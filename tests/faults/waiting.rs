@@ -202,6 +202,9 @@ fn a_release_wakes_exactly_one_of_50_waiters() {
     // One for each watch; and its client lists once for each that has come closer, but not for a grant.
     assert_eq!(events, 3 * WAITERS as i64 - 1, "events");
     assert_eq!(lists, WAITERS as i64 - 1, "lists");
+    let asked = [Op::Create, Op::GetChildren, Op::GetData, Op::Delete].map(|op| proxy.requests(op));
+    println!("creates, lists, reads and deletions: {asked:?}");
+    assert_eq!(asked.iter().sum::<u64>(), 7 * WAITERS - 2, "seven a turn, five behind one other");
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn rules_of_the_numbers() {
     numbers_fail(1, NotSetAgain);
     numbers_fail(1, EventsOvertaken);
     numbers_fail(1, KeptOverSession);
+    numbers_fail(1, NamesBelieved);
 }
 
 #[test]
@@ -84,6 +85,13 @@ fn rules_of_what_opens() {
     opens_fail(HeardStaysWatched, NO_STUCK_WAITER, [1, 1, 0, 0, 0, 0]);
 }
 
+#[test]
+fn rules_of_what_is_not_told() {
+    let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), [0; 6]);
+    let (bounds, broken) = (bounds.with_hides(1), opens::Broken::NeverLooksAgain);
+    check::fails(broken, Opens { bounds, broken: Some(broken) }, NO_STUCK_WAITER);
+}
+
 fn opens_fail(broken: opens::Broken, property: &'static str, faults: [u8; 6]) {
     const TWO: &[Mode] = &[Mode::Exclusive; 2];
     let (holder, waiters) = match broken {
@@ -97,7 +105,10 @@ fn opens_fail(broken: opens::Broken, property: &'static str, faults: [u8; 6]) {
 
 fn numbers_fail(waiters: usize, broken: numbers::Broken) {
     let expiries = u8::from(broken == numbers::Broken::KeptOverSession);
-    let bounds = numbers::Bounds { waiters, claims: 3, rivals: 2, give_ups: 1, cuts: 1, expiries };
+    let singles = u8::from(broken == numbers::Broken::NamesBelieved);
+    let (claims, rivals) = (3, 2);
+    let bounds =
+        numbers::Bounds { waiters, claims, rivals, singles, give_ups: 1, cuts: 1, expiries };
     check::fails(broken, Numbers { bounds, broken: Some(broken) }, ONE_HOLDER);
 }
 

@@ -22,7 +22,8 @@
 //! - ZooKeeper applies a session's creates and deletes once, numbers the creates of a directory in
 //!   the order in which they are applied, and shows a session no older state than it saw before;
 //! - it sends a session's events and answers in one order, and when watches are set again, the
-//!   events that were missed before any answer behind that;
+//!   events that were missed before any answer behind that; it sends no event of a node that may not be read by
+//!   then, which is checked in `opens.rs`, and assumed not to happen to the directory in `numbers.rs`;
 //! - a create that was under way on a broken connection is applied within a T of the cut, or never,
 //!   and shown by the server that is asked for it after that;
 //! - a client's nodes are deleted by nobody else, but for the operator in `opens.rs`, and directories

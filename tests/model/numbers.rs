@@ -6,6 +6,9 @@
 //! number, it is the only one. So it is in one directory: that it is still the same one is told by
 //! a watch. Whatever the client hears from the servers comes in the order in which they sent it.
 //!
+//! A directory counts whatever is made in it. Single nodes have names that their users chose: they raise the count,
+//! and what they are called says nothing about it.
+//!
 //! A request is carried out when it is sent: one that takes longer is one that is sent later. What
 //! becomes of creates that come late is the queue's: here they are creates like any other.
 
@@ -41,6 +44,8 @@ pub(crate) enum Broken {
     EventsOvertaken,
     /// What is known outlives the session. The watch does not.
     KeptOverSession,
+    /// The name of a single node is read as a number. Its user chose it.
+    NamesBelieved,
 }
 
 /// How much may happen. With that the graph of states is finite.
@@ -52,6 +57,8 @@ pub(crate) struct Bounds {
     pub(crate) claims: u8,
     /// The creates of the rival.
     pub(crate) rivals: u8,
+    /// Single nodes that the client makes and deletes, with names that look like numbers.
+    pub(crate) singles: u8,
     pub(crate) give_ups: u8,
     pub(crate) cuts: u8,
     pub(crate) expiries: u8,
@@ -92,6 +99,10 @@ pub(crate) enum Action {
     Receive {
         place: usize,
     },
+    /// A single node is made, and deleted. Its name ends in this.
+    Single {
+        looks_like: u8,
+    },
     RivalClaims,
     RivalIsGranted,
     RivalReleases,
@@ -120,6 +131,10 @@ impl Model for Numbers {
             Phase::Held => Some(Action::RivalReleases),
             _ => world.is_first(RIVAL).then_some(Action::RivalIsGranted),
         });
+        if world.connected && world.left.singles > 0 {
+            let numbers = 0..=world.directory.as_ref().map_or(0, |it| it.next + 1);
+            actions.extend(numbers.map(|looks_like| Action::Single { looks_like }));
+        }
         let is_empty = world.directory.as_ref().is_some_and(|it| it.nodes.is_empty());
         actions.extend(is_empty.then_some(Action::Remove));
         if world.connected {
@@ -148,6 +163,7 @@ impl Model for Numbers {
             Action::Delete { waiter } => next.delete(waiter, self),
             Action::TakeNote { waiter } => next.take_note(waiter, self),
             Action::Receive { place } => next.receive(place),
+            Action::Single { looks_like } => next.single(looks_like, self),
             Action::RivalClaims => {
                 next.left.rivals -= 1;
                 next.create(RIVAL);

@@ -19,6 +19,10 @@
 //! of holds meet no faults. Whoever is granted without having been first holds with nothing, until it
 //! releases.
 //!
+//! Nobody is told of a node that may not be read by then. A waiter looks again in the end, so that it is let in all
+//! the same. That holds for the nodes of others. Whoever takes a waiter's own node from its sight and deletes it
+//! lets it in without a node: that is a hold whose node is deleted, which is noticed as such.
+//!
 //! Left out: creates that are carried out long after their connection has broken, which are the queue's
 //! (their numbers are higher than that of any node that was there when they could have been seen); what
 //! is changed in a node while its watcher has no connection; several waiters of one client.
@@ -64,6 +68,8 @@ pub(crate) enum Broken {
     EventsOvertaken,
     /// A node is taken for watched after it was heard of.
     HeardStaysWatched,
+    /// A waiter rests on events alone. It is told of none of a node that it may not read.
+    NeverLooksAgain,
 }
 
 /// What is wanted.
@@ -94,6 +100,8 @@ pub(crate) struct Bounds {
     pub(crate) expiries: u8,
     /// Waiters that look again without having heard of anything.
     pub(crate) looks: u8,
+    /// Nodes of others that are watched, and may not be read from then on.
+    pub(crate) hides: u8,
 }
 
 impl Bounds {
@@ -103,7 +111,23 @@ impl Bounds {
         (waiters, rivals): (&'static [Mode], u8),
         [deletions, changes, give_ups, cuts, expiries, looks]: [u8; 6],
     ) -> Bounds {
-        Bounds { holder, waiters, rivals, deletions, changes, give_ups, cuts, expiries, looks }
+        let hides = 0;
+        Bounds {
+            holder,
+            waiters,
+            rivals,
+            deletions,
+            changes,
+            give_ups,
+            cuts,
+            expiries,
+            looks,
+            hides,
+        }
+    }
+
+    pub(crate) fn with_hides(self, hides: u8) -> Bounds {
+        Bounds { hides, ..self }
     }
 }
 
@@ -142,6 +166,10 @@ pub(crate) enum Action {
         waiter: usize,
         place: usize,
     },
+    /// It has waited for long. Only where an event was not told it makes a difference.
+    Look {
+        waiter: usize,
+    },
     /// One of the events that were missed.
     ReceiveMissed {
         waiter: usize,
@@ -169,6 +197,9 @@ pub(crate) enum Action {
         node: Node,
     },
     Change {
+        node: Node,
+    },
+    Hide {
         node: Node,
     },
     Cut {
@@ -207,9 +238,10 @@ impl Model for Opens {
             Action::Receive { waiter, place } => next.receive(waiter, place, self),
             Action::ReceiveMissed { waiter, node } => next.receive_missed(waiter, node, self),
             Action::Resume { waiter } => next.resume(waiter),
+            Action::Look { waiter } => next.waiters[waiter].look_again(),
             Action::LookAgain { waiter } => {
                 next.left.looks -= 1;
-                next.waiters[waiter].step = Step::Out;
+                next.waiters[waiter].look_again();
             }
             Action::Release { waiter } => next.leave(waiter),
             Action::GiveUp { waiter } => {
@@ -226,6 +258,7 @@ impl Model for Opens {
                 next.left.changes -= 1;
                 next.tell_of(node, false);
             }
+            Action::Hide { node } => next.hide(node),
             Action::Cut { waiter } => next.cut(waiter),
             Action::Expire { waiter } => next.expire(waiter),
         }
@@ -266,6 +299,9 @@ impl Opens {
             Step::Deciding(_) => Some(Action::Decide { waiter: number }),
             Step::Setting(setting) if setting.left == 0 => Some(Action::Settle { waiter: number }),
             Step::Waiting if !waiter.news.is_empty() => Some(Action::Hear { waiter: number }),
+            Step::Waiting if waiter.was_not_told && !self.is(Broken::NeverLooksAgain) => {
+                Some(Action::Look { waiter: number })
+            }
             _ => None,
         });
         if !waiter.connected {
@@ -312,6 +348,10 @@ impl Opens {
             let all = world.nodes.iter();
             actions.extend(all.map(|node| Action::OperatorDeletes { node }));
         }
+        if left.hides > 0 {
+            let of_others = world.of_others().filter(|&node| world.is_watched(node));
+            actions.extend(of_others.map(|node| Action::Hide { node }));
+        }
         if left.changes > 0 {
             let watched = world.nodes.iter().filter(|&node| world.is_watched(node));
             actions.extend(watched.map(|node| Action::Change { node }));
@@ -327,7 +367,7 @@ impl Opens {
 
     /// What must be seen in some state, so that what is true in every one means something.
     fn sightings(&self) -> Vec<Property<Opens>> {
-        let Bounds { waiters, deletions, cuts, looks, .. } = self.bounds;
+        let Bounds { waiters, deletions, cuts, looks, hides, .. } = self.bounds;
         let mut all = vec![
             Property::sometimes("an end is about to be a grant", |_, world: &World| {
                 world.waiters.iter().any(World::is_opened)
@@ -375,6 +415,16 @@ impl Opens {
                         waiter.expected.is_some_and(|it| waiter.missed.contains(it.node))
                     };
                     world.waiters.iter().any(missed)
+                },
+            ));
+        }
+        if hides > 0 {
+            all.push(Property::sometimes(
+                "nobody is ahead of a waiter, which was not told",
+                |_, world: &World| {
+                    let is_first = |own: Option<Node>| own.is_some_and(|own| world.is_first(own));
+                    let mut waiters = world.waiters.iter();
+                    waiters.any(|waiter| waiter.was_not_told && is_first(waiter.own))
                 },
             ));
         }

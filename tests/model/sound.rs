@@ -31,13 +31,18 @@ fn two_waiters_of_one_client() {
 
 #[test]
 fn numbers_of_one_waiter() {
-    numbers(1, [3, 2, 1, 1, 1], [4, 3, 1, 2, 1]);
+    numbers(1, [3, 2, 0, 1, 1, 1], [4, 3, 0, 1, 2, 1]);
 }
 
 /// They share what their client knows.
 #[test]
 fn numbers_of_two_waiters() {
-    numbers(2, [3, 2, 0, 1, 0], [4, 3, 1, 1, 1]);
+    numbers(2, [3, 2, 0, 0, 1, 0], [4, 3, 0, 1, 1, 1]);
+}
+
+#[test]
+fn numbers_beside_single_nodes() {
+    numbers(1, [3, 2, 2, 1, 1, 0], [4, 2, 2, 1, 1, 1]);
 }
 
 #[test]
@@ -46,6 +51,16 @@ fn opens_for_one_waiter() {
     opens(Mode::Exclusive, (ONE, 2), [1, 0, 0, 1, 1, 1], [2, 0, 1, 1, 1, 1]);
     opens(Mode::Exclusive, (ONE, 1), [2, 1, 0, 0, 0, 1], [2, 1, 0, 1, 0, 1]);
     opens(Mode::Write, (ONE, 1), [1, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]);
+}
+
+/// The one ahead may not be read any more when it goes.
+#[test]
+fn opens_for_a_waiter_that_is_not_told() {
+    for faults in [[0; 6], [1, 0, 1, 0, 0, 1]] {
+        let bounds = opens::Bounds::new(Mode::Exclusive, (&[Mode::Exclusive], 1), faults);
+        let protocol = Opens { bounds: bounds.with_hides(1), broken: None };
+        check::everything("opens, not told", protocol);
+    }
 }
 
 #[test]
@@ -80,10 +95,10 @@ fn queue(what: &str, waiters: &'static [usize], small: [u8; 3], large: [u8; 3]) 
     check::everything(what, Queue { bounds, broken: None });
 }
 
-/// Creates of the client and of its rival, give-ups, cuts and expiries.
-fn numbers(waiters: usize, small: [u8; 5], large: [u8; 5]) {
-    let [claims, rivals, give_ups, cuts, expiries] = of_size(small, large);
-    let bounds = numbers::Bounds { waiters, claims, rivals, give_ups, cuts, expiries };
+/// Creates of the client and of its rival, single nodes, give-ups, cuts and expiries.
+fn numbers(waiters: usize, small: [u8; 6], large: [u8; 6]) {
+    let [claims, rivals, singles, give_ups, cuts, expiries] = of_size(small, large);
+    let bounds = numbers::Bounds { waiters, claims, rivals, singles, give_ups, cuts, expiries };
     check::everything(&format!("numbers, waiters: {waiters}"), Numbers { bounds, broken: None });
 }
 

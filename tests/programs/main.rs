@@ -126,6 +126,18 @@ fn guarded_writes_refuses_the_late_one_and_the_one_that_does_not_fit() {
 }
 
 #[test]
+fn fenced_register_loses_no_update_of_a_process_that_is_stopped_between_its_read_and_its_write() {
+    let said = run("fenced_register");
+    let (before, behind) = said.split_once("goes on\n").expect("it goes on");
+    // The holder after the stopped one had read, and not written, when that went on.
+    assert_eq!(before.matches(" has claimed, and has read 0\n").count(), 2);
+    assert!(!before.contains("has written"));
+    assert!(behind.lines().next().expect("a line").contains(" is refused: "));
+    assert!(behind.contains(" has written 1\n") && behind.contains(" has written 2\n"));
+    assert!(behind.ends_with("the register says 2\n"));
+}
+
+#[test]
 fn config_cache_never_reads_half_a_version() {
     let said = run("config_cache");
     assert_lines(&said, &["100 reads, at most "]);

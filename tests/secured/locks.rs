@@ -79,7 +79,7 @@ fn whoever_is_refused_is_told_why() {
     ] {
         let error = builder(&secured, &hosts, user, password).connect().map(drop).unwrap_err();
         let said = error.to_string();
-        assert!(matches!(error, Error::Connect { .. }) && said.contains(what), "{said}");
+        assert!(matches!(error, Error::Refused { .. }) && said.contains(what), "{said}");
     }
     for (builder, what) in [
         (Client::builder(&hosts).sasl("", "x"), "invalid SASL user"),

@@ -5,4 +5,5 @@ mod cycles;
 mod holding;
 mod keeping;
 mod leadership;
+mod leftovers;
 mod rwlock;

@@ -400,12 +400,14 @@ fn check_create(path: &str, mode: CreateMode) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bell::Bell;
     use crate::builder::Builder;
     use crate::core::hosts::HostList;
 
     fn shared(root: &str) -> Arc<Shared> {
         let hosts = HostList::parse(&format!("nowhere:1{root}")).expect("a connect string");
-        Arc::new(Shared::new(Builder::new("nowhere:1"), hosts))
+        let bell = Bell::new().expect("a file descriptor");
+        Arc::new(Shared::new(Builder::new("nowhere:1"), hosts, bell))
     }
 
     fn batch(shared: &Arc<Shared>) -> Batch<'_> {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded, select, unbounded};
 
 use crate::batch::{FOREVER, bad};
+use crate::bell::Bell;
 use crate::client::ZooKeeper;
 use crate::core::connection::Credential;
 use crate::core::hosts::HostList;
@@ -17,6 +18,7 @@ use crate::dial::random;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listener::Listener;
 use crate::reader::{self, Failed};
+use crate::resolver::Lookup;
 use crate::shared::Shared;
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
@@ -35,6 +37,7 @@ pub struct Builder {
     pub(crate) sasl: Option<User>,
     pub(crate) max_answer: usize,
     listeners: Vec<Listener<SessionEvent>>,
+    pub(crate) lookup: Lookup,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Tls>,
 }
@@ -51,6 +54,7 @@ impl Builder {
             sasl: None,
             max_answer: 64 * 1024 * 1024,
             listeners: Vec::new(),
+            lookup: Lookup::default(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -122,7 +126,8 @@ impl Builder {
     ///
     /// [`ErrorKind::BadArguments`] for settings that make no sense, [`ErrorKind::AuthFailed`] for
     /// credentials that the servers refuse, [`ErrorKind::ConnectFailed`] if no server can be used, or
-    /// not within the timeout; it says of each server why.
+    /// not within the timeout; it says of each server why. [`ErrorKind::NoThread`] if the operating system refuses
+    /// a thread.
     pub fn connect(self) -> Result<ZooKeeper> {
         let servers = self.servers.clone();
         self.try_connect().map_err(|error| error.of("connect to", &servers))
@@ -147,7 +152,9 @@ impl Builder {
         let begun = Instant::now();
         let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);
         let (request_timeout, credentials) = (self.request_timeout, self.credentials.clone());
-        let shared = Arc::new(Shared::new(self, hosts));
+        let no_bell = |cause| no_thread(format!("no file descriptor to wake it: {cause}"));
+        let bell = Bell::new().map_err(no_bell)?;
+        let shared = Arc::new(Shared::new(self, hosts, bell));
         let (listener, events) = Listener::channel();
         shared.config.listeners.iter().chain([&listener]).for_each(|each| shared.subscribe(each));
         let (failures, failed) = unbounded();
@@ -180,8 +187,11 @@ impl Builder {
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let thread = thread::Builder::new().name(name.into()).spawn(run);
-    let no_thread = |error| Error::because(ErrorKind::ConnectFailed, format!("no thread: {error}"));
-    thread.map_err(no_thread)
+    thread.map_err(|cause| no_thread(cause.to_string()))
+}
+
+fn no_thread(reason: String) -> Error {
+    Error::because(ErrorKind::NoThread, reason)
 }
 
 fn first_session(

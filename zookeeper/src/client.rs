@@ -172,13 +172,19 @@ impl ZooKeeper {
         self.submit(|batch| batch.delete_eventually(path))
     }
 
-    /// Looks whether there is a node.
+    /// Looks whether there is a node. Fails with [`NoAuth`](ErrorKind::NoAuth) if this client may not read it;
+    /// older servers, up to ZooKeeper 3.8.3 and 3.9.1, answer all the same.
     pub fn exists(&self, path: &str) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, None))
     }
 
     /// The same; `watcher` is told once when the node is created, deleted, or its data set, whether it is
     /// there now or not. Nothing is watched if this fails, nor when the watcher is dropped.
+    ///
+    /// Servers look at the ACL **when the event happens**, since the fix of CVE-2024-23944 (ZooKeeper 3.8.4 and
+    /// 3.9.2, Debian's 3.8.0). A client that may not read the node by then is told nothing, and its watch there is
+    /// over. [`get_data_w`](Self::get_data_w) and [`get_children_w`](Self::get_children_w) share this. Where others
+    /// may set the ACL, look again from time to time.
     pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, Some(watcher)))
     }
@@ -361,15 +367,16 @@ impl ZooKeeper {
     }
 
     /// Calls back soon, on a thread of its own that comes and goes, in the order of these calls: for what may
-    /// block, which callbacks must not. Should it panic, the next ones are still called.
+    /// block, which callbacks must not. Should it panic, the next ones are still called. Beyond ten thousand
+    /// that wait for one that blocks they are dropped, and counted in the log.
     pub fn call_aside(&self, callback: impl FnOnce() + Send + 'static) {
-        self.handle.shared.diary.call(Box::new(callback));
+        self.handle.shared.call_aside(Box::new(callback));
     }
 
-    /// Has `write` write a line to the log, on that thread, since a logger may block: not called unless such
-    /// lines are wanted. Beyond a hundred that wait they are dropped.
+    /// Has `write` write a line to the log, on another such thread, since a logger may block: not called
+    /// unless such lines are wanted. Beyond a hundred that wait they are dropped, and counted.
     pub fn note(&self, target: &'static str, level: Level, write: impl FnOnce() + Send + 'static) {
-        self.handle.shared.diary.note(target, level, write);
+        self.handle.shared.note_by(target, level, Box::new(write));
     }
 
     // ---- the session

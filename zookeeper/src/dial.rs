@@ -1,71 +1,44 @@
 //! Finding a server that accepts a connection: names resolved anew, addresses tried one shortly after
-//! the other, and the first that answers is taken. It says nothing to the server.
+//! the other, and the first that answers is taken. It waits for events alone, and says nothing to the server.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::thread;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use socket2::{Domain, Socket, Type};
 
+use crate::core::addresses::{Addresses, Next, Target};
 use crate::core::clock::Moment;
-use crate::core::hosts::Host;
+use crate::resolver::Resolver;
 use crate::shared::Shared;
 
 /// The pauses between rounds: drawn from the whole range ("full jitter"), so that the clients of a
 /// restarted server do not come back in step, and never longer than a tenth of the session timeout.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
-/// The next address gets its chance so long after the last one, if that has not answered.
+/// The next address gets its chance so long after the last one, if that has not answered; the next name, and
+/// addresses from before, if a name is not resolved. A resolver that works takes less, even across the world and
+/// with several domains to search; one that loses a packet takes seconds. Only a name that hangs costs this time.
 const STAGGER: Duration = Duration::from_millis(250);
-/// How often connections under way are looked at.
-const LOOK: Duration = Duration::from_millis(1);
-
-/// An address to try, and the name that it was found by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) address: SocketAddr,
-    pub(crate) name: String,
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.address)
-    }
-}
-
-/// What the thread that resolves names says: a name, and its addresses or why there are none.
-type Resolved = (String, io::Result<Vec<SocketAddr>>);
 
 /// Tries servers, round after round.
 #[derive(Debug)]
 pub(crate) struct Dialer {
-    /// In random order.
-    hosts: Vec<Host>,
-    /// Where the next round begins.
-    next: usize,
-    /// What names were last resolved to.
-    known: Vec<Target>,
-    resolver: Option<Receiver<Resolved>>,
+    addresses: Addresses,
+    resolver: Resolver,
     failures: u32,
-    /// Since when all that was heard of servers is that they take connections, or do not take the client
-    /// for its user.
-    in_vain_since: Option<Instant>,
 }
 
 /// One try of each address.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Round {
-    queue: VecDeque<Target>,
-    tried: Vec<SocketAddr>,
+    begun: Instant,
+    tried: Vec<Target>,
     under_way: Vec<(Socket, Target, Instant)>,
     /// When the next address may be tried beside those under way.
-    next_start: Option<Instant>,
-    begun: Option<Instant>,
+    next_start: Instant,
     pub(crate) causes: Vec<String>,
     /// Did somebody not answer at all?
     pub(crate) is_silent: bool,
@@ -74,43 +47,27 @@ pub(crate) struct Round {
 }
 
 impl Dialer {
-    pub(crate) fn new(hosts: &[Host]) -> Dialer {
-        let mut hosts = hosts.to_vec();
+    pub(crate) fn new(shared: &Shared) -> Dialer {
+        let mut hosts = shared.hosts.hosts.clone();
         hosts.sort_by_cached_key(|_| random());
         Dialer {
-            hosts,
-            next: 0,
-            known: Vec::new(),
-            resolver: None,
+            addresses: Addresses::new(hosts),
+            resolver: Resolver::new(shared.config.lookup.clone(), Arc::clone(&shared.dialing)),
             failures: 0,
-            in_vain_since: None,
         }
     }
 
     /// Waits, after failures, and begins the next round.
     pub(crate) fn round(&mut self, shared: &Shared) -> Round {
         if self.failures > 0 {
-            let most = PAUSE.0 * 2_u32.saturating_pow(self.failures);
-            let most = most.min(PAUSE.1).min(shared.look(|core| core.timeout()) / 10);
-            if self.is_in_vain(shared) {
-                self.in_vain_since = None;
-                let timeout = shared.look(|core| core.timeout());
-                self.pause(shared, Instant::now() + timeout + timeout / 2);
-            }
-            let jitter = random() % u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
-            self.pause(shared, Instant::now() + PAUSE.0 + Duration::from_nanos(jitter));
+            let begin = rest(shared).unwrap_or_else(Instant::now);
+            self.pause(shared, begin + self.jitter(shared));
         }
-        // What is left of an earlier round is better than nothing, and no reason not to ask again.
-        self.take_resolved(&mut Round::default());
-        self.resolve();
-        let mut round = Round::default();
-        for index in 0..self.hosts.len() {
-            let host = &self.hosts[(self.next + index) % self.hosts.len()];
-            let literal = host.literal().map(|address| Target { address, name: host.name.clone() });
-            let known = self.known.iter().filter(|known| known.name == host.name);
-            round.queue.extend(literal.into_iter().chain(known.cloned()));
-        }
-        self.next = (self.next + 1) % self.hosts.len();
+        // What has come meanwhile may be as old as the connection, or as the rest.
+        self.take_answers(&mut Round::new());
+        self.addresses.age();
+        let round = Round::new();
+        self.addresses.ask(round.begun).iter().for_each(|name| self.resolver.ask(name));
         self.failures = self.failures.saturating_add(1).min(16);
         round
     }
@@ -121,63 +78,30 @@ impl Dialer {
         }
     }
 
-    /// Have servers taken connections and not said a word, or refused the client, for as long as a session
-    /// lives? It may be that they hear us and we do not hear them: then each try keeps the session, and
-    /// what it has from everybody, for a client that has lost its lease. A pause lets them end it.
-    fn is_in_vain(&self, shared: &Shared) -> bool {
-        let is_long = |since: Instant| since.elapsed() > shared.look(|core| core.timeout());
-        self.in_vain_since.is_some_and(is_long)
-            && shared.look(|core| core.look_at_lease(Moment::now()).1.is_zero())
+    fn jitter(&self, shared: &Shared) -> Duration {
+        let most = PAUSE.0 * 2_u32.saturating_pow(self.failures);
+        let most = most.min(PAUSE.1).min(shared.look(|core| core.timeout()) / 10);
+        let jitter = random() % u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
+        PAUSE.0 + Duration::from_nanos(jitter)
     }
 
-    /// Nobody in this round had the session.
-    pub(crate) fn failed(&mut self, is_in_vain: bool) {
-        self.in_vain_since = is_in_vain.then(|| self.in_vain_since.unwrap_or_else(Instant::now));
-    }
-
-    /// The connection of this round has been good for something.
+    /// The connection of this round has been of use.
     pub(crate) fn succeeded(&mut self, lasted: Duration) {
-        self.in_vain_since = None;
         self.failures = if lasted > PAUSE.1 { 0 } else { self.failures.min(3) };
     }
 
-    /// Has names resolved by a thread of its own, since that may block for long. If there can be no
-    /// thread, the addresses from before have to do.
-    fn resolve(&mut self) {
-        let mut names: Vec<Host> = self.hosts.clone();
-        names.retain(|host| host.literal().is_none());
-        if names.is_empty() || self.resolver.is_some() {
-            return;
-        }
-        let (sender, receiver): (Sender<Resolved>, _) = unbounded();
-        let resolve = move || {
-            for host in names {
-                let addresses = (host.name.as_str(), host.port).to_socket_addrs();
-                let resolved = (host.name, addresses.map(Iterator::collect));
-                if sender.send(resolved).is_err() {
-                    return;
-                }
-            }
-        };
-        let thread = thread::Builder::new().name("zookeeper-names".into());
-        self.resolver = thread.spawn(resolve).is_ok().then_some(receiver);
-    }
-
     /// Takes what has been resolved by now.
-    fn take_resolved(&mut self, round: &mut Round) {
-        while let Some(resolver) = &self.resolver {
-            match resolver.try_recv() {
-                Ok((name, Ok(addresses))) => {
-                    let target = |address| Target { address, name: name.clone() };
-                    self.known.retain(|known| known.name != name);
-                    self.known.extend(addresses.into_iter().map(target));
-                    let fresh = self.known.iter().filter(|known| known.name == name);
-                    round.queue.extend(fresh.cloned());
+    fn take_answers(&mut self, round: &mut Round) {
+        while let Some((name, answer)) = self.resolver.answer() {
+            match answer {
+                Ok(addresses) => self.addresses.resolved(&name, addresses),
+                Err(error) => {
+                    self.addresses.not_resolved(&name);
+                    round.causes.push(format!("{name}: {error}"));
                 }
-                Ok((name, Err(error))) => round.causes.push(format!("{name}: {error}")),
-                Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => self.resolver = None,
             }
+            // Nothing is said to an address that its name does not have any more.
+            round.under_way.retain_mut(|(_, target, _)| self.addresses.confirm(target));
         }
     }
 
@@ -185,75 +109,120 @@ impl Dialer {
     pub(crate) fn next(&mut self, round: &mut Round, shared: &Shared) -> Option<(Socket, Target)> {
         let limit = shared.look(|core| core.patience(Moment::now()));
         let stagger = STAGGER.min(limit / 3);
-        let begun = *round.begun.get_or_insert_with(Instant::now);
         while !shared.look(|core| core.is_over()) {
-            self.take_resolved(round);
+            self.take_answers(round);
             let now = Instant::now();
-            let may_start =
-                round.under_way.is_empty() || round.next_start.is_none_or(|start| now >= start);
-            if may_start && let Some(target) = round.queue.pop_front() {
-                round.next_start = Some(now + stagger);
-                round.start(target, now);
-            }
             if let Some(found) = round.check(now, limit) {
                 return Some(found);
             }
-            if round.under_way.is_empty() && round.queue.is_empty() {
-                self.resolver.as_ref()?;
-                // The addresses from before have had their turn; names may take for ever.
-                if !round.tried.is_empty() || now > begun + limit {
-                    round.causes.push("names are still being resolved".into());
-                    round.is_silent = true;
-                    return None;
+            let is_resuming = shared.look(|core| core.session_id() != 0);
+            let is_tried = |target: &Target| round.has_tried(target);
+            let until = match self.addresses.next(is_tried, is_resuming, now, stagger) {
+                Next::Try(target) if round.under_way.is_empty() || now >= round.next_start => {
+                    match rest(shared) {
+                        None => {
+                            round.start(target, now);
+                            round.next_start = now + stagger;
+                            continue;
+                        }
+                        // The round goes on: else it would end with the first of a name's addresses.
+                        Some(end) if end <= now + PAUSE.1 => end,
+                        // Behind a long one the names are asked for again.
+                        Some(_) => return None,
+                    }
                 }
-            }
-            if !round.under_way.is_empty() || round.queue.is_empty() {
-                shared.dialing.sleep(now + LOOK);
-            }
+                Next::Try(_) => round.next_start,
+                Next::Wait(until) => until,
+                Next::Nothing if round.under_way.is_empty() => self.wait_for_names(round, limit)?,
+                Next::Nothing => now + limit,
+            };
+            let ends = round.under_way.iter().map(|(_, _, begun)| *begun + limit);
+            let until = ends.fold(until, Instant::min);
+            shared.dialing.wait(round.under_way.iter().map(|(socket, ..)| socket), until);
+        }
+        None
+    }
+
+    /// Returns for how long names are waited for, where nothing else is left to try. The round is over if
+    /// anything was tried: names may take for ever.
+    fn wait_for_names(&self, round: &mut Round, limit: Duration) -> Option<Instant> {
+        let end = round.begun + limit;
+        if round.tried.is_empty() && Instant::now() < end {
+            self.addresses.unresolved().next()?;
+            return Some(end);
+        }
+        for name in self.addresses.unresolved() {
+            round.causes.push(format!("{name}: still being resolved"));
+            round.is_silent = true;
         }
         None
     }
 }
 
 impl Round {
-    fn start(&mut self, target: Target, now: Instant) {
-        if self.tried.contains(&target.address) {
-            return;
+    fn new() -> Round {
+        let now = Instant::now();
+        Round {
+            begun: now,
+            tried: Vec::new(),
+            under_way: Vec::new(),
+            next_start: now,
+            causes: Vec::new(),
+            is_silent: false,
+            is_refused: false,
         }
-        self.tried.push(target.address);
+    }
+
+    /// Was it tried, or is it now? One that was not confirmed then may be tried again when it is.
+    fn has_tried(&self, target: &Target) -> bool {
+        let under_way = self.under_way.iter().map(|(_, target, _)| target);
+        let mut tried = self.tried.iter().chain(under_way);
+        tried.any(|one| one.address == target.address && one.is_confirmed >= target.is_confirmed)
+    }
+
+    fn start(&mut self, target: Target, now: Instant) {
         match connect(target.address) {
             Ok(socket) => self.under_way.push((socket, target, now)),
-            Err(error) => self.causes.push(format!("{target}: {error}")),
+            Err(error) => self.failed(target, &error.to_string()),
         }
+    }
+
+    fn failed(&mut self, target: Target, why: &str) {
+        self.causes.push(format!("{target}: {why}"));
+        self.tried.push(target);
     }
 
     /// The first connection that stands. Those that were begun beside it can be tried again.
     fn check(&mut self, now: Instant, limit: Duration) -> Option<(Socket, Target)> {
-        let mut found = None;
         for (socket, target, begun) in std::mem::take(&mut self.under_way) {
             let failed = socket.take_error().unwrap_or_else(Some);
             if let Some(error) = failed {
-                self.causes.push(format!("{target}: {error}"));
-            } else if found.is_none() && socket.peer_addr().is_ok() {
+                self.failed(target, &error.to_string());
+            } else if socket.peer_addr().is_ok() {
                 match ready(&socket) {
-                    Ok(()) => found = Some((socket, target)),
-                    Err(error) => self.causes.push(format!("{target}: {error}")),
+                    Ok(()) => {
+                        self.under_way.clear();
+                        self.tried.push(target.clone());
+                        return Some((socket, target));
+                    }
+                    Err(error) => self.failed(target, &error.to_string()),
                 }
             } else if now >= begun + limit {
-                self.causes.push(format!("{target}: no answer in {limit:.1?}"));
+                self.failed(target, &format!("no answer in {limit:.1?}"));
                 self.is_silent = true;
             } else {
                 self.under_way.push((socket, target, begun));
             }
         }
-        if found.is_some() {
-            for (_, target, _) in self.under_way.drain(..) {
-                self.tried.retain(|tried| *tried != target.address);
-                self.queue.push_front(target);
-            }
-        }
-        found
+        None
     }
+}
+
+/// Returns the end of the rest before the next handshake. `None` if one may be sent now.
+pub(crate) fn rest(shared: &Shared) -> Option<Instant> {
+    let now = Moment::now();
+    let next = shared.look(|core| core.next_handshake(now));
+    (next > now.monotonic).then_some(next)
 }
 
 /// Begins to connect, and does not wait.
@@ -279,3 +248,6 @@ fn ready(socket: &Socket) -> io::Result<()> {
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,52 +1,56 @@
-//! What may block, done by a short-lived thread of its own: log lines, and calls of what is not this crate's.
-//! Those who have something to say must not wait for it.
+//! What may block, done by a short-lived thread of its own: log lines by one, calls of what is not this
+//! crate's by another. Those who have something to say must not wait for it.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
 
-use log::{Level, log_enabled};
 use parking_lot::Mutex;
 
 use crate::listener::call_out;
 
-/// Lines behind so many others that nobody has taken yet are dropped.
-const MOST: usize = 100;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// What is still to be done.
-#[derive(Default)]
-pub(crate) struct Diary(Mutex<Jobs>);
+pub(crate) struct Diary {
+    /// The name of its thread.
+    name: &'static str,
+    /// Behind so many that nobody has taken yet, jobs are dropped.
+    most: usize,
+    jobs: Mutex<Jobs>,
+}
 
 #[derive(Default)]
 struct Jobs {
-    waiting: VecDeque<Box<dyn FnOnce() + Send>>,
+    waiting: VecDeque<Job>,
     are_done: bool,
+    dropped: u64,
 }
 
 impl Diary {
-    /// Has a line written by this, if anybody wants it and there is a thread to be had.
-    pub(crate) fn note(
-        self: &Arc<Self>,
-        target: &'static str,
-        level: Level,
-        write: impl FnOnce() + Send + 'static,
-    ) {
-        if log_enabled!(target: target, level) && self.0.lock().waiting.len() < MOST {
-            self.call(Box::new(write));
-        }
+    pub(crate) fn new(name: &'static str, most: usize) -> Arc<Diary> {
+        Arc::new(Diary { name, most, jobs: Mutex::default() })
     }
 
-    /// Has this called, behind all that was to be called before. Without a thread it waits for the next call
-    /// of this.
-    pub(crate) fn call(self: &Arc<Self>, job: Box<dyn FnOnce() + Send>) {
-        let mut jobs = self.0.lock();
+    /// Has this called, behind all that was to be called before. Returns how many were dropped since the
+    /// last job that was not. Without a thread it waits for the next call of this.
+    pub(crate) fn call(self: &Arc<Self>, job: Job) -> u64 {
+        let mut jobs = self.jobs.lock();
+        if jobs.waiting.len() >= self.most {
+            jobs.dropped += 1;
+            drop(jobs);
+            // Its destructor is not this crate's.
+            call_out(|| drop(job));
+            return 0;
+        }
         jobs.waiting.push_back(job);
         if !jobs.are_done {
             let diary = Arc::clone(self);
-            let thread = thread::Builder::new().name("zookeeper-aside".into());
+            let thread = thread::Builder::new().name(self.name.into());
             jobs.are_done = thread.spawn(move || diary.work()).is_ok();
         }
+        std::mem::take(&mut jobs.dropped)
     }
 
     fn work(&self) {
@@ -55,8 +59,8 @@ impl Diary {
         }
     }
 
-    fn next(&self) -> Option<Box<dyn FnOnce() + Send>> {
-        let mut jobs = self.0.lock();
+    fn next(&self) -> Option<Job> {
+        let mut jobs = self.jobs.lock();
         let next = jobs.waiting.pop_front();
         jobs.are_done = next.is_some();
         next
@@ -65,6 +69,6 @@ impl Diary {
 
 impl fmt::Debug for Diary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} waiting", self.0.lock().waiting.len())
+        write!(f, "{} waiting", self.jobs.lock().waiting.len())
     }
 }

@@ -44,6 +44,8 @@ pub enum ErrorKind {
     BadArguments,
     /// No session could be had in the first place.
     ConnectFailed,
+    /// The operating system refuses the client a thread.
+    NoThread,
     /// A callback waited for an answer on the thread that reads answers. A call was not sent; what had
     /// been submitted before may be carried out.
     WouldBlock,
@@ -68,6 +70,7 @@ const CODES: &[(i32, ErrorKind, &str)] = &[
     (0, ErrorKind::Closed, "the client is closed"),
     (0, ErrorKind::BadArguments, "it cannot be sent"),
     (0, ErrorKind::ConnectFailed, "no session"),
+    (0, ErrorKind::NoThread, "failed to start a thread"),
     (0, ErrorKind::WouldBlock, "a callback must not wait for an answer"),
 ];
 

@@ -49,6 +49,14 @@
 //! connection is its timeout, by the clock of the servers' leader: an ensemble that is down ends none.
 //! [`in_session`](ZooKeeper::in_session) makes calls that must not reach the next session.
 //!
+//! # Names of servers
+//!
+//! Names are resolved anew for each connection, each by a thread that ends with the answer: a name that hangs
+//! holds up no other. While the resolver fails, or takes longer than a quarter of a second, the addresses that a
+//! name had before are tried last, and only to resume the session. They may be another ensemble's by now, so no
+//! session is opened there, and none is taken for expired. An address that its name does not have any more is not
+//! tried.
+//!
 //! # Leases
 //!
 //! Whoever holds something by an ephemeral node must know when to stop believing in it.
@@ -111,6 +119,7 @@
 mod acl;
 mod alarm;
 mod batch;
+mod bell;
 mod builder;
 mod client;
 mod core;
@@ -122,6 +131,7 @@ mod listener;
 mod names;
 mod pending;
 mod reader;
+mod resolver;
 mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;

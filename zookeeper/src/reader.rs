@@ -1,14 +1,16 @@
 //! The thread of a client that connects and reads: it gives answers to those who wait and events to
 //! those who listen, and waits for nobody.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
 use log::Level;
 
+use crate::core::addresses::Target;
 use crate::core::frames::Frames;
-use crate::dial::{Dialer, Round, Target};
+use crate::dial::{Dialer, Round, rest};
 use crate::link::Link;
 use crate::pending;
 use crate::shared::Shared;
@@ -16,6 +18,9 @@ use crate::shared::Shared;
 /// What a server does that does not like the first request, or does not understand it.
 const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
     this client has seen, or may speak only TLS at this port";
+
+/// So many kinds of causes are said of one outage: servers may answer anything.
+const KINDS: usize = 100;
 
 /// Why a whole round of servers gave no session.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub(crate) struct Failed {
 struct Ended {
     /// Did it have the session?
     was_open: bool,
+    /// Has the server accepted a request on it?
+    was_of_use: bool,
     reason: Arc<str>,
 }
 
@@ -47,21 +54,30 @@ impl Drop for LastWord<'_> {
 pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     pending::never_wait_here();
     let _last_word = LastWord(shared);
-    let mut dialer = Dialer::new(&shared.hosts.hosts);
-    // A long outage is said once, not once a second.
-    let mut said = String::new();
+    let mut dialer = Dialer::new(shared);
+    // Of an outage: each kind of cause is said once, and not once a second.
+    let mut said = HashSet::new();
     loop {
         let mut round = dialer.round(shared);
-        let mut lasted = None;
+        let (mut lasted, mut was_open) = (None, false);
         while let Some((socket, target)) = dialer.next(&mut round, shared) {
             let begun = Instant::now();
+            if rest(shared).is_some() {
+                // To connect has taken too long: the session is left alone first.
+                continue;
+            }
             let ended = connection(shared, socket, &target);
             if ended.was_open {
+                was_open = true;
+                if !shared.look(|core| core.is_over()) {
+                    shared.note(Level::Info, || {
+                        format!("the connection to {target} is lost: {}", ended.reason)
+                    });
+                }
+            }
+            if ended.was_of_use {
                 lasted = Some(begun.elapsed());
                 said.clear();
-                shared.note(Level::Info, || {
-                    format!("the connection to {target} is lost: {}", ended.reason)
-                });
                 break;
             }
             round.is_silent |= ended.reason.starts_with("no answer");
@@ -73,20 +89,34 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
         }
         match lasted {
             Some(lasted) => dialer.succeeded(lasted),
+            // The session is left alone before the next try.
+            None if round.causes.is_empty() => {}
             None => {
-                dialer.failed(round.is_silent || round.is_refused);
                 let causes = round.causes.join("; ");
                 shared.change(|core, now| core.broke(&causes, now));
-                if said != causes {
+                if is_news(&mut said, &round.causes) {
                     shared.note(Level::Warn, || format!("no session: {causes}"));
-                    said.clone_from(&causes);
                 }
                 let Round { is_silent, is_refused, .. } = round;
-                // Nobody listens any more once there has been a session.
-                let _ = failures.send(Failed { causes, is_silent, is_refused });
+                if !was_open {
+                    // Nobody listens any more once there has been a session.
+                    let _ = failures.send(Failed { causes, is_silent, is_refused });
+                }
             }
         }
     }
+}
+
+/// Is there a kind of cause among these that was not said yet? A kind is a cause without its words that have digits:
+/// addresses, times and codes.
+fn is_news(said: &mut HashSet<String>, causes: &[String]) -> bool {
+    let has_digits = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+    let kind = |cause: &String| cause.split(' ').filter(|word| !has_digits(word)).collect();
+    let before = said.len();
+    if before < KINDS {
+        said.extend(causes.iter().map(kind));
+    }
+    said.len() > before
 }
 
 /// The life of a connection.
@@ -95,10 +125,10 @@ fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ende
         Ok(link) => Arc::new(link),
         Err(reason) => {
             let reason = reason.into();
-            return Ended { was_open: false, reason };
+            return Ended { was_open: false, was_of_use: false, reason };
         }
     };
-    shared.attach(&link);
+    shared.attach(&link, target.is_confirmed);
     let mut frames = Frames::new(shared.config.max_answer);
     let (mut was_open, mut came) = (false, false);
     let problem = loop {
@@ -119,8 +149,9 @@ fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ende
     };
     link.shut_down();
     was_open |= shared.look(|core| core.is_open());
+    let was_of_use = shared.look(|core| core.is_of_use());
     let reason = shared.detach(&problem);
-    Ended { was_open, reason }
+    Ended { was_open, was_of_use, reason }
 }
 
 #[cfg(feature = "tls")]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use log::{Level, log, log_enabled};
-use parking_lot::{Mutex, MutexGuard};
+use log::{Level, log, log_enabled, warn};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::alarm::Alarm;
 use crate::batch::below;
+use crate::bell::Bell;
 use crate::builder::Builder;
 use crate::core::clock::Moment;
 use crate::core::connection;
@@ -19,7 +20,7 @@ use crate::core::message::HEADER;
 use crate::core::session::{Answer, Core, Output};
 use crate::core::watches::Listen;
 use crate::core::wire::Malformed;
-use crate::diary::Diary;
+use crate::diary::{Diary, Job};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Link;
 use crate::listener::{Listener, WeakListener, call_out};
@@ -31,6 +32,11 @@ const FULL: Duration = Duration::from_millis(1);
 /// With so many requests under way, answers come together and wake several threads at once, which then
 /// send again.
 const MANY: usize = 3;
+/// So many log lines may wait for a logger, and so many callbacks for one that blocks.
+const LINES: usize = 100;
+const CALLBACKS: usize = 10_000;
+/// Of the log.
+const TARGET: &str = "zookeeper";
 
 type Reminder = Box<dyn FnOnce() + Send>;
 pub(crate) type Slot = Arc<dyn Answered>;
@@ -43,11 +49,14 @@ pub(crate) struct Shared {
     /// Wakes the timer.
     alarm: Alarm,
     /// Wakes the reader while it looks for a server.
-    pub(crate) dialing: Alarm,
+    pub(crate) dialing: Arc<Bell>,
     subscribers: Mutex<Subscribers>,
     /// Whom to call back, and when.
     reminders: Mutex<BTreeMap<Instant, Vec<Reminder>>>,
-    pub(crate) diary: Arc<Diary>,
+    /// Notified when all is told.
+    told: Condvar,
+    lines: Arc<Diary>,
+    callbacks: Arc<Diary>,
 }
 
 struct Inner {
@@ -55,6 +64,10 @@ struct Inner {
     link: Option<Arc<Link>>,
     /// When the timer means to wake.
     planned: Instant,
+    /// Somebody tells what there is to be told.
+    is_telling: bool,
+    /// Somebody else has left more to them.
+    has_more: bool,
     /// The timer has ended: whoever brings something about tells it.
     is_ended: bool,
 }
@@ -65,7 +78,7 @@ struct Subscribers {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Builder, hosts: HostList) -> Shared {
+    pub(crate) fn new(config: Builder, hosts: HostList, dialing: Bell) -> Shared {
         let now = Moment::now();
         #[cfg_attr(not(feature = "sasl"), expect(unused_mut))]
         let mut core = Core::new(config.session_timeout, now);
@@ -74,12 +87,21 @@ impl Shared {
         Shared {
             config,
             hosts,
-            state: Mutex::new(Inner { core, link: None, planned: now.monotonic, is_ended: false }),
+            state: Mutex::new(Inner {
+                core,
+                link: None,
+                planned: now.monotonic,
+                is_telling: false,
+                has_more: false,
+                is_ended: false,
+            }),
             alarm: Alarm::default(),
-            dialing: Alarm::default(),
+            dialing: Arc::new(dialing),
             subscribers: Mutex::new(Subscribers { listeners: Vec::new(), sweep_at: 64 }),
             reminders: Mutex::default(),
-            diary: Arc::default(),
+            told: Condvar::new(),
+            lines: Diary::new("zookeeper-log", LINES),
+            callbacks: Diary::new("zookeeper-aside", CALLBACKS),
         }
     }
 
@@ -112,7 +134,7 @@ impl Shared {
     /// hold what a callback wants.
     fn leave<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         match inner.is_ended {
-            true => self.carry(inner),
+            true => self.carry_aside(inner),
             false => self.send(inner),
         }
     }
@@ -135,7 +157,7 @@ impl Shared {
             }
             let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
             let next = if is_full { Instant::now() + FULL } else { inner.planned };
-            self.carry(inner);
+            self.carry_aside(inner);
             self.alarm.sleep(self.remind().map_or(next, |due| due.min(next)));
         }
     }
@@ -168,9 +190,8 @@ impl Shared {
 
     /// Wakes the threads to look again.
     pub(crate) fn wake(&self) {
-        let now = Instant::now();
-        self.alarm.set(now);
-        self.dialing.set(now);
+        self.alarm.set(Instant::now());
+        self.dialing.ring();
     }
 
     /// Sends requests, all of them in one write if nobody else is at it.
@@ -193,10 +214,20 @@ impl Shared {
 
     // ---- the connection
 
-    /// A server has accepted a connection.
-    pub(crate) fn attach(&self, link: &Arc<Link>) {
+    /// For the reader, which brings nothing before all is told that came before. It never calls this from a
+    /// callback.
+    fn lock_told(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.state.lock();
-        inner.core.dialed(Moment::now());
+        while inner.is_telling {
+            self.told.wait(&mut inner);
+        }
+        inner
+    }
+
+    /// A server has accepted a connection. For `is_confirmed` see `Target`.
+    pub(crate) fn attach(&self, link: &Arc<Link>, is_confirmed: bool) {
+        let mut inner = self.lock_told();
+        inner.core.dialed(is_confirmed, Moment::now());
         inner.link = Some(Arc::clone(link));
         self.carry(inner);
         self.alarm.set(Instant::now());
@@ -204,7 +235,7 @@ impl Shared {
 
     /// The connection has ended. Returns why, as far as that is known.
     pub(crate) fn detach(&self, reason: &str) -> Arc<str> {
-        let mut inner = self.state.lock();
+        let mut inner = self.lock_told();
         inner.link = None;
         let reason = inner.core.broke(reason, Moment::now());
         self.carry(inner);
@@ -214,7 +245,7 @@ impl Shared {
 
     /// Takes a frame. An error says why the connection has to end; true that it has to.
     pub(crate) fn receive(&self, frame: &[u8]) -> Result<bool, Malformed> {
-        let mut inner = self.state.lock();
+        let mut inner = self.lock_told();
         let was_open = inner.core.is_open();
         let answer = inner.core.receive(frame, Moment::now())?;
         let is_doomed = inner.core.is_doomed();
@@ -248,17 +279,53 @@ impl Shared {
     }
 
     /// Sends what there is to be sent and tells what there is to be told, with the mutex free. For the
-    /// reader and the timer.
-    fn carry<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
-        let outputs = inner.core.outputs();
+    /// reader.
+    fn carry<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
+        if self.send_and_look(inner) {
+            self.tell_all();
+        }
+    }
+
+    /// The same, for all others. An answer is for one caller, whose callback may take its time: nothing waits for
+    /// it.
+    fn carry_aside<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
+        let answers = inner.core.answers();
+        if self.send_and_look(inner) {
+            self.tell_all();
+        }
+        self.tell(answers);
+    }
+
+    /// Returns whether there is something to be told, or it is over.
+    fn send_and_look<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> bool {
         let is_over = inner.core.is_over();
         if let (true, Some(link)) = (is_over, &inner.link) {
             link.shut_down();
         }
+        let has_outputs = inner.core.has_outputs();
         self.send(inner);
-        for output in outputs {
-            self.tell(output);
+        has_outputs || is_over
+    }
+
+    /// Tells what there is to be told, in its order: one thread at a time, which also tells what others have
+    /// left to it meanwhile. None of them waits for it but the reader, later.
+    fn tell_all(&self) {
+        let mut inner = self.state.lock();
+        inner.has_more = true;
+        if inner.is_telling {
+            return;
         }
+        inner.is_telling = true;
+        while std::mem::take(&mut inner.has_more) {
+            let outputs = inner.core.outputs();
+            drop(inner);
+            self.tell(outputs);
+            inner = self.state.lock();
+        }
+        inner.is_telling = false;
+        let is_over = inner.core.is_over();
+        drop(inner);
+        self.told.notify_all();
         if is_over {
             self.wake();
         }
@@ -294,7 +361,14 @@ impl Shared {
         }
     }
 
-    fn tell(&self, output: Output<Slot, WeakListener<WatchedEvent>>) {
+    fn tell(&self, outputs: Vec<Output<Slot, WeakListener<WatchedEvent>>>) {
+        for output in outputs {
+            // Should anything panic, such as a logger that is asked for its level, the others are told.
+            call_out(|| self.tell_one(output));
+        }
+    }
+
+    fn tell_one(&self, output: Output<Slot, WeakListener<WatchedEvent>>) {
         match output {
             Output::Answer(slot, result) => slot.settle(result),
             Output::Watched(listeners, event_type, path) => {
@@ -304,7 +378,10 @@ impl Shared {
             }
             Output::Session(event) => {
                 let SessionEvent { kind, session_id } = event;
-                self.note(Level::Info, || format!("session {session_id:#x}: {kind:?}"));
+                // A client without a session may be closed.
+                if session_id != 0 {
+                    self.note(Level::Info, || format!("session {session_id:#x}: {kind:?}"));
+                }
                 let listeners = self.subscribers.lock().listeners.clone();
                 listeners.iter().for_each(|listener| listener.tell(&event));
             }
@@ -313,10 +390,33 @@ impl Shared {
 
     /// Has a line of the client's own written to the log.
     pub(crate) fn note(&self, level: Level, line: impl FnOnce() -> String) {
-        const TARGET: &str = "zookeeper";
         if log_enabled!(target: TARGET, level) {
             let line = line();
-            self.diary.note(TARGET, level, move || log!(target: TARGET, level, "{line}"));
+            self.write(Box::new(move || log!(target: TARGET, level, "{line}")));
+        }
+    }
+
+    /// Has a line written by this, if anybody wants it and there is a thread to be had.
+    pub(crate) fn note_by(&self, target: &'static str, level: Level, write: Job) {
+        if log_enabled!(target: target, level) {
+            self.write(write);
+        }
+    }
+
+    fn write(&self, write: Job) {
+        let dropped = self.lines.call(write);
+        if dropped > 0 {
+            let line = move || warn!(target: TARGET, "{dropped} log lines were dropped: the logger is slow");
+            self.lines.call(Box::new(line));
+        }
+    }
+
+    pub(crate) fn call_aside(&self, callback: Job) {
+        let dropped = self.callbacks.call(callback);
+        if dropped > 0 {
+            self.note(Level::Warn, || {
+                format!("{dropped} callbacks were dropped: one before them took too long")
+            });
         }
     }
 

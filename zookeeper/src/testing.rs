@@ -3,13 +3,13 @@
 //!
 //! It speaks ZooKeeper's protocol on a port of the loopback interface, so that whatever runs against it is
 //! what runs against real servers. It has one tree, in memory, and knows what this client can ask for, as
-//! ZooKeeper 3.8 does it. What is different:
+//! ZooKeeper 3.9.5 does it; with other [`ReadRules`], as older ones. What is different:
 //!
 //! - A session is as short as the client asks for, from 50 ms on, and ends when its time is over and not some
 //!   ticks later.
 //! - It answers no four-letter words, has no quotas, keeps nothing, and takes no nodes with a time to live
-//!   (as real servers do unless told otherwise). ACLs may be of the schemes `world`, `auth`, `digest`, and
-//!   `ip` with one address. Whoever reads the passwords of its sessions can guess those of others.
+//!   (as real servers do unless told otherwise). ACLs may be of the schemes `world`, `auth`, `digest` and
+//!   `ip`. Whoever reads the passwords of its sessions can guess those of others.
 //!
 //! ```
 //! use std::time::Duration;
@@ -33,6 +33,7 @@
 //! ```
 
 mod access;
+mod outgoing;
 mod requests;
 mod state;
 mod tree;
@@ -48,6 +49,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::core::frames::Frames;
 use crate::error::Result;
+pub use access::ReadRules;
+use outgoing::Outgoing;
 use state::{HangUp, State};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
@@ -75,9 +78,19 @@ impl Server {
     ///
     /// When no port or no thread can be had.
     pub fn start() -> io::Result<Server> {
+        Server::start_with(ReadRules::default())
+    }
+
+    /// Starts one that follows the rules of other releases.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(rules: ReadRules) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { state: Mutex::new(State::new()), clock: Condvar::new() });
+        let shared =
+            Arc::new(Shared { state: Mutex::new(State::new(rules)), clock: Condvar::new() });
         let mut server = Server { shared, address, threads: Vec::new() };
         let (accepting, timing) = (Arc::clone(&server.shared), Arc::clone(&server.shared));
         server.threads.push(spawn("accept", move || accept(&accepting, &listener))?);
@@ -170,10 +183,11 @@ impl Shared {
     }
 
     /// Takes requests until the connection is over.
-    fn serve(&self, id: u64, stream: &TcpStream) {
+    fn serve(&self, id: u64, outgoing: &Outgoing) {
         let (mut frames, mut is_greeted) = (Frames::new(LONGEST), false);
-        while let Ok(()) = receive(&mut frames, stream) {
+        while let Ok(()) = receive(&mut frames, outgoing.stream()) {
             loop {
+                outgoing.wait_for_room();
                 let served = match frames.next() {
                     Ok(None) => break,
                     Ok(Some(frame)) if is_greeted => self.state.lock().request(id, frame),
@@ -208,10 +222,13 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
 fn attend(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let (reading, serving) = (stream.try_clone()?, Arc::clone(shared));
-    let id = shared.state.lock().connect(stream);
+    let ip = stream.peer_addr()?.ip().to_string();
+    let outgoing = Arc::new(Outgoing::new(stream));
+    let (serving, writing) = (Arc::clone(shared), Arc::clone(&outgoing));
+    spawn("write", move || writing.write())?;
+    let id = shared.state.lock().connect(ip, Arc::clone(&outgoing));
     let served = spawn("read", move || {
-        serving.serve(id, &reading);
+        serving.serve(id, &outgoing);
         serving.state.lock().cut(id);
     });
     served.map(drop).inspect_err(|_| shared.state.lock().cut(id))

@@ -76,7 +76,8 @@ impl Tls {
     }
 
     /// Shows the server a certificate, if it asks for one: the `chain`, its own certificate first,
-    /// and the `key`, both in PEM. The key is not encrypted, and in PKCS #8, PKCS #1 or SEC 1.
+    /// and the `key`, both in PEM. The key is not encrypted, and in PKCS #8, PKCS #1 or SEC 1. A client shows
+    /// this certificate on all its connections: make a new client before it expires.
     pub fn client_cert_pem(self, chain: &[u8], key: &[u8]) -> Self {
         self.with(|tls| {
             let chain = certificates("the client's chain", chain)?;

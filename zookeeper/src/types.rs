@@ -15,10 +15,10 @@ pub enum CreateMode {
     PersistentSequential,
     /// Both.
     EphemeralSequential,
-    /// A directory that the server deletes some time after its last child. Servers from 3.5 on.
+    /// A directory that the server deletes some time after its last child. Servers from 3.5.3 on.
     Container,
     /// The server deletes it when it has not been changed for so long and has no children.
-    /// Milliseconds count, from 1 and below 2^40. Servers from 3.5 on, if they have
+    /// Milliseconds count, from 1 and below 2^40. Servers from 3.5.3 on, if they have
     /// `zookeeper.extendedTypesEnabled`.
     PersistentWithTtl(Duration),
     /// The same, with a number.

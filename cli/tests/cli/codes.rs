@@ -200,7 +200,7 @@ fn errors_name_what_is_wrong() {
         (&["run", "-w", "1e300", "/path", "true"], "too long"),
         (&["run", "-E", "-1", "/path", "true"], "'-1'"),
         (&["watch", "--interval", "0", "/path"], "less than 0.01"),
-        (&["list", "-c", "", "/path"], "ZOOKEEPER_CONNECT"),
+        (&["list", "-c", "", "/path"], "invalid --connect: no servers are named"),
         (&["run", &fresh_path("empty"), ""], "failed to run ''"),
     ] {
         let ended = zoolock(wrong).output().expect("it ends");

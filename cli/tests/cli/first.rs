@@ -6,7 +6,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
-use crate::util::{Beside, RUN, SOON, UNTIL_TOLD, await_nodes, client, lock_of, send};
+use crate::util::{Beside, RUN, SOON, UNTIL_TOLD, await_nodes, children_of, client, lock_of, send};
 
 /// `zoolock` in a world of processes of its own. None where that is not allowed.
 fn first(arguments: &[&str]) -> Option<Command> {
@@ -68,11 +68,7 @@ fn it_buries_orphans_and_watches_over_them() {
     let mut running = Beside::start(command);
     running.is_inside();
     let zoolock = zoolock_of(&running);
-    wait_until("program and guard, nothing else", SOON, || {
-        let children = std::fs::read_to_string(format!("/proc/{zoolock}/task/{zoolock}/children"));
-        let children = children.expect("its children");
-        children.split_whitespace().count() == 2
-    });
+    wait_until("program and guard, nothing else", SOON, || children_of(zoolock).len() == 2);
     running.let_go();
     assert_eq!(running.code(), Some(0));
 }

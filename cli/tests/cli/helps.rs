@@ -6,7 +6,8 @@ use std::process::Command;
 
 use crate::looks::output;
 
-const PARTS: [&str; 8] = ["run", "lead", "list", "watch", "verify", "revoke", "completions", "man"];
+const PARTS: [&str; 9] =
+    ["run", "lead", "list", "watch", "verify", "revoke", "break", "completions", "man"];
 
 #[test]
 fn help_and_completions_are_there_for_every_part() {
@@ -14,6 +15,8 @@ fn help_and_completions_are_there_for_every_part() {
         let (code, help) = output(&[part, "--help"]);
         assert_eq!(code, Some(0));
         assert!(help.contains("Examples") && help.contains(&format!("zoolock {part}")), "{part}");
+        // It is read by itself.
+        assert!(!help.contains("the same, live"), "{part}");
     }
     for shell in ["bash", "zsh", "fish"] {
         let (code, script) = output(&["completions", shell]);

@@ -6,8 +6,8 @@ use nix::sys::signal::Signal;
 use zoolock_test_support::{Server, fresh_path, shared_probe, wait_until};
 
 use crate::util::{
-    Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, client, in_terminal, is_gone,
-    lock_of, zoolock, zoolock_at,
+    Beside, SOON, Scratch, UNTIL_TOLD, await_gone, await_nodes, children_of, client, in_terminal,
+    is_gone, lock_of, zoolock, zoolock_at,
 };
 
 /// Says its token and where it is, and ends by TERM only.
@@ -187,10 +187,9 @@ fn no_zombies_and_no_guards_are_left_between_terms() {
     leader.is_inside();
     std::fs::write(&scratch.file, "").expect("written");
     leader.says("stays");
-    let children = format!("/proc/{0}/task/{0}/children", leader.id());
     wait_until("program and guard, nothing else", SOON, || {
-        let children = std::fs::read_to_string(&children).expect("its children");
-        println!("children: {children}");
-        children.split_whitespace().count() == 2
+        let children = children_of(leader.id());
+        println!("children: {children:?}");
+        children.len() == 2
     });
 }

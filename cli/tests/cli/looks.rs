@@ -29,6 +29,9 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let lines: Vec<_> = table.lines().map(words).collect();
     assert_eq!(lines.len(), 3);
+    // Of whoever has waited it is not since when they hold.
+    let columns = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN"];
+    assert_eq!(lines[0], columns);
     assert_eq!(lines[1][..3], ["1", "holds", "exclusive"]);
     assert!(lines[1][3].ends_with(&format!("/{}", holding.id())));
     assert_eq!(lines[2][..3], ["2", "waits", "read"]);
@@ -75,7 +78,7 @@ fn list_r_shows_all_locks_below_a_path_as_a_table_and_as_json() {
         let cells = lines[line].iter().map(|cell| cell.trim());
         cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
     };
-    assert_eq!(cells(0), ["PATH", "STATE", "KIND", "WAITING", "SINCE", "HOLDER"]);
+    assert_eq!(cells(0), ["PATH", "STATE", "KIND", "WAITING", "AGE", "HOLDER"]);
     assert_eq!(cells(1)[..4], [&at("a"), "held", "exclusive", "1"]);
     assert!(cells(1)[5].ends_with(&format!("/{}", holding.id())));
     assert_eq!(cells(2)[..4], [&at("b/read"), "held", "read", "0"]);

@@ -1,18 +1,25 @@
 //! The command `zoolock`, run as people run it: real processes, real terminals, a real server.
 
+mod asking;
 mod codes;
+mod connecting;
 mod controls;
 mod counter;
 mod first;
 mod group;
+mod guards;
 mod helps;
 mod leading;
+mod limits;
 mod looks;
 mod loss;
+mod nightly;
 mod notifying;
 mod running;
 mod secrets;
+mod settings;
 mod stalled;
 mod stops;
+mod unit;
 mod util;
 mod waiting;

@@ -10,14 +10,14 @@ use zoolock_test_support::{fresh_path, shared_probe};
 use crate::util::{Beside, SOON, UNTIL_TOLD, await_nodes, client, lock_of, run, zoolock};
 
 /// The other end of NOTIFY_SOCKET.
-struct Manager {
+pub(crate) struct Manager {
     socket: UnixDatagram,
     name: String,
     _folder: tempfile::TempDir,
 }
 
 impl Manager {
-    fn with_file() -> Manager {
+    pub(crate) fn with_file() -> Manager {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("notify");
         let name = file.to_str().expect("a plain name").to_owned();
@@ -37,14 +37,14 @@ impl Manager {
         Manager { socket, name, _folder: folder }
     }
 
-    fn start(&self, mut command: Command) -> Beside {
+    pub(crate) fn start(&self, mut command: Command) -> Beside {
         command.env("NOTIFY_SOCKET", &self.name);
         Beside::start(command)
     }
 
     /// The next message.
     #[track_caller]
-    fn hears(&self) -> String {
+    pub(crate) fn hears(&self) -> String {
         let mut message = [0; 4096];
         let length = self.socket.recv(&mut message).expect("a message");
         let message = String::from_utf8_lossy(&message[..length]).into_owned();

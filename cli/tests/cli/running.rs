@@ -214,7 +214,8 @@ fn when_its_guard_is_killed_with_it_the_program_dies_still() {
     let mut running = Beside::start(run(&[], &path, script));
     let inside = running.is_inside();
     let guard = guard_of(running.id());
-    // It cannot be begun while the one is gone and the other not.
+    // Neither can do anything while the other one is gone.
+    running.stop();
     send(guard, Signal::SIGSTOP);
     running.signal(Signal::SIGKILL);
     send(guard, Signal::SIGKILL);

@@ -104,7 +104,7 @@ fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
         (&*bob, &*hosts, &["run", "-n", "-E", "9"][..], 9),
         // By the certificate.
         (&ann, &hosts, &["list"], 0),
-        (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 69),
+        (&format!("sasl:bob:{ANNS}"), &hosts, &["list"], 77),
         ("sasl:bob", &hosts, &["list"], 64),
         ("", &hosts, &["list"], 69),
         ("", "", &["list", "--config", &config], 0),

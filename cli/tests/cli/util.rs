@@ -121,12 +121,28 @@ pub(crate) fn shell() -> PtySession {
 /// The process that watches over a `zoolock run`.
 #[track_caller]
 pub(crate) fn guard_of(zoolock: u32) -> u32 {
-    let children = std::fs::read_to_string(format!("/proc/{zoolock}/task/{zoolock}/children"));
-    let children = children.expect("its children");
-    let mut children = children.split_whitespace();
-    let guard = children.find(|child| {
+    guards_of(zoolock).pop().expect("a guard")
+}
+
+/// The processes that watch over it: more than one while one of them is replaced.
+pub(crate) fn guards_of(zoolock: u32) -> Vec<u32> {
+    let mut guards = children_of(zoolock);
+    guards.retain(|child| {
         let command = std::fs::read_to_string(format!("/proc/{child}/cmdline"));
         command.is_ok_and(|command| command.contains("--exec-guard"))
     });
-    guard.expect("a guard").parse().expect("a process")
+    guards
+}
+
+/// What all threads of a process have started.
+pub(crate) fn children_of(process: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("its threads");
+    let mut children = Vec::new();
+    for thread in threads.flatten() {
+        let of_thread = std::fs::read_to_string(thread.path().join("children"));
+        let of_thread = of_thread.unwrap_or_default();
+        let numbers = of_thread.split_whitespace().map(|child| child.parse().expect("a process"));
+        children.extend(numbers.collect::<Vec<u32>>());
+    }
+    children
 }

@@ -167,3 +167,26 @@ fn of_foreign_names_the_turn_cannot_be_told() {
         assert!(Uuid::try_parse(&id).is_ok(), "{id:?} in the turn of {foreign:?}");
     }
 }
+
+#[test]
+fn a_number_is_what_the_server_put_behind_the_name_that_was_asked_for() {
+    for (asked, made, number, next) in [
+        ("lock-", "lock-0000000000", Some(0), Some(1)),
+        ("lock-", "lock-2147483646", Some(i32::MAX - 1), None),
+        // These do not tell their places.
+        ("lock-", "lock-2147483647", None, None),
+        ("lock-", "lock--000000001", None, None),
+        // A single node, and a read under a write.
+        ("order-0000000001", "order-0000000001", None, None),
+        // An answer to something else.
+        ("lock-", "read-0000000001", None, None),
+        ("lock-", "lock-", None, None),
+        ("lock-", "lock-x000000001", None, None),
+    ] {
+        let given = Number::given(asked, made);
+        assert_eq!(given, number.map(Number), "{made:?}, asked for as {asked:?}");
+        assert_eq!(given.and_then(Number::next), next.map(Number), "behind {made:?}");
+        let printed = given.map(|number| format!("{asked}{number}"));
+        assert_eq!(printed, number.map(|_| made.to_owned()));
+    }
+}

@@ -4,6 +4,17 @@
 //! When a list has shown one node before ours, and nothing can come there any more, its end makes us first. It
 //! proves that only while ours is there. So ours is watched as well: had it gone first, that would have been told
 //! first. The server tells what happens in its order, but not what happened while there was no connection.
+//!
+//! What is taken for known here, what that rests on, and who could break it:
+//! - *Nothing comes before a node that a list has shown first*: numbers rise, and all who contend let the server number
+//!   their nodes; a read under a write is ruled out by [`Next`]. Somebody could break it who makes a node by hand whose
+//!   name looks like a lower contender's. The grant overlooks that node, the next list does not. It holds nothing:
+//!   no queue gave it its place.
+//! - *Our node was there when the nearest ended*: its watch. Somebody could break it who takes READ of our node from us
+//!   and deletes it: servers tell nothing of a node to those who may not read it by then. That hold has lost its node
+//!   like any other whose node is deleted, and finds out at its first look.
+//! - *Something has happened*: events, and the same could break that. So a waiter looks again after some session
+//!   timeouts, whatever it was told (`Session::next_look`).
 
 use std::mem;
 use std::sync::Arc;

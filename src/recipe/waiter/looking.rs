@@ -7,15 +7,31 @@ use std::time::Instant;
 use log::debug;
 use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, Pending, Stat};
 
-use super::{Lost, Stop, Waiter};
+use super::{Lost, Stop, Waiter, Want};
 use crate::data;
 use crate::error::Error;
-use crate::names;
+use crate::names::{self, Number};
 use crate::recipe::rule::{New, Step};
-use crate::session::{Departure, Failure, Node, may_be_done};
+use crate::session::{Charge, Departure, Failure, Node, may_be_done};
+
+/// A create that is about to be sent.
+struct Create {
+    new: New,
+    charge: Charge,
+    /// How often the session had been resumed before.
+    sent_on: u64,
+}
 
 impl Waiter<'_> {
     // ---- entering
+
+    /// Prepares as many creates. Waits for those that others gave up, whose answers come first.
+    fn creates(&self, count: usize) -> Result<impl Iterator<Item = Create>, Stop> {
+        let Want { session, claim, recipe, .. } = self.want;
+        session.await_given_up(self.until)?;
+        let (charges, sent_on) = (session.charge(claim, count)?.split(count), session.resumed());
+        Ok(charges.map(move |charge| Create { new: recipe.node(), charge, sent_on }))
+    }
 
     /// Makes the nodes that are missing, and the directory if need be, and lists behind that, unless there
     /// is no need to.
@@ -27,10 +43,10 @@ impl Waiter<'_> {
         }
         loop {
             let missing = self.want.recipe.count() - self.own.len();
-            let news: Vec<New> = (0..missing).map(|_| self.want.recipe.node()).collect();
-            let (failure, list) = match self.may_be_alone(&news) {
-                true => self.create_alone(news)?,
-                false => self.create_and_list(news)?,
+            let creates: Vec<_> = self.creates(missing)?.collect();
+            let (failure, list) = match self.may_be_alone(&creates) {
+                true => self.create_alone(creates)?,
+                false => self.create_and_list(creates)?,
             };
             match failure {
                 None => return self.sort_out(list),
@@ -47,23 +63,26 @@ impl Waiter<'_> {
     }
 
     /// Makes our node and deletes that of the thread before, which was alone, in one transaction: both or
-    /// neither. With the very next number ours is alone now. None if there was nothing to be replaced.
+    /// neither. With the very next number ours is alone now: that the old node was there to be deleted, whose name
+    /// nobody else has, proves that the directory is the same. None if there was nothing to be replaced.
     fn replace(&mut self, departure: Departure) -> Result<Option<Names>, Stop> {
-        let (session, claim, new) = (self.want.session, self.want.claim, self.want.recipe.node());
-        let (its_session, old, Some(next)) = departure.node() else { return Ok(None) };
+        let (session, claim) = (self.want.session, self.want.claim);
+        let (its_session, old, next) = departure.node();
         if its_session != self.session_id {
             return Ok(None);
         }
+        let Some(create) = self.creates(1)?.next() else { return Ok(None) };
+        let new = &create.new;
         let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
         let ops = [Op::Delete(&old, None), Op::Create(&path, data, session.acl(), new.mode)];
-        let expected = format!("{path}{next:010}");
+        let expected = format!("{path}{next}");
         let asked = session.ask(Some(self.session_id), self.until, |batch| {
             (batch.multi(&ops), batch.exists(&expected, None))
         });
         let (replaced, found) = match asked {
             Ok((replaced, found)) => (replaced.wait(), found),
             Err(failure) => {
-                self.lose(new.id);
+                self.lose(create);
                 departure.ends(Err(ErrorKind::ConnectionLoss.into()));
                 return Err(failure.into());
             }
@@ -71,7 +90,7 @@ impl Waiter<'_> {
         match replaced {
             Ok(_) => departure.ends(Ok(())),
             Err(error) if may_be_done(&error) => {
-                self.lose(new.id);
+                self.lose(create);
                 departure.ends(Err(error.clone()));
                 return Err(error.into());
             }
@@ -79,37 +98,38 @@ impl Waiter<'_> {
         }
         match found {
             Ok(Some(stat)) => {
-                let name = format!("{}{next:010}", new.name);
-                self.has_node(&name, new.id, &stat);
+                let name = format!("{}{next}", new.name);
+                self.has_node(&name, (create.new.id, create.charge), &stat, Some(next));
                 Ok(Some(iter::once(name).collect()))
             }
             // Somebody has come in between: only a list can tell.
             _ => {
-                self.lose(new.id);
+                self.lose(create);
                 Ok(Some(self.list()?))
             }
         }
     }
 
     /// Is nobody there but this one node, if it can be made, or if it has the next number?
-    fn may_be_alone(&self, news: &[New]) -> bool {
-        let is_numbered = matches!(news, [new] if new.mode == CreateMode::EphemeralSequential);
+    fn may_be_alone(&self, creates: &[Create]) -> bool {
+        let is_numbered =
+            matches!(creates, [one] if one.new.mode == CreateMode::EphemeralSequential);
         let directory = &self.want.claim.directory;
         let is_vacant = || self.want.session.is_vacant(directory);
         self.want.claim.is_single() || (is_numbered && self.lost.is_empty() && is_vacant())
     }
 
-    fn create_and_list(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Names), Stop> {
+    fn create_and_list(&mut self, news: Vec<Create>) -> Result<(Option<Failure>, Names), Stop> {
         let (session, claim) = (self.want.session, self.want.claim);
         let watcher = self.want.recipe.watches_list().then_some(&self.watcher);
         let asked = session.ask(Some(self.session_id), self.until, |batch| {
-            let creates: Vec<_> = news.iter().map(|new| self.create(batch, new)).collect();
+            let creates: Vec<_> = news.iter().map(|new| self.create(batch, &new.new)).collect();
             (creates, batch.get_children(claim.directory.as_str(), watcher))
         });
         let (creates, listed) = match asked {
             Ok(asked) => asked,
             Err(failure) => {
-                news.into_iter().for_each(|new| self.lose(new.id));
+                news.into_iter().for_each(|new| self.lose(new));
                 return Err(failure.into());
             }
         };
@@ -125,15 +145,15 @@ impl Waiter<'_> {
     }
 
     /// Without a list: a single node that could be made is the only one, and so is one with the next number.
-    fn create_alone(&mut self, news: Vec<New>) -> Result<(Option<Failure>, Names), Stop> {
+    fn create_alone(&mut self, news: Vec<Create>) -> Result<(Option<Failure>, Names), Stop> {
         let (session, claim) = (self.want.session, self.want.claim);
         for new in news {
             let made = session
-                .ask(Some(self.session_id), self.until, |batch| ((), self.create(batch, &new)));
+                .ask(Some(self.session_id), self.until, |batch| ((), self.create(batch, &new.new)));
             let failure = match made {
                 Ok(((), made)) => self.created(new, made),
                 Err(failure) => {
-                    self.lose(new.id);
+                    self.lose(new);
                     return Err(failure.into());
                 }
             };
@@ -144,8 +164,10 @@ impl Waiter<'_> {
                 false => Ok((Some(failure), Names::default())),
             };
         }
-        let is_alone =
-            |node: &Node| claim.is_single() || session.is_alone(&claim.directory, &node.name);
+        let is_alone = |node: &Node| {
+            let is_next = |number| session.is_alone(&claim.directory, number);
+            claim.is_single() || node.number.is_some_and(is_next)
+        };
         match self.own.iter().all(is_alone) {
             true => Ok((None, self.own.iter().map(|node| &node.name).collect())),
             false => Ok((None, self.list()?)),
@@ -165,39 +187,52 @@ impl Waiter<'_> {
     }
 
     /// The answer to a create; a failure if there is no node that is known.
-    fn created(&mut self, new: New, created: zookeeper::Result<(String, Stat)>) -> Option<Failure> {
+    fn created(
+        &mut self,
+        create: Create,
+        created: zookeeper::Result<(String, Stat)>,
+    ) -> Option<Failure> {
         match created {
             Ok((path, stat)) => {
                 let name = path.rsplit('/').next().unwrap_or_default();
-                let is_ours = self.want.claim.is_single() || names::carries(name, &new.id);
+                let is_ours = self.want.claim.is_single() || names::carries(name, &create.new.id);
                 match is_ours {
-                    true => self.has_node(name, new.id, &stat),
+                    true => {
+                        let number = Number::given(&create.new.name, name);
+                        self.has_node(name, (create.new.id, create.charge), &stat, number);
+                    }
                     // It is said of another node: only a list can tell.
-                    false => self.lose(new.id),
+                    false => self.lose(create),
                 }
                 (!is_ours).then_some(Failure::Broken)
             }
             Err(error) => {
                 if may_be_done(&error) {
-                    self.lose(new.id);
+                    self.lose(create);
                 }
                 Some(error.into())
             }
         }
     }
 
-    fn has_node(&mut self, name: &str, id: String, stat: &Stat) {
+    fn has_node(
+        &mut self,
+        name: &str,
+        (id, charge): (String, Charge),
+        stat: &Stat,
+        number: Option<Number>,
+    ) {
         if self.want.claim.is_single() {
             self.want.session.is_gone(self.path());
         }
         let token = self.want.recipe.token(stat);
         self.czxids.insert(name.to_owned(), stat.czxid);
-        self.own.push(Node { name: name.to_owned(), id, czxid: stat.czxid, token });
+        self.own.push(Node { name: name.to_owned(), id, number, czxid: stat.czxid, token, charge });
     }
 
     /// The answer to a create is lost. It is looked for in every list from now on.
-    fn lose(&mut self, id: String) {
-        self.lost.push(Lost { id, since: Instant::now() });
+    fn lose(&mut self, Create { new, charge, sent_on }: Create) {
+        self.lost.push(Lost { id: new.id, charge, sent_on, since: Instant::now() });
         self.may_create = false;
     }
 
@@ -247,10 +282,10 @@ impl Waiter<'_> {
         }
         let (_, name) = self.want.claim.lock.split();
         self.keep_own(|node| node.czxid == stat.czxid);
-        let said = data::decode_single(&data).map(|(id, _)| id);
+        let said = data::decode_single(&data, stat.czxid.unsigned_abs()).map(|(id, _)| id);
         if let Some(at) = self.lost.iter().position(|lost| Some(&*lost.id) == said) {
             let lost = self.lost.swap_remove(at);
-            self.has_node(name, lost.id, &stat);
+            self.has_node(name, (lost.id, lost.charge), &stat, None);
         } else if self.waits
             && stat.ephemeral_owner == self.session_id
             && self.want.session.is_stuck(path)
@@ -274,13 +309,13 @@ impl Waiter<'_> {
             };
             if let Some(stat) = self.stat(name)? {
                 let lost = self.lost.swap_remove(at);
-                self.has_node(name, lost.id, &stat);
+                self.has_node(name, (lost.id, lost.charge), &stat, None);
             }
         }
         self.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
         for node in self.own.split_off(self.own.len().min(self.want.recipe.count())) {
             let path = self.want.claim.directory.child(&node.name);
-            self.want.session.delete_eventually(self.session_id, path);
+            self.want.session.delete_eventually(self.session_id, path, node.charge);
         }
         Ok(list)
     }

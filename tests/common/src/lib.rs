@@ -32,7 +32,7 @@ pub use holds::{
     await_resumed, delete_node, hold_of, is_lost, place,
 };
 pub use in_time::{answered, in_time};
-pub use logged::{warnings, warnings_with_keys};
+pub use logged::{PANICS_THE_LOGGER, warnings, warnings_with_keys};
 pub use object::{Ask, Object};
 pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
 pub use stages::{Stage, TwoWays};

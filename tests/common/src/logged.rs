@@ -4,6 +4,9 @@ use std::sync::{Mutex, Once};
 
 use log::kv::{Key, Value, VisitSource};
 
+/// A line that has this in it makes the logger panic, as one does that prints to a stream that is closed.
+pub const PANICS_THE_LOGGER: &str = "panics-the-logger";
+
 static LOGGER: Logger = Logger(Mutex::new(Vec::new()));
 
 struct Logger(Mutex<Vec<Line>>);
@@ -28,6 +31,7 @@ impl log::Log for Logger {
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
             let line = format!("{} {}", record.level(), record.args());
+            assert!(!line.contains(PANICS_THE_LOGGER), "{line}");
             let mut keys = Keys(Vec::new());
             record.key_values().visit(&mut keys).expect("keys");
             self.0.lock().expect("log").push((line, keys.0));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use zoolock::{
     Client, ClientBuilder, ConnectionEvent, DistributedLock, DistributedReentrantLock, Error,
     Guard, Hold, HoldState, Lock, LockId, LockOptions, Locker, MultiLock, ReentrantGuard, Stats,
+    Subscription,
 };
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
@@ -196,6 +197,7 @@ fn the_public_types_can_go_where_they_are_said_to() {
     send::<ClientBuilder>();
     both::<Stats>();
     both::<ConnectionEvent>();
+    both::<Subscription>();
     both::<Error>();
     both::<Hold>();
     both::<HoldState>();

@@ -4,11 +4,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{bounded, unbounded};
-use zoolock::{Client, Error, Kind};
+use zoolock::{Client, EphemeralLock, Error, Kind, LossReason};
 use zoolock_test_support::{Probe, Server, fresh_path, shared_probe, wait_until};
 
 use common::{
-    Object, SOON, Subject, Task, client, client_of, every_subject, every_subject_that, place,
+    Object, SOON, Subject, Task, assert_lost, await_lost, client, client_of, every_subject,
+    every_subject_that, place,
 };
 
 use crate::contenders::{client_called, is_as_the_server_says, look, znode};
@@ -175,6 +176,82 @@ fn a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it(
             }
         }
     });
+}
+
+/// Whoever writes the request: we, or Curator's `Revoker`, which knows no single nodes.
+#[test]
+fn a_holder_that_was_asked_still_says_who_it_is() {
+    every_subject(|subject| {
+        let (ours, others, path) = (client_called("who holds"), client(), fresh_path("still-who"));
+        let object = subject.at(&ours, &path);
+        object.lock().unwrap();
+        for hold in object.holds() {
+            let asked = hold.revocation().unwrap();
+            let meant = contender_of(&others, &hold);
+            assert!(!meant.asked, "{meant:?}");
+            for is_ours in [true, false] {
+                match is_ours {
+                    true => others.revoke(&meant).unwrap(),
+                    false if meant.node.is_empty() => break,
+                    false => drop(shared_probe().unwrap().set(&znode(&meant), REVOKE).unwrap()),
+                }
+                assert!(contender_of(&others, &hold).asked, "{}", subject.name);
+                is_asked(&asked, subject.name);
+                wait_until("it says who it is", SOON, || {
+                    let now = contender_of(&others, &hold);
+                    now.asked && now.identity.as_deref() == Some("who holds")
+                });
+                is_not_asked(&asked, "by itself");
+            }
+            assert!(hold.is_held());
+        }
+        object.unlock().unwrap();
+        drop(object);
+        subject.await_nodes(&path, 0);
+    });
+}
+
+#[test]
+fn break_lock_takes_a_hold_from_whoever_is_meant_and_from_nobody_else() {
+    every_subject_that(Subject::queues, |subject| {
+        let (ours, others, path) = (client(), client(), fresh_path("break"));
+        let object = subject.at(&ours, &path);
+        object.lock().unwrap();
+        subject.await_nodes(&path, subject.nodes_of_one());
+        let (holds, what) = (object.holds(), subject.name);
+        let meant: Vec<_> = holds.iter().map(|hold| contender_of(&others, hold)).collect();
+        for contender in &meant {
+            others.break_lock(contender).unwrap();
+        }
+        for hold in &holds {
+            await_lost(hold);
+            assert_lost(&hold.revocation(), hold.path(), LossReason::NodeDeleted);
+        }
+        assert!(object.unlock().is_err_and(|error| error.is_lost()), "{what}");
+        object.lock().unwrap();
+        for contender in &meant {
+            let gone = others.break_lock(contender);
+            println!("{what}: {gone:?}");
+            let gone = matches!(&gone, Err(Error::NotHeld { path }) if *path == contender.path);
+            assert!(gone, "{what}");
+        }
+        assert!(object.holds().iter().all(zoolock::Hold::is_held), "{what}");
+        object.unlock().unwrap();
+        drop(object);
+        subject.await_nodes(&path, 0);
+    });
+}
+
+/// Its next holder's node has the same name, and it may not know yet that it has lost its own.
+#[test]
+fn break_lock_of_a_single_node_is_refused() {
+    let (ours, others, path) = (client(), client(), fresh_path("break-single"));
+    let lock = EphemeralLock::new(&ours, &path).unwrap();
+    lock.lock().unwrap();
+    let refused = others.break_lock(&contender_of(&others, &lock.hold().unwrap()));
+    println!("{refused:?}");
+    assert!(matches!(refused, Err(Error::InvalidArgument { what: "contender", .. })));
+    lock.unlock().unwrap();
 }
 
 #[test]

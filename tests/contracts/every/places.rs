@@ -268,7 +268,7 @@ fn paths_that_merely_look_odd_are_fine() {
     every_subject_that(Subject::is_plain, |subject| {
         let (client, root) = (client(), fresh_path("odd"));
         let long = "x".repeat(255);
-        for part in ["zookeeper", "...", ".a", "a b", "ü中", "a,b:c\\d*?", "lock-0000000001", &long]
+        for part in ["zookeeper", "...", ".a", "a b", "ü中", "a,b:c\\d*?", "lock-000000001", &long]
         {
             let path = format!("{root}/{part}");
             let object = subject.at(&client, &path);
@@ -277,6 +277,50 @@ fn paths_that_merely_look_odd_are_fine() {
             object.unlock().unwrap();
         }
     });
+}
+
+/// Each part of a path becomes a node, and a lock at the path above it would wait for one that is named as a
+/// contender.
+#[test]
+fn path_that_would_stand_in_the_queue_of_another_lock_is_invalid() {
+    for part in [
+        "lock-0000000000",
+        "block-1234567890",
+        "lock--000000001",
+        &format!("_c_{ID}-lock-2147483647"),
+        &format!("_c_{ID}-__READ__0000000000"),
+        &format!("_c_{ID}-__WRIT__0000000000"),
+        "0e17197e0afb43a4b0d7b5c1e7b17bb3__lock__0000000000",
+        "__rlock__0000000000",
+    ] {
+        let (client, root) = (client(), fresh_path("above"));
+        let above = DistributedLock::new(&client, &root).unwrap();
+        for path in [format!("{root}/{part}"), format!("{root}/{part}/below/it")] {
+            let turn = DistributedLock::new(&client, &path)
+                .and_then(|lock| lock.lock().and_then(|()| lock.unlock()));
+            assert!(above.try_lock().unwrap(), "held up by {path}: {turn:?}");
+            above.unlock().unwrap();
+            for seen in [
+                turn,
+                DistributedReentrantLock::new(&client, &path).map(drop),
+                DistributedRwLock::new(&client, &path).map(drop),
+                DistributedSemaphore::new(&client, &path, 1).map(drop),
+                EphemeralLock::new(&client, &path).map(drop),
+            ] {
+                is_invalid(seen, &path, part);
+            }
+            // What is there already can be looked at.
+            assert_eq!(client.contenders(&path).unwrap(), []);
+            assert_eq!(client.read(&path).unwrap(), None);
+            assert!(!client.verify(&path, 1).unwrap());
+            assert_eq!(client.locks_below(&path).unwrap().count(), 0);
+        }
+        let guard = above.acquire().unwrap();
+        let made = guard.transaction().create(format!("{root}/{part}"), "").commit();
+        is_invalid(made, &format!("{root}/{part}"), part);
+        let gone = guard.transaction().delete(format!("{root}/{part}"), None).commit();
+        assert!(matches!(gone, Err(Error::Conflict { .. })), "{gone:?}");
+    }
 }
 
 #[test]

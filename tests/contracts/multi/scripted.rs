@@ -1,6 +1,6 @@
 //! A user's own locks as members, which do what they are told to.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -19,8 +19,18 @@ enum Does {
     Busy,
     Fail,
     Panic,
+    /// With a payload that panics itself when it is dropped.
+    Explode,
 }
-use Does::{Busy, Fail, Forget, Panic, Well};
+use Does::{Busy, Explode, Fail, Forget, Panic, Well};
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
 
 /// A user's own lock that writes down what is asked of it.
 #[derive(Debug)]
@@ -40,6 +50,7 @@ impl Scripted {
             Well | Forget => Ok(true),
             Busy => Ok(false),
             Panic => panic!("told to panic when asked to {verb} {name}"),
+            Explode => panic_any(Bomb),
             Fail if verb == "unlock" => Err(Error::Denied { path }),
             Fail => Err(Error::Disconnected { path }),
         }
@@ -207,6 +218,26 @@ fn a_panic_of_one_member_leaves_none_locked() {
     assert_eq!(script.calls(), format!("unlock v, unlock u, unlock {}", &first[1..]));
     let logged = warnings(&first);
     assert_eq!(logged.len(), 1, "{logged:?}");
+}
+
+#[test]
+fn a_panic_whose_payload_panics_when_dropped_leaves_none_locked() {
+    let explodes = |call: &dyn Fn()| {
+        let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
+        let is_bomb = payload.is::<Bomb>();
+        std::mem::forget(payload);
+        is_bomb
+    };
+    let script = Script::new([("/a", Well, Well), ("/b", Well, Explode), ("/c", Well, Explode)]);
+    script.multi.lock().unwrap();
+    script.calls();
+    assert!(explodes(&|| drop(script.multi.unlock())), "the first panic goes on");
+    assert_eq!(script.calls(), "unlock c, unlock b, unlock a");
+
+    // A second panic while it unwinds would end the process.
+    let script = Script::new([("/a", Well, Well), ("/b", Well, Explode), ("/c", Explode, Well)]);
+    assert!(explodes(&|| drop(script.multi.lock())));
+    assert_eq!(script.calls(), "lock a, lock b, lock c, unlock b, unlock a");
 }
 
 /// Not even that one is the other.

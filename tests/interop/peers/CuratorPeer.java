@@ -6,11 +6,18 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -106,9 +113,44 @@ public final class CuratorPeer {
                 Collection<Lease> leases = semaphore.acquire(count);
                 taken = () -> semaphore.returnAll(leases);
                 break;
+            case "lead":
+                lead(path);
+                break;
+            case "latch":
+                LeaderLatch latch = new LeaderLatch(client, path);
+                latch.start();
+                latch.await();
+                taken = latch::close;
+                break;
             default:
                 throw new IllegalArgumentException("not a command: " + words[0]);
         }
+    }
+
+    /** Leads by a selector until it is given back. */
+    private void lead(String path) throws Exception {
+        CountDownLatch leads = new CountDownLatch(1);
+        CountDownLatch over = new CountDownLatch(1);
+        ExecutorService thread = Executors.newSingleThreadExecutor();
+        LeaderSelector selector = new LeaderSelector(client, path, thread,
+                new LeaderSelectorListenerAdapter() {
+                    @Override
+                    public void takeLeadership(CuratorFramework client) throws InterruptedException {
+                        leads.countDown();
+                        over.await();
+                    }
+                });
+        selector.start();
+        leads.await();
+        taken = () -> {
+            over.countDown();
+            thread.shutdown();
+            // The selector releases its mutex on this thread.
+            if (!thread.awaitTermination(1, TimeUnit.MINUTES)) {
+                throw new IllegalStateException("the selector still leads");
+            }
+            selector.close();
+        };
     }
 
     private void take(InterProcessLock lock) throws Exception {
@@ -119,7 +161,8 @@ public final class CuratorPeer {
     /** By the rules of the witness, which src/witness.rs explains. */
     private void visit(Path folder, String[] taking) throws Exception {
         boolean permits = taking[0].equals("acquire");
-        String kind = permits ? "permit" : taking[0].equals("mutex") ? "lock" : taking[0];
+        boolean sides = taking[0].equals("read") || taking[0].equals("write");
+        String kind = permits ? "permit" : sides ? taking[0] : "lock";
         int count = permits ? Integer.parseInt(taking[2]) : 1;
         Path in = folder.resolve("in");
         List<Path> own = new ArrayList<>();

@@ -13,6 +13,8 @@
 //! | `read P`, `write P` | takes that side of the read-write lock at P |
 //! | `acquire P N MAX` | takes N permits of the semaphore at P |
 //! | `mutex P` | takes the mutex made of a semaphore at P |
+//! | `lead P` | leads at P, by a selector |
+//! | `latch P` | leads at P, by a latch |
 //! | `unlock` | gives back what it has taken |
 //! | `run N W` and one of the lines that take | N times: takes, visits the witness in the directory W, gives back |
 //! | `asked` | waits until somebody has asked for what it has taken, since that was taken |

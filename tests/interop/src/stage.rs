@@ -69,7 +69,7 @@ impl Stage {
         DistributedRwLock::new(client, &self.path).expect("a path")
     }
 
-    /// The line that has a peer take turns: `taking` is `lock`, `read` or `write`.
+    /// The line that has a peer take turns: `taking` is `lock`, `read`, `write`, `lead` or `latch`.
     #[must_use]
     pub fn run(&self, times: usize, taking: &str) -> String {
         format!("run {times} {} {taking} {}", self.folder(), self.path)

@@ -1,7 +1,9 @@
 //! Where locks do not exclude each other, though they share a directory: these are no promises,
 //! but what the documentation warns of. They show, too, that the witness sees two at once.
 
-use zoolock_interop::{Implementation, Kind, Peer, Stage, client};
+use zoolock::crossbeam_channel::unbounded;
+use zoolock::{Leadership, LockOptions};
+use zoolock_interop::{Implementation, Kind, Peer, SOON, Stage, client};
 
 /// That these two are inside together.
 #[track_caller]
@@ -48,6 +50,34 @@ fn curator_does_not_see_kazoo_so_a_directory_of_all_three_is_not_safe() {
     peer.ask(&stage.run(1, "lock"));
     drop(inside);
     is_beside(&stage, holder.name(), peer.name());
+}
+
+#[test]
+fn a_curator_leader_latch_and_our_leadership_do_not_see_each_other() {
+    let Some(curator) = Implementation::curator() else {
+        return;
+    };
+    let stage = Stage::new("latch");
+    let [mut peer]: [Peer; 1] = curator.start();
+    let client = client();
+    let leads = || {
+        let (tell, leads) = unbounded();
+        let leadership = Leadership::new(&client, &*stage.path, LockOptions::new(), move |term| {
+            tell.send(()).unwrap();
+            while !term.wait(SOON) {}
+        });
+        leads.recv_timeout(SOON).expect("ours leads");
+        leadership.unwrap()
+    };
+    let ours = leads();
+    let inside = stage.witness.enter(Kind::Lock, "ours", 1);
+    peer.ask(&stage.run(1, "latch"));
+    drop(inside);
+    is_beside(&stage, "ours", peer.name());
+    ours.shutdown();
+
+    peer.ask(&format!("latch {}", stage.path));
+    leads().shutdown();
 }
 
 #[test]

@@ -7,6 +7,8 @@ use super::{Bounds, Broken, Numbers};
 
 /// Stands behind all waiters: somebody with a session of its own, who always lists.
 pub(crate) const RIVAL: usize = usize::MAX;
+/// Whose single nodes are: nobody's who contends.
+const SINGLE: usize = usize::MAX - 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Directory {
@@ -146,6 +148,16 @@ impl World {
         self.inbox.push_back(Message::Deleted(waiter));
         if protocol.is(Broken::WatchedBehind) && note.is_some_and(|note| note.watched) {
             self.watch();
+        }
+    }
+
+    /// In one step: while it is there it contends with nobody.
+    pub(crate) fn single(&mut self, looks_like: u8, protocol: &Numbers) {
+        self.left.singles -= 1;
+        self.create(SINGLE);
+        self.remove_node(SINGLE);
+        if protocol.is(Broken::NamesBelieved) {
+            self.known.number = Some(looks_like);
         }
     }
 

@@ -151,6 +151,8 @@ pub(crate) struct Waiter {
     pub(crate) news: VecDeque<News>,
     /// How many events have come that the thread has not heard of.
     unheard: u8,
+    /// Something has happened since its last look that it should have been told of. It does not know.
+    pub(crate) was_not_told: bool,
 
     // What the thread knows.
     pub(crate) step: Step,
@@ -170,6 +172,8 @@ pub(crate) struct World {
     pub(crate) has_read: bool,
     /// They were first, but gone before their waiters have noticed.
     pub(crate) overdue: Nodes,
+    /// They may not be read any more.
+    hidden: Nodes,
     pub(crate) waiters: Vec<Waiter>,
     /// What is left of the bounds.
     pub(crate) left: Bounds,
@@ -184,6 +188,7 @@ impl World {
             made: Vec::new(),
             has_read: false,
             overdue: Nodes::default(),
+            hidden: Nodes::default(),
             waiters: Vec::new(),
             left: bounds,
         };
@@ -203,6 +208,7 @@ impl World {
                 expected: None,
                 news: VecDeque::new(),
                 unheard: 0,
+                was_not_told: false,
                 step: Step::Out,
                 own,
                 watched: Nodes::default(),
@@ -345,6 +351,10 @@ impl Waiter {
         self.outbox.extend(requests);
     }
 
+    pub(crate) fn look_again(&mut self) {
+        (self.step, self.was_not_told) = (Step::Out, false);
+    }
+
     fn has_heard(&mut self, node: Node) {
         self.unheard -= 1;
         self.watched.remove(node);
@@ -354,7 +364,8 @@ impl Waiter {
     fn end(&mut self) {
         (self.outbox, self.inbox, self.news) = Default::default();
         (self.missed, self.told, self.set, self.watched) = Default::default();
-        (self.expected, self.unheard, self.step) = (None, 0, Step::Out);
+        (self.expected, self.unheard) = (None, 0);
+        self.look_again();
         (self.connected, self.since_resume) = (true, true);
     }
 
@@ -510,10 +521,17 @@ impl World {
 
     pub(crate) fn tell_of(&mut self, node: Node, is_end: bool) {
         for waiter in &mut self.waiters {
-            if waiter.told.remove(node) {
-                waiter.inbox.push_back(Message::Event(node, is_end));
+            match waiter.told.remove(node) {
+                true if self.hidden.contains(node) => waiter.was_not_told = true,
+                true => waiter.inbox.push_back(Message::Event(node, is_end)),
+                false => {}
             }
         }
+    }
+
+    pub(crate) fn hide(&mut self, node: Node) {
+        self.left.hides -= 1;
+        self.hidden.insert(node);
     }
 
     pub(crate) fn expire(&mut self, number: usize) {
@@ -530,6 +548,11 @@ impl World {
 
     pub(crate) fn is_watched(&self, node: Node) -> bool {
         self.waiters.iter().any(|waiter| waiter.told.contains(node))
+    }
+
+    pub(crate) fn of_others(&self) -> impl Iterator<Item = Node> {
+        let is_others = |&node: &Node| self.owner(node).is_none_or(|owner| owner == RIVAL);
+        self.nodes.iter().filter(is_others)
     }
 
     fn owner(&self, node: Node) -> Option<usize> {

@@ -68,6 +68,8 @@ pub(crate) struct Fault {
     pub(crate) counts_from: Nanos,
     /// Nodes vanished, so that leaders could not know how long they had.
     pub(crate) breaks_leases: bool,
+    /// Servers took connections and answered nobody. A client to which that happens for a session timeout rests.
+    pub(crate) answers_nobody: bool,
 }
 
 /// The queue of those who wait for permits, at some instant between two.

@@ -37,6 +37,8 @@ pub(crate) enum Effect<W> {
     Watch(WatchKind, String, W),
     /// The server has taken credentials, which later connections need as well.
     Remember(Credential),
+    /// It has renewed the lease.
+    Renew,
 }
 
 /// A scheme and a secret, which is never printed.
@@ -68,6 +70,8 @@ pub(super) struct Greeting {
     pub(super) until: Instant,
     /// Only whether the session lives at all is of interest.
     pub(super) asking: bool,
+    /// The address is known to be a server's of the ensemble.
+    pub(super) is_confirmed: bool,
 }
 
 #[derive(Debug)]
@@ -77,6 +81,8 @@ pub(super) struct Connection<S, W> {
     /// The server has answered that, and is to know who the client is.
     #[cfg(feature = "sasl")]
     pub(super) login: Option<Login>,
+    /// A server has accepted a request on it.
+    pub(super) is_of_use: bool,
     /// Why it has to end, from when that is known until it has.
     pub(super) doomed: Option<String>,
     in_flight: VecDeque<Flight<S, W>>,
@@ -106,6 +112,7 @@ impl<S, W> Connection<S, W> {
             greeting: Some(greeting),
             #[cfg(feature = "sasl")]
             login: None,
+            is_of_use: false,
             doomed: None,
             in_flight: VecDeque::new(),
             auths: VecDeque::new(),

@@ -51,7 +51,7 @@ pub(crate) struct Lease {
 pub(crate) enum Proof {
     /// The leader took part: a write, answered with Ok, BadVersion, NoNode or NodeExists.
     Leader,
-    /// The server may have answered by itself: a read, an authentication, NoAuth.
+    /// The server may have answered by itself: a read, a ping.
     Server,
 }
 

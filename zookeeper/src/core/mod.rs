@@ -1,6 +1,7 @@
 //! The protocol without threads, sockets or clocks: requests, bytes and instants go in; bytes,
 //! answers, events and the next instant come out. What carries them is one folder up.
 
+pub(crate) mod addresses;
 pub(crate) mod clock;
 pub(crate) mod connection;
 pub(crate) mod frames;
@@ -17,6 +18,7 @@ pub(crate) mod served;
 pub(crate) mod session;
 #[cfg(test)]
 mod simulation;
+mod tries;
 mod vitals;
 pub(crate) mod watches;
 pub(crate) mod wire;

@@ -15,6 +15,7 @@ use super::lease::{Lease, Proof};
 use super::message::{self, Connected, Header, OpCode};
 #[cfg(feature = "sasl")]
 use super::sasl::User;
+use super::tries::Tries;
 use super::vitals::{Pulse, Verdict, Vitals};
 use super::watches::{Listen, WatchKind, Watches};
 use super::wire::{Malformed, Reader};
@@ -34,6 +35,7 @@ const FAR: Duration = Duration::from_secs(3600);
 /// So many hang-ups in a row by servers that were asked to resume, for twice as long as the session can
 /// live, and one of them is asked whether there is such a session at all. More often would keep it alive.
 const REFUSALS: u32 = 6;
+const UNCONFIRMED: &str = "it does not know the session, but may not be the server it was: its name could not be resolved";
 
 /// What is to be told, in this order, and not with a mutex held.
 #[derive(Debug)]
@@ -101,6 +103,7 @@ pub(crate) struct Core<S, W> {
     is_refused: bool,
     session: Identity,
     vitals: Vitals,
+    tries: Tries,
     connection: Option<Connection<S, W>>,
     xid: i32,
     closing: Closing,
@@ -137,6 +140,7 @@ impl<S, W: Listen> Core<S, W> {
             is_refused: false,
             session: Identity::default(),
             vitals: Vitals::new(lease),
+            tries: Tries::new(now.monotonic),
             connection: None,
             xid: 0,
             closing: Closing::No,
@@ -204,6 +208,11 @@ impl<S, W: Listen> Core<S, W> {
         self.connection.as_ref().is_some_and(Connection::is_open)
     }
 
+    /// Has a server accepted a request on this connection?
+    pub(crate) fn is_of_use(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_of_use)
+    }
+
     pub(crate) fn is_refused(&self) -> bool {
         self.is_refused
     }
@@ -232,6 +241,12 @@ impl<S, W: Listen> Core<S, W> {
         !self.outputs.is_empty()
     }
 
+    /// Takes the answers out of what is to be told.
+    pub(crate) fn answers(&mut self) -> Vec<Output<S, W>> {
+        let is_answer = |output: &mut Output<S, W>| matches!(output, Output::Answer(..));
+        self.outputs.extract_if(.., is_answer).collect()
+    }
+
     pub(crate) fn outputs(&mut self) -> Vec<Output<S, W>> {
         std::mem::take(&mut self.outputs)
     }
@@ -252,8 +267,32 @@ impl<S, W: Listen> Core<S, W> {
 
     // ---- the connection
 
-    /// A server has accepted a connection.
-    pub(crate) fn dialed(&mut self, now: Moment) {
+    /// Returns when the next handshake may be sent: now, or later.
+    pub(crate) fn next_handshake(&self, now: Moment) -> Instant {
+        self.tries.next(now.monotonic, self.long())
+    }
+
+    /// Returns the session timeout, but for one that is too short for any network.
+    fn long(&self) -> Duration {
+        self.timeout().max(PATIENCE.0)
+    }
+
+    /// A server may hear of the session now.
+    fn touch(&mut self, now: Moment) {
+        if self.session.id != 0 {
+            self.tries.touched(now.monotonic);
+        }
+    }
+
+    /// A server has accepted a request.
+    fn used(&mut self, now: Moment) {
+        self.tries.used(now.monotonic);
+        self.connection.iter_mut().for_each(|connection| connection.is_of_use = true);
+    }
+
+    /// A server has accepted a connection. One whose address is not confirmed is not believed that the session
+    /// is over: it may not be of this ensemble.
+    pub(crate) fn dialed(&mut self, is_confirmed: bool, now: Moment) {
         if self.is_over() {
             return;
         }
@@ -264,8 +303,10 @@ impl<S, W: Listen> Core<S, W> {
             self.refusals = 0;
         }
         self.is_refused = false;
+        self.tries.greeted(now.monotonic, self.long());
         let until = now.monotonic + self.patience(now);
-        self.connection = Some(Connection::new(Greeting { sent: now, until, asking }));
+        self.connection =
+            Some(Connection::new(Greeting { sent: now, until, asking, is_confirmed }));
         let timeout = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
         let Identity { id, password, zxid } = &self.session;
         let zxid = if asking { 0 } else { *zxid };
@@ -299,7 +340,7 @@ impl<S, W: Listen> Core<S, W> {
             message::EVENT => self.event(&mut reader)?,
             message::PING => {
                 let sign = connection.pinged(&reader)?;
-                self.vitals.answered(sign, now, Some(Proof::Server));
+                self.pinged(sign, header.code, now);
             }
             message::AUTH => {
                 let flight = connection.authenticated()?;
@@ -327,6 +368,10 @@ impl<S, W: Listen> Core<S, W> {
             if asked == 0 {
                 return Err(Malformed("no session where a new one was asked for".into()));
             }
+            if !greeting.is_confirmed {
+                self.doom(UNCONFIRMED);
+                return Ok(());
+            }
             self.doom("the session has expired");
             self.expired();
             return Ok(());
@@ -351,6 +396,7 @@ impl<S, W: Listen> Core<S, W> {
             timeout: Duration::from_millis(connected.timeout.unsigned_abs().into()),
             sent: greeting.sent,
         };
+        self.touch(now);
         #[cfg(feature = "sasl")]
         if let Some(user) = self.user.clone() {
             self.log_in(user, granted, now);
@@ -400,6 +446,17 @@ impl<S, W: Listen> Core<S, W> {
         Ok(())
     }
 
+    fn pinged(&mut self, sign: u64, code: i32, now: Moment) {
+        if code != 0 {
+            return self.doom(&refused(code));
+        }
+        self.vitals.answered(sign, now, Some(Proof::Server));
+        // What waits here was refused, and a server that takes nothing but pings is of no use to it.
+        if self.waiting.is_empty() {
+            self.used(now);
+        }
+    }
+
     fn authenticated(&mut self, flight: Flight<S, W>, code: i32) {
         let refused = (code != 0).then(|| Error::new(ErrorKind::of_code(code)));
         let Call { slot, effect, .. } = flight.call;
@@ -417,10 +474,16 @@ impl<S, W: Listen> Core<S, W> {
 
     fn answered(&mut self, flight: Flight<S, W>, header: Header, now: Moment) -> Option<Answer<S>> {
         let (Header { zxid, code, .. }, Flight { sign, mut call, .. }) = (header, flight);
-        let committed = [0, -101, -103, -110].contains(&code);
-        let proof = if call.code.is_write() && committed { Proof::Leader } else { Proof::Server };
-        let term = self.lease().term();
-        sign.into_iter().for_each(|sign| self.vitals.answered(sign, now, Some(proof)));
+        let is_accepted = [0, -101, -103, -110].contains(&code);
+        let is_busy = [-4, -7, -122, -127].contains(&code);
+        let proof = if call.code.is_write() { Proof::Leader } else { Proof::Server };
+        let (term, long) = (self.lease().term(), self.long());
+        if let Some(sign) = sign {
+            self.vitals.answered(sign, now, is_accepted.then_some(proof));
+        }
+        if is_accepted {
+            self.used(now);
+        }
         if self.lease().term() > term {
             // It may have run out and been renewed since the last look.
             if self.keepers > 0 && self.lease_end == LeaseEnd::NotYet {
@@ -437,6 +500,12 @@ impl<S, W: Listen> Core<S, W> {
             self.session.zxid = self.session.zxid.max(zxid);
         }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
+            // One that is too busy may do so soon; another server in time.
+            (Effect::Renew, _, _)
+                if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
+            {
+                self.doom(&format!("the server did not renew the lease (code {code})"));
+            }
             (Effect::Watch(kind, path, listener), 0, _) => self.watches.add(kind, path, listener),
             (Effect::Watch(_, path, listener), -101, OpCode::Exists) => {
                 self.watches.add(WatchKind::Exist, path, listener);
@@ -446,7 +515,7 @@ impl<S, W: Listen> Core<S, W> {
         match (call.code, code) {
             // The session is over or elsewhere, or watches are lost: the next handshake tells.
             (_, -112 | -118) | (OpCode::SetWatches, ..=-1) => {
-                let text = format!("the server refused a request with the code {code}");
+                let text = refused(code);
                 self.doom(&text);
                 match call.repeat {
                     true => self.waiting.push_back(call),
@@ -454,8 +523,7 @@ impl<S, W: Listen> Core<S, W> {
                 }
             }
             (OpCode::CloseSession, _) => self.finish(call.slot, Ok(())),
-            // The server was too busy for it.
-            (_, -4 | -7 | -122 | -127) if call.repeat => {
+            _ if is_busy && call.repeat => {
                 self.retry_at = now.monotonic + self.lease().step() / 8;
                 self.waiting.push_back(call);
             }
@@ -483,6 +551,10 @@ impl<S, W: Listen> Core<S, W> {
         self.last_failure = Some(Arc::clone(&reason));
         self.out.clear();
         self.vitals.broke();
+        if connection.is_of_use {
+            // Nothing has passed since then that could go on for ever: that takes handshakes.
+            self.tries.untouched();
+        }
         if connection.is_open() {
             self.lost_at = now.monotonic;
         } else if connection.doomed.is_none() {
@@ -521,6 +593,7 @@ impl<S, W: Listen> Core<S, W> {
         self.tell(SessionEventKind::Expired);
         self.end_watches();
         self.session = Identity::default();
+        self.tries.untouched();
         for call in std::mem::take(&mut self.waiting) {
             match call.code {
                 OpCode::CloseSession => self.finish(call.slot, Ok(())),
@@ -615,6 +688,7 @@ impl<S, W: Listen> Core<S, W> {
         };
         connection.send(call, self.xid, sign, &mut self.out);
         self.counts.requests += 1;
+        self.touch(now);
     }
 
     fn send_waiting(&mut self, now: Moment) {
@@ -699,30 +773,45 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn watch_connection(&mut self, now: Moment) -> Option<Instant> {
-        let connection =
-            self.connection.as_mut().filter(|connection| connection.doomed.is_none())?;
-        let next = match connection.greeting {
-            Some(Greeting { until, sent, .. }) if now.monotonic >= until => {
-                let waited = now.monotonic.saturating_duration_since(sent.monotonic);
-                connection.doomed = Some(format!("no answer to the handshake in {waited:.1?}"));
+        let connection = self.connection.as_ref().filter(|known| known.doomed.is_none())?;
+        let greeting = connection.greeting;
+        let next = match self.judge(greeting, now) {
+            Ok(next) => next,
+            // Answers that came while the process stood still get a moment to be read.
+            Err(_) if now.monotonic < self.excused => self.excused,
+            Err(problem) => {
+                self.doom(&problem);
+                self.touch(now);
                 return None;
             }
-            Some(Greeting { until, .. }) => return Some(until),
-            None => match self.vitals.verdict(now.monotonic, self.keepers > 0) {
-                // Answers that came while the process stood still get a moment to be read.
-                Verdict::Silent(_) if now.monotonic < self.excused => self.excused,
-                Verdict::Silent(time) => {
-                    connection.doomed = Some(format!("the server was silent for {time:.1?}"));
-                    return None;
-                }
-                Verdict::Alive(until) => until,
-            },
         };
+        if greeting.is_some() {
+            return Some(next);
+        }
         if !self.waiting.is_empty() && now.monotonic >= self.retry_at {
             self.send_waiting(now);
         }
         let retry = (!self.waiting.is_empty()).then_some(self.retry_at);
         earlier(earlier(Some(next), retry), Some(self.pulse(now)))
+    }
+
+    /// Returns until when the connection may go on, or why it may not.
+    fn judge(&self, greeting: Option<Greeting>, now: Moment) -> Result<Instant, String> {
+        let end = self.tries.end(self.long());
+        if let Some(Greeting { until, sent, .. }) = greeting {
+            let waited = now.monotonic.saturating_duration_since(sent.monotonic);
+            return match until.min(end) {
+                until if now.monotonic < until => Ok(until),
+                _ => Err(format!("no answer to the handshake in {waited:.1?}")),
+            };
+        }
+        match self.vitals.verdict(now.monotonic, self.keepers > 0) {
+            Verdict::Silent(time) => Err(format!("the server was silent for {time:.1?}")),
+            Verdict::Alive(_) if now.monotonic >= end => {
+                Err(format!("no request was accepted in {:.1?}", self.timeout()))
+            }
+            Verdict::Alive(until) => Ok(until.min(end)),
+        }
     }
 
     /// Sends what keeps the session alive, if it is due, and says when to look again.
@@ -733,9 +822,11 @@ impl<S, W: Listen> Core<S, W> {
                 let sign = self.vitals.sending(now, false);
                 connection.ping(sign, &mut self.out);
                 self.counts.requests += 1;
+                self.touch(now);
             }
             (Pulse::Write, _) => {
-                self.send(Call::nobodys(OpCode::SetData, message::renew_lease), now)
+                let renewal = Call::nobodys(OpCode::SetData, message::renew_lease);
+                self.send(Call { effect: Effect::Renew, ..renewal }, now);
             }
             (Pulse::Read, None) => {}
         }
@@ -774,6 +865,11 @@ impl<S, W: Listen> Core<S, W> {
     }
 }
 
+/// What is said of a server that does not do what every server does.
+fn refused(code: i32) -> String {
+    format!("the server refused a request with the code {code}")
+}
+
 /// The number of the next request.
 fn after(xid: i32) -> i32 {
     xid.checked_add(1).unwrap_or(1)
@@ -796,8 +892,8 @@ mod tests {
             false
         }
 
-        fn is_same(&self, _: &Nobody) -> bool {
-            true
+        fn id(&self) -> usize {
+            0
         }
     }
 
@@ -809,7 +905,7 @@ mod tests {
     {
         let now = Moment::now();
         let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
-        core.dialed(now);
+        core.dialed(true, now);
         let greeted = core.receive(super::super::fuzz::frame(CONNECTED), now);
         assert!(greeted.is_ok(), "{:?}", greeted.err());
         core.xid = i32::MAX - 2;
@@ -831,6 +927,35 @@ mod tests {
             answer.extend([0; 12]);
             let answer = core.receive(&answer, now).expect("it belongs to this request");
             assert_eq!(answer.map(|answer| answer.slot), Some(slot));
+        }
+    }
+
+    /// Only handshakes could keep the session, and none was sent.
+    #[test]
+    fn client_tries_at_once_behind_a_silence_on_a_connection_that_was_of_use() {
+        let start = Moment::now();
+        let after = |passed: Duration| Moment {
+            monotonic: start.monotonic + passed,
+            system: start.system + passed,
+        };
+        for is_held in [false, true] {
+            let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
+            if is_held {
+                core.keep_lease(start);
+            }
+            core.dialed(true, start);
+            let greeted = core.receive(super::super::fuzz::frame(CONNECTED), start);
+            assert!(greeted.is_ok(), "{:?}", greeted.err());
+            core.used(start);
+            let mut silent = start;
+            while !core.is_doomed() {
+                silent.monotonic = core.tick(silent) + Duration::from_millis(1);
+                silent.system = start.system + (silent.monotonic - start.monotonic);
+            }
+            core.broke("it is silent", silent);
+            let (now, next) = (after(Duration::from_secs(31)), Duration::from_secs(32));
+            println!("held: {is_held}, silent for {:?}", silent.monotonic - start.monotonic);
+            assert!(core.next_handshake(now) <= after(next).monotonic);
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::types::EventType;
 pub(crate) trait Listen: Clone {
     /// Does it still want to hear?
     fn is_live(&self) -> bool;
-    fn is_same(&self, other: &Self) -> bool;
+    /// Returns what no other listener has as long as this one is known.
+    fn id(&self) -> usize;
 }
 
 /// Which change a watch is for, as servers tell them apart.
@@ -33,9 +34,69 @@ const SWEEP: usize = 64;
 /// The watches that are set, or will be again on the next connection.
 #[derive(Debug)]
 pub(crate) struct Watches<W> {
-    by_path: HashMap<String, [Vec<W>; 3]>,
+    by_path: HashMap<String, Ears<W>>,
+    /// Of listeners, once for each kind of watch.
     count: usize,
     sweep_at: usize,
+}
+
+/// The listeners of a path, each once, in the order in which they came.
+#[derive(Debug)]
+struct Ears<W> {
+    /// With the kinds of their watches, as a set of bits.
+    list: Vec<(W, u8)>,
+    /// Where each stands, by its id.
+    places: HashMap<usize, usize>,
+}
+
+impl WatchKind {
+    const ALL: [WatchKind; 3] = [WatchKind::Data, WatchKind::Exist, WatchKind::Child];
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl<W: Listen> Ears<W> {
+    /// Returns whether the listener had no such watch before.
+    fn add(&mut self, kind: WatchKind, listener: W) -> bool {
+        let place = *self.places.entry(listener.id()).or_insert(self.list.len());
+        if place == self.list.len() {
+            self.list.push((listener, 0));
+        }
+        let kinds = &mut self.list[place].1;
+        let is_new = *kinds & kind.bit() == 0;
+        *kinds |= kind.bit();
+        is_new
+    }
+
+    /// Ends all watches of these kinds. Returns those who had one.
+    fn take(&mut self, kinds: u8) -> Vec<W> {
+        let heard = self.list.iter_mut().filter(|(_, had)| *had & kinds != 0);
+        let taken = heard.map(|(listener, had)| {
+            *had &= !kinds;
+            listener.clone()
+        });
+        let taken = taken.collect();
+        self.keep(|_| true);
+        taken
+    }
+
+    /// Forgets those who have no watch left, or are not to be kept.
+    fn keep(&mut self, keep: impl Fn(&W) -> bool) {
+        self.list.retain(|(listener, kinds)| *kinds != 0 && keep(listener));
+        let places = self.list.iter().enumerate().map(|(place, (ear, _))| (ear.id(), place));
+        self.places = places.collect();
+    }
+
+    fn count(&self) -> usize {
+        self.list.iter().map(|(_, kinds)| kinds.count_ones() as usize).sum()
+    }
+
+    /// Returns the kinds of which there is a watch.
+    fn kinds(&self) -> u8 {
+        self.list.iter().fold(0, |all, (_, kinds)| all | kinds)
+    }
 }
 
 impl<W: Listen> Watches<W> {
@@ -48,11 +109,9 @@ impl<W: Listen> Watches<W> {
         if self.count >= self.sweep_at {
             self.sweep();
         }
-        let listeners = &mut self.by_path.entry(path).or_default()[kind as usize];
-        if !listeners.iter().any(|known| known.is_same(&listener)) {
-            listeners.push(listener);
-            self.count += 1;
-        }
+        let none = || Ears { list: Vec::new(), places: HashMap::new() };
+        let ears = self.by_path.entry(path).or_insert_with(none);
+        self.count += usize::from(ears.add(kind, listener));
     }
 
     /// Takes out those whom an event is for, each once: their watches are over.
@@ -66,19 +125,13 @@ impl<W: Listen> Watches<W> {
                 &[WatchKind::Data, WatchKind::Exist, WatchKind::Child]
             }
         };
-        let Some(lists) = self.by_path.get_mut(path) else {
+        let Some(ears) = self.by_path.get_mut(path) else {
             return Vec::new();
         };
-        let mut taken: Vec<W> = Vec::new();
-        for kind in kinds {
-            for listener in lists[*kind as usize].drain(..) {
-                self.count -= 1;
-                if !taken.iter().any(|known| known.is_same(&listener)) {
-                    taken.push(listener);
-                }
-            }
-        }
-        if lists.iter().all(Vec::is_empty) {
+        let before = ears.count();
+        let taken = ears.take(kinds.iter().fold(0, |all, kind| all | kind.bit()));
+        self.count -= before - ears.count();
+        if ears.list.is_empty() {
             self.by_path.remove(path);
         }
         taken
@@ -95,11 +148,9 @@ impl<W: Listen> Watches<W> {
     pub(crate) fn chunks(&mut self) -> Vec<WatchedPaths> {
         self.sweep();
         let (mut chunks, mut left) = (Vec::new(), 0);
-        for (path, lists) in &self.by_path {
-            for (kind, listeners) in lists.iter().enumerate() {
-                if listeners.is_empty() {
-                    continue;
-                }
+        for (path, ears) in &self.by_path {
+            let kinds = ears.kinds();
+            for kind in WatchKind::ALL.into_iter().filter(|kind| kinds & kind.bit() != 0) {
                 if left < path.len() || chunks.is_empty() {
                     chunks.push(WatchedPaths::default());
                     left = CHUNK;
@@ -107,7 +158,7 @@ impl<W: Listen> Watches<W> {
                 left = left.saturating_sub(path.len() + 4);
                 if let Some(chunk) = chunks.last_mut() {
                     let lists = [&mut chunk.data, &mut chunk.exist, &mut chunk.child];
-                    lists[kind].push(path.clone());
+                    lists[kind as usize].push(path.clone());
                 }
             }
         }
@@ -115,11 +166,11 @@ impl<W: Listen> Watches<W> {
     }
 
     fn sweep(&mut self) {
-        self.by_path.retain(|_, lists| {
-            lists.iter_mut().for_each(|list| list.retain(W::is_live));
-            lists.iter().any(|list| !list.is_empty())
+        self.by_path.retain(|_, ears| {
+            ears.keep(W::is_live);
+            !ears.list.is_empty()
         });
-        self.count = self.by_path.values().flatten().map(Vec::len).sum();
+        self.count = self.by_path.values().map(Ears::count).sum();
         self.sweep_at = SWEEP.max(self.count * 2);
     }
 }
@@ -130,6 +181,11 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
+
+    thread_local! {
+        /// How often listeners were told apart.
+        static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
 
     /// Somebody with a number, who may stop listening.
     #[derive(Debug, Clone)]
@@ -146,8 +202,9 @@ mod tests {
             self.1.get()
         }
 
-        fn is_same(&self, other: &Ear) -> bool {
-            self.0 == other.0
+        fn id(&self) -> usize {
+            LOOKS.set(LOOKS.get() + 1);
+            self.0 as usize
         }
     }
 
@@ -222,6 +279,26 @@ mod tests {
         let again: usize = watches.chunks().iter().map(|chunk| chunk.child.len()).sum();
         assert_eq!(again, 0, "the dead are not set again");
         assert!(watches.by_path.is_empty() && watches.count == 0, "{watches:?}");
+    }
+
+    #[test]
+    fn many_listeners_of_one_path_are_told_apart_a_few_times_each_and_in_their_order() {
+        const COUNT: u32 = 10_000;
+        let mut watches = Watches::new();
+        let ears: Vec<Ear> = (0..COUNT).map(Ear::new).collect();
+        LOOKS.set(0);
+        for kind in KINDS {
+            ears.iter().for_each(|ear| watches.add(kind, "/a".into(), ear.clone()));
+        }
+        let added = LOOKS.get();
+        let taken: Vec<u32> =
+            watches.take(EventType::NodeDeleted, "/a").iter().map(|ear| ear.0).collect();
+        println!(
+            "{COUNT} listeners: {added} looks to add them, {} more to tell",
+            LOOKS.get() - added
+        );
+        assert!(LOOKS.get() <= 12 * COUNT as usize, "{} looks", LOOKS.get());
+        assert_eq!(taken, (0..COUNT).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Who may do what: the ACLs of the schemes `world`, `auth`, `digest` and, for one address, `ip`. Pure.
+//! Who may do what: the ACLs of the schemes `world`, `auth`, `digest` and `ip`. Pure.
+
+use std::net::{IpAddr, Ipv4Addr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +12,42 @@ use crate::error::ErrorKind;
 /// Whom a connection has shown to be: a scheme, and a name in it.
 pub(super) type Id = (String, String);
 
-/// Whom credentials show. None for a scheme that is not known.
-pub(super) fn id_of(scheme: &str, secret: &[u8]) -> Option<Id> {
-    let user = String::from_utf8_lossy(secret);
-    let user = user.split(':').next().unwrap_or_default();
-    let hash = STANDARD.encode(Sha1::from(secret).digest().bytes());
-    (scheme == "digest").then(|| (scheme.to_owned(), format!("{user}:{hash}")))
+/// What a client learns of a node that it may not read. Releases differ: the fix of CVE-2024-23944 tightened this.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadRules {
+    /// `exists` answers every client, and every watcher is told: up to ZooKeeper 3.8.3 and 3.9.1.
+    Open,
+    /// `exists` answers every client; a watcher is told nothing of an event if its client may not read the node
+    /// by then: Debian's 3.8.0.
+    Events,
+    /// The same for events, and `exists` fails with [`NoAuth`](ErrorKind::NoAuth): ZooKeeper 3.8.4, 3.9.2 and
+    /// later.
+    #[default]
+    EventsAndExists,
+}
+
+/// Adds the identity that these credentials show, if it is a new one.
+pub(super) fn authenticate(
+    ids: &mut Vec<Id>,
+    scheme: &str,
+    secret: &[u8],
+) -> Result<(), ErrorKind> {
+    match scheme {
+        // A connection shows its address from the start.
+        "ip" => Ok(()),
+        "digest" => {
+            let user = String::from_utf8_lossy(secret);
+            let user = user.split(':').next().unwrap_or_default();
+            let hash = STANDARD.encode(Sha1::from(secret).digest().bytes());
+            let id = (scheme.to_owned(), format!("{user}:{hash}"));
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+            Ok(())
+        }
+        _ => Err(ErrorKind::AuthFailed),
+    }
 }
 
 /// Who may do everything.
@@ -31,8 +63,9 @@ pub(super) fn resolve(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, ErrorKind> {
             continue;
         }
         match (entry.scheme.as_str(), entry.id.as_str()) {
-            ("world", "anyone") | ("ip", _) => resolved.push(entry.clone()),
-            ("digest", id) if id.split(':').count() == 2 => resolved.push(entry.clone()),
+            ("world", "anyone") => resolved.push(entry.clone()),
+            ("ip", id) if network(id).is_some() => resolved.push(entry.clone()),
+            ("digest", id) if is_digest(id) => resolved.push(entry.clone()),
             ("auth", _) => {
                 let own = ids.iter().filter(|(scheme, _)| scheme == "digest");
                 let before = resolved.len();
@@ -50,10 +83,40 @@ pub(super) fn resolve(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, ErrorKind> {
     }
 }
 
+/// Returns whether servers take it for a name and a hash. They split it as Java does: empty parts at the end do
+/// not count.
+fn is_digest(id: &str) -> bool {
+    id.trim_end_matches(':').split(':').count() == 2
+}
+
+/// An address, and how many of its first bits matter: `10.0.0.0/8`, or all of them.
+fn network(id: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) = id.split_once('/').map_or((id, None), |(ip, bits)| (ip, Some(bits)));
+    let address: IpAddr = address.parse().ok()?;
+    let all = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Some(all), |bits| bits.parse().ok())?;
+    (bits <= all).then_some((address, bits))
+}
+
+/// Clients come by IPv4, the only protocol that the server listens on.
+fn is_in(id: &str, client: &str) -> bool {
+    match (network(id), client.parse::<Ipv4Addr>()) {
+        (Some((IpAddr::V4(address), bits)), Ok(client)) => {
+            let differing = address.to_bits() ^ client.to_bits();
+            differing.checked_shr(32 - bits).unwrap_or_default() == 0
+        }
+        _ => false,
+    }
+}
+
 /// Does an entry allow one of these things?
 pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: Permissions) -> Result<(), ErrorKind> {
     let is_for = |entry: &Acl| {
-        let known = |(scheme, id): &Id| *scheme == entry.scheme && *id == entry.id;
+        let is_own = |id: &str| match entry.scheme.as_str() {
+            "ip" => is_in(&entry.id, id),
+            _ => id == entry.id,
+        };
+        let known = |(scheme, id): &Id| *scheme == entry.scheme && is_own(id);
         (entry.scheme == "world" && entry.id == "anyone") || ids.iter().any(known)
     };
     let may_all = ids.contains(&superuser());
@@ -71,4 +134,27 @@ pub(super) fn hidden(acl: &[Acl]) -> Vec<Acl> {
         entry.id = format!("{user}:x");
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What older servers refuse, so that the differential test leaves it out.
+    #[test]
+    fn addresses_of_ipv6_are_taken_and_are_nobodys() {
+        let own = vec![("ip".to_owned(), "127.0.0.1".to_owned())];
+        for (id, expected) in [
+            ("::1", Ok(())),
+            ("::/0", Ok(())),
+            ("fe80::1:2/128", Ok(())),
+            ("::1/129", Err(ErrorKind::InvalidAcl)),
+            ("1::2::3", Err(ErrorKind::InvalidAcl)),
+            ("::g", Err(ErrorKind::InvalidAcl)),
+        ] {
+            let acl = vec![Acl::new(Permissions::ALL, "ip", id)];
+            assert_eq!(resolve(&acl, &own).map(drop), expected, "{id}");
+            assert_eq!(check(&acl, &own, Permissions::READ), Err(ErrorKind::NoAuth), "{id}");
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! What the server knows: nodes, sessions, and who is connected and watches what. One mutex is over all of
-//! it, so that each connection is told of everything in the order in which it happened.
+//! it, so that each connection is told of everything in the order in which it happened. Nothing is written under it:
+//! see `outgoing`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::access::{self, Id};
+use super::access::{self, ReadRules};
+use super::outgoing::Outgoing;
 use super::requests::{self, Request};
 use super::tree::{self, Asker, Op, Told, Tree};
 use crate::acl::Permissions;
@@ -26,6 +27,7 @@ const SWEEP: Duration = Duration::from_secs(60);
 const NOT_TRIED: i32 = -2;
 
 pub(super) struct State {
+    rules: ReadRules,
     tree: Tree,
     sessions: BTreeMap<i64, Session>,
     connections: BTreeMap<u64, Connection>,
@@ -49,7 +51,7 @@ struct Connection {
     asker: Asker,
     data: BTreeSet<String>,
     child: BTreeSet<String>,
-    stream: TcpStream,
+    outgoing: Arc<Outgoing>,
 }
 
 /// The connection has to end.
@@ -72,8 +74,9 @@ impl Session {
 }
 
 impl State {
-    pub(super) fn new() -> State {
+    pub(super) fn new(rules: ReadRules) -> State {
         State {
+            rules,
             tree: Tree::new(),
             sessions: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -88,12 +91,11 @@ impl State {
 
     // ---- connections
 
-    pub(super) fn connect(&mut self, stream: TcpStream) -> u64 {
+    pub(super) fn connect(&mut self, ip: String, outgoing: Arc<Outgoing>) -> u64 {
         self.last_connection += 1;
-        let ip = stream.peer_addr().map_or_else(|_| String::new(), |peer| peer.ip().to_string());
         let asker = Asker { session: 0, ids: vec![("ip".to_owned(), ip)] };
         let (data, child) = (BTreeSet::new(), BTreeSet::new());
-        let connection = Connection { asker, data, child, stream };
+        let connection = Connection { asker, data, child, outgoing };
         self.connections.insert(self.last_connection, connection);
         self.last_connection
     }
@@ -101,8 +103,7 @@ impl State {
     /// Whatever is still to be written to it, is.
     pub(super) fn cut(&mut self, id: u64) {
         if let Some(connection) = self.connections.remove(&id) {
-            // It may be broken already.
-            let _ = connection.stream.shutdown(Shutdown::Both);
+            connection.outgoing.close();
         }
     }
 
@@ -112,12 +113,9 @@ impl State {
         }
     }
 
-    fn send(&self, id: u64, frame: Vec<u8>) {
+    fn send(&self, id: u64, frame: &[u8]) {
         if let Some(connection) = self.connections.get(&id) {
-            // Broken, or not read for long: whoever reads from it sees the end.
-            if (&connection.stream).write_all(&frame).is_err() {
-                let _ = connection.stream.shutdown(Shutdown::Both);
-            }
+            connection.outgoing.push(frame);
         }
     }
 
@@ -135,7 +133,7 @@ impl State {
             self.last_session += 1;
             session = self.last_session;
         } else if !self.sessions.contains_key(&session) || greeting.password != password(session) {
-            self.send(id, served::connected(0, 0, &[0; 16]));
+            self.send(id, &served::connected(0, 0, &[0; 16]));
             return Err(HangUp);
         }
         let known = Session { timeout, heard: Instant::now(), connection: id };
@@ -145,7 +143,8 @@ impl State {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.asker.session = session;
         }
-        self.send(id, served::connected(timeout.as_millis() as i32, session, &password(session)));
+        let timeout = timeout.as_millis() as i32;
+        self.send(id, &served::connected(timeout, session, &password(session)));
         Ok(())
     }
 
@@ -165,7 +164,7 @@ impl State {
         let zxid = self.tree.zxid;
         self.send(
             id,
-            served::frame(|out| {
+            &served::frame(|out| {
                 served::header(out, xid, zxid, code);
                 out.extend(body);
             }),
@@ -191,18 +190,21 @@ impl State {
         match request {
             Request::Ping => {}
             Request::Auth { scheme, secret } => {
-                let known: Option<Id> = access::id_of(scheme, secret);
-                asker.ids.push(known.ok_or(ErrorKind::AuthFailed)?);
+                access::authenticate(&mut asker.ids, scheme, secret)?;
             }
             Request::SetWatches { zxid, data, exist, child } => {
                 let missed = connection.set_watches(tree, zxid, [data, exist, child]);
-                missed.iter().for_each(|told| self.tell(id, told));
+                missed.iter().for_each(|(event, path)| self.tell(id, *event, path));
             }
             Request::Exists { path, watch } => {
+                let node = tree.node(path);
+                if let (ReadRules::EventsAndExists, Ok(node)) = (self.rules, node) {
+                    access::check(&node.acl, &asker.ids, Permissions::READ)?;
+                }
                 if watch {
                     connection.data.insert(path.to_owned());
                 }
-                served::stat(out, &tree.node(path)?.stat());
+                served::stat(out, &node?.stat());
             }
             Request::GetData { path, watch } => {
                 let node = tree.permitted(path, asker, Permissions::READ)?;
@@ -227,8 +229,10 @@ impl State {
                 let any_of = Permissions::READ | Permissions::ADMIN;
                 let node = tree.permitted(path, asker, any_of)?;
                 let may_set = access::check(&node.acl, &asker.ids, Permissions::ADMIN).is_ok();
-                let acl = if may_set { node.acl.clone() } else { access::hidden(&node.acl) };
-                message::acl_list(out, &acl);
+                match may_set {
+                    true => message::acl_list(out, &node.acl),
+                    false => message::acl_list(out, &access::hidden(&node.acl)),
+                }
                 served::stat(out, &node.stat());
             }
             Request::Sync { path } => out.put_buffer(path.as_bytes()),
@@ -294,10 +298,9 @@ impl State {
 
     // ---- what is told unasked
 
-    /// Each connection that watches it, once.
+    /// Tells each connection that watches it, once. A watch is over by that, told or not.
     fn tell_all(&mut self, told: Vec<Told>) {
-        for told in told {
-            let (event, path) = &told;
+        for Told { event, path, acl } in &told {
             let watches = |connection: &mut Connection| match event {
                 EventType::NodeChildrenChanged => connection.child.remove(path),
                 EventType::NodeDeleted => {
@@ -305,14 +308,19 @@ impl State {
                 }
                 _ => connection.data.remove(path),
             };
+            let is_open = self.rules == ReadRules::Open;
+            let may_know = |connection: &Connection| {
+                is_open || access::check(acl, &connection.asker.ids, Permissions::READ).is_ok()
+            };
+            let is_told = |connection: &mut Connection| watches(connection) && may_know(connection);
             let watching = self.connections.iter_mut();
-            let watching = watching.filter_map(|(id, one)| watches(one).then_some(*id));
+            let watching = watching.filter_map(|(id, one)| is_told(one).then_some(*id));
             let watching: Vec<u64> = watching.collect();
-            watching.into_iter().for_each(|id| self.tell(id, &told));
+            watching.into_iter().for_each(|id| self.tell(id, *event, path));
         }
     }
 
-    fn tell(&self, id: u64, (event, path): &Told) {
+    fn tell(&self, id: u64, event: EventType, path: &str) {
         let kind = match event {
             EventType::NodeCreated => 1,
             EventType::NodeDeleted => 2,
@@ -321,7 +329,7 @@ impl State {
             // No server says that.
             EventType::WatchEnded => return,
         };
-        self.send(id, served::event(self.tree.zxid, kind, path));
+        self.send(id, &served::event(self.tree.zxid, kind, path));
     }
 
     // ---- sessions
@@ -381,8 +389,14 @@ impl State {
 }
 
 impl Connection {
-    /// What has happened since this transaction; what has not is watched again.
-    fn set_watches(&mut self, tree: &Tree, zxid: i64, paths: [Vec<&str>; 3]) -> Vec<Told> {
+    /// What has happened since this transaction, which servers tell whatever the ACLs say; what has not is
+    /// watched again.
+    fn set_watches(
+        &mut self,
+        tree: &Tree,
+        zxid: i64,
+        paths: [Vec<&str>; 3],
+    ) -> Vec<(EventType, String)> {
         let mut missed = Vec::new();
         let [data, exist, child] = paths;
         let since = |path: &str, changed: fn(&Stat) -> i64, event| match tree.node(path) {

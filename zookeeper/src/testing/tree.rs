@@ -1,7 +1,9 @@
 //! The nodes, and what writes make of them, by the rules of ZooKeeper's `PrepRequestProcessor` and `DataTree`.
 //! Knows neither who watches nor who is connected.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::access::{self, Id};
@@ -33,20 +35,36 @@ pub(super) struct Asker {
     pub(super) ids: Vec<Id>,
 }
 
+/// In no order, as in servers, but in the same one in each run.
+type Children = HashSet<String, BuildHasherDefault<DefaultHasher>>;
+
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) data: Vec<u8>,
-    pub(super) acl: Vec<Acl>,
-    pub(super) children: BTreeSet<String>,
+    /// Events refer to it, too.
+    pub(super) acl: Arc<[Acl]>,
+    pub(super) children: Children,
     is_container: bool,
     /// Its `cversion` counts created children only, and what can be counted is not kept.
     kept: Stat,
 }
 
-/// What is to be told of a change, and where it happened.
-pub(super) type Told = (EventType, String);
+/// What is to be told of a change.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) event: EventType,
+    pub(super) path: String,
+    /// The ACL of that node when it happened.
+    pub(super) acl: Arc<[Acl]>,
+}
 
 type Undo = Box<dyn FnOnce(&mut Tree)>;
+
+impl Told {
+    fn new(event: EventType, path: &str, node: &Node) -> Told {
+        Told { event, path: path.to_owned(), acl: Arc::clone(&node.acl) }
+    }
+}
 
 /// A transaction in the making.
 struct Changes {
@@ -111,7 +129,7 @@ impl Tree {
             ("/zookeeper/quota", vec![]),
         ] {
             let children = children.into_iter().map(str::to_owned).collect();
-            let node = Node { children, acl: Acl::open(), ..Node::default() };
+            let node = Node { children, acl: Acl::open().into(), ..Node::default() };
             tree.nodes.insert(path.to_owned(), node);
         }
         tree
@@ -160,13 +178,13 @@ impl Tree {
         self.delete_all(paths)
     }
 
-    /// Deletes the containers that have lost their last child.
+    /// Deletes the containers that have lost their last child, each in a transaction of its own.
     pub(super) fn sweep(&mut self) -> Vec<Told> {
         let is_left =
             |node: &Node| node.is_container && node.kept.cversion > 0 && node.children.is_empty();
         let left = self.nodes.iter().filter(|(_, node)| is_left(node));
-        let paths = left.map(|(path, _)| path.clone()).collect();
-        self.delete_all(paths)
+        let paths: Vec<String> = left.map(|(path, _)| path.clone()).collect();
+        paths.into_iter().flat_map(|path| self.delete_all(vec![path])).collect()
     }
 
     fn delete_all(&mut self, paths: Vec<String>) -> Vec<Told> {
@@ -211,7 +229,7 @@ impl Tree {
             Op::SetData { path, data, version } => {
                 let node = self.permitted(path, asker, Permissions::WRITE)?;
                 check_version(version, node.kept.version)?;
-                changes.told.push((EventType::NodeDataChanged, path.to_owned()));
+                changes.told.push(Told::new(EventType::NodeDataChanged, path, node));
                 let (zxid, now) = (changes.zxid, changes.now);
                 self.change(path, changes, |node| {
                     node.data = data.to_owned();
@@ -224,7 +242,7 @@ impl Tree {
                 let node = self.permitted(path, asker, Permissions::ADMIN)?;
                 check_version(version, node.kept.aversion)?;
                 self.change(path, changes, |node| {
-                    node.acl = acl;
+                    node.acl = acl.into();
                     node.kept.aversion = node.kept.aversion.wrapping_add(1);
                 })
             }
@@ -283,8 +301,9 @@ impl Tree {
             ephemeral_owner: if is_ephemeral { session } else { 0 },
             ..Stat::default()
         };
-        let (data, is_container) = (data.to_owned(), mode == Container);
+        let (data, acl, is_container) = (data.to_owned(), acl.into(), mode == Container);
         let node = Node { data, acl, is_container, kept, ..Node::default() };
+        changes.told.push(Told::new(EventType::NodeCreated, &path, &node));
         self.put(path.clone(), node);
         let created = path.clone();
         changes.undo.push(Box::new(move |tree| drop(tree.take(&created))));
@@ -295,8 +314,6 @@ impl Tree {
                 (node.kept.cversion, node.kept.pzxid) = (next, zxid);
             }
         });
-        changes.told.push((EventType::NodeCreated, path.clone()));
-        changes.told.push((EventType::NodeChildrenChanged, parent(&path).to_owned()));
         OpResult::Created(path)
     }
 
@@ -304,6 +321,7 @@ impl Tree {
         let Some(node) = self.take(path) else {
             return;
         };
+        changes.told.push(Told::new(EventType::NodeDeleted, path, &node));
         let removed = path.to_owned();
         changes.undo.push(Box::new(move |tree| tree.put(removed, node)));
         let zxid = changes.zxid;
@@ -311,8 +329,6 @@ impl Tree {
             node.children.remove(&name);
             node.kept.pzxid = zxid;
         });
-        changes.told.push((EventType::NodeDeleted, path.to_owned()));
-        changes.told.push((EventType::NodeChildrenChanged, parent(path).to_owned()));
     }
 
     fn put(&mut self, path: String, node: Node) {
@@ -346,7 +362,7 @@ impl Tree {
         Ok(OpResult::Set(stat))
     }
 
-    /// Changes the parent of a node that has come or gone.
+    /// Changes the parent of a node that has come or gone, of which its watchers are told.
     fn change_children(
         &mut self,
         path: &str,
@@ -359,6 +375,7 @@ impl Tree {
         };
         let (kept, was_there) = (node.kept, node.children.contains(&name));
         change(node, name.clone());
+        changes.told.push(Told::new(EventType::NodeChildrenChanged, &parent, node));
         changes.undo.push(Box::new(move |tree| {
             let Some(node) = tree.nodes.get_mut(&parent) else {
                 return;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use zoolock_test_support::{FaultProxy, wait_until};
 use zoolock_zookeeper::{
-    Acl, CreateMode, ErrorKind, Op, OpResult, Receiver, Result, Stat, State, WatchedEvent, Watcher,
-    ZooKeeper,
+    Acl, CreateMode, ErrorKind, Names, Op, OpResult, Receiver, Result, Stat, State, WatchedEvent,
+    Watcher, ZooKeeper,
 };
 
-use crate::step::{CLIENTS, Change, Step};
+use crate::step::{CLIENTS, Change, OWN, Step};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -17,6 +17,8 @@ pub(crate) struct Side {
     clients: Vec<Client>,
     /// The transaction that made the root; others are counted from there.
     base: i64,
+    /// How many lists of children were in no order.
+    pub(crate) unsorted: usize,
 }
 
 struct Client {
@@ -34,11 +36,19 @@ pub(crate) struct Seen {
     pub(crate) events: Vec<(usize, WatchedEvent)>,
 }
 
+impl Seen {
+    /// The name of the error, or `Ok`.
+    pub(crate) fn outcome(&self) -> &str {
+        let error = self.text.strip_prefix("Err(").and_then(|text| text.split(')').next());
+        error.unwrap_or("Ok")
+    }
+}
+
 fn connect(proxy: &FaultProxy, index: usize) -> ZooKeeper {
     let builder = ZooKeeper::builder(&proxy.connect_string()).session_timeout(SOON);
     let zk = builder.connect_timeout(SOON).request_timeout(SOON).connect().expect("connect");
-    if index == 0 {
-        zk.add_auth("digest", b"user:secret").expect("credentials");
+    if let Some(secret) = OWN[index] {
+        zk.add_auth("digest", secret.as_bytes()).expect("credentials");
     }
     zk
 }
@@ -51,8 +61,16 @@ impl Side {
             Client { zk: connect(&proxy, index), proxy, watcher, events }
         };
         let clients: Vec<_> = (0..CLIENTS).map(client).collect();
+        // Nodes beside the root are numbered by its parent, which therefore is new as well.
+        let (parent, _) = root.rsplit_once('/').expect("a path");
+        clients[0].zk.create_all(parent, &Acl::open(), CreateMode::Persistent).expect("a parent");
         let made = clients[0].zk.create(root, b"", &Acl::open(), CreateMode::Persistent);
-        Side { clients, base: made.expect("the root").1.czxid }
+        Side { clients, base: made.expect("the root").1.czxid, unsorted: 0 }
+    }
+
+    /// Ends all sessions: no transaction of theirs comes in between those of a next side.
+    pub(crate) fn close(self) {
+        self.clients.iter().for_each(|client| client.zk.close().expect("an answer"));
     }
 
     pub(crate) fn take(&mut self, step: &Step) -> Seen {
@@ -72,19 +90,36 @@ impl Side {
                 let Client { zk, watcher, .. } = &self.clients[*who];
                 let list =
                     if *watch { zk.get_children_w(path, watcher) } else { zk.get_children(path) };
+                let is_unsorted = |names: &Names| !names.iter().is_sorted();
+                self.unsorted += usize::from(list.iter().any(|(names, _)| is_unsorted(names)));
                 self.text(list, |(names, stat)| {
                     let mut names: Vec<&str> = names.iter().collect();
                     names.sort_unstable();
                     format!("{names:?} {}", self.stat(stat))
                 })
             }
-            Step::GetAcl(who, path) => self
-                .text(self.clients[*who].zk.get_acl(path), |(acl, stat)| {
+            Step::GetAcl(who, path) => {
+                self.text(self.clients[*who].zk.get_acl(path), |(acl, stat)| {
+                    // `auth` stands for all identities of a connection, in any order.
+                    let mut acl: Vec<_> = acl.iter().map(|entry| format!("{entry:?}")).collect();
+                    acl.sort_unstable();
                     format!("{acl:?} {}", self.stat(stat))
-                }),
+                })
+            }
             Step::SetAcl(who, path, acl, version) => {
                 let set = self.clients[*who].zk.set_acl(path, acl, *version);
                 self.text(set, |stat| self.stat(stat))
+            }
+            Step::AddAuth(who, scheme, secret) => {
+                let Client { zk, proxy, .. } = &self.clients[*who];
+                proxy.refuse(true);
+                let added = zk.add_auth(scheme, secret.as_bytes());
+                if added.is_err() {
+                    wait_until("it has no connection", SOON, || zk.state() == State::Suspended);
+                }
+                proxy.restore();
+                wait_until("it is connected", SOON, || zk.state() == State::Connected);
+                self.text(added, |()| String::new())
             }
             Step::Sync(who, path) => {
                 self.text(self.clients[*who].zk.sync(path), |()| String::new())
@@ -116,7 +151,7 @@ impl Side {
             events.extend(client.events.try_iter().map(|event| (index, event)));
         }
         // Nodes of a session go, and watches come back, in any order.
-        if matches!(step, Step::Reopen(_) | Step::Away(..)) {
+        if matches!(step, Step::Reopen(_) | Step::Away(..) | Step::AddAuth(..)) {
             events.sort_by_key(|(index, event)| (*index, format!("{event:?}")));
         }
         Seen { text, created, events }

@@ -16,6 +16,7 @@ pub(crate) enum Step {
     GetChildren(usize, String, bool),
     GetAcl(usize, String),
     SetAcl(usize, String, Vec<Acl>, Option<i32>),
+    AddAuth(usize, &'static str, &'static str),
     Sync(usize, String),
     Write(usize, Change),
     Multi(usize, Vec<Change>),
@@ -39,16 +40,41 @@ impl Step {
         let path = path(rng, root, known);
         let watches = rng.u32(..4) > 0;
         match rng.u32(..100) {
-            0..40 => Step::Write(who, Change::random(rng, root, known)),
-            40..47 => Step::Multi(who, changes(rng, root, known)),
-            47..58 => Step::Exists(who, path, watches),
-            58..70 => Step::GetData(who, path, watches),
-            70..83 => Step::GetChildren(who, path, watches),
-            83..86 => Step::GetAcl(who, path),
-            86..90 => Step::SetAcl(who, path, acl(rng), version(rng)),
-            90..92 => Step::Sync(who, path),
-            92..97 => Step::Reopen(who),
+            0..36 => Step::Write(who, Change::random(rng, root, known)),
+            36..44 => Step::Multi(who, changes(rng, root, known)),
+            44..54 => Step::Exists(who, path, watches),
+            54..63 => Step::GetData(who, path, watches),
+            63..73 => Step::GetChildren(who, path, watches),
+            73..78 => Step::GetAcl(who, path),
+            // The root stays everybody's.
+            78..90 if path != root => Step::SetAcl(who, path, acl(rng), version(rng)),
+            78..92 => Step::Sync(who, path),
+            92..95 => {
+                let (scheme, secret) = SECRETS[rng.usize(..SECRETS.len())];
+                Step::AddAuth(who, scheme, secret)
+            }
+            95..97 => Step::Reopen(who),
             _ => Step::Away(who, (who + 1) % CLIENTS, changes(rng, root, known)),
+        }
+    }
+
+    /// What the step does, to count.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Step::Exists(..) => "exists",
+            Step::GetData(..) => "get data",
+            Step::GetChildren(..) => "get children",
+            Step::GetAcl(..) => "get ACL",
+            Step::SetAcl(..) => "set ACL",
+            Step::AddAuth(..) => "add credentials",
+            Step::Sync(..) => "sync",
+            Step::Write(_, Change::Create(..)) => "create",
+            Step::Write(_, Change::Delete(..)) => "delete",
+            Step::Write(_, Change::SetData(..)) => "set data",
+            Step::Write(_, Change::Check(..)) => "check",
+            Step::Multi(..) => "multi",
+            Step::Reopen(_) => "reopen",
+            Step::Away(..) => "away",
         }
     }
 }
@@ -57,6 +83,10 @@ impl Change {
     fn random(rng: &mut Rng, root: &str, known: &[String]) -> Change {
         let path = path(rng, root, known);
         match rng.u32(..10) {
+            0 if rng.bool() => {
+                let path = format!("{path}/{CONTAINER}");
+                Change::Create(path, data(rng), acl(rng), CreateMode::Container)
+            }
             0..5 => Change::Create(path, data(rng), acl(rng), mode(rng)),
             5..7 => Change::Delete(path, version(rng)),
             7..9 => Change::SetData(path, data(rng), version(rng)),
@@ -69,14 +99,17 @@ fn changes(rng: &mut Rng, root: &str, known: &[String]) -> Vec<Change> {
     (0..rng.usize(1..5)).map(|_| Change::random(rng, root, known)).collect()
 }
 
+/// The name of all containers. They get no children: one that has lost them is swept, sooner or later.
+const CONTAINER: &str = "container";
+
 /// One that was created, one below it, or one that may be there.
 fn path(rng: &mut Rng, root: &str, known: &[String]) -> String {
     let name = |rng: &mut Rng| ["a", "b", "c", "\u{e9}"][rng.usize(..4)];
     let recent = &known[known.len().saturating_sub(12)..];
-    match (rng.u32(..6), rng.choice(recent)) {
-        (0..3, Some(path)) => path.clone(),
-        (3, Some(path)) => format!("{path}/{}", name(rng)),
-        (5, _) => root.to_owned(),
+    match (rng.u32(..10), rng.choice(recent)) {
+        (0..6, Some(path)) => path.clone(),
+        (6, Some(path)) if !path.ends_with(CONTAINER) => format!("{path}/{}", name(rng)),
+        (7, _) => root.to_owned(),
         _ => format!("{root}/{}", name(rng)),
     }
 }
@@ -93,29 +126,82 @@ fn version(rng: &mut Rng) -> Option<i32> {
 }
 
 fn mode(rng: &mut Rng) -> CreateMode {
-    match rng.u32(..12) {
+    match rng.u32(..11) {
         0..4 => CreateMode::Persistent,
         4..6 => CreateMode::Ephemeral,
         6..8 => CreateMode::PersistentSequential,
         8..10 => CreateMode::EphemeralSequential,
-        10 => CreateMode::Container,
         _ => CreateMode::PersistentWithTtl(Duration::from_secs(60)),
     }
 }
 
-/// The first client has credentials, whose hash is that of `user:secret`.
+/// Whom a client shows to be from its start, by `digest`. The last client shows nobody.
+pub(crate) const OWN: [Option<&str>; CLIENTS] = [Some("user:secret"), Some("other:word"), None];
+
+/// What a client may show besides; the last is of a scheme that no server knows.
+const SECRETS: [(&str, &str); 5] = [
+    ("digest", "user:secret"),
+    ("digest", "other:word"),
+    ("digest", "other:word:and:more"),
+    ("ip", "anything"),
+    ("nonsense", "user:secret"),
+];
+
+pub(crate) const USER: &str = "user:5w9W4eL3797Y4Wq8AcKUPPk8ha4=";
+const OTHER: &str = "other:tz05ELVFBMUiiBYibDY6e+xrsto=";
+
+/// Whom an ACL may be for.
+const IDS: [(&str, &str); 10] = [
+    ("world", "anyone"),
+    ("world", "anyone"),
+    ("digest", USER),
+    ("digest", USER),
+    ("digest", OTHER),
+    ("auth", ""),
+    ("ip", "127.0.0.1"),
+    ("ip", "127.1.2.3/8"),
+    ("ip", "127.0.0.2"),
+    ("ip", "10.0.0.0/8"),
+];
+
+/// What servers take for an id, or do not, by a hair.
+const ODD_IDS: [(&str, &str); 18] = [
+    ("nonsense", "x"),
+    ("super", ""),
+    ("world", "someone"),
+    ("auth", "anybody"),
+    ("digest", ""),
+    ("digest", "user"),
+    ("digest", "user:"),
+    ("digest", ":hash"),
+    ("digest", "user:hash:"),
+    ("digest", "user:hash:more"),
+    ("ip", ""),
+    ("ip", "nonsense"),
+    ("ip", "127.0.0"),
+    ("ip", "127.0.0.256"),
+    ("ip", "127.0.0.1/0"),
+    ("ip", "127.0.0.1/33"),
+    ("ip", "127.0.0.1/x"),
+    ("ip", "127.0.0.1/8/8"),
+];
+
+/// Many are open, or soon nobody could do anything.
 fn acl(rng: &mut Rng) -> Vec<Acl> {
-    let anyone = |permissions| Acl::new(permissions, "world", "anyone");
-    let user = "user:O+9bWVBmPiVRhnXVJkBDWC2WKlw=";
-    match rng.u32(..32) {
-        0 => Acl::read_only(),
-        1 => Acl::creator_all(),
-        2 => vec![Acl::new(Permissions::ALL, "digest", user), anyone(Permissions::READ)],
-        3 => vec![Acl::new(Permissions::ALL, "digest", user), anyone(Permissions::CONTEND)],
-        4 => vec![Acl::new(Permissions::ALL, "ip", "127.0.0.1"), anyone(Permissions::READ)],
-        5 => vec![Acl::new(Permissions::ALL, "nonsense", "x")],
-        6 => vec![anyone(Permissions::CONTEND), anyone(Permissions::CONTEND)],
-        7 => Vec::new(),
+    match rng.u32(..16) {
+        0 => Vec::new(),
+        1..10 => (0..rng.usize(1..3)).map(|_| entry(rng)).collect(),
         _ => Acl::open(),
     }
+}
+
+fn entry(rng: &mut Rng) -> Acl {
+    use Permissions as P;
+    let some = [P::READ, P::WRITE, P::CREATE, P::DELETE, P::ADMIN, P::CONTEND, P::ALL];
+    let permissions = some[rng.usize(..some.len())] | some[rng.usize(..some.len())];
+    let (scheme, id) = match rng.u32(..16) {
+        0 => ODD_IDS[rng.usize(..ODD_IDS.len())],
+        _ => IDS[rng.usize(..IDS.len())],
+    };
+    Acl::new(permissions, scheme, id)
 }

@@ -1,14 +1,17 @@
 //! What the client does at an instant, what it counts, and what it says of itself.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
-use zoolock_zookeeper::{Acl, CreateMode, State, Watcher};
+use zoolock_zookeeper::{
+    Acl, CreateMode, Listener, SessionEvent, SessionEventKind, State, Watcher,
+};
 
-use crate::util::{SESSION, SOON, client, client_of, logged, shared_proxy};
+use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, client, client_of, logged, shared_proxy};
 
 #[test]
 fn a_callback_comes_at_its_instant_whatever_the_order_of_asking_and_a_panic_ends_nothing() {
@@ -18,7 +21,9 @@ fn a_callback_comes_at_its_instant_whatever_the_order_of_asking_and_a_panic_ends
     let at = |milliseconds| begun + Duration::from_millis(milliseconds);
     // None is called before all are asked for.
     let (all_asked, asking) = bounded::<()>(0);
-    client.call_at(begun, move || drop(asking.recv()));
+    client.call_at(begun, move || {
+        let _ = asking.recv();
+    });
     client.call_at(at(20), || panic!("on purpose"));
     for milliseconds in [60, 20, 40, 20, 0] {
         let sender = sender.clone();
@@ -159,4 +164,72 @@ fn what_is_called_aside_is_called_in_order_also_behind_one_that_panics() {
         assert_eq!(called, number);
         assert_ne!(thread, caller);
     }
+}
+
+#[test]
+fn what_is_called_aside_behind_one_that_blocks_takes_no_memory_without_end() {
+    const MOST: usize = 10_000;
+    let proxy = shared_proxy();
+    let client = client_of(&proxy.connect_string(), SESSION);
+    let (blocks, blocked) = bounded::<()>(0);
+    let (say, said) = unbounded();
+    logged("");
+    client.call_aside(move || {
+        say.send(()).unwrap();
+        let _ = blocked.recv();
+    });
+    said.recv_timeout(SOON).unwrap();
+    let called = Arc::new(AtomicUsize::new(0));
+    let call = || {
+        let called = Arc::clone(&called);
+        client.call_aside(move || {
+            called.fetch_add(1, Ordering::SeqCst);
+        });
+    };
+    (0..MOST + 5).for_each(|_| call());
+    drop(blocks);
+    wait_until("those that wait are called", SOON, || called.load(Ordering::SeqCst) == MOST);
+    call();
+    wait_until("the next one is called", SOON, || called.load(Ordering::SeqCst) == MOST + 1);
+    wait_until("the others are counted", SOON, || {
+        !logged("5 callbacks were dropped: one before them took too long").is_empty()
+    });
+}
+
+/// The timer tells the end of the lease to one who takes time over it, and the reader has the next event
+/// meanwhile.
+#[test]
+fn events_are_told_in_their_order_also_behind_a_listener_that_takes_its_time() {
+    let stage = Stage::new("order", SHORT);
+    let (slow, is_told) = (Mutex::new(None), unbounded());
+    let (release, released) = bounded::<()>(0);
+    *slow.lock().unwrap() = Some(released);
+    let first = Listener::new(move |event: &SessionEvent| {
+        if event.kind == SessionEventKind::LeaseEnded {
+            let released = slow.lock().unwrap().take();
+            is_told.0.send(()).unwrap();
+            let _ = released.map(|released| released.recv());
+        }
+    });
+    let (second, events) = Listener::channel();
+    stage.client.subscribe(&first);
+    stage.client.subscribe(&second);
+    let keeper = stage.client.keep_lease();
+    stage.suspend();
+    is_told.1.recv_timeout(SOON).unwrap();
+    let connections = stage.proxy.connections();
+    stage.proxy.restore();
+    wait_until("there is a connection", SOON, || stage.proxy.connections() > connections);
+    let kind = |event: SessionEvent| event.kind;
+    // Longer than the reader takes to be back, if it does not wait its turn.
+    let mut kinds = vec![events.recv_timeout(SOON).map(kind).unwrap()];
+    kinds.extend(events.recv_timeout(BRIEFLY).map(kind));
+    drop(release);
+    while kinds.len() < 3 {
+        kinds.push(events.recv_timeout(SOON).map(kind).unwrap());
+    }
+    println!("{kinds:?}");
+    // Then it is resumed, or has expired.
+    assert_eq!(kinds[..2], [SessionEventKind::Suspended, SessionEventKind::LeaseEnded]);
+    drop(keeper);
 }

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod callbacks;
+mod dialing;
 mod ending;
 mod hostile;
 mod leases;

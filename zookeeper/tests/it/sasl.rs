@@ -4,16 +4,19 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::OnceLock;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zoolock_test_support::{
     FaultProxy, Op, Probe, Server, ServerBuilder, Then, connect_string, fresh_path, wait_until,
 };
 use zoolock_zookeeper::{
-    Acl, CreateMode, ErrorKind, EventType, Permissions, SessionEventKind, State, Watcher, ZooKeeper,
+    Acl, Builder, CreateMode, ErrorKind, EventType, Permissions, SessionEventKind, State, Watcher,
+    ZooKeeper,
 };
 
-use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Told, behind_a_proxy, builder, kind, make, said};
+use crate::util::{
+    BRIEFLY, SESSION, SHORT, SOON, Told, behind_a_proxy, builder, kind, make, make_ephemeral, said,
+};
 
 /// The operation that carries SASL's tokens.
 const SASL: Op = Op::Other(102);
@@ -257,7 +260,7 @@ fn a_challenge_that_makes_no_sense_is_a_bad_answer() {
 #[test]
 fn a_client_that_is_refused_later_says_so_and_keeps_its_session_no_longer_than_its_timeout() {
     let server = server().start().unwrap();
-    let client = builder(&server.connect_string(), SHORT).sasl("bob", USERS[0].1);
+    let client = builder(&server.connect_string(), 2 * SHORT).sasl("bob", USERS[0].1);
     let client = client.connect().unwrap();
     let told = Told::by(&client);
     let path = fresh_path("later");
@@ -288,6 +291,83 @@ fn a_client_that_is_refused_later_says_so_and_keeps_its_session_no_longer_than_i
     server.start_again().unwrap();
     told.until(SessionEventKind::Connected);
     make(&client, &path, b"again");
+}
+
+/// A client that has the same right to its session as before, and is refused from the server's restart on.
+struct Refused {
+    name: &'static str,
+    client: fn(Builder) -> Builder,
+    change: fn(&Server),
+    mend: fn(&Server),
+}
+
+const REFUSED: [Refused; 3] = [
+    Refused {
+        name: "SASL is required",
+        client: |builder| builder,
+        change: |server| server.set_property("sessionRequireClientSASLAuth", "true"),
+        mend: |server| server.set_property("sessionRequireClientSASLAuth", "false"),
+    },
+    Refused {
+        name: "the SASL user is unknown",
+        client: |builder| builder.sasl(USERS[0].0, USERS[0].1),
+        change: |server| server.set_sasl_users(&USERS[1..]).unwrap(),
+        mend: |server| server.set_sasl_users(USERS).unwrap(),
+    },
+    Refused {
+        name: "credentials of the scheme are refused",
+        client: |builder| builder.auth("digest", b"eve:x"),
+        change: |server| server.set_property("DigestAuthenticationProvider.enabled", "false"),
+        mend: |server| server.set_property("DigestAuthenticationProvider.enabled", "true"),
+    },
+];
+
+impl Refused {
+    fn is_out_of_the_way(&self) {
+        const T: Duration = SHORT;
+        let (server, name) = (server().start().unwrap(), self.name);
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let client = (self.client)(builder(&proxy.connect_string(), T)).connect().unwrap();
+        let path = fresh_path("refused");
+        let probe = Probe::connect(server.address()).unwrap();
+        probe.create_all(path.rsplit_once('/').unwrap().0).unwrap();
+        make_ephemeral(&client, &path);
+        let (told, keeper) = (Told::by(&client), client.keep_lease());
+        server.stop().unwrap();
+        (self.change)(&server);
+        server.start_again().unwrap();
+        let (begun, before) = (Instant::now(), proxy.requests(Op::Connect));
+        let other = connect(USERS[1], &server.connect_string());
+        wait_until("its node is gone", SOON, || other.exists(&path).unwrap().is_none());
+        let took = begun.elapsed();
+        wait_until("two timeouts have passed", SOON, || begun.elapsed() > T * 2);
+        let (later, early) = (Instant::now(), proxy.requests(Op::Connect));
+        wait_until("six timeouts have passed", SOON, || begun.elapsed() > T * 6);
+        let (late, seconds) = (proxy.requests(Op::Connect) - early, later.elapsed().as_secs_f64());
+        println!(
+            "{name}: out of the way after {:.2} T; {} handshakes in 2 T, then {:.0} a minute",
+            took.as_secs_f64() / T.as_secs_f64(),
+            early - before,
+            late as f64 / seconds * 60.0,
+        );
+        assert!(took < T * 3, "{name}: after {took:?}");
+        assert!(late as f64 <= seconds, "{name}: {late} handshakes in {seconds:.1} s");
+        server.stop().unwrap();
+        (self.mend)(&server);
+        server.start_again().unwrap();
+        wait_until("it is served again", SOON, || client.exists("/").is_ok());
+        println!("{name}: {:?}", told.kinds());
+        drop(keeper);
+    }
+}
+
+#[test]
+fn who_is_refused_from_a_restart_on_is_out_of_the_way_in_three_timeouts() {
+    thread::scope(|scope| {
+        for refused in &REFUSED {
+            scope.spawn(|| refused.is_out_of_the_way());
+        }
+    });
 }
 
 #[cfg(feature = "tls")]

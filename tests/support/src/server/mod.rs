@@ -44,7 +44,7 @@ const LOG_TAIL_LINES: usize = 40;
 /// (a directory may be left in the temporary folder when the server was stopped at that moment).
 #[derive(Debug)]
 pub struct Server {
-    config: Config,
+    config: Mutex<Config>,
     installation: Installation,
     port: ReservedPort,
     secure_port: Option<ReservedPort>,
@@ -169,7 +169,7 @@ impl Server {
         }
         let secure_port = config.tls.as_ref().map(|_| ReservedPort::any());
         Ok(Self {
-            config,
+            config: Mutex::new(config),
             installation,
             port: ReservedPort::any()?,
             secure_port: secure_port.transpose()?,
@@ -233,22 +233,23 @@ impl Server {
         if process.as_mut().is_some_and(|running| !running.has_exited()) {
             return Err(io::Error::other("the server is running already"));
         }
+        let config = self.config().clone();
         let config_file = self.path("zoo.cfg");
         let data = self.path(DATA);
         fs::create_dir_all(&data)?;
-        if let Some(membership) = &self.config.membership {
+        if let Some(membership) = &config.membership {
             fs::write(data.join("myid"), membership.id.to_string())?;
         }
         let folder = self.folder.path();
-        let text = self.config.text(folder, self.address(), self.secure());
+        let text = config.text(folder, self.address(), self.secure());
         fs::write(&config_file, text)?;
-        self.config.program.write(folder)?;
-        if let Some(tls) = &self.config.tls {
+        config.program.write(folder)?;
+        if let Some(tls) = &config.tls {
             tls.write(folder)?;
         }
         // The log of this start only, so that its end shows this start's trouble.
         fs::write(self.path("log"), "")?;
-        let command = self.config.command(&self.installation, &config_file);
+        let command = config.command(&self.installation, &config_file);
         let mut started = Process::spawn(command, folder, &self.path("log"))?;
         self.wait_until_ready(&mut started)?;
         *process = Some(started);
@@ -263,6 +264,12 @@ impl Server {
     /// When the file cannot be written.
     pub fn set_sasl_users(&self, users: &[(&str, &str)]) -> io::Result<()> {
         Users::new(users).write(self.folder.path())
+    }
+
+    /// From its next start on it has this line `key=value` in its configuration file, over any before; see
+    /// [`property`](ServerBuilder::property).
+    pub fn set_property(&self, key: &str, value: &str) {
+        self.config().properties.push((key.into(), value.into()));
     }
 
     /// Removes the data of a server that does not run: when it starts again, it knows no node and no
@@ -377,7 +384,7 @@ impl Server {
     /// `conf` is answered with the settings only by a server that serves requests; the directory
     /// proves that it is this one. `ruok` is answered by any.
     fn is_ready(&self, patience: Duration) -> bool {
-        if self.config.membership.is_some() {
+        if self.config().membership.is_some() {
             return four_letter(self.address(), "ruok", patience)
                 .is_ok_and(|answer| answer == "imok");
         }
@@ -399,6 +406,10 @@ impl Server {
         let mut process = self.process();
         let stopped = || io::Error::other("the server is not running");
         act(process.as_mut().ok_or_else(stopped)?)
+    }
+
+    fn config(&self) -> MutexGuard<'_, Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {

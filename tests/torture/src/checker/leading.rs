@@ -18,6 +18,8 @@ use crate::settings::{TICK, TIMEOUT};
 pub(crate) const LEADER_AGAIN: Duration = TIMEOUT.saturating_add(TICK.saturating_mul(2));
 /// So long a client that nobody has answered for a session timeout connects to nobody, which ends its session.
 const UNHEARD: i64 = TIMEOUT.as_nanos() as i64 * 3 / 2;
+/// Who hears nothing for so long may rest: its last use of a server was some time before.
+const SILENT_FOR: i64 = TIMEOUT.as_nanos() as i64 / 2;
 /// In this time a fault has its effect.
 const EFFECT: Duration = Duration::from_millis(100);
 
@@ -209,6 +211,9 @@ fn check_gap(found: &mut Findings, fault: &Fault, acts: &[Timely<'_>], path: usi
         return;
     };
     found.leading.gaps.push((fault.name, gap));
+    let lasted = difference(fault.over, fault.begun);
+    let rests = fault.answers_nobody && lasted > SILENT_FOR;
+    let most = if rests { most + UNHEARD } else { most };
     if gap > most {
         found.violations.push(format!(
             "no leader for {} ms at {} ({}), and {} ms are the most",
@@ -248,8 +253,9 @@ mod tests {
     fn fault(name: &'static str, process: usize, begun: u64, over: u64) -> Fault {
         let (begun, over) = (begun * SECOND, over * SECOND);
         let process = Some(process);
-        let breaks_leases = false;
-        Fault { name, process, paths: vec![0], begun, over, counts_from: begun, breaks_leases }
+        let (breaks_leases, answers_nobody, counts_from) = (false, false, begun);
+        let paths = vec![0];
+        Fault { name, process, paths, begun, over, counts_from, breaks_leases, answers_nobody }
     }
 
     #[test]
@@ -293,6 +299,11 @@ mod tests {
         let found = judge(&history);
         assert_eq!(found.leading.gaps, [("cut off", 15 * SECOND as i64)]);
         assert_eq!(found.violations.len(), 1);
+        // Who was heard by servers that did not answer for long may rest.
+        history.faults[0].answers_nobody = true;
+        history.faults[0].begun = 10 * SECOND;
+        assert_eq!(judge(&history).violations.len(), 1, "not for so long");
+        history.faults[0].answers_nobody = false;
         // From the end, where nobody can lead before.
         history.faults[0].counts_from = 19 * SECOND;
         let found = judge(&history);

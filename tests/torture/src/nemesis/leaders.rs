@@ -28,6 +28,7 @@ struct Kind {
     /// Nobody can lead before it is over.
     allows_no_leader: bool,
     breaks_leases: bool,
+    answers_nobody: bool,
 }
 
 /// Whom a fault is about.
@@ -53,7 +54,7 @@ const KINDS: &[Kind] = &[
     kind("node deleted",       Leader,    delete).breaks_leases(),
     kind("asked to let go",    Leader,    revoke),
     kind("server restarted",   Everybody, restart_server).allows_no_leader(),
-    kind("server stood still", Everybody, pause_server).allows_no_leader(),
+    kind("server stood still", Everybody, pause_server).allows_no_leader().answers_nobody(),
 ];
 
 const fn kind(
@@ -61,7 +62,7 @@ const fn kind(
     whom: Whom,
     make: fn(&mut Nemesis, HoldId) -> Outcome<()>,
 ) -> Kind {
-    Kind { name, make, whom, allows_no_leader: false, breaks_leases: false }
+    Kind { name, make, whom, allows_no_leader: false, breaks_leases: false, answers_nobody: false }
 }
 
 impl Kind {
@@ -71,6 +72,10 @@ impl Kind {
 
     const fn breaks_leases(self) -> Kind {
         Kind { breaks_leases: true, ..self }
+    }
+
+    const fn answers_nobody(self) -> Kind {
+        Kind { answers_nobody: true, ..self }
     }
 }
 
@@ -108,6 +113,7 @@ fn one(nemesis: &mut Nemesis, kind: &Kind) -> Outcome<()> {
         over,
         counts_from: if kind.allows_no_leader { over } else { begun },
         breaks_leases: kind.breaks_leases,
+        answers_nobody: kind.answers_nobody,
     });
     Ok(())
 }

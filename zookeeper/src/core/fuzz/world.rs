@@ -20,6 +20,7 @@ use super::mutate;
 use super::texts::Tally;
 use crate::acl::Acl;
 use crate::batch::{Batch, Op, OpResult};
+use crate::bell::Bell;
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::names::Names;
@@ -85,7 +86,7 @@ pub(super) struct Asked {
 impl Asked {
     pub(super) fn new() -> Asked {
         let hosts = HostList::parse(&format!("nowhere:1{ROOT}")).expect("a connect string");
-        let shared = Arc::new(Shared::new(Builder::new("nowhere:1"), hosts));
+        let shared = Arc::new(Shared::new(Builder::new("nowhere:1"), hosts, Bell::new().unwrap()));
         let (watcher, acl) = (Watcher::new(|_| {}), Acl::open());
         let watcher = Some(&watcher);
         let mut batch = batch(&shared);
@@ -132,8 +133,8 @@ impl Listen for Ear {
         self.0 != 0
     }
 
-    fn is_same(&self, other: &Ear) -> bool {
-        self.0 == other.0
+    fn id(&self) -> usize {
+        self.0.into()
     }
 }
 
@@ -218,7 +219,7 @@ impl World<'_> {
     fn connection(&mut self, is_last: bool) -> Result<(), Ended> {
         self.renew_frames();
         self.input.come.push(Vec::new());
-        self.core.dialed(self.now);
+        self.core.dialed(true, self.now);
         self.core.out().clear();
         let greeting = match self.rng.below(24) {
             0 => "connect before 3.4",
@@ -269,7 +270,7 @@ impl World<'_> {
     /// anything to resume.
     fn be_refused(&mut self) {
         for _ in 0..6 {
-            self.core.dialed(self.now);
+            self.core.dialed(true, self.now);
             self.broke("cut");
         }
         self.now.monotonic += TIMEOUT * 2;

@@ -92,6 +92,7 @@ impl<S, W: Listen> Core<S, W> {
         message::number(&mut frame, self.xid);
         self.out.extend_from_slice(&frame);
         self.counts.requests += 1;
+        self.touch(now);
         let until = now.monotonic + self.patience(now);
         if let Some(connection) = &mut self.connection {
             connection.greeting.iter_mut().for_each(|greeting| greeting.until = until);

@@ -130,6 +130,10 @@ impl Client {
         if self.core.is_over() {
             return;
         }
+        let next = self.core.next_handshake(now);
+        if next > now.monotonic && !self.round.is_empty() {
+            return stage.at(self.clocks.when(next) + 1, Event::Dial);
+        }
         let Some(server) = self.round.pop() else {
             self.core.broke("nobody", now);
             self.failures = (self.failures + 1).min(16);
@@ -166,7 +170,7 @@ impl Client {
             self.frames = Frames::new(1 << 20);
         }
         // Somebody may have closed the client meanwhile.
-        self.core.dialed(now);
+        self.core.dialed(true, now);
         self.wake(around.stage);
         self.carry(around);
     }
@@ -252,7 +256,7 @@ impl Client {
     /// The connection is no more.
     fn ended(&mut self, around: &mut Around<'_>, conn: usize, reason: &str) {
         let now = self.now(around.stage);
-        let was_open = self.core.is_open();
+        let was_of_use = self.core.is_of_use();
         around.network.conns[conn].open_here = false;
         around.network.end(around.stage, conn, Way::Up);
         self.link = None;
@@ -273,7 +277,7 @@ impl Client {
         if self.core.is_over() {
             return;
         }
-        match was_open {
+        match was_of_use {
             true => {
                 self.failures = self.failures.min(3);
                 self.pause(around.stage);

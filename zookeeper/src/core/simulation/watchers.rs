@@ -15,8 +15,8 @@ impl Listen for Ear {
         true
     }
 
-    fn is_same(&self, other: &Ear) -> bool {
-        self == other
+    fn id(&self) -> usize {
+        self.0 as usize
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
 
+use crossbeam_channel::unbounded;
 use zoolock_test_support::{Direction, FaultProxy, connect_string, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
@@ -93,6 +94,27 @@ fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() 
     drop(keeper);
     LOGGER.block(false);
     client.close().unwrap();
+}
+
+#[test]
+fn a_logger_that_blocks_for_ever_keeps_nothing_from_being_called_aside() {
+    let name = concat!(
+        "hostile::logging::",
+        "a_logger_that_blocks_for_ever_keeps_nothing_from_being_called_aside"
+    );
+    if in_own_process(name) != OwnProcess::Yes {
+        return;
+    }
+    set_logger();
+    let client = client_of(&connect_string(), SHORT);
+    LOGGER.block(true);
+    client.note("zookeeper", log::Level::Warn, || log::warn!(target: "zookeeper", "a line"));
+    wait_until("the logger is waited for", SOON, || LOGGER.waiting.load(Ordering::SeqCst) > 0);
+    let (say, said) = unbounded();
+    client.call_aside(move || say.send(()).unwrap());
+    said.recv_timeout(SOON).expect("it is called");
+    assert!(LOGGER.waiting.load(Ordering::SeqCst) > 0);
+    LOGGER.block(false);
 }
 
 #[test]

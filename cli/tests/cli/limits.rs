@@ -1,0 +1,282 @@
+//! Under limits of processes, memory and files, a program has ended before anybody else has the lock, or it
+//! was never started.
+
+use std::fmt::Debug;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use std::{fs, process, thread};
+
+use nix::sys::signal::Signal;
+use zoolock_test_support::{Late, connect_string, fresh_path, wait_until};
+
+use crate::util::{
+    Beside, SOON, await_gone, await_nodes, client, guard_of, is_gone, is_stopped, lock_of, run,
+    send,
+};
+
+/// A program that needs no other process.
+pub(crate) const ALONE: &str = "echo inside $$; exec cat";
+
+/// A program that says `inside` from another process group.
+pub(crate) const IN_ANOTHER_GROUP: &str = "timeout 1000 sh -c 'echo inside $$; exec cat'; true";
+
+/// Other users, and a copy of the command that they can run.
+struct Users {
+    by_number: bool,
+    folder: tempfile::TempDir,
+}
+
+/// A user who runs nothing else, by what runs a command as that one: a limit of processes counts those of a user,
+/// and root has none.
+struct User(Vec<String>);
+
+impl Users {
+    /// `None` where the tests may not switch to another user.
+    fn new() -> Option<Users> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let users = [true, false].map(|by_number| (by_number, next_user(by_number)));
+        let is_possible = |user: &User| {
+            let tried = user.does(&Command::new("true")).output();
+            tried.is_ok_and(|tried| tried.status.success())
+        };
+        let Some((by_number, _)) = users.into_iter().find(|(_, user)| is_possible(user)) else {
+            println!("skipped: no other user, neither by setpriv nor by unshare");
+            return None;
+        };
+        let everybody = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path(), everybody).expect("opened");
+        // By another process: what has it open for writing when a test starts something else cannot be run.
+        let mut copy = Command::new("cp");
+        copy.arg(env!("CARGO_BIN_EXE_zoolock")).arg(folder.path().join("zoolock"));
+        assert!(copy.status().expect("cp").success());
+        Some(Users { by_number, folder })
+    }
+
+    fn next(&self) -> User {
+        next_user(self.by_number)
+    }
+
+    /// `zoolock` of a user, for no more than so many processes and threads.
+    fn zoolock(&self, user: &User, most: u32, arguments: &[&str]) -> Command {
+        let zoolock = self.folder.path().join("zoolock");
+        user.does(limited(&format!("--nproc={most}:{most}"), &zoolock).args(arguments))
+    }
+}
+
+/// Returns a user with a number of its own, or one in a user namespace, where processes are counted apart.
+fn next_user(by_number: bool) -> User {
+    static USERS: AtomicU32 = AtomicU32::new(0);
+    let id = 30_000 + (process::id() * 64 + USERS.fetch_add(1, Ordering::SeqCst)) % 30_000;
+    let switch = match by_number {
+        true => format!("setpriv --reuid={id} --regid={id} --clear-groups"),
+        false => "unshare --user".to_owned(),
+    };
+    User(switch.split(' ').map(str::to_owned).collect())
+}
+
+impl User {
+    /// The command as this user.
+    fn does(&self, command: &Command) -> Command {
+        let mut switched = Command::new(&self.0[0]);
+        switched.args(&self.0[1..]).arg(command.get_program()).args(command.get_args());
+        switched.env("ZOOKEEPER_CONNECT", connect_string());
+        switched
+    }
+}
+
+/// A program with a limit as prlimit(1) has it.
+fn limited(limit: &str, program: &Path) -> Command {
+    let mut command = Command::new("prlimit");
+    command.arg(limit).arg(program).env("ZOOKEEPER_CONNECT", connect_string());
+    command
+}
+
+/// Changes a limit of a process.
+fn limit(process: u32, limit: &str) -> Command {
+    let mut prlimit = Command::new("prlimit");
+    prlimit.arg(format!("--pid={process}")).arg(limit);
+    prlimit
+}
+
+/// The system's words for it.
+const NO_FILES: &str = "Too many open files";
+
+/// What became of a command under a limit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Its program ran, and was gone when the lock went to another.
+    Ran,
+    /// It ended without its program, with this code and these last words.
+    Ended(Option<i32>, String),
+}
+
+/// What becomes of a command, started again if it is not connected in time, or loses the lock before its program
+/// runs: a busy machine is nothing that this is about.
+pub(crate) fn outcome_of(start: impl Fn() -> Command, path: &str) -> Outcome {
+    let mut outcome = None;
+    wait_until("it is in time", SOON, || {
+        let ended = outcome.insert(try_once(start(), path));
+        match ended {
+            Outcome::Ended(Some(69), words) => words.contains(NO_FILES),
+            Outcome::Ended(code, _) => *code != Some(74),
+            Outcome::Ran => true,
+        }
+    });
+    outcome.expect("there is one")
+}
+
+fn try_once(command: Command, path: &str) -> Outcome {
+    let mut running = Beside::start(command);
+    let mut said = Vec::new();
+    let inside = |said: &[String]| {
+        said.iter().find_map(|line| line.strip_prefix("inside ")?.trim().parse::<u32>().ok())
+    };
+    wait_until("it runs its program or has ended", SOON, || {
+        said.extend(running.said());
+        inside(&said).is_some() || is_gone(running.id())
+    });
+    if let Some(inside) = inside(&said) {
+        assert_ends_before_the_next(&running, inside, path);
+        return Outcome::Ran;
+    }
+    let code = running.code();
+    said.extend(running.said());
+    Outcome::Ended(code, said.pop().unwrap_or_default())
+}
+
+/// Stops the command alone, and sees that its program has ended when another has the lock.
+pub(crate) fn assert_ends_before_the_next(running: &Beside, inside: u32, path: &str) {
+    let late = Late::start();
+    running.signal(Signal::SIGSTOP);
+    // On a busy machine the lock may be lost before.
+    let is_still = || is_stopped(running.id()) || is_gone(running.id());
+    wait_until("it is stopped", SOON, is_still);
+    let rival = client();
+    let rival = lock_of(&rival, path).acquire().expect("locked");
+    let beside = if is_gone(inside) { Duration::ZERO } else { await_gone(inside) };
+    let late = late.in_all();
+    assert!(beside <= late, "two programs for {beside:?}, on a machine that was {late:?} late");
+    rival.release().expect("released");
+}
+
+/// Starts a command under each of the limits, all at once, and prints what became of them.
+fn outcomes<L: Debug + Copy + Send>(
+    limits: &[L],
+    start: impl Fn(L, &str) -> Command + Sync,
+) -> Vec<Outcome> {
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let begin = |limit: L| {
+            let start = &start;
+            scope.spawn(move || {
+                let path = fresh_path("limited");
+                outcome_of(|| start(limit, &path), &path)
+            })
+        };
+        let begun: Vec<_> = limits.iter().map(|limit| begin(*limit)).collect();
+        begun.into_iter().map(|one| one.join()).collect()
+    });
+    for (limit, outcome) in limits.iter().zip(&outcomes) {
+        println!("{limit:?}: {outcome:?}");
+    }
+    let outcomes: Vec<_> =
+        outcomes.into_iter().map(|outcome| outcome.expect("never two programs")).collect();
+    assert_ne!(outcomes.first(), Some(&Outcome::Ran));
+    assert_eq!(outcomes.last(), Some(&Outcome::Ran));
+    outcomes
+}
+
+#[test]
+fn under_a_limit_of_processes_the_program_is_guarded_or_not_started() {
+    let Some(users) = Users::new() else { return };
+    let limits: Vec<_> = (3..=20).flat_map(|most| [(most, "run"), (most, "lead")]).collect();
+    let outcomes = outcomes(&limits, |(most, subcommand), path| {
+        let arguments = [subcommand, "--session-timeout", "8", path, "sh", "-c", ALONE];
+        users.zoolock(&users.next(), most, &arguments)
+    });
+    for outcome in outcomes {
+        if let Outcome::Ended(code, words) = outcome {
+            assert_eq!(code, Some(71), "{words}");
+            assert!(words.starts_with("zoolock: failed to start "), "{words}");
+        }
+    }
+}
+
+/// `zoolock run` with a limit.
+fn run_limited(limit: &str, path: &str) -> Command {
+    let mut command = limited(limit, Path::new(env!("CARGO_BIN_EXE_zoolock")));
+    command.args(["run", "--session-timeout", "8", path, "sh", "-c", IN_ANOTHER_GROUP]);
+    command
+}
+
+#[test]
+fn under_a_limit_of_files_the_program_is_guarded_or_not_started() {
+    let limits: Vec<_> = (3..=20).collect();
+    let outcomes =
+        outcomes(&limits, |most, path| run_limited(&format!("--nofile={most}:{most}"), path));
+    for outcome in outcomes {
+        if let Outcome::Ended(code, words) = outcome {
+            // By the dynamic loader, for want of a process, or without a file for the connection.
+            let is_right = matches!(code, Some(127 | 71)) || words.contains(NO_FILES);
+            assert!(is_right, "{code:?}: {words}");
+        }
+    }
+}
+
+#[test]
+fn under_a_limit_of_memory_the_program_is_guarded_or_not_started() {
+    let megabytes = (8..32).step_by(2).chain((32..=160).step_by(16)).chain([4096_u64]);
+    let limits: Vec<_> = megabytes.collect();
+    let outcomes = outcomes(&limits, |megabytes, path| {
+        let bytes = megabytes << 20;
+        run_limited(&format!("--as={bytes}:{bytes}"), path)
+    });
+    for outcome in outcomes {
+        if let Outcome::Ended(code, words) = outcome {
+            // By a signal, where there is no memory for the command itself; by the dynamic loader; or for
+            // want of a thread.
+            assert!(matches!(code, None | Some(127 | 71)), "{code:?}: {words}");
+        }
+    }
+}
+
+#[test]
+fn a_program_whose_guard_cannot_be_replaced_is_ended() {
+    let path = fresh_path("guard-gone");
+    let Some(users) = Users::new() else { return };
+    let user = users.next();
+    let arguments = ["run", "--session-timeout", "40", &path, "sh", "-c", ALONE];
+    let mut running = Beside::start(users.zoolock(&user, 20, &arguments));
+    let inside = running.is_inside();
+    let lowered = user.does(&limit(running.id(), "--nproc=1:20")).status();
+    assert!(lowered.expect("prlimit").success());
+    send(guard_of(running.id()), Signal::SIGKILL);
+    running.says("failed to start the process that guards the program");
+    assert_eq!(running.code(), Some(71));
+    assert!(is_gone(inside));
+    await_nodes(&path, 0);
+}
+
+#[test]
+fn a_program_that_cannot_be_looked_for_may_still_run() {
+    let path = fresh_path("no-look");
+    // The shell ends, and leaves a process in another group behind.
+    let script = "exec 3<&0; timeout 1000 sh -c 'echo inside $$; exec cat <&3 > /dev/null' & \
+         read line";
+    let mut running = Beside::start(run(&[], &path, &format!("echo shell $$; {script}")));
+    let shell: u32 = running.says("shell ").parse().expect("a process");
+    let inside = running.is_inside();
+    assert!(limit(running.id(), "--nofile=3:1024").status().expect("prlimit").success());
+    send(shell, Signal::SIGKILL);
+    let shell = format!("/proc/{shell}");
+    wait_until("the shell is buried", SOON, || !Path::new(&shell).exists());
+    let mut other = Beside::start(run(&["-n"], &path, "true"));
+    assert_eq!(other.code(), Some(1), "what the shell has started still runs");
+    assert!(!is_gone(inside));
+    assert!(limit(running.id(), "--nofile=1024:1024").status().expect("prlimit").success());
+    running.let_go();
+    assert_eq!(running.code(), Some(128 + Signal::SIGKILL as i32));
+    await_nodes(&path, 0);
+}

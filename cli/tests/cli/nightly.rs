@@ -1,0 +1,104 @@
+//! A job that is due on many machines at the same time, and shorter than their clocks differ.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use zoolock_test_support::{fresh_path, shared_probe, wait_until};
+
+use crate::util::{Beside, SOON, Scratch, await_nodes, client, is_gone, lock_of, run};
+
+/// How often the job has run.
+fn runs(job: &Scratch) -> usize {
+    fs::read_to_string(&job.file).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn one_of_ten_machines_runs_a_job_that_takes_no_time() {
+    // The others begin with the first one, or when its job has ended: later than any clock.
+    for are_late in [false, true, true] {
+        let (path, job) = (fresh_path("nightly"), Scratch::new());
+        let script = format!("echo ran >> {}", job.name());
+        let options = ["-n", "-E", "0", "--hold-at-least", "1h"];
+        let start = || Beside::start(run(&options, &path, &script));
+        let mut machines = vec![start()];
+        if are_late {
+            wait_until("the job has run", SOON, || runs(&job) == 1);
+        }
+        machines.extend((1..10).map(|_| start()));
+        let running = || machines.iter().filter(|machine| !is_gone(machine.id()));
+        wait_until("nine have nothing to do", SOON, || running().count() == 1);
+        wait_until("the job has run", SOON, || runs(&job) > 0);
+        running().for_each(|last| last.signal(Signal::SIGTERM));
+        for machine in &mut machines {
+            assert_eq!(machine.code(), Some(0));
+        }
+        println!("late: {are_late}, {} runs", runs(&job));
+        assert_eq!(runs(&job), 1);
+        await_nodes(&path, 0);
+    }
+}
+
+#[test]
+fn the_lock_is_held_on_for_its_time_and_the_code_is_the_programs() {
+    let (client, path) = (client(), fresh_path("held-on"));
+    let mut held = Beside::start(run(&["-v", "--hold-at-least", "2"], &path, "exit 3"));
+    let rival = lock_of(&client, &path);
+    await_nodes(&path, 1);
+    let begun = Instant::now();
+    held.says("holding on for ");
+    let still = client.contenders(&path).expect("contenders");
+    rival.lock().expect("locked");
+    println!("the rival has waited for {:?}, for {still:?}", begun.elapsed());
+    assert_eq!(held.code(), Some(3));
+    rival.unlock().expect("unlocked");
+
+    // What takes longer is not held on.
+    let mut longer = Beside::start(run(&["-v", "--hold-at-least", "1ms"], &path, "exit 4"));
+    assert_eq!(longer.code(), Some(4));
+    let said = longer.said();
+    assert!(!said.iter().any(|line| line.contains("holding on")), "{said:?}");
+}
+
+#[test]
+fn its_time_begins_with_the_grant() {
+    let path = fresh_path("held-on-since");
+    let begun = Instant::now();
+    let mut held = Beside::start(run(&["--hold-at-least", "1500ms"], &path, "true"));
+    assert_eq!(held.code(), Some(0));
+    println!("held for {:?} or less", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_millis(1500));
+    await_nodes(&path, 0);
+}
+
+#[test]
+fn a_signal_ends_it_early() {
+    let path = fresh_path("held-on-signals");
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let options = ["-v", "--hold-at-least", "1h"];
+        let mut held = Beside::start(run(&options, &path, "exit 3"));
+        held.says("holding on for ");
+        await_nodes(&path, 1);
+        held.signal(signal);
+        assert_eq!(held.code(), Some(3), "that of the program");
+        await_nodes(&path, 0);
+    }
+    // One that came while the program ran ends all of it.
+    let script = "trap 'exit 5' TERM; echo inside $$; while :; do sleep 0.05; done";
+    let mut held = Beside::start(run(&["--hold-at-least", "1h"], &path, script));
+    held.is_inside();
+    held.signal(Signal::SIGTERM);
+    assert_eq!(held.code(), Some(5));
+    await_nodes(&path, 0);
+}
+
+#[test]
+fn a_loss_ends_it_and_is_told() {
+    let path = fresh_path("held-on-lost");
+    let mut held = Beside::start(run(&["-v", "--hold-at-least", "1h"], &path, "exit 3"));
+    held.says("holding on for ");
+    let node = await_nodes(&path, 1).remove(0);
+    shared_probe().expect("probe").delete(&format!("{path}/{node}")).expect("deleted");
+    held.says("the lock was lost when the program had ended");
+    assert_eq!(held.code(), Some(3), "that of the program");
+}

@@ -1,0 +1,145 @@
+//! What options, the environment and files say, and what is wrong with it.
+
+use std::fs;
+use std::process::Command;
+
+use zoolock_test_support::{connect_string, fresh_path, shared_probe};
+
+use crate::util::{Beside, Scratch, UNTIL_TOLD, await_nodes, client, run, zoolock, zoolock_at};
+
+/// How it ends, and what it says on its standard error.
+#[track_caller]
+fn fails(mut command: Command) -> (Option<i32>, String) {
+    let ended = command.output().expect("it ends");
+    let errors = String::from_utf8(ended.stderr).expect("text");
+    println!("{command:?}: {errors}");
+    (ended.status.code(), errors)
+}
+
+#[test]
+fn an_error_names_the_option_that_was_typed_or_else_the_variable() {
+    let file = Scratch::new();
+    fs::write(&file.file, "conect = 'a'\n").expect("written");
+    for (option, value, part) in [
+        ("--config", file.name(), "there is no setting \"conect\""),
+        ("--config", "/no/such/file", "No such file"),
+        ("--cacert", "/no/such/file", "No such file"),
+        ("--key", file.name(), "is open to everybody"),
+        ("--identity", "__REVOKE__", "a request to let go"),
+    ] {
+        let mut wrong = zoolock(&["run", option, value, "--cert", file.name()]);
+        if option != "--key" {
+            wrong = zoolock(&["run", option, value]);
+        }
+        wrong.args([&fresh_path("options"), "true"]);
+        let (code, errors) = fails(wrong);
+        assert_eq!(code, Some(64), "{option}");
+        let named = errors.starts_with(&format!("zoolock: invalid {option}: "));
+        assert!(named && errors.contains(part), "{option}: {errors}");
+    }
+    let mut variable = zoolock(&["list", "/path"]);
+    variable.env("ZOOKEEPER_CONFIG", file.name());
+    let (code, errors) = fails(variable);
+    assert_eq!(code, Some(64));
+    assert!(errors.starts_with("zoolock: invalid ZOOKEEPER_CONFIG: there is no"), "{errors}");
+}
+
+/// `zoolock` where `/etc` has this file and nothing else. None where that is not allowed.
+fn with_etc(file: &Scratch, arguments: &[&str]) -> Option<Command> {
+    let mut unshare = Command::new("unshare");
+    let prepare = "mount -t tmpfs none /etc && cp \"$0\" /etc/zoolock.toml && exec \"$@\"";
+    unshare.args(["--mount", "sh", "-c", prepare, file.name()]);
+    let mut asks = Command::new("unshare");
+    asks.args(unshare.get_args()).arg("true");
+    match asks.output() {
+        Ok(output) if output.status.success() => {
+            unshare.arg(env!("CARGO_BIN_EXE_zoolock")).args(arguments);
+            Some(unshare)
+        }
+        other => {
+            println!("skipped: no /etc of its own: {other:?}");
+            None
+        }
+    }
+}
+
+#[test]
+fn etc_has_the_settings_that_nothing_else_says() {
+    let (file, path) = (Scratch::new(), fresh_path("etc"));
+    fs::write(&file.file, format!("connect = '{}'\n", connect_string())).expect("written");
+    let command = |arguments: &[&str]| {
+        let mut command = with_etc(&file, arguments)?;
+        command.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_CONFIG");
+        Some(command)
+    };
+    let Some(listed) = command(&["list", &path]) else { return };
+    assert_eq!(Beside::start(listed).code(), Some(0));
+    let elsewhere = command(&["list", "--config", "/no/such/file", &path]).expect("as before");
+    assert_eq!(fails(elsewhere).0, Some(64), "another file is in its place");
+    let mut without = command(&["list", &path]).expect("as before");
+    without.env("ZOOKEEPER_CONFIG", "");
+    assert_eq!(fails(without).0, Some(64), "an empty name means none");
+
+    fs::write(&file.file, "session_timeout = 7\nnonsense = 1\n").expect("written");
+    let (code, errors) = fails(command(&["list", &path]).expect("as before"));
+    assert_eq!(code, Some(64));
+    assert!(errors.starts_with("zoolock: invalid /etc/zoolock.toml: "), "{errors}");
+}
+
+#[test]
+fn its_nodes_say_who_it_is_told_to_be() {
+    for part in ["run", "lead"] {
+        let (path, who) = (fresh_path("identity"), "billing, 7/é");
+        let arguments = [part, "--identity", who, &path, "sh", "-c", UNTIL_TOLD];
+        let holding = Beside::start(zoolock(&arguments));
+        holding.is_inside();
+        let seen = client().contenders(&path).expect("contenders");
+        assert_eq!(seen[0].identity.as_deref(), Some(who));
+    }
+}
+
+#[test]
+fn a_time_may_have_a_unit() {
+    let path = fresh_path("units");
+    for time in ["60", "1.5", "60s", "60000ms", "1m", "0.5h", " 60 s"] {
+        let mut one = Beside::start(run(&["-w", time], &path, "true"));
+        assert_eq!(one.code(), Some(0), "{time}");
+    }
+    for time in ["1x", "1 week", "s", "", "ms", "1m30", "1,5", "1e400h", "0x10"] {
+        let (code, errors) = fails(zoolock(&["run", "-w", time, &path, "true"]));
+        assert_eq!(code, Some(64), "{time:?}");
+        let clear = ["ms, s, m or h", "less than 0", "too long"];
+        assert!(clear.iter().any(|text| errors.contains(text)), "{time:?}: {errors}");
+    }
+    for option in ["--session-timeout", "--hold-at-least"] {
+        let mut one = zoolock(&["run", option, "4000ms", &path, "true"]);
+        if option == "--hold-at-least" {
+            one = zoolock(&["run", option, "1ms", &path, "true"]);
+        }
+        assert_eq!(Beside::start(one).code(), Some(0), "{option}");
+    }
+}
+
+#[test]
+fn a_chroot_with_a_typing_error_is_not_made() {
+    let (probe, chroot) = (shared_probe().expect("probe"), fresh_path("chroot"));
+    let hosts = format!("{}{chroot}", connect_string());
+    for arguments in [
+        &["run", "--no-create", "/a", "true"][..],
+        &["run", "--no-create", "-w", "1h", "/a", "true"],
+        &["lead", "--no-create", "/a", "true"],
+        &["list", "--no-create", "/a"],
+        &["list", "--no-create", "-r", "/"],
+    ] {
+        let (code, errors) = fails(zoolock_at(&hosts, arguments));
+        assert_eq!(code, Some(64), "{arguments:?}");
+        assert!(errors.contains(&format!("there is no chroot {chroot:?}")), "{errors}");
+        assert!(!probe.exists(&chroot).expect("asked"), "{arguments:?}");
+    }
+    probe.create_all(&chroot).expect("made");
+    for hosts in [&hosts, &connect_string()] {
+        let arguments = ["run", "--no-create", &fresh_path("below"), "true"];
+        assert_eq!(Beside::start(zoolock_at(hosts, &arguments)).code(), Some(0), "{hosts}");
+    }
+    await_nodes(&chroot, 1);
+}

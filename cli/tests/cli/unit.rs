@@ -1,0 +1,45 @@
+//! The unit for systemd that the package has, as far as it can be tried without systemd.
+
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use zoolock_test_support::{connect_string, fresh_path};
+
+use crate::notifying::Manager;
+use crate::util::UNTIL_TOLD;
+
+const UNIT: &str = include_str!("../../systemd/zoolock-lead@.service");
+
+/// What the unit says of this.
+#[track_caller]
+fn says(name: &str) -> &'static str {
+    let mut lines = UNIT.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    lines.next().unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[test]
+fn what_the_unit_starts_leads_tells_systemd_and_ends_as_it_should() {
+    let (manager, path) = (Manager::with_file(), fresh_path("unit"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("program");
+    std::fs::write(&program, UNTIL_TOLD).expect("written");
+    let start = says("ExecStart").replacen("/usr/bin/zoolock", env!("CARGO_BIN_EXE_zoolock"), 1);
+    // A shell takes these variables apart as systemd does.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec {start}")]).env("ZOOKEEPER_CONNECT", connect_string());
+    shell.env("LOCK", says("Environment").replace("LOCK=", "").replace("/services/%i", &path));
+    shell.env("OPTIONS", "-v --session-timeout 40");
+    shell.env("PROGRAM", format!("sh {}", program.display()));
+    assert_eq!(says("Type"), "notify");
+    let mut leader = manager.start(shell);
+    assert_eq!(manager.hears(), format!("READY=1\nSTATUS=contending for {path}"));
+    leader.is_inside();
+    leader.signal(Signal::SIGTERM);
+    assert_eq!(leader.code(), Some(0), "which is no failure to systemd");
+
+    // KILL comes while nobody else can have the lock.
+    let stops_within: u32 = says("TimeoutStopSec").parse().expect("seconds");
+    assert!(stops_within < 10, "the session timeout that is not given");
+    let prevented: Vec<_> = says("RestartPreventExitStatus").split(' ').collect();
+    assert_eq!(prevented, ["64", "77"], "not 69: servers come back");
+}

@@ -1,0 +1,148 @@
+//! Every page of the repository is read in two ways: as a file, on a forge, and the guide's also by rustdoc.
+//! Their links have to lead somewhere in both.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pulldown_cmark::{BrokenLink, Event, LinkType, Options, Parser, Tag, TagEnd};
+
+/// What `src/guide.rs` puts before each page of the guide. Of two definitions of a link the first counts.
+const FOR_RUSTDOC: &str = "src/guide/links.txt";
+
+/// What is on a page.
+#[derive(Debug, Default)]
+struct Page {
+    /// Where links lead to.
+    targets: BTreeSet<String>,
+    /// What headings are known by in links.
+    anchors: BTreeSet<String>,
+    /// Brackets that are shown as such.
+    undefined: BTreeSet<String>,
+    defined: BTreeSet<String>,
+    used: BTreeSet<String>,
+}
+
+fn read(text: &str) -> Page {
+    let mut undefined = BTreeSet::new();
+    let note = |link: BrokenLink<'_>| {
+        undefined.insert(link.reference.into_string());
+        None
+    };
+    let options = Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS;
+    let mut parser = Parser::new_with_broken_link_callback(text, options, Some(note));
+    let (mut page, mut heading) = (Page::default(), None);
+    for event in parser.by_ref() {
+        match event {
+            Event::Start(Tag::Link { link_type, dest_url, id, .. }) => {
+                page.targets.insert(dest_url.into_string());
+                if !matches!(link_type, LinkType::Inline | LinkType::Autolink) {
+                    page.used.insert(label(&id));
+                }
+            }
+            Event::Start(Tag::Image { dest_url, .. }) => {
+                page.targets.insert(dest_url.into_string());
+            }
+            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+            Event::End(TagEnd::Heading(_)) => page.anchors.extend(heading.take()),
+            Event::Text(text) | Event::Code(text) => {
+                heading.iter_mut().for_each(|heading| *heading += &anchor(&text));
+            }
+            _ => {}
+        }
+    }
+    page.defined = parser.reference_definitions().iter().map(|(id, _)| label(id)).collect();
+    drop(parser);
+    page.undefined = undefined;
+    page
+}
+
+/// Labels that are compared differ neither by case nor by the white space between words.
+fn label(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// As forges and rustdoc make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|&c| c.is_alphanumeric() || " -_".contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// All pages below a folder, but for what is built, downloaded or hidden.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let shown = entries.filter(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        !name.starts_with('.') && name != "target"
+    });
+    let each = |path: PathBuf| match path.is_dir() {
+        true => pages(&path),
+        false if path.extension().is_some_and(|extension| extension == "md") => vec![path],
+        false => Vec::new(),
+    };
+    shown.flat_map(|entry| each(entry.path())).collect()
+}
+
+fn text(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn is_elsewhere(target: &str) -> bool {
+    target.starts_with("https://") || target.starts_with("http://")
+}
+
+/// None if it leads to a file of the repository, and to a heading of it if it says so.
+fn problem(file: &Path, page: &Page, target: &str) -> Option<String> {
+    let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
+    let to = file.parent().expect("a folder").join(path);
+    let anchors = match path {
+        "" => page.anchors.clone(),
+        _ if !to.exists() => return Some(format!("there is no file for {target}")),
+        _ if fragment.is_empty() => return None,
+        _ => read(&text(&to)).anchors,
+    };
+    (!anchors.contains(fragment)).then(|| format!("there is no heading for {target}"))
+}
+
+#[test]
+fn no_page_shows_brackets_on_a_forge_and_all_links_between_files_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut problems = Vec::new();
+    let (mut files, mut links) = (0, 0);
+    for file in pages(root) {
+        let page = read(&text(&file));
+        (files, links) = (files + 1, links + page.targets.len());
+        let brackets = page.undefined.iter().map(|label| format!("[{label}] is shown in brackets"));
+        let unused = page.defined.difference(&page.used);
+        let unused = unused.map(|label| format!("nobody uses the definition of [{label}]"));
+        let own = page.targets.iter().filter(|target| !is_elsewhere(target));
+        let lost = own.filter_map(|target| problem(&file, &page, target));
+        let all = brackets.chain(unused).chain(lost);
+        problems.extend(all.map(|problem| format!("{}: {problem}", file.display())));
+    }
+    println!("{files} pages with {links} targets");
+    assert!(files >= 12 && links >= 50, "they are not found any more");
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+/// rustdoc takes a path to a file as it is, and says nothing.
+#[test]
+fn by_rustdoc_no_link_of_the_guide_leads_to_a_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let definitions = text(&root.join(FOR_RUSTDOC));
+    let (mut problems, mut used) = (Vec::new(), BTreeSet::new());
+    for file in pages(&root.join("src/guide")) {
+        let page = read(&format!("{definitions}\n{}", text(&file)));
+        let is_good = |target: &&String| {
+            is_elsewhere(target) || target.starts_with("crate") || target.starts_with('#')
+        };
+        let files = page.targets.iter().filter(|target| !is_good(target));
+        problems.extend(files.map(|target| format!("{}: {target}", file.display())));
+        used.extend(page.used);
+    }
+    println!("{} definitions", used.len());
+    let defined = read(&definitions).defined;
+    let unused = defined.difference(&used).map(|label| format!("{FOR_RUSTDOC}: unused: {label}"));
+    problems.extend(unused);
+    assert!(problems.is_empty(), "{problems:#?}");
+}

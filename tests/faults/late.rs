@@ -1,0 +1,149 @@
+//! Requests that arrive when things have changed, and what calls have lost before.
+
+use std::time::{Duration, Instant};
+
+use zoolock::{ClientState, EphemeralLock, Error};
+use zoolock_test_support::{
+    Direction, Op, Probe, Server, Then, connect_string, fresh_path, wait_until,
+};
+
+use common::{SOON, Task, await_resumed, children, client, client_of, lock_of, shared_proxy};
+
+const LONG: Duration = Duration::from_secs(40);
+const SHORT: Duration = Duration::from_secs(4);
+
+/// What the late request writes to the next holder's node names the one before.
+#[test]
+fn late_revoke_of_a_single_node_has_the_next_holders_left_alone() {
+    let (proxy, asking) = (shared_proxy(), shared_proxy());
+    let (own, others) =
+        (client_of(&proxy.connect_string(), LONG), client_of(&asking.connect_string(), LONG));
+    let rivals = [(); 2].map(|()| client_of(&connect_string(), LONG));
+    let path = fresh_path("late-request");
+    let [first, next, third] =
+        [&own, &rivals[0], &rivals[1]].map(|client| EphemeralLock::new(client, &path).unwrap());
+    first.lock().unwrap();
+    let contender = others.contenders(&path).unwrap().remove(0);
+    let late = asking.on(Op::SetData).path_contains(&path).hold_request();
+    let request = Task::spawn(move || others.revoke(&contender));
+    assert!(late.wait(SOON), "{:#?}", asking.log());
+    // The unlock is carried out, its answer is lost.
+    proxy.refuse(true);
+    let lost = proxy.drop_answer(Op::Delete, 1, Then::Cut);
+    println!("unlock: {:?}", first.unlock());
+    assert!(lost.fired());
+    assert!(next.try_lock().unwrap());
+    late.release();
+    let revoked = request.result("revoke()");
+    assert!(matches!(revoked, Err(Error::NotHeld { .. })), "{revoked:?}");
+    proxy.refuse(false);
+    await_resumed(&own, 1);
+    wait_until("nothing is on its way", SOON, || own.stats().deleting == 0);
+    let also = third.try_lock().unwrap();
+    println!("next {:?}, third {:?}", next.hold(), third.hold());
+    assert!(!also && next.is_held(), "two hold it");
+}
+
+#[test]
+fn create_that_was_lost_in_the_session_before_does_not_hold_up_the_next() {
+    let proxy = shared_proxy();
+    let own = client_of(&proxy.connect_string(), LONG);
+    let [lock, other] = ["lost-before", "other"].map(|name| lock_of(&own, &fresh_path(name)));
+    for lock in [&lock, &other] {
+        lock.acquire().unwrap().release().unwrap();
+    }
+    proxy.refuse(true);
+    let lost = proxy.drop_answer(Op::Create, 1, Then::Cut);
+    let waiting = lock.clone();
+    let call = Task::spawn(move || waiting.lock());
+    assert!(lost.wait(SOON), "{:#?}", proxy.log());
+    wait_until("it is suspended", SOON, || own.state() == ClientState::Suspended);
+    proxy.expire_sessions().unwrap();
+    // The call ends between the two sessions.
+    let connecting = proxy.on(Op::Connect).nth(2).hold_answer();
+    proxy.refuse(false);
+    assert!(connecting.wait(SOON), "{:#?}", proxy.log());
+    lock.cancel_waiters();
+    assert!(matches!(call.result("lock()"), Err(Error::Cancelled { .. })));
+    connecting.release();
+    wait_until("it is connected", SOON, || own.state() == ClientState::Connected);
+    // A third of the session timeout, which is less than orphans are waited for.
+    assert!(other.try_lock().unwrap(), "{:?}", own.stats());
+    assert_eq!(own.stats().deleting, 0);
+}
+
+#[test]
+fn lost_creates_of_calls_that_go_on_waiting_are_given_back_to_the_quota() {
+    const WAITING: usize = 100;
+    let proxy = shared_proxy();
+    let own = client_of(&proxy.connect_string(), SHORT);
+    let deep = |name| format!("{}{}", fresh_path(name), format!("/{}", "a".repeat(200)).repeat(19));
+    let (path, beside) = (deep("charged"), deep("beside"));
+    let rival = client();
+    let held = lock_of(&rival, &path);
+    held.lock().unwrap();
+    let before = own.stats().requests;
+    proxy.black_hole(Direction::ToServer);
+    let wait = |_| {
+        let lock = lock_of(&own, &path);
+        Task::spawn(move || lock.lock().and_then(|()| lock.unlock()))
+    };
+    let calls: Vec<_> = (0..WAITING).map(wait).collect();
+    // A create and a list each.
+    wait_until("all are sent", SOON, || own.stats().requests >= before + 2 * WAITING as u64);
+    proxy.restore();
+    proxy.cut();
+    wait_until("all wait with another node", SOON, || children(&path).len() == WAITING + 1);
+    // There is room for 225 at such paths.
+    let more: Vec<_> =
+        (0..100).map(|number| lock_of(&own, &format!("{beside}/{number}"))).collect();
+    let is_limit = |seen: &Result<bool, Error>| matches!(seen, Err(Error::Limit { .. }));
+    let all = || more.iter().map(|lock| lock.try_lock()).collect::<Vec<_>>();
+    let first = all();
+    println!("{} of 100 more are refused", first.iter().filter(|seen| is_limit(seen)).count());
+    assert!(first.iter().any(is_limit), "this is no test");
+    more.iter().for_each(|lock| drop(lock.unlock()));
+    wait_until("all have room", SOON, || {
+        let is_room = all().iter().all(|seen| matches!(seen, Ok(true)));
+        more.iter().for_each(|lock| drop(lock.unlock()));
+        is_room
+    });
+    held.unlock().unwrap();
+    for call in calls {
+        call.result("a call").unwrap();
+    }
+}
+
+/// Each had its time to look in the outage.
+#[test]
+fn those_who_wait_do_not_look_together_behind_an_outage() {
+    const WAITING: usize = 300;
+    let server = Server::start().unwrap();
+    let own = client_of(&server.connect_string(), SHORT);
+    let probe = Probe::connect(server.address()).unwrap();
+    probe.create_all("/crowd/lock-0000000000").unwrap();
+    let wait = |_| {
+        let lock = lock_of(&own, "/crowd");
+        (lock.clone(), Task::spawn(move || lock.lock()))
+    };
+    let calls: Vec<_> = (0..WAITING).map(wait).collect();
+    let nodes = || probe.children("/crowd").unwrap().len();
+    wait_until("all wait", SOON, || nodes() == WAITING + 1);
+    server.stop().unwrap();
+    let begun = Instant::now();
+    wait_until("all had to look", SOON, || begun.elapsed() > 9 * SHORT / 2);
+    server.start_again().unwrap();
+    let before = own.stats();
+    await_resumed(&own, 1);
+    let other = lock_of(&own, "/other");
+    // Behind what they have sent.
+    for _ in 0..3 {
+        other.acquire().unwrap().release().unwrap();
+    }
+    let requests = own.stats().requests - before.requests;
+    println!("{requests} requests behind the outage, {:?}", own.stats());
+    // Four each, if all looked.
+    assert!(requests < 2 * WAITING as u64, "{requests} requests");
+    calls.iter().for_each(|(lock, _)| lock.cancel_waiters());
+    calls.into_iter().for_each(|(_, call)| drop(call.result("a call")));
+}

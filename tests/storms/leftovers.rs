@@ -1,0 +1,320 @@
+//! What calls leave at a server that does not let them delete, does not answer, or is cut off from them: bounded in
+//! nodes and in requests, whatever the calls do meanwhile.
+
+use std::array;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zookeeper::{Acl, ZooKeeper};
+use zoolock::{Client, Error, Leadership, LockOptions};
+use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server, wait_until};
+
+use common::semaphore::semaphore;
+use common::{SOON, await_resumed, client_of, lock_of, warnings};
+
+const LONG: Duration = Duration::from_secs(40);
+
+/// A server that reads as little of its log at once as it can be told to, but for `jute.maxbuffer`.
+fn strict_server() -> Server {
+    Server::builder().jvm_flag("-Dzookeeper.jute.maxbuffer.extrasize=1024").start().unwrap()
+}
+
+/// A path of so many bytes.
+fn path_of(bytes: usize) -> String {
+    let mut path = String::new();
+    while path.len() < bytes {
+        let name = "p".repeat((bytes - path.len() - 1).min(200));
+        path = format!("{path}/{name}");
+    }
+    path
+}
+
+fn children(probe: &Probe, path: &str) -> usize {
+    probe.children(path).unwrap().len()
+}
+
+/// READ, WRITE, CREATE and ADMIN for everybody.
+const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
+
+/// A directory in which everybody may create and nobody delete.
+fn without_delete(probe: &Probe, path: &str) {
+    probe.create_all(path).unwrap();
+    probe.delete(path).unwrap();
+    probe.create_with_acl(path, b"", &[NO_DELETE]).unwrap();
+}
+
+/// The server can read its log.
+fn starts_again(server: &Server) {
+    server.restart().unwrap();
+    println!("again: {:?}", client_of(&server.connect_string(), LONG).state());
+}
+
+#[test]
+fn calls_that_may_not_delete_leave_one_node_and_not_one_each() {
+    const CALLS: usize = 5_000;
+    let (server, path) = (strict_server(), path_of(482));
+    let probe = Probe::connect(server.address()).unwrap();
+    without_delete(&probe, &path);
+    let client = client_of(&server.connect_string(), LONG);
+    let lock = lock_of(&client, &path);
+    for call in 0..CALLS {
+        let seen = lock.lock().and_then(|()| lock.unlock());
+        assert!(matches!(seen, Err(Error::Denied { .. })), "call {call}: {seen:?}");
+    }
+    println!("{} nodes behind {CALLS} calls", children(&probe, &path));
+    assert_eq!(children(&probe, &path), 1);
+    // Somebody who may deletes it: then there is one more.
+    let node = probe.children(&path).unwrap().remove(0);
+    let operator = ZooKeeper::connect(&server.connect_string(), LONG).unwrap();
+    operator.set_acl(&path, &Acl::open(), None).unwrap();
+    probe.delete(&format!("{path}/{node}")).unwrap();
+    lock.lock().unwrap();
+    lock.unlock().unwrap();
+    assert_eq!(children(&probe, &path), 0);
+    client.close().unwrap();
+    starts_again(&server);
+}
+
+#[test]
+fn reads_that_may_not_delete_reach_a_limit_that_the_server_survives() {
+    let (server, path) = (strict_server(), path_of(3_000));
+    let probe = Probe::connect(server.address()).unwrap();
+    without_delete(&probe, &path);
+    let client = client_of(&server.connect_string(), LONG);
+    let read = zoolock::DistributedRwLock::new(&client, &path).unwrap().read_lock();
+    let calls = (0..1_000).find(|_| {
+        let seen = read.lock().and_then(|()| read.unlock());
+        match seen {
+            Err(Error::Denied { .. }) => false,
+            Err(Error::Limit { .. }) => true,
+            seen => panic!("{seen:?}"),
+        }
+    });
+    println!("{} nodes, a limit behind {calls:?} calls", children(&probe, &path));
+    assert!(calls.is_some());
+    client.close().unwrap();
+    starts_again(&server);
+}
+
+#[test]
+fn leadership_that_may_not_delete_leaves_one_node() {
+    let server = strict_server();
+    let probe = Probe::connect(server.address()).unwrap();
+    let path = "/leader-without-delete";
+    without_delete(&probe, path);
+    warnings(path);
+    let client = client_of(&server.connect_string(), LONG);
+    let leadership = Leadership::new(&client, path, LockOptions::new(), |_| {}).unwrap();
+    let refused = || warnings(path).iter().filter(|line| line.contains("once more")).count();
+    wait_until("it has tried again and again", SOON, || refused() > 5);
+    assert_eq!(children(&probe, path), 1);
+    leadership.shutdown();
+    client.close().unwrap();
+    starts_again(&server);
+}
+
+/// Threads that try for a moment, again and again, until this is dropped.
+struct Load<'s> {
+    is_over: &'s AtomicBool,
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+}
+
+const THREADS: usize = 100;
+
+/// What a load over a fault was like.
+struct Seen {
+    nodes: usize,
+    /// While it was broken.
+    requests: u64,
+    served: Duration,
+}
+
+/// One load at a time: of two at once each would measure the other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// How long each call waits: 50 ms, or more on a machine that is busy with something else.
+fn patience(client: &Client) -> Duration {
+    let lock = lock_of(client, "/patience");
+    let turn = || {
+        let begun = Instant::now();
+        lock.lock().and_then(|()| lock.unlock()).unwrap();
+        begun.elapsed()
+    };
+    let turns: [Duration; 20] = array::from_fn(|_| turn());
+    Duration::from_millis(50).max(4 * turns.into_iter().max().unwrap_or_default())
+}
+
+/// Has a hundred threads try for a moment, again and again, while `breaks` has broken something until `mends`.
+fn load_over(
+    (client, path, length): (&Client, &str, Duration),
+    breaks: impl FnOnce(),
+    mends: impl FnOnce(),
+    nodes: impl Fn() -> usize,
+) -> Seen {
+    let _alone = ALONE.lock();
+    let (is_over, turns, patience) =
+        (AtomicBool::new(false), AtomicUsize::new(0), patience(client));
+    let served = || turns.load(Ordering::SeqCst);
+    let loops = || {
+        let lock = lock_of(client, path);
+        while !is_over.load(Ordering::SeqCst) {
+            if let Ok(true) = lock.try_lock_for(patience) {
+                turns.fetch_add(1, Ordering::SeqCst);
+                let _ = lock.unlock();
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let load = Load { is_over: &is_over };
+        (0..THREADS).for_each(|_| drop(scope.spawn(loops)));
+        wait_until("they are served", SOON, || served() > 20);
+        let (requests, begun) = (client.stats().requests, Instant::now());
+        breaks();
+        wait_until("it has lasted", SOON, || begun.elapsed() > length);
+        let (before, requests) = (served(), client.stats().requests - requests);
+        mends();
+        let (mended, mut most) = (Instant::now(), 0);
+        // Not once by luck, but as before.
+        wait_until("they are served again", SOON, || {
+            most = most.max(nodes());
+            served() > before + 20
+        });
+        let seen = Seen { nodes: most, requests, served: mended.elapsed() };
+        drop(load);
+        println!(
+            "calls of {patience:?}, broken for {length:?}: {} nodes at most, {} requests, {} turns behind it within {:?}",
+            seen.nodes,
+            seen.requests,
+            served() - before,
+            seen.served
+        );
+        seen
+    })
+}
+
+/// The load goes on while the server stands still, and behind that.
+fn stall(stall: Duration, timeout: Duration, path: &str) {
+    let server = strict_server();
+    let client = client_of(&server.connect_string(), timeout);
+    let probe = Probe::connect(server.address()).unwrap();
+    let nodes = || children(&probe, path);
+    let (pause, resume) = (|| server.pause().unwrap(), || server.resume().unwrap());
+    let seen = load_over((&client, path, stall), pause, resume, nodes);
+    assert!(seen.served < 2 * stall, "served again only after {:?}", seen.served);
+    assert!(seen.nodes <= 4 * THREADS, "{} nodes", seen.nodes);
+    assert!(seen.requests < 10 * THREADS as u64, "{} requests", seen.requests);
+    wait_until("nothing is left", SOON, || nodes() == 0 && client.stats().deleting == 0);
+    client.close().unwrap();
+    starts_again(&server);
+}
+
+#[test]
+fn load_over_a_stall_on_one_connection_is_served_again() {
+    stall(Duration::from_secs(6), Duration::from_secs(40), "/stalled");
+}
+
+#[test]
+fn load_over_a_stall_that_ends_connections_is_served_again() {
+    stall(Duration::from_secs(6), Duration::from_secs(10), "/stalled");
+}
+
+#[test]
+fn load_over_a_stall_at_a_long_path_is_served_again_and_leaves_a_server_that_starts() {
+    stall(Duration::from_secs(6), Duration::from_secs(40), &path_of(400));
+}
+
+/// Each answer takes longer than any call waits for it.
+#[test]
+fn load_over_a_slow_network_is_served_again() {
+    let server = Server::start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = client_of(&proxy.connect_string(), Duration::from_secs(40));
+    let probe = Probe::connect(server.address()).unwrap();
+    let nodes = || children(&probe, "/slow");
+    let length = Duration::from_secs(6);
+    let slow = || proxy.delay(Direction::Both, Duration::from_millis(100));
+    let seen = load_over((&client, "/slow", length), slow, || proxy.restore(), nodes);
+    assert!(seen.served < 2 * length && seen.nodes <= 4 * THREADS, "{:?}", seen.served);
+    wait_until("nothing is left", SOON, || nodes() == 0 && client.stats().deleting == 0);
+}
+
+/// Requests of so many threads that take turns, with or without all their creates lost in one cut.
+fn requests_of_turns(threads: usize, is_cut: bool) -> u64 {
+    let server = Server::start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = client_of(&proxy.connect_string(), LONG);
+    let (gate, probe) =
+        (client_of(&server.connect_string(), LONG), Probe::connect(server.address()));
+    let (gate, probe) = (lock_of(&gate, "/turns"), probe.unwrap());
+    gate.lock().unwrap();
+    let before = client.stats().requests;
+    if is_cut {
+        proxy.black_hole(Direction::ToServer);
+    }
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let lock = lock_of(&client, "/turns");
+                lock.lock().unwrap();
+                lock.unlock().unwrap();
+            });
+        }
+        if is_cut {
+            // Each has sent a create and a list.
+            let sent = || client.stats().requests - before;
+            wait_until("all are sent", SOON, || sent() >= 2 * threads as u64);
+            proxy.restore();
+            proxy.cut();
+        }
+        wait_until("all are in the queue", SOON, || children(&probe, "/turns") == threads + 1);
+        gate.unlock().unwrap();
+    });
+    wait_until("nothing is left", SOON, || children(&probe, "/turns") == 0);
+    client.stats().requests - before
+}
+
+#[test]
+fn creates_lost_in_one_cut_cost_at_most_as_many_requests_again() {
+    let [calm, cut] = [false, true].map(|is_cut| requests_of_turns(400, is_cut));
+    println!("400 turns: {calm} requests, {cut} behind a cut");
+    assert!(cut <= 2 * calm, "{cut} requests instead of {calm}");
+}
+
+#[test]
+fn permits_lost_in_one_cut_are_looked_for_together() {
+    const COUNT: u32 = 500;
+    let server = Server::start().unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = client_of(&proxy.connect_string(), LONG);
+    let semaphore = semaphore(&client, "/permits", 2 * COUNT);
+    let probe = Probe::connect(server.address()).unwrap();
+    semaphore.acquire(1).unwrap().release().unwrap();
+    let made = || children(&probe, "/permits/leases");
+    // Whoever takes them gives up, so that all of them are to be looked for.
+    let creates = proxy.on(Op::Create).path_contains("leases").hold_request();
+    thread::scope(|scope| {
+        let taking = scope.spawn(|| semaphore.acquire(COUNT));
+        assert!(creates.wait(SOON), "{:#?}", proxy.log());
+        semaphore.cancel_waiters();
+        let seen = taking.join().unwrap();
+        assert!(matches!(seen, Err(Error::Cancelled { .. })), "{seen:?}");
+    });
+    proxy.cut();
+    await_resumed(&client, 1);
+    let before = client.stats().requests;
+    for _ in 0..10 {
+        semaphore.acquire(1).unwrap().release().unwrap();
+    }
+    let requests = client.stats().requests - before;
+    println!("{requests} requests for ten turns behind it, {:?}", client.stats());
+    assert!(client.stats().deleting > 0, "those that are looked for are not seen");
+    assert!(requests <= 10 * 20, "{requests} requests");
+    assert_eq!(made(), 0);
+}

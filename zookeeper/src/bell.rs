@@ -1,0 +1,100 @@
+//! A wait for sockets that others can end. It knows no other file.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use socket2::Socket;
+
+/// Wakes one thread, which waits for sockets to connect or for a time to come.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    event: OwnedFd,
+    /// Somebody has rung since the thread last woke.
+    has_rung: AtomicBool,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Bell { event, has_rung: AtomicBool::new(false) })
+    }
+
+    /// Ends the wait that is under way, or the next one. Costs a system call only if it is the first to do so.
+    pub(crate) fn ring(&self) {
+        if !self.has_rung.swap(true, Ordering::AcqRel) {
+            // It cannot fail: the event's count is read between two of these.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Waits until one of the sockets is connected or has failed, until somebody rings, or until this instant.
+    /// It may return earlier, so look again.
+    pub(crate) fn wait<'a>(&self, sockets: impl Iterator<Item = &'a Socket>, until: Instant) {
+        let mut all = vec![PollFd::new(&self.event, PollFlags::IN)];
+        all.extend(sockets.map(|socket| PollFd::new(socket, PollFlags::OUT)));
+        let left = until.saturating_duration_since(Instant::now());
+        // A wait that fails was interrupted by a signal.
+        let _ = poll(&mut all, Timespec::try_from(left).ok().as_ref());
+        // Nothing to be read is an error here. In this order: who rings in between is heard by the caller,
+        // who looks at what has changed behind this.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        self.has_rung.swap(false, Ordering::AcqRel);
+    }
+
+    /// Sleeps until this instant, or until somebody rings.
+    pub(crate) fn sleep(&self, until: Instant) {
+        self.wait(std::iter::empty(), until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_ring_ends_the_wait_under_way_and_the_next_one() {
+        let bell = Bell::new().unwrap();
+        let begun = Instant::now();
+        bell.ring();
+        bell.sleep(begun + HOUR);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| bell.sleep(begun + HOUR));
+            bell.ring();
+            bell.ring();
+            sleeper.join().expect("the sleeper ends");
+        });
+        assert!(begun.elapsed() < HOUR / 2, "slept {:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn many_rings_end_one_wait() {
+        let bell = Bell::new().unwrap();
+        (0..1000).for_each(|_| bell.ring());
+        bell.sleep(Instant::now() + HOUR);
+        let begun = Instant::now();
+        let moment = Duration::from_millis(20);
+        bell.sleep(begun + moment);
+        assert!(begun.elapsed() >= moment, "slept {:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_socket_that_is_connected_ends_the_wait() {
+        let bell = Bell::new().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.connect(&listener.local_addr().unwrap().into()).unwrap();
+        let begun = Instant::now();
+        bell.wait([&socket].into_iter(), begun + HOUR);
+        assert!(begun.elapsed() < HOUR / 2, "waited {:?}", begun.elapsed());
+    }
+}

@@ -1,0 +1,293 @@
+//! Which addresses may be tried, and in which order, by what is known of the names of the servers. Pure: it is
+//! told what names were resolved to and what time it is.
+//!
+//! A name may have been given another address since it was last resolved, and its old one to a server of another
+//! ensemble. That server must not be shown the session, and must not be believed that it is over. So names are
+//! resolved anew in each round, and what they had before is tried only if that fails or takes long.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::hosts::Host;
+
+/// An address to try, and the name that it was found by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) name: String,
+    /// Its name was resolved to it in this round. If not, this may be anybody's by now: it is good for resuming a
+    /// session, which others do not know, and for nothing else.
+    pub(crate) is_confirmed: bool,
+}
+
+/// What to try next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Try(Target),
+    /// Until this instant nothing: it is the turn of a name that is being resolved.
+    Wait(Instant),
+    /// Nothing, unless names that are being resolved have more addresses.
+    Nothing,
+}
+
+/// What is known of the servers' addresses.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    /// In the order of the round.
+    hosts: Vec<Host>,
+    names: Vec<Name>,
+}
+
+/// A name, whatever ports it stands with.
+#[derive(Debug)]
+struct Name {
+    name: String,
+    /// As last resolved.
+    addresses: Vec<SocketAddr>,
+    /// That was in this round.
+    is_fresh: bool,
+    /// Since when it is being resolved.
+    asked: Option<Instant>,
+}
+
+impl Addresses {
+    /// The hosts are tried in this order, each round beginning with the next of them.
+    pub(crate) fn new(hosts: Vec<Host>) -> Addresses {
+        let mut names: Vec<Name> = Vec::new();
+        for host in hosts.iter().filter(|host| host.literal().is_none()) {
+            if !names.iter().any(|known| known.is(&host.name)) {
+                let (name, addresses) = (host.name.clone(), Vec::new());
+                names.push(Name { name, addresses, is_fresh: false, asked: None });
+            }
+        }
+        Addresses { hosts, names }
+    }
+
+    /// The last round, or the connection that came of it, is over. What names were resolved to is not certain any
+    /// more.
+    pub(crate) fn age(&mut self) {
+        self.hosts.rotate_left(1);
+        self.names.iter_mut().for_each(|name| name.is_fresh = false);
+    }
+
+    /// Returns the names that have to be resolved now. Those that are being resolved are none of them.
+    pub(crate) fn ask(&mut self, now: Instant) -> Vec<String> {
+        let idle = self.names.iter_mut().filter(|name| name.asked.is_none());
+        let asked = idle.map(|name| {
+            name.asked = Some(now);
+            name.name.clone()
+        });
+        asked.collect()
+    }
+
+    /// A name has these addresses now.
+    pub(crate) fn resolved(&mut self, name: &str, addresses: Vec<SocketAddr>) {
+        for known in self.names.iter_mut().filter(|known| known.is(name)) {
+            known.asked = None;
+            known.is_fresh = true;
+            known.addresses.clone_from(&addresses);
+        }
+    }
+
+    /// Nobody could tell what addresses a name has.
+    pub(crate) fn not_resolved(&mut self, name: &str) {
+        self.names.iter_mut().filter(|known| known.is(name)).for_each(|known| known.asked = None);
+    }
+
+    /// The names that are being resolved.
+    pub(crate) fn unresolved(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().filter(|name| name.asked.is_some()).map(|name| &*name.name)
+    }
+
+    /// Returns what to try next, of what was not tried. Each name has `patience` to be resolved. Addresses from
+    /// before come last, and only to resume a session.
+    pub(crate) fn next(
+        &self,
+        is_tried: impl Fn(&Target) -> bool,
+        is_resuming: bool,
+        now: Instant,
+        patience: Duration,
+    ) -> Next {
+        for host in &self.hosts {
+            let asked = self.name(host).and_then(|name| name.asked);
+            if let Some(until) = asked.map(|asked| asked + patience).filter(|until| now < *until) {
+                return Next::Wait(until);
+            }
+            if let Some(target) = self.of(host).find(|to| to.is_confirmed && !is_tried(to)) {
+                return Next::Try(target);
+            }
+        }
+        let mut targets = self.hosts.iter().flat_map(|host| self.of(host));
+        match targets.find(|target| is_resuming && !is_tried(target)) {
+            Some(target) => Next::Try(target),
+            None => Next::Nothing,
+        }
+    }
+
+    /// Looks at the name of a target once more. Returns false if it does not have that address any more.
+    pub(crate) fn confirm(&self, target: &mut Target) -> bool {
+        let mut targets = self.hosts.iter().flat_map(|host| self.of(host));
+        let same = targets.find(|one| one.name == target.name && one.address == target.address);
+        target.is_confirmed |= same.as_ref().is_some_and(|same| same.is_confirmed);
+        same.is_some()
+    }
+
+    fn name(&self, host: &Host) -> Option<&Name> {
+        self.names.iter().find(|name| name.is(&host.name))
+    }
+
+    /// All that is known of a host.
+    fn of(&self, host: &Host) -> impl Iterator<Item = Target> {
+        let literal = host.literal().map(|address| (address, true));
+        let known = self.name(host).into_iter();
+        let known = known.flat_map(|name| name.addresses.iter().map(|to| (*to, name.is_fresh)));
+        let port = host.port;
+        let target = move |(mut address, is_confirmed): (SocketAddr, bool)| {
+            address.set_port(port);
+            Target { address, name: host.name.clone(), is_confirmed }
+        };
+        literal.into_iter().chain(known).map(target)
+    }
+}
+
+impl Name {
+    fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hosts::HostList;
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(250);
+
+    struct Story {
+        now: Instant,
+        addresses: Addresses,
+        tried: Vec<Target>,
+    }
+
+    impl Story {
+        /// The first round has begun.
+        fn new(servers: &str) -> Story {
+            let hosts = HostList::parse(servers).expect("a connect string").hosts;
+            let (now, tried) = (Instant::now(), Vec::new());
+            let mut story = Story { now, addresses: Addresses::new(hosts), tried };
+            story.addresses.ask(now);
+            story
+        }
+
+        fn resolved(&mut self, name: &str, ips: &[&str]) {
+            let address = |ip: &&str| SocketAddr::new(ip.parse().expect("an address"), 0);
+            self.addresses.resolved(name, ips.iter().map(address).collect());
+        }
+
+        /// The next round begins. Returns the names that are asked for.
+        fn round(&mut self) -> Vec<String> {
+            self.tried.clear();
+            self.addresses.age();
+            self.addresses.ask(self.now)
+        }
+
+        fn next(&self, is_resuming: bool) -> Next {
+            let is_tried = |target: &Target| self.tried.contains(target);
+            self.addresses.next(is_tried, is_resuming, self.now, PATIENCE)
+        }
+
+        /// All that can be tried now, to resume or not.
+        fn all(&mut self, is_resuming: bool) -> Vec<String> {
+            let mut all = Vec::new();
+            while let Next::Try(target) = self.next(is_resuming) {
+                all.push(target.to_string());
+                self.tried.push(target);
+            }
+            all
+        }
+    }
+
+    #[test]
+    fn a_name_is_asked_for_once_and_has_each_port_that_it_stands_with() {
+        let mut story = Story::new("zk:1,ZK:2,[::1]:3,zk:4");
+        assert_eq!(story.addresses.unresolved().collect::<Vec<_>>(), ["zk"]);
+        story.resolved("zk", &["10.0.0.1", "10.0.0.2"]);
+        let all = ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:2", "10.0.0.2:2"];
+        let all = [all.as_slice(), &["[::1]:3", "10.0.0.1:4", "10.0.0.2:4"]].concat();
+        assert_eq!(story.all(false), all);
+        assert_eq!(story.next(true), Next::Nothing);
+    }
+
+    #[test]
+    fn each_round_begins_with_the_next_host() {
+        let mut story = Story::new("10.0.0.1:1,10.0.0.2:1,10.0.0.3:1");
+        for first in ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.1:1"] {
+            assert_eq!(story.all(false)[0], first);
+            story.round();
+        }
+    }
+
+    #[test]
+    fn a_name_is_waited_for_in_its_turn_and_no_longer_than_its_patience() {
+        let mut story = Story::new("10.0.0.1:1,a:1,b:1");
+        story.resolved("b", &["10.0.0.3"]);
+        // However soon another one is resolved.
+        assert_eq!(story.all(true), ["10.0.0.1:1"]);
+        assert_eq!(story.next(true), Next::Wait(story.now + PATIENCE));
+        story.now += PATIENCE;
+        assert_eq!(story.all(true), ["10.0.0.3:1"]);
+        assert_eq!(story.addresses.unresolved().collect::<Vec<_>>(), ["a"]);
+        // It is not asked for twice at a time, and has had its time.
+        story.addresses.not_resolved("b");
+        assert_eq!(story.round(), ["b"]);
+        story.addresses.not_resolved("b");
+        assert_eq!(story.all(true), ["10.0.0.1:1", "10.0.0.3:1"]);
+        story.resolved("a", &["10.0.0.2"]);
+        assert_eq!(story.all(true), ["10.0.0.2:1"]);
+    }
+
+    #[test]
+    fn addresses_from_before_come_last_and_only_to_resume_a_session() {
+        for answers in [false, true] {
+            let mut story = Story::new("a:1,b:1");
+            story.resolved("a", &["10.0.0.1"]);
+            story.resolved("b", &["10.0.0.2"]);
+            story.round();
+            story.round();
+            story.resolved("b", &["10.0.0.3"]);
+            assert_eq!(story.next(true), Next::Wait(story.now + PATIENCE));
+            match answers {
+                true => story.addresses.not_resolved("a"),
+                false => story.now += PATIENCE,
+            }
+            assert_eq!(story.all(false), ["10.0.0.3:1"], "answers: {answers}");
+            assert_eq!(story.all(true), ["10.0.0.1:1"], "answers: {answers}");
+            assert!(!story.tried[1].is_confirmed);
+        }
+    }
+
+    #[test]
+    fn a_late_answer_confirms_an_address_from_before_or_takes_it_away() {
+        let mut story = Story::new("a:1");
+        story.resolved("a", &["10.0.0.1", "10.0.0.2"]);
+        story.round();
+        story.now += PATIENCE;
+        assert_eq!(story.all(true), ["10.0.0.1:1", "10.0.0.2:1"]);
+        let mut under_way = story.tried.clone();
+        story.resolved("a", &["10.0.0.2", "10.0.0.3"]);
+        under_way.retain_mut(|target| story.addresses.confirm(target));
+        println!("{under_way:?}");
+        assert_eq!(under_way.len(), 1);
+        assert_eq!(under_way[0].to_string(), "10.0.0.2:1");
+        assert!(under_way[0].is_confirmed);
+        // Confirmed, it may be tried again.
+        assert_eq!(story.all(true), ["10.0.0.2:1", "10.0.0.3:1"]);
+    }
+}

@@ -1,0 +1,226 @@
+//! When a server may be asked for the session again, and how long a connection may be of no use. Pure: it is
+//! told what was sent and answered and what time it is, and does no I/O.
+//!
+//! A handshake alone renews the session at the servers. Where nothing but handshakes passes, a client that goes
+//! on trying keeps its session, and what it has from everybody, although its own lease has run out. So a
+//! connection is of use only once a server has accepted a request on it. After a session timeout of tries
+//! without that, the session is left alone for longer than it can live. That goes for all servers, because a
+//! handshake at any of them renews it.
+//!
+//! A server that hangs up without an answer has not renewed the session: it does not serve, or is behind what
+//! this client has seen. It may be back at any moment, and nobody rests because of it.
+
+use std::time::{Duration, Instant};
+
+/// The time between two handshakes, in the long run.
+const APART: Duration = Duration::from_secs(1);
+/// Until then, the time between handshakes is this part of the time without a use.
+const PART: u32 = 16;
+
+/// The tries to be of use, since the last one that was.
+#[derive(Debug)]
+pub(crate) struct Tries {
+    /// When a server last accepted a request; before the first, when the client was made.
+    used: Instant,
+    /// When these tries began: with the last use, or with the first handshake behind a rest.
+    since: Instant,
+    /// When a server may last have heard of the session in these tries.
+    touched: Option<Instant>,
+    greeted: Option<Instant>,
+    has_rested: bool,
+}
+
+impl Tries {
+    pub(crate) fn new(now: Instant) -> Tries {
+        Tries { used: now, since: now, touched: None, greeted: None, has_rested: false }
+    }
+
+    /// A server has accepted a request.
+    pub(crate) fn used(&mut self, now: Instant) {
+        *self = Tries { greeted: self.greeted, ..Tries::new(now) };
+    }
+
+    /// A server may hear of the session now.
+    pub(crate) fn touched(&mut self, now: Instant) {
+        self.touched = Some(now);
+    }
+
+    /// There is nothing that servers would keep.
+    pub(crate) fn untouched(&mut self) {
+        self.touched = None;
+    }
+
+    /// A handshake is sent.
+    pub(crate) fn greeted(&mut self, now: Instant, timeout: Duration) {
+        // Late by a moment, it is still one of these tries.
+        let is_behind_a_rest = |touched: Instant| now >= touched + timeout + timeout / 2;
+        if now >= self.since + timeout && self.touched.is_none_or(is_behind_a_rest) {
+            self.has_rested |= self.touched.take().is_some();
+            self.since = now;
+        }
+        self.greeted = Some(now);
+    }
+
+    /// Returns when the next handshake may be sent: now, or later.
+    pub(crate) fn next(&self, now: Instant, timeout: Duration) -> Instant {
+        let mut next = now;
+        if let Some(greeted) = self.greeted.filter(|_| now >= self.used + timeout) {
+            let apart = match self.has_rested {
+                true => APART,
+                false => APART.min(greeted.saturating_duration_since(self.used) / PART),
+            };
+            next = next.max(greeted + apart);
+        }
+        match self.touched {
+            Some(touched) if next >= self.since + timeout => {
+                next.max(touched + timeout + timeout / 2)
+            }
+            _ => next,
+        }
+    }
+
+    /// Is there time to do the same once more, before something else has to be done?
+    pub(crate) fn are_young(&self, now: Instant, timeout: Duration) -> bool {
+        now < self.since + timeout / 2
+    }
+
+    /// Returns when a connection has to end if it has been of no use by then. One that was begun late has a
+    /// quarter of the session timeout.
+    pub(crate) fn end(&self, timeout: Duration) -> Instant {
+        self.since + timeout + timeout / 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Duration = Duration::from_secs(10);
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// Tries that begin at an instant; all times below are counted from there.
+    struct Story {
+        start: Instant,
+        tries: Tries,
+    }
+
+    impl Story {
+        fn new() -> Story {
+            let start = Instant::now();
+            Story { start, tries: Tries::new(start) }
+        }
+
+        fn next(&self, now: Duration) -> Duration {
+            self.tries.next(self.start + now, T) - self.start
+        }
+
+        fn end(&self) -> Duration {
+            self.tries.end(T) - self.start
+        }
+
+        fn greet(&mut self, now: Duration) {
+            assert!(self.next(now) <= now, "at {now:?}, and not before {:?}", self.next(now));
+            self.tries.greeted(self.start + now, T);
+        }
+
+        fn touch(&mut self, now: Duration) {
+            self.tries.touched(self.start + now);
+        }
+
+        /// Sends handshakes as soon as that is allowed. Each is answered, and all else fails in 10 ms. Returns when.
+        fn greet_until(&mut self, end: Duration) -> Vec<Duration> {
+            let (mut now, mut greeted) = (Duration::ZERO, Vec::new());
+            while now < end {
+                self.greet(now);
+                greeted.push(now);
+                self.touch(now + ms(10));
+                now = self.next(now + ms(10));
+            }
+            greeted
+        }
+    }
+
+    #[test]
+    fn a_handshake_may_follow_the_last_at_once_for_a_session_timeout() {
+        let mut story = Story::new();
+        for now in [ms(0), ms(1), ms(5000), ms(9999)] {
+            story.greet(now);
+            story.touch(now);
+            assert_eq!(story.next(now), now);
+            assert_eq!(story.end(), T + T / 4);
+        }
+    }
+
+    #[test]
+    fn what_servers_may_have_heard_of_is_left_alone_for_longer_than_it_can_live() {
+        let mut story = Story::new();
+        story.greet(ms(9000));
+        story.touch(ms(12_000));
+        assert_eq!(story.next(ms(9999)), ms(9999));
+        for now in [ms(10_000), ms(12_000), ms(26_999)] {
+            assert_eq!(story.next(now), ms(12_000) + T + T / 2);
+        }
+        story.greet(ms(27_000));
+        assert_eq!(story.end(), ms(27_000) + T + T / 4, "these are other tries");
+    }
+
+    #[test]
+    fn a_use_begins_the_tries_anew() {
+        let mut story = Story::new();
+        story.touch(ms(9000));
+        story.tries.used(story.start + ms(9500));
+        assert_eq!(story.next(ms(15_000)), ms(15_000));
+        assert_eq!(story.end(), ms(9500) + T + T / 4);
+    }
+
+    #[test]
+    fn nobody_rests_for_servers_that_have_not_heard_of_the_session_or_have_ended_it() {
+        let mut story = Story::new();
+        story.greet(ms(9000));
+        assert_eq!(story.next(ms(30_000)), ms(30_000));
+        story.touch(ms(9000));
+        story.tries.untouched();
+        assert_eq!(story.next(ms(30_000)), ms(30_000));
+    }
+
+    #[test]
+    fn handshakes_without_a_use_come_to_one_a_second_also_where_nobody_rests() {
+        let mut story = Story::new();
+        let (mut now, mut count) = (ms(0), 0);
+        while now < T * 30 {
+            story.greet(now);
+            now = story.next(now + ms(10)).max(now + ms(10));
+            count += i32::from(now > T * 2);
+        }
+        println!("{count} handshakes in {:?}", T * 28);
+        assert!((270..=281).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn a_session_is_left_alone_for_more_than_its_timeout_again_and_again() {
+        let greeted = Story::new().greet_until(T * 50);
+        let rests: Vec<usize> = (1..greeted.len())
+            .filter(|index| greeted[*index] - greeted[index - 1] >= T + T / 2)
+            .collect();
+        println!("{} handshakes, rests before {:?}", greeted.len(), rests);
+        assert_eq!(rests.len(), 20, "one in two and a half timeouts");
+        for pair in rests.windows(2) {
+            let tries = &greeted[pair[0]..pair[1]];
+            assert!(tries[tries.len() - 1] - tries[0] <= T, "{tries:?}");
+            assert!(tries.windows(2).all(|pair| pair[1] - pair[0] >= APART), "{tries:?}");
+        }
+    }
+
+    #[test]
+    fn handshake_that_is_late_behind_its_look_begins_no_new_tries() {
+        let mut story = Story::new();
+        story.tries.touched(story.start + ms(9_000));
+        assert_eq!(story.next(ms(9_900)), ms(9_900));
+        story.tries.greeted(story.start + ms(10_100), T);
+        story.tries.touched(story.start + ms(10_100));
+        assert_eq!(story.next(ms(10_200)), ms(25_100), "the session is left alone for 1.5 T");
+    }
+}

@@ -1,0 +1,259 @@
+//! Clients of names, with a resolver that hangs, fails or changes its mind, at ensembles that are made up.
+
+mod ensemble;
+mod names;
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use self::ensemble::{Ensemble, Server};
+use self::names::{Fate, Names};
+use crate::builder::Builder;
+use crate::client::ZooKeeper;
+use crate::error::ErrorKind;
+use crate::listener::Listener;
+use crate::types::{SessionEvent, SessionEventKind, State};
+
+/// A session timeout that no busy machine uses up.
+const SESSION: Duration = Duration::from_secs(30);
+/// The longest that anything should take that is not expected to take any time.
+const SOON: Duration = Duration::from_secs(60);
+
+const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
+/// Another address of the same machine.
+const THERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+fn builder(names: &Names, servers: &str) -> Builder {
+    let mut builder = ZooKeeper::builder(servers).session_timeout(SESSION).request_timeout(SOON);
+    builder.lookup = names.lookup();
+    builder
+}
+
+/// A client, and what it tells from the first connect on.
+struct Guest {
+    client: ZooKeeper,
+    _listener: Listener<SessionEvent>,
+    events: Receiver<SessionEvent>,
+}
+
+impl Guest {
+    fn new(names: &Names, servers: &str) -> Guest {
+        Guest::of(builder(names, servers))
+    }
+
+    fn of(builder: Builder) -> Guest {
+        let client = builder.connect().expect("a session");
+        let (listener, events) = Listener::channel();
+        client.subscribe(&listener);
+        Guest { client, _listener: listener, events }
+    }
+
+    /// The kinds of all events up to this one.
+    #[track_caller]
+    fn until(&self, kind: SessionEventKind) -> Vec<SessionEventKind> {
+        let deadline = Instant::now() + SOON;
+        let mut kinds = Vec::new();
+        while kinds.last() != Some(&kind) {
+            let event = self.events.recv_deadline(deadline);
+            kinds.push(event.unwrap_or_else(|_| panic!("no {kind:?} behind {kinds:?}")).kind);
+        }
+        kinds
+    }
+}
+
+#[track_caller]
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within {SOON:?}: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn server(ensemble: &Ensemble) -> Server {
+    Server::at(HERE, 0, ensemble).expect("a free port")
+}
+
+/// Two servers with the same port at two addresses.
+fn pair(here: &Ensemble, there: &Ensemble) -> (Server, Server) {
+    let mut pairs = (0..100).map(|_| {
+        let first = server(here);
+        let second = Server::at(THERE, first.address().port(), there);
+        second.map(|second| (first, second))
+    });
+    pairs.find_map(Result::ok).expect("a port that is free at both addresses")
+}
+
+#[test]
+fn all_ports_of_a_name_are_known_when_nobody_resolves_it_any_more() {
+    let ensemble = Ensemble::new();
+    let servers = [0; 3].map(|_| server(&ensemble));
+    let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
+    let list = servers.each_ref().map(|server| format!("zk:{}", server.address().port())).join(",");
+    let guest = Guest::new(&names, &list);
+    let session = guest.client.session_id();
+    names.set("zk", Fate::Fails);
+    for only in &servers {
+        only.open();
+        servers.iter().filter(|other| other.address() != only.address()).for_each(Server::shut);
+        // If it was there already.
+        only.shut();
+        only.open();
+        println!("{}: {:?}", only.address(), guest.until(SessionEventKind::Resumed));
+        wait_until("it is connected there", || only.asked().contains(&session));
+    }
+    assert_eq!(guest.client.session_id(), session);
+}
+
+#[test]
+fn a_session_is_shown_to_no_address_that_its_name_does_not_have_any_more() {
+    let (ours, others) = (Ensemble::new(), Ensemble::new());
+    let (here, there) = pair(&ours, &ours);
+    let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
+    let guest = Guest::new(&names, &format!("zk:{}", here.address().port()));
+    let session = guest.client.session_id();
+    names.set("zk", Fate::Is(vec![THERE]));
+    here.turn_to(&others);
+    let told = guest.until(SessionEventKind::Resumed);
+    println!("{told:?}, here: {:?}, there: {:?}", here.asked(), there.asked());
+    assert_eq!(told, [SessionEventKind::Suspended, SessionEventKind::Resumed]);
+    assert_eq!(guest.client.session_id(), session);
+    assert!(here.asked().is_empty(), "it was shown {:?}", here.asked());
+}
+
+#[test]
+fn an_address_that_nobody_confirms_cannot_end_a_session() {
+    for fate in [Fate::Hangs, Fate::Fails] {
+        let (ours, others) = (Ensemble::new(), Ensemble::new());
+        let (here, there) = pair(&ours, &ours);
+        let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
+        let guest = Guest::new(&names, &format!("zk:{}", here.address().port()));
+        let session = guest.client.session_id();
+        names.set("zk", fate);
+        here.turn_to(&others);
+        // It may be the right one.
+        wait_until("it is tried, and is not believed", || {
+            assert_eq!(guest.client.session_id(), session, "it is asked for {:?}", here.asked());
+            here.asked().len() > 2
+        });
+        assert_eq!(guest.until(SessionEventKind::Suspended), [SessionEventKind::Suspended]);
+        names.set("zk", Fate::Is(vec![THERE]));
+        let told = guest.until(SessionEventKind::Resumed);
+        println!("{told:?}, here: {:?}, there: {:?}", here.asked(), there.asked());
+        assert_eq!(told, [SessionEventKind::Resumed]);
+        assert_eq!(guest.client.session_id(), session);
+    }
+}
+
+#[test]
+fn the_right_address_is_believed_that_a_session_is_over_when_it_is_confirmed() {
+    let ensemble = Ensemble::new();
+    let here = server(&ensemble);
+    let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
+    let guest = Guest::new(&names, &format!("zk:{}", here.address().port()));
+    names.set("zk", Fate::Hangs);
+    here.turn_to(&Ensemble::new());
+    wait_until("it is tried", || here.asked().len() > 2);
+    names.set("zk", Fate::Is(vec![HERE]));
+    let told = guest.until(SessionEventKind::Connected);
+    println!("{told:?}");
+    assert!(told.contains(&SessionEventKind::Expired));
+}
+
+#[test]
+fn no_session_is_opened_at_an_address_that_nobody_confirms() {
+    let (ours, others) = (Ensemble::new(), Ensemble::new());
+    let (here, there) = pair(&ours, &ours);
+    let sure = server(&ours);
+    let names = Names::new([("zk", Fate::Is(vec![HERE]))]);
+    let guest = Guest::new(&names, &format!("zk:{},{}", here.address().port(), sure.address()));
+    names.set("zk", Fate::Hangs);
+    ours.close();
+    sure.turn_to(&ours);
+    here.turn_to(&others);
+    guest.until(SessionEventKind::Expired);
+    let new = |asked: Vec<i64>| asked.iter().filter(|session| **session == 0).count();
+    wait_until("several rounds have passed", || {
+        assert_eq!(guest.client.session_id(), 0, "here: {:?}", here.asked());
+        new(sure.asked()) > 5
+    });
+    ours.reopen();
+    sure.shut();
+    names.set("zk", Fate::Is(vec![THERE]));
+    guest.until(SessionEventKind::Connected);
+    println!("here: {:?}, there: {:?}", here.asked(), there.asked());
+    assert_eq!(new(here.asked()), 0, "here: {:?}", here.asked());
+}
+
+#[test]
+fn names_that_hang_hide_no_other_and_are_asked_for_once_at_a_time() {
+    let ensemble = Ensemble::new();
+    let here = server(&ensemble);
+    let port = here.address().port();
+    // The order is drawn anew by each client.
+    for number in 0..8 {
+        let good = Fate::Is(vec![HERE]);
+        let names = Names::new([("a", Fate::Hangs), ("b", Fate::Hangs), ("c", good)]);
+        let begun = Instant::now();
+        let guest = Guest::new(&names, &format!("a:{port},b:{port},c:{port}"));
+        println!("client {number} has a session after {:.0?}", begun.elapsed());
+        for _ in 0..3 {
+            here.shut();
+            guest.until(SessionEventKind::Suspended);
+            here.open();
+            guest.until(SessionEventKind::Resumed);
+        }
+        assert_eq!(["a", "b", "c"].map(|name| names.most(name)), [1, 1, 1]);
+        assert_eq!(guest.client.state(), State::Connected);
+    }
+}
+
+#[test]
+fn a_client_is_told_of_the_name_that_keeps_it_waiting() {
+    let names = Names::new([("zk", Fate::Hangs)]);
+    let connect = builder(&names, "zk:2181").connect_timeout(SESSION / 6).connect();
+    let error = connect.map(drop).expect_err("nobody is there");
+    println!("{error}");
+    assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+    assert!(error.to_string().contains("zk: still being resolved"), "{error}");
+}
+
+/// One that hangs up comes first, in each round.
+#[test]
+fn all_addresses_of_a_name_are_tried_however_long_an_outage_was() {
+    const SHORT: Duration = Duration::from_secs(4);
+    let ours = Ensemble::new();
+    let (here, there) = pair(&ours, &ours);
+    let names = Names::new([("zk", Fate::Is(vec![HERE, THERE]))]);
+    let servers = format!("zk:{}", here.address().port());
+    let guest = Guest::of(builder(&names, &servers).session_timeout(SHORT));
+    here.shut();
+    there.shut();
+    guest.until(SessionEventKind::Suspended);
+    let begun = Instant::now();
+    // Those that it was told while one was shut already.
+    while begun.elapsed() < 2 * SHORT {
+        let _ = guest.events.recv_timeout(SHORT / 4);
+    }
+    assert_eq!(guest.client.state(), State::Suspended);
+    there.open();
+    println!("{:?} behind {:?}", guest.until(SessionEventKind::Resumed), begun.elapsed());
+}
+
+#[test]
+fn a_connect_waits_for_a_silent_server_beside_one_that_hangs_up() {
+    const SHORT: Duration = Duration::from_secs(2);
+    let bad = server(&Ensemble::new());
+    bad.shut();
+    let silent = std::net::TcpListener::bind((HERE, 0)).expect("a free port");
+    let silent = silent.local_addr().expect("bound");
+    let builder = builder(&Names::new([]), &format!("{},{silent}", bad.address()));
+    let connect = builder.session_timeout(SHORT).connect_timeout(5 * SHORT).connect();
+    let error = connect.map(drop).expect_err("nobody serves").to_string();
+    println!("{error}");
+    for address in [bad.address(), silent] {
+        assert!(error.contains(&address.to_string()), "{error}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Ensembles that are made up, so that each of their servers can be at an address of one's choice.
+
+use std::collections::HashSet;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+
+use crate::core::served;
+
+const NO_NODE: i32 = -101;
+const PING: i32 = 11;
+const CLOSE: i32 = -11;
+
+/// The sessions that its servers know; none if it opens no more.
+#[derive(Clone)]
+pub(super) struct Ensemble(Arc<Mutex<Option<HashSet<i64>>>>);
+
+impl Ensemble {
+    pub(super) fn new() -> Ensemble {
+        Ensemble(Arc::new(Mutex::new(Some(HashSet::new()))))
+    }
+
+    /// Ends all sessions, and opens no more before [`Ensemble::reopen`].
+    pub(super) fn close(&self) {
+        *self.0.lock() = None;
+    }
+
+    pub(super) fn reopen(&self) {
+        *self.0.lock() = Some(HashSet::new());
+    }
+
+    /// Returns the session that is given to a client that asks for this one: another if that is 0, and 0 if
+    /// that is over.
+    fn session(&self, asked: i64) -> io::Result<i64> {
+        static NEXT: AtomicI64 = AtomicI64::new(1);
+        let mut sessions = self.0.lock();
+        match (&mut *sessions, asked) {
+            (Some(sessions), 0) => {
+                let session = NEXT.fetch_add(1, Ordering::SeqCst);
+                sessions.insert(session);
+                Ok(session)
+            }
+            (Some(sessions), asked) if sessions.contains(&asked) => Ok(asked),
+            (None, 0) => Err(io::ErrorKind::ConnectionRefused.into()),
+            _ => Ok(0),
+        }
+    }
+}
+
+/// A server without nodes. It listens until it is dropped.
+pub(super) struct Server {
+    state: Arc<State>,
+    porter: Option<JoinHandle<()>>,
+}
+
+struct State {
+    address: SocketAddr,
+    ensemble: Mutex<Ensemble>,
+    /// Connections are ended at once.
+    is_shut: AtomicBool,
+    is_closing: AtomicBool,
+    streams: Mutex<Vec<TcpStream>>,
+    /// The sessions that clients have asked for, 0 for a new one.
+    asked: Mutex<Vec<i64>>,
+}
+
+impl Server {
+    /// A server of this ensemble; any free port if that is 0.
+    pub(super) fn at(ip: impl Into<IpAddr>, port: u16, ensemble: &Ensemble) -> io::Result<Server> {
+        let listener = TcpListener::bind((ip.into(), port))?;
+        let state = Arc::new(State {
+            address: listener.local_addr()?,
+            ensemble: Mutex::new(ensemble.clone()),
+            is_shut: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            streams: Mutex::default(),
+            asked: Mutex::default(),
+        });
+        let accepting = Arc::clone(&state);
+        let porter = thread::spawn(move || accepting.accept(&listener));
+        Ok(Server { state, porter: Some(porter) })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.state.address
+    }
+
+    pub(super) fn asked(&self) -> Vec<i64> {
+        self.state.asked.lock().clone()
+    }
+
+    /// Ends all connections, and lets no more in.
+    pub(super) fn shut(&self) {
+        self.state.is_shut.store(true, Ordering::SeqCst);
+        self.state.cut();
+    }
+
+    pub(super) fn open(&self) {
+        self.state.is_shut.store(false, Ordering::SeqCst);
+    }
+
+    /// Belongs to another ensemble from now on, as when its address was given away. Forgets what it was asked.
+    pub(super) fn turn_to(&self, ensemble: &Ensemble) {
+        *self.state.ensemble.lock() = ensemble.clone();
+        self.state.asked.lock().clear();
+        self.state.cut();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.state.is_closing.store(true, Ordering::SeqCst);
+        // Wakes the porter.
+        drop(TcpStream::connect(self.state.address));
+        self.porter.take().map(JoinHandle::join);
+        self.state.cut();
+    }
+}
+
+impl State {
+    fn accept(self: &Arc<State>, listener: &TcpListener) {
+        for stream in listener.incoming().map_while(Result::ok) {
+            if self.is_closing.load(Ordering::SeqCst) {
+                return;
+            }
+            let mut streams = self.streams.lock();
+            // Looked at with the mutex held, so that none that is shut out is missed by a cut.
+            if !self.is_shut.load(Ordering::SeqCst) {
+                streams.extend(stream.try_clone());
+                let serving = Arc::clone(self);
+                // It ends when the client or the server hangs up.
+                thread::spawn(move || serving.serve(stream));
+            }
+        }
+    }
+
+    fn cut(&self) {
+        for stream in self.streams.lock().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+        let greeting = served::greeting(&frame(&mut stream)?).expect("a client greets");
+        // Before anybody can tell of the answer.
+        let session = {
+            let ensemble = self.ensemble.lock();
+            self.asked.lock().push(greeting.session);
+            ensemble.session(greeting.session)
+        };
+        let Ok(session) = session else {
+            return stream.shutdown(Shutdown::Both);
+        };
+        let timeout = if session == 0 { 0 } else { greeting.timeout };
+        stream.write_all(&served::connected(timeout, session, &[7; 16]))?;
+        loop {
+            let request = frame(&mut stream)?;
+            let number =
+                |at: usize| i32::from_be_bytes([0, 1, 2, 3].map(|byte| request[at + byte]));
+            let code = if [PING, CLOSE].contains(&number(4)) { 0 } else { NO_NODE };
+            let answer = |out: &mut Vec<u8>| served::header(out, number(0), 0, code);
+            stream.write_all(&served::frame(answer))?;
+        }
+    }
+}
+
+fn frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut frame)?;
+    Ok(frame)
+}

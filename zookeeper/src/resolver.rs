@@ -1,0 +1,79 @@
+//! Names are resolved here, each by a thread of its own: the system's resolver may block for long, and a name
+//! that hangs must not hide the others. It knows nothing of what they are resolved for.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use crate::bell::Bell;
+
+/// The addresses of a name, or why there are none. Their ports mean nothing.
+pub(crate) type Found = io::Result<Vec<SocketAddr>>;
+
+/// How the addresses of a name are found; by default, by the system's resolver.
+#[derive(Clone)]
+pub(crate) struct Lookup(Arc<dyn Fn(&str) -> Found + Send + Sync>);
+
+/// Asks for names, and has the answers.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    lookup: Lookup,
+    /// Rings with each answer.
+    bell: Arc<Bell>,
+    answer: Sender<(String, Found)>,
+    answers: Receiver<(String, Found)>,
+}
+
+impl Resolver {
+    pub(crate) fn new(lookup: Lookup, bell: Arc<Bell>) -> Resolver {
+        let (answer, answers) = unbounded();
+        Resolver { lookup, bell, answer, answers }
+    }
+
+    /// Has a name resolved. Its thread ends with the answer, also when nobody wants that any more.
+    pub(crate) fn ask(&self, name: &str) {
+        let (lookup, bell, answer) =
+            (self.lookup.clone(), Arc::clone(&self.bell), self.answer.clone());
+        let asked = name.to_owned();
+        let resolve = move || {
+            let addresses = lookup.0(&asked);
+            if answer.send((asked, addresses)).is_ok() {
+                bell.ring();
+            }
+        };
+        let thread = thread::Builder::new().name("zookeeper-names".into()).spawn(resolve);
+        if let Err(error) = thread {
+            let error = io::Error::other(format!("no thread to resolve it: {error}"));
+            // This has the receiver.
+            let _ = self.answer.send((name.to_owned(), Err(error)));
+        }
+    }
+
+    /// Returns an answer that has come, and the name that it is to.
+    pub(crate) fn answer(&self) -> Option<(String, Found)> {
+        self.answers.try_recv().ok()
+    }
+}
+
+#[cfg(test)]
+impl Lookup {
+    pub(crate) fn new(find: impl Fn(&str) -> Found + Send + Sync + 'static) -> Lookup {
+        Lookup(Arc::new(find))
+    }
+}
+
+impl Default for Lookup {
+    fn default() -> Lookup {
+        Lookup(Arc::new(|name| (name, 0).to_socket_addrs().map(Iterator::collect)))
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lookup(..)")
+    }
+}

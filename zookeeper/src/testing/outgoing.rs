@@ -1,0 +1,145 @@
+//! What a connection is still to be sent. A thread of its own writes it, so that a client that does not read
+//! holds up no other one. Knows nothing of what the bytes mean.
+
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+
+use parking_lot::{Condvar, Mutex};
+
+/// With so many bytes waiting, no further request of this client is carried out. Events come on top: each of them
+/// takes the place of a watch.
+const ENOUGH: usize = 1 << 20;
+
+pub(super) struct Outgoing {
+    stream: TcpStream,
+    queue: Mutex<Queue>,
+    /// Told when bytes come, when they are taken to be written, and of the end.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    is_closed: bool,
+}
+
+impl Outgoing {
+    pub(super) fn new(stream: TcpStream) -> Outgoing {
+        Outgoing { stream, queue: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Where requests come from.
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Appends a frame, unless it is closed. Never blocks.
+    pub(super) fn push(&self, frame: &[u8]) {
+        let mut queue = self.queue.lock();
+        if !queue.is_closed {
+            queue.bytes.extend(frame);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until there is room for one more answer, or it is closed.
+    pub(super) fn wait_for_room(&self) {
+        let is_full = |queue: &mut Queue| queue.bytes.len() >= ENOUGH && !queue.is_closed;
+        self.changed.wait_while(&mut self.queue.lock(), is_full);
+    }
+
+    /// Takes nothing more, neither to write nor to read. What has been taken is still written, then the connection
+    /// ends.
+    pub(super) fn close(&self) {
+        self.queue.lock().is_closed = true;
+        self.changed.notify_all();
+        // It may be broken already.
+        let _ = self.stream.shutdown(Shutdown::Read);
+    }
+
+    /// Writes until it is closed, or the client is gone or has read nothing for too long.
+    pub(super) fn write(&self) {
+        let mut taken = Vec::new();
+        while self.take(&mut taken) && (&self.stream).write_all(&taken).is_ok() {
+            taken.clear();
+        }
+        self.close();
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Waits for bytes. False if there are none and there will be none.
+    fn take(&self, taken: &mut Vec<u8>) -> bool {
+        let mut queue = self.queue.lock();
+        self.changed.wait_while(&mut queue, |queue| queue.bytes.is_empty() && !queue.is_closed);
+        std::mem::swap(&mut queue.bytes, taken);
+        self.changed.notify_all();
+        !taken.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use crossbeam_channel::bounded;
+
+    use super::*;
+    use crate::testing::{PATIENCE, Server};
+    use crate::{Acl, CreateMode, ZooKeeper};
+
+    #[test]
+    fn all_of_it_is_written_in_order_before_the_connection_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let outgoing = Outgoing::new(listener.accept().unwrap().0);
+        thread::scope(|scope| {
+            scope.spawn(|| outgoing.write());
+            // More than fits between the two, and nobody reads.
+            for number in 0..64 {
+                outgoing.push(&vec![number; ENOUGH]);
+            }
+            let reader = scope.spawn(move || {
+                let mut read = Vec::new();
+                client.read_to_end(&mut read).map(|_| read)
+            });
+            outgoing.wait_for_room();
+            assert!(outgoing.queue.lock().bytes.len() < ENOUGH);
+            outgoing.push(b"the last");
+            outgoing.close();
+            outgoing.push(b"too late");
+            outgoing.wait_for_room();
+            let read = reader.join().unwrap().unwrap();
+            let (read, last) = read.split_at(64 * ENOUGH);
+            for (chunk, number) in read.chunks(ENOUGH).zip(0..) {
+                assert!(chunk.iter().all(|byte| *byte == number), "not all of {number}");
+            }
+            assert_eq!(last, b"the last");
+        });
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_holds_up_no_other_one() {
+        let server = Server::start().unwrap();
+        let connect = || ZooKeeper::builder(&server.connect_string()).connect().unwrap();
+        let (stuck, other) = (connect(), connect());
+        stuck.create("/much", &vec![7; 900_000], &Acl::open(), CreateMode::Persistent).unwrap();
+        let (is_stuck, begun) = bounded(1);
+        let (end, ended) = bounded::<()>(0);
+        // 60 MB, more than fits between the two; the thread that has to read them is busy.
+        let reads: Vec<_> = stuck.submit(|batch| {
+            batch.sync("/").on_done(move |_| {
+                is_stuck.send(()).unwrap();
+                let _ = ended.recv();
+            });
+            (0..64).map(|_| batch.get_data("/much", None)).collect()
+        });
+        begun.recv().unwrap();
+        let other = other.with_timeout(PATIENCE / 2);
+        for number in 0..500 {
+            other.exists("/much").unwrap_or_else(|error| panic!("{number}: {error}"));
+        }
+        drop((end, reads));
+    }
+}

@@ -1,0 +1,164 @@
+//! Looking for a server while there is none: what it costs, how it ends, and what is logged of it.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use socket2::{Domain, Socket, Type};
+use zoolock_test_support::{Direction, wait_until};
+use zoolock_zookeeper::{SessionEventKind, ZooKeeper};
+
+use crate::util::{
+    OwnProcess, SESSION, SHORT, SOON, Told, client_of, in_own_process, logged, said, shared_proxy,
+    threads,
+};
+
+/// An address where connections are neither taken nor refused.
+struct BlackHole {
+    listener: Socket,
+    /// So many that the listener's queue is full.
+    _queue: Vec<TcpStream>,
+}
+
+impl BlackHole {
+    fn new() -> BlackHole {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
+        let queue = std::iter::from_fn(connect).collect();
+        BlackHole { listener, _queue: queue }
+    }
+
+    fn address(&self) -> String {
+        self.listener.local_addr().unwrap().as_socket().unwrap().to_string()
+    }
+}
+
+/// The processor time that this process has used.
+fn used() -> Duration {
+    /// Linux has a hundred of them a second.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    // Its name may have spaces in it.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks = |index: usize| fields[index].parse::<u32>().unwrap();
+    TICK * (ticks(11) + ticks(12))
+}
+
+fn of_clients() -> usize {
+    threads().iter().filter(|name| name.starts_with("zookeeper-")).count()
+}
+
+#[test]
+fn a_hundred_clients_that_dial_a_black_hole_take_next_to_no_processor_time() {
+    const TIME: Duration = Duration::from_secs(10);
+    let name = "dialing::a_hundred_clients_that_dial_a_black_hole_take_next_to_no_processor_time";
+    if in_own_process(name) != OwnProcess::Yes {
+        return;
+    }
+    let hole = BlackHole::new();
+    let (begun, before) = (Instant::now(), used());
+    thread::scope(|scope| {
+        for _ in 0..100 {
+            let builder = ZooKeeper::builder(&hole.address()).connect_timeout(TIME);
+            scope.spawn(|| builder.connect().unwrap_err());
+        }
+    });
+    let cores = (used() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
+    println!("{cores:.3} of a core for {:.1?}", begun.elapsed());
+    assert!(cores < 0.1, "{cores:.3} of a core");
+}
+
+#[test]
+fn a_client_that_is_dropped_while_it_dials_ends_at_once() {
+    let name = "dialing::a_client_that_is_dropped_while_it_dials_ends_at_once";
+    if in_own_process(name) != OwnProcess::Yes {
+        return;
+    }
+    let hole = BlackHole::new();
+    let ends_at_once = |_| {
+        let begun = Instant::now();
+        let builder = ZooKeeper::builder(&hole.address()).session_timeout(SESSION);
+        said(builder.connect_timeout(Duration::from_millis(100)).connect());
+        wait_until("its threads have ended", SOON, || of_clients() == 0);
+        println!("{:.1?}", begun.elapsed());
+        // A dial has three seconds.
+        begun.elapsed() < Duration::from_secs(1)
+    };
+    // A busy machine may be late.
+    assert!((0..10).any(ends_at_once), "each waited for its dial");
+}
+
+#[test]
+fn an_outage_of_several_servers_is_one_line_of_the_log() {
+    let proxies = [0; 3].map(|_| shared_proxy());
+    let [refusing, leaving, silent] = &proxies;
+    logged("");
+    let servers = proxies.each_ref().map(|proxy| proxy.connect_string()).join(",");
+    let client = client_of(&servers, SHORT);
+    let told = Told::by(&client);
+    // A connection of no use is one more cause.
+    client.exists("/").unwrap();
+    refusing.refuse(true);
+    leaving.refuse(true);
+    silent.black_hole(Direction::Both);
+    // In this order, so that no handshake is cut.
+    for proxy in [silent, refusing, leaving] {
+        proxy.cut();
+    }
+    told.until(SessionEventKind::Suspended);
+    let before = silent.connections();
+    wait_until("there were four rounds", SOON, || silent.connections() > before + 4);
+    let lines = || {
+        let mut lines = logged("no session: ");
+        // A round may end before each of them was tried.
+        let servers = proxies.each_ref().map(|proxy| proxy.connect_string());
+        lines.retain(|line| servers.iter().any(|server| line.contains(server)));
+        lines
+    };
+    println!("{:#?}", lines());
+    assert_eq!(lines().len(), 1);
+    // Another kind of cause.
+    leaving.refuse(false);
+    leaving.accept_and_close(true);
+    wait_until("there is something else to say", SOON, || lines().len() > 1);
+    println!("{}", lines()[1]);
+    let refused = format!("{}: Connection refused", leaving.connect_string());
+    assert!(!lines()[1].contains(&refused), "{}", lines()[1]);
+}
+
+#[test]
+fn the_end_of_a_client_is_no_loss_of_its_connection() {
+    let name = "dialing::the_end_of_a_client_is_no_loss_of_its_connection";
+    if in_own_process(name) != OwnProcess::Yes {
+        return;
+    }
+    logged("");
+    let proxy = shared_proxy();
+    let closed = client_of(&proxy.connect_string(), SESSION);
+    closed.close().unwrap();
+    drop(client_of(&proxy.connect_string(), SESSION));
+    wait_until("all is written", SOON, || of_clients() == 0);
+    println!("{:#?}", logged(""));
+    assert_eq!(logged("Closed").len(), 2, "both ends are told");
+    assert!(logged("is lost").is_empty());
+}
+
+#[test]
+fn a_client_that_never_had_a_session_does_not_say_that_one_was_closed() {
+    let name = "dialing::a_client_that_never_had_a_session_does_not_say_that_one_was_closed";
+    if in_own_process(name) != OwnProcess::Yes {
+        return;
+    }
+    logged("");
+    let nobody = shared_proxy();
+    nobody.refuse(true);
+    said(ZooKeeper::connect(&nobody.connect_string(), SESSION));
+    wait_until("all is written", SOON, || of_clients() == 0);
+    let lines = logged("zookeeper");
+    println!("{lines:#?}");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("Connection refused"), "{lines:#?}");
+}
