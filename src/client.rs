@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{process, thread};
+use std::process;
 
 #[cfg(feature = "tls")]
 use zookeeper::Tls;
@@ -18,6 +18,7 @@ use crate::options::check_identity;
 use crate::path::{self, LockPath};
 use crate::session::{ClientState, Failure, Session, Stats, Subscription};
 use crate::signal::Until;
+use crate::sys::thread;
 
 /// What a client asks for unless told otherwise.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);

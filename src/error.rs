@@ -3,8 +3,9 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
-use std::thread::ThreadId;
 use std::time::Duration;
+
+use crate::sys::thread::ThreadId;
 
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

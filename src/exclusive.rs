@@ -95,7 +95,7 @@ macro_rules! exclusive_methods {
                 &self,
                 timeout: std::time::Duration,
             ) -> $crate::Result<Option<$guard>> {
-                match std::time::Instant::now().checked_add(timeout) {
+                match $crate::sys::now().checked_add(timeout) {
                     Some(deadline) => self.try_acquire_until(deadline),
                     None => self.acquire().map(Some),
                 }

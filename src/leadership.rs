@@ -4,12 +4,10 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 use log::warn;
-use parking_lot::Mutex;
 
 use crate::client::Client;
 use crate::contenders::Contender;
@@ -22,6 +20,8 @@ use crate::options::LockOptions;
 use crate::panics::caught;
 use crate::session::Session;
 use crate::signal::{Ended, Signal, Until};
+use crate::sys::thread::{self, JoinHandle};
+use crate::sys::{self, Mutex, select};
 
 /// The first pause after something went wrong; each one more in a row takes twice as long, up to a third of
 /// the session timeout.
@@ -125,7 +125,7 @@ impl Leadership {
     ) -> Result<Leadership> {
         let site = Site::new(client, &path.into(), options.without_handoffs())?;
         let lock = TwoLevel::at(site, Mode::Exclusive, Ownership::AnyThread);
-        let contest = Contest::Contends { since: Instant::now(), failing: None };
+        let contest = Contest::Contends { since: sys::now(), failing: None };
         let contest = Mutex::new(contest);
         let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
         let contending = Arc::clone(&shared);
@@ -193,7 +193,7 @@ impl Shared {
     fn run(&self, mut lead: impl FnMut(&Term)) {
         let (mut failing, mut pause) = (None, PAUSE);
         while !is_ended(self.stopping.ended()) {
-            let since = Instant::now();
+            let since = sys::now();
             *self.contest.lock() = Contest::Contends { since, failing };
             // Whoever shares something with the function has to see to it that it bears a panic.
             let problem = match caught(|| self.one_term(&mut lead, &mut failing)) {
@@ -210,9 +210,9 @@ impl Shared {
             let _ = caught(|| {
                 warn!(target: "zoolock", "leadership of {path}: once more in {pause:?}: {problem}");
             });
-            let failing = *failing.get_or_insert_with(Instant::now);
+            let failing = *failing.get_or_insert_with(sys::now);
             *self.contest.lock() = Contest::Pauses { failing };
-            if self.stopping.ended().recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            if sys::recv_timeout(self.stopping.ended(), pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
             pause = (pause * 2).min(self.session().patience());
@@ -252,17 +252,17 @@ impl Contest {
         match self {
             Contest::Contends { since, failing } => {
                 // A call that goes on for so long on one connection has its place in the queue.
-                match (since.elapsed() > long, session.has_been_connected_for(long)) {
+                match (sys::now() - *since > long, session.has_been_connected_for(long)) {
                     (true, true) => *failing = None,
-                    (true, false) => drop(failing.get_or_insert_with(Instant::now)),
+                    (true, false) => drop(failing.get_or_insert_with(sys::now)),
                     (false, _) => {}
                 }
-                failing.is_none_or(|since| since.elapsed() <= limit)
+                failing.is_none_or(|since| sys::now() - since <= limit)
             }
-            Contest::Pauses { failing } => failing.elapsed() <= limit,
+            Contest::Pauses { failing } => sys::now() - *failing <= limit,
             Contest::Leads { term, .. } if !term.is_over() => true,
             Contest::Leads { overdue, .. } => {
-                overdue.get_or_insert_with(Instant::now).elapsed() <= limit
+                sys::now() - *overdue.get_or_insert_with(sys::now) <= limit
             }
         }
     }
@@ -295,7 +295,7 @@ impl Term {
     /// there is enough time for it. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        Instant::now() + self.hold.valid_for()
+        sys::now() + self.hold.valid_for()
     }
 
     /// Has the function to return? Because the term was lost, because somebody has asked for it with

@@ -383,6 +383,7 @@ mod semaphore;
 mod session;
 mod settings;
 mod signal;
+mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;

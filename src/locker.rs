@@ -10,6 +10,7 @@ use log::warn;
 use crate::error::Result;
 use crate::hold::Hold;
 use crate::level::Site;
+use crate::sys;
 
 /// A lock of any type, for code that works with all of them. Object safe.
 ///
@@ -61,7 +62,7 @@ pub trait Lock: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Disconnected`](crate::Error::Disconnected) if there is no connection then.
     fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
-        match Instant::now().checked_add(timeout) {
+        match sys::now().checked_add(timeout) {
             Some(deadline) => self.try_lock_until(deadline),
             None => self.lock().map(|()| true),
         }

@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use std::{fmt, iter, mem};
 
 use uuid::{Builder, Uuid};
+
+use crate::sys::new_uuid;
 use zookeeper::Names;
 
 /// Names that contend end in one of these and a sequence. The first three are ours and Curator's
@@ -232,7 +234,7 @@ impl fmt::Display for Number {
 
 /// New for every create.
 pub(crate) fn new_id() -> String {
-    Uuid::new_v4().hyphenated().to_string()
+    new_uuid().hyphenated().to_string()
 }
 
 /// What to create with a sequence behind it: `_c_<id>-lock-`.
@@ -245,7 +247,7 @@ pub(crate) fn new_name_prefix(id: &str, mode: Mode) -> String {
 /// in the turn of a node it ends as that node's: what they are for has to be in the name, since anybody
 /// may write over the data.
 pub(crate) fn new_permit_id(turn: Option<&str>) -> String {
-    let id = Builder::from_custom_bytes(Uuid::new_v4().into_bytes()).into_uuid();
+    let id = Builder::from_custom_bytes(new_uuid().into_bytes()).into_uuid();
     let mut id = id.hyphenated().to_string();
     if let Some(group) = turn.and_then(last_group) {
         id.replace_range(ID_LEN - GROUP_LEN.., group);
@@ -268,7 +270,7 @@ fn last_group(name: &str) -> Option<&str> {
 /// where the sequence alone tells the place.
 pub(crate) fn read_under(write: &str, token: u64) -> (String, String) {
     let sequence = sequence(write).unwrap_or(i32::MAX);
-    let mut bytes = Uuid::new_v4().into_bytes();
+    let mut bytes = new_uuid().into_bytes();
     // The last 62 bits of a uuid of version 8 are its maker's; transaction ids have fewer for
     // longer than any ensemble will live.
     bytes[8..].copy_from_slice(&token.to_be_bytes());

@@ -61,6 +61,7 @@ use std::time::{Duration, Instant};
 use crate::ClientBuilder;
 use crate::error::{Error, LossReason};
 use crate::panics::caught;
+use crate::sys;
 
 /// Is told what becomes of calls and holds; see the [module](self). The methods do nothing unless they are
 /// written.
@@ -257,7 +258,7 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn begin(observed: Observed, waits: bool) -> Call {
         let (queue, enters_again) = (Cell::default(), Cell::default());
-        Call { observed, begun: Instant::now(), waits, queue, enters_again }
+        Call { observed, begun: sys::now(), waits, queue, enters_again }
     }
 
     /// So many were ahead. The first time counts.
@@ -282,7 +283,8 @@ impl Call {
 
     pub(crate) fn end(self, got: Result<bool, &Error>) {
         let Observed { observer, lock, name } = &self.observed;
-        let (lock, name, waited, queue) = (*lock, &**name, self.begun.elapsed(), self.queue.get());
+        let (lock, name, waited, queue) =
+            (*lock, &**name, sys::now() - self.begun, self.queue.get());
         let reason = match got {
             Ok(true) => {
                 let acquired = Acquired { lock, name, waited, queue };

@@ -22,6 +22,7 @@ use crate::recipe;
 use crate::recipe::Limit;
 use crate::session::{Grant, HoldState};
 use crate::signal::Until;
+use crate::sys;
 
 /// A fair counting semaphore: at most so many permits at a time, among all clients.
 ///
@@ -178,7 +179,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     pub fn try_acquire_for(&self, count: u32, timeout: Duration) -> Result<Option<Permits>> {
-        match Instant::now().checked_add(timeout) {
+        match sys::now().checked_add(timeout) {
             Some(deadline) => self.try_acquire_until(count, deadline),
             None => self.acquire(count).map(Some),
         }

@@ -5,8 +5,9 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, never};
-use parking_lot::Mutex;
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::sys::{self, Mutex, never};
 
 /// A receiver that is disconnected when the thing it stands for is over.
 pub(crate) type Ended = Receiver<Infallible>;
@@ -68,17 +69,17 @@ pub(crate) struct Until {
 impl Until {
     /// For `limit` from now; nobody can cancel it.
     pub(crate) fn within(limit: Duration) -> Until {
-        Until { deadline: Some(Instant::now() + limit), cancelled: never() }
+        Until { deadline: Some(sys::now() + limit), cancelled: never() }
     }
 
     /// A channel that is ready at the deadline.
     pub(crate) fn expiry(&self) -> Receiver<Instant> {
-        self.deadline.map_or_else(never, crossbeam_channel::at)
+        self.deadline.map_or_else(never, sys::at)
     }
 
     /// What is left until the deadline.
     pub(crate) fn left(&self) -> Duration {
-        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        let left = |deadline: Instant| deadline.saturating_duration_since(sys::now());
         self.deadline.map_or(Duration::MAX, left)
     }
 

@@ -6,12 +6,12 @@
 //! to later threads again, which would make them owners. A [`ThreadId`] is never given twice.
 
 use std::collections::VecDeque;
-use std::thread::{self, ThreadId};
 
-use crossbeam_channel::{Sender, bounded, select_biased};
-use parking_lot::Mutex;
+use crossbeam_channel::{Sender, bounded};
 
 use crate::signal::{Broadcast, Ended, Until};
+use crate::sys::thread::{self, ThreadId};
+use crate::sys::{Mutex, select_biased};
 
 /// Who may unlock and enter again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
 
 use log::warn;
-use parking_lot::Mutex;
 
 use super::local::Ownership;
 use super::site::{Patience, Site};
@@ -20,6 +18,8 @@ use crate::observer::Call;
 use crate::recipe::{Queue, Recipe, Under};
 use crate::session::Grant;
 use crate::signal::{Broadcast, Until};
+use crate::sys::Mutex;
+use crate::sys::thread::{self, ThreadId};
 
 /// What a read asks for, and who owns it.
 const AS_READER: (Option<Mode>, Ownership) = (Some(Mode::Read), Ownership::ThisThread);

@@ -1,7 +1,6 @@
 //! Where a lock lives, and on whose behalf: what every lock makes its claims from.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
 
 use super::local::Ownership;
@@ -15,6 +14,7 @@ use crate::path::LockPath;
 use crate::recipe::{Recipe, Want};
 use crate::session::{Claim, Departure, Grant, Session};
 use crate::signal::Until;
+use crate::sys::{self, thread};
 
 /// How long a call may wait.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ impl Patience {
     /// A deadline that has passed leaves no time to wait in.
     pub(crate) fn now(self) -> Patience {
         match self {
-            Patience::Until(Some(end)) if end <= Instant::now() => Patience::Try,
+            Patience::Until(Some(end)) if end <= sys::now() => Patience::Try,
             patience => patience,
         }
     }

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crossbeam_channel::never;
+use crate::sys::never;
 use zookeeper::{CreateMode, Names};
 
 use super::rule::{New, Recipe, Step};

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::contenders::{self, Contender};
 use crate::session::{Claim, Failure, Session};
 use crate::signal::Until;
+use crate::sys;
 
 /// The place of a waiting call in its queue; see
 /// [`LockOptions::observe_queue`](crate::LockOptions::observe_queue).
@@ -56,7 +57,7 @@ impl PlaceObserver {
             None => None,
         };
         (self.tell)(&Place { ahead: before.len(), first });
-        Ok(Instant::now().checked_add(self.every))
+        Ok(sys::now().checked_add(self.every))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a recipe has to say: the rest is the loop's.
 
-use crossbeam_channel::never;
+use crate::sys::never;
 use zookeeper::{CreateMode, Names, Stat};
 
 use crate::error::Error;

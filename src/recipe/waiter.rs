@@ -7,9 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, at, select_biased};
+use crossbeam_channel::Receiver;
 use log::debug;
-use parking_lot::Mutex;
 use zookeeper::{ErrorKind, Names, Watcher};
 
 use listening::{Expected, Line, News, listen};
@@ -23,6 +22,7 @@ use crate::session::{
     Charge, Claim, Departure, Failure, Grant, Granted, Node, Orphan, Session, Waiting,
 };
 use crate::signal::{Ended, Until};
+use crate::sys::{self, Mutex, at, select_biased};
 
 /// What is wanted, and how.
 pub(crate) struct Want<'a> {
@@ -407,7 +407,7 @@ impl<'a> Waiter<'a> {
 
     /// Returns whether more than the time for a look has come.
     fn is_over(&self, next: Option<Instant>) -> bool {
-        self.until.is_over() || next.is_some_and(|next| next <= Instant::now())
+        self.until.is_over() || next.is_some_and(|next| next <= sys::now())
     }
 
     /// Returns when a wait ends at the latest: for a look, to tell the place, or at the deadline.
@@ -428,7 +428,7 @@ impl<'a> Waiter<'a> {
     /// Leaves creates that were lost, and found in no list for a session timeout, to the search for orphans.
     fn give_up_lost(&mut self) {
         let Want { session, claim, .. } = self.want;
-        let (now, timeout) = (Instant::now(), session.timeout());
+        let (now, timeout) = (sys::now(), session.timeout());
         let is_old = |lost: &mut Lost| lost.since + timeout <= now;
         let orphans =
             self.lost.extract_if(.., is_old).map(|lost| lost.into_orphan(timeout)).collect();

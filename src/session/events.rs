@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use parking_lot::Mutex;
+
+use crate::sys::{self, Mutex};
 
 /// How many events a subscriber may leave unread.
 const UNREAD: usize = 256;
@@ -77,7 +78,7 @@ impl Iterator for Subscription {
     type Item = ConnectionEvent;
 
     fn next(&mut self) -> Option<ConnectionEvent> {
-        self.recv().ok()
+        sys::recv(self).ok()
     }
 }
 
@@ -146,21 +147,21 @@ impl Subscribers {
 
     pub(super) fn suspended(&self) {
         let mut inner = self.0.lock();
-        (inner.suspended, inner.reconnected) = (Some(Instant::now()), None);
+        (inner.suspended, inner.reconnected) = (Some(sys::now()), None);
         inner.tell(ConnectionEvent::Suspended);
     }
 
     pub(super) fn reconnected(&self) {
         let mut inner = self.0.lock();
         (inner.suspended, inner.is_lost) = (None, false);
-        inner.reconnected = Some(Instant::now());
+        inner.reconnected = Some(sys::now());
         inner.tell(ConnectionEvent::Reconnected);
     }
 
     /// Once, if it has been suspended for so long.
     pub(super) fn lost(&self, after: Duration) {
         let mut inner = self.0.lock();
-        if inner.suspended.take_if(|since| since.elapsed() >= after).is_some() {
+        if inner.suspended.take_if(|since| sys::now() - *since >= after).is_some() {
             inner.is_lost = true;
             inner.tell(ConnectionEvent::Lost);
         }
@@ -170,7 +171,7 @@ impl Subscribers {
     pub(super) fn has_lasted(&self, time: Duration) -> bool {
         let inner = self.0.lock();
         let connected = inner.suspended.is_none() && !inner.is_lost;
-        connected && inner.reconnected.is_none_or(|since| since.elapsed() > time)
+        connected && inner.reconnected.is_none_or(|since| sys::now() - since > time)
     }
 
     /// Was it told that it is lost, and nothing since?

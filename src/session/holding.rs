@@ -24,6 +24,7 @@ use crate::data;
 use crate::error::LossReason;
 use crate::names::{self, Number};
 use crate::signal::Until;
+use crate::sys;
 
 /// What became of nodes that were to be granted.
 pub(crate) enum Granted {
@@ -51,7 +52,7 @@ impl Session {
     ) -> Result<Granted, Failure> {
         let zk = self.zk.in_session(id);
         let mut lease = zk.lease();
-        if lease.valid_for < self.timeout() / 20 * 9 && lease.renewable <= Instant::now() {
+        if lease.valid_for < self.timeout() / 20 * 9 && lease.renewable <= sys::now() {
             self.ask_one(Some(id), until, |batch| batch.renew_lease())?;
             lease = zk.lease();
         }
@@ -137,7 +138,7 @@ impl Session {
     /// Does what time has brought: nodes that have been held for a while are looked at, what was kept for
     /// long enough is given back, and orphans are looked for.
     fn attend(&self, due: Instant) {
-        let now = Instant::now();
+        let now = sys::now();
         // One that was to come later is not called off, and would come twice.
         if self.registry.lock().due.take_if(|next| *next == due).is_none() {
             return;

@@ -4,11 +4,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use parking_lot::Mutex;
 use zookeeper::{Lease, Watcher};
 
 use super::guarded::Write;
@@ -18,6 +16,8 @@ use crate::names::{Mode, Number};
 use crate::observer::Observed;
 use crate::path::LockPath;
 use crate::signal::{Ended, Signal};
+use crate::sys::thread::ThreadId;
+use crate::sys::{self, Mutex};
 
 /// Farther than anyone looks ahead.
 const FAR: Duration = Duration::from_secs(u32::MAX as u64);
@@ -206,7 +206,7 @@ impl Nodes {
             alone,
             session,
             lease,
-            granted: Instant::now(),
+            granted: sys::now(),
             state: Mutex::default(),
             is_counted: AtomicBool::new(false),
         });
@@ -252,7 +252,7 @@ impl Nodes {
             owner,
             end: Mutex::new(None),
             ended: Signal::new(),
-            since: Instant::now(),
+            since: sys::now(),
             observed: Mutex::default(),
             listeners: Mutex::default(),
         });
@@ -276,8 +276,7 @@ impl Nodes {
     /// Ends them if nobody holds them. False if somebody does, they have to stay, or are over.
     pub(super) fn end_unwanted(&self) -> bool {
         let mut state = self.state.lock();
-        let stays =
-            state.is_reserved && state.keep_until.is_some_and(|until| until > Instant::now());
+        let stays = state.is_reserved && state.keep_until.is_some_and(|until| until > sys::now());
         if state.over || stays || !state.grants.is_empty() {
             return false;
         }
@@ -355,13 +354,13 @@ impl Nodes {
         let until = after(self.granted, time);
         let mut state = self.state.lock();
         state.keep_until = Some(until);
-        (until > Instant::now() && !state.recalled).then_some(until)
+        (until > sys::now() && !state.recalled).then_some(until)
     }
 
     /// Are they kept for whoever comes, not only for whoever waits?
     pub(crate) fn stays(&self) -> bool {
         let state = self.state.lock();
-        let in_time = state.keep_until.is_some_and(|until| until > Instant::now());
+        let in_time = state.keep_until.is_some_and(|until| until > sys::now());
         !state.over && in_time && state.recall.is_some() && !state.recalled
     }
 
@@ -558,7 +557,7 @@ impl Grant {
     /// Until when nobody else gets its nodes, though it lets go, if that is yet to come.
     fn reserved_until(&self) -> Option<Instant> {
         let until = after(self.since, self.nodes.claim.at_least);
-        (until > Instant::now()).then_some(until)
+        (until > sys::now()).then_some(until)
     }
 
     // ---- being observed
@@ -572,14 +571,14 @@ impl Grant {
 
     /// What tells the observer of its end, for the first who asks; to be called where that may block.
     pub(super) fn tells(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
-        let (observed, held) = (self.observed.lock().take()?, self.since.elapsed());
+        let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
         Some(move || observed.ended(held, end.loss()))
     }
 
     /// Lets go of it by `release`, and has the observer told behind that how it ended. Of a loss that was
     /// noticed before it hears from whoever noticed.
     pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let held = self.since.elapsed();
+        let held = sys::now() - self.since;
         let released = release();
         let is_released = *self.end.lock() == Some(End::Released);
         let observed = is_released.then(|| self.observed.lock().take()).flatten();

@@ -20,8 +20,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::select_biased;
-use parking_lot::Mutex;
 use zookeeper::{Batch, ErrorKind};
 
 use super::failure::Failure;
@@ -32,6 +30,7 @@ use crate::data;
 use crate::names;
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Until};
+use crate::sys::{self, Mutex, select_biased};
 
 /// A node that may be there, or appear.
 #[derive(Debug)]
@@ -92,7 +91,7 @@ impl Search {
         if self.again {
             return None;
         }
-        let begun = Instant::now();
+        let begun = sys::now();
         let is_last = self.orphans.iter().any(|orphan| orphan.until <= begun);
         self.look = Some(Look { covers: self.orphans.len(), begun, sent_on, is_last });
         self.look

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
@@ -17,6 +17,7 @@ use crate::data;
 use crate::error::{Error, LossReason, Result};
 use crate::names::Number;
 use crate::path::LockPath;
+use crate::sys;
 
 /// Before a deletion is tried again that is not repeated by the client below.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -101,7 +102,7 @@ impl Session {
         let (told, answer) = bounded(1);
         let (session, leaving) = (Weak::clone(&self.me), self.leaving(nodes));
         leave(Departure { session, nodes: Arc::clone(nodes), leaving, next, told });
-        match answer.recv_timeout(self.patience()) {
+        match sys::recv_timeout(&answer, self.patience()) {
             Ok(deleted) => deleted,
             Err(RecvTimeoutError::Disconnected) => self.delete(nodes),
             Err(RecvTimeoutError::Timeout) => {
@@ -268,7 +269,7 @@ impl Session {
         charge: Charge,
     ) {
         let me = Weak::clone(&self.me);
-        self.zk.call_at(Instant::now() + PAUSE, move || {
+        self.zk.call_at(sys::now() + PAUSE, move || {
             if let Some(this) = me.upgrade() {
                 this.delete_single(session, path, made, charge);
                 this.counters.deleting.fetch_sub(1, Ordering::Relaxed);

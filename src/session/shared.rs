@@ -1,15 +1,12 @@
 //! What all users of one client share: opening and closing, its state, and its requests.
 
 use std::collections::BTreeMap;
-use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{at, bounded, select_biased};
-use parking_lot::Mutex;
+use crossbeam_channel::bounded;
 use zookeeper::{
     Batch, CreateMode, ErrorKind, Lease, Listener, Names, Pending, SessionEvent, SessionEventKind,
     Stat, State, Watcher, ZooKeeper,
@@ -26,6 +23,7 @@ use super::vacancies::Vacancies;
 use crate::error::{Error, Result};
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended, Signal, Until};
+use crate::sys::{self, Mutex, at, select_biased};
 
 /// What a server says of a node: its data and its stat.
 type Read = zookeeper::Result<(Vec<u8>, Stat)>;
@@ -167,7 +165,7 @@ impl Session {
                 self.end_all_kept();
                 self.subscribers.suspended();
                 let (me, after) = (Weak::clone(&self.me), self.timeout());
-                self.zk.call_at(Instant::now() + after, move || {
+                self.zk.call_at(sys::now() + after, move || {
                     me.upgrade().inspect(|session| session.subscribers.lost(after));
                 });
             }
@@ -252,8 +250,8 @@ impl Session {
     /// instants are spread, so that those who begin to wait together do not look together.
     pub(crate) fn next_look(&self) -> Instant {
         let least = self.timeout() * LOOK_AFTER;
-        let share = RandomState::new().hash_one(0) as f64 / u64::MAX as f64;
-        Instant::now() + least + least.mul_f64(share)
+        let share = sys::random() as f64 / u64::MAX as f64;
+        sys::now() + least + least.mul_f64(share)
     }
 
     /// Where it is connected: the servers and the path that all others are below.

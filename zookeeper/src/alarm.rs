@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
+use crate::sys::{self, Condvar, Mutex};
 
 /// Wakes one thread, at the earliest instant that anybody asked for.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl Alarm {
         let mut earliest = self.at.lock();
         let mut at = earliest.map_or(until, |at| at.min(until));
         *earliest = Some(at);
-        while Instant::now() < at {
+        while sys::now() < at {
             self.changed.wait_until(&mut earliest, at);
             at = earliest.map_or(at, |earlier| earlier.min(at));
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Watcher;
 use crate::acl::Acl;
@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::names::Names;
 use crate::pending::Pending;
 use crate::shared::{Call, Shared};
+use crate::sys;
 use crate::types::{CreateMode, Stat};
 
 /// Longer requests are refused by servers as they come, by cutting the connection
@@ -274,7 +275,7 @@ impl Batch<'_> {
         decode: impl Into<Decode<T>>,
         encode: impl FnOnce(&mut Vec<u8>, &str),
     ) -> Pending<T> {
-        let deadline = Instant::now() + self.timeout.min(FOREVER);
+        let deadline = sys::now() + self.timeout.min(FOREVER);
         let (pending, slot) = Pending::new(self.shared, deadline, decode.into());
         let frame = checked.map(|()| message::request(code, |out| encode(out, self.shared.root())));
         let frame = frame.and_then(|frame| match frame.len() - 4 {

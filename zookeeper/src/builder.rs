@@ -1,25 +1,26 @@
 //! How a client is made.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded, select, unbounded};
+use crossbeam_channel::{Receiver, bounded, unbounded};
 
 use crate::batch::{FOREVER, bad};
-use crate::bell::Bell;
 use crate::client::ZooKeeper;
 use crate::core::connection::Credential;
 use crate::core::hosts::HostList;
 #[cfg(feature = "sasl")]
 use crate::core::sasl::User;
-#[cfg(feature = "sasl")]
-use crate::dial::random;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listener::Listener;
 use crate::reader::{self, Failed};
 use crate::resolver::Lookup;
 use crate::shared::Shared;
+use crate::sys::net::Bell;
+#[cfg(feature = "sasl")]
+use crate::sys::random;
+use crate::sys::thread::{self, JoinHandle};
+use crate::sys::{self, select};
 #[cfg(feature = "tls")]
 use crate::tls::Tls;
 use crate::types::{SessionEvent, SessionEventKind};
@@ -149,7 +150,7 @@ impl Builder {
         if let Some(tls) = &self.tls {
             tls.check()?;
         }
-        let begun = Instant::now();
+        let begun = sys::now();
         let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);
         let (request_timeout, credentials) = (self.request_timeout, self.credentials.clone());
         let no_bell = |cause| no_thread(format!("no file descriptor to wake it: {cause}"));
@@ -220,7 +221,7 @@ fn first_session(
                 }
                 Err(_) => break,
             },
-            default(deadline.saturating_duration_since(Instant::now())) => break,
+            default(deadline.saturating_duration_since(sys::now())) => break,
         }
     }
     Err(Error::because(kind, reason))

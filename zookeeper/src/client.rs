@@ -3,12 +3,10 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::Level;
-use parking_lot::Mutex;
 
 use crate::Watcher;
 use crate::acl::Acl;
@@ -20,8 +18,10 @@ use crate::core::message;
 use crate::error::{ErrorKind, Result};
 use crate::listener::Listener;
 use crate::names::Names;
-use crate::pending::{self, Pending};
+use crate::pending::Pending;
 use crate::shared::Shared;
+use crate::sys::thread::{JoinHandle, must_not_wait};
+use crate::sys::{self, Mutex};
 use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
 
 /// A client of an ensemble of ZooKeeper servers.
@@ -108,7 +108,7 @@ impl ZooKeeper {
     }
 
     pub(crate) fn by(&self, deadline: Instant) -> ZooKeeper {
-        self.with_timeout(deadline.saturating_duration_since(Instant::now()))
+        self.with_timeout(deadline.saturating_duration_since(sys::now()))
     }
 
     // ---- operations
@@ -137,7 +137,7 @@ impl ZooKeeper {
     pub fn create_all(&self, path: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
         check(path).map_err(|error| error.of("create", path))?;
         let full: String = message::full((self.root(), path)).collect();
-        self.create_from_root(&full, (acl, mode), Instant::now() + self.timeout.min(FOREVER))
+        self.create_from_root(&full, (acl, mode), sys::now() + self.timeout.min(FOREVER))
     }
 
     /// Up to the first that is there, and no further: it may be that more is not allowed.
@@ -275,13 +275,14 @@ impl ZooKeeper {
         let shared = &self.handle.shared;
         let mut batch = self.batch();
         let pending = batch.close();
-        let deadline = Instant::now() + self.timeout.min(FOREVER);
+        let deadline = sys::now() + self.timeout.min(FOREVER);
         let slot = batch.calls.pop().and_then(|call| call.slot);
         shared.change(|core, now| core.close(slot, deadline, now));
         let result = pending.wait();
         // They end at once, unless somebody's callback keeps them, such as this very one.
-        if !pending::must_not_wait()
-            && self.handle.ended.recv_deadline(deadline) == Err(RecvTimeoutError::Disconnected)
+        if !must_not_wait()
+            && sys::recv_deadline(&self.handle.ended, deadline)
+                == Err(RecvTimeoutError::Disconnected)
         {
             for thread in std::mem::take(&mut *self.handle.threads.lock()) {
                 // It has let go of everything; what it panicked with, if it has, is printed.
@@ -333,7 +334,7 @@ impl ZooKeeper {
         &self,
         make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
     ) -> Result<T> {
-        match pending::must_not_wait() {
+        match must_not_wait() {
             true => Err(ErrorKind::WouldBlock.into()),
             false => self.submit(make).wait(),
         }

@@ -1,19 +1,15 @@
 //! Finding a server that accepts a connection: names resolved anew, addresses tried one shortly after
 //! the other, and the first that answers is taken. It waits for events alone, and says nothing to the server.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use socket2::{Domain, Socket, Type};
 
 use crate::core::addresses::{Addresses, Next, Target};
 use crate::core::clock::Moment;
 use crate::resolver::Resolver;
 use crate::shared::Shared;
+use crate::sys::net::Stream;
+use crate::sys::{self, random};
 
 /// The pauses between rounds: drawn from the whole range ("full jitter"), so that the clients of a
 /// restarted server do not come back in step, and never longer than a tenth of the session timeout.
@@ -36,7 +32,7 @@ pub(crate) struct Dialer {
 pub(crate) struct Round {
     begun: Instant,
     tried: Vec<Target>,
-    under_way: Vec<(Socket, Target, Instant)>,
+    under_way: Vec<(Stream, Target, Instant)>,
     /// When the next address may be tried beside those under way.
     next_start: Instant,
     pub(crate) causes: Vec<String>,
@@ -60,7 +56,7 @@ impl Dialer {
     /// Waits, after failures, and begins the next round.
     pub(crate) fn round(&mut self, shared: &Shared) -> Round {
         if self.failures > 0 {
-            let begin = rest(shared).unwrap_or_else(Instant::now);
+            let begin = rest(shared).unwrap_or_else(sys::now);
             self.pause(shared, begin + self.jitter(shared));
         }
         // What has come meanwhile may be as old as the connection, or as the rest.
@@ -73,7 +69,7 @@ impl Dialer {
     }
 
     fn pause(&self, shared: &Shared, until: Instant) {
-        while Instant::now() < until && !shared.look(|core| core.is_over()) {
+        while sys::now() < until && !shared.look(|core| core.is_over()) {
             shared.dialing.sleep(until);
         }
     }
@@ -106,12 +102,12 @@ impl Dialer {
     }
 
     /// The next connection of the round, or none when it is over.
-    pub(crate) fn next(&mut self, round: &mut Round, shared: &Shared) -> Option<(Socket, Target)> {
+    pub(crate) fn next(&mut self, round: &mut Round, shared: &Shared) -> Option<(Stream, Target)> {
         let limit = shared.look(|core| core.patience(Moment::now()));
         let stagger = STAGGER.min(limit / 3);
         while !shared.look(|core| core.is_over()) {
             self.take_answers(round);
-            let now = Instant::now();
+            let now = sys::now();
             if let Some(found) = round.check(now, limit) {
                 return Some(found);
             }
@@ -138,7 +134,7 @@ impl Dialer {
             };
             let ends = round.under_way.iter().map(|(_, _, begun)| *begun + limit);
             let until = ends.fold(until, Instant::min);
-            shared.dialing.wait(round.under_way.iter().map(|(socket, ..)| socket), until);
+            shared.dialing.wait(round.under_way.iter().map(|(stream, ..)| stream), until);
         }
         None
     }
@@ -147,7 +143,7 @@ impl Dialer {
     /// anything was tried: names may take for ever.
     fn wait_for_names(&self, round: &mut Round, limit: Duration) -> Option<Instant> {
         let end = round.begun + limit;
-        if round.tried.is_empty() && Instant::now() < end {
+        if round.tried.is_empty() && sys::now() < end {
             self.addresses.unresolved().next()?;
             return Some(end);
         }
@@ -161,7 +157,7 @@ impl Dialer {
 
 impl Round {
     fn new() -> Round {
-        let now = Instant::now();
+        let now = sys::now();
         Round {
             begun: now,
             tried: Vec::new(),
@@ -181,8 +177,8 @@ impl Round {
     }
 
     fn start(&mut self, target: Target, now: Instant) {
-        match connect(target.address) {
-            Ok(socket) => self.under_way.push((socket, target, now)),
+        match Stream::connect(target.address) {
+            Ok(stream) => self.under_way.push((stream, target, now)),
             Err(error) => self.failed(target, &error.to_string()),
         }
     }
@@ -193,25 +189,20 @@ impl Round {
     }
 
     /// The first connection that stands. Those that were begun beside it can be tried again.
-    fn check(&mut self, now: Instant, limit: Duration) -> Option<(Socket, Target)> {
-        for (socket, target, begun) in std::mem::take(&mut self.under_way) {
-            let failed = socket.take_error().unwrap_or_else(Some);
-            if let Some(error) = failed {
-                self.failed(target, &error.to_string());
-            } else if socket.peer_addr().is_ok() {
-                match ready(&socket) {
-                    Ok(()) => {
-                        self.under_way.clear();
-                        self.tried.push(target.clone());
-                        return Some((socket, target));
-                    }
-                    Err(error) => self.failed(target, &error.to_string()),
+    fn check(&mut self, now: Instant, limit: Duration) -> Option<(Stream, Target)> {
+        for (stream, target, begun) in std::mem::take(&mut self.under_way) {
+            match stream.is_connected() {
+                Err(error) => self.failed(target, &error.to_string()),
+                Ok(true) => {
+                    self.under_way.clear();
+                    self.tried.push(target.clone());
+                    return Some((stream, target));
                 }
-            } else if now >= begun + limit {
-                self.failed(target, &format!("no answer in {limit:.1?}"));
-                self.is_silent = true;
-            } else {
-                self.under_way.push((socket, target, begun));
+                Ok(false) if now >= begun + limit => {
+                    self.failed(target, &format!("no answer in {limit:.1?}"));
+                    self.is_silent = true;
+                }
+                Ok(false) => self.under_way.push((stream, target, begun)),
             }
         }
         None
@@ -223,30 +214,6 @@ pub(crate) fn rest(shared: &Shared) -> Option<Instant> {
     let now = Moment::now();
     let next = shared.look(|core| core.next_handshake(now));
     (next > now.monotonic).then_some(next)
-}
-
-/// Begins to connect, and does not wait.
-fn connect(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    match socket.connect(&address.into()) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(socket),
-    }
-}
-
-fn ready(socket: &Socket) -> io::Result<()> {
-    // A port that nobody listens at, in the range that clients' ports are taken from, can be connected
-    // to itself.
-    if socket.local_addr()?.as_socket() == socket.peer_addr()?.as_socket() {
-        return Err(io::ErrorKind::ConnectionRefused.into());
-    }
-    socket.set_nonblocking(false)?;
-    socket.set_tcp_nodelay(true)
-}
-
-pub(crate) fn random() -> u64 {
-    RandomState::new().hash_one(0)
 }
 
 #[cfg(test)]

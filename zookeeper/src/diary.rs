@@ -4,11 +4,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::thread;
-
-use parking_lot::Mutex;
 
 use crate::listener::call_out;
+use crate::sys::{Mutex, thread};
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 

@@ -119,7 +119,6 @@
 mod acl;
 mod alarm;
 mod batch;
-mod bell;
 mod builder;
 mod client;
 mod core;
@@ -133,6 +132,8 @@ mod pending;
 mod reader;
 mod resolver;
 mod shared;
+#[doc(hidden)]
+pub mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "tls")]

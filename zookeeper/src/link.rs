@@ -1,24 +1,21 @@
 //! A connection as bytes: its socket, and TLS around it if that is asked for. It knows nothing of what
 //! the bytes mean.
 
-use std::io::{self, Read};
-use std::net::Shutdown;
+use std::io;
+#[cfg(feature = "tls")]
+use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
-use socket2::Socket;
-
 use crate::core::frames::Frames;
+use crate::sys::net::Stream;
+use crate::sys::{Mutex, MutexGuard};
 #[cfg(feature = "tls")]
 use crate::tls;
-
-/// A send returns at once, and with an error instead of a signal when the other side is gone.
-const SEND: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct Link {
-    socket: Socket,
+    stream: Stream,
     writer: Mutex<Writer>,
     /// The socket took less than it was given.
     is_full: AtomicBool,
@@ -40,9 +37,9 @@ pub(crate) struct Writer {
 }
 
 impl Link {
-    pub(crate) fn new(socket: Socket) -> Link {
+    pub(crate) fn new(stream: Stream) -> Link {
         Link {
-            socket,
+            stream,
             writer: Mutex::default(),
             is_full: AtomicBool::new(false),
             #[cfg(feature = "tls")]
@@ -78,7 +75,7 @@ impl Link {
 
     /// Sends as much as the socket takes. False if there is no use in trying again now.
     pub(crate) fn send(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
-        let sent = writer.send(&self.socket);
+        let sent = writer.send(&self.stream);
         let is_full = matches!(sent, Ok(false));
         // Stored only when it changes: this is on everybody's way.
         if is_full != self.is_full() {
@@ -98,7 +95,7 @@ impl Link {
     /// Ends the connection, which wakes whoever reads. Never blocks.
     pub(crate) fn shut_down(&self) {
         // It fails if the other side was faster.
-        let _ = self.socket.shutdown(Shutdown::Both);
+        let _ = self.stream.shut_down();
     }
 
     /// Reads what has come, waiting for it, into `frames`: how much, which may be nothing yet. None
@@ -108,7 +105,7 @@ impl Link {
         if self.is_tls {
             return self.read_tls(frames);
         }
-        match (&self.socket).read(frames.space()) {
+        match self.stream.read(frames.space()) {
             Ok(0) => Ok(None),
             Ok(count) => {
                 frames.filled(count);
@@ -123,7 +120,7 @@ impl Link {
     #[cfg(feature = "tls")]
     fn read_tls(&self, frames: &mut Frames) -> Result<Option<usize>, String> {
         let mut come = [0; 16 * 1024];
-        let count = match (&self.socket).read(&mut come) {
+        let count = match self.stream.read(&mut come) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Some(0)),
             Err(error) => return Err(self.in_handshake(&error.to_string())),
             Ok(0) => return Err(self.in_handshake("the server hung up")),
@@ -199,7 +196,7 @@ impl Writer {
     }
 
     /// False if the socket is full.
-    fn send(&mut self, socket: &Socket) -> io::Result<bool> {
+    fn send(&mut self, stream: &Stream) -> io::Result<bool> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &mut self.tls {
             // Into memory, without a limit.
@@ -210,7 +207,7 @@ impl Writer {
             }
         }
         while !self.is_empty() {
-            match socket.send_with_flags(&self.bytes[self.sent..], SEND) {
+            match stream.send(&self.bytes[self.sent..]) {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

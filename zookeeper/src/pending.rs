@@ -1,35 +1,19 @@
 //! The answer to a request that is under way: where it is put, and who waits for it.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
-use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use crate::batch::{Asked, Decode, Unread};
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::listener::call_out;
 use crate::shared::Shared;
-
-thread_local! {
-    /// Is this a thread that others' answers wait for?
-    static CARRIES: Cell<bool> = const { Cell::new(false) };
-}
+use crate::sys::thread::{self, Thread, must_not_wait};
+use crate::sys::{self, Mutex};
 
 /// So long after its deadline at the most an answer has come that will come at all.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// Marks this thread as one that must not wait for answers.
-pub(crate) fn never_wait_here() {
-    CARRIES.set(true);
-}
-
-pub(crate) fn must_not_wait() -> bool {
-    CARRIES.get()
-}
 
 /// Where an answer goes, whatever its type.
 pub(crate) trait Answered: Send + Sync {
@@ -171,7 +155,7 @@ impl<T: Send + 'static> Pending<T> {
     ///
     /// Those of [`wait`](Pending::wait) are the answer.
     pub fn wait_for(self, limit: Duration) -> std::result::Result<Result<T>, Pending<T>> {
-        self.wait_until(Instant::now().checked_add(limit))
+        self.wait_until(sys::now().checked_add(limit))
     }
 
     fn wait_until(self, latest: Option<Instant>) -> std::result::Result<Result<T>, Pending<T>> {
@@ -186,7 +170,7 @@ impl<T: Send + 'static> Pending<T> {
             if must_not_wait() {
                 return Ok(Err(Error::new(ErrorKind::WouldBlock)));
             }
-            match latest.map(|latest| latest.saturating_duration_since(Instant::now())) {
+            match latest.map(|latest| latest.saturating_duration_since(sys::now())) {
                 Some(left) if !left.is_zero() => thread::park_timeout(left),
                 Some(_) => return Err(self),
                 None => thread::park(),
@@ -213,7 +197,7 @@ impl<T: Send + 'static> Pending<T> {
 
 impl<T> fmt::Debug for Pending<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(sys::now()));
         f.debug_struct("Pending").field("left", &left).finish_non_exhaustive()
     }
 }

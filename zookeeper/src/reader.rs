@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crossbeam_channel::Sender;
 use log::Level;
@@ -12,8 +11,10 @@ use crate::core::addresses::Target;
 use crate::core::frames::Frames;
 use crate::dial::{Dialer, Round, rest};
 use crate::link::Link;
-use crate::pending;
 use crate::shared::Shared;
+use crate::sys;
+use crate::sys::net::Stream;
+use crate::sys::thread::never_wait_here;
 
 /// What a server does that does not like the first request, or does not understand it.
 const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
@@ -52,7 +53,7 @@ impl Drop for LastWord<'_> {
 
 /// The life of the reader. `failures` is told why there is no session yet.
 pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
-    pending::never_wait_here();
+    never_wait_here();
     let _last_word = LastWord(shared);
     let mut dialer = Dialer::new(shared);
     // Of an outage: each kind of cause is said once, and not once a second.
@@ -60,13 +61,13 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     loop {
         let mut round = dialer.round(shared);
         let (mut lasted, mut was_open) = (None, false);
-        while let Some((socket, target)) = dialer.next(&mut round, shared) {
-            let begun = Instant::now();
+        while let Some((stream, target)) = dialer.next(&mut round, shared) {
+            let begun = sys::now();
             if rest(shared).is_some() {
                 // To connect has taken too long: the session is left alone first.
                 continue;
             }
-            let ended = connection(shared, socket, &target);
+            let ended = connection(shared, stream, &target);
             if ended.was_open {
                 was_open = true;
                 if !shared.look(|core| core.is_over()) {
@@ -76,7 +77,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 }
             }
             if ended.was_of_use {
-                lasted = Some(begun.elapsed());
+                lasted = Some(sys::now() - begun);
                 said.clear();
                 break;
             }
@@ -120,8 +121,8 @@ fn is_news(said: &mut HashSet<String>, causes: &[String]) -> bool {
 }
 
 /// The life of a connection.
-fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ended {
-    let link = match open(shared, socket, target) {
+fn connection(shared: &Shared, stream: Stream, target: &Target) -> Ended {
+    let link = match open(shared, stream, target) {
         Ok(link) => Arc::new(link),
         Err(reason) => {
             let reason = reason.into();
@@ -155,8 +156,8 @@ fn connection(shared: &Shared, socket: socket2::Socket, target: &Target) -> Ende
 }
 
 #[cfg(feature = "tls")]
-fn open(shared: &Shared, socket: socket2::Socket, target: &Target) -> Result<Link, String> {
-    let link = Link::new(socket);
+fn open(shared: &Shared, stream: Stream, target: &Target) -> Result<Link, String> {
+    let link = Link::new(stream);
     match &shared.config.tls {
         Some(tls) => Ok(link.with_tls(tls.connect(&target.name)?)),
         None => Ok(link),
@@ -164,8 +165,8 @@ fn open(shared: &Shared, socket: socket2::Socket, target: &Target) -> Result<Lin
 }
 
 #[cfg(not(feature = "tls"))]
-fn open(_: &Shared, socket: socket2::Socket, _: &Target) -> Result<Link, String> {
-    Ok(Link::new(socket))
+fn open(_: &Shared, stream: Stream, _: &Target) -> Result<Link, String> {
+    Ok(Link::new(stream))
 }
 
 /// Gives what has come to those it is for. An error says why the connection has to end.

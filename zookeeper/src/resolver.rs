@@ -3,13 +3,13 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::bell::Bell;
+use crate::sys::net::{self, Bell};
+use crate::sys::thread;
 
 /// The addresses of a name, or why there are none. Their ports mean nothing.
 pub(crate) type Found = io::Result<Vec<SocketAddr>>;
@@ -68,7 +68,7 @@ impl Lookup {
 
 impl Default for Lookup {
     fn default() -> Lookup {
-        Lookup(Arc::new(|name| (name, 0).to_socket_addrs().map(Iterator::collect)))
+        Lookup(Arc::new(net::resolve))
     }
 }
 

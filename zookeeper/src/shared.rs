@@ -3,15 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use log::{Level, log, log_enabled, warn};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::alarm::Alarm;
 use crate::batch::below;
-use crate::bell::Bell;
 use crate::builder::Builder;
 use crate::core::clock::Moment;
 use crate::core::connection;
@@ -24,7 +21,10 @@ use crate::diary::{Diary, Job};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Link;
 use crate::listener::{Listener, WeakListener, call_out};
-use crate::pending::{self, Answered};
+use crate::pending::Answered;
+use crate::sys::net::Bell;
+use crate::sys::thread::{self, never_wait_here};
+use crate::sys::{self, Condvar, Mutex, MutexGuard};
 use crate::types::{SessionEvent, WatchedEvent};
 
 /// How long a socket that was full is left alone.
@@ -141,7 +141,7 @@ impl Shared {
 
     /// The life of the timer.
     pub(crate) fn keep_time(&self) {
-        pending::never_wait_here();
+        never_wait_here();
         loop {
             let mut inner = self.state.lock();
             inner.planned = inner.core.tick(Moment::now());
@@ -156,7 +156,7 @@ impl Shared {
                 return drop(reminders);
             }
             let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
-            let next = if is_full { Instant::now() + FULL } else { inner.planned };
+            let next = if is_full { sys::now() + FULL } else { inner.planned };
             self.carry_aside(inner);
             self.alarm.sleep(self.remind().map_or(next, |due| due.min(next)));
         }
@@ -166,7 +166,7 @@ impl Shared {
     fn remind(&self) -> Option<Instant> {
         let mut reminders = self.reminders.lock();
         while let Some(first) = reminders.first_entry() {
-            if *first.key() > Instant::now() {
+            if *first.key() > sys::now() {
                 return Some(*first.key());
             }
             let due = first.remove();
@@ -190,7 +190,7 @@ impl Shared {
 
     /// Wakes the threads to look again.
     pub(crate) fn wake(&self) {
-        self.alarm.set(Instant::now());
+        self.alarm.set(sys::now());
         self.dialing.ring();
     }
 
@@ -230,7 +230,7 @@ impl Shared {
         inner.core.dialed(is_confirmed, Moment::now());
         inner.link = Some(Arc::clone(link));
         self.carry(inner);
-        self.alarm.set(Instant::now());
+        self.alarm.set(sys::now());
     }
 
     /// The connection has ended. Returns why, as far as that is known.
@@ -239,7 +239,7 @@ impl Shared {
         inner.link = None;
         let reason = inner.core.broke(reason, Moment::now());
         self.carry(inner);
-        self.alarm.set(Instant::now());
+        self.alarm.set(sys::now());
         reason
     }
 
@@ -251,7 +251,7 @@ impl Shared {
         let is_doomed = inner.core.is_doomed();
         if was_open != inner.core.is_open() {
             // What is due next is another.
-            self.alarm.set(Instant::now());
+            self.alarm.set(sys::now());
         }
         if !inner.core.has_news() {
             drop(inner);
@@ -354,7 +354,7 @@ impl Shared {
             if !link.send(writer) {
                 // The timer tries again what did not fit; the reader sees what is over.
                 return if link.is_full() {
-                    self.alarm.set(Instant::now() + FULL)
+                    self.alarm.set(sys::now() + FULL)
                 };
             }
             inner = self.state.lock();

@@ -20,11 +20,11 @@ use std::mem;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, unbounded};
-use parking_lot::Mutex;
 use zookeeper::{EventType, Names, WatchedEvent, Watcher};
 
 use super::Want;
 use crate::names::{self, Ahead, Mode, Next, Standing};
+use crate::sys::Mutex;
 
 /// A reason to look.
 pub(super) struct News {

@@ -2,7 +2,6 @@
 //! own whose answers were lost.
 
 use std::iter;
-use std::time::Instant;
 
 use log::debug;
 use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, Pending, Stat};
@@ -13,6 +12,7 @@ use crate::error::Error;
 use crate::names::{self, Number};
 use crate::recipe::rule::{New, Step};
 use crate::session::{Charge, Departure, Failure, Node, may_be_done};
+use crate::sys;
 
 /// A create that is about to be sent.
 struct Create {
@@ -232,7 +232,7 @@ impl Waiter<'_> {
 
     /// The answer to a create is lost. It is looked for in every list from now on.
     fn lose(&mut self, Create { new, charge, sent_on }: Create) {
-        self.lost.push(Lost { id: new.id, charge, sent_on, since: Instant::now() });
+        self.lost.push(Lost { id: new.id, charge, sent_on, since: sys::now() });
         self.may_create = false;
     }
 

@@ -1,6 +1,8 @@
-//! Both clocks of the machine at one instant. It knows no other layer.
+//! Both clocks of the machine at one instant. It knows no other layer but the system.
 
 use std::time::{Duration, Instant, SystemTime};
+
+use crate::sys;
 
 /// One reading of the monotonic and the system clock.
 ///
@@ -14,7 +16,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     pub(crate) fn now() -> Moment {
-        Moment { monotonic: Instant::now(), system: SystemTime::now() }
+        Moment { monotonic: sys::now(), system: sys::system_time() }
     }
 
     /// The most time that may have passed since `earlier`: what the clock that went further says.

@@ -1,40 +1,44 @@
-//! A wait for sockets that others can end. It knows no other file.
+//! A wait for connections that others can end.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use super::stream::Stream;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use socket2::Socket;
 
-/// Wakes one thread, which waits for sockets to connect or for a time to come.
+/// Wakes one thread, which waits for connections to stand or for a time to come.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub struct Bell {
     event: OwnedFd,
     /// Somebody has rung since the thread last woke.
     has_rung: AtomicBool,
 }
 
 impl Bell {
-    pub(crate) fn new() -> io::Result<Bell> {
+    /// Nobody has rung.
+    ///
+    /// # Errors
+    /// If the system has no file descriptor for it.
+    pub fn new() -> io::Result<Bell> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Bell { event, has_rung: AtomicBool::new(false) })
     }
 
     /// Ends the wait that is under way, or the next one. Costs a system call only if it is the first to do so.
-    pub(crate) fn ring(&self) {
+    pub fn ring(&self) {
         if !self.has_rung.swap(true, Ordering::AcqRel) {
             // It cannot fail: the event's count is read between two of these.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Waits until one of the sockets is connected or has failed, until somebody rings, or until this instant.
+    /// Waits until one of the connections stands or has failed, until somebody rings, or until this instant.
     /// It may return earlier, so look again.
-    pub(crate) fn wait<'a>(&self, sockets: impl Iterator<Item = &'a Socket>, until: Instant) {
+    pub fn wait<'a>(&self, streams: impl Iterator<Item = &'a Stream>, until: Instant) {
         let mut all = vec![PollFd::new(&self.event, PollFlags::IN)];
-        all.extend(sockets.map(|socket| PollFd::new(socket, PollFlags::OUT)));
+        all.extend(streams.map(|stream| PollFd::new(&stream.0, PollFlags::OUT)));
         let left = until.saturating_duration_since(Instant::now());
         // A wait that fails was interrupted by a signal.
         let _ = poll(&mut all, Timespec::try_from(left).ok().as_ref());
@@ -45,7 +49,7 @@ impl Bell {
     }
 
     /// Sleeps until this instant, or until somebody rings.
-    pub(crate) fn sleep(&self, until: Instant) {
+    pub fn sleep(&self, until: Instant) {
         self.wait(std::iter::empty(), until);
     }
 }
@@ -54,8 +58,6 @@ impl Bell {
 mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
-
-    use socket2::{Domain, Type};
 
     use super::*;
 
@@ -88,13 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_connected_ends_the_wait() {
+    fn a_connection_that_stands_ends_the_wait() {
         let bell = Bell::new().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.connect(&listener.local_addr().unwrap().into()).unwrap();
+        let stream = Stream::connect(listener.local_addr().unwrap()).unwrap();
         let begun = Instant::now();
-        bell.wait([&socket].into_iter(), begun + HOUR);
+        while !stream.is_connected().unwrap() {
+            bell.wait([&stream].into_iter(), begun + HOUR);
+        }
         assert!(begun.elapsed() < HOUR / 2, "waited {:?}", begun.elapsed());
     }
 }

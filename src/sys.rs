@@ -1,0 +1,19 @@
+//! What is asked of the operating system: all by the client's seam, so that a simulation can take its place.
+
+#[cfg(zoolock_simulation)]
+use uuid::Builder;
+use uuid::Uuid;
+
+pub(crate) use zookeeper::sys::*;
+
+/// Nobody else's, ever.
+#[cfg(not(zoolock_simulation))]
+pub(crate) fn new_uuid() -> Uuid {
+    Uuid::new_v4()
+}
+
+#[cfg(zoolock_simulation)]
+pub(crate) fn new_uuid() -> Uuid {
+    let bytes = u128::from(random()) << 64 | u128::from(random());
+    Builder::from_random_bytes(bytes.to_be_bytes()).into_uuid()
+}

@@ -1,0 +1,137 @@
+//! Waits for channels. The channels themselves are crossbeam's: what does not block is the same for all.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvError, RecvTimeoutError, TryRecvError, bounded};
+
+use crate::clock::{count, now};
+use crate::scheduler::{after, block, may_give_way, own_process, with};
+
+pub use crossbeam_channel::never;
+
+/// A channel that is told this instant when it has come.
+pub fn at(when: Instant) -> Receiver<Instant> {
+    let (sender, receiver) = bounded(1);
+    ring(own_process(), when, sender);
+    receiver
+}
+
+fn ring(process: crate::Process, when: Instant, sender: crossbeam_channel::Sender<Instant>) {
+    let due = count(when);
+    let left = with(|kernel| {
+        let asleep = kernel.machines[process.0].asleep;
+        due.saturating_add(asleep).saturating_sub(kernel.now)
+    });
+    if left > u64::MAX / 4 {
+        // Later than every run.
+        return std::mem::forget(sender);
+    }
+    after(Duration::from_nanos(left), move || {
+        let has_slept =
+            with(|kernel| due.saturating_add(kernel.machines[process.0].asleep) > kernel.now);
+        match has_slept {
+            true => ring(process, when, sender),
+            false => drop(sender.send(when)),
+        }
+    });
+}
+
+/// Would a receive return at once?
+#[doc(hidden)]
+pub fn is_ready<T>(receiver: &Receiver<T>) -> bool {
+    // Nobody else runs in between: with nothing in it, nothing is taken out of it.
+    !receiver.is_empty() || matches!(receiver.try_recv(), Err(TryRecvError::Disconnected))
+}
+
+/// What it has, or that it is over.
+#[doc(hidden)]
+pub fn now_or_never<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
+    receiver.try_recv().map_err(|_| RecvError)
+}
+
+/// As `Receiver::recv`.
+pub fn recv<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
+    may_give_way();
+    if !is_ready(receiver) {
+        block("a receive", None, Some(&|| is_ready(receiver)));
+    }
+    now_or_never(receiver)
+}
+
+/// As `Receiver::recv_deadline`.
+pub fn recv_deadline<T>(receiver: &Receiver<T>, end: Instant) -> Result<T, RecvTimeoutError> {
+    may_give_way();
+    if !is_ready(receiver) {
+        block("a receive", Some(count(end)), Some(&|| is_ready(receiver)));
+    }
+    receiver.try_recv().map_err(|error| match error {
+        TryRecvError::Empty => RecvTimeoutError::Timeout,
+        TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+    })
+}
+
+/// As `Receiver::recv_timeout`.
+pub fn recv_timeout<T>(receiver: &Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
+    recv_deadline(receiver, now() + limit)
+}
+
+/// Waits until one is ready, or for so long.
+#[doc(hidden)]
+pub fn wait(limit: Option<Duration>, ready: &dyn Fn() -> bool) {
+    may_give_way();
+    if !ready() {
+        block("a select", limit.map(|limit| count(now() + limit)), Some(ready));
+    }
+}
+
+/// As `crossbeam_channel::select_biased`, for receives: the first that is ready is taken.
+#[macro_export]
+macro_rules! select_biased {
+    ($($arms:tt)+) => { $crate::select_arms!([] $($arms)+) };
+}
+
+/// As `crossbeam_channel::select`, for receives and one `default`. It takes the first that is ready, too.
+#[macro_export]
+macro_rules! select {
+    ($($arms:tt)+) => { $crate::select_arms!([] $($arms)+) };
+}
+
+/// Takes the arms apart, binds each receiver once, waits, and goes through them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! select_arms {
+    ([$($done:tt)*] recv($from:expr) -> $got:pat => $body:block, $($rest:tt)*) => {
+        $crate::select_arms!([$($done)* ($from, $got, $body)] $($rest)*)
+    };
+    ([$($done:tt)*] recv($from:expr) -> $got:pat => $body:block $($rest:tt)*) => {
+        $crate::select_arms!([$($done)* ($from, $got, $body)] $($rest)*)
+    };
+    ([$($done:tt)*] recv($from:expr) -> $got:pat => $body:expr, $($rest:tt)*) => {
+        $crate::select_arms!([$($done)* ($from, $got, $body)] $($rest)*)
+    };
+    ([$($done:tt)*] default($limit:expr) => $body:expr $(,)?) => {
+        $crate::select_arms!(@bind ($limit, $body) [$($done)*] [])
+    };
+    ([$($done:tt)*]) => { $crate::select_arms!(@bind () [$($done)*] []) };
+    (@bind $default:tt [($from:expr, $got:pat, $body:expr) $($rest:tt)*] [$($bound:tt)*]) => {
+        match &$from {
+            receiver => $crate::select_arms!(
+                @bind $default [$($rest)*] [$($bound)* (receiver, $got, $body)]
+            ),
+        }
+    };
+    (@bind ($limit:expr, $none:expr) [] [$(($from:ident, $got:pat, $body:expr))+]) => {{
+        $crate::wait(Some($limit), &|| $($crate::is_ready($from))||+);
+        $(if $crate::is_ready($from) {
+            let $got = $crate::now_or_never($from);
+            $body
+        } else)+ { $none }
+    }};
+    (@bind () [] [$(($from:ident, $got:pat, $body:expr))+]) => {{
+        $crate::wait(None, &|| $($crate::is_ready($from))||+);
+        $(if $crate::is_ready($from) {
+            let $got = $crate::now_or_never($from);
+            $body
+        } else)+ { unreachable!("one of them is ready") }
+    }};
+}

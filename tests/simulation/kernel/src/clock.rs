@@ -1,0 +1,37 @@
+//! The clocks of a process.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::scheduler::{own_process, with};
+
+/// In seconds since 1970, when every run begins.
+const BEGIN: u64 = 1_700_000_000;
+
+/// An instant of the real clock stands for the begin: nothing but what is past it matters.
+fn begin() -> Instant {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    *BEGIN.get_or_init(Instant::now)
+}
+
+/// The monotonic clock of the process, which stands still while the machine sleeps.
+pub fn now() -> Instant {
+    let process = own_process();
+    let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].asleep));
+    begin() + Duration::from_nanos(passed)
+}
+
+/// The system clock of the process.
+pub fn system_time() -> SystemTime {
+    let process = own_process();
+    let nanoseconds = with(|kernel| {
+        let passed = i64::try_from(kernel.now).unwrap_or(i64::MAX);
+        (BEGIN as i64 * 1_000_000_000) + passed + kernel.machines[process.0].ahead
+    });
+    UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())
+}
+
+/// An instant as the scheduler counts.
+pub(crate) fn count(instant: Instant) -> u64 {
+    u64::try_from(instant.saturating_duration_since(begin()).as_nanos()).unwrap_or(u64::MAX / 2)
+}

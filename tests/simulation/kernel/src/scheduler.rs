@@ -1,0 +1,500 @@
+//! Who runs, and when. One loop, on the real thread; everything else is called by what it runs.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use fastrand::Rng;
+
+use crate::net::Sockets;
+use crate::trace::Trace;
+
+/// Debug builds have large frames. What is not touched costs nothing.
+const STACK: usize = 512 * 1024;
+/// A mutex is locked so often before the processor goes to somebody else, in the mean.
+const PREEMPTED: u32 = 8;
+/// In nanoseconds, what a thread needs from one wait to the next, at the most.
+const STEP: u64 = 20_000;
+
+type Fiber = Coroutine<(), (), (), DefaultStack>;
+/// Something outside of all threads, at its time.
+type Happening = Box<dyn FnOnce()>;
+
+/// A program of several threads, which stands still, sleeps or dies as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process(pub usize);
+
+/// How a run has ended.
+#[derive(Debug)]
+pub enum End {
+    /// All threads have ended.
+    Done,
+    /// Somebody called [`stop`].
+    Stopped,
+    /// Nobody can go on, now or later. Who waits for what.
+    Stuck(Vec<String>),
+    /// It took more steps than were allowed.
+    Endless(Vec<String>),
+}
+
+/// What may still become of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It runs.
+    Runs,
+    /// Its threads do not run until then.
+    Frozen(u64),
+    /// They never run again.
+    Dead,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Ready,
+    Waits { what: &'static str, deadline: Option<u64>, ready: Option<*const dyn Fn() -> bool> },
+    Done,
+}
+
+pub(crate) struct Task {
+    fiber: Option<Fiber>,
+    yielder: *const Yielder<(), ()>,
+    state: State,
+    /// What ended its last wait was what it waited for, and not its deadline.
+    is_met: bool,
+    pub(crate) name: Arc<str>,
+    pub(crate) process: Process,
+    pub(crate) has_token: bool,
+    pub(crate) never_waits: bool,
+    pub(crate) panic: Option<Box<dyn Any + Send>>,
+}
+
+pub(crate) struct Machine {
+    fate: Fate,
+    /// So long its monotonic clock stood still.
+    pub(crate) asleep: u64,
+    /// What its system clock is ahead, in nanoseconds.
+    pub(crate) ahead: i64,
+    fails_spawns: f64,
+    pub(crate) random: Rng,
+}
+
+/// The world of one run.
+pub struct Kernel {
+    pub(crate) now: u64,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) machines: Vec<Machine>,
+    /// Those that have not ended.
+    live: Vec<usize>,
+    pub(crate) current: Option<usize>,
+    choices: Rng,
+    happenings: BinaryHeap<Reverse<(u64, u64)>>,
+    waiting: std::collections::BTreeMap<u64, Happening>,
+    next: u64,
+    has_stopped: bool,
+    stacks: Vec<DefaultStack>,
+    pub(crate) sockets: Sockets,
+    pub(crate) trace: Trace,
+}
+
+thread_local! {
+    static KERNEL: RefCell<Option<Kernel>> = const { RefCell::new(None) };
+    /// Stacks of runs before.
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Must not be nested, nor give way inside.
+pub(crate) fn with<T>(act: impl FnOnce(&mut Kernel) -> T) -> T {
+    KERNEL.with_borrow_mut(|kernel| act(kernel.as_mut().expect("a simulation runs")))
+}
+
+/// Is there a simulation on this real thread?
+pub fn is_running() -> bool {
+    KERNEL.with_borrow(|kernel| kernel.is_some())
+}
+
+/// Runs a simulation: `main` is its first thread, in a process of its own, until all threads have ended.
+/// `finish` looks at the world behind it.
+pub fn run<T>(
+    seed: u64,
+    is_traced: bool,
+    most_steps: u64,
+    main: impl FnOnce() + 'static,
+    finish: impl FnOnce(End) -> T,
+) -> T {
+    let mut choices = Rng::with_seed(seed);
+    let kernel = Kernel {
+        now: 0,
+        tasks: Vec::new(),
+        machines: Vec::new(),
+        live: Vec::new(),
+        current: None,
+        happenings: BinaryHeap::new(),
+        waiting: std::collections::BTreeMap::new(),
+        next: 0,
+        has_stopped: false,
+        stacks: STACKS.take(),
+        sockets: Sockets::default(),
+        trace: Trace::new(is_traced),
+        choices: choices.fork(),
+    };
+    let before = KERNEL.replace(Some(kernel));
+    assert!(before.is_none(), "one simulation at a time");
+    let world = process();
+    start(world, "world", main);
+    let end = go(most_steps);
+    let finished = finish(end);
+    let mut kernel = KERNEL.take().expect("it is the one from above");
+    for task in &mut kernel.tasks {
+        if let Some(mut fiber) = task.fiber.take()
+            && fiber.started()
+        {
+            // What it has is left as a killed program leaves it, but in this one's memory.
+            // SAFETY: nobody refers to what is on its stack: no task runs any more, and the conditions of
+            // those that wait are not looked at.
+            unsafe { fiber.force_reset() };
+            kernel.stacks.push(fiber.into_stack());
+        }
+    }
+    STACKS.set(std::mem::take(&mut kernel.stacks));
+    finished
+}
+
+fn go(most_steps: u64) -> End {
+    for _ in 0..most_steps {
+        if with(|kernel| kernel.has_stopped) {
+            return End::Stopped;
+        }
+        while let Some(happening) = with(Kernel::due) {
+            happening();
+        }
+        let next = choose();
+        match next {
+            Some(task) => resume(task),
+            None => match with(Kernel::jump) {
+                true => {}
+                false if with(|kernel| kernel.is_all_done()) => return End::Done,
+                false => return End::Stuck(with(Kernel::who_waits)),
+            },
+        }
+    }
+    End::Endless(with(Kernel::who_waits))
+}
+
+/// Draws one of those that can go on.
+fn choose() -> Option<usize> {
+    let (count, first) = with(|kernel| {
+        let count = kernel.live.len();
+        (count, if count == 0 { 0 } else { kernel.choices.usize(..count) })
+    });
+    for offset in 0..count {
+        let (task, ready) = with(|kernel| {
+            let task = kernel.live[(first + offset) % count];
+            (task, kernel.is_due(task))
+        });
+        match ready {
+            Due::Now => return Some(task),
+            Due::Never => {}
+            Due::If(ready) => {
+                // SAFETY: it is on the stack of the task that waits for it, which does not run.
+                if unsafe { (*ready)() } {
+                    with(|kernel| kernel.tasks[task].is_met = true);
+                    return Some(task);
+                }
+            }
+        }
+    }
+    None
+}
+
+enum Due {
+    Now,
+    Never,
+    If(*const dyn Fn() -> bool),
+}
+
+fn resume(task: usize) {
+    let mut fiber = with(|kernel| {
+        kernel.now += kernel.choices.u64(..STEP);
+        kernel.current = Some(task);
+        let now = kernel.now;
+        kernel.trace.mix(now ^ (task as u64) << 48);
+        let task = &mut kernel.tasks[task];
+        task.state = State::Ready;
+        task.fiber.take().expect("whoever is ready has one")
+    });
+    let result = fiber.resume(());
+    with(|kernel| {
+        kernel.current = None;
+        match result {
+            CoroutineResult::Yield(()) => kernel.tasks[task].fiber = Some(fiber),
+            CoroutineResult::Return(()) => {
+                kernel.tasks[task].state = State::Done;
+                kernel.live.retain(|&one| one != task);
+                kernel.stacks.push(fiber.into_stack());
+            }
+        }
+    });
+}
+
+impl Kernel {
+    fn due(&mut self) -> Option<Happening> {
+        let Reverse((at, _)) = *self.happenings.peek()?;
+        if at > self.now {
+            return None;
+        }
+        let Reverse((_, number)) = self.happenings.pop()?;
+        self.waiting.remove(&number)
+    }
+
+    fn is_due(&mut self, task: usize) -> Due {
+        let now = self.now;
+        let Task { state, process, .. } = &self.tasks[task];
+        match self.machines[process.0].fate {
+            Fate::Dead => return Due::Never,
+            Fate::Frozen(until) if until > now => return Due::Never,
+            Fate::Frozen(_) => self.machines[process.0].fate = Fate::Runs,
+            Fate::Runs => {}
+        }
+        let asleep = self.machines[process.0].asleep;
+        match *state {
+            State::Ready => Due::Now,
+            State::Waits { deadline: Some(deadline), .. } if deadline + asleep <= now => {
+                self.tasks[task].is_met = false;
+                Due::Now
+            }
+            State::Waits { ready: Some(ready), .. } => Due::If(ready),
+            State::Waits { ready: None, .. } | State::Done => Due::Never,
+        }
+    }
+
+    /// Moves the clock to what comes first. False if nothing will.
+    fn jump(&mut self) -> bool {
+        let mut first = self.happenings.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        for &task in &self.live {
+            let Task { state, process, .. } = &self.tasks[task];
+            let machine = &self.machines[process.0];
+            let thaws = match machine.fate {
+                Fate::Dead => continue,
+                Fate::Frozen(until) => until,
+                Fate::Runs => 0,
+            };
+            let due = match *state {
+                State::Waits { deadline: Some(deadline), .. } => deadline + machine.asleep,
+                // It may be able to go on when its process does.
+                _ if thaws > self.now => thaws,
+                _ => continue,
+            };
+            first = first.min(due.max(thaws));
+        }
+        self.now = self.now.max(first.min(u64::MAX - 1));
+        first < u64::MAX
+    }
+
+    fn is_all_done(&self) -> bool {
+        let is_dead = |task: &usize| self.machines[self.tasks[*task].process.0].fate == Fate::Dead;
+        self.live.iter().all(is_dead)
+    }
+
+    fn who_waits(&mut self) -> Vec<String> {
+        let all = self.live.iter().map(|&task| {
+            let Task { name, process, state, .. } = &self.tasks[task];
+            let what = match state {
+                State::Ready => "runs".to_owned(),
+                State::Waits { what, deadline: None, .. } => format!("waits in {what}"),
+                State::Waits { what, deadline: Some(at), .. } => {
+                    format!("waits in {what} until {:?}", Duration::from_nanos(*at))
+                }
+                State::Done => "has ended".to_owned(),
+            };
+            format!("process {}, {name}: {what}", process.0)
+        });
+        all.collect()
+    }
+}
+
+// ---- what threads do
+
+/// Begins a thread.
+pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static) -> usize {
+    let stack = with(|kernel| kernel.stacks.pop());
+    let stack = stack.unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a stack"));
+    let number = with(|kernel| kernel.tasks.len());
+    let fiber = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+        with(|kernel| kernel.tasks[number].yielder = yielder);
+        let panicked = catch_unwind(AssertUnwindSafe(body));
+        if let Err(payload) = panicked {
+            with(|kernel| kernel.tasks[number].panic = Some(payload));
+        }
+    });
+    with(|kernel| {
+        kernel.tasks.push(Task {
+            fiber: Some(fiber),
+            yielder: std::ptr::null(),
+            state: State::Ready,
+            is_met: false,
+            name: name.into(),
+            process,
+            has_token: false,
+            never_waits: false,
+            panic: None,
+        });
+        kernel.live.push(number);
+    });
+    number
+}
+
+/// Waits until `ready` says so, or until this instant of the process's own clock. True if it is ready, and nobody
+/// runs between its saying so and the return.
+pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() -> bool>) -> bool {
+    let yielder = with(|kernel| {
+        let task = kernel.current.expect("only a thread of the simulation waits");
+        let ready: Option<*const (dyn Fn() -> bool + '_)> = ready.map(|ready| ready as *const _);
+        // SAFETY: the task does not return from here before it is resumed, and its state is `Ready` then.
+        let ready: Option<*const (dyn Fn() -> bool + 'static)> =
+            unsafe { std::mem::transmute(ready) };
+        kernel.tasks[task].state = State::Waits { what, deadline, ready };
+        kernel.tasks[task].yielder
+    });
+    // SAFETY: it is this coroutine's own, which runs.
+    unsafe { (*yielder).suspend(()) };
+    with(|kernel| kernel.tasks[kernel.current.expect("this one")].is_met)
+}
+
+/// Lets others run.
+pub(crate) fn give_way() {
+    let yielder = with(|kernel| kernel.current.map(|task| kernel.tasks[task].yielder));
+    if let Some(yielder) = yielder {
+        // SAFETY: as above.
+        unsafe { (*yielder).suspend(()) };
+    }
+}
+
+/// Lets others run, sometimes.
+pub(crate) fn may_give_way() {
+    if with(|kernel| kernel.current.is_some() && kernel.choices.u32(..PREEMPTED) == 0) {
+        give_way();
+    }
+}
+
+pub(crate) fn has_ended(task: usize) -> bool {
+    with(|kernel| matches!(kernel.tasks[task].state, State::Done))
+}
+
+pub(crate) fn may_spawn(process: Process) -> bool {
+    with(|kernel| {
+        let machine = &mut kernel.machines[process.0];
+        machine.fails_spawns == 0.0 || kernel.choices.f64() >= machine.fails_spawns
+    })
+}
+
+/// The process of the running thread; of the world, for whatever happens outside of threads.
+pub(crate) fn own_process() -> Process {
+    with(|kernel| kernel.current.map_or(Process(0), |task| kernel.tasks[task].process))
+}
+
+/// The process and the name of the running thread.
+pub fn whoami() -> (Process, Arc<str>) {
+    with(|kernel| match kernel.current {
+        Some(task) => (kernel.tasks[task].process, Arc::clone(&kernel.tasks[task].name)),
+        None => (Process(0), "world".into()),
+    })
+}
+
+// ---- what the world does
+
+/// A new process, without threads.
+pub fn process() -> Process {
+    with(|kernel| {
+        let random = kernel.choices.fork();
+        kernel.machines.push(Machine {
+            fate: Fate::Runs,
+            asleep: 0,
+            ahead: 0,
+            fails_spawns: 0.0,
+            random,
+        });
+        Process(kernel.machines.len() - 1)
+    })
+}
+
+/// Has this happen, so long from now.
+pub fn after(delay: Duration, happening: impl FnOnce() + 'static) {
+    with(|kernel| {
+        let at = kernel.now.saturating_add(delay.as_nanos() as u64);
+        let number = kernel.next;
+        kernel.next += 1;
+        kernel.happenings.push(Reverse((at, number)));
+        kernel.waiting.insert(number, Box::new(happening));
+    });
+}
+
+/// The true time since the run has begun.
+pub fn elapsed() -> Duration {
+    Duration::from_nanos(with(|kernel| kernel.now))
+}
+
+/// Ends the run.
+pub fn stop() {
+    with(|kernel| kernel.has_stopped = true);
+}
+
+/// The threads of a process do not run for so long.
+pub fn freeze(process: Process, time: Duration) {
+    with(|kernel| {
+        let until = kernel.now + time.as_nanos() as u64;
+        let fate = &mut kernel.machines[process.0].fate;
+        match *fate {
+            Fate::Dead => {}
+            Fate::Frozen(already) if already > until => {}
+            _ => *fate = Fate::Frozen(until),
+        }
+    });
+}
+
+/// The same, and the monotonic clock stands still, too, as when a laptop is closed.
+pub fn machine_sleeps(process: Process, time: Duration) {
+    freeze(process, time);
+    with(|kernel| kernel.machines[process.0].asleep += time.as_nanos() as u64);
+}
+
+/// Somebody sets the system clock.
+pub fn clock_step(process: Process, nanoseconds: i64) {
+    with(|kernel| kernel.machines[process.0].ahead += nanoseconds);
+}
+
+/// No thread can be had in this process, with this probability.
+pub fn fail_spawns(process: Process, probability: f64) {
+    with(|kernel| kernel.machines[process.0].fails_spawns = probability);
+}
+
+/// The process is gone, with all its connections.
+pub fn kill(process: Process) {
+    with(|kernel| kernel.machines[process.0].fate = Fate::Dead);
+    crate::net::shut_all(process);
+}
+
+/// The threads of a process that have not ended, by name.
+pub fn tasks(process: Process) -> Vec<Arc<str>> {
+    with(|kernel| {
+        let own = kernel.live.iter().map(|&task| &kernel.tasks[task]);
+        own.filter(|task| task.process == process).map(|task| Arc::clone(&task.name)).collect()
+    })
+}
+
+/// Draws from the world's choices.
+pub fn with_random<T>(draw: impl FnOnce(&mut Rng) -> T) -> T {
+    let mut random = with(|kernel| kernel.choices.fork());
+    draw(&mut random)
+}
+
+/// A number that the process draws.
+pub fn random() -> u64 {
+    let process = own_process();
+    with(|kernel| kernel.machines[process.0].random.u64(..))
+}

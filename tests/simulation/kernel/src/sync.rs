@@ -1,0 +1,107 @@
+//! Mutexes and condition variables with the faces of `parking_lot`'s.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use lock_api::{GuardNoSend, RawMutex};
+
+use crate::clock::count;
+use crate::scheduler::{block, may_give_way};
+
+/// The lock itself.
+#[derive(Debug)]
+pub struct Raw(AtomicBool);
+
+// SAFETY: it is free or taken, and only whoever found it free has it.
+unsafe impl RawMutex for Raw {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const INIT: Raw = Raw(AtomicBool::new(false));
+    type GuardMarker = GuardNoSend;
+
+    fn lock(&self) {
+        may_give_way();
+        while !self.try_lock() {
+            block("a mutex", None, Some(&|| !self.0.load(Ordering::Relaxed)));
+        }
+    }
+
+    fn try_lock(&self) -> bool {
+        !self.0.swap(true, Ordering::Relaxed)
+    }
+
+    unsafe fn unlock(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// As `parking_lot::Mutex`.
+pub type Mutex<T> = lock_api::Mutex<Raw, T>;
+/// As `parking_lot::MutexGuard`.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Raw, T>;
+
+/// As `parking_lot::Condvar`.
+#[derive(Debug, Default)]
+pub struct Condvar(RefCell<VecDeque<Rc<AtomicBool>>>);
+
+// SAFETY: all threads of a simulation are on one real thread.
+unsafe impl Send for Condvar {}
+// SAFETY: the same.
+unsafe impl Sync for Condvar {}
+
+/// As `parking_lot::WaitTimeoutResult`.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Did it end without a notification?
+    pub fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    /// With nobody waiting.
+    pub fn new() -> Condvar {
+        Condvar::default()
+    }
+
+    /// Waits to be notified.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.wait_for(guard, None);
+    }
+
+    /// The same, until this instant at the most.
+    pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, end: Instant) -> WaitTimeoutResult {
+        self.wait_for(guard, Some(count(end)))
+    }
+
+    fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, end: Option<u64>) -> WaitTimeoutResult {
+        let told = Rc::new(AtomicBool::new(false));
+        self.0.borrow_mut().push_back(Rc::clone(&told));
+        let is_told = || told.load(Ordering::Relaxed);
+        MutexGuard::unlocked(guard, || block("a condition variable", end, Some(&is_told)));
+        self.0.borrow_mut().retain(|one| !Rc::ptr_eq(one, &told));
+        WaitTimeoutResult(!is_told())
+    }
+
+    /// Ends the wait of whoever has waited for longest.
+    pub fn notify_one(&self) {
+        if let Some(told) = self.0.borrow_mut().pop_front() {
+            told.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends all waits.
+    pub fn notify_all(&self) {
+        for told in self.0.borrow_mut().drain(..) {
+            told.store(true, Ordering::Relaxed);
+        }
+    }
+}

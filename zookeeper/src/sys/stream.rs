@@ -1,0 +1,75 @@
+//! A connection by TCP.
+
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr};
+
+use socket2::{Domain, Socket, Type};
+
+/// A send returns at once, and with an error instead of a signal when the other side is gone.
+const SEND: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// A connection, or one that is being made.
+#[derive(Debug)]
+pub struct Stream(pub(super) Socket);
+
+impl Stream {
+    /// Begins to connect, and does not wait.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn connect(address: SocketAddr) -> io::Result<Stream> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(Stream(socket)),
+        }
+    }
+
+    /// Does it stand? It can be read from then.
+    ///
+    /// # Errors
+    /// Why it never will.
+    pub fn is_connected(&self) -> io::Result<bool> {
+        if let Some(error) = self.0.take_error().unwrap_or_else(Some) {
+            return Err(error);
+        }
+        let Ok(peer) = self.0.peer_addr() else {
+            return Ok(false);
+        };
+        // A port that nobody listens at, in the range that clients' ports are taken from, can be connected
+        // to itself.
+        if self.0.local_addr()?.as_socket() == peer.as_socket() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        self.0.set_nonblocking(false)?;
+        self.0.set_tcp_nodelay(true)?;
+        Ok(true)
+    }
+
+    /// Reads what has come, waiting for it; nothing when it is over.
+    ///
+    /// # Errors
+    /// Those of the system.
+    #[inline]
+    pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(into)
+    }
+
+    /// Sends as much as there is room for, and does not wait.
+    ///
+    /// # Errors
+    /// Those of the system.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send_with_flags(bytes, SEND)
+    }
+
+    /// Ends it, which wakes whoever reads. Never blocks.
+    ///
+    /// # Errors
+    /// If the other side was faster.
+    pub fn shut_down(&self) -> io::Result<()> {
+        self.0.shutdown(Shutdown::Both)
+    }
+}
