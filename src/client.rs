@@ -1,9 +1,9 @@
 //! The public handle of a connection to ZooKeeper, and how it is built.
 
 use std::fmt;
+use std::process;
 use std::sync::Arc;
 use std::time::Duration;
-use std::process;
 
 #[cfg(feature = "tls")]
 use zookeeper::Tls;

@@ -401,9 +401,9 @@ fn check_create(path: &str, mode: CreateMode) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bell::Bell;
     use crate::builder::Builder;
     use crate::core::hosts::HostList;
+    use crate::sys::net::Bell;
 
     fn shared(root: &str) -> Arc<Shared> {
         let hosts = HostList::parse(&format!("nowhere:1{root}")).expect("a connect string");

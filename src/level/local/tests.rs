@@ -4,7 +4,7 @@ mod leaving;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use super::*;

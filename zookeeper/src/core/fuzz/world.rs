@@ -20,12 +20,12 @@ use super::mutate;
 use super::texts::Tally;
 use crate::acl::Acl;
 use crate::batch::{Batch, Op, OpResult};
-use crate::bell::Bell;
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::names::Names;
 use crate::pending::Pending;
 use crate::shared::{Shared, Slot};
+use crate::sys::net::Bell;
 use crate::types::{CreateMode, Stat, State};
 use crate::{EventType, Watcher};
 
