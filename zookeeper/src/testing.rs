@@ -33,25 +33,34 @@
 //! ```
 
 mod access;
+// Public for simulations, which are compiled with a cfg of their own.
+#[cfg_attr(not(any(test, zoolock_simulation)), allow(dead_code, unreachable_pub))]
+mod committed;
+#[cfg(any(test, zoolock_simulation))]
+#[doc(hidden)]
+pub mod ensemble;
 mod outgoing;
 mod requests;
+#[cfg_attr(not(any(test, zoolock_simulation)), allow(unreachable_pub))]
 mod state;
 mod tree;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::frames::Frames;
 use crate::error::Result;
 pub use access::ReadRules;
-use outgoing::Outgoing;
-use state::{HangUp, State};
+use outgoing::Writer;
+use state::{HangUp, Outgoing, State};
+use tree::{ANY, Op};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
 const LONGEST: usize = 0xf_ffff;
@@ -66,9 +75,18 @@ pub struct Server {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    running: Mutex<Running>,
     /// Told of a session that may be the next to end, and of the end of the server.
     clock: Condvar,
+}
+
+/// One mutex is over all of it, so that each connection is told of everything in the order in which it happened.
+/// Nothing is written under it: see `outgoing`.
+struct Running {
+    state: State,
+    writers: BTreeMap<u64, Arc<Writer>>,
+    /// No thread goes on.
+    has_ended: bool,
 }
 
 impl Server {
@@ -89,8 +107,10 @@ impl Server {
     pub fn start_with(rules: ReadRules) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let shared =
-            Arc::new(Shared { state: Mutex::new(State::new(rules)), clock: Condvar::new() });
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let state = State::new(rules, Instant::now(), wall.as_millis() as i64);
+        let running = Running { state, writers: BTreeMap::new(), has_ended: false };
+        let shared = Arc::new(Shared { running: Mutex::new(running), clock: Condvar::new() });
         let mut server = Server { shared, address, threads: Vec::new() };
         let (accepting, timing) = (Arc::clone(&server.shared), Arc::clone(&server.shared));
         server.threads.push(spawn("accept", move || accept(&accepting, &listener))?);
@@ -114,18 +134,18 @@ impl Server {
     /// [`resume`](Self::resume). The session ends when its time is over, and its client hears of it after
     /// that.
     pub fn suspend(&self, session_id: i64) {
-        self.shared.state.lock().suspend(session_id);
+        self.shared.with(|state, _| state.suspend(session_id));
     }
 
     /// Lets the client of a suspended session in again, which then hears whether it is over.
     pub fn resume(&self, session_id: i64) {
-        self.shared.state.lock().resume(session_id);
+        self.shared.with(|state, _| state.resume(session_id));
     }
 
     /// Ends a session before its time, as operators can. Its ephemeral nodes are gone when this returns, and
     /// its connection is broken; its client hears of it on the next one.
     pub fn expire(&self, session_id: i64) {
-        self.shared.state.lock().expire(session_id);
+        self.shared.with(|state, now| state.expire(session_id, now));
     }
 
     /// Deletes a node, whatever its ACL says.
@@ -134,28 +154,27 @@ impl Server {
     ///
     /// [`NoNode`](crate::ErrorKind::NoNode) and [`NotEmpty`](crate::ErrorKind::NotEmpty).
     pub fn delete(&self, path: &str) -> Result<()> {
-        let deleted = self.shared.state.lock().delete(path);
+        let deleted =
+            self.shared.with(|state, now| state.operate(Op::Delete { path, version: ANY }, now));
         deleted.map_err(|kind| crate::Error::from(kind).of("delete", path))
     }
 
     /// Breaks all connections, and every later one, until [`start_again`](Self::start_again): the whole
     /// ensemble is down. Meanwhile no session ends.
     pub fn stop(&self) {
-        let mut state = self.shared.state.lock();
-        state.is_stopped = true;
-        state.cut_all();
+        self.shared.with(|state, _| state.stop());
     }
 
     /// Goes on with everything that it had. Sessions have all their time again.
     pub fn start_again(&self) {
-        self.shared.state.lock().start_again();
+        self.shared.with(State::start_again);
         self.shared.clock.notify_all();
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.state.lock().has_ended = true;
+        self.shared.running.lock().has_ended = true;
         self.shared.clock.notify_all();
         // Whoever accepts connections looks for the end after the next one.
         let _ = TcpStream::connect(self.address);
@@ -163,7 +182,7 @@ impl Drop for Server {
             // What it panicked with, if it has, is printed.
             let _ = thread.join();
         }
-        self.shared.state.lock().cut_all();
+        self.shared.with(|state, _| state.stop());
     }
 }
 
@@ -173,25 +192,50 @@ impl fmt::Debug for Server {
     }
 }
 
+impl Running {
+    /// Hands what is to be sent to whoever writes it.
+    fn hand_out(&mut self) {
+        for (id, outgoing) in self.state.take_outgoing() {
+            match outgoing {
+                Outgoing::Bytes(frame) => {
+                    self.writers.get(&id).inspect(|writer| writer.push(&frame));
+                }
+                Outgoing::End => drop(self.writers.remove(&id).inspect(|writer| writer.close())),
+            }
+        }
+    }
+}
+
 impl Shared {
+    /// Does something, and hands out what comes of it.
+    fn with<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let mut running = self.running.lock();
+        let done = act(&mut running.state, Instant::now());
+        running.hand_out();
+        done
+    }
+
     fn keep_time(&self) {
-        let mut state = self.state.lock();
-        while !state.has_ended {
-            let due = state.look_at_clock(Instant::now());
-            self.clock.wait_until(&mut state, due);
+        let mut running = self.running.lock();
+        while !running.has_ended {
+            let due = running.state.look_at_clock(Instant::now());
+            running.hand_out();
+            self.clock.wait_until(&mut running, due);
         }
     }
 
     /// Takes requests until the connection is over.
-    fn serve(&self, id: u64, outgoing: &Outgoing) {
+    fn serve(&self, id: u64, writer: &Writer) {
         let (mut frames, mut is_greeted) = (Frames::new(LONGEST), false);
-        while let Ok(()) = receive(&mut frames, outgoing.stream()) {
+        while let Ok(()) = receive(&mut frames, writer.stream()) {
             loop {
-                outgoing.wait_for_room();
+                writer.wait_for_room();
                 let served = match frames.next() {
                     Ok(None) => break,
-                    Ok(Some(frame)) if is_greeted => self.state.lock().request(id, frame),
-                    Ok(Some(frame)) => self.state.lock().greet(id, frame),
+                    Ok(Some(frame)) => self.with(|state, now| match is_greeted {
+                        true => state.request(id, frame, now),
+                        false => state.greet(id, frame, now),
+                    }),
                     Err(_) => Err(HangUp),
                 };
                 if served.is_err() {
@@ -211,7 +255,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
 
 fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     for stream in listener.incoming() {
-        if shared.state.lock().has_ended {
+        if shared.running.lock().has_ended {
             return;
         }
         // A connection that is over already, or for which there is no thread, is one that breaks.
@@ -223,15 +267,18 @@ fn attend(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let ip = stream.peer_addr()?.ip().to_string();
-    let outgoing = Arc::new(Outgoing::new(stream));
-    let (serving, writing) = (Arc::clone(shared), Arc::clone(&outgoing));
+    let writer = Arc::new(Writer::new(stream));
+    let (serving, writing) = (Arc::clone(shared), Arc::clone(&writer));
     spawn("write", move || writing.write())?;
-    let id = shared.state.lock().connect(ip, Arc::clone(&outgoing));
+    let mut running = shared.running.lock();
+    let id = running.state.connect(ip);
+    running.writers.insert(id, Arc::clone(&writer));
+    drop(running);
     let served = spawn("read", move || {
-        serving.serve(id, &outgoing);
-        serving.state.lock().cut(id);
+        serving.serve(id, &writer);
+        serving.with(|state, _| state.cut(id));
     });
-    served.map(drop).inspect_err(|_| shared.state.lock().cut(id))
+    served.map(drop).inspect_err(|_| shared.with(|state, _| state.cut(id)))
 }
 
 fn receive(frames: &mut Frames, mut stream: &TcpStream) -> io::Result<()> {

@@ -1,15 +1,14 @@
-//! What the server knows: nodes, sessions, and who is connected and watches what. One mutex is over all of
-//! it, so that each connection is told of everything in the order in which it happened. Nothing is written under it:
-//! see `outgoing`.
+//! What a server knows: nodes, sessions, and who is connected and watches what. Pure: frames and instants go in;
+//! frames, ends of connections and the next instant come out. The order in which they come out is that in which
+//! everything happened, for each connection.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::access::{self, ReadRules};
-use super::outgoing::Outgoing;
+use super::committed::Committed;
 use super::requests::{self, Request};
-use super::tree::{self, Asker, Op, Told, Tree};
+use super::tree::{Asker, Op, Told, Tree};
 use crate::acl::Permissions;
 use crate::batch::OpResult;
 use crate::core::message::{self, CREATE, OpCode};
@@ -26,8 +25,20 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// What a failed `multi` says of the operations behind the one that was refused.
 const NOT_TRIED: i32 = -2;
 
+/// What a connection is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outgoing {
+    /// These bytes, a frame.
+    Bytes(Vec<u8>),
+    /// The connection ends behind what was sent before.
+    End,
+}
+
+#[derive(Debug)]
 pub(super) struct State {
     rules: ReadRules,
+    /// An instant, and what it is in milliseconds since 1970.
+    epoch: (Instant, i64),
     tree: Tree,
     sessions: BTreeMap<i64, Session>,
     connections: BTreeMap<u64, Connection>,
@@ -35,23 +46,25 @@ pub(super) struct State {
     last_connection: u64,
     /// Sessions whose connections are broken as they come.
     suspended: BTreeSet<i64>,
-    pub(super) is_stopped: bool,
-    /// No thread goes on.
-    pub(super) has_ended: bool,
+    is_stopped: bool,
     sweep_at: Instant,
+    outgoing: Vec<(u64, Outgoing)>,
+    /// What was committed, if anybody looks.
+    committed: Option<Vec<Committed>>,
 }
 
+#[derive(Debug)]
 struct Session {
     timeout: Duration,
     heard: Instant,
     connection: u64,
 }
 
+#[derive(Debug)]
 struct Connection {
     asker: Asker,
     data: BTreeSet<String>,
     child: BTreeSet<String>,
-    outgoing: Arc<Outgoing>,
 }
 
 /// The connection has to end.
@@ -74,9 +87,11 @@ impl Session {
 }
 
 impl State {
-    pub(super) fn new(rules: ReadRules) -> State {
+    /// `wall` is what `now` is in milliseconds since 1970.
+    pub(super) fn new(rules: ReadRules, now: Instant, wall: i64) -> State {
         State {
             rules,
+            epoch: (now, wall),
             tree: Tree::new(),
             sessions: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -84,43 +99,53 @@ impl State {
             last_connection: 0,
             suspended: BTreeSet::new(),
             is_stopped: false,
-            has_ended: false,
-            sweep_at: Instant::now() + SWEEP,
+            sweep_at: now + SWEEP,
+            outgoing: Vec::new(),
+            committed: None,
         }
+    }
+
+    fn wall(&self, now: Instant) -> i64 {
+        self.epoch.1 + now.saturating_duration_since(self.epoch.0).as_millis() as i64
+    }
+
+    /// What is to be sent by now.
+    pub(super) fn take_outgoing(&mut self) -> Vec<(u64, Outgoing)> {
+        std::mem::take(&mut self.outgoing)
     }
 
     // ---- connections
 
-    pub(super) fn connect(&mut self, ip: String, outgoing: Arc<Outgoing>) -> u64 {
+    pub(super) fn connect(&mut self, ip: String) -> u64 {
         self.last_connection += 1;
         let asker = Asker { session: 0, ids: vec![("ip".to_owned(), ip)] };
         let (data, child) = (BTreeSet::new(), BTreeSet::new());
-        let connection = Connection { asker, data, child, outgoing };
+        let connection = Connection { asker, data, child };
         self.connections.insert(self.last_connection, connection);
         self.last_connection
     }
 
     /// Whatever is still to be written to it, is.
     pub(super) fn cut(&mut self, id: u64) {
-        if let Some(connection) = self.connections.remove(&id) {
-            connection.outgoing.close();
+        if self.connections.remove(&id).is_some() {
+            self.outgoing.push((id, Outgoing::End));
         }
     }
 
-    pub(super) fn cut_all(&mut self) {
+    fn cut_all(&mut self) {
         while let Some((&id, _)) = self.connections.first_key_value() {
             self.cut(id);
         }
     }
 
-    fn send(&self, id: u64, frame: &[u8]) {
-        if let Some(connection) = self.connections.get(&id) {
-            connection.outgoing.push(frame);
+    fn send(&mut self, id: u64, frame: Vec<u8>) {
+        if self.connections.contains_key(&id) {
+            self.outgoing.push((id, Outgoing::Bytes(frame)));
         }
     }
 
     /// The first frame of a connection.
-    pub(super) fn greet(&mut self, id: u64, frame: &[u8]) -> Result<(), HangUp> {
+    pub(super) fn greet(&mut self, id: u64, frame: &[u8], now: Instant) -> Result<(), HangUp> {
         let greeting = served::greeting(frame)?;
         let mut session = greeting.session;
         if self.is_stopped || greeting.zxid > self.tree.zxid || self.suspended.contains(&session) {
@@ -133,10 +158,10 @@ impl State {
             self.last_session += 1;
             session = self.last_session;
         } else if !self.sessions.contains_key(&session) || greeting.password != password(session) {
-            self.send(id, &served::connected(0, 0, &[0; 16]));
+            self.send(id, served::connected(0, 0, &[0; 16]));
             return Err(HangUp);
         }
-        let known = Session { timeout, heard: Instant::now(), connection: id };
+        let known = Session { timeout, heard: now, connection: id };
         if let Some(before) = self.sessions.insert(session, known) {
             self.cut(before.connection);
         }
@@ -144,27 +169,27 @@ impl State {
             connection.asker.session = session;
         }
         let timeout = timeout.as_millis() as i32;
-        self.send(id, &served::connected(timeout, session, &password(session)));
+        self.send(id, served::connected(timeout, session, &password(session)));
         Ok(())
     }
 
     // ---- requests
 
-    pub(super) fn request(&mut self, id: u64, frame: &[u8]) -> Result<(), HangUp> {
+    pub(super) fn request(&mut self, id: u64, frame: &[u8], now: Instant) -> Result<(), HangUp> {
         let (xid, request) = requests::request(frame)?;
         // It may have been cut by another thread.
         let connection = self.connections.get(&id).ok_or(HangUp)?;
         let session = connection.asker.session;
-        self.sessions.get_mut(&session).ok_or(HangUp)?.heard = Instant::now();
+        self.sessions.get_mut(&session).ok_or(HangUp)?.heard = now;
         let is_last = matches!(request, Request::CloseSession);
         let is_auth = matches!(request, Request::Auth { .. });
         let mut body = Vec::new();
-        let done = self.carry_out(id, request, &mut body);
+        let done = self.carry_out(id, request, &mut body, now);
         let code = done.map_or_else(ErrorKind::code, |()| 0);
         let zxid = self.tree.zxid;
         self.send(
             id,
-            &served::frame(|out| {
+            served::frame(|out| {
                 served::header(out, xid, zxid, code);
                 out.extend(body);
             }),
@@ -181,6 +206,7 @@ impl State {
         id: u64,
         request: Request<'_>,
         out: &mut Vec<u8>,
+        now: Instant,
     ) -> Result<(), ErrorKind> {
         // Looked up before; without one nobody asks for anything.
         let Some(connection) = self.connections.get_mut(&id) else {
@@ -237,13 +263,13 @@ impl State {
             }
             Request::Sync { path } => out.put_buffer(path.as_bytes()),
             Request::Write { op, with_stat } => {
-                let result = self.write(id, vec![op]).map_err(|(_, kind)| kind)?;
+                let result = self.write(id, vec![op], now).map_err(|(_, kind)| kind)?;
                 let result = result.into_iter().next();
                 result.inspect(|result| self.put_result(out, result, with_stat));
             }
             Request::Multi(ops) => {
                 let count = ops.len();
-                match self.write(id, ops) {
+                match self.write(id, ops, now) {
                     Ok(results) => {
                         for result in &results {
                             message::multi_header(out, Some(multi_code(result)));
@@ -266,7 +292,8 @@ impl State {
             Request::CloseSession => {
                 let session = asker.session;
                 self.sessions.remove(&session);
-                let told = self.tree.end_session(session);
+                let told = self.tree.end_session(session, self.wall(now));
+                self.commit(session, true, now);
                 self.tell_all(told);
             }
             Request::Unknown => return Err(ErrorKind::Unimplemented),
@@ -274,10 +301,26 @@ impl State {
         Ok(())
     }
 
-    fn write(&mut self, id: u64, ops: Vec<Op<'_>>) -> Result<Vec<OpResult>, (usize, ErrorKind)> {
+    fn commit(&mut self, session: i64, is_close: bool, now: Instant) {
+        let changes = std::mem::take(&mut self.tree.done);
+        let zxid = self.tree.zxid;
+        if let Some(committed) = &mut self.committed {
+            committed.push(Committed { zxid, at: now, session, is_close, changes });
+        }
+    }
+
+    fn write(
+        &mut self,
+        id: u64,
+        ops: Vec<Op<'_>>,
+        now: Instant,
+    ) -> Result<Vec<OpResult>, (usize, ErrorKind)> {
+        let wall = self.wall(now);
         let nobody = Asker::default();
         let asker = self.connections.get(&id).map_or(&nobody, |connection| &connection.asker);
-        let (results, told) = self.tree.transact(ops, asker)?;
+        let session = asker.session;
+        let (results, told) = self.tree.transact(ops, asker, wall)?;
+        self.commit(session, false, now);
         self.tell_all(told);
         Ok(results)
     }
@@ -320,7 +363,7 @@ impl State {
         }
     }
 
-    fn tell(&self, id: u64, event: EventType, path: &str) {
+    fn tell(&mut self, id: u64, event: EventType, path: &str) {
         let kind = match event {
             EventType::NodeCreated => 1,
             EventType::NodeDeleted => 2,
@@ -329,7 +372,7 @@ impl State {
             // No server says that.
             EventType::WatchEnded => return,
         };
-        self.send(id, &served::event(self.tree.zxid, kind, path));
+        self.send(id, served::event(self.tree.zxid, kind, path));
     }
 
     // ---- sessions
@@ -341,20 +384,24 @@ impl State {
         }
         if self.sweep_at <= now {
             self.sweep_at = now + SWEEP;
-            let told = self.tree.sweep();
-            self.tell_all(told);
+            for path in self.tree.empty_containers() {
+                let told = self.tree.remove_container(path, self.wall(now));
+                self.commit(0, false, now);
+                self.tell_all(told);
+            }
         }
         let over = self.sessions.iter().filter(|(_, session)| session.end() <= now);
         let over: Vec<i64> = over.map(|(id, _)| *id).collect();
-        over.into_iter().for_each(|session| self.expire(session));
+        over.into_iter().for_each(|session| self.expire(session, now));
         self.sessions.values().map(Session::end).fold(self.sweep_at, Instant::min)
     }
 
-    pub(super) fn expire(&mut self, session: i64) {
+    pub(super) fn expire(&mut self, session: i64, now: Instant) {
         if let Some(ended) = self.sessions.remove(&session) {
             // First, so that its client hears of its end and not of that of its nodes.
             self.cut(ended.connection);
-            let told = self.tree.end_session(session);
+            let told = self.tree.end_session(session, self.wall(now));
+            self.commit(session, true, now);
             self.tell_all(told);
         }
     }
@@ -370,21 +417,50 @@ impl State {
         self.suspended.remove(&session);
     }
 
+    /// Every connection is broken as it comes, until it starts again.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+        self.cut_all();
+    }
+
     /// Nobody has lost time by its being away.
-    pub(super) fn start_again(&mut self) {
-        let now = Instant::now();
+    pub(super) fn start_again(&mut self, now: Instant) {
         self.sessions.values_mut().for_each(|session| session.heard = now);
         self.is_stopped = false;
     }
 
     /// As somebody may do who has all permissions.
-    pub(super) fn delete(&mut self, path: &str) -> Result<(), ErrorKind> {
+    pub(super) fn operate(&mut self, op: Op<'_>, now: Instant) -> Result<(), ErrorKind> {
         let operator = Asker { session: 0, ids: vec![access::superuser()] };
-        let delete = Op::Delete { path, version: tree::ANY };
-        let deleted = self.tree.transact(vec![delete], &operator);
-        let (_, told) = deleted.map_err(|(_, kind)| kind)?;
+        let done = self.tree.transact(vec![op], &operator, self.wall(now));
+        let (_, told) = done.map_err(|(_, kind)| kind)?;
+        self.commit(0, false, now);
         self.tell_all(told);
         Ok(())
+    }
+}
+
+#[cfg(any(test, zoolock_simulation))]
+impl State {
+    /// Keeps what is committed until it is taken.
+    pub(super) fn record(&mut self) {
+        self.committed = Some(Vec::new());
+    }
+
+    pub(super) fn take_committed(&mut self) -> Vec<Committed> {
+        self.committed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn node(&self, path: &str) -> Option<(Stat, &[u8])> {
+        self.tree.node(path).ok().map(|node| (node.stat(), node.data.as_slice()))
+    }
+
+    pub(super) fn below(&self, path: &str) -> Vec<String> {
+        self.tree.below(path).cloned().collect()
+    }
+
+    pub(super) fn sessions(&self) -> Vec<i64> {
+        self.sessions.keys().copied().collect()
     }
 }
 

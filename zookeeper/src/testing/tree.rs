@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::access::{self, Id};
+use super::committed::{Change, ChangeKind};
 use crate::acl::{Acl, Permissions};
 use crate::batch::OpResult;
 use crate::core::path;
@@ -73,6 +73,7 @@ struct Changes {
     now: i64,
     told: Vec<Told>,
     undo: Vec<Undo>,
+    done: Vec<Change>,
 }
 
 #[derive(Debug)]
@@ -82,6 +83,14 @@ pub(super) struct Tree {
     ephemerals: BTreeSet<(i64, String)>,
     /// The last transaction, which may have failed.
     pub(super) zxid: i64,
+    /// What the last transaction has changed.
+    pub(super) done: Vec<Change>,
+}
+
+impl Changes {
+    fn did(&mut self, path: &str, kind: ChangeKind) {
+        self.done.push(Change { path: path.to_owned(), kind });
+    }
 }
 
 impl Node {
@@ -121,7 +130,8 @@ fn check_version(asked: i32, found: i32) -> Result<(), ErrorKind> {
 
 impl Tree {
     pub(super) fn new() -> Tree {
-        let mut tree = Tree { nodes: BTreeMap::new(), ephemerals: BTreeSet::new(), zxid: 0 };
+        let mut tree =
+            Tree { nodes: BTreeMap::new(), ephemerals: BTreeSet::new(), zxid: 0, done: Vec::new() };
         for (path, children) in [
             ("/", vec!["zookeeper"]),
             ("/zookeeper", vec!["config", "quota"]),
@@ -133,6 +143,14 @@ impl Tree {
             tree.nodes.insert(path.to_owned(), node);
         }
         tree
+    }
+
+    /// The paths below this one.
+    #[cfg(any(test, zoolock_simulation))]
+    pub(super) fn below(&self, path: &str) -> impl Iterator<Item = &String> {
+        let start = format!("{}/", path.trim_end_matches('/'));
+        let later = self.nodes.range(start.clone()..).map(|(path, _)| path);
+        later.take_while(move |path| path.starts_with(&start)).filter(|path| *path != "/")
     }
 
     pub(super) fn node(&self, path: &str) -> Result<&Node, ErrorKind> {
@@ -151,13 +169,14 @@ impl Tree {
         access::check(&node.acl, &asker.ids, any_of).map(|()| node)
     }
 
-    /// Does all of these or none. An error says which of them failed.
+    /// Does all of these or none, at `now` in milliseconds since 1970. An error says which of them failed.
     pub(super) fn transact(
         &mut self,
         ops: Vec<Op<'_>>,
         asker: &Asker,
+        now: i64,
     ) -> Result<(Vec<OpResult>, Vec<Told>), (usize, ErrorKind)> {
-        let mut changes = self.begin();
+        let mut changes = self.begin(now);
         let mut results = Vec::with_capacity(ops.len());
         for (index, op) in ops.into_iter().enumerate() {
             match self.apply(op, asker, &mut changes) {
@@ -168,38 +187,41 @@ impl Tree {
                 }
             }
         }
+        self.done = changes.done;
         Ok((results, changes.told))
     }
 
     /// Deletes what belongs to a session.
-    pub(super) fn end_session(&mut self, session: i64) -> Vec<Told> {
+    pub(super) fn end_session(&mut self, session: i64, now: i64) -> Vec<Told> {
         let here = (session, String::new())..(session + 1, String::new());
         let paths = self.ephemerals.range(here).map(|(_, path)| path.clone()).collect();
-        self.delete_all(paths)
+        self.delete_all(paths, now)
     }
 
-    /// Deletes the containers that have lost their last child, each in a transaction of its own.
-    pub(super) fn sweep(&mut self) -> Vec<Told> {
+    /// The containers that have lost their last child.
+    pub(super) fn empty_containers(&self) -> Vec<String> {
         let is_left =
             |node: &Node| node.is_container && node.kept.cversion > 0 && node.children.is_empty();
         let left = self.nodes.iter().filter(|(_, node)| is_left(node));
-        let paths: Vec<String> = left.map(|(path, _)| path.clone()).collect();
-        paths.into_iter().flat_map(|path| self.delete_all(vec![path])).collect()
+        left.map(|(path, _)| path.clone()).collect()
     }
 
-    fn delete_all(&mut self, paths: Vec<String>) -> Vec<Told> {
-        let mut changes = self.begin();
+    pub(super) fn remove_container(&mut self, path: String, now: i64) -> Vec<Told> {
+        self.delete_all(vec![path], now)
+    }
+
+    fn delete_all(&mut self, paths: Vec<String>, now: i64) -> Vec<Told> {
+        let mut changes = self.begin(now);
         for path in &paths {
             self.remove(path, &mut changes);
         }
+        self.done = changes.done;
         changes.told
     }
 
-    fn begin(&mut self) -> Changes {
+    fn begin(&mut self, now: i64) -> Changes {
         self.zxid += 1;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = now.as_millis() as i64;
-        Changes { zxid: self.zxid, now, told: Vec::new(), undo: Vec::new() }
+        Changes { zxid: self.zxid, now, told: Vec::new(), undo: Vec::new(), done: Vec::new() }
     }
 
     fn apply(
@@ -230,6 +252,7 @@ impl Tree {
                 let node = self.permitted(path, asker, Permissions::WRITE)?;
                 check_version(version, node.kept.version)?;
                 changes.told.push(Told::new(EventType::NodeDataChanged, path, node));
+                changes.did(path, ChangeKind::DataSet(data.into()));
                 let (zxid, now) = (changes.zxid, changes.now);
                 self.change(path, changes, |node| {
                     node.data = data.to_owned();
@@ -241,6 +264,7 @@ impl Tree {
                 let acl = access::resolve(&acl, &asker.ids)?;
                 let node = self.permitted(path, asker, Permissions::ADMIN)?;
                 check_version(version, node.kept.aversion)?;
+                changes.did(path, ChangeKind::AclSet);
                 self.change(path, changes, |node| {
                     node.acl = acl.into();
                     node.kept.aversion = node.kept.aversion.wrapping_add(1);
@@ -304,6 +328,8 @@ impl Tree {
         let (data, acl, is_container) = (data.to_owned(), acl.into(), mode == Container);
         let node = Node { data, acl, is_container, kept, ..Node::default() };
         changes.told.push(Told::new(EventType::NodeCreated, &path, &node));
+        let (data, owner) = (node.data.as_slice().into(), kept.ephemeral_owner);
+        changes.did(&path, ChangeKind::Created { data, owner });
         self.put(path.clone(), node);
         let created = path.clone();
         changes.undo.push(Box::new(move |tree| drop(tree.take(&created))));
@@ -322,6 +348,7 @@ impl Tree {
             return;
         };
         changes.told.push(Told::new(EventType::NodeDeleted, path, &node));
+        changes.did(path, ChangeKind::Deleted);
         let removed = path.to_owned();
         changes.undo.push(Box::new(move |tree| tree.put(removed, node)));
         let zxid = changes.zxid;
