@@ -21,6 +21,11 @@ pub fn now() -> Instant {
     begin() + Duration::from_nanos(passed)
 }
 
+/// The true time.
+pub fn instant() -> Instant {
+    begin() + crate::scheduler::elapsed()
+}
+
 /// The system clock of the process.
 pub fn system_time() -> SystemTime {
     let process = own_process();

@@ -19,10 +19,10 @@ mod trace;
 pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 #[doc(hidden)]
 pub use channel::{is_ready, now_or_never, wait};
-pub use clock::{now, system_time};
+pub use clock::{instant, now, system_time};
 pub use scheduler::{
     End, Fate, Kernel, Process, after, block, clock_step, elapsed, fail_spawns, freeze, is_running,
-    kill, machine_sleeps, process, random, run, stop, tasks, whoami, with_random,
+    kill, machine_sleeps, panicked, peek, process, random, run, stop, tasks, whoami, with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
 pub use trace::{count, counts, hash, is_traced, note, story};

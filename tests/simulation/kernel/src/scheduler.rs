@@ -97,6 +97,9 @@ pub struct Kernel {
     waiting: std::collections::BTreeMap<u64, Happening>,
     next: u64,
     has_stopped: bool,
+    has_panicked: Vec<Arc<str>>,
+    /// Somebody looks at a process from outside: nobody gives way meanwhile.
+    pub(crate) looks_at: Option<Process>,
     stacks: Vec<DefaultStack>,
     pub(crate) sockets: Sockets,
     pub(crate) trace: Trace,
@@ -138,6 +141,8 @@ pub fn run<T>(
         waiting: std::collections::BTreeMap::new(),
         next: 0,
         has_stopped: false,
+        has_panicked: Vec::new(),
+        looks_at: None,
         stacks: STACKS.take(),
         sockets: Sockets::default(),
         trace: Trace::new(is_traced),
@@ -329,7 +334,10 @@ pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static)
         with(|kernel| kernel.tasks[number].yielder = yielder);
         let panicked = catch_unwind(AssertUnwindSafe(body));
         if let Err(payload) = panicked {
-            with(|kernel| kernel.tasks[number].panic = Some(payload));
+            with(|kernel| {
+                kernel.has_panicked.push(Arc::clone(&kernel.tasks[number].name));
+                kernel.tasks[number].panic = Some(payload);
+            });
         }
     });
     with(|kernel| {
@@ -352,6 +360,10 @@ pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static)
 /// Waits until `ready` says so, or until this instant of the process's own clock. True if it is ready, and nobody
 /// runs between its saying so and the return.
 pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() -> bool>) -> bool {
+    if with(|kernel| kernel.looks_at.is_some()) {
+        // Without the hook: it is no bug.
+        std::panic::resume_unwind(Box::new(InTheWay));
+    }
     let yielder = with(|kernel| {
         let task = kernel.current.expect("only a thread of the simulation waits");
         let ready: Option<*const (dyn Fn() -> bool + '_)> = ready.map(|ready| ready as *const _);
@@ -377,7 +389,8 @@ pub(crate) fn give_way() {
 
 /// Lets others run, sometimes.
 pub(crate) fn may_give_way() {
-    if with(|kernel| kernel.current.is_some() && kernel.choices.u32(..PREEMPTED) == 0) {
+    let may = |kernel: &mut Kernel| kernel.current.is_some() && kernel.looks_at.is_none();
+    if with(|kernel| may(kernel) && kernel.choices.u32(..PREEMPTED) == 0) {
         give_way();
     }
 }
@@ -395,7 +408,31 @@ pub(crate) fn may_spawn(process: Process) -> bool {
 
 /// The process of the running thread; of the world, for whatever happens outside of threads.
 pub(crate) fn own_process() -> Process {
-    with(|kernel| kernel.current.map_or(Process(0), |task| kernel.tasks[task].process))
+    with(|kernel| {
+        let running = kernel.current.map_or(Process(0), |task| kernel.tasks[task].process);
+        kernel.looks_at.unwrap_or(running)
+    })
+}
+
+/// What a look from outside ends with when it would have to wait.
+struct InTheWay;
+
+/// Calls `look` as a thread of this process would at this instant, with its clocks, and with nobody else running.
+/// None if it would have to wait, for a mutex that somebody has.
+pub fn peek<T>(process: Process, look: impl FnOnce() -> T) -> Option<T> {
+    let before = with(|kernel| kernel.looks_at.replace(process));
+    let seen = catch_unwind(AssertUnwindSafe(look));
+    with(|kernel| kernel.looks_at = before);
+    match seen {
+        Ok(seen) => Some(seen),
+        Err(payload) if payload.is::<InTheWay>() => None,
+        Err(payload) => std::panic::resume_unwind(payload),
+    }
+}
+
+/// The names of the threads that have panicked.
+pub fn panicked() -> Vec<Arc<str>> {
+    with(|kernel| kernel.has_panicked.clone())
 }
 
 /// The process and the name of the running thread.

@@ -1,0 +1,13 @@
+//! Every schedule from a seed: the library's own sources, locks and client, on simulated machines, against simulated
+//! servers, with a witness that sees everything.
+
+mod client;
+mod network;
+mod plan;
+mod shrink;
+mod witness;
+mod world;
+
+pub use plan::Plan;
+pub use shrink::shrink;
+pub use world::{Outcome, run};

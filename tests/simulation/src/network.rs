@@ -1,0 +1,341 @@
+//! What is between the clients and the servers: links that take their time, and break.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use kernel::Process;
+use kernel::net::{self, Network};
+use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
+
+use crate::plan::FrameFault;
+
+/// The servers and all links to them.
+pub struct Net(Rc<RefCell<World>>);
+
+pub struct World {
+    pub ensemble: Ensemble,
+    random: Rng,
+    latency: Duration,
+    links: BTreeMap<u64, Link>,
+    /// From the servers' connections to sockets.
+    sockets: BTreeMap<u64, u64>,
+    pub machines: BTreeMap<Process, Machine>,
+    /// When the servers are looked at next.
+    planned: Option<Instant>,
+    tell: Box<dyn FnMut(&World, &Committed)>,
+}
+
+struct Link {
+    process: Process,
+    connection: Option<u64>,
+    /// What is no whole frame yet.
+    sent: Vec<u8>,
+    /// When the last bytes of each direction arrive.
+    last: [Duration; 2],
+    is_over: bool,
+}
+
+/// What the network does to one machine.
+#[derive(Default)]
+pub struct Machine {
+    /// Nothing passes until then, up and down.
+    pub silent_until: [Duration; 2],
+    pub refused_until: Duration,
+    /// Frames so far, up and down.
+    frames: [u32; 2],
+    pub faults: Vec<(bool, u32, FrameFault)>,
+}
+
+const UP: usize = 0;
+const DOWN: usize = 1;
+
+impl Net {
+    pub fn new(
+        ensemble: Ensemble,
+        random: Rng,
+        latency: Duration,
+        tell: impl FnMut(&World, &Committed) + 'static,
+    ) -> Net {
+        Net(Rc::new(RefCell::new(World {
+            ensemble,
+            random,
+            latency,
+            links: BTreeMap::new(),
+            sockets: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            planned: None,
+            tell: Box::new(tell),
+        })))
+    }
+
+    pub fn share(&self) -> Net {
+        Net(Rc::clone(&self.0))
+    }
+
+    /// Does something with the servers or the links, and carries what comes of it.
+    pub fn act<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
+        let acted = act(&mut self.0.borrow_mut());
+        self.carry();
+        acted
+    }
+
+    /// Looks at the servers.
+    pub fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
+        look(&self.0.borrow())
+    }
+
+    /// Has what the servers say on its way.
+    fn carry(&self) {
+        let mut world = self.0.borrow_mut();
+        let outgoing = world.ensemble.take_outgoing();
+        for (connection, what) in outgoing {
+            let Some(&socket) = world.sockets.get(&connection) else {
+                continue;
+            };
+            match what {
+                Outgoing::Bytes(frame) => world.frame(self, socket, DOWN, frame),
+                Outgoing::End => {
+                    let arrives = world.arrival(socket, DOWN);
+                    world.at(self, arrives, move |world, _| {
+                        if world.links.get(&socket).is_some_and(|link| !link.is_over) {
+                            net::finish(socket, false);
+                        }
+                    });
+                }
+            }
+        }
+        let committed = world.ensemble.take_committed();
+        if !committed.is_empty() {
+            let mut tell = std::mem::replace(&mut world.tell, Box::new(|_, _| {}));
+            for one in &committed {
+                tell(&world, one);
+            }
+            world.tell = tell;
+        }
+        let next = world.ensemble.next();
+        if let Some(next) = next
+            && world.planned.is_none_or(|planned| next < planned || planned <= kernel::instant())
+        {
+            world.planned = Some(next);
+            let wait = next.saturating_duration_since(kernel::instant());
+            let net = self.share();
+            kernel::after(wait, move || {
+                let is_next = net.0.borrow().planned == Some(next);
+                if is_next {
+                    net.0.borrow_mut().planned = None;
+                    net.act(|world| world.ensemble.advance(kernel::instant()));
+                }
+            });
+        }
+    }
+}
+
+impl World {
+    fn at(&self, net: &Net, when: Duration, act: impl FnOnce(&mut World, &Net) + 'static) {
+        let net = net.share();
+        let wait = when.saturating_sub(kernel::elapsed());
+        kernel::after(wait, move || {
+            act(&mut net.0.borrow_mut(), &net);
+            net.carry();
+        });
+    }
+
+    /// When something sent now arrives, behind what was sent before.
+    fn arrival(&mut self, socket: u64, way: usize) -> Duration {
+        let base = self.latency.as_nanos() as u64;
+        let time = Duration::from_nanos(match self.random.u8(..20) {
+            0 => self.random.u64(base..base * 10),
+            _ => self.random.u64(base..base * 2),
+        });
+        let Some(link) = self.links.get_mut(&socket) else {
+            return kernel::elapsed() + time;
+        };
+        let silent = self
+            .machines
+            .get(&link.process)
+            .map_or(Duration::ZERO, |machine| machine.silent_until[way]);
+        let arrives = (kernel::elapsed().max(silent) + time).max(link.last[way]);
+        link.last[way] = arrives + Duration::from_nanos(1);
+        arrives
+    }
+
+    /// A whole frame, up or down.
+    fn frame(&mut self, net: &Net, socket: u64, way: usize, frame: Vec<u8>) {
+        let Some(link) = self.links.get(&socket) else {
+            return;
+        };
+        let machine = self.machines.entry(link.process).or_default();
+        machine.frames[way] += 1;
+        let number = machine.frames[way];
+        let its =
+            |(is_up, nth, _): &&(bool, u32, FrameFault)| *is_up == (way == UP) && *nth == number;
+        let fault = machine.faults.iter().find(its).map(|(_, _, fault)| *fault);
+        let mut arrives = self.arrival(socket, way);
+        let mut bytes = frame;
+        if let Some(fault) = fault {
+            kernel::note(|| format!("frame {number} {}: {fault:?}", ["up", "down"][way]));
+        }
+        match fault {
+            None => {}
+            Some(FrameFault::CutBefore) => {
+                kernel::count("fault: cut before a frame");
+                return self.at(net, arrives, move |world, _| world.tear(socket));
+            }
+            Some(FrameFault::CutBehind) => {
+                kernel::count("fault: cut behind a frame");
+                self.at(net, arrives + Duration::from_nanos(1), move |world, _| world.tear(socket));
+            }
+            Some(FrameFault::Tear) => {
+                kernel::count("fault: a torn frame");
+                bytes.truncate(bytes.len() / 2);
+                self.at(net, arrives + Duration::from_nanos(1), move |world, _| world.tear(socket));
+            }
+            Some(FrameFault::Delay(time)) => {
+                kernel::count("fault: a late frame");
+                arrives += time;
+                if let Some(link) = self.links.get_mut(&socket) {
+                    link.last[way] = arrives + Duration::from_nanos(1);
+                }
+            }
+        }
+        self.at(net, arrives, move |world, _| world.arrive(socket, way, &bytes));
+    }
+
+    fn arrive(&mut self, socket: u64, way: usize, bytes: &[u8]) {
+        let Some(link) = self.links.get(&socket).filter(|link| !link.is_over) else {
+            return;
+        };
+        match (way, link.connection) {
+            (UP, Some(connection)) => {
+                self.ensemble.receive(connection, bytes, kernel::instant());
+            }
+            _ => net::deliver(socket, bytes),
+        }
+    }
+
+    /// Both ends see that it is over.
+    fn tear(&mut self, socket: u64) {
+        net::finish(socket, true);
+        self.end(socket);
+    }
+
+    /// The server's end goes.
+    fn end(&mut self, socket: u64) {
+        if let Some(link) = self.links.get_mut(&socket) {
+            link.is_over = true;
+            if let Some(connection) = link.connection.take() {
+                self.sockets.remove(&connection);
+                self.ensemble.hang_up(connection, kernel::instant());
+            }
+        }
+    }
+
+    /// All connections of a machine break, and it sees that.
+    pub fn cut(&mut self, process: Process) {
+        let own = self.links.iter().filter(|(_, link)| link.process == process && !link.is_over);
+        let own: Vec<u64> = own.map(|(socket, _)| *socket).collect();
+        own.into_iter().for_each(|socket| self.tear(socket));
+    }
+
+    pub fn machine(&mut self, process: Process) -> &mut Machine {
+        self.machines.entry(process).or_default()
+    }
+}
+
+/// The port of the first server.
+const PORT: u16 = 2181;
+
+/// Where the servers are.
+pub fn addresses(servers: usize) -> String {
+    let list = (0..servers).map(|server| format!("10.0.0.{}:{PORT}", server + 1));
+    list.collect::<Vec<_>>().join(",")
+}
+
+impl Network for Net {
+    fn connect(&self, process: Process, socket: u64, address: SocketAddr) {
+        let mut world = self.0.borrow_mut();
+        let server = match address {
+            SocketAddr::V4(address) => usize::from(address.ip().octets()[3]) - 1,
+            SocketAddr::V6(_) => 0,
+        };
+        let link = Link {
+            process,
+            connection: None,
+            sent: Vec::new(),
+            last: [Duration::ZERO; 2],
+            is_over: false,
+        };
+        world.links.insert(socket, link);
+        let now = kernel::elapsed();
+        let machine = world.machine(process);
+        let is_refused = machine.refused_until > now;
+        let arrives = world.arrival(socket, UP);
+        world.at(self, arrives, move |world, net| {
+            let connection = match is_refused {
+                true => None,
+                false => world.ensemble.connect(server, kernel::instant()),
+            };
+            let is_over = world.links.get(&socket).is_none_or(|link| link.is_over);
+            match connection {
+                Some(connection) if is_over => {
+                    world.ensemble.hang_up(connection, kernel::instant());
+                }
+                Some(connection) => {
+                    world.sockets.insert(connection, socket);
+                    if let Some(link) = world.links.get_mut(&socket) {
+                        link.connection = Some(connection);
+                    }
+                }
+                None => {}
+            }
+            let back = world.arrival(socket, DOWN);
+            world.at(net, back, move |_, _| match connection {
+                Some(_) => net::accepted(socket),
+                None => net::refused(socket),
+            });
+        });
+    }
+
+    fn send(&self, socket: u64, bytes: &[u8]) -> usize {
+        let mut world = self.0.borrow_mut();
+        let Some(link) = world.links.get_mut(&socket) else {
+            return bytes.len();
+        };
+        link.sent.extend_from_slice(bytes);
+        let mut sent = std::mem::take(&mut link.sent);
+        let mut start = 0;
+        while let Some(length) = sent.get(start..start + 4) {
+            let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+            let Some(frame) = sent.get(start..start + 4 + length) else {
+                break;
+            };
+            let frame = frame.to_vec();
+            world.frame(self, socket, UP, frame);
+            start += 4 + length;
+        }
+        sent.drain(..start);
+        if let Some(link) = world.links.get_mut(&socket) {
+            link.sent = sent;
+        }
+        bytes.len()
+    }
+
+    fn shut(&self, socket: u64) {
+        let mut world = self.0.borrow_mut();
+        // Behind what was sent before.
+        let arrives = world.arrival(socket, UP);
+        world.at(self, arrives, move |world, _| {
+            world.end(socket);
+            world.links.remove(&socket);
+        });
+    }
+
+    fn resolve(&self, _: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>) {
+        (Duration::from_millis(1), Err(io::Error::other(format!("no such name: {name}"))))
+    }
+}

@@ -1,0 +1,466 @@
+//! What is to be done in a run, drawn from its seed: who locks what and how, and what goes wrong when. A plan is
+//! data, so that a run can be made again with less of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// So much of everything at the most.
+const CLIENTS: usize = 4;
+const THREADS: usize = 4;
+const STEPS: usize = 8;
+const OBJECTS: usize = 5;
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub seed: u64,
+    pub servers: usize,
+    pub tick: Duration,
+    /// Between a client and a server, one way: at least this, at most ten times as much.
+    pub latency: Duration,
+    pub clients: Vec<ClientPlan>,
+    pub faults: Vec<Fault>,
+}
+
+/// A program on a machine of its own.
+#[derive(Debug, Clone)]
+pub struct ClientPlan {
+    pub timeout: Duration,
+    pub objects: Vec<ObjectPlan>,
+    pub threads: Vec<ThreadPlan>,
+}
+
+/// One of its threads.
+#[derive(Debug, Clone)]
+pub struct ThreadPlan {
+    pub begins: Duration,
+    pub steps: Vec<Step>,
+}
+
+/// A lock object that the threads of a client share.
+#[derive(Debug, Clone)]
+pub struct ObjectPlan {
+    pub kind: Kind,
+    pub place: Place,
+    pub options: Options,
+}
+
+/// Where locks are. They overlap: some are below others, and some have names that look like a contender's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(pub usize);
+
+/// The kinds of locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Exclusive,
+    Reentrant,
+    Read,
+    Write,
+    Single,
+    Semaphore,
+    Several,
+    Leadership,
+}
+
+/// `LockOptions`.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub local_handoffs: u32,
+    pub keep_idle: Option<Duration>,
+    pub background_release: bool,
+    pub hold_at_least: Option<Duration>,
+    pub observes_queue: bool,
+}
+
+/// What a thread does next.
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub rest: Duration,
+    pub what: What,
+}
+
+#[derive(Debug, Clone)]
+pub enum What {
+    /// Takes a lock, does this with it, and gives it back.
+    Lock {
+        object: usize,
+        wait: Wait,
+        permits: u32,
+        while_held: Vec<Deed>,
+        end: End,
+    },
+    Contenders(Place),
+    Revoke(Place),
+    BreakLock(Place),
+    CancelWaiters {
+        object: usize,
+    },
+    Close,
+}
+
+/// How long a call may wait.
+#[derive(Debug, Clone, Copy)]
+pub enum Wait {
+    Forever,
+    Try,
+    For(Duration),
+}
+
+/// What is done with a lock.
+#[derive(Debug, Clone)]
+pub enum Deed {
+    Work(Duration),
+    /// Until somebody asks for it or it is lost, or so long.
+    UntilAsked(Duration),
+    EnterAgain,
+    /// A read under the own write.
+    ReadBelow,
+    Write,
+    Verify,
+}
+
+/// How a lock is given back.
+#[derive(Debug, Clone, Copy)]
+pub enum End {
+    Unlock,
+    /// The permits, or the guard, are dropped.
+    Drop,
+    /// By a panic.
+    Panic,
+}
+
+/// Something that goes wrong.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// At a frame of a client's: the so-many-th that it sends or is sent.
+    Frame { client: usize, is_up: bool, nth: u32, what: FrameFault },
+    /// At a time.
+    At { when: Duration, what: Trouble },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum FrameFault {
+    /// The connection ends before it arrives.
+    CutBefore,
+    /// The connection ends behind it: what it brings about is not known, or known and the next is not.
+    CutBehind,
+    /// Half of it arrives.
+    Tear,
+    Delay(Duration),
+}
+
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    Cut {
+        client: usize,
+    },
+    /// Nothing passes, and nobody says so.
+    BlackHole {
+        client: usize,
+        time: Duration,
+    },
+    /// One direction only.
+    Deaf {
+        client: usize,
+        is_up: bool,
+        time: Duration,
+    },
+    /// New connections are refused.
+    Refuse {
+        client: usize,
+        time: Duration,
+    },
+    Freeze {
+        client: usize,
+        time: Duration,
+    },
+    Sleep {
+        client: usize,
+        time: Duration,
+    },
+    ClockStep {
+        client: usize,
+        milliseconds: i64,
+    },
+    NoThreads {
+        client: usize,
+        time: Duration,
+    },
+    Kill {
+        client: usize,
+    },
+    Expire {
+        client: usize,
+    },
+    /// A server goes, and comes back.
+    Crash {
+        server: usize,
+        time: Duration,
+    },
+    FreezeServer {
+        server: usize,
+        time: Duration,
+    },
+    CutOffServer {
+        server: usize,
+        time: Duration,
+    },
+    Lag {
+        server: usize,
+        time: Duration,
+    },
+    Depose,
+    /// An operator deletes a node below here, the so-many-th.
+    Delete {
+        place: Place,
+        nth: usize,
+    },
+    /// A node that nobody of ours has made.
+    Plant {
+        place: Place,
+        what: Plant,
+        time: Duration,
+    },
+    /// Somebody writes into a node.
+    Scribble {
+        place: Place,
+        nth: usize,
+        is_request: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Plant {
+    /// As Curator's mutex does, and waits for nobody.
+    Exclusive,
+    Write,
+    /// A name that means nothing.
+    Foreign,
+    /// A contender's number, but a child of something else.
+    Lookalike,
+}
+
+impl Place {
+    /// All of them.
+    pub const ALL: [&'static str; 6] =
+        ["/a", "/a/b", "/a/single", "/a/b/lease", "/q/12-0000000003x", "/q"];
+
+    pub fn path(self) -> &'static str {
+        Place::ALL[self.0]
+    }
+}
+
+impl Kind {
+    pub const ALL: [Kind; 8] = [
+        Kind::Exclusive,
+        Kind::Reentrant,
+        Kind::Read,
+        Kind::Write,
+        Kind::Single,
+        Kind::Semaphore,
+        Kind::Several,
+        Kind::Leadership,
+    ];
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.path())
+    }
+}
+
+fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
+    // More short times than long ones.
+    let span = (to.max(from + 1) / from.max(1)).max(2) as f64;
+    let share = span.powf(random.f64());
+    Duration::from_micros((from.max(1) as f64 * 1000.0 * share) as u64)
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn of(seed: u64) -> Plan {
+        let mut random = Rng::with_seed(seed ^ 0x5eed);
+        let random = &mut random;
+        let servers = if random.u8(..4) == 0 { 3 } else { 1 };
+        let clients = random.usize(1..=CLIENTS);
+        let timeouts = [1_000, 2_000, 4_000, 10_000];
+        let tick = Duration::from_millis(500);
+        let timeout = Duration::from_millis(timeouts[random.usize(..timeouts.len())]);
+        // Few places, so that they meet.
+        let places: Vec<Place> =
+            (0..random.usize(1..=3)).map(|_| Place(random.usize(..Place::ALL.len()))).collect();
+        let kinds: Vec<Kind> =
+            (0..random.usize(1..=4)).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect();
+        let fixed = Options::draw(random);
+        let is_uniform = random.bool();
+        let clients: Vec<ClientPlan> = (0..clients)
+            .map(|_| {
+                let objects: Vec<ObjectPlan> = (0..random.usize(1..=OBJECTS))
+                    .map(|_| ObjectPlan {
+                        kind: kinds[random.usize(..kinds.len())],
+                        place: places[random.usize(..places.len())],
+                        options: if is_uniform { fixed.clone() } else { Options::draw(random) },
+                    })
+                    .collect();
+                let threads = (0..random.usize(1..=THREADS))
+                    .map(|_| ThreadPlan::draw(random, &objects, &places))
+                    .collect();
+                ClientPlan { timeout, objects, threads }
+            })
+            .collect();
+        let faults = Fault::draw_all(random, clients.len(), servers, &places, timeout);
+        let latency = ms(random, 1, 20) / 10;
+        Plan { seed, servers, tick, latency, clients, faults }
+    }
+
+    /// How many parts can be left out.
+    pub fn parts(&self) -> usize {
+        let steps = |client: &ClientPlan| -> usize {
+            client.threads.iter().map(|thread| thread.steps.len()).sum()
+        };
+        self.faults.len() + self.clients.iter().map(steps).sum::<usize>()
+    }
+
+    /// The same without these parts. What is left has its place: objects and clients keep their numbers.
+    pub fn without(&self, is_out: impl Fn(usize) -> bool) -> Plan {
+        let mut plan = self.clone();
+        let mut number = 0;
+        let mut is_in = || {
+            number += 1;
+            !is_out(number - 1)
+        };
+        plan.faults.retain(|_| is_in());
+        for thread in plan.clients.iter_mut().flat_map(|client| &mut client.threads) {
+            thread.steps.retain(|_| is_in());
+        }
+        plan
+    }
+}
+
+impl Options {
+    fn draw(random: &mut Rng) -> Options {
+        Options {
+            local_handoffs: if random.u8(..3) == 0 { random.u32(1..4) } else { 0 },
+            keep_idle: (random.u8(..3) == 0).then(|| ms(random, 10, 20_000)),
+            background_release: random.u8(..3) == 0,
+            hold_at_least: (random.u8(..6) == 0).then(|| ms(random, 10, 2_000)),
+            observes_queue: random.u8(..6) == 0,
+        }
+    }
+}
+
+impl ThreadPlan {
+    fn draw(random: &mut Rng, objects: &[ObjectPlan], places: &[Place]) -> ThreadPlan {
+        let begins = ms(random, 1, 2_000);
+        let steps = (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, objects, places));
+        ThreadPlan { begins, steps: steps.collect() }
+    }
+}
+
+impl Step {
+    fn draw(random: &mut Rng, objects: &[ObjectPlan], places: &[Place]) -> Step {
+        let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
+        let place = places[random.usize(..places.len())];
+        let object = random.usize(..objects.len());
+        let what = match random.u8(..40) {
+            0 => What::Contenders(place),
+            1 | 2 => What::Revoke(place),
+            3 => What::BreakLock(place),
+            4 => What::CancelWaiters { object },
+            5 if random.u8(..4) == 0 => What::Close,
+            _ => {
+                let wait = match random.u8(..4) {
+                    0 => Wait::Try,
+                    1 => Wait::For(ms(random, 1, 8_000)),
+                    _ => Wait::Forever,
+                };
+                let end = match random.u8(..8) {
+                    0 => End::Drop,
+                    1 => End::Panic,
+                    _ => End::Unlock,
+                };
+                let deeds = (0..random.usize(..4)).map(|_| Deed::draw(random)).collect();
+                let permits = random.u32(1..=2);
+                What::Lock { object, wait, permits, while_held: deeds, end }
+            }
+        };
+        Step { rest, what }
+    }
+}
+
+impl Deed {
+    fn draw(random: &mut Rng) -> Deed {
+        match random.u8(..10) {
+            0 => Deed::UntilAsked(ms(random, 1, 4_000)),
+            1 => Deed::EnterAgain,
+            2 => Deed::ReadBelow,
+            3 => Deed::Verify,
+            4 | 5 => Deed::Write,
+            _ => Deed::Work(ms(random, 1, 1_000)),
+        }
+    }
+}
+
+impl Fault {
+    fn draw_all(
+        random: &mut Rng,
+        clients: usize,
+        servers: usize,
+        places: &[Place],
+        timeout: Duration,
+    ) -> Vec<Fault> {
+        let count = match random.u8(..4) {
+            0 => 0,
+            1 => random.usize(1..3),
+            _ => random.usize(1..12),
+        };
+        // Who is careful with operators' means finds what else is wrong.
+        let has_operators = random.u8(..3) == 0;
+        let longest = timeout.as_millis() as u64 * 5 / 2;
+        let mut faults = Vec::new();
+        for _ in 0..count {
+            let client = random.usize(..clients);
+            let server = random.usize(..servers);
+            let place = places[random.usize(..places.len())];
+            let time = ms(random, 5, longest);
+            if random.bool() {
+                let what = match random.u8(..6) {
+                    0 | 1 => FrameFault::CutBefore,
+                    2 | 3 => FrameFault::CutBehind,
+                    4 => FrameFault::Tear,
+                    _ => FrameFault::Delay(time),
+                };
+                let nth = random.u32(1..120);
+                faults.push(Fault::Frame { client, is_up: random.bool(), nth, what });
+                continue;
+            }
+            let what = match random.u8(..if has_operators { 26 } else { 19 }) {
+                0 | 1 => Trouble::Cut { client },
+                2 => Trouble::BlackHole { client, time },
+                3 => Trouble::Deaf { client, is_up: random.bool(), time },
+                4 => Trouble::Refuse { client, time },
+                5 | 6 => Trouble::Freeze { client, time },
+                7 => Trouble::Sleep { client, time },
+                8 => Trouble::ClockStep { client, milliseconds: random.i64(-5_000..20_000) },
+                9 => Trouble::NoThreads { client, time },
+                10 => Trouble::Kill { client },
+                11 | 12 => Trouble::Crash { server, time },
+                13 => Trouble::FreezeServer { server, time },
+                14 => Trouble::CutOffServer { server, time },
+                15 => Trouble::Lag { server, time },
+                16 => Trouble::Depose,
+                17 => Trouble::Plant { place, what: Plant::Exclusive, time },
+                18 => Trouble::Plant { place, what: Plant::Write, time },
+                19 => Trouble::Expire { client },
+                20 | 21 => Trouble::Delete { place, nth: random.usize(..5) },
+                22 => Trouble::Plant { place, what: Plant::Foreign, time },
+                23 => Trouble::Plant { place, what: Plant::Lookalike, time },
+                _ => Trouble::Scribble { place, nth: random.usize(..5), is_request: random.bool() },
+            };
+            faults.push(Fault::At { when: ms(random, 10, 15_000), what });
+        }
+        faults
+    }
+}

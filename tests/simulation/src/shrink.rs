@@ -1,0 +1,34 @@
+//! Makes a run that fails smaller: without the faults and calls that do not matter.
+
+use crate::plan::Plan;
+use crate::world::{Outcome, run};
+
+/// Leaves out what can be left out, as long as something is violated. Returns what is left.
+pub fn shrink(plan: &Plan, mut tell: impl FnMut(usize, usize)) -> (Plan, Outcome) {
+    let mut out = vec![false; plan.parts()];
+    let mut best = (plan.clone(), run(plan, false));
+    let mut size = out.len().div_ceil(2).max(1);
+    loop {
+        let mut has_changed = false;
+        let mut start = 0;
+        while start < out.len() {
+            let end = (start + size).min(out.len());
+            if out[start..end].iter().any(|is_out| !is_out) {
+                let mut fewer = out.clone();
+                fewer[start..end].fill(true);
+                let smaller = plan.without(|part| fewer[part]);
+                let outcome = run(&smaller, false);
+                if !outcome.violations.is_empty() {
+                    (out, best, has_changed) = (fewer, (smaller, outcome), true);
+                    tell(out.iter().filter(|is_out| !**is_out).count(), out.len());
+                }
+            }
+            start = end;
+        }
+        match (size, has_changed) {
+            (1, false) => return best,
+            (1, true) => {}
+            _ => size = size.div_ceil(2),
+        }
+    }
+}

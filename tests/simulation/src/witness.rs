@@ -1,0 +1,334 @@
+//! Sees what really is: the tree of the servers, the true time, and every hold, and says what must not be.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kernel::Process;
+use zookeeper::testing::ensemble::{ChangeKind, Committed};
+use zoolock::Hold;
+
+use crate::network::World;
+use crate::plan::{Kind, Place};
+
+/// Where guarded writes go.
+pub const DATA: &str = "/data";
+/// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong.
+const SOON: Duration = Duration::from_millis(500);
+
+/// How a hold excludes others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Alone,
+    Shared,
+    Permits(u32),
+}
+
+/// A hold that was granted.
+pub struct Held {
+    pub process: Process,
+    pub who: String,
+    pub kind: Kind,
+    pub place: Place,
+    pub mode: Mode,
+    /// All nodes of a hold of permits.
+    pub holds: Vec<Hold>,
+    nodes: Vec<String>,
+    token: u64,
+    granted: Duration,
+    /// Its owner gives it back, or knows that it is over.
+    has_left: bool,
+    /// Somebody has deleted its node, or ended its session, whom nobody can stop.
+    is_doubtful: bool,
+}
+
+/// A node of the tree.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    owner: i64,
+    czxid: i64,
+}
+
+#[derive(Default)]
+pub struct Witness {
+    pub violations: Vec<String>,
+    held: BTreeMap<usize, Held>,
+    last: usize,
+    nodes: BTreeMap<String, Node>,
+    /// Nodes that are gone, and whether somebody had deleted them who may.
+    gone: BTreeMap<String, bool>,
+    /// Sessions that an operator has ended.
+    pub expired: BTreeSet<i64>,
+    pub dead: BTreeSet<Process>,
+    highest: BTreeMap<(Place, bool), u64>,
+    /// When a node went below each of these.
+    left_at: BTreeMap<String, Duration>,
+    pub is_calm: bool,
+    pub calls: u64,
+}
+
+thread_local! {
+    static WITNESS: RefCell<Witness> = RefCell::new(Witness::default());
+}
+
+pub fn witness<T>(act: impl FnOnce(&mut Witness) -> T) -> T {
+    WITNESS.with_borrow_mut(act)
+}
+
+/// For the next run. Returns what this one has seen.
+pub fn reset() -> Witness {
+    WITNESS.take()
+}
+
+/// Says that something must not be.
+pub fn violation(text: String) {
+    kernel::note(|| format!("VIOLATION: {text}"));
+    witness(|witness| witness.violations.push(text));
+}
+
+fn conflict(one: Mode, other: Mode) -> bool {
+    !matches!((one, other), (Mode::Shared, Mode::Shared) | (Mode::Permits(_), Mode::Permits(_)))
+}
+
+/// Those that exclude each other are of one queue.
+fn queue(kind: Kind, place: Place) -> (Place, u8) {
+    match kind {
+        Kind::Single => (place, 1),
+        Kind::Semaphore => (place, 2),
+        _ => (place, 0),
+    }
+}
+
+fn is_held(held: &Held) -> Option<bool> {
+    kernel::peek(held.process, || held.holds.iter().all(Hold::is_held))
+}
+
+impl Held {
+    pub fn new(
+        process: Process,
+        who: String,
+        kind: Kind,
+        place: Place,
+        mode: Mode,
+        holds: Vec<Hold>,
+    ) -> Held {
+        let nodes = holds.iter().map(Hold::node).collect();
+        let token = holds.first().map_or(0, |hold| hold.fencing_token().unwrap_or_default());
+        Held {
+            process,
+            who,
+            kind,
+            place,
+            mode,
+            holds,
+            nodes,
+            token,
+            granted: kernel::elapsed(),
+            has_left: false,
+            is_doubtful: false,
+        }
+    }
+}
+
+/// A lock was granted. `begun` is when the call was made; `under` the write that the same thread has.
+pub fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
+    kernel::note(|| format!("has {} ({:?}), token {:#x}", held.place, held.kind, held.token));
+    let now = kernel::elapsed();
+    let problems = witness(|witness| {
+        let mut problems = Vec::new();
+        let limit = limit(held.place);
+        let mut permits = match held.mode {
+            Mode::Permits(count) => count,
+            _ => 0,
+        };
+        for (path, token) in held.nodes.iter().zip(held.holds.iter().map(Hold::fencing_token)) {
+            match witness.nodes.get(path) {
+                Some(node) if Some(node.czxid as u64) == token.ok() => {}
+                Some(node) => problems.push(format!(
+                    "{} has {path} with another token than its node, made by {:#x}",
+                    held.who, node.czxid
+                )),
+                None => match witness.gone.get(path) {
+                    Some(true) => held.is_doubtful = true,
+                    _ if is_held(&held) == Some(true) => {
+                        problems.push(format!("{} has {path}, which is not there", held.who));
+                    }
+                    _ => {}
+                },
+            }
+        }
+        for (number, other) in &witness.held {
+            let is_other = queue(other.kind, other.place) == queue(held.kind, held.place)
+                && Some(*number) != under
+                && !other.has_left
+                && !other.is_doubtful
+                && !witness.dead.contains(&other.process);
+            if !is_other || is_held(other) == Some(false) {
+                continue;
+            }
+            if let (Mode::Permits(count), true) = (other.mode, is_held(other) == Some(true)) {
+                permits += count;
+            }
+            let both = is_held(other) == Some(true) && is_held(&held) == Some(true);
+            if conflict(held.mode, other.mode) && both && !held.is_doubtful {
+                problems.push(format!(
+                    "two holders of {}: {} ({:?}, {}) since {:?}, and now {} ({:?}, {})",
+                    held.place,
+                    other.who,
+                    other.kind,
+                    other.nodes.join(", "),
+                    other.granted,
+                    held.who,
+                    held.kind,
+                    held.nodes.join(", "),
+                ));
+            }
+        }
+        if permits > limit && !held.is_doubtful && is_held(&held) == Some(true) {
+            problems.push(format!("{permits} permits of {limit} at {}", held.place));
+        }
+        if held.mode == Mode::Alone {
+            let key = (held.place, held.kind == Kind::Single);
+            let highest = witness.highest.entry(key).or_default();
+            if held.token < *highest && !held.is_doubtful && is_held(&held) == Some(true) {
+                problems.push(format!(
+                    "the token of {} fell from {highest:#x} to {:#x}, {}",
+                    held.place, held.token, held.who
+                ));
+            }
+            *highest = (*highest).max(held.token);
+        }
+        if witness.is_calm {
+            // What it may have waited for.
+            let directory = |path: &String| path.rsplit_once('/').map(|(dir, _)| dir.to_owned());
+            let directories = held.nodes.iter().filter_map(directory);
+            let freed = directories.filter_map(|dir| witness.left_at.get(&dir).copied());
+            let since = freed.fold(begun, Duration::max);
+            if now - since > SOON {
+                problems.push(format!(
+                    "{} has {} only {:?} after it was free",
+                    held.who,
+                    held.place,
+                    now - since
+                ));
+            }
+        }
+        problems
+    });
+    problems.into_iter().for_each(violation);
+    witness(|witness| {
+        witness.last += 1;
+        witness.held.insert(witness.last, held);
+        witness.last
+    })
+}
+
+/// Its owner begins to give it back.
+pub fn left(hold: usize) {
+    witness(|witness| {
+        if let Some(held) = witness.held.get_mut(&hold) {
+            held.has_left = true;
+        }
+    });
+}
+
+/// It is over.
+pub fn ended(hold: usize) {
+    witness(|witness| witness.held.remove(&hold));
+}
+
+/// How many permits a semaphore has.
+pub fn limit(place: Place) -> u32 {
+    place.0 as u32 % 3 + 1
+}
+
+/// The servers have carried something out.
+pub fn committed(_: &World, one: &Committed) {
+    let problems = witness(|witness| witness.committed(one));
+    problems.into_iter().for_each(violation);
+}
+
+impl Witness {
+    fn committed(&mut self, one: &Committed) -> Vec<String> {
+        let mut problems = Vec::new();
+        for change in &one.changes {
+            match &change.kind {
+                ChangeKind::Created { owner, .. } => {
+                    let node = Node { owner: *owner, czxid: one.zxid };
+                    self.nodes.insert(change.path.clone(), node);
+                    self.gone.remove(&change.path);
+                }
+                ChangeKind::Deleted => self.deleted(&change.path, one, &mut problems),
+                ChangeKind::DataSet(data) if change.path.starts_with(DATA) => {
+                    self.written(&change.path, data, &mut problems);
+                }
+                ChangeKind::DataSet(_) | ChangeKind::AclSet => {}
+            }
+        }
+        problems
+    }
+
+    fn deleted(&mut self, path: &str, one: &Committed, problems: &mut Vec<String>) {
+        let Some(node) = self.nodes.remove(path) else {
+            return;
+        };
+        if let Some((directory, _)) = path.rsplit_once('/') {
+            self.left_at.insert(directory.to_owned(), kernel::elapsed());
+        }
+        let by_somebody = match one.is_close {
+            true => self.expired.contains(&node.owner),
+            false => one.session != node.owner,
+        };
+        self.gone.insert(path.to_owned(), by_somebody);
+        for held in self.held.values_mut() {
+            if held.has_left || held.is_doubtful || !held.nodes.iter().any(|node| node == path) {
+                continue;
+            }
+            if by_somebody {
+                held.is_doubtful = true;
+            } else if !self.dead.contains(&held.process) && is_held(held) == Some(true) {
+                problems.push(format!(
+                    "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",
+                    held.who,
+                    held.place,
+                    held.kind,
+                    if one.is_close { "the end of session" } else { "a deletion in session" },
+                    node.owner,
+                ));
+            }
+        }
+    }
+
+    fn written(&mut self, path: &str, data: &[u8], problems: &mut Vec<String>) {
+        let text = String::from_utf8_lossy(data).into_owned();
+        let mut parts = text.split(' ');
+        let (Some(node), Some(token)) = (parts.next(), parts.next()) else {
+            return;
+        };
+        let is_there = self.nodes.get(node).is_some_and(|node| node.czxid.to_string() == token);
+        if !is_there {
+            problems.push(format!("{path} was written for {node} ({token}), which is not there"));
+        }
+    }
+
+    /// What is there of a queue or a session when all is over.
+    pub fn left_behind(&self) -> Vec<String> {
+        let is_left = |(path, node): &(&String, &Node)| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            node.owner != 0 || name.starts_with("_c_")
+        };
+        self.nodes.iter().filter(is_left).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// The nodes below, as an operator sees them.
+    pub fn below(&self, path: &str) -> Vec<String> {
+        let prefix = format!("{path}/");
+        self.nodes.keys().filter(|node| node.starts_with(&prefix)).cloned().collect()
+    }
+
+    /// Those who have something.
+    pub fn holders(&self) -> Vec<String> {
+        let held = self.held.values().filter(|held| !held.has_left);
+        held.map(|held| format!("{} has {} ({:?})", held.who, held.place, held.kind)).collect()
+    }
+}

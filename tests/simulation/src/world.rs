@@ -1,0 +1,293 @@
+//! One run: the servers, the links, the clients, and what goes wrong.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use kernel::{Process, net, thread};
+use zookeeper::testing::ensemble::{Ensemble, Settings};
+
+use crate::client::{self, Board, board};
+use crate::network::{Net, addresses};
+use crate::plan::{Fault, Plan, Plant, Trouble, Wait, What};
+use crate::witness::{self, DATA, violation, witness};
+
+/// More than any run takes.
+const STEPS: u64 = 3_000_000;
+
+/// What a run has come to.
+#[derive(Debug)]
+pub struct Outcome {
+    pub violations: Vec<String>,
+    /// By which two runs are compared.
+    pub hash: u64,
+    /// What occurred, and how often.
+    pub counts: BTreeMap<&'static str, u64>,
+    pub calls: u64,
+    pub time: Duration,
+    /// For people, if it was asked for.
+    pub story: Vec<String>,
+}
+
+/// Makes the run of a plan.
+pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
+    witness::reset();
+    board(|board| *board = Board::default());
+    let plan = plan.clone();
+    kernel::run(
+        plan.seed,
+        is_traced,
+        STEPS,
+        move || live(&plan),
+        |end| {
+            match end {
+                kernel::End::Done | kernel::End::Stopped => {}
+                kernel::End::Stuck(who) => {
+                    violation(format!("nobody can go on: {}", who.join("; ")));
+                }
+                kernel::End::Endless(who) => violation(format!("no end: {}", who.join("; "))),
+            }
+            for name in kernel::panicked() {
+                violation(format!("{name} has panicked"));
+            }
+            let outcome = Outcome {
+                violations: Vec::new(),
+                hash: kernel::hash(),
+                counts: kernel::counts(),
+                calls: witness(|witness| witness.calls),
+                time: kernel::elapsed(),
+                story: kernel::story(),
+            };
+            // Whatever clients are left go with the world.
+            board(|board| board.sessions.drain(..).for_each(std::mem::forget));
+            let seen = witness::reset();
+            let violations = seen.violations.clone();
+            std::mem::forget(seen);
+            Outcome { violations, ..outcome }
+        },
+    )
+}
+
+fn live(plan: &Plan) {
+    let mut random = Rng::with_seed(plan.seed ^ 0xfeed);
+    let settings = Settings {
+        servers: plan.servers,
+        tick: plan.tick,
+        containers: Duration::from_secs(random.u64(2..30)),
+        ..Settings::default()
+    };
+    let ensemble = Ensemble::new(settings, random.u64(..), kernel::instant());
+    let net = Net::new(ensemble, random.fork(), plan.latency, witness::committed);
+    net::set_network(Rc::new(net.share()));
+    net.act(|world| world.ensemble.create(DATA, b"", kernel::instant())).expect("a first node");
+    let processes: Vec<Process> = plan.clients.iter().map(|_| kernel::process()).collect();
+    for fault in &plan.faults {
+        if let Fault::Frame { client, is_up, nth, what } = *fault {
+            net.act(|world| world.machine(processes[client]).faults.push((is_up, nth, what)));
+        }
+    }
+    let hosts = addresses(plan.servers);
+    for (number, (client, &process)) in plan.clients.iter().zip(&processes).enumerate() {
+        let (client, hosts) = (client.clone(), hosts.clone());
+        thread::spawn_in(process, "main", move || client::run(number + 1, &client, &hosts));
+    }
+    let mut troubles: Vec<(Duration, Trouble)> = plan
+        .faults
+        .iter()
+        .filter_map(|fault| match fault {
+            Fault::At { when, what } => Some((*when, what.clone())),
+            Fault::Frame { .. } => None,
+        })
+        .collect();
+    troubles.sort_by_key(|(when, _)| *when);
+    for (when, trouble) in troubles {
+        thread::sleep(when.saturating_sub(kernel::elapsed()));
+        make(plan, &net, &processes, &trouble);
+    }
+    // What was begun ends.
+    let is_over = |limit: Duration, count: fn(&Board) -> usize| {
+        let end = kernel::elapsed() + limit;
+        loop {
+            let dead = witness(|witness| witness.dead.len());
+            if board(|board| count(board)) + dead >= plan.clients.len() {
+                return true;
+            }
+            if kernel::elapsed() > end {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let longest = longest(plan);
+    if !is_over(longest, |board| board.done) {
+        let mut who: Vec<String> = Vec::new();
+        for &process in &processes {
+            who.extend(
+                kernel::tasks(process).iter().map(|name| format!("client {}, {name}", process.0)),
+            );
+        }
+        let holders = witness(|witness| witness.holders());
+        violation(format!("not over after {longest:?} without a fault: {who:?}; {holders:?}"));
+        return kernel::stop();
+    }
+    board(|board| board.are_healed = true);
+    if !is_over(longest, |board| board.closed) {
+        let holders = witness(|witness| witness.holders());
+        violation(format!("clients do not end in {longest:?}: {holders:?}"));
+        return kernel::stop();
+    }
+    // Sessions of the dead end, and so do those that could not be closed.
+    let timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+    thread::sleep(timeout * 2 + plan.tick * 2);
+    let left = witness(|witness| witness.left_behind());
+    if !left.is_empty() {
+        violation(format!("left behind: {left:?}"));
+    }
+    for &process in &processes {
+        let left = kernel::tasks(process);
+        if !left.is_empty() && !witness(|witness| witness.dead.contains(&process)) {
+            violation(format!("client {} has threads left: {left:?}", process.0));
+        }
+    }
+    kernel::stop();
+}
+
+/// In which all calls of a plan are over, if each is let in.
+fn longest(plan: &Plan) -> Duration {
+    let timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+    let mut longest = timeout * 12 + Duration::from_secs(30);
+    for client in &plan.clients {
+        for object in &client.objects {
+            longest += object.options.hold_at_least.unwrap_or_default();
+            longest += object.options.keep_idle.unwrap_or_default();
+        }
+        for step in client.threads.iter().flat_map(|thread| &thread.steps) {
+            longest += step.rest;
+            if let What::Lock { wait, while_held, object, .. } = &step.what {
+                longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
+                if let Wait::For(time) = wait {
+                    longest += *time;
+                }
+                longest += Duration::from_secs(5) * while_held.len() as u32;
+            }
+        }
+    }
+    longest
+}
+
+/// Makes something go wrong.
+fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
+    kernel::note(|| format!("== {trouble:?}"));
+    kernel::count(name(trouble));
+    let now = kernel::elapsed();
+    let instant = kernel::instant();
+    match *trouble {
+        Trouble::Cut { client } => net.act(|world| world.cut(processes[client])),
+        Trouble::BlackHole { client, time } => net.act(|world| {
+            world.machine(processes[client]).silent_until = [now + time; 2];
+        }),
+        Trouble::Deaf { client, is_up, time } => net.act(|world| {
+            world.machine(processes[client]).silent_until[usize::from(!is_up)] = now + time;
+        }),
+        Trouble::Refuse { client, time } => net.act(|world| {
+            world.machine(processes[client]).refused_until = now + time;
+            world.cut(processes[client]);
+        }),
+        Trouble::Freeze { client, time } | Trouble::Sleep { client, time } => {
+            let process = processes[client];
+            board(|board| board.stalls.push((process, time, now + time)));
+            match trouble {
+                Trouble::Freeze { .. } => kernel::freeze(process, time),
+                _ => kernel::machine_sleeps(process, time),
+            }
+        }
+        Trouble::ClockStep { client, milliseconds } => {
+            kernel::clock_step(processes[client], milliseconds * 1_000_000);
+        }
+        Trouble::NoThreads { client, time } => {
+            let process = processes[client];
+            kernel::fail_spawns(process, 0.5);
+            kernel::after(time, move || kernel::fail_spawns(process, 0.0));
+        }
+        Trouble::Kill { client } => {
+            let process = processes[client];
+            witness(|witness| witness.dead.insert(process));
+            kernel::kill(process);
+        }
+        Trouble::Expire { client } => {
+            let sessions = net.look(|world| world.ensemble.sessions());
+            if let Some(&session) = sessions.get(client % sessions.len().max(1)) {
+                witness(|witness| witness.expired.insert(session));
+                net.act(|world| world.ensemble.expire(session, instant));
+            }
+        }
+        Trouble::Crash { server, time } => {
+            net.act(|world| world.ensemble.crash(server, instant));
+            let net = net.share();
+            kernel::after(time, move || {
+                net.act(|world| world.ensemble.start(server, kernel::instant()));
+            });
+        }
+        Trouble::FreezeServer { .. }
+        | Trouble::CutOffServer { .. }
+        | Trouble::Lag { .. }
+        | Trouble::Depose => {
+            let _ = plan;
+        }
+        Trouble::Delete { place, nth } => {
+            let nodes = witness(|witness| witness.below(place.path()));
+            if let Some(node) = nodes.get(nth) {
+                // It may have children.
+                let _ = net.act(|world| world.ensemble.delete(node, instant));
+            }
+        }
+        Trouble::Plant { place, what, time } => {
+            let number = witness(|witness| witness.below(place.path()).len());
+            let name = match what {
+                Plant::Exclusive => format!("_c_{:032x}-lock-{:010}", plan.seed, number),
+                Plant::Write => format!("_c_{:032x}-__WRIT__{:010}", plan.seed, number),
+                Plant::Foreign => format!("note-{number}"),
+                Plant::Lookalike => format!("b-{:010}", number + 3),
+            };
+            let path = format!("{}/{name}", place.path());
+            let planted = net.act(|world| world.ensemble.create(&path, b"", instant)).is_ok();
+            if planted {
+                let net = net.share();
+                kernel::after(time, move || {
+                    let _ = net.act(|world| world.ensemble.delete(&path, kernel::instant()));
+                });
+            }
+        }
+        Trouble::Scribble { place, nth, is_request } => {
+            let nodes = witness(|witness| witness.below(place.path()));
+            if let Some(node) = nodes.get(nth) {
+                let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
+                let _ = net.act(|world| world.ensemble.set_data(node, data, instant));
+            }
+        }
+    }
+}
+
+fn name(trouble: &Trouble) -> &'static str {
+    match trouble {
+        Trouble::Cut { .. } => "fault: all connections of a client cut",
+        Trouble::BlackHole { .. } => "fault: a black hole",
+        Trouble::Deaf { .. } => "fault: one direction silent",
+        Trouble::Refuse { .. } => "fault: connections refused",
+        Trouble::Freeze { .. } => "fault: a client stands still",
+        Trouble::Sleep { .. } => "fault: a machine sleeps",
+        Trouble::ClockStep { .. } => "fault: a clock is set",
+        Trouble::NoThreads { .. } => "fault: no threads",
+        Trouble::Kill { .. } => "fault: a client is killed",
+        Trouble::Expire { .. } => "fault: an operator ends a session",
+        Trouble::Crash { .. } => "fault: a server crashes",
+        Trouble::FreezeServer { .. } => "fault: a server stands still",
+        Trouble::CutOffServer { .. } => "fault: a server is cut off",
+        Trouble::Lag { .. } => "fault: a server lags",
+        Trouble::Depose => "fault: a leader is deposed",
+        Trouble::Delete { .. } => "fault: an operator deletes a node",
+        Trouble::Plant { .. } => "fault: a stranger's node",
+        Trouble::Scribble { .. } => "fault: somebody writes into a node",
+    }
+}
