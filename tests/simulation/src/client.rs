@@ -23,7 +23,7 @@ const SLACK: Duration = Duration::from_millis(100);
 
 /// What the world and its programs tell each other.
 #[derive(Default)]
-pub struct Board {
+pub(crate) struct Board {
     pub are_healed: bool,
     /// Clients whose plans are done; that have closed.
     pub done: usize,
@@ -37,7 +37,7 @@ thread_local! {
     static BOARD: RefCell<Board> = RefCell::default();
 }
 
-pub fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
+pub(crate) fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
     BOARD.with_borrow_mut(act)
 }
 
@@ -59,7 +59,7 @@ struct Shared {
 }
 
 /// The life of a client.
-pub fn run(number: usize, plan: &ClientPlan, hosts: &str) {
+pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let Some(client) = connect(plan, hosts) else {
         board(|board| (board.done, board.closed) = (board.done + 1, board.closed + 1));
         return;
@@ -234,6 +234,8 @@ impl Shared {
                 kernel::count("call: break_lock");
                 if let Some(holder) = self.holder(*place) {
                     kernel::note(|| format!("breaks {place}, which {} has", holder.node));
+                    let node = format!("{}/{}", holder.path, holder.node);
+                    witness(|witness| witness.broken.insert(node));
                     let _ = self.told("break_lock", self.client.break_lock(&holder));
                 }
             }
@@ -457,7 +459,7 @@ impl Shared {
             Deed::Write => {
                 kernel::count("deed: guarded write");
                 let token = own.fencing_token().unwrap_or_default();
-                let data = format!("{} {token}", own.node());
+                let data = format!("{} {token}", witness::path_of(kind, own));
                 let write = own.transaction().set(DATA, data, None);
                 if self.told("commit", write.commit()).is_some() {
                     kernel::count("deed: was written");
@@ -504,7 +506,6 @@ impl Shared {
 
     /// Everybody once more, when nothing is wrong: whoever waits is let in at once.
     fn calm_round(self: &Rc<Shared>, process: Process) {
-        witness(|witness| witness.is_calm = true);
         let threads = (0..self.objects.len()).map(|object| {
             let shared = Rc::clone(self);
             let name = format!("calm {object}");

@@ -15,9 +15,9 @@ use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
 use crate::plan::FrameFault;
 
 /// The servers and all links to them.
-pub struct Net(Rc<RefCell<World>>);
+pub(crate) struct Net(Rc<RefCell<World>>);
 
-pub struct World {
+pub(crate) struct World {
     pub ensemble: Ensemble,
     random: Rng,
     latency: Duration,
@@ -42,7 +42,7 @@ struct Link {
 
 /// What the network does to one machine.
 #[derive(Default)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Nothing passes until then, up and down.
     pub silent_until: [Duration; 2],
     pub refused_until: Duration,
@@ -55,7 +55,7 @@ const UP: usize = 0;
 const DOWN: usize = 1;
 
 impl Net {
-    pub fn new(
+    pub(crate) fn new(
         ensemble: Ensemble,
         random: Rng,
         latency: Duration,
@@ -73,19 +73,19 @@ impl Net {
         })))
     }
 
-    pub fn share(&self) -> Net {
+    pub(crate) fn share(&self) -> Net {
         Net(Rc::clone(&self.0))
     }
 
     /// Does something with the servers or the links, and carries what comes of it.
-    pub fn act<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
+    pub(crate) fn act<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
         let acted = act(&mut self.0.borrow_mut());
         self.carry();
         acted
     }
 
     /// Looks at the servers.
-    pub fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         look(&self.0.borrow())
     }
 
@@ -236,13 +236,22 @@ impl World {
     }
 
     /// All connections of a machine break, and it sees that.
-    pub fn cut(&mut self, process: Process) {
+    pub(crate) fn cut(&mut self, process: Process) {
         let own = self.links.iter().filter(|(_, link)| link.process == process && !link.is_over);
         let own: Vec<u64> = own.map(|(socket, _)| *socket).collect();
         own.into_iter().for_each(|socket| self.tear(socket));
     }
 
-    pub fn machine(&mut self, process: Process) -> &mut Machine {
+    /// Nothing goes wrong from now on. What is late on its way is lost with its connection.
+    pub(crate) fn heal(&mut self) {
+        self.machines.clear();
+        let late = kernel::elapsed() + self.latency * 20;
+        let late = self.links.iter().filter(|(_, link)| link.last.iter().any(|last| *last > late));
+        let late: Vec<u64> = late.map(|(socket, _)| *socket).collect();
+        late.into_iter().for_each(|socket| self.tear(socket));
+    }
+
+    pub(crate) fn machine(&mut self, process: Process) -> &mut Machine {
         self.machines.entry(process).or_default()
     }
 }
@@ -251,7 +260,7 @@ impl World {
 const PORT: u16 = 2181;
 
 /// Where the servers are.
-pub fn addresses(servers: usize) -> String {
+pub(crate) fn addresses(servers: usize) -> String {
     let list = (0..servers).map(|server| format!("10.0.0.{}:{PORT}", server + 1));
     list.collect::<Vec<_>>().join(",")
 }

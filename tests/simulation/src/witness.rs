@@ -12,20 +12,20 @@ use crate::network::World;
 use crate::plan::{Kind, Place};
 
 /// Where guarded writes go.
-pub const DATA: &str = "/data";
+pub(crate) const DATA: &str = "/data";
 /// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong.
 const SOON: Duration = Duration::from_millis(500);
 
 /// How a hold excludes others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     Alone,
     Shared,
     Permits(u32),
 }
 
 /// A hold that was granted.
-pub struct Held {
+pub(crate) struct Held {
     pub process: Process,
     pub who: String,
     pub kind: Kind,
@@ -50,13 +50,17 @@ struct Node {
 }
 
 #[derive(Default)]
-pub struct Witness {
+pub(crate) struct Witness {
     pub violations: Vec<String>,
     held: BTreeMap<usize, Held>,
     last: usize,
     nodes: BTreeMap<String, Node>,
     /// Nodes that are gone, and whether somebody had deleted them who may.
     gone: BTreeMap<String, bool>,
+    /// Nodes that somebody means to delete, whom nobody can stop.
+    pub(crate) broken: BTreeSet<String>,
+    /// When a place was given back.
+    ended_at: BTreeMap<Place, Duration>,
     /// Sessions that an operator has ended.
     pub expired: BTreeSet<i64>,
     pub dead: BTreeSet<Process>,
@@ -71,17 +75,17 @@ thread_local! {
     static WITNESS: RefCell<Witness> = RefCell::new(Witness::default());
 }
 
-pub fn witness<T>(act: impl FnOnce(&mut Witness) -> T) -> T {
+pub(crate) fn witness<T>(act: impl FnOnce(&mut Witness) -> T) -> T {
     WITNESS.with_borrow_mut(act)
 }
 
 /// For the next run. Returns what this one has seen.
-pub fn reset() -> Witness {
+pub(crate) fn reset() -> Witness {
     WITNESS.take()
 }
 
 /// Says that something must not be.
-pub fn violation(text: String) {
+pub(crate) fn violation(text: String) {
     kernel::note(|| format!("VIOLATION: {text}"));
     witness(|witness| witness.violations.push(text));
 }
@@ -103,8 +107,17 @@ fn is_held(held: &Held) -> Option<bool> {
     kernel::peek(held.process, || held.holds.iter().all(Hold::is_held))
 }
 
+/// The whole path of the node of a hold.
+pub(crate) fn path_of(kind: Kind, hold: &Hold) -> String {
+    match kind {
+        Kind::Single => hold.path().to_owned(),
+        Kind::Semaphore => format!("{}/leases/{}", hold.path(), hold.node()),
+        _ => format!("{}/{}", hold.path(), hold.node()),
+    }
+}
+
 impl Held {
-    pub fn new(
+    pub(crate) fn new(
         process: Process,
         who: String,
         kind: Kind,
@@ -112,7 +125,7 @@ impl Held {
         mode: Mode,
         holds: Vec<Hold>,
     ) -> Held {
-        let nodes = holds.iter().map(Hold::node).collect();
+        let nodes = holds.iter().map(|hold| path_of(kind, hold)).collect();
         let token = holds.first().map_or(0, |hold| hold.fencing_token().unwrap_or_default());
         Held {
             process,
@@ -131,7 +144,7 @@ impl Held {
 }
 
 /// A lock was granted. `begun` is when the call was made; `under` the write that the same thread has.
-pub fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
+pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
     kernel::note(|| format!("has {} ({:?}), token {:#x}", held.place, held.kind, held.token));
     let now = kernel::elapsed();
     let problems = witness(|witness| {
@@ -144,6 +157,8 @@ pub fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
         for (path, token) in held.nodes.iter().zip(held.holds.iter().map(Hold::fencing_token)) {
             match witness.nodes.get(path) {
                 Some(node) if Some(node.czxid as u64) == token.ok() => {}
+                // It has the token of the write.
+                Some(_) if under.is_some() => {}
                 Some(node) => problems.push(format!(
                     "{} has {path} with another token than its node, made by {:#x}",
                     held.who, node.czxid
@@ -203,6 +218,10 @@ pub fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
             let directory = |path: &String| path.rsplit_once('/').map(|(dir, _)| dir.to_owned());
             let directories = held.nodes.iter().filter_map(directory);
             let freed = directories.filter_map(|dir| witness.left_at.get(&dir).copied());
+            // Several locks have a second place each.
+            let second = format!("/several{}", held.place);
+            let freed = freed.chain(witness.ended_at.get(&held.place).copied());
+            let freed = freed.chain(witness.left_at.get(&second).copied());
             let since = freed.fold(begun, Duration::max);
             if now - since > SOON {
                 problems.push(format!(
@@ -224,7 +243,7 @@ pub fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
 }
 
 /// Its owner begins to give it back.
-pub fn left(hold: usize) {
+pub(crate) fn left(hold: usize) {
     witness(|witness| {
         if let Some(held) = witness.held.get_mut(&hold) {
             held.has_left = true;
@@ -233,17 +252,21 @@ pub fn left(hold: usize) {
 }
 
 /// It is over.
-pub fn ended(hold: usize) {
-    witness(|witness| witness.held.remove(&hold));
+pub(crate) fn ended(hold: usize) {
+    witness(|witness| {
+        if let Some(held) = witness.held.remove(&hold) {
+            witness.ended_at.insert(held.place, kernel::elapsed());
+        }
+    });
 }
 
 /// How many permits a semaphore has.
-pub fn limit(place: Place) -> u32 {
+pub(crate) fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
 }
 
 /// The servers have carried something out.
-pub fn committed(_: &World, one: &Committed) {
+pub(crate) fn committed(_: &World, one: &Committed) {
     let problems = witness(|witness| witness.committed(one));
     problems.into_iter().for_each(violation);
 }
@@ -277,7 +300,7 @@ impl Witness {
         }
         let by_somebody = match one.is_close {
             true => self.expired.contains(&node.owner),
-            false => one.session != node.owner,
+            false => one.session != node.owner || self.broken.contains(path),
         };
         self.gone.insert(path.to_owned(), by_somebody);
         for held in self.held.values_mut() {
@@ -312,7 +335,7 @@ impl Witness {
     }
 
     /// What is there of a queue or a session when all is over.
-    pub fn left_behind(&self) -> Vec<String> {
+    pub(crate) fn left_behind(&self) -> Vec<String> {
         let is_left = |(path, node): &(&String, &Node)| {
             let name = path.rsplit('/').next().unwrap_or_default();
             node.owner != 0 || name.starts_with("_c_")
@@ -321,13 +344,13 @@ impl Witness {
     }
 
     /// The nodes below, as an operator sees them.
-    pub fn below(&self, path: &str) -> Vec<String> {
+    pub(crate) fn below(&self, path: &str) -> Vec<String> {
         let prefix = format!("{path}/");
         self.nodes.keys().filter(|node| node.starts_with(&prefix)).cloned().collect()
     }
 
     /// Those who have something.
-    pub fn holders(&self) -> Vec<String> {
+    pub(crate) fn holders(&self) -> Vec<String> {
         let held = self.held.values().filter(|held| !held.has_left);
         held.map(|held| format!("{} has {} ({:?})", held.who, held.place, held.kind)).collect()
     }

@@ -105,6 +105,8 @@ fn live(plan: &Plan) {
         thread::sleep(when.saturating_sub(kernel::elapsed()));
         make(plan, &net, &processes, &trouble);
     }
+    thread::sleep(Duration::from_secs(2));
+    heal(plan, &net, &processes);
     // What was begun ends.
     let is_over = |limit: Duration, count: fn(&Board) -> usize| {
         let end = kernel::elapsed() + limit;
@@ -131,6 +133,11 @@ fn live(plan: &Plan) {
         violation(format!("not over after {longest:?} without a fault: {who:?}; {holders:?}"));
         return kernel::stop();
     }
+    // Those that stand still are awake, and sessions have gone that nobody keeps.
+    let awake = board(|board| board.stalls.iter().map(|(_, _, until)| *until).max());
+    let timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+    thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + timeout * 2);
+    witness(|witness| witness.is_calm = true);
     board(|board| board.are_healed = true);
     if !is_over(longest, |board| board.closed) {
         let holders = witness(|witness| witness.holders());
@@ -138,7 +145,6 @@ fn live(plan: &Plan) {
         return kernel::stop();
     }
     // Sessions of the dead end, and so do those that could not be closed.
-    let timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
     thread::sleep(timeout * 2 + plan.tick * 2);
     let left = witness(|witness| witness.left_behind());
     if !left.is_empty() {
@@ -151,6 +157,18 @@ fn live(plan: &Plan) {
         }
     }
     kernel::stop();
+}
+
+/// Nothing goes wrong from now on.
+fn heal(plan: &Plan, net: &Net, processes: &[Process]) {
+    kernel::note(|| "== all is well from now on".to_owned());
+    processes.iter().for_each(|process| kernel::fail_spawns(*process, 0.0));
+    net.act(|world| {
+        world.heal();
+        for server in 0..plan.servers {
+            world.ensemble.start(server, kernel::instant());
+        }
+    });
 }
 
 /// In which all calls of a plan are over, if each is let in.
