@@ -4,24 +4,13 @@
 
 use std::io;
 
+use zoolock_judge::Carried;
 use zoolock_test_support::Probe;
 
 use crate::paths::{self, PATHS};
 use crate::protocol::{HoldId, WorkerId};
 
 const ROOT: &str = "/guarded";
-
-/// A commit that was carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) path: usize,
-    pub(crate) token: u64,
-    pub(crate) hold: HoldId,
-    /// Of the commit, among those of the hold.
-    pub(crate) number: u32,
-    /// Of the transaction.
-    pub(crate) zxid: i64,
-}
 
 /// The node of a commit.
 pub(crate) fn node(path: usize, token: u64, hold: HoldId, number: u32) -> String {
@@ -36,7 +25,7 @@ pub(crate) fn prepare(probe: &Probe) -> io::Result<()> {
 }
 
 /// Takes out what is there.
-pub(crate) fn take(probe: &Probe) -> io::Result<Vec<Entry>> {
+pub(crate) fn take(probe: &Probe) -> io::Result<Vec<Carried>> {
     let mut entries = Vec::new();
     for path in 0..PATHS {
         let directory = directory(path);
@@ -55,7 +44,7 @@ fn directory(path: usize) -> String {
     format!("{ROOT}/{}", paths::at(path).name)
 }
 
-fn parse(path: usize, name: &str, zxid: i64) -> Option<Entry> {
+fn parse(path: usize, name: &str, zxid: i64) -> Option<Carried> {
     let parts: Vec<&str> = name.split('.').collect();
     let [token, process, incarnation, thread, hold, number] = parts[..] else {
         return None;
@@ -67,5 +56,5 @@ fn parse(path: usize, name: &str, zxid: i64) -> Option<Entry> {
     };
     let hold = HoldId { by, number: hold.parse().ok()? };
     let (token, number) = (token.parse().ok()?, number.parse().ok()?);
-    Some(Entry { path, token, hold, number, zxid })
+    Some(Carried { path, token, hold, number, zxid })
 }

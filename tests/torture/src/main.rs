@@ -10,18 +10,16 @@
 //!   |                     recorder, with the register: the history of the phase
 //!   |
 //!   for each phase: the nemesis breaks servers, networks, the tree, client processes;
-//!                   the checker judges the history; the report has a line
+//!                   the judge judges the history; the report has a line
 //! ```
 //!
-//! The [`checker`] knows nothing of how the locks work. It has the times of grants, losses and
+//! The [judge](zoolock_judge) knows nothing of how the locks work. It has the times of grants, losses and
 //! unlocks, the [`witness`](client::witness) of each hold, what the register took, what ZooKeeper has
 //! of guarded writes (journal), and the names of nodes. The exit code is not zero if anything is wrong.
 
-mod checker;
 mod client;
 mod clock;
 mod coordinator;
-mod history;
 mod journal;
 mod kinds;
 mod nemesis;

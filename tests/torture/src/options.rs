@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::coordinator::curator::Peer;
@@ -44,7 +45,7 @@ pub(crate) struct RunOptions {
     #[arg(value_parser = |text: &str| whole(text, 1, 100_000))]
     pub(crate) stops: u64,
     /// Only these kinds of locks, with commas between them; all if it is not given
-    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind())]
     pub(crate) kinds: Vec<Kind>,
     /// How many threads each of the four client processes has (1 to 64)
     #[arg(long, value_name = "N", default_value = "8")]
@@ -85,8 +86,12 @@ pub(crate) struct ClientOptions {
     pub(crate) connect: String,
     #[arg(long)]
     pub(crate) folder: PathBuf,
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = kind())]
     pub(crate) kinds: Vec<Kind>,
+}
+
+fn kind() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|name| name.parse::<Kind>())
 }
 
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {

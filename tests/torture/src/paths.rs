@@ -2,22 +2,14 @@
 //! below it.
 
 use fastrand::Rng;
-use serde::{Deserialize, Serialize};
+use zoolock_judge::Lock;
 
 use crate::kinds::{Kind, Kinds};
 
+pub(crate) use zoolock_judge::{Mode, Use};
+
 /// Where everything is.
 pub(crate) const ROOT: &str = "/torture";
-
-/// Which locks are at a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
-    Exclusive,
-    ReadWrite,
-    /// For so many permits.
-    Semaphore(u32),
-    Ephemeral,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
@@ -34,16 +26,6 @@ pub(crate) struct LockPath {
     pub(crate) name: &'static str,
     pub(crate) what: Use,
     pub(crate) traffic: Traffic,
-}
-
-/// How a lock is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Mode {
-    /// Alone.
-    Exclusive,
-    /// Beside others who read.
-    Shared,
-    Permits(u32),
 }
 
 use Traffic::{Hot, Slow, Usual};
@@ -101,6 +83,11 @@ pub(crate) fn pick_any(rng: &mut Rng, kind: Kind) -> usize {
     rng.choice(fitting).unwrap_or_default()
 }
 
+/// What the judge has to know of them.
+pub(crate) fn judged() -> Vec<Lock> {
+    TABLE.iter().map(|at| Lock::new(at.path(), at.what)).collect()
+}
+
 /// The path of a lock.
 pub(crate) fn lock_path(path: usize) -> String {
     at(path).path()
@@ -116,24 +103,6 @@ impl LockPath {
         }
     }
 
-    /// How many units fit in at a time. Who must be alone takes all of them, a reader one of more
-    /// than there are threads.
-    pub(crate) fn capacity(&self) -> u32 {
-        match self.what {
-            Use::Exclusive | Use::Ephemeral => 1,
-            Use::ReadWrite => 1000,
-            Use::Semaphore(limit) => limit,
-        }
-    }
-
-    pub(crate) fn units(&self, mode: Mode) -> u32 {
-        match mode {
-            Mode::Exclusive => self.capacity(),
-            Mode::Shared => 1,
-            Mode::Permits(count) => count,
-        }
-    }
-
     /// How many files bear witness; see [`witness`](crate::client::witness).
     pub(crate) fn witness_files(&self) -> u32 {
         match self.what {
@@ -141,11 +110,6 @@ impl LockPath {
             Use::ReadWrite => 2,
             Use::Semaphore(limit) => limit,
         }
-    }
-
-    /// Do grants come in the order of the numbers in their nodes' names?
-    pub(crate) fn grants_by_number(&self) -> bool {
-        matches!(self.what, Use::Exclusive | Use::ReadWrite)
     }
 
     fn path(&self) -> String {

@@ -4,7 +4,6 @@
 //! heartbeat. [`Command`]s come to a process on its standard input, whose end means that the
 //! coordinator is gone.
 
-use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -16,127 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
 use crate::kinds::Kind;
-use crate::paths::Mode;
 use crate::settings::socket;
 
-/// One thread of one incarnation of a client process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct WorkerId {
-    pub(crate) process: usize,
-    pub(crate) incarnation: u32,
-    pub(crate) thread: usize,
-}
-
-impl WorkerId {
-    /// Are they of the same process?
-    pub(crate) fn is_beside(self, other: WorkerId) -> bool {
-        self.incarnation() == other.incarnation()
-    }
-
-    pub(crate) fn incarnation(self) -> Incarnation {
-        (self.process, self.incarnation)
-    }
-}
-
-/// A process by its number, and how often it was started before.
-pub(crate) type Incarnation = (usize, u32);
-
-/// One hold, from the grant to the outermost unlock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct HoldId {
-    pub(crate) by: WorkerId,
-    pub(crate) number: u32,
-}
-
-/// A call of the library that is over.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Call {
-    pub(crate) op: String,
-    pub(crate) path: usize,
-    pub(crate) started: Nanos,
-    pub(crate) deadline: Option<Nanos>,
-    pub(crate) ended: Nanos,
-}
-
-/// A call of the library that has not returned.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct InFlight {
-    pub(crate) thread: usize,
-    pub(crate) op: String,
-    pub(crate) path: usize,
-    pub(crate) since: Nanos,
-    pub(crate) deadline: Option<Nanos>,
-}
-
-/// A lock was granted. Of a `MultiLock` each member is told as a hold of its own.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Grant {
-    pub(crate) hold: HoldId,
-    /// The write of the same thread that this is a read under.
-    pub(crate) under: Option<HoldId>,
-    pub(crate) kind: Kind,
-    pub(crate) path: usize,
-    pub(crate) mode: Mode,
-    /// 0, and more for the further members of a `MultiLock`.
-    pub(crate) member: usize,
-    pub(crate) op: String,
-    /// The call waited for its turn, for as long as it took.
-    pub(crate) waited: bool,
-    /// The names of its nodes: one, or one for each permit.
-    pub(crate) nodes: Vec<String>,
-    pub(crate) token: Option<u64>,
-    /// When the call was made.
-    pub(crate) started: Nanos,
-    /// When it had returned.
-    pub(crate) at: Nanos,
-    /// `is_held()` was true after that.
-    pub(crate) still_held: bool,
-    /// The witness was free.
-    pub(crate) witness_free: bool,
-}
-
-/// A guarded write got its answer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Commit {
-    /// Several of a `MultiLock`: it was to be carried out while all of them are held.
-    pub(crate) holds: Vec<HoldId>,
-    /// 0 for the first of these holds.
-    pub(crate) number: u32,
-    /// `is_held()` was true right before the call.
-    pub(crate) held: bool,
-    pub(crate) started: Nanos,
-    pub(crate) ended: Nanos,
-    pub(crate) answer: Answer,
-}
-
-/// What a commit said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    Done,
-    /// The lock is not held any more.
-    Refused,
-    /// It may have been carried out.
-    Unknown,
-}
-
-/// A leader acts, and may do so until then, by its deadline.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Act {
-    pub(crate) term: HoldId,
-    pub(crate) at: Nanos,
-    pub(crate) until: Nanos,
-}
-
-/// What the unlock said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Unlocked {
-    Fine,
-    Lost,
-    /// A dropped guard says nothing.
-    Silent,
-    /// Not one of the errors that it may give.
-    Unexpected,
-}
+pub(crate) use zoolock_judge::{
+    Act, Answer, Call, Commit, Grant, HoldId, InFlight, Incarnation, Missed, Unlocked, WorkerId,
+};
 
 /// Some of [`zoolock::Stats`].
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -184,6 +67,8 @@ pub(crate) enum Event {
     Ended {
         hold: HoldId,
         unlocked: Unlocked,
+        /// When the unlock was back, where that means that it is known what came of it.
+        at: Option<Nanos>,
     },
     /// A call for several locks came back without any, since one was lost before the last was
     /// there.
@@ -292,17 +177,4 @@ pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Resul
         return Ok(None);
     }
     Ok(Some(serde_json::from_str(&line)?))
-}
-
-impl fmt::Display for WorkerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerId { process, incarnation, thread } = self;
-        write!(f, "p{process}.{incarnation}/t{thread}")
-    }
-}
-
-impl fmt::Display for HoldId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}", self.by, self.number)
-    }
 }

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use zoolock_judge::{Findings, Guarded, Leading, Tally};
 
-use crate::checker::guarded::Guarded;
-use crate::checker::leading::{LEADER_AGAIN, Leading};
-use crate::checker::{Findings, Tally};
 use crate::clock::millis;
 use crate::coordinator::curator::Peer;
 use crate::kinds::Kind;
 use crate::nemesis::Phase;
 use crate::protocol::Counts;
+use crate::settings::MARGINS;
 
 /// What is known beside the findings of the phases.
 pub(crate) struct Totals {
@@ -94,7 +93,7 @@ fn remarks(row: &Row) -> Vec<String> {
             gaps.median,
             gaps.p99,
             gaps.worst,
-            LEADER_AGAIN.as_millis(),
+            MARGINS.leader_again.as_millis(),
             millis(*machine_late),
         ));
         let each = gaps.worst_of.iter().map(|(fault, worst)| format!("{fault} {worst}"));

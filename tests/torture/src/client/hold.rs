@@ -97,7 +97,7 @@ impl Worker<'_> {
             path: part.path,
             mode: part.mode,
             member,
-            op: invocation.op.name.to_owned(),
+            op: invocation.op.name.into(),
             waited: invocation.op.patience == Patience::Forever,
             nodes: part.holds.iter().map(Hold::node).collect(),
             token,
@@ -245,13 +245,14 @@ impl Worker<'_> {
         let (path, within) =
             (invocation.arguments.path, Some(invocation.arguments.release_within()));
         let said = self.timed("unlock", path, within, || granted.release());
+        let at = Some(now());
         for holding in on {
             let (hold, path) = (holding.id, holding.part.path);
             let unlocked = self.judge_unlock(path, said.as_ref());
             self.timed("end of lost()", path, Some(ANSWER_WITHIN), || {
                 holding.loss_watcher.wait();
             });
-            self.reporter.report(&Event::Ended { hold, unlocked });
+            self.reporter.report(&Event::Ended { hold, unlocked, at });
         }
     }
 

@@ -103,7 +103,7 @@ impl Leader {
             path: self.path,
             mode: Mode::Exclusive,
             member: 0,
-            op: "leadership".to_owned(),
+            op: "leadership".into(),
             waited: true,
             nodes: vec![led.node()],
             token: Some(led.token()),

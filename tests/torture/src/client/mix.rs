@@ -47,11 +47,11 @@ const REENTRANT: &[Op] = &[
 /// With the plain lock, which is a writer to them.
 #[rustfmt::skip]
 const READ_WRITE: &[Op] = &[
-    op(250, "read lock",                Forever, Short, |on, at| lock(at.shared(), &on[at.path].read)),
-    op( 60, "read lock, twice",         Forever, Short, read_twice),
-    op(150, "read try_lock_for",        Given,   Short, |on, at| try_lock_for(at.shared(), &on[at.path].read, at)),
-    op( 80, "read try_lock",            Answer,  Short, |on, at| try_lock(at.shared(), &on[at.path].read)),
-    op(100, "read acquire",             Forever, Short, |on, at| Ok(dropped(at.shared(), on[at.path].read.acquire()?))),
+    op(250, "read lock",                Forever, Short, |on, at| lock(at.shared(), &on[at.path].read)).reads(),
+    op( 60, "read lock, twice",         Forever, Short, read_twice).reads(),
+    op(150, "read try_lock_for",        Given,   Short, |on, at| try_lock_for(at.shared(), &on[at.path].read, at)).reads(),
+    op( 80, "read try_lock",            Answer,  Short, |on, at| try_lock(at.shared(), &on[at.path].read)).reads(),
+    op(100, "read acquire",             Forever, Short, |on, at| Ok(dropped(at.shared(), on[at.path].read.acquire()?))).reads(),
     op(120, "write lock",               Forever, Short, |on, at| lock(at.alone(), &on[at.path].write)),
     op( 80, "write try_lock_for",       Given,   Short, |on, at| try_lock_for(at.alone(), &on[at.path].write, at)),
     op( 50, "write try_lock",           Answer,  Short, |on, at| try_lock(at.alone(), &on[at.path].write)),
@@ -59,11 +59,11 @@ const READ_WRITE: &[Op] = &[
     op(120, "write, then read",         Forever, Short, |on, at| then_read(on, at, lock(at.alone(), &on[at.path].write))),
     op( 40, "lock beside readers",      Forever, Short, |on, at| lock(at.alone(), &on[at.path].plain)),
     op( 30, "try_lock beside readers",  Answer,  Short, |on, at| try_lock(at.alone(), &on[at.path].plain)),
-    op( 60, "long read try_lock_for",   Given,   Long,  |on, at| try_lock_for(at.shared(), &on[at.path].read, at)),
+    op( 60, "long read try_lock_for",   Given,   Long,  |on, at| try_lock_for(at.shared(), &on[at.path].read, at)).reads(),
     op( 20, "long write try_lock_for",  Given,   Long,  |on, at| try_lock_for(at.alone(), &on[at.path].write, at)),
     op( 30, "long write, then read",    Given,   Long,  |on, at| then_read(on, at, try_lock_for(at.alone(), &on[at.path].write, at))),
     op(  6, "long lock beside readers", Forever, Long,  |on, at| lock(at.alone(), &on[at.path].plain)),
-    op(  1, "read, then die",           Forever, Die,   |on, at| lock(at.shared(), &on[at.path].read)),
+    op(  1, "read, then die",           Forever, Die,   |on, at| lock(at.shared(), &on[at.path].read)).reads(),
     op(  1, "write, then die",          Forever, Die,   |on, at| lock(at.alone(), &on[at.path].write)),
 ];
 

@@ -39,6 +39,8 @@ pub(crate) struct Op {
     pub(crate) name: &'static str,
     pub(crate) patience: Patience,
     pub(crate) work: Work,
+    /// It asks for a read lock.
+    reads: bool,
     pub(crate) get: for<'a> fn(&'a [Locks], &Arguments) -> Response<'a>,
 }
 
@@ -63,10 +65,24 @@ pub(crate) const fn op(
     work: Work,
     get: for<'a> fn(&'a [Locks], &Arguments) -> Response<'a>,
 ) -> Op {
-    Op { weight, name, patience, work, get }
+    Op { weight, name, patience, work, reads: false, get }
 }
 
 impl Op {
+    pub(crate) const fn reads(self) -> Op {
+        Op { reads: true, ..self }
+    }
+
+    /// How it wants to hold the lock; none of several locks.
+    pub(crate) fn mode(&self, kind: Kind, arguments: &Arguments) -> Option<Mode> {
+        match kind {
+            Kind::Multi => None,
+            Kind::Semaphore => Some(Mode::Permits(arguments.permits)),
+            _ if self.reads => Some(Mode::Shared),
+            _ => Some(Mode::Exclusive),
+        }
+    }
+
     /// One of a mix.
     pub(crate) fn pick(mix: &'static [Op], rng: &mut Rng, deaths: bool) -> &'static Op {
         let sum = mix.iter().map(|op| op.weight).sum();

@@ -14,12 +14,13 @@ use zoolock::Error;
 
 use crate::Outcome;
 use crate::client::mix;
+use crate::client::granted::Response;
 use crate::client::operations::{Arguments, Op, Patience};
 use crate::client::{Drained, Shared};
 use crate::clock::{Nanos, after, now};
 use crate::kinds::Kind;
 use crate::paths::lock_path;
-use crate::protocol::{Call, Event, HoldId, InFlight, Reply, Reporter, Task, WorkerId, receive};
+use crate::protocol::{Call, Event, HoldId, InFlight, Missed, Reply, Reporter, Task, WorkerId, receive};
 use crate::settings;
 
 /// Who works for a time and then rests leaves the machine to the others.
@@ -100,7 +101,14 @@ impl<'a> Worker<'a> {
             let _ = self.shared.naps.try_send(arguments.time);
         }
         let call = || (op.get)(&self.shared.locks, arguments);
-        let got = self.timed(op.name, arguments.path, op.bound(arguments), call);
+        let mode = op.mode(invocation.kind, arguments);
+        let missed = |got: &Response<'_>| match got {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(Missed { mode: mode?, certain: true }),
+            Err(_) => Some(Missed { mode: mode?, certain: false }),
+        };
+        let got =
+            self.timed_acquisition(op.name, arguments.path, op.bound(arguments), call, missed);
         let forever = op.patience == Patience::Forever;
         match got {
             Ok(Some(granted)) => self.hold(invocation, granted, rng)?,
@@ -119,25 +127,38 @@ impl<'a> Worker<'a> {
     /// Makes a call that the coordinator can see while it lasts.
     pub(crate) fn timed<T>(
         &self,
-        op: &str,
+        op: &'static str,
         path: usize,
         patience: Option<Duration>,
         call: impl FnOnce() -> T,
+    ) -> T {
+        self.timed_acquisition(op, path, patience, call, |_| None)
+    }
+
+    /// Likewise, and says whether it asked for a lock and came back without it.
+    fn timed_acquisition<T>(
+        &self,
+        op: &'static str,
+        path: usize,
+        patience: Option<Duration>,
+        call: impl FnOnce() -> T,
+        missed: impl FnOnce(&T) -> Option<Missed>,
     ) -> T {
         let started: Nanos = now();
         let deadline = patience.map(|patience| after(started, patience));
         let thread = self.me.thread;
         let slot = || self.shared.calls[thread].lock().unwrap_or_else(PoisonError::into_inner);
-        *slot() = Some(InFlight { thread, op: op.to_owned(), path, since: started, deadline });
+        *slot() = Some(InFlight { thread, op: op.into(), path, since: started, deadline });
         let result = call();
         let ended = now();
         *slot() = None;
         self.reporter.report(&Event::Called(Call {
-            op: op.to_owned(),
+            op: op.into(),
             path,
             started,
             deadline,
             ended,
+            missed: missed(&result),
         }));
         result
     }

@@ -101,5 +101,5 @@ fn describe(path: usize) -> String {
         Traffic::Usual => "usual",
         Traffic::Slow => "slow",
     };
-    format!("{}:{what}:{}:{traffic}", at.name, at.capacity())
+    format!("{}:{what}:{}:{traffic}", at.name, at.what.capacity())
 }

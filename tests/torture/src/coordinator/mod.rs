@@ -1,6 +1,7 @@
 //! The coordinator: starts everything, walks through the phases, has each judged, and reports.
 
 pub(crate) mod curator;
+mod hung;
 mod orphans;
 pub(crate) mod processes;
 mod queue_watcher;
@@ -13,9 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use zoolock_judge::Judge;
 
 use crate::Outcome;
-use crate::checker::Checker;
 use crate::client::witness::Witness;
 use crate::journal;
 use crate::kinds::Kinds;
@@ -23,7 +24,7 @@ use crate::nemesis::network::Network;
 use crate::nemesis::servers::Servers;
 use crate::nemesis::{Nemesis, Phase, phases};
 use crate::options::RunOptions;
-use crate::paths::PATHS;
+use crate::paths::{self, PATHS};
 use crate::protocol::{Command, Reply, Task};
 use crate::report::{self, Row, Totals};
 use crate::settings::{self, PROCESSES, TIMEOUT};
@@ -60,7 +61,7 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
         options,
         seed,
         nemesis,
-        checker: Checker::new(options.peer),
+        judge: Judge::new(paths::judged(), settings::MARGINS),
         rows: Vec::new(),
         violations: Vec::new(),
         hung: 0,
@@ -135,7 +136,7 @@ struct Run<'a> {
     options: &'a RunOptions,
     seed: u64,
     nemesis: Nemesis,
-    checker: Checker,
+    judge: Judge,
     /// One for each phase, over all rounds.
     rows: Vec<Row>,
     violations: Vec<String>,
@@ -184,7 +185,10 @@ impl Run<'_> {
         let mut history = self.nemesis.recorder.state().take_history();
         history.unexpected.extend(unexpected);
         history.carried_out = journal::take(&self.nemesis.probe()?)?;
-        let found = self.checker.check(phase, &history);
+        let mut found = self.judge.judge(&phase.judged(self.options.peer), &history);
+        for violation in &mut found.violations {
+            *violation = format!("[{}] {violation}", phase.name);
+        }
         let took = begun.elapsed();
         self.violations.extend(found.violations.iter().cloned());
         let row = Row::new(phase, took, found);

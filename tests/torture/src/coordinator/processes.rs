@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use zoolock::crossbeam_channel::{Receiver, Sender, bounded};
+use zoolock_judge::Doubt;
 
-use crate::clock::now;
+use crate::clock::{Nanos, now};
 use crate::coordinator::recorder::Recorder;
 use crate::kinds::Kinds;
 use crate::protocol::{Command, Incarnation, send};
@@ -87,6 +88,8 @@ impl Processes {
 
     /// SIGSTOP. Returns when no thread of the process runs any more.
     pub(crate) fn stop(&self, process: usize) -> io::Result<()> {
+        let doubt = Doubt { process, path: None, begun: now(), over: Nanos::MAX };
+        self.recorder.state().history.doubts.push(doubt);
         let client = self.client(process);
         let pid = Pid::from_child(&client.child);
         kill_process(pid, Signal::STOP)?;
@@ -98,7 +101,14 @@ impl Processes {
     /// SIGCONT.
     pub(crate) fn resume(&self, process: usize) -> io::Result<()> {
         let client = self.client(process);
-        Ok(kill_process(Pid::from_child(&client.child), Signal::CONT)?)
+        kill_process(Pid::from_child(&client.child), Signal::CONT)?;
+        drop(client);
+        let mut state = self.recorder.state();
+        let its = |doubt: &&mut Doubt| doubt.process == process && doubt.over == Nanos::MAX;
+        if let Some(doubt) = state.history.doubts.iter_mut().rev().find(its) {
+            doubt.over = now();
+        }
+        Ok(())
     }
 
     /// Ends those that have not ended by themselves, and says how many they were.

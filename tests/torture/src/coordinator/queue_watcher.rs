@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use zoolock_judge::QueueSnapshot;
 use zoolock_test_support::Probe;
 
 use crate::clock::now;
 use crate::coordinator::recorder::Recorder;
-use crate::history::QueueSnapshot;
 use crate::nemesis::Nemesis;
 use crate::paths::{self, Use};
 

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
+use zoolock_judge::{History, Loss, Nap, Write};
 
-use crate::checker::hung::{HungCalls, describe};
 use crate::clock::now;
-use crate::history::{History, Loss, Nap, Write};
+use crate::coordinator::hung::{HungCalls, describe};
 use crate::paths::PATHS;
 use crate::protocol::{
     Counts, Event, HoldId, InFlight, Incarnation, Reply, WorkerId, receive, send,
@@ -63,7 +63,7 @@ impl Recorder {
         let recorder = Arc::new(Recorder {
             state: Mutex::new(State {
                 register: Register::default(),
-                history: History::new(),
+                history: History::new(now()),
                 next: None,
                 all: workers,
                 workers: HashSet::new(),
@@ -201,15 +201,15 @@ impl State {
                 }
                 self.waiting.insert(by, to.try_clone().ok()?);
             }
-            Event::Called(call) => self.history.calls.push((by, call)),
+            Event::Called(call) => self.history.called(by, call),
             Event::Granted(grant) => self.history.granted(grant),
             Event::AboutToWrite { hold } => {
                 self.about_to_write = Some((hold, to.try_clone().ok()?))
             }
             Event::Write { hold, token } => return self.write(hold, token),
-            Event::Lost { hold, at, reason } => self.history.lost(hold, Loss { at, reason }),
+            Event::Lost { hold, at, reason } => self.history.lost(hold, Loss { at, reason: reason.into() }),
             Event::Leaving { hold, at } => self.history.left(hold, at),
-            Event::Ended { hold, unlocked } => self.history.unlocked(hold, unlocked),
+            Event::Ended { hold, unlocked, at } => self.history.unlocked(hold, at, unlocked),
             Event::LostWhileWaiting { kind } => {
                 self.history.lost_while_waiting.push((by, kind));
             }
@@ -265,7 +265,7 @@ impl State {
 
     /// What was seen until now. What comes next belongs to the next phase.
     pub(crate) fn take_history(&mut self) -> History {
-        mem::replace(&mut self.history, History::new())
+        mem::replace(&mut self.history, History::new(now()))
     }
 
     /// Over all processes and their incarnations.

@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use zoolock_judge::Overtaken;
 use zoolock_test_support::{Hold, Op};
 
 use crate::Outcome;
 use crate::clock::{Nanos, now};
-use crate::history::Overtaken;
 use crate::nemesis::tree::delete_if_there;
 use crate::nemesis::{Nemesis, RIVAL_WITHIN};
 use crate::paths::{self, lock_path};

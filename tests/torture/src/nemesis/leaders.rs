@@ -4,11 +4,11 @@
 use std::io;
 use std::time::Duration;
 
+use zoolock_judge::Fault;
 use zoolock_test_support::{Direction, FaultProxy};
 
 use crate::Outcome;
 use crate::clock::{Nanos, now};
-use crate::history::Fault;
 use crate::nemesis::tree::delete_if_there;
 use crate::nemesis::{Nemesis, RIVAL_WITHIN};
 use crate::paths::{self, LED};

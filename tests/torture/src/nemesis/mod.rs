@@ -14,12 +14,14 @@ use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
+use zoolock_judge::{Doubt, Outage, Record};
 use zoolock_test_support::{FaultProxy, Probe};
 
 use crate::Outcome;
+use crate::clock::{Nanos, after, now};
+use crate::coordinator::curator::Peer;
 use crate::coordinator::processes::Processes;
 use crate::coordinator::recorder::Recorder;
-use crate::history::Record;
 use crate::kinds::Kinds;
 use crate::options::RunOptions;
 use crate::paths::{self, Traffic};
@@ -40,29 +42,6 @@ pub(crate) struct Phase {
     pub(crate) rules: Rules,
     pub(crate) outage: Outage,
     pub(crate) task: Task,
-}
-
-/// What happens to the connections of clients that run: which losses are nobody's fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outage {
-    /// Nothing that would cost a hold.
-    None,
-    /// They break, or seem to, and come back long before a lease ends: whose session goes on loses
-    /// nothing.
-    Short,
-    /// They may be gone for longer than a lease, or nodes vanish.
-    Long,
-}
-
-impl Outage {
-    /// `survives` if a hold may go on with the next connection.
-    pub(crate) fn excuse(self, survives: bool) -> bool {
-        match self {
-            Outage::None => false,
-            Outage::Short => !survives,
-            Outage::Long => true,
-        }
-    }
 }
 
 /// What is different in some phases.
@@ -133,6 +112,17 @@ impl Phase {
     const fn with(self, task: Task) -> Phase {
         Phase { task, ..self }
     }
+
+    /// What the judge has to know of it.
+    pub(crate) fn judged(&self, peer: Option<Peer>) -> zoolock_judge::Rules {
+        zoolock_judge::Rules {
+            overlaps_expected: self.rules.expect_overlaps(),
+            punctual: self.rules.expect_punctuality(),
+            outage: self.outage,
+            survives: peer.is_none(),
+            leaders: self.task == Task::Lead,
+        }
+    }
 }
 
 /// Those that the servers and the clients allow, and whose names contain `only`.
@@ -144,12 +134,6 @@ pub(crate) fn phases(options: &RunOptions) -> Vec<&'static Phase> {
         .filter(|phase| options.peer.is_none() || phase.task == Task::Locks)
         .filter(|phase| phase.name.contains(only))
         .collect()
-}
-
-/// The phase in which the workers do that.
-#[cfg(test)]
-pub(crate) fn phase_of(task: Task) -> &'static Phase {
-    PHASES.iter().find(|phase| phase.task == task).expect("there is one for each")
 }
 
 /// What can be broken, and what is known of it.
@@ -194,14 +178,26 @@ impl Nemesis {
 
     /// Of a process that holds a lock for long, or else of any.
     pub(crate) fn network_of_some_holder(&mut self) -> &Network {
+        let process = self.process_of_some_holder();
+        &self.networks[process]
+    }
+
+    fn process_of_some_holder(&mut self) -> usize {
         let slow = |record: &&Record| paths::at(record.grant.path).traffic == Traffic::Slow;
         let state = self.recorder.state();
         let open = state.history.open_holds().filter(slow);
         let holders: Vec<_> = open.map(|record| record.grant.hold.by.process).collect();
         drop(state);
         let chosen = self.rng.choice(holders);
-        let process = chosen.unwrap_or_else(|| self.some_process());
-        &self.networks[process]
+        chosen.unwrap_or_else(|| self.some_process())
+    }
+
+    /// Nodes of this process vanished since then. It hears of that within a session timeout, and threads
+    /// of it may leave each other until then what is not there any more.
+    pub(crate) fn doubt(&self, process: usize, path: Option<usize>, begun: Nanos) {
+        let over = after(now(), TIMEOUT);
+        let doubt = Doubt { process, path, begun, over };
+        self.recorder.state().history.doubts.push(doubt);
     }
 
     /// Lets so many milliseconds pass: the timing of a fault.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use zoolock_test_support::{Direction, FaultProxy, Op, Then};
 
 use crate::Outcome;
+use crate::clock::now;
 use crate::nemesis::Nemesis;
 use crate::nemesis::servers::Servers;
 use crate::settings::TIMEOUT;
@@ -120,7 +121,9 @@ pub(crate) fn delays(nemesis: &mut Nemesis) -> Outcome<()> {
 pub(crate) fn expire(nemesis: &mut Nemesis) -> Outcome<()> {
     for _ in 0..EXPIRIES {
         nemesis.pass(300, 900);
-        nemesis.network_of_some_holder().expire_sessions()?;
+        let (begun, process) = (now(), nemesis.process_of_some_holder());
+        nemesis.networks[process].expire_sessions()?;
+        nemesis.doubt(process, None, begun);
     }
     Ok(())
 }

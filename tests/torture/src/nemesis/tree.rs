@@ -6,6 +6,7 @@ use std::time::Duration;
 use zoolock_test_support::Probe;
 
 use crate::Outcome;
+use crate::clock::now;
 use crate::nemesis::Nemesis;
 use crate::paths;
 
@@ -73,12 +74,16 @@ pub(crate) fn delete_held(nemesis: &mut Nemesis) -> Outcome<()> {
     for _ in 0..DELETIONS {
         nemesis.pass(50, 200);
         let path = nemesis.some_path();
-        let node = nemesis.recorder.wait(HOLD_WITHIN, |state| {
+        let begun = now();
+        let held = nemesis.recorder.wait(HOLD_WITHIN, |state| {
             let mut open = state.history.open_holds();
             let grant = &open.find(|record| record.grant.path == path)?.grant;
-            Some(paths::at(path).node(grant.nodes.first()?))
+            Some((grant.hold.by.process, paths::at(path).node(grant.nodes.first()?)))
         });
-        node.map_or(Ok(()), |node| delete_if_there(&probe, &node))?;
+        if let Some((process, node)) = held {
+            delete_if_there(&probe, &node)?;
+            nemesis.doubt(process, Some(path), begun);
+        }
     }
     Ok(())
 }

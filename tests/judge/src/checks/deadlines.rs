@@ -1,21 +1,16 @@
 //! Did the calls come back in time?
 
-use super::Findings;
-use crate::clock::{difference, millis};
-use crate::history::History;
-use crate::nemesis::Phase;
-use crate::paths::lock_path;
+use super::{Case, Findings};
+use crate::time::{difference, millis, nanos};
 
-/// So much later than its deadline no call may return, beside what the machine is late itself.
-const MOST_OVERSHOOT: i64 = 1_000_000_000;
-
-pub(super) fn check(found: &mut Findings, phase: &Phase, history: &History) {
-    if !phase.rules.expect_punctuality() {
+pub(super) fn check(found: &mut Findings, case: Case<'_>) {
+    let history = case.history;
+    if !case.rules.punctual {
         return;
     }
     found.slept = history.naps.iter().map(|nap| nap.late as i64).collect();
     // What a thread that only sleeps comes too late is the machine's doing.
-    let most = MOST_OVERSHOOT + found.slept.iter().max().copied().unwrap_or(0);
+    let most = nanos(case.margins.overshoot) + found.slept.iter().max().copied().unwrap_or(0);
     for (by, call) in &history.calls {
         let Some(deadline) = call.deadline else {
             continue;
@@ -24,13 +19,13 @@ pub(super) fn check(found: &mut Findings, phase: &Phase, history: &History) {
         if late >= 0 && call.op.contains("try_") {
             found.overshoots.push(late);
             let latest = found.latest.take();
-            found.latest = latest.max(Some((late, call.op.clone())));
+            found.latest = latest.max(Some((late, call.op.to_string())));
         }
         if late > most {
             found.violations.push(format!(
                 "too late: {by} came back from {} at {} {} ms after its deadline",
                 call.op,
-                lock_path(call.path),
+                case.name(call.path),
                 millis(late)
             ));
         }

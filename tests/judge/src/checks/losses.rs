@@ -1,32 +1,21 @@
 //! Holds that were lost: how long before the next grant, whether their owners were told, and
 //! whether that phase excuses it.
 
-use super::Findings;
 use super::timeline::{Entry, Timeline};
-use crate::clock::difference;
-use crate::history::History;
-use crate::nemesis::Phase;
-use crate::paths::lock_path;
-use crate::protocol::Unlocked;
-use crate::settings::TIMEOUT;
+use super::{Case, Findings};
+use crate::event::Unlocked;
+use crate::time::{difference, nanos};
 
-/// A machine that lets threads wait for so long may have cost a hold by itself: of a lease of about
-/// half the session timeout not much is left.
-pub(super) const MACHINE_TOO_LATE: u64 = TIMEOUT.as_nanos() as u64 / 25;
-
-/// The loss of a hold is nobody's fault. `survives` if it may go on with the next connection.
-fn excused(survives: bool, phase: &Phase, history: &History) -> bool {
-    let machine = history.naps.iter().any(|nap| nap.late > MACHINE_TOO_LATE);
-    machine || phase.outage.excuse(survives)
+/// Returns whether the loss of a hold is nobody's fault. `survives` if it may go on with the next
+/// connection.
+fn excused(survives: bool, case: Case<'_>) -> bool {
+    let too_late = nanos(case.margins.machine_late) as u64;
+    let machine = case.history.naps.iter().any(|nap| nap.late > too_late);
+    machine || case.rules.outage.excuses(survives)
 }
 
-pub(super) fn check(
-    found: &mut Findings,
-    phase: &Phase,
-    history: &History,
-    timeline: &Timeline<'_>,
-    survives: bool,
-) {
+pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
+    let excused = excused(case.rules.survives, case);
     for (index, entry) in timeline.entries.iter().enumerate() {
         let record = entry.record;
         let Some(loss) = record.loss_while_held() else {
@@ -45,11 +34,11 @@ pub(super) fn check(
                 loss.reason
             ));
         }
-        if !excused(survives, phase, history) {
+        if !excused && entry.doubted.is_none() {
             found.violations.push(format!(
                 "lost for nothing: {hold} ({}) at {} ({})",
                 record.grant.op,
-                lock_path(timeline.path),
+                timeline.lock.name,
                 loss.reason
             ));
         }
@@ -58,7 +47,7 @@ pub(super) fn check(
 
 /// The first grant after that of a hold that there is no room for beside it.
 fn next_in_need<'c>(timeline: &'c Timeline<'_>, lost: usize) -> Option<&'c Entry<'c>> {
-    let (capacity, units) = (timeline.at().capacity(), timeline.entries[lost].record.units());
+    let (capacity, units) = (timeline.lock.what.capacity(), timeline.entries[lost].units);
     let hold = timeline.entries[lost].hold();
     timeline.entries[lost + 1..].iter().find(|next| {
         let own = next.record.grant.under == Some(hold);
@@ -71,9 +60,11 @@ fn next_in_need<'c>(timeline: &'c Timeline<'_>, lost: usize) -> Option<&'c Entry
 }
 
 /// Calls for several locks that lost one of them before they had all.
-pub(super) fn check_waiting(found: &mut Findings, phase: &Phase, history: &History) {
-    let lost = history.lost_while_waiting.iter();
-    for (by, kind) in lost.filter(|_| !excused(true, phase, history)) {
+pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>) {
+    if excused(true, case) {
+        return;
+    }
+    for (by, kind) in &case.history.lost_while_waiting {
         let text = format!("lost for nothing: a part of what {by} waited for ({kind})");
         found.violations.push(text);
     }

@@ -3,37 +3,38 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Findings;
-use crate::history::{History, Overtaken};
-use crate::journal::Entry;
-use crate::paths::{PATHS, lock_path};
-use crate::protocol::{Answer, Commit, HoldId};
+use super::{Case, Findings};
+use crate::event::{Answer, Carried, Commit, HoldId, Overtaken};
+use crate::history::History;
 
 /// What became of guarded writes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Guarded {
+pub struct Guarded {
     /// How often processes were stopped.
-    pub(crate) stops: usize,
+    pub stops: usize,
     /// Commits that were carried out.
-    pub(crate) commits: usize,
+    pub commits: usize,
     /// Commits that were answered when somebody else had the lock and had committed. Refused by the look
-    /// at the lease, without a request; and by the servers.
-    pub(crate) refused_by_lease: usize,
-    pub(crate) refused_by_servers: usize,
+    /// at the lease, without a request.
+    pub refused_by_lease: usize,
+    /// Likewise, refused by the servers.
+    pub refused_by_servers: usize,
     /// Carried out before, and the answer was waiting.
-    pub(crate) late_answers: usize,
+    pub late_answers: usize,
     /// Without an answer.
-    pub(crate) unknown: usize,
+    pub unknown: usize,
     /// That were carried out all the same.
-    pub(crate) stale: usize,
+    pub stale: usize,
 }
 
 impl Guarded {
-    pub(crate) fn refused(&self) -> usize {
+    /// Returns how many late commits were refused.
+    pub fn refused(&self) -> usize {
         self.refused_by_lease + self.refused_by_servers
     }
 
-    pub(crate) fn add(&mut self, other: &Guarded) {
+    /// Adds those of another history.
+    pub fn add(&mut self, other: &Guarded) {
         self.stops += other.stops;
         self.commits += other.commits;
         self.refused_by_lease += other.refused_by_lease;
@@ -44,28 +45,28 @@ impl Guarded {
     }
 }
 
-pub(super) fn check(found: &mut Findings, history: &History) {
+pub(super) fn check(found: &mut Findings, case: Case<'_>) {
+    let history = case.history;
     found.guarded.stops = history.guards_stopped;
-    for path in 0..PATHS {
-        check_order(found, history, path);
-    }
+    check_order(found, case);
     check_answers(found, history);
     check_late(found, history);
 }
 
 /// What a hold has written is older than all that the next one has.
-fn check_order(found: &mut Findings, history: &History, path: usize) {
-    let mut entries: Vec<&Entry> = history.carried_out.iter().collect();
-    entries.retain(|entry| entry.path == path);
+fn check_order(found: &mut Findings, case: Case<'_>) {
     // Holds in a row that threads of a process leave to each other have one token.
-    let place = |entry: &Entry| {
-        let granted = history.grant(entry.hold).map_or(0, |grant| grant.at);
-        (entry.token, granted, entry.hold)
+    let place = |entry: &Carried| {
+        let granted = case.history.grant(entry.hold).map_or(0, |grant| grant.at);
+        (entry.path, entry.token, granted, entry.hold)
     };
-    entries.sort_by_key(|entry| place(entry));
-    let mut next: Option<&Entry> = None;
-    for holds in entries.chunk_by(|one, other| place(one) == place(other)).rev() {
-        for entry in holds {
+    let mut entries: Vec<_> =
+        case.history.carried_out.iter().map(|entry| (place(entry), entry)).collect();
+    entries.sort_by_key(|&(place, _)| place);
+    let mut next: Option<&Carried> = None;
+    for holds in entries.chunk_by(|(one, _), (other, _)| one == other).rev() {
+        next = next.filter(|next| next.path == holds[0].1.path);
+        for (_, entry) in holds {
             if let Some(next) = next.filter(|next| next.zxid < entry.zxid) {
                 found.guarded.stale += 1;
                 found.stale_accepted += 1;
@@ -74,7 +75,7 @@ fn check_order(found: &mut Findings, history: &History, path: usize) {
                      {:#x}, after the first of {} with token {} in {:#x}",
                     entry.number,
                     entry.hold,
-                    lock_path(path),
+                    case.name(entry.path),
                     entry.token,
                     entry.zxid,
                     next.hold,
@@ -83,7 +84,7 @@ fn check_order(found: &mut Findings, history: &History, path: usize) {
                 ));
             }
         }
-        let first = holds.iter().copied().chain(next);
+        let first = holds.iter().map(|&(_, entry)| entry).chain(next);
         next = first.min_by_key(|entry| entry.zxid);
     }
 }
@@ -150,11 +151,11 @@ fn check_late(found: &mut Findings, history: &History) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::tests::{granted, hold};
+    use crate::checks::tests::{case_of, granted, hold};
 
     /// Two holds of a lock, one after the other, with tokens 10 and 20.
     fn history() -> (History, HoldId, HoldId) {
-        let (mut history, first, second) = (History::new(), hold(0, 1), hold(1, 1));
+        let (mut history, first, second) = (History::new(0), hold(0, 1), hold(1, 1));
         history.granted(granted(first, 0, 10, 100));
         history.granted(granted(second, 0, 20, 500));
         (history, first, second)
@@ -165,13 +166,13 @@ mod tests {
         Commit { holds: vec![hold], number, held: true, started, ended, answer }
     }
 
-    fn entry(hold: HoldId, token: u64, number: u32, zxid: i64) -> Entry {
-        Entry { path: 0, token, hold, number, zxid }
+    fn entry(hold: HoldId, token: u64, number: u32, zxid: i64) -> Carried {
+        Carried { path: 0, token, hold, number, zxid }
     }
 
     fn judge(history: &History) -> Findings {
         let mut found = Findings::default();
-        check(&mut found, history);
+        case_of(history, |case| check(&mut found, case));
         println!("{:?} {:?}", found.guarded, found.violations);
         found
     }

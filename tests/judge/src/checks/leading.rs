@@ -2,42 +2,32 @@
 //! each fault?
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use super::Findings;
-use super::losses::MACHINE_TOO_LATE;
-use crate::clock::{Nanos, after, difference, millis};
-use crate::history::{Fault, History, Nap, Record};
-use crate::nemesis::Phase;
-use crate::paths::{PATHS, lock_path};
-use crate::protocol::{Act, Incarnation, Task};
-use crate::settings::{TICK, TIMEOUT};
+use super::{Case, Findings};
+use crate::event::{Act, Fault, Incarnation, Nap};
+use crate::history::{History, Record};
+use crate::time::{Nanos, after, difference, millis, nanos};
 
-/// In this time there is a leader again, beside what the machine is late itself: the servers end sessions with
-/// a tick's delay, and another one is for all that comes behind that.
-pub(crate) const LEADER_AGAIN: Duration = TIMEOUT.saturating_add(TICK.saturating_mul(2));
-/// So long a client that nobody has answered for a session timeout connects to nobody, which ends its session.
-const UNHEARD: i64 = TIMEOUT.as_nanos() as i64 * 3 / 2;
-/// Who hears nothing for so long may rest: its last use of a server was some time before.
-const SILENT_FOR: i64 = TIMEOUT.as_nanos() as i64 / 2;
-/// In this time a fault has its effect.
-const EFFECT: Duration = Duration::from_millis(100);
-
+/// How leaders led.
 #[derive(Debug, Default)]
-pub(crate) struct Leading {
-    pub(crate) terms: usize,
-    pub(crate) acts: usize,
-    pub(crate) overlaps: usize,
+pub struct Leading {
+    /// Terms that began.
+    pub terms: usize,
+    /// What leaders did.
+    pub acts: usize,
+    /// Acts before the deadline of another leader.
+    pub overlaps: usize,
     /// The nodes of one of the two had vanished.
-    pub(crate) overlaps_expected: usize,
+    pub overlaps_expected: usize,
     /// How long nobody led, for each fault and each path that it was about.
-    pub(crate) gaps: Vec<(&'static str, i64)>,
+    pub gaps: Vec<(&'static str, i64)>,
     /// What the machine was late by, at most.
-    pub(crate) machine_late: i64,
+    pub machine_late: i64,
 }
 
 impl Leading {
-    pub(crate) fn add(&mut self, other: Leading) {
+    /// Adds those of another history.
+    pub fn add(&mut self, other: Leading) {
         self.terms += other.terms;
         self.acts += other.acts;
         self.overlaps += other.overlaps;
@@ -55,27 +45,28 @@ struct Timely<'h> {
     record: &'h Record,
 }
 
-pub(super) fn check(found: &mut Findings, phase: &Phase, history: &History) {
-    if phase.task != Task::Lead {
+pub(super) fn check(found: &mut Findings, case: Case<'_>) {
+    let Case { history, margins, rules, .. } = case;
+    if !rules.leaders {
         return;
     }
     found.leading.terms = history.acquisitions;
     found.leading.acts = history.acts.len();
-    let late = latest_nap(history);
+    let late = latest_nap(case);
     found.leading.machine_late = late;
     // The servers, the client of the next leader and its function may each be so late.
-    let most = LEADER_AGAIN.as_nanos() as i64 + 3 * late;
-    for path in 0..PATHS {
+    let most = nanos(margins.leader_again) + 3 * late;
+    for path in 0..case.locks.len() {
         let acts = timely(history, path);
-        check_overlaps(found, history, &acts);
+        check_overlaps(found, case, &acts);
         check_tokens(found, history, &acts);
         for fault in history.faults.iter().filter(|fault| fault.paths.contains(&path)) {
-            check_gap(found, fault, &acts, path, most);
+            check_gap(found, case, fault, &acts, (path, most));
         }
     }
     // A machine that lets threads wait may have ended a session by itself.
-    if late <= MACHINE_TOO_LATE as i64 {
-        check_health(found, history, most + UNHEARD);
+    if late <= nanos(margins.machine_late) {
+        check_health(found, history, most + nanos(margins.rest));
     }
 }
 
@@ -110,19 +101,17 @@ fn check_health(found: &mut Findings, history: &History, most: i64) {
 }
 
 /// Of those that no fault stopped.
-fn latest_nap(history: &History) -> i64 {
+fn latest_nap(case: Case<'_>) -> i64 {
+    let Case { history, margins, .. } = case;
+    // It lasts for less than that, beside what it is late.
+    let awake = |nap: &Nap| after(nap.since, margins.nap) + nap.late;
     let was_stopped = |nap: &Nap| {
         let its = |fault: &&Fault| fault.process == Some(nap.process);
-        let beside = |fault: &Fault| fault.over >= nap.since && fault.begun <= after_nap(nap);
+        let beside = |fault: &Fault| fault.over >= nap.since && fault.begun <= awake(nap);
         history.faults.iter().filter(its).any(beside)
     };
     let naps = history.naps.iter().filter(|nap| !was_stopped(nap));
     naps.map(|nap| nap.late as i64).max().unwrap_or(0)
-}
-
-/// It lasts for less than this, beside what it is late.
-fn after_nap(nap: &Nap) -> Nanos {
-    after(nap.since, TICK) + nap.late
 }
 
 fn timely(history: &History, path: usize) -> Vec<Timely<'_>> {
@@ -136,14 +125,14 @@ fn timely(history: &History, path: usize) -> Vec<Timely<'_>> {
     acts
 }
 
-fn check_overlaps(found: &mut Findings, history: &History, acts: &[Timely<'_>]) {
+fn check_overlaps(found: &mut Findings, case: Case<'_>, acts: &[Timely<'_>]) {
     let mut open: Vec<&Timely<'_>> = Vec::new();
     for act in acts {
         let term = act.record.grant.hold;
         // The latest deadline of a term is what counts.
         open.retain(|other| other.until > act.at && other.record.grant.hold != term);
         for other in &open {
-            if vanished(history, other.record) || vanished(history, act.record) {
+            if vanished(case.history, other.record) || vanished(case.history, act.record) {
                 found.leading.overlaps_expected += 1;
                 continue;
             }
@@ -151,7 +140,7 @@ fn check_overlaps(found: &mut Findings, history: &History, acts: &[Timely<'_>]) 
             found.violations.push(format!(
                 "two leaders: {term} acted at {} at {} ns with token {:?}, {} ms before the deadline \
                  of {} with token {:?}",
-                lock_path(act.record.grant.path),
+                case.name(act.record.grant.path),
                 act.at,
                 act.record.grant.token,
                 millis(difference(other.until, act.at)),
@@ -193,8 +182,14 @@ fn check_tokens(found: &mut Findings, history: &History, acts: &[Timely<'_>]) {
 }
 
 /// The longest time without a leader at a path that the fault can have made.
-fn check_gap(found: &mut Findings, fault: &Fault, acts: &[Timely<'_>], path: usize, most: i64) {
-    let effect = after(fault.over, EFFECT);
+fn check_gap(
+    found: &mut Findings,
+    case: Case<'_>,
+    fault: &Fault,
+    acts: &[Timely<'_>],
+    (path, most): (usize, i64),
+) {
+    let effect = after(fault.over, case.margins.effect);
     let behind = acts.iter().filter(|act| act.at > fault.counts_from).map(|act| act.at);
     let mut before = fault.counts_from;
     let mut longest = None;
@@ -206,19 +201,19 @@ fn check_gap(found: &mut Findings, fault: &Fault, acts: &[Timely<'_>], path: usi
         before = at;
     }
     let Some(gap) = longest else {
-        let text = format!("no leader again: at {} after {}", lock_path(path), fault.name);
+        let text = format!("no leader again: at {} after {}", case.name(path), fault.name);
         found.violations.push(text);
         return;
     };
     found.leading.gaps.push((fault.name, gap));
     let lasted = difference(fault.over, fault.begun);
-    let rests = fault.answers_nobody && lasted > SILENT_FOR;
-    let most = if rests { most + UNHEARD } else { most };
+    let rests = fault.answers_nobody && lasted > nanos(case.margins.silence);
+    let most = if rests { most + nanos(case.margins.rest) } else { most };
     if gap > most {
         found.violations.push(format!(
             "no leader for {} ms at {} ({}), and {} ms are the most",
             millis(gap),
-            lock_path(path),
+            case.name(path),
             fault.name,
             millis(most)
         ));
@@ -228,15 +223,33 @@ fn check_gap(found: &mut Findings, fault: &Fault, acts: &[Timely<'_>], path: usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::tests::{granted, hold};
-    use crate::nemesis;
-    use crate::protocol::HoldId;
+    use std::time::Duration;
+
+    use crate::checks::tests::{granted, hold, locks};
+    use crate::event::HoldId;
+    use crate::rules::{Margins, Outage, Rules};
 
     const SECOND: Nanos = 1_000_000_000;
 
     fn judge(history: &History) -> Findings {
         let mut found = Findings::default();
-        check(&mut found, nemesis::phase_of(Task::Lead), history);
+        let rules = Rules {
+            overlaps_expected: true,
+            punctual: false,
+            outage: Outage::Long,
+            leaders: true,
+            ..Rules::STRICT
+        };
+        let margins = Margins {
+            leader_again: Duration::from_millis(3500),
+            rest: Duration::from_millis(3750),
+            silence: Duration::from_millis(1250),
+            effect: Duration::from_millis(100),
+            nap: Duration::from_millis(500),
+            ..Margins::EXACT
+        };
+        let case = Case { locks: &locks(), margins: &margins, rules: &rules, history };
+        check(&mut found, case);
         println!("{:?} {:?}", found.leading, found.violations);
         found
     }
@@ -260,7 +273,7 @@ mod tests {
 
     #[test]
     fn one_after_the_other_is_well_if_the_first_let_go_or_its_deadline_has_passed() {
-        let mut history = History::new();
+        let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..4);
         history.left(hold(0, 1), 3 * SECOND + 1);
         lead(&mut history, hold(1, 1), 20, 4..6);
@@ -270,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_act_before_the_deadline_of_another_term_is_a_second_leader() {
-        let mut history = History::new();
+        let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..4);
         lead(&mut history, hold(1, 1), 20, 4..6);
         let found = judge(&history);
@@ -283,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_later_term_with_a_lower_token_is_a_violation() {
-        let mut history = History::new();
+        let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 20, 1..2);
         lead(&mut history, hold(1, 1), 10, 5..6);
         assert_eq!(judge(&history).violations.len(), 1);
@@ -291,7 +304,7 @@ mod tests {
 
     #[test]
     fn too_long_without_a_leader_is_a_violation_and_counts_from_the_last_act_of_the_old_one() {
-        let mut history = History::new();
+        let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..3);
         history.faults.push(fault("cut off", 0, 1, 20));
         lead(&mut history, hold(1, 1), 20, 5..6);
@@ -313,7 +326,7 @@ mod tests {
 
     #[test]
     fn nobody_behind_a_fault_is_a_violation() {
-        let mut history = History::new();
+        let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..3);
         history.faults.push(fault("killed", 0, 3, 3));
         assert_eq!(judge(&history).violations.len(), 1);
@@ -321,8 +334,7 @@ mod tests {
 
     #[test]
     fn one_that_is_not_well_without_a_fault_of_its_own_is_a_violation() {
-        let mut history = History::new();
-        history.begun = 0;
+        let mut history = History::new(0);
         let at = 20 * SECOND;
         history.unwell.push((hold(1, 1).by, at));
         lead(&mut history, hold(0, 1), 10, 18..21);

@@ -1,27 +1,26 @@
 //! Were there more holds at a path than fit in?
 
-use super::Findings;
 use super::timeline::{Entry, Timeline};
-use crate::clock::{Nanos, difference, millis};
+use super::{Case, Findings};
 use crate::history::Record;
-use crate::nemesis::Phase;
-use crate::paths::lock_path;
+use crate::time::{Nanos, difference, millis};
 
 /// There are too many at a path if a grant does not fit in beside those that had not ended; or if
 /// the witness could not be had, unless that was because of losers whose threads had not let go of
 /// it yet.
-pub(super) fn check(found: &mut Findings, phase: &Phase, timeline: &Timeline<'_>) {
-    let capacity = timeline.at().capacity();
+pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
+    let capacity = timeline.lock.what.capacity();
     for (index, entry) in timeline.entries.iter().enumerate() {
         if entry.load > capacity {
-            overlap(found, phase, entry.record, describe_overlap(timeline, entry));
+            let is_expected = case.rules.overlaps_expected || timeline.fits_with_doubts(entry);
+            overlap(found, is_expected, entry.record, || describe_overlap(timeline, entry));
             continue;
         }
         if entry.record.grant.witness_free {
             continue;
         }
         let losers = || timeline.entries[..index].iter().filter(|loser| lingers(loser, entry));
-        let lingering: u32 = losers().map(|loser| loser.record.units()).sum();
+        let lingering: u32 = losers().map(|loser| loser.units).sum();
         let first = losers().filter_map(|loser| loser.record.loss_while_held());
         match first.map(|loss| loss.at).min() {
             Some(lost) if entry.load + lingering > capacity => {
@@ -29,8 +28,8 @@ pub(super) fn check(found: &mut Findings, phase: &Phase, timeline: &Timeline<'_>
                 found.witness_lag = found.witness_lag.max(Some(lag));
             }
             _ => {
-                let text = format!("{}, but no holder is known", describe(entry.record));
-                overlap(found, phase, entry.record, text);
+                let text = || format!("{}, but no holder is known", describe(timeline, entry.record));
+                overlap(found, case.rules.overlaps_expected, entry.record, text);
             }
         }
     }
@@ -44,13 +43,18 @@ fn lingers(loser: &Entry<'_>, granted: &Entry<'_>) -> bool {
     lost.is_some_and(|loss| loss.at <= at) && left.is_none_or(|left| left > at)
 }
 
-fn overlap(found: &mut Findings, phase: &Phase, record: &Record, text: String) {
+fn overlap(
+    found: &mut Findings,
+    is_expected: bool,
+    record: &Record,
+    text: impl FnOnce() -> String,
+) {
     let tally = found.of(record.grant.kind);
-    if phase.rules.expect_overlaps() {
+    if is_expected {
         tally.overlaps_expected += 1;
     } else {
         tally.overlaps += 1;
-        found.violations.push(format!("overlap: {text}"));
+        found.violations.push(format!("overlap: {}", text()));
     }
 }
 
@@ -68,10 +72,10 @@ fn describe_overlap(timeline: &Timeline<'_>, entry: &Entry<'_>) -> String {
         format!("{after} ms after {hold} ({op}, {nodes}), which {end}")
     });
     let rivals: Vec<_> = rivals.collect();
-    format!("{}, {}", describe(entry.record), rivals.join("; "))
+    format!("{}, {}", describe(timeline, entry.record), rivals.join("; "))
 }
 
-fn describe(record: &Record) -> String {
+fn describe(timeline: &Timeline<'_>, record: &Record) -> String {
     let grant = &record.grant;
     let witness = if grant.witness_free { "free" } else { "taken" };
     format!(
@@ -79,7 +83,7 @@ fn describe(record: &Record) -> String {
         grant.hold,
         grant.op,
         grant.nodes.join(", "),
-        lock_path(grant.path),
+        timeline.lock.name,
         grant.at,
     )
 }

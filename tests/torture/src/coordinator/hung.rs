@@ -14,7 +14,7 @@ const HUNG_AFTER: Duration = Duration::from_secs(5);
 const STOOD_STILL: Duration = BEAT.saturating_mul(3);
 
 #[derive(Default)]
-pub(crate) struct HungCalls {
+pub(super) struct HungCalls {
     awake: HashMap<Incarnation, Awake>,
     /// Calls that were told of, by their begin.
     known: HashSet<(WorkerId, Nanos)>,
@@ -29,7 +29,7 @@ struct Awake {
 
 impl HungCalls {
     /// At a beat of a process, with the calls that it is in: those that hang.
-    pub(crate) fn look(
+    pub(super) fn look(
         &mut self,
         incarnation: Incarnation,
         at: Nanos,
@@ -58,7 +58,7 @@ impl HungCalls {
     }
 }
 
-pub(crate) fn describe(at: Nanos, call: &InFlight) -> String {
+pub(super) fn describe(at: Nanos, call: &InFlight) -> String {
     let InFlight { op, path, .. } = call;
     let seconds = difference(at, call.since) as f64 / 1e9;
     let path = lock_path(*path);

@@ -1,43 +1,42 @@
 //! Did the register accept a write that came too late, or refuse one in time?
 
-use super::Findings;
-use crate::history::{History, Write};
-use crate::nemesis::{Phase, Rules};
-use crate::paths::{PATHS, lock_path};
-use crate::protocol::HoldId;
+use super::{Case, Findings};
+use crate::event::{HoldId, Write};
 
-/// So many writes must have come too late where clients are stopped.
-const LEAST_LATE_WRITES: usize = 10;
-
-/// The highest that was written at each path.
-#[derive(Debug, Default)]
-pub(super) struct Tokens([Option<(u64, HoldId)>; PATHS]);
+/// The highest that was written at each lock.
+#[derive(Debug)]
+pub(super) struct Tokens(Vec<Option<(u64, HoldId)>>);
 
 impl Tokens {
-    /// By the journal alone: the register itself may be wrong.
-    pub(super) fn check(&mut self, found: &mut Findings, phase: &Phase, history: &History) {
-        for write in &history.writes {
-            let Some(record) = history.hold(write.hold) else {
+    pub(super) fn new(locks: usize) -> Tokens {
+        Tokens(vec![None; locks])
+    }
+
+    /// By the order of the writes alone: the register itself may be wrong.
+    pub(super) fn check(&mut self, found: &mut Findings, case: Case<'_>) {
+        for write in &case.history.writes {
+            let Some(record) = case.history.hold(write.hold) else {
                 continue;
             };
             if write.accepted {
-                self.check_accepted(found, write);
+                self.check_accepted(found, case, write);
             } else {
                 found.stale_refused += 1;
-                if !phase.rules.expect_overlaps() && !record.was_lost_by(write.at) {
-                    found.violations.push(refused_in_good_faith(write));
+                let excused = case.rules.overlaps_expected || case.history.doubted(record).is_some();
+                if !excused && !record.was_lost_by(write.at) {
+                    found.violations.push(refused_in_good_faith(case, write));
                 }
             }
         }
     }
 
-    fn check_accepted(&mut self, found: &mut Findings, write: &Write) {
+    fn check_accepted(&mut self, found: &mut Findings, case: Case<'_>, write: &Write) {
         let Write { path, token, hold, .. } = *write;
         if let Some((highest, holder)) = self.0[path]
             && (token < highest || token == highest && !hold.by.is_beside(holder.by))
         {
             found.stale_accepted += 1;
-            let path = lock_path(path);
+            let path = case.name(path);
             found.violations.push(format!(
                 "stale write accepted: {hold} wrote at {path} with token {token} after {holder} \
                  with token {highest}"
@@ -48,16 +47,17 @@ impl Tokens {
     }
 }
 
-fn refused_in_good_faith(write: &Write) -> String {
+fn refused_in_good_faith(case: Case<'_>, write: &Write) -> String {
     format!(
         "fresh write refused: {} wrote at {} with token {}, and had not lost the lock",
         write.hold,
-        lock_path(write.path),
+        case.name(write.path),
         write.token
     )
 }
 
-pub(super) fn check_late(found: &mut Findings, phase: &Phase, history: &History) {
+pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
+    let history = case.history;
     for &(hold, stopped) in &history.overtaken {
         match history.write_after(hold, stopped) {
             Some(write) if !write.accepted => found.late_writes += 1,
@@ -68,10 +68,10 @@ pub(super) fn check_late(found: &mut Findings, phase: &Phase, history: &History)
             None => {}
         }
     }
-    let staged = phase.rules == Rules::ClientStops && history.stages_late_writes;
-    if staged && found.late_writes < LEAST_LATE_WRITES {
+    let least = case.margins.least_late_writes;
+    if history.stages_late_writes && found.late_writes < least {
         found.violations.push(format!(
-            "only {} writes came too late and were refused, of {LEAST_LATE_WRITES} that must",
+            "only {} writes came too late and were refused, of {least} that must",
             found.late_writes
         ));
     }

@@ -1,0 +1,207 @@
+//! The first judge: looks at times, fencing tokens, names of nodes, and how many fit in at a lock. It
+//! knows nothing of how the locks work.
+
+mod deadlines;
+mod guarded;
+mod leading;
+mod losses;
+mod open;
+mod order;
+mod overlaps;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod tokens;
+mod writes;
+
+use std::collections::BTreeMap;
+
+use crate::history::History;
+use crate::lock::{Kind, Lock};
+use crate::rules::{Margins, Rules};
+use crate::time::millis;
+
+pub use guarded::Guarded;
+pub use leading::Leading;
+use order::Order;
+use timeline::Timeline;
+use writes::Tokens;
+
+/// What was found in a history.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Writes that the register or the servers took although they came too late.
+    pub stale_accepted: usize,
+    /// Writes that the register refused.
+    pub stale_refused: usize,
+    /// Grants that passed another in the queue.
+    pub inversions: usize,
+    /// Calls that did not return.
+    pub hung: usize,
+    /// Clients that died.
+    pub deaths: usize,
+    /// Staged writes that came too late and were refused.
+    pub late_writes: usize,
+    /// What became of guarded writes.
+    pub guarded: Guarded,
+    /// How leaders led.
+    pub leading: Leading,
+    /// How long after a loss its thread had still not let go of the witness when the next holder
+    /// looked; the longest.
+    pub witness_lag: Option<i64>,
+    /// How much later than their deadlines calls came back that had waited for them.
+    pub overshoots: Vec<i64>,
+    /// The latest of them, and what was called.
+    pub latest: Option<(i64, String)>,
+    /// How late the machine was.
+    pub slept: Vec<i64>,
+    /// Figures of each kind.
+    pub kinds: BTreeMap<Kind, Tally>,
+    /// What must not happen, a line each.
+    pub violations: Vec<String>,
+}
+
+/// What was found of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tally {
+    /// Calls that were granted what they asked for.
+    pub acquisitions: usize,
+    /// Holds that overlapped.
+    pub overlaps: usize,
+    /// Holds that overlapped where no lock can prevent it.
+    pub overlaps_expected: usize,
+    /// Holds that were lost before their unlock.
+    pub losses: usize,
+    /// From a loss to the next grant at its lock that had to wait for it, in nanoseconds; the
+    /// shortest.
+    pub margin: Option<i64>,
+    /// So many holds, or permits, were out at one lock at once.
+    pub most: u32,
+}
+
+/// The judge of histories. It keeps what it needs to know of those before.
+#[derive(Debug)]
+pub struct Judge {
+    locks: Vec<Lock>,
+    margins: Margins,
+    /// One for each lock.
+    orders: Vec<Order>,
+    tokens: Tokens,
+}
+
+/// A history, and what it is judged by.
+#[derive(Clone, Copy)]
+struct Case<'h> {
+    locks: &'h [Lock],
+    margins: &'h Margins,
+    rules: &'h Rules,
+    history: &'h History,
+}
+
+impl Judge {
+    /// Makes a judge of histories about these locks.
+    pub fn new(locks: Vec<Lock>, margins: Margins) -> Judge {
+        let orders = locks.iter().map(|_| Order::default()).collect();
+        let tokens = Tokens::new(locks.len());
+        Judge { locks, margins, orders, tokens }
+    }
+
+    /// Judges one history. Places in the queue and tokens of the histories before count as well.
+    pub fn judge(&mut self, rules: &Rules, history: &History) -> Findings {
+        let mut found = Findings {
+            deaths: history.deaths.len(),
+            hung: history.hung.len(),
+            ..Findings::default()
+        };
+        let case = Case { locks: &self.locks, margins: &self.margins, rules, history };
+        for (path, order) in self.orders.iter_mut().enumerate() {
+            let Some(timeline) = Timeline::new(case, path) else {
+                continue;
+            };
+            found.count(&timeline);
+            // Two leaders are found by their deadlines.
+            overlaps::check(&mut found, case, &timeline);
+            losses::check(&mut found, case, &timeline);
+            open::check_waiting(&mut found, case, &timeline);
+            if !rules.overlaps_expected {
+                order.check(&mut found, case, &timeline);
+                order::check_queue(&mut found, case, &timeline);
+                tokens::check(&mut found, case, &timeline);
+            }
+        }
+        losses::check_waiting(&mut found, case);
+        self.tokens.check(&mut found, case);
+        writes::check_late(&mut found, case);
+        deadlines::check(&mut found, case);
+        open::check_late(&mut found, case);
+        guarded::check(&mut found, case);
+        leading::check(&mut found, case);
+        let hung = history.hung.iter();
+        found.violations.extend(hung.map(|call| format!("hung call: {call}")));
+        found.violations.extend(history.unexpected.iter().cloned());
+        found
+    }
+}
+
+impl Case<'_> {
+    fn name(&self, path: usize) -> &str {
+        &self.locks[path].name
+    }
+}
+
+impl Findings {
+    /// Returns a figure over all kinds.
+    pub fn sum(&self, figure: fn(&Tally) -> usize) -> usize {
+        self.kinds.values().map(figure).sum()
+    }
+
+    /// Returns the shortest time from a loss to the next grant, in milliseconds.
+    pub fn margin(&self) -> Option<f64> {
+        self.kinds.values().filter_map(|tally| tally.margin).min().map(millis)
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut Tally {
+        self.kinds.entry(kind).or_default()
+    }
+
+    /// Adds what was found in another history.
+    pub fn add(&mut self, other: Findings) {
+        self.stale_accepted += other.stale_accepted;
+        self.stale_refused += other.stale_refused;
+        self.inversions += other.inversions;
+        self.hung += other.hung;
+        self.deaths += other.deaths;
+        self.late_writes += other.late_writes;
+        self.guarded.add(&other.guarded);
+        self.leading.add(other.leading);
+        self.witness_lag = self.witness_lag.max(other.witness_lag);
+        self.overshoots.extend(other.overshoots);
+        self.latest = self.latest.take().max(other.latest);
+        self.slept.extend(other.slept);
+        for (kind, tally) in &other.kinds {
+            self.of(*kind).add(tally);
+        }
+        self.violations.extend(other.violations);
+    }
+
+    fn count(&mut self, timeline: &Timeline<'_>) {
+        for entry in &timeline.entries {
+            let grant = &entry.record.grant;
+            let tally = self.of(grant.kind);
+            tally.acquisitions += usize::from(grant.member == 0);
+            tally.most = tally.most.max(entry.at_once);
+        }
+    }
+}
+
+impl Tally {
+    /// Adds the figures of another history.
+    pub fn add(&mut self, other: &Tally) {
+        self.acquisitions += other.acquisitions;
+        self.overlaps += other.overlaps;
+        self.overlaps_expected += other.overlaps_expected;
+        self.losses += other.losses;
+        self.margin = [self.margin, other.margin].into_iter().flatten().min();
+        self.most = self.most.max(other.most);
+    }
+}

@@ -1,0 +1,65 @@
+//! Calls that have not returned when the history is over: are they late, and did nobody let them in?
+
+use super::timeline::Timeline;
+use super::{Case, Findings};
+use crate::time::{Nanos, after, difference, millis, nanos};
+
+/// Calls whose deadline is over.
+pub(super) fn check_late(found: &mut Findings, case: Case<'_>) {
+    let Some(over) = case.history.over.filter(|_| case.rules.punctual) else {
+        return;
+    };
+    let died = |by| case.history.deaths.contains_key(&by);
+    for (by, call) in &case.history.open {
+        let late = call.deadline.map(|deadline| difference(over, deadline));
+        let Some(late) = late.filter(|&late| late > nanos(case.margins.overshoot)) else {
+            continue;
+        };
+        if !died(by.incarnation()) {
+            found.hung += 1;
+            found.violations.push(format!(
+                "hung call: {by} has not come back from {} at {} {} ms after its deadline",
+                call.op,
+                case.name(call.path),
+                millis(late),
+            ));
+        }
+    }
+}
+
+/// Waiters that would all fit in beside those that hold the lock. As long as one of them does not, it
+/// may be the first in the queue.
+pub(super) fn check_waiting(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
+    let Some(over) = case.history.over else {
+        return;
+    };
+    let (history, lock) = (case.history, timeline.lock);
+    let alive = |by| !history.deaths.contains_key(&by);
+    let mut waiting: Vec<_> = history
+        .open
+        .iter()
+        .filter(|(by, call)| call.path == timeline.path && alive(by.incarnation()))
+        .filter_map(|(by, call)| Some((by, call, call.mode?)))
+        .collect();
+    let ends = |entry: &&super::timeline::Entry<'_>| entry.end <= over;
+    let held: u32 =
+        timeline.entries.iter().filter(|entry| !ends(entry)).map(|entry| entry.units).sum();
+    let fits = |units: u32| held.saturating_add(units) <= lock.what.capacity();
+    if waiting.is_empty() || !waiting.iter().all(|&(_, _, mode)| fits(lock.what.units(mode))) {
+        return;
+    }
+    let last_end: Nanos =
+        timeline.entries.iter().filter(ends).map(|entry| entry.end).max().unwrap_or(history.begun);
+    waiting.sort_by_key(|(by, ..)| **by);
+    for (by, call, _) in waiting {
+        // Each waits for its own answers at least.
+        if after(last_end.max(call.started), case.margins.let_in) < over {
+            found.violations.push(format!(
+                "not let in: {by} waits in {} at {}, where nobody is in its way for {} ms",
+                call.op,
+                lock.name,
+                millis(difference(over, last_end.max(call.started))),
+            ));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The locks that a history is about: the name of each, and how much fits in at a time.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The index of a [`Lock`] in the list that the judge was given.
+pub type LockIndex = usize;
+
+/// One lock on the servers. Objects of several types may share it: a `DistributedLock` and a
+/// `DistributedReentrantLock` at the same path are one lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lock {
+    /// The name that findings use, mostly the path.
+    pub name: String,
+    /// What the lock does.
+    pub what: Use,
+}
+
+/// What a lock does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// One holder at a time, and grants in the order of the queue.
+    Exclusive,
+    /// Readers, or one writer; grants in the order of the queue.
+    ReadWrite,
+    /// So many permits.
+    Semaphore(u32),
+    /// One holder at a time, without a queue.
+    Ephemeral,
+}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Alone.
+    Exclusive,
+    /// Beside others who read.
+    Shared,
+    /// With so many permits.
+    Permits(u32),
+}
+
+/// One of the crate's lock types. Figures are counted for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// `DistributedLock`
+    Exclusive,
+    /// `DistributedReentrantLock`
+    Reentrant,
+    /// `DistributedRwLock`
+    ReadWrite,
+    /// `DistributedSemaphore`
+    Semaphore,
+    /// `EphemeralLock`
+    Ephemeral,
+    /// `MultiLock`
+    Multi,
+}
+
+/// More readers than there ever are.
+const READERS: u32 = 1000;
+
+impl Lock {
+    /// Names a lock.
+    pub fn new(name: impl Into<String>, what: Use) -> Lock {
+        Lock { name: name.into(), what }
+    }
+}
+
+impl Use {
+    /// Returns how many units fit in at a time. A holder who must be alone takes all of them, and a
+    /// reader takes one.
+    pub fn capacity(self) -> u32 {
+        match self {
+            Use::Exclusive | Use::Ephemeral => 1,
+            Use::ReadWrite => READERS,
+            Use::Semaphore(limit) => limit,
+        }
+    }
+
+    /// Returns how many units a holder takes.
+    pub fn units(self, mode: Mode) -> u32 {
+        match mode {
+            Mode::Exclusive => self.capacity(),
+            Mode::Shared => 1,
+            Mode::Permits(count) => count,
+        }
+    }
+
+    /// Returns whether grants come in the order of the numbers in their nodes' names.
+    pub fn grants_by_number(self) -> bool {
+        matches!(self, Use::Exclusive | Use::ReadWrite)
+    }
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 6] = [
+        Kind::Exclusive,
+        Kind::Reentrant,
+        Kind::ReadWrite,
+        Kind::Semaphore,
+        Kind::Ephemeral,
+        Kind::Multi,
+    ];
+
+    /// Returns the name that reports and command lines use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Exclusive => "exclusive",
+            Kind::Reentrant => "reentrant",
+            Kind::ReadWrite => "read-write",
+            Kind::Semaphore => "semaphore",
+            Kind::Ephemeral => "ephemeral",
+            Kind::Multi => "multi",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Kind, String> {
+        let named = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        named.ok_or_else(|| format!("there is no kind `{name}`"))
+    }
+}
