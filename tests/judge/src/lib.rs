@@ -1,10 +1,17 @@
 //! Judges histories of locks. It depends on nothing of zoolock, so that a bug there is no bug here.
 
+// As the integration tests and the bench name it, which share `made_up`.
+#[cfg(test)]
+extern crate self as zoolock_judge;
+
 mod checks;
 mod event;
 mod history;
 mod linear;
 mod lock;
+#[cfg(test)]
+#[path = "../tests/made_up/mod.rs"]
+mod made_up;
 mod operations;
 mod rules;
 mod time;

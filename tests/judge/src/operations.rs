@@ -13,7 +13,7 @@
 
 use crate::event::{Answer, Incarnation, Missed, Unlocked, WorkerId};
 use crate::history::{History, Record};
-use crate::lock::{LockIndex, Mode};
+use crate::lock::Mode;
 use crate::time::Nanos;
 
 /// The index of a hold among those of its history. Acquires that stay open have numbers behind those.

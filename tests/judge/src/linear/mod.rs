@@ -70,12 +70,14 @@ pub struct Linearized {
     pub operations: usize,
     /// Those of them that stay open.
     pub open: usize,
-    /// How many pieces went through the tester, and how many of them end at a quiet point.
+    /// How many pieces went through the tester.
     pub pieces: usize,
     /// Those that end where no operation was going on.
     pub quiet: usize,
     /// Those that took the tester too many steps, and were divided.
     pub divided: usize,
+    /// Those that are not decided: they took too many steps, and are one instant.
+    pub undecided: usize,
     /// What is not linearizable, a line each.
     pub violations: Vec<String>,
 }
@@ -125,6 +127,7 @@ impl Linearized {
         self.pieces += other.pieces;
         self.quiet += other.quiet;
         self.divided += other.divided;
+        self.undecided += other.undecided;
         self.violations.extend(other.violations);
     }
 }

@@ -15,6 +15,8 @@ pub(super) trait Object: Clone {
     /// Returns whether a grant is right in this state.
     fn admits(&self, acquire: &Acquire) -> bool;
     fn put(&mut self, acquire: &Acquire);
+    /// It was there, and is gone again.
+    fn remember(&mut self, acquire: &Acquire);
     /// Returns whether it was held by that.
     fn take(&mut self, hold: HoldIndex) -> bool;
     fn has(&self, hold: HoldIndex) -> bool;
@@ -55,6 +57,10 @@ impl Object for FencedMutex {
 
     fn put(&mut self, acquire: &Acquire) {
         self.holder = Some(acquire.hold);
+        self.remember(acquire);
+    }
+
+    fn remember(&mut self, acquire: &Acquire) {
         self.fence.raise(acquire);
     }
 
@@ -94,10 +100,16 @@ impl Object for FencedRwLock {
     fn put(&mut self, acquire: &Acquire) {
         if acquire.mode == Mode::Exclusive {
             self.writer = Some(acquire.hold);
-            self.written.raise(acquire);
         } else {
             self.readers.push(acquire.hold);
-            self.read.raise(acquire);
+        }
+        self.remember(acquire);
+    }
+
+    fn remember(&mut self, acquire: &Acquire) {
+        match acquire.mode {
+            Mode::Exclusive => self.written.raise(acquire),
+            _ => self.read.raise(acquire),
         }
     }
 
@@ -141,6 +153,8 @@ impl Object for Semaphore {
         self.left -= taken;
         self.taken.push((acquire.hold, taken));
     }
+
+    fn remember(&mut self, _: &Acquire) {}
 
     fn take(&mut self, hold: HoldIndex) -> bool {
         let position = self.taken.iter().position(|&(taken, _)| taken == hold);

@@ -31,9 +31,11 @@ pub(super) struct Pieces<'o, O> {
     steps: Vec<Step>,
     /// Where each operation returns, among the steps.
     returns: Vec<usize>,
-    /// When holds that may have ended are needed for the last time.
-    needed: HashMap<HoldIndex, Nanos>,
-    /// Acquires whose calls were open at the last cut.
+    /// The last step that needs a hold that may have ended.
+    needed: HashMap<HoldIndex, usize>,
+    /// How many operations have begun before the next cut and not returned.
+    going_on: usize,
+    /// Acquires among those of the last cut.
     waiting: Vec<u32>,
     /// Ends that were, of holds that are needed later.
     ending: Vec<u32>,
@@ -83,35 +85,43 @@ impl<'o, O: Object> Pieces<'o, O> {
         for (index, step) in steps.iter().enumerate().filter(|(_, step)| step.returns) {
             returns[step.operation as usize] = index;
         }
-        let mut needed: HashMap<HoldIndex, Nanos> = HashMap::new();
         let ends = operations.iter().filter(|operation| matches!(operation.op, Op::End(_)));
-        needed.extend(ends.map(|operation| (operation.op.hold(), 0)));
-        for operation in operations {
-            if let Op::Write(hold) | Op::Release(hold) = operation.op
-                && let Some(needed) = needed.get_mut(&hold)
-            {
-                *needed = operation.invoked.max(*needed);
+        let mut needed: HashMap<_, _> = ends.map(|operation| (operation.op.hold(), 0)).collect();
+        if !needed.is_empty() {
+            for (index, step) in steps.iter().enumerate() {
+                let op = operations[step.operation as usize].op;
+                let needs = match op {
+                    Op::Acquire(_) => step.returns,
+                    Op::Write(_) | Op::Release(_) => !step.returns,
+                    Op::End(_) => false,
+                };
+                if let Some(needed) = needed.get_mut(&op.hold()).filter(|_| needs) {
+                    *needed = index;
+                }
             }
         }
-        let (waiting, ending) = (Vec::new(), Vec::new());
-        Pieces { object, operations, sizes, steps, returns, needed, waiting, ending }
+        let (going_on, waiting, ending) = (0, Vec::new(), Vec::new());
+        Pieces { object, operations, sizes, steps, returns, needed, going_on, waiting, ending }
     }
 
     /// Returns where the piece ends that begins here, and whether nothing is going on there.
-    fn next_cut(&self, begin: usize) -> (usize, bool) {
-        let mut going_on = self.waiting.len();
+    fn next_cut(&mut self, begin: usize) -> (usize, bool) {
         let (mut count, mut open) = (0, self.ending.len());
         for (index, step) in self.steps.iter().enumerate().skip(begin) {
             let stays_open = self.operations[step.operation as usize].returned.is_none();
             if step.returns {
-                going_on -= 1;
+                self.going_on -= 1;
                 count += 1;
             } else if stays_open {
                 open += 1;
             } else {
-                going_on += 1;
+                self.going_on += 1;
             }
-            let is_quiet = going_on == 0;
+            // Whatever happens at one instant may have happened in any order.
+            if self.is_within_instant(index + 1) {
+                continue;
+            }
+            let is_quiet = self.going_on == 0;
             let is_full = count >= self.sizes.most || open >= self.sizes.open;
             if is_quiet && count >= self.sizes.quiet || is_full {
                 return (index + 1, is_quiet);
@@ -120,32 +130,55 @@ impl<'o, O: Object> Pieces<'o, O> {
         (self.steps.len(), true)
     }
 
+    fn is_within_instant(&self, cut: usize) -> bool {
+        self.steps.get(cut).is_some_and(|next| next.at == self.steps[cut - 1].at)
+    }
+
+    /// Returns a place near the middle where a piece can be cut.
+    fn middle(&self, piece: &Range<usize>) -> Option<usize> {
+        let middle = piece.start + piece.len() / 2;
+        let mut cuts = (middle..piece.end).chain((piece.start + 1..middle).rev());
+        cuts.find(|&cut| cut > piece.start && !self.is_within_instant(cut))
+    }
+
     /// Judges a piece, and moves on to the next one.
     fn judge(&mut self, piece: Range<usize>, found: &mut Linearized) -> Option<Wrong> {
         found.pieces += 1;
         let verdict = self.test(piece.clone());
-        match verdict {
-            Verdict::Right => {
+        let last = self.steps[piece.end - 1].operation;
+        let holders = self.object.holders();
+        let wrong = Wrong { operation: *self.operation(last), holders };
+        match (verdict, self.middle(&piece)) {
+            (Verdict::Right, _) => {
                 self.pass(piece);
                 None
             }
-            Verdict::Unknown if piece.len() > 1 => {
+            (Verdict::Unknown, Some(middle)) => {
                 found.divided += 1;
-                self.judge_halves(piece, found)
+                self.judge_parts(piece, middle, found)
             }
-            // The first half that is wrong has the operation.
-            Verdict::Wrong if piece.len() > 1 => self.judge_halves(piece, found),
-            Verdict::Wrong | Verdict::Unknown => {
-                let operation = self.operations[self.steps[piece.start].operation as usize];
-                let holders = self.object.holders();
+            (Verdict::Unknown, None) => {
+                found.undecided += 1;
                 self.pass(piece);
-                Some(Wrong { operation, holders })
+                None
+            }
+            // The first part that is wrong has the operation.
+            (Verdict::Wrong, Some(middle)) => {
+                self.judge_parts(piece, middle, found).or(Some(wrong))
+            }
+            (Verdict::Wrong, None) => {
+                self.pass(piece);
+                Some(wrong)
             }
         }
     }
 
-    fn judge_halves(&mut self, piece: Range<usize>, found: &mut Linearized) -> Option<Wrong> {
-        let middle = piece.start + piece.len() / 2;
+    fn judge_parts(
+        &mut self,
+        piece: Range<usize>,
+        middle: usize,
+        found: &mut Linearized,
+    ) -> Option<Wrong> {
         let wrong = self.judge(piece.start..middle, found);
         if wrong.is_some() {
             self.pass(middle..piece.end);
@@ -182,35 +215,42 @@ impl<'o, O: Object> Pieces<'o, O> {
         }
     }
 
-    /// Does everything that is done in the piece.
+    /// Brings the object into the state behind the piece.
     fn pass(&mut self, piece: Range<usize>) {
-        let Some(last) = self.steps[..piece.end].last().map(|step| step.at) else {
-            return;
-        };
-        for index in piece {
+        let (mut came, mut gone) = (Vec::new(), Vec::new());
+        for index in piece.clone() {
             let Step { operation, returns, .. } = self.steps[index];
             let Operation { op, returned, .. } = *self.operation(operation);
             match op {
                 Op::Acquire(acquire) if returns => {
                     self.waiting.retain(|&waiting| waiting != operation);
-                    self.object.put(&acquire);
+                    came.push(acquire);
                 }
                 Op::Acquire(_) if returned.is_some() => self.waiting.push(operation),
-                Op::Release(hold) if !returns => drop(self.object.take(hold)),
+                Op::Release(hold) if !returns => gone.push(hold),
                 Op::End(_) => self.ending.push(operation),
                 _ => {}
             }
         }
         let (operations, needed) = (self.operations, &self.needed);
-        let object = &mut *self.object;
         self.ending.retain(|&ending| {
             let hold = operations[ending as usize].op.hold();
-            let is_needed = needed.get(&hold).is_some_and(|&needed| needed > last);
+            let is_needed = needed.get(&hold).is_some_and(|&needed| needed >= piece.end);
             if !is_needed {
-                object.take(hold);
+                gone.push(hold);
             }
             is_needed
         });
+        for &hold in &gone {
+            self.object.take(hold);
+        }
+        for acquire in came {
+            if gone.contains(&acquire.hold) {
+                self.object.remember(&acquire);
+            } else {
+                self.object.put(&acquire);
+            }
+        }
     }
 
     fn operation(&self, operation: u32) -> &'o Operation {

@@ -1,0 +1,81 @@
+//! Histories that are made up: right ones, wrong ones, and random ones with and without cuts.
+
+use fastrand::Rng;
+
+use super::*;
+use crate::made_up;
+
+const USES: [Use; 4] = [Use::Exclusive, Use::ReadWrite, Use::Semaphore(3), Use::Ephemeral];
+const UNCUT: Sizes = Sizes { quiet: usize::MAX, most: usize::MAX, open: usize::MAX, steps: u32::MAX };
+
+fn made_up(what: Use, rng: &mut Rng, threads: usize, holds: usize) -> History {
+    let mut history = History::new(0);
+    made_up::Lock::new(0, what, threads).run(&mut history, rng, holds);
+    history
+}
+
+fn check(what: Use, sizes: Sizes, history: &History) -> Vec<String> {
+    let found = Linear::with(&[Lock::new("/lock", what)], sizes).check(history);
+    assert_eq!(found.undecided, 0);
+    found.violations
+}
+
+#[test]
+fn right_histories_are_accepted_however_they_are_cut() {
+    let mut rng = Rng::with_seed(1);
+    for what in USES {
+        for threads in [2, 6, 15] {
+            let history = made_up(what, &mut rng, threads, 1000);
+            for most in [1, 2, 7, 24] {
+                let sizes = Sizes { most, quiet: most.div_ceil(2), ..SIZES };
+                assert_eq!(check(what, sizes, &history), Vec::<String>::new(), "{what:?} {most}");
+            }
+        }
+    }
+}
+
+/// Changes the times, tokens or ends of some holds; what comes of it may be right or wrong.
+fn spoil(history: &mut History, rng: &mut Rng) {
+    for _ in 0..rng.u8(1..=2) {
+        let index = rng.usize(0..history.holds.len());
+        let other = history.holds[rng.usize(0..history.holds.len())].grant.token;
+        let record = &mut history.holds[index];
+        let grant = &mut record.grant;
+        match rng.u8(0..6) {
+            0 => grant.token = other,
+            1 => grant.at = rng.u64(grant.started..=grant.at),
+            2 => record.left = record.left.map(|left| rng.u64(left..=left + 60)),
+            3 => {
+                record.left = record.left.map(|left| left + 100);
+                record.returned = record.returned.map(|returned| returned + 100);
+            }
+            4 => (record.left, record.returned, record.unlocked) = (None, None, None),
+            _ => grant.started = grant.started.saturating_sub(rng.u64(0..60)),
+        }
+        if let (Some(left), Some(returned)) = (record.left, record.returned) {
+            record.returned = Some(returned.max(left));
+        }
+    }
+}
+
+#[test]
+fn cuts_change_no_verdict() {
+    let mut rng = Rng::with_seed(2);
+    let (mut right, mut wrong) = (0, 0);
+    for round in 0..3000 {
+        let what = USES[round % USES.len()];
+        let (threads, holds) = (rng.usize(2..=4), rng.usize(2..=4));
+        let mut history = made_up(what, &mut rng, threads, holds);
+        spoil(&mut history, &mut rng);
+        let uncut = check(what, UNCUT, &history);
+        for most in [1, 2, 3, 5] {
+            let sizes = Sizes { quiet: rng.usize(1..=most), most, open: rng.usize(1..4), ..SIZES };
+            let cut = check(what, sizes, &history);
+            let same = uncut.is_empty() == cut.is_empty();
+            assert!(same, "{what:?} {round} {most}: {uncut:?} but {cut:?}: {:#?}", history.holds);
+        }
+        *(if uncut.is_empty() { &mut right } else { &mut wrong }) += 1;
+    }
+    println!("{right} histories were right, {wrong} were wrong");
+    assert!(right > 500 && wrong > 500);
+}
