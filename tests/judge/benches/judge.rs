@@ -30,7 +30,9 @@ fn main() {
 }
 
 fn long(wanted: usize) {
-    println!("lock          threads  operations     open     pieces      quiet  divided  first s  second s");
+    println!(
+        "lock          threads  operations     open     pieces      quiet  divided  first s  second s"
+    );
     let mut sum = (Linearized::default(), Duration::ZERO);
     for threads in [4, 12, 32] {
         for (name, what) in USES {

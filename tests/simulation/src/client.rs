@@ -13,6 +13,7 @@ use zoolock::{
     Result, Term, WriteLock,
 };
 
+use crate::histories;
 use crate::plan::{
     ClientPlan, Deed, End, Kind, ObjectPlan, Options, Place, Step, ThreadPlan, Wait, What,
 };
@@ -310,7 +311,15 @@ impl Shared {
             Kind::Leadership => "kind: leadership",
         });
         let begun = kernel::elapsed();
+        let mode = mode(plan.kind, permits);
+        histories::began(plan.kind, plan.place, mode);
         let taken = self.timed("lock", self.limit_of(wait), || self.take(object, wait, permits));
+        let missed = match &taken {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(true),
+            Err(_) => Some(false),
+        };
+        histories::returned(plan.kind, plan.place, mode, begun, missed);
         let Some(Some(taken)) = self.told("lock", taken) else {
             return;
         };
@@ -320,7 +329,6 @@ impl Shared {
             return self.give_back(object, taken, end, None);
         }
         let (process, _) = kernel::whoami();
-        let mode = mode(plan.kind, permits);
         // Of several, the one that others want as well.
         let holds = if plan.kind == Kind::Several { holds[..1].to_vec() } else { holds };
         let own = holds[0].clone();

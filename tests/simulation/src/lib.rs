@@ -2,6 +2,7 @@
 //! servers, with a witness that sees everything.
 
 mod client;
+mod histories;
 mod network;
 mod plan;
 mod shrink;

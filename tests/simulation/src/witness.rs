@@ -8,6 +8,7 @@ use kernel::Process;
 use zookeeper::testing::ensemble::{ChangeKind, Committed};
 use zoolock::Hold;
 
+use crate::histories;
 use crate::network::World;
 use crate::plan::{Kind, Place};
 
@@ -178,6 +179,9 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
                 && !other.has_left
                 && !other.is_doubtful
                 && !witness.dead.contains(&other.process);
+            if !other.has_left && is_held(other) == Some(false) {
+                histories::lost(*number);
+            }
             if !is_other || is_held(other) == Some(false) {
                 continue;
             }
@@ -237,6 +241,11 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
     problems.into_iter().for_each(violation);
     witness(|witness| {
         witness.last += 1;
+        let still_held = is_held(&held) != Some(false);
+        histories::granted(witness.last, &held, held.token, &held.nodes, begun, under, still_held);
+        if held.is_doubtful {
+            histories::doubted(witness.last);
+        }
         witness.held.insert(witness.last, held);
         witness.last
     })
@@ -246,13 +255,18 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
 pub(crate) fn left(hold: usize) {
     witness(|witness| {
         if let Some(held) = witness.held.get_mut(&hold) {
+            if is_held(held) == Some(false) {
+                histories::lost(hold);
+            }
             held.has_left = true;
+            histories::left(hold);
         }
     });
 }
 
 /// It is over.
 pub(crate) fn ended(hold: usize) {
+    histories::unlocked(hold);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
             witness.ended_at.insert(held.place, kernel::elapsed());
@@ -303,12 +317,13 @@ impl Witness {
             false => one.session != node.owner || self.broken.contains(path),
         };
         self.gone.insert(path.to_owned(), by_somebody);
-        for held in self.held.values_mut() {
+        for (number, held) in &mut self.held {
             if held.has_left || held.is_doubtful || !held.nodes.iter().any(|node| node == path) {
                 continue;
             }
             if by_somebody {
                 held.is_doubtful = true;
+                histories::doubted(*number);
             } else if !self.dead.contains(&held.process) && is_held(held) == Some(true) {
                 problems.push(format!(
                     "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",

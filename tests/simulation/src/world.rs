@@ -9,6 +9,7 @@ use kernel::{Process, net, thread};
 use zookeeper::testing::ensemble::{Ensemble, Settings};
 
 use crate::client::{self, Board, board};
+use crate::histories;
 use crate::network::{Net, addresses};
 use crate::plan::{Fault, Plan, Plant, Trouble, Wait, What};
 use crate::witness::{self, DATA, violation, witness};
@@ -33,6 +34,7 @@ pub struct Outcome {
 /// Makes the run of a plan.
 pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
     witness::reset();
+    histories::reset();
     board(|board| *board = Board::default());
     let plan = plan.clone();
     kernel::run(
@@ -51,6 +53,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             for name in kernel::panicked() {
                 violation(format!("{name} has panicked"));
             }
+            histories::verdict().into_iter().for_each(violation);
             let outcome = Outcome {
                 violations: Vec::new(),
                 hash: kernel::hash(),
@@ -231,6 +234,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         Trouble::Kill { client } => {
             let process = processes[client];
             witness(|witness| witness.dead.insert(process));
+            histories::died(process);
             kernel::kill(process);
         }
         Trouble::Expire { client } => {

@@ -37,9 +37,7 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
         if !excused && entry.doubted.is_none() {
             found.violations.push(format!(
                 "lost for nothing: {hold} ({}) at {} ({})",
-                record.grant.op,
-                timeline.lock.name,
-                loss.reason
+                record.grant.op, timeline.lock.name, loss.reason
             ));
         }
     }

@@ -23,12 +23,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn check(
-        &mut self,
-        found: &mut Findings,
-        case: Case<'_>,
-        timeline: &Timeline<'_>,
-    ) {
+    pub(super) fn check(&mut self, found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
         if !timeline.lock.what.grants_by_number() {
             return;
         }
@@ -77,7 +72,8 @@ impl Order {
 
 /// By looks at the queue before the call was made and after it came back.
 pub(super) fn check_queue(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_>) {
-    let mut looks = case.history.queue_snapshots.iter().filter(|look| look.path == timeline.path).peekable();
+    let mut looks =
+        case.history.queue_snapshots.iter().filter(|look| look.path == timeline.path).peekable();
     if looks.peek().is_none() {
         return;
     }

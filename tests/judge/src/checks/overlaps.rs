@@ -28,7 +28,8 @@ pub(super) fn check(found: &mut Findings, case: Case<'_>, timeline: &Timeline<'_
                 found.witness_lag = found.witness_lag.max(Some(lag));
             }
             _ => {
-                let text = || format!("{}, but no holder is known", describe(timeline, entry.record));
+                let text =
+                    || format!("{}, but no holder is known", describe(timeline, entry.record));
                 overlap(found, case.rules.overlaps_expected, entry.record, text);
             }
         }

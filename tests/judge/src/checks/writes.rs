@@ -22,7 +22,8 @@ impl Tokens {
                 self.check_accepted(found, case, write);
             } else {
                 found.stale_refused += 1;
-                let excused = case.rules.overlaps_expected || case.history.doubted(record).is_some();
+                let excused =
+                    case.rules.overlaps_expected || case.history.doubted(record).is_some();
                 if !excused && !record.was_lost_by(write.at) {
                     found.violations.push(refused_in_good_faith(case, write));
                 }

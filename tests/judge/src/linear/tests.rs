@@ -6,7 +6,8 @@ use super::*;
 use crate::made_up;
 
 const USES: [Use; 4] = [Use::Exclusive, Use::ReadWrite, Use::Semaphore(3), Use::Ephemeral];
-const UNCUT: Sizes = Sizes { quiet: usize::MAX, most: usize::MAX, open: usize::MAX, steps: u32::MAX };
+const UNCUT: Sizes =
+    Sizes { quiet: usize::MAX, most: usize::MAX, open: usize::MAX, steps: u32::MAX };
 
 fn made_up(what: Use, rng: &mut Rng, threads: usize, holds: usize) -> History {
     let mut history = History::new(0);

@@ -14,14 +14,39 @@ const THREADS_OF_A_CLIENT: usize = 3;
 #[derive(Debug, Clone, Copy)]
 enum Thread {
     Idle,
-    Called { started: Nanos, mode: Mode },
-    Queued { started: Nanos, mode: Mode, ticket: u64 },
+    Called {
+        started: Nanos,
+        mode: Mode,
+    },
+    Queued {
+        started: Nanos,
+        mode: Mode,
+        ticket: u64,
+    },
     /// The servers have let it in, and it does not know.
-    LetIn { started: Nanos, mode: Mode, ticket: u64 },
-    Holds { hold: HoldId, ticket: u64, commits: u32 },
-    Commits { hold: HoldId, ticket: u64, commits: u32, started: Nanos },
-    Leaves { hold: HoldId, ticket: u64 },
-    Left { hold: HoldId },
+    LetIn {
+        started: Nanos,
+        mode: Mode,
+        ticket: u64,
+    },
+    Holds {
+        hold: HoldId,
+        ticket: u64,
+        commits: u32,
+    },
+    Commits {
+        hold: HoldId,
+        ticket: u64,
+        commits: u32,
+        started: Nanos,
+    },
+    Leaves {
+        hold: HoldId,
+        ticket: u64,
+    },
+    Left {
+        hold: HoldId,
+    },
 }
 
 /// The truth, and the threads.
@@ -227,14 +252,7 @@ impl Lock {
         );
     }
 
-    fn grant(
-        &self,
-        history: &mut History,
-        hold: HoldId,
-        started: Nanos,
-        mode: Mode,
-        ticket: u64,
-    ) {
+    fn grant(&self, history: &mut History, hold: HoldId, started: Nanos, mode: Mode, ticket: u64) {
         history.granted(Grant {
             hold,
             under: None,

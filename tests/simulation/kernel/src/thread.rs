@@ -45,6 +45,11 @@ pub fn current() -> Thread {
     })
 }
 
+/// The number of the running thread; 0 for whatever happens outside of threads.
+pub fn number() -> usize {
+    with(|kernel| kernel.current.map_or(0, |task| task + 1))
+}
+
 /// As `std::thread::park`.
 pub fn park() {
     park_until(None);

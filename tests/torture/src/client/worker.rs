@@ -13,14 +13,16 @@ use fastrand::Rng;
 use zoolock::Error;
 
 use crate::Outcome;
-use crate::client::mix;
 use crate::client::granted::Response;
+use crate::client::mix;
 use crate::client::operations::{Arguments, Op, Patience};
 use crate::client::{Drained, Shared};
 use crate::clock::{Nanos, after, now};
 use crate::kinds::Kind;
 use crate::paths::lock_path;
-use crate::protocol::{Call, Event, HoldId, InFlight, Missed, Reply, Reporter, Task, WorkerId, receive};
+use crate::protocol::{
+    Call, Event, HoldId, InFlight, Missed, Reply, Reporter, Task, WorkerId, receive,
+};
 use crate::settings;
 
 /// Who works for a time and then rests leaves the machine to the others.

@@ -207,7 +207,9 @@ impl State {
                 self.about_to_write = Some((hold, to.try_clone().ok()?))
             }
             Event::Write { hold, token } => return self.write(hold, token),
-            Event::Lost { hold, at, reason } => self.history.lost(hold, Loss { at, reason: reason.into() }),
+            Event::Lost { hold, at, reason } => {
+                self.history.lost(hold, Loss { at, reason: reason.into() })
+            }
             Event::Leaving { hold, at } => self.history.left(hold, at),
             Event::Ended { hold, unlocked, at } => self.history.unlocked(hold, at, unlocked),
             Event::LostWhileWaiting { kind } => {
