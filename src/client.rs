@@ -1,7 +1,6 @@
 //! The public handle of a connection to ZooKeeper, and how it is built.
 
 use std::fmt;
-use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::options::check_identity;
 use crate::path::{self, LockPath};
 use crate::session::{ClientState, Failure, Session, Stats, Subscription};
 use crate::signal::Until;
-use crate::sys::thread;
+use crate::sys::{self, thread};
 
 /// What a client asks for unless told otherwise.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -495,7 +494,7 @@ impl ClientBuilder {
                 check_identity(&who)?;
                 Identity::Given(Arc::from(who))
             }
-            None => Identity::Process(format!("{}/{}", host(), process::id()).into()),
+            None => Identity::Process(sys::program().into()),
         };
         let mut builder = ZooKeeper::builder(&self.hosts)
             .session_timeout(self.session_timeout)
@@ -614,13 +613,4 @@ fn failed_to_connect(hosts: &str, error: &zookeeper::Error) -> Error {
         ErrorKind::NoThread => Error::Thread { cause },
         _ => Error::Connect { hosts, cause },
     }
-}
-
-/// The name of this machine, as far as the standard library can find out.
-fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
-    let name = name.or_else(|| std::env::var("COMPUTERNAME").ok());
-    let name = name.map(|name| name.trim().to_owned());
-    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_owned())
 }

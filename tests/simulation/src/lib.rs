@@ -6,6 +6,7 @@ mod histories;
 mod network;
 mod plan;
 mod shrink;
+mod story;
 mod witness;
 mod world;
 

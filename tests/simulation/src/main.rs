@@ -1,94 +1,166 @@
 //! Runs seeds, says how fast and what occurred, and tells the story of one that fails.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::io::{IsTerminal, Write, stderr};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use zoolock_simulation::{Plan, run, shrink};
+use zoolock_simulation::{Outcome, Plan, run, shrink};
 
-/// Runs the library, locks and client, under simulated schedules and faults.
+/// Runs the whole library, locks and client, on simulated machines: every schedule and every fault from a seed.
 #[derive(Parser)]
 struct Args {
-    /// How many seeds.
-    #[arg(long, default_value_t = 1000)]
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
-    /// The first seed.
-    #[arg(long, default_value_t = 0)]
+    /// The first one
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
-    /// Ends after so many seconds.
-    #[arg(long)]
+    /// Ends after so many seconds, whatever is left
+    #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Prints the hash of all runs.
-    #[arg(long)]
-    hash: bool,
-    /// Goes on behind a failure.
+    /// So many seeds at a time, each on a processor
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
+    /// Goes on behind a seed that fails, and makes none smaller
     #[arg(long)]
     keep_going: bool,
-    /// Tells the story of the first seed, whatever comes of it.
+    /// Tells the story of the first seed, whole, whatever comes of it
     #[arg(long)]
     story: bool,
+    /// Prints what stands for all runs: two machines that print the same have run the same
+    #[arg(long)]
+    hash: bool,
+    /// Runs with a bug made on purpose: the name of a patch of tests/teeth
+    #[arg(long, value_name = "NAME")]
+    bug: Option<String>,
+}
+
+/// What all runs have come to.
+#[derive(Default)]
+struct Total {
+    done: u64,
+    calls: u64,
+    faults: u64,
+    time: Duration,
+    hash: u64,
+    counts: BTreeMap<&'static str, u64>,
+    failed: BTreeMap<u64, Vec<String>>,
+}
+
+impl Total {
+    fn add(&mut self, seed: u64, outcome: Outcome) {
+        self.done += 1;
+        self.calls += outcome.calls;
+        self.time += outcome.time;
+        // In any order.
+        self.hash = self.hash.wrapping_add(outcome.hash ^ seed);
+        for (what, count) in outcome.counts {
+            if what.starts_with("fault: ") {
+                self.faults += count;
+            }
+            *self.counts.entry(what).or_default() += count;
+        }
+        if !outcome.violations.is_empty() {
+            self.failed.insert(seed, outcome.violations);
+        }
+    }
+
+    fn report(&self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let rate = |count: f64| count / seconds;
+        println!(
+            "{} schedules in {seconds:.1} s, each second {:.0} with {:.0} calls, {:.0} faults and {:.2} simulated hours; {} failed",
+            self.done,
+            rate(self.done as f64),
+            rate(self.calls as f64),
+            rate(self.faults as f64),
+            rate(self.time.as_secs_f64() / 3600.0),
+            self.failed.len(),
+        );
+    }
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(bug) = &args.bug {
+        return with_bug(bug, &args);
+    }
     if args.story {
-        let outcome = run(&Plan::of(args.from), true);
-        outcome.story.iter().for_each(|line| println!("{line}"));
-        outcome.violations.iter().for_each(|line| println!("VIOLATED: {line}"));
-        return ExitCode::from(u8::from(!outcome.violations.is_empty()));
+        return tell(&Plan::of(args.from));
     }
     let begun = Instant::now();
-    let (mut all, mut calls, mut time, mut done, mut failed) =
-        (BTreeMap::new(), 0, Duration::ZERO, 0_u64, 0_u64);
-    let mut hash = 0_u64;
-    for seed in args.from..args.from + args.seeds {
-        if args.seconds.is_some_and(|most| begun.elapsed().as_secs() >= most) {
-            break;
-        }
-        let plan = Plan::of(seed);
-        let outcome = run(&plan, false);
-        done += 1;
-        calls += outcome.calls;
-        time += outcome.time;
-        hash = hash.rotate_left(7) ^ outcome.hash;
-        for (what, count) in &outcome.counts {
-            *all.entry(*what).or_insert(0) += count;
-        }
-        if !outcome.violations.is_empty() {
-            failed += 1;
-            println!("seed {seed}: {}", outcome.violations.join("\n    "));
-            if !args.keep_going {
-                explain(&plan);
-                break;
-            }
-        }
+    let total = run_all(&args, begun);
+    for (seed, violations) in &total.failed {
+        println!("seed {seed}: {}", violations.join("\n    "));
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    println!(
-        "{done} schedules in {seconds:.1} s: {:.0} a second, {:.0} calls and {:.2} simulated hours a second; {failed} failed",
-        done as f64 / seconds,
-        calls as f64 / seconds,
-        time.as_secs_f64() / 3600.0 / seconds,
-    );
+    if let (Some((seed, _)), false) = (total.failed.first_key_value(), args.keep_going) {
+        let (smaller, _) =
+            shrink(&Plan::of(*seed), |left, of| eprintln!("  {left} of {of} faults and calls"));
+        tell(&smaller);
+        println!("the whole story: --story --from {seed}");
+    }
+    total.report(begun.elapsed());
+    for (what, count) in &total.counts {
+        println!("{count:>12}  {what}");
+    }
     if args.hash {
-        println!("hash {hash:016x}");
+        println!("hash {:016x}", total.hash);
     }
-    for (what, count) in &all {
-        println!("{count:>10}  {what}");
-    }
-    ExitCode::from(u8::from(failed > 0))
+    ExitCode::from(u8::from(!total.failed.is_empty()))
 }
 
-/// Makes it smaller, and tells what happens.
-fn explain(plan: &Plan) {
-    println!("made smaller:");
-    let (smaller, _) = shrink(plan, |left, of| eprintln!("  {left} of {of} faults and calls"));
-    let outcome = run(&smaller, true);
+fn run_all(args: &Args, begun: Instant) -> Total {
+    let total = Mutex::new(Total::default());
+    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let work = || {
+        while !is_over.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let is_late = args.seconds.is_some_and(|most| begun.elapsed().as_secs() >= most);
+            if number >= args.seeds || is_late {
+                return;
+            }
+            let seed = args.from + number;
+            let outcome = run(&Plan::of(seed), false);
+            if !outcome.violations.is_empty() && !args.keep_going {
+                is_over.store(true, Ordering::Relaxed);
+            }
+            let mut total = total.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            total.add(seed, outcome);
+            if stderr().is_terminal() && total.done.is_multiple_of(100) {
+                eprint!("\r{} of {} ", total.done, args.seeds);
+                let _ = stderr().flush();
+            }
+        }
+    };
+    thread::scope(|scope| {
+        (0..args.jobs.max(1)).for_each(|_| drop(scope.spawn(work)));
+    });
+    total.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Tells what happens in a run.
+fn tell(plan: &Plan) -> ExitCode {
+    let outcome = run(plan, true);
     outcome.story.iter().for_each(|line| println!("{line}"));
     outcome.violations.iter().for_each(|line| println!("VIOLATED: {line}"));
-    println!(
-        "to see the whole: cargo run --release -p zoolock-simulation -- --story --from {}",
-        plan.seed
-    );
+    ExitCode::from(u8::from(!outcome.violations.is_empty()))
+}
+
+/// Builds it with the bug, and runs that.
+fn with_bug(bug: &str, args: &Args) -> ExitCode {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("bug");
+    let mut command = Command::new(&script);
+    command.args([bug, "--seeds", &args.seeds.to_string(), "--from", &args.from.to_string()]);
+    let flags = [("--story", args.story), ("--keep-going", args.keep_going), ("--hash", args.hash)];
+    command.args(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
+    let error = command.exec();
+    eprintln!("{}: {error}", script.display());
+    ExitCode::FAILURE
 }

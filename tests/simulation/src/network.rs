@@ -13,6 +13,7 @@ use kernel::net::{self, Network};
 use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
 
 use crate::plan::FrameFault;
+use crate::story;
 
 /// The servers and all links to them.
 pub(crate) struct Net(Rc<RefCell<World>>);
@@ -37,6 +38,8 @@ struct Link {
     sent: Vec<u8>,
     /// When the last bytes of each direction arrive.
     last: [Duration; 2],
+    /// A frame has arrived, up and down.
+    is_greeted: [bool; 2],
     is_over: bool,
 }
 
@@ -169,6 +172,7 @@ impl World {
         let Some(link) = self.links.get(&socket) else {
             return;
         };
+        kernel::mix(&frame);
         let machine = self.machines.entry(link.process).or_default();
         machine.frames[way] += 1;
         let number = machine.frames[way];
@@ -207,9 +211,25 @@ impl World {
     }
 
     fn arrive(&mut self, socket: u64, way: usize, bytes: &[u8]) {
-        let Some(link) = self.links.get(&socket).filter(|link| !link.is_over) else {
+        let Some(link) = self.links.get_mut(&socket).filter(|link| !link.is_over) else {
             return;
         };
+        if kernel::is_traced() && bytes.len() > 4 {
+            let is_first = std::mem::replace(&mut link.is_greeted[way], true);
+            let process = link.process;
+            match way {
+                UP if bytes.len() == 12 && bytes[8..12] == 11_i32.to_be_bytes() => {}
+                UP => {
+                    let words = story::request(bytes, !is_first);
+                    kernel::note_of(process, "network", || format!("-> {words}"));
+                }
+                _ => {
+                    if let Some(words) = story::answer(bytes, !is_first) {
+                        kernel::note_of(process, "network", || format!("<- {words}"));
+                    }
+                }
+            }
+        }
         match (way, link.connection) {
             (UP, Some(connection)) => {
                 self.ensemble.receive(connection, bytes, kernel::instant());
@@ -277,6 +297,7 @@ impl Network for Net {
             connection: None,
             sent: Vec::new(),
             last: [Duration::ZERO; 2],
+            is_greeted: [false; 2],
             is_over: false,
         };
         world.links.insert(socket, link);

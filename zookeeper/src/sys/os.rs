@@ -26,6 +26,16 @@ pub fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
+/// The name of this machine, as far as the standard library can find out, and the number of the process.
+pub fn program() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    let name = name.or_else(|| std::env::var("COMPUTERNAME").ok());
+    let name = name.map(|name| name.trim().to_owned());
+    let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_owned());
+    format!("{name}/{}", std::process::id())
+}
+
 /// Waits for a message, or until nobody can send one.
 ///
 /// # Errors

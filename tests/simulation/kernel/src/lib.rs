@@ -22,7 +22,8 @@ pub use channel::{is_ready, now_or_never, wait};
 pub use clock::{instant, now, system_time};
 pub use scheduler::{
     End, Fate, Kernel, Process, after, block, clock_step, elapsed, fail_spawns, freeze, is_running,
-    kill, machine_sleeps, panicked, peek, process, random, run, stop, tasks, whoami, with_random,
+    kill, machine_sleeps, panicked, peek, process, program, random, run, stop, tasks, whoami,
+    with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
-pub use trace::{count, counts, hash, is_traced, note, story};
+pub use trace::{count, counts, hash, is_traced, mix, note, note_of, story};

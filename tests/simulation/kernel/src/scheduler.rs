@@ -524,6 +524,11 @@ pub fn tasks(process: Process) -> Vec<Arc<str>> {
     })
 }
 
+/// The name of the machine, and the number of the process.
+pub fn program() -> String {
+    format!("machine-{}/1", own_process().0)
+}
+
 /// Draws from the world's choices.
 pub fn with_random<T>(draw: impl FnOnce(&mut Rng) -> T) -> T {
     let mut random = with(|kernel| kernel.choices.fork());

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::scheduler::{whoami, with};
+use crate::scheduler::{Process, whoami, with};
 
 pub(crate) struct Trace {
     is_on: bool,
@@ -35,6 +35,14 @@ pub fn note(line: impl FnOnce() -> String) {
         return;
     }
     let (process, name) = whoami();
+    note_of(process, &name, line);
+}
+
+/// Writes down what happens to a process.
+pub fn note_of(process: Process, name: &str, line: impl FnOnce() -> String) {
+    if !is_traced() {
+        return;
+    }
     let line = line();
     with(|kernel| {
         let time = Duration::from_nanos(kernel.now).as_secs_f64();
@@ -43,6 +51,16 @@ pub fn note(line: impl FnOnce() -> String) {
             number => format!("client {number}, {name}: "),
         };
         kernel.trace.lines.push(format!("{time:>11.6} {who}{line}"));
+    });
+}
+
+/// Has these bytes decide about the hash.
+pub fn mix(bytes: &[u8]) {
+    with(|kernel| {
+        for part in bytes.chunks(8) {
+            let value = part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+            kernel.trace.mix(value);
+        }
     });
 }
 
