@@ -11,8 +11,9 @@ use crate::util::{
 
 /// Says where it is, and which lines it reads.
 const READS: &str = "echo inside $$; while read line; do echo \"read:$line\"; done";
-/// Says where it is and reads nothing.
-const ENDLESS: &str = "echo inside $$; while :; do sleep 0.05; done";
+/// Says where it is and reads nothing. It starts no process: dash uses vfork, and when Ctrl-Z stops the child before its
+/// exec, dash itself waits for that exec and does not stop.
+const ENDLESS: &str = "echo inside $$; exec sleep 1000";
 
 /// The process that says `inside`.
 fn inside(terminal: &mut PtySession) -> u32 {
