@@ -176,6 +176,8 @@ fn a_waiter_goes_on_by_another_way_and_takes_what_came_free_meanwhile() {
             scene.proxy.refuse(true);
             act(&scene.proxy);
             await_resumed(&scene.client, 1);
+            // The second way has been of use: a client that no answer reaches gives its session up.
+            scene.client.contenders(&scene.path).unwrap();
             assert_eq!(scene.nodes(), before, "{what}: {}", scene.log());
             assert!(!waiter.is_in(), "{what}: beside the holder");
             // No event tells it.
