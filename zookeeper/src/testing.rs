@@ -54,6 +54,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
+use socket2::{Domain, Socket, Type};
 
 use crate::core::frames::Frames;
 use crate::error::Result;
@@ -64,6 +65,8 @@ use tree::{ANY, Op};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
 const LONGEST: usize = 0xf_ffff;
+/// Connections that may wait to be accepted, if the system allows so many.
+const BACKLOG: i32 = 4096;
 /// Whoever reads nothing for so long has no connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -105,7 +108,7 @@ impl Server {
     ///
     /// As [`start`](Self::start).
     pub fn start_with(rules: ReadRules) -> io::Result<Server> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let listener = listen()?;
         let address = listener.local_addr()?;
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let state = State::new(rules, Instant::now(), wall.as_millis() as i64);
@@ -247,6 +250,15 @@ impl Shared {
             }
         }
     }
+}
+
+/// Listens on a free port of 127.0.0.1. The system drops what comes to a full queue, and whoever it is of waits for
+/// seconds: so there is room for all tests of a process that connect at once.
+fn listen() -> io::Result<TcpListener> {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+    listener.listen(BACKLOG)?;
+    Ok(listener.into())
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
