@@ -5,7 +5,9 @@ use zoolock_test_support::{Op, fresh_path, shared_probe};
 
 use common::rwlock::rw_of;
 use common::semaphore::{semaphore, waiting_with_the_turn};
-use common::{SESSION, SOON, Task, await_nodes, client, client_of, lock_of, shared_proxy, single};
+use common::{
+    SESSION, SOON, Task, answered, await_nodes, client, client_of, lock_of, shared_proxy, single,
+};
 
 use crate::contenders::look;
 
@@ -84,8 +86,11 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
     assert_eq!(paths(&root, &itself), ["/a", "/a/b"]);
     let single: Vec<_> = client.locks_below(&at("single")).unwrap().collect();
     assert_eq!(paths(&root, &single), ["/single"]);
-    let all = client.locks_below("/").unwrap().filter_map(Result::ok);
-    let here = all.filter(|contenders| contenders[0].path.starts_with(&root));
+    // Those of all tests, some of which may not be read. It takes a busy machine too long now and then.
+    let is_denied = |found: &Result<_>| matches!(found, Err(Error::Denied { .. }));
+    let below_all = || client.locks_below("/")?.filter(|found| !is_denied(found)).collect();
+    let all: Vec<_> = answered(below_all).unwrap();
+    let here = all.iter().filter(|contenders| contenders[0].path.starts_with(&root));
     assert_eq!(here.count(), expected.len());
     rw.read_lock().unlock().unwrap();
     drop((_held, some));

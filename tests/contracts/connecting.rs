@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use zoolock::{Acl, Client, ClientBuilder, ClientState, DistributedLock, Error, Permissions};
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
-use common::{SESSION, SOON, Task, client_of, in_time, shared_address, shared_proxy};
+use common::{SESSION, SOON, Task, client_of, connected, in_time, shared_address, shared_proxy};
 
 /// Connects, which must fail within the connect timeout.
 fn refused(builder: ClientBuilder, timeout: Duration) -> Error {
@@ -86,7 +86,7 @@ fn settings_that_make_no_sense_are_refused() {
 #[test]
 fn an_acl_that_the_server_refuses_is_an_invalid_argument() {
     let acl = Acl::none().and("digest", "nobody", Permissions::ALL);
-    let client = Client::builder(&connect_string()).acl(acl).connect().unwrap();
+    let client = connected(Client::builder(&connect_string()).acl(acl));
     let path = fresh_path("refused-acl");
     let lock = DistributedLock::new(&client, &path).unwrap();
     is_invalid("ACL", &lock.lock().expect_err("lock()"));
@@ -97,7 +97,7 @@ fn an_acl_that_the_server_refuses_is_an_invalid_argument() {
 fn unknown_credentials_are_said_when_connecting() {
     for (scheme, secret) in [("no-such-scheme", "secret"), ("", "secret")].repeat(10) {
         let builder = Client::builder(&connect_string()).auth(scheme, secret);
-        let error = refused(builder, Duration::from_secs(5));
+        let error = refused(builder, SOON);
         let is_it = matches!(&error, Error::Refused { hosts, cause }
             if *hosts == connect_string() && !cause.is_empty());
         assert!(is_it, "{error:?}");
@@ -117,7 +117,7 @@ fn a_chroot_that_has_to_exist_is_not_made() {
     assert!(error.to_string().contains(&chroot), "{error}");
     probe.create_all(&chroot).unwrap();
     for hosts in [&hosts, &connect_string()] {
-        let client = builder(hosts).connect().unwrap();
+        let client = connected(builder(hosts));
         let path = fresh_path("below");
         DistributedLock::new(&client, &path).unwrap().acquire().unwrap().release().unwrap();
     }
@@ -128,7 +128,7 @@ fn a_chroot_that_has_to_exist_is_not_made() {
 fn a_secret_is_never_printed() {
     let builder = Client::builder(&connect_string()).auth("digest", "joe:hunter2");
     assert!(!format!("{builder:?}").contains("hunter2"), "{builder:?}");
-    let client = builder.connect().unwrap();
+    let client = connected(builder);
     assert!(!format!("{client:?}").contains("hunter2"), "{client:?}");
 }
 

@@ -11,8 +11,8 @@ use zoolock_test_support::{Direction, Op, connect_string, fresh_path, shared_pro
 
 use common::semaphore::{acquiring, await_leases, await_turns, semaphore};
 use common::{
-    SESSION, SOON, Task, await_nodes, client, client_of, in_time, lock_of, place, shared_proxy,
-    stat,
+    SESSION, SOON, Task, await_nodes, client, client_of, connected, in_time, lock_of, place,
+    shared_proxy, stat,
 };
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
@@ -32,7 +32,7 @@ pub(crate) fn look(what: &str, seen: Result<Vec<Contender>>) -> Vec<Contender> {
 /// A client that its nodes name.
 pub(crate) fn client_called(identity: &str) -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
-    builder.connect_timeout(SOON).identity(identity).connect().unwrap()
+    connected(builder.identity(identity))
 }
 
 /// The full path of its node.

@@ -12,8 +12,8 @@ use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, LockOptions,
 use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
-    Ask, BRIEFLY, Object, SESSION, SOON, Subject, Task, await_nodes, client, delete_node,
-    every_subject, every_subject_that, hold_of, lock_of, warnings_with_keys,
+    Ask, BRIEFLY, Object, SESSION, SOON, Subject, Task, await_nodes, client, connected,
+    delete_node, every_subject, every_subject_that, hold_of, lock_of, warnings_with_keys,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Notes {
 
 fn observed_by(observer: impl Observer + 'static) -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
-    builder.connect_timeout(SOON).observer(observer).connect().expect("connect")
+    connected(builder.observer(observer))
 }
 
 /// A client that is observed, and an object of it that is named after its subject.

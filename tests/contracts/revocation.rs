@@ -14,8 +14,8 @@ use zoolock_test_support::{
 
 use crate::contenders::look;
 use common::{
-    SESSION, SOON, Task, assert_lost, await_resumed, client, client_of, delete_node, hold_of,
-    lock_of, quiet_server, shared_proxy, single,
+    SESSION, SOON, Task, assert_lost, await_resumed, client, client_of, connected, delete_node,
+    hold_of, lock_of, quiet_server, shared_proxy, single,
 };
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -291,13 +291,9 @@ fn strangers_and_made_up_contenders_are_not_asked_and_others_holders_are_as_cura
 
 #[test]
 fn without_permission_or_connection_nobody_is_asked() {
-    let owner = Client::builder(&connect_string())
-        .session_timeout(SESSION)
-        .connect_timeout(SOON)
-        .auth("digest", "owner:secret")
-        .acl(Acl::creator().and("world", "anyone", Permissions::READ))
-        .connect()
-        .unwrap();
+    let builder = Client::builder(&connect_string()).session_timeout(SESSION);
+    let builder = builder.auth("digest", "owner:secret");
+    let owner = connected(builder.acl(Acl::creator().and("world", "anyone", Permissions::READ)));
     let (proxy, root) = (shared_proxy(), fresh_path("denied"));
     let other = client_of(&proxy.connect_string(), Duration::from_secs(5));
     shared_probe().unwrap().create_all(&root).unwrap();

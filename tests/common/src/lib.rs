@@ -22,7 +22,7 @@ mod witness;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use zoolock::{Acl, Client, DistributedLock, Stats};
+use zoolock::{Acl, Client, ClientBuilder, DistributedLock, Stats};
 use zoolock_test_support::{FaultProxy, Stat, connect_string, shared_probe};
 
 pub use arrivals::Arrivals;
@@ -55,18 +55,22 @@ pub fn client() -> Client {
     client_of(&connect_string(), SESSION)
 }
 
-/// A client of some server or proxy. A busy machine may be too late with the first answer.
+/// A client of some server or proxy.
 pub fn client_of(hosts: &str, session_timeout: Duration) -> Client {
-    // Tried again for as long as a busy machine may need for a handshake.
-    let builder = Client::builder(hosts).session_timeout(session_timeout);
+    connected(Client::builder(hosts).session_timeout(session_timeout))
+}
+
+/// A client with such settings. A busy machine may be too late with the first answer: it tries again for as long as that
+/// may need for a handshake.
+#[track_caller]
+pub fn connected(builder: ClientBuilder) -> Client {
     builder.connect_timeout(SOON).connect().expect("connect")
 }
 
 /// A client with credentials, whose nodes are its own.
 pub fn owner() -> Client {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
-    let builder = builder.connect_timeout(SOON).auth("digest", "owner:secret");
-    builder.acl(Acl::creator()).connect().expect("connect")
+    connected(builder.auth("digest", "owner:secret").acl(Acl::creator()))
 }
 
 /// How many holds and waiting calls a client has.

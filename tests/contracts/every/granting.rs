@@ -12,7 +12,9 @@ use zoolock::{
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use super::client;
-use common::{Ask, Object, SOON, Subject, await_lost, every_subject, every_subject_that, stat};
+use common::{
+    Ask, Object, SOON, Subject, await_lost, connected, every_subject, every_subject_that, stat,
+};
 
 /// These hold, with the nodes that are there; their highest token.
 #[track_caller]
@@ -105,7 +107,7 @@ fn a_node_is_named_as_curators_are_and_says_who_made_it() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let path = fresh_path("named");
         let named = Client::builder(&connect_string()).identity("the night shift, line 3 ✓");
-        let (plain, named) = (client(), named.connect().unwrap());
+        let (plain, named) = (client(), connected(named));
         let own = LockOptions::new().identity("the lock's own");
         let by_default = format!("/{}/{}", process::id(), subject.name);
         let makers = [

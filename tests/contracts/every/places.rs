@@ -12,8 +12,8 @@ use zoolock_test_support::{Server, connect_string, fresh_path, shared_probe};
 
 use super::client;
 use common::{
-    SESSION, SOON, Subject, Task, await_nothing_left, children, client_of, every_subject,
-    every_subject_that, owner, stat,
+    SESSION, SOON, Subject, Task, await_nothing_left, children, client_of, connected,
+    every_subject, every_subject_that, owner, stat,
 };
 
 /// Two of one kind, of different clients, one of which waits for the other.
@@ -120,11 +120,8 @@ fn only_the_owners_credentials_count() {
 
 #[test]
 fn nodes_and_directories_get_the_clients_acl() {
-    let client = Client::builder(&connect_string())
-        .auth("digest", "owner:secret")
-        .acl(Acl::creator().and("world", "anyone", Permissions::READ))
-        .connect()
-        .unwrap();
+    let builder = Client::builder(&connect_string()).auth("digest", "owner:secret");
+    let client = connected(builder.acl(Acl::creator().and("world", "anyone", Permissions::READ)));
     every_subject(|subject| {
         let root = fresh_path("acl");
         let probe = shared_probe().unwrap();
