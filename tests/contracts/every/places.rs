@@ -69,8 +69,12 @@ fn missing_directories_are_made_also_by_two_at_once() {
                 });
             }
         });
+        // While something is in there: servers remove a directory that is empty, after a minute or so.
+        let object = subject.at(&clients[0], &paths[0]);
+        object.lock().unwrap();
         let above = paths[0].rsplit_once('/').unwrap().0;
         assert_eq!(stat(above).ephemeral_owner, 0, "directories are persistent");
+        object.unlock().unwrap();
         // By a try as well.
         let path = fresh_path("made") + "/by/a/try";
         take_turns(subject, [&clients[0], &clients[1]], &path, &path);
