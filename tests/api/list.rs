@@ -13,7 +13,7 @@ use syn::{
 
 use crate::names::{Id, leaves, name, resolve};
 use crate::print::{is_contract, line};
-use crate::source::{Modules, Place, attributes, modules};
+use crate::source::{Modules, Place, attributes, is_hidden, modules};
 
 /// Every public item on a line of its own, sorted.
 pub(crate) fn public_api(src: &Path) -> String {
@@ -37,9 +37,9 @@ struct Api<'m> {
 }
 
 impl Api<'_> {
-    /// What a public module shows.
+    /// What a public module shows. What is hidden may still be shown by a `pub use` of its own elsewhere.
     fn enter(&mut self, place: &Place) {
-        for item in &self.modules[place] {
+        for item in self.modules[place].iter().filter(|item| !is_hidden(attributes(item))) {
             match item {
                 Item::Use(import) if is_public(&import.vis) => {
                     for (name, path) in leaves(&import.tree) {

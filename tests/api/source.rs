@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use syn::{Attribute, Item};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Item, Meta, Token};
 
 use crate::expand::expand;
 
@@ -64,6 +65,15 @@ fn is_built(attributes: &[Attribute]) -> bool {
         cfg.is_some_and(|cfg| cfg == "test" || cfg == "doctest")
     };
     !attributes.iter().any(|attribute| for_tests(&attribute))
+}
+
+/// Left out of the documentation, and so not part of what a user may rely on.
+pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("doc")).any(|attribute| {
+        let all = Punctuated::<Meta, Token![,]>::parse_terminated;
+        let says = attribute.parse_args_with(all).unwrap_or_default();
+        says.iter().any(|meta| meta.path().is_ident("hidden"))
+    })
 }
 
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
