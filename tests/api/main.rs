@@ -11,6 +11,7 @@ mod list;
 mod log_lines;
 mod names;
 mod print;
+mod seam;
 mod sections;
 mod source;
 

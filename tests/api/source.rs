@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Item, Meta, Token};
@@ -15,22 +15,34 @@ pub(crate) type Place = Vec<String>;
 /// Every module with its items, macros expanded.
 pub(crate) type Modules = BTreeMap<Place, Vec<Item>>;
 
+/// A module as it is written, without those below it.
+pub(crate) struct Source {
+    place: Place,
+    pub(crate) file: PathBuf,
+    pub(crate) items: Vec<Item>,
+}
+
 pub(crate) fn modules(src: &Path) -> Modules {
-    let mut modules = Modules::new();
-    let items = items_of(&src.join("lib.rs"));
-    enter(items, src, Vec::new(), &mut modules);
-    let macros: Vec<_> = modules
-        .values()
-        .flatten()
+    let sources = sources(src);
+    let items = sources.iter().flat_map(|source| &source.items);
+    let macros: Vec<_> = items
         .filter_map(|item| match item {
             Item::Macro(found) => Some(found.clone()),
             _ => None,
         })
         .collect();
-    for items in modules.values_mut() {
-        *items = std::mem::take(items).into_iter().flat_map(|item| expand(item, &macros)).collect();
-    }
-    modules
+    let expanded = |items: Vec<Item>| items.into_iter().flat_map(|item| expand(item, &macros));
+    let sources = sources.into_iter();
+    sources.map(|source| (source.place, expanded(source.items).collect())).collect()
+}
+
+/// Every module, macros as they are written.
+pub(crate) fn sources(src: &Path) -> Vec<Source> {
+    let mut sources = Vec::new();
+    let file = src.join("lib.rs");
+    let items = items_of(&file);
+    enter(Source { place: Place::new(), file, items }, src, &mut sources);
+    sources
 }
 
 fn items_of(file: &Path) -> Vec<Item> {
@@ -39,26 +51,29 @@ fn items_of(file: &Path) -> Vec<Item> {
     parsed.items
 }
 
-/// A module with these items, and all below it, whose files are in `folder`.
-fn enter(mut items: Vec<Item>, folder: &Path, place: Place, modules: &mut Modules) {
-    items.retain(|item| is_built(attributes(item)));
-    for item in &items {
+/// A module, and all below it, whose files are in `folder`.
+fn enter(mut source: Source, folder: &Path, sources: &mut Vec<Source>) {
+    source.items.retain(|item| is_built(attributes(item)));
+    for item in &source.items {
         let Item::Mod(module) = item else { continue };
         let name = module.ident.to_string();
         let (flat, below) = (folder.join(format!("{name}.rs")), folder.join(&name));
-        let inside = match &module.content {
-            Some((_, items)) => items.clone(),
-            None if flat.is_file() => items_of(&flat),
-            None => items_of(&below.join("mod.rs")),
+        let (file, items) = match &module.content {
+            Some((_, items)) => (source.file.clone(), items.clone()),
+            None => {
+                let file = if flat.is_file() { flat } else { below.join("mod.rs") };
+                let items = items_of(&file);
+                (file, items)
+            }
         };
-        let place = place.iter().chain([&name]).cloned().collect();
-        enter(inside, &below, place, modules);
+        let place = source.place.iter().chain([&name]).cloned().collect();
+        enter(Source { place, file, items }, &below, sources);
     }
-    modules.insert(place, items);
+    sources.push(source);
 }
 
 /// Not for tests only.
-fn is_built(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_built(attributes: &[Attribute]) -> bool {
     let for_tests = |attribute: &&Attribute| {
         let cfg = attribute.path().is_ident("cfg").then(|| attribute.meta.require_list().ok());
         let cfg = cfg.flatten().map(|list| list.tokens.to_string());

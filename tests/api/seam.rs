@@ -1,0 +1,274 @@
+//! That the locks and the client ask nobody but the seam (`zookeeper/src/sys.rs`) for what is not a function of its
+//! inputs: a simulation takes the seam's place, and what went past it would not be decided by the seed.
+//!
+//! It knows names, not types: a loop over a channel, which waits as well, it does not see.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::visit_mut::{VisitMut, visit_item_impl_mut};
+use syn::{ImplItem, Item, ItemImpl};
+
+use crate::source::{is_built, sources};
+
+/// A path that contains the first is only allowed to go on with one of the second; the third is what to use
+/// instead.
+const PATHS: [(&str, &[&str], &str); 14] = [
+    ("Instant::now", &[], "sys::now"),
+    ("SystemTime::now", &[], "sys::system_time"),
+    ("std::thread", &[], "sys::thread"),
+    ("thread_local", &[], "sys::thread, where it is told apart"),
+    ("std::sync", &["Arc", "Weak", "atomic", "MutexGuard"], "sys::{Mutex, Condvar} or a channel"),
+    ("parking_lot", &[], "sys::{Mutex, Condvar}"),
+    ("crossbeam_channel", &CHANNELS, "sys::{select, select_biased, at, never}"),
+    ("std::net", &["SocketAddr", "IpAddr", "Ipv4Addr", "Ipv6Addr"], "sys::net"),
+    ("std::os::unix::net", &[], "sys::net"),
+    ("socket2", &[], "sys::net"),
+    ("rustix", &[], "sys::net"),
+    ("libc", &[], "sys::net"),
+    ("RandomState", &[], "sys::random"),
+    ("Uuid::new_v4", &[], "sys::new_uuid"),
+];
+
+/// What makes channels, and the types: nothing of it waits.
+const CHANNELS: [&str; 7] =
+    ["bounded", "unbounded", "Sender", "Receiver", "RecvError", "RecvTimeoutError", "TryRecvError"];
+
+/// Methods, and what to use instead.
+const METHODS: [(&str, &str); 4] = [
+    ("elapsed", "sys::now and a difference"),
+    ("recv", "sys::recv"),
+    ("recv_timeout", "sys::recv_timeout"),
+    ("recv_deadline", "sys::recv_deadline"),
+];
+
+/// Files and folders that may ask the operating system, and why.
+const EXEMPT: [(&str, &str); 7] = [
+    ("zookeeper/src/sys", "the seam of the client"),
+    ("src/sys.rs", "the seam of the locks"),
+    ("src/testing.rs", "threads of a program's tests; no simulation runs it"),
+    ("zookeeper/src/testing.rs", "threads and sockets of the server for a program's tests"),
+    ("zookeeper/src/testing/outgoing.rs", "the threads that write for that server"),
+    ("zookeeper/src/tls.rs", "a simulated connection is not encrypted"),
+    ("src/metrics.rs", "an observer for the recorder of a program; no simulation records"),
+];
+
+#[test]
+fn only_the_seam_asks_the_operating_system() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut needless = BTreeMap::from(EXEMPT);
+    let (mut modules, mut wrong) = (0, Vec::new());
+    for source in [root.join("src"), root.join("zookeeper/src")].iter().flat_map(|src| sources(src))
+    {
+        let file = source.file.strip_prefix(root).expect("it is below the root");
+        let found = asked(source.items);
+        modules += 1;
+        match EXEMPT.iter().find(|(exempt, _)| file.starts_with(exempt)) {
+            Some((exempt, _)) if !found.is_empty() => drop(needless.remove(exempt)),
+            Some(_) => {}
+            None => {
+                let place = |(line, what)| format!("{}:{line}: {what}", file.display());
+                wrong.extend(found.into_iter().map(place));
+            }
+        }
+    }
+    println!("{modules} modules");
+    assert!(wrong.is_empty(), "asked past the seam, see tests/api/seam.rs:\n{}", wrong.join("\n"));
+    assert!(needless.is_empty(), "exempt, and without a need: {needless:?}");
+}
+
+/// What a module asks of others than the seam, each with its line.
+fn asked(items: Vec<Item>) -> Vec<(usize, String)> {
+    let mut words = Words::default();
+    for mut item in items {
+        Built.visit_item_mut(&mut item);
+        // Those are modules of their own.
+        if !matches!(item, Item::Mod(_)) {
+            words.read(item.to_token_stream(), &[], false);
+        }
+    }
+    let imports = &words.imports;
+    let found = words.said.iter().filter_map(|said| {
+        let instead = if said.is_method { of_method(&said.path) } else { of_path(said, imports) };
+        instead.map(|instead| (said.line, format!("{}: use {instead}", said.path.join("::"))))
+    });
+    found.collect()
+}
+
+fn of_method(path: &[String]) -> Option<&'static str> {
+    let name = path.last()?;
+    METHODS.iter().find(|(method, _)| method == name).map(|(_, instead)| *instead)
+}
+
+fn of_path(said: &Said, imports: &BTreeMap<String, Vec<String>>) -> Option<&'static str> {
+    let path = match imports.get(&said.path[0]) {
+        Some(import) if said.path.len() > 1 => [import, &said.path[1..]].concat(),
+        _ => said.path.clone(),
+    };
+    let by_path = PATHS.iter().find(|(asks, allowed, _)| {
+        let asks: Vec<_> = asks.split("::").collect();
+        let at = path.windows(asks.len()).position(|part| part == asks);
+        at.is_some_and(|at| match path.get(at + asks.len()) {
+            Some(next) => !allowed.contains(&next.as_str()),
+            // What is taken of a module that has both shows where it is used.
+            None => allowed.is_empty(),
+        })
+    });
+    if let Some((.., instead)) = by_path {
+        return Some(instead);
+    }
+    // A method by the name of its type.
+    let owner = path.iter().nth_back(1)?;
+    owner.starts_with(char::is_uppercase).then(|| of_method(&path)).flatten()
+}
+
+/// A path, or the name of a method that is called.
+struct Said {
+    path: Vec<String>,
+    line: usize,
+    is_method: bool,
+}
+
+/// What is said in tokens, which are the same inside of macros as outside.
+#[derive(Default)]
+struct Words {
+    said: Vec<Said>,
+    /// The names that a `use` brings in, each with the path that it stands for.
+    imports: BTreeMap<String, Vec<String>>,
+}
+
+impl Words {
+    /// `prefix` is what the tree of a `use` begins with.
+    fn read(&mut self, tokens: TokenStream, prefix: &[String], mut imports: bool) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        let mut rest = &tokens[..];
+        let mut after_dot = false;
+        while let Some((first, behind)) = rest.split_first() {
+            rest = behind;
+            match first {
+                TokenTree::Group(group) => self.read(group.stream(), &[], false),
+                TokenTree::Ident(word) if word == "use" => imports = true,
+                TokenTree::Ident(word) => {
+                    let mut path = prefix.to_vec();
+                    if prefix.is_empty() || word != "self" {
+                        path.push(word.to_string());
+                    }
+                    rest = self.go_on(&mut path, rest, imports);
+                    let is_method = after_dot && matches!(rest, [TokenTree::Group(_), ..]);
+                    self.said.push(Said { path, line: word.span().start().line, is_method });
+                }
+                TokenTree::Punct(end) if end.as_char() == ';' => imports = false,
+                _ => {}
+            }
+            after_dot = matches!(first, TokenTree::Punct(dot) if dot.as_char() == '.');
+        }
+    }
+
+    /// The rest of a path, and what is behind it.
+    fn go_on<'t>(
+        &mut self,
+        path: &mut Vec<String>,
+        mut rest: &'t [TokenTree],
+        imports: bool,
+    ) -> &'t [TokenTree] {
+        while let [TokenTree::Punct(one), TokenTree::Punct(two), next, behind @ ..] = rest
+            && (one.as_char(), two.as_char()) == (':', ':')
+        {
+            match next {
+                TokenTree::Ident(word) => path.push(word.to_string()),
+                TokenTree::Punct(all) if all.as_char() == '*' => path.push("*".to_owned()),
+                TokenTree::Group(tree) if tree.delimiter() == Delimiter::Brace => {
+                    self.read(tree.stream(), path, imports);
+                    return behind;
+                }
+                _ => break,
+            }
+            rest = behind;
+        }
+        if imports {
+            let name = match rest {
+                [TokenTree::Ident(word), TokenTree::Ident(name), behind @ ..] if word == "as" => {
+                    rest = behind;
+                    Some(name.to_string())
+                }
+                _ => path.last().cloned(),
+            };
+            self.imports.extend(name.map(|name| (name, path.clone())));
+        }
+        rest
+    }
+}
+
+/// Leaves out the methods that are for tests only.
+struct Built;
+
+impl VisitMut for Built {
+    fn visit_item_impl_mut(&mut self, block: &mut ItemImpl) {
+        block.items.retain(|part| !matches!(part, ImplItem::Fn(f) if !is_built(&f.attrs)));
+        visit_item_impl_mut(self, block);
+    }
+}
+
+#[test]
+fn whatever_is_asked_past_the_seam_is_found() {
+    let asking = [
+        "use std::thread;",
+        "use std::{sync::Arc, thread::{self, JoinHandle}};",
+        "fn f() { std::thread::park(); }",
+        "fn f() { ::std::thread::spawn(g); }",
+        "use std as s; fn f() { s::thread::yield_now(); }",
+        "use std::time::Instant; fn f() { Instant::now(); }",
+        "use std::time::Instant as I; fn f() { I::now(); }",
+        "fn f() { std::time::SystemTime::now(); }",
+        "fn f() { then.elapsed(); }",
+        "fn f() { Some(then).map(Instant::elapsed); }",
+        "use std::hash::RandomState;",
+        "fn f() { Uuid::new_v4(); }",
+        "use parking_lot::Mutex;",
+        "use crossbeam_channel::{Receiver, select};",
+        "use crossbeam_channel::select_biased as select;",
+        "use crossbeam_channel::*;",
+        "use crossbeam_channel as channels; fn f() { channels::never(); }",
+        "fn f() { crossbeam_channel::select! { recv(a) -> _ => {} } }",
+        "fn f() { crossbeam_channel::at(end); }",
+        "fn f() { crossbeam_channel::after(limit); }",
+        "fn f() { crossbeam_channel::tick(limit); }",
+        "fn f() { crossbeam_channel::never(); }",
+        "fn f() { self.events.recv(); }",
+        "fn f() { self.events.recv_timeout(limit); }",
+        "fn f() { self.events.recv_deadline(end); }",
+        "fn f() { select! { recv(a) -> _ => b.recv() } }",
+        "macro_rules! m { ($a:expr) => { $a.recv() } }",
+        "use std::net::{SocketAddr, TcpStream};",
+        "use std::net::ToSocketAddrs;",
+        "use std::os::unix::net::UnixStream;",
+        "use socket2::Socket;",
+        "fn f() { rustix::io::read(a, b); }",
+        "const C: i32 = libc::EINPROGRESS;",
+        "thread_local! { static S: u8 = 0; }",
+        "use std::sync::{Arc, Mutex};",
+        "use std::sync::{self, Arc}; fn f() { sync::Condvar::new(); }",
+        "struct S(std::sync::RwLock<()>);",
+        "use std::sync::mpsc;",
+    ];
+    let count = |code| asked(syn::parse_str::<syn::File>(code).expect(code).items).len();
+    for code in asking {
+        assert!(count(code) > 0, "not found: {code}");
+    }
+    let not_asking = [
+        "use crate::sys::{self, Mutex, at, never, select, thread}; fn f() { thread::park(); }",
+        "use std::sync::{Arc, MutexGuard, Weak, atomic::AtomicBool};",
+        "use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};",
+        "use std::net::{IpAddr, SocketAddr}; use std::time::{Instant, SystemTime};",
+        "fn f() { Moment::now(); sys::now(); sys::recv(&a); a.try_recv(); at(end); }",
+        "fn f() { select! { recv(a) -> _ => {} recv(at(end)) -> _ => {} } }",
+        "/// As std::thread::spawn does.\nfn f() {} // Instant::now()",
+        "impl S { #[cfg(test)] fn f() { Instant::now(); } }",
+        "fn f(uuid: Uuid) { uuid.elapsed; }",
+    ];
+    for code in not_asking {
+        assert_eq!(count(code), 0, "found: {code}");
+    }
+}
