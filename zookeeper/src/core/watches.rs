@@ -1,6 +1,6 @@
 //! Who waits for which event. Pure: it neither sets watches nor tells anybody.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::message::WatchedPaths;
 use crate::types::EventType;
@@ -34,7 +34,7 @@ const SWEEP: usize = 64;
 /// The watches that are set, or will be again on the next connection.
 #[derive(Debug)]
 pub(crate) struct Watches<W> {
-    by_path: HashMap<String, Ears<W>>,
+    by_path: BTreeMap<String, Ears<W>>,
     /// Of listeners, once for each kind of watch.
     count: usize,
     sweep_at: usize,
@@ -101,7 +101,7 @@ impl<W: Listen> Ears<W> {
 
 impl<W: Listen> Watches<W> {
     pub(crate) fn new() -> Watches<W> {
-        Watches { by_path: HashMap::new(), count: 0, sweep_at: SWEEP }
+        Watches { by_path: BTreeMap::new(), count: 0, sweep_at: SWEEP }
     }
 
     /// The server has set it. Whoever has the same watch already hears of it once.
