@@ -33,16 +33,17 @@
 //! ```
 
 mod access;
-// Public for simulations, which are compiled with a cfg of their own.
+// Both are public for simulations, which are compiled with a cfg of their own.
 #[cfg_attr(not(any(test, zoolock_simulation)), allow(dead_code, unreachable_pub))]
 mod committed;
 #[cfg(any(test, zoolock_simulation))]
 #[doc(hidden)]
 pub mod ensemble;
+#[cfg(not(any(test, zoolock_simulation)))]
+#[allow(dead_code, unreachable_pub)]
+mod ensemble;
 mod outgoing;
 mod requests;
-#[cfg_attr(not(any(test, zoolock_simulation)), allow(unreachable_pub))]
-mod state;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -59,14 +60,13 @@ use socket2::{Domain, Socket, Type};
 use crate::core::frames::Frames;
 use crate::error::Result;
 pub use access::ReadRules;
+use ensemble::{Ensemble, LONGEST, Outgoing, Settings};
 use outgoing::Writer;
-use state::{HangUp, Outgoing, State};
-use tree::{ANY, Op};
 
-/// Longer requests end the connection (`jute.maxbuffer`).
-const LONGEST: usize = 0xf_ffff;
 /// Connections that may wait to be accepted, if the system allows so many.
 const BACKLOG: i32 = 4096;
+/// The number of the server in its ensemble.
+const ONLY: usize = 0;
 /// Whoever reads nothing for so long has no connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -86,7 +86,7 @@ struct Shared {
 /// One mutex is over all of it, so that each connection is told of everything in the order in which it happened.
 /// Nothing is written under it: see `outgoing`.
 struct Running {
-    state: State,
+    ensemble: Ensemble,
     writers: BTreeMap<u64, Arc<Writer>>,
     /// No thread goes on.
     has_ended: bool,
@@ -111,8 +111,16 @@ impl Server {
         let listener = listen()?;
         let address = listener.local_addr()?;
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let state = State::new(rules, Instant::now(), wall.as_millis() as i64);
-        let running = Running { state, writers: BTreeMap::new(), has_ended: false };
+        let settings = Settings {
+            quorum: Duration::ZERO,
+            rules,
+            wall: wall.as_millis() as i64,
+            exact: true,
+            recorded: false,
+            ..Settings::default()
+        };
+        let ensemble = Ensemble::new(settings, 0, Instant::now());
+        let running = Running { ensemble, writers: BTreeMap::new(), has_ended: false };
         let shared = Arc::new(Shared { running: Mutex::new(running), clock: Condvar::new() });
         let mut server = Server { shared, address, threads: Vec::new() };
         let (accepting, timing) = (Arc::clone(&server.shared), Arc::clone(&server.shared));
@@ -137,18 +145,18 @@ impl Server {
     /// [`resume`](Self::resume). The session ends when its time is over, and its client hears of it after
     /// that.
     pub fn suspend(&self, session_id: i64) {
-        self.shared.with(|state, _| state.suspend(session_id));
+        self.shared.with(|ensemble, now| ensemble.suspend(session_id, now));
     }
 
     /// Lets the client of a suspended session in again, which then hears whether it is over.
     pub fn resume(&self, session_id: i64) {
-        self.shared.with(|state, _| state.resume(session_id));
+        self.shared.with(|ensemble, _| ensemble.resume(session_id));
     }
 
     /// Ends a session before its time, as operators can. Its ephemeral nodes are gone when this returns, and
     /// its connection is broken; its client hears of it on the next one.
     pub fn expire(&self, session_id: i64) {
-        self.shared.with(|state, now| state.expire(session_id, now));
+        self.shared.with(|ensemble, now| ensemble.expire(session_id, now));
     }
 
     /// Deletes a node, whatever its ACL says.
@@ -157,21 +165,18 @@ impl Server {
     ///
     /// [`NoNode`](crate::ErrorKind::NoNode) and [`NotEmpty`](crate::ErrorKind::NotEmpty).
     pub fn delete(&self, path: &str) -> Result<()> {
-        let deleted =
-            self.shared.with(|state, now| state.operate(Op::Delete { path, version: ANY }, now));
-        deleted.map_err(|kind| crate::Error::from(kind).of("delete", path))
+        self.shared.with(|ensemble, now| ensemble.delete(path, now))
     }
 
     /// Breaks all connections, and every later one, until [`start_again`](Self::start_again): the whole
     /// ensemble is down. Meanwhile no session ends.
     pub fn stop(&self) {
-        self.shared.with(|state, _| state.stop());
+        self.shared.with(|ensemble, now| ensemble.crash(ONLY, now));
     }
 
     /// Goes on with everything that it had. Sessions have all their time again.
     pub fn start_again(&self) {
-        self.shared.with(State::start_again);
-        self.shared.clock.notify_all();
+        self.shared.with(|ensemble, now| ensemble.start(ONLY, now));
     }
 }
 
@@ -185,7 +190,7 @@ impl Drop for Server {
             // What it panicked with, if it has, is printed.
             let _ = thread.join();
         }
-        self.shared.with(|state, _| state.stop());
+        self.shared.with(|ensemble, now| ensemble.crash(ONLY, now));
     }
 }
 
@@ -198,7 +203,7 @@ impl fmt::Debug for Server {
 impl Running {
     /// Hands what is to be sent to whoever writes it.
     fn hand_out(&mut self) {
-        for (id, outgoing) in self.state.take_outgoing() {
+        for (id, outgoing) in self.ensemble.take_outgoing() {
             match outgoing {
                 Outgoing::Bytes(frame) => {
                     self.writers.get(&id).inspect(|writer| writer.push(&frame));
@@ -211,44 +216,50 @@ impl Running {
 
 impl Shared {
     /// Does something, and hands out what comes of it.
-    fn with<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
         let mut running = self.running.lock();
-        let done = act(&mut running.state, Instant::now());
+        let before = running.ensemble.next();
+        let done = act(&mut running.ensemble, Instant::now());
         running.hand_out();
+        if running.ensemble.next() < before {
+            self.clock.notify_all();
+        }
         done
     }
 
     fn keep_time(&self) {
         let mut running = self.running.lock();
         while !running.has_ended {
-            let due = running.state.look_at_clock(Instant::now());
+            running.ensemble.advance(Instant::now());
             running.hand_out();
-            self.clock.wait_until(&mut running, due);
+            match running.ensemble.next() {
+                Some(due) => drop(self.clock.wait_until(&mut running, due)),
+                None => self.clock.wait(&mut running),
+            }
         }
     }
 
     /// Takes requests until the connection is over.
     fn serve(&self, id: u64, writer: &Writer) {
-        let (mut frames, mut is_greeted) = (Frames::new(LONGEST), false);
+        let mut frames = Frames::new(LONGEST);
         while let Ok(()) = receive(&mut frames, writer.stream()) {
             loop {
                 writer.wait_for_room();
-                let served = match frames.next() {
+                match frames.next() {
                     Ok(None) => break,
-                    Ok(Some(frame)) => self.with(|state, now| match is_greeted {
-                        true => state.request(id, frame, now),
-                        false => state.greet(id, frame, now),
-                    }),
-                    Err(_) => Err(HangUp),
-                };
-                if served.is_err() {
-                    return;
-                }
-                if !std::mem::replace(&mut is_greeted, true) {
-                    self.clock.notify_all();
+                    Ok(Some(frame)) => self.with(|ensemble, now| ensemble.take(id, frame, now)),
+                    Err(_) => return,
                 }
             }
         }
+    }
+
+    /// The connection is over, whoever ended it. What is still to be written to it, is.
+    fn hang_up(&self, id: u64) {
+        let mut running = self.running.lock();
+        running.ensemble.hang_up(id, Instant::now());
+        running.hand_out();
+        running.writers.remove(&id).inspect(|writer| writer.close());
     }
 }
 
@@ -280,17 +291,20 @@ fn attend(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let ip = stream.peer_addr()?.ip().to_string();
     let writer = Arc::new(Writer::new(stream));
-    let (serving, writing) = (Arc::clone(shared), Arc::clone(&writer));
-    spawn("write", move || writing.write())?;
     let mut running = shared.running.lock();
-    let id = running.state.connect(ip);
+    let Some(id) = running.ensemble.connect_from(ONLY, ip) else {
+        return Ok(());
+    };
     running.writers.insert(id, Arc::clone(&writer));
     drop(running);
-    let served = spawn("read", move || {
-        serving.serve(id, &writer);
-        serving.with(|state, _| state.cut(id));
+    let (serving, writing) = (Arc::clone(shared), Arc::clone(&writer));
+    let served = spawn("write", move || writing.write()).and_then(|_| {
+        spawn("read", move || {
+            serving.serve(id, &writer);
+            serving.hang_up(id);
+        })
     });
-    served.map(drop).inspect_err(|_| shared.with(|state, _| state.cut(id)))
+    served.map(drop).inspect_err(|_| shared.hang_up(id))
 }
 
 fn receive(frames: &mut Frames, mut stream: &TcpStream) -> io::Result<()> {

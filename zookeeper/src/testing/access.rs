@@ -1,6 +1,7 @@
 //! Who may do what: the ACLs of the schemes `world`, `auth`, `digest` and `ip`. Pure.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,6 +9,9 @@ use sha1_smol::Sha1;
 
 use crate::acl::{Acl, Permissions};
 use crate::error::ErrorKind;
+
+/// The scheme of those who may do everything. Nobody can show that.
+const SUPER: &str = "super";
 
 /// Whom a connection has shown to be: a scheme, and a name in it.
 pub(super) type Id = (String, String);
@@ -50,13 +54,22 @@ pub(super) fn authenticate(
     }
 }
 
+/// What nearly all nodes have, once.
+pub(super) fn open() -> Arc<[Acl]> {
+    static OPEN: LazyLock<Arc<[Acl]>> = LazyLock::new(|| Acl::open().into());
+    Arc::clone(&OPEN)
+}
+
 /// Who may do everything.
 pub(super) fn superuser() -> Id {
-    ("super".to_owned(), String::new())
+    (SUPER.to_owned(), String::new())
 }
 
 /// The ACL that a node gets: without duplicates, and `auth` replaced by whom that is.
-pub(super) fn resolve(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, ErrorKind> {
+pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, ErrorKind> {
+    if Arc::ptr_eq(acl, &open()) {
+        return Ok(Arc::clone(acl));
+    }
     let mut resolved: Vec<Acl> = Vec::new();
     for (index, entry) in acl.iter().enumerate() {
         if acl[..index].contains(entry) {
@@ -79,7 +92,7 @@ pub(super) fn resolve(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, ErrorKind> {
     }
     match resolved.is_empty() {
         true => Err(ErrorKind::InvalidAcl),
-        false => Ok(resolved),
+        false => Ok(resolved.into()),
     }
 }
 
@@ -119,7 +132,7 @@ pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: Permissions) -> Result<(), 
         let known = |(scheme, id): &Id| *scheme == entry.scheme && is_own(id);
         (entry.scheme == "world" && entry.id == "anyone") || ids.iter().any(known)
     };
-    let may_all = ids.contains(&superuser());
+    let may_all = ids.iter().any(|(scheme, _)| scheme == SUPER);
     match may_all || acl.iter().any(|entry| entry.permissions.0 & any_of.0 != 0 && is_for(entry)) {
         true => Ok(()),
         false => Err(ErrorKind::NoAuth),
@@ -152,7 +165,7 @@ mod tests {
             ("1::2::3", Err(ErrorKind::InvalidAcl)),
             ("::g", Err(ErrorKind::InvalidAcl)),
         ] {
-            let acl = vec![Acl::new(Permissions::ALL, "ip", id)];
+            let acl: Arc<[Acl]> = [Acl::new(Permissions::ALL, "ip", id)].into();
             assert_eq!(resolve(&acl, &own).map(drop), expected, "{id}");
             assert_eq!(check(&acl, &own, Permissions::READ), Err(ErrorKind::NoAuth), "{id}");
         }

@@ -22,7 +22,7 @@ pub struct Committed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The node's path.
-    pub path: String,
+    pub path: Arc<str>,
     /// What has become of it.
     pub kind: ChangeKind,
 }

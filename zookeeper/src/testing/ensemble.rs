@@ -1,281 +1,305 @@
-//! An ensemble for simulations: bytes and instants go in, bytes and the next instant come out, and a seed decides
-//! the rest. What really is, and what was committed when, can be looked at by a judge.
+//! What servers do, without threads, sockets and clocks: bytes and instants go in; bytes, ends of connections and
+//! the next instant come out. A seed decides the rest.
+//!
+//! The servers are ZooKeeper's: a leader that alone expires sessions and validates writes, followers that lag, tell
+//! of signs of life twice a tick and answer reads by themselves, also those of a leader that was deposed. The server
+//! of the feature `testing` is an ensemble of one.
 
-use std::collections::BTreeMap;
+mod chance;
+mod events;
+#[cfg(any(test, zoolock_simulation))]
+mod faults;
+mod following;
+mod leading;
+mod serving;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod watching;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::access::ReadRules;
-pub use super::committed::{Change, ChangeKind, Committed};
-pub use super::state::Outgoing;
-use super::state::State;
-use super::tree::{ANY, Op};
-use crate::acl::Acl;
-use crate::core::frames::Frames;
-use crate::error::{Error, Result};
-use crate::types::{CreateMode, Stat};
+use super::access;
+pub use super::committed::Committed;
+#[cfg(any(test, zoolock_simulation))]
+pub use super::committed::{Change, ChangeKind};
+use super::tree::{ANY, Op, Tree};
+use crate::error::ErrorKind;
+use chance::Chance;
+use events::{Event, Events, Time};
+use following::Server;
+use leading::{Reign, Transaction};
+use serving::Connection;
+pub(super) use serving::LONGEST;
+pub use settings::Settings;
 
-/// Longer requests end the connection (`jute.maxbuffer`).
-const LONGEST: usize = 0xf_ffff;
-
-/// What an ensemble is like.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// How many servers there are; all of them vote.
-    pub servers: usize,
-    /// As `tickTime`: a session timeout has 2 to 20 of them, and ends at the next one.
-    pub tick: Duration,
-    /// The least time that a message takes from one server to another.
-    pub hop: Duration,
-    /// How much longer it may take.
-    pub jitter: Duration,
-    /// The most time that the leader takes until a quorum has a proposal; half of it is the least.
-    pub quorum: Duration,
-    /// How long a server goes on without its leader at the most.
-    pub sync_limit: Duration,
-    /// What clients learn of nodes that they may not read.
-    pub rules: ReadRules,
-    /// Empty containers are removed after this time at the most.
-    pub containers: Duration,
-    /// What the first instant is in milliseconds since 1970.
-    pub wall: i64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            servers: 1,
-            tick: Duration::from_millis(500),
-            hop: Duration::from_micros(200),
-            jitter: Duration::from_micros(100),
-            quorum: Duration::from_micros(500),
-            sync_limit: Duration::from_millis(2500),
-            rules: ReadRules::default(),
-            containers: Duration::from_secs(60),
-            wall: 1_800_000_000_000,
-        }
-    }
+/// What a connection is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outgoing {
+    /// These bytes, one frame.
+    Bytes(Vec<u8>),
+    /// The server has ended the connection, behind what it has sent before.
+    End,
 }
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Ensemble {
-    state: State,
     settings: Settings,
-    up: bool,
-    now: Instant,
-    next: Instant,
-    connections: BTreeMap<u64, Reading>,
-}
-
-#[derive(Debug)]
-struct Reading {
-    frames: Frames,
-    is_greeted: bool,
+    start: Instant,
+    events: Events,
+    chance: Chance,
+    servers: Vec<Server>,
+    reigns: Vec<Reign>,
+    tree: Tree,
+    /// What a quorum has and some server has not applied, behind the first transactions that all have.
+    log: VecDeque<Arc<Transaction>>,
+    dropped: usize,
+    /// The last transaction that a quorum has, and the last one that was proposed.
+    committed: i64,
+    proposed: i64,
+    epoch: i64,
+    /// The sessions that a quorum knows, with their timeouts.
+    sessions: BTreeMap<i64, Time>,
+    last_session: i64,
+    connections: BTreeMap<u64, Connection>,
+    last_connection: u64,
+    /// Sessions whose connections are broken as they come.
+    suspended: BTreeSet<i64>,
+    outgoing: Vec<(u64, Outgoing)>,
+    /// What was committed, if anybody looks.
+    recorded: Option<Vec<Committed>>,
 }
 
 impl Ensemble {
     /// All servers are up and have a leader.
     #[must_use]
-    pub fn new(settings: Settings, _seed: u64, now: Instant) -> Ensemble {
-        let mut state = State::new(settings.rules, now, settings.wall);
-        state.record();
-        let next = state.look_at_clock(now);
-        Ensemble { state, settings, up: true, now, next, connections: BTreeMap::new() }
-    }
-
-    /// A connection to this server; none if it refuses it.
-    pub fn connect(&mut self, server: usize, now: Instant) -> Option<u64> {
-        self.advance(now);
-        if !self.up || server >= self.settings.servers {
-            return None;
-        }
-        let id = self.state.connect("127.0.0.1".to_owned());
-        self.connections.insert(id, Reading { frames: Frames::new(LONGEST), is_greeted: false });
-        Some(id)
-    }
-
-    /// Bytes of a client have come. Those that make no sense end the connection.
-    pub fn receive(&mut self, connection: u64, mut bytes: &[u8], now: Instant) {
-        self.advance(now);
-        let Some(reading) = self.connections.get_mut(&connection) else {
-            return;
+    pub fn new(settings: Settings, seed: u64, now: Instant) -> Ensemble {
+        let mut chance = Chance::new(seed);
+        let servers = (0..settings.servers).map(|_| Server::new(&settings, &mut chance)).collect();
+        let mut ensemble = Ensemble {
+            start: now,
+            events: Events::default(),
+            chance,
+            servers,
+            reigns: Vec::new(),
+            tree: Tree::new(),
+            log: VecDeque::new(),
+            dropped: 0,
+            committed: 0,
+            proposed: 0,
+            epoch: 0,
+            sessions: BTreeMap::new(),
+            last_session: 0x1_0000_0000,
+            connections: BTreeMap::new(),
+            last_connection: 0,
+            suspended: BTreeSet::new(),
+            outgoing: Vec::new(),
+            recorded: settings.recorded.then(Vec::new),
+            settings,
         };
-        while !bytes.is_empty() {
-            let space = reading.frames.space();
-            let count = bytes.len().min(space.len());
-            space[..count].copy_from_slice(&bytes[..count]);
-            reading.frames.filled(count);
-            bytes = &bytes[count..];
-            loop {
-                let served = match reading.frames.next() {
-                    Ok(None) => break,
-                    Ok(Some(frame)) if reading.is_greeted => {
-                        self.state.request(connection, frame, now).is_ok()
-                    }
-                    Ok(Some(frame)) => self.state.greet(connection, frame, now).is_ok(),
-                    Err(_) => false,
-                };
-                reading.is_greeted = true;
-                if !served {
-                    return self.hang_up(connection, now);
-                }
-            }
-        }
-        self.next = self.state.look_at_clock(now);
+        ensemble.elect(0, &[]);
+        ensemble.plan_sweep();
+        ensemble
     }
 
-    /// The client's end is closed.
-    pub fn hang_up(&mut self, connection: u64, now: Instant) {
-        self.advance(now);
-        self.state.cut(connection);
-        self.connections.remove(&connection);
+    // ---- time
+
+    fn time(&self, at: Instant) -> Time {
+        at.saturating_duration_since(self.start).as_nanos() as Time
+    }
+
+    /// In milliseconds since 1970.
+    fn wall(&self) -> i64 {
+        self.settings.wall + (self.events.now / 1_000_000) as i64
     }
 
     /// When [`advance`](Self::advance) is to be called at the latest.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
-        Some(self.next)
+        self.events.next().map(|time| self.start + Duration::from_nanos(time))
     }
 
     /// Does what is due by now.
     pub fn advance(&mut self, now: Instant) {
-        self.now = self.now.max(now);
-        if self.next <= self.now {
-            self.next = self.state.look_at_clock(now);
+        let now = self.time(now);
+        while let Some(event) = self.events.take(now) {
+            self.happen(event);
+        }
+        self.events.now = self.events.now.max(now);
+    }
+
+    fn happen(&mut self, event: Event) {
+        if let Event::Applied { server, reign, .. }
+        | Event::Pinged { server, reign }
+        | Event::Heard { server, reign, .. }
+        | Event::Forwarded { server, reign, .. }
+        | Event::Revalidate { server, reign, .. }
+        | Event::Revalidated { server, reign, .. }
+        | Event::Synced { server, reign, .. } = event
+        {
+            let until = self.quiet_until(server);
+            let of = |server: usize| self.servers[server].reign == Some(reign);
+            if !of(server) || !of(self.reigns[reign].leader) {
+                return;
+            }
+            if until > self.events.now {
+                return self.events.at(until, event);
+            }
+        }
+        match event {
+            Event::Applied { server, upto, .. } => self.apply(server, upto),
+            Event::Pinged { server, reign } => self.pinged(server, reign),
+            Event::Heard { reign, touched, .. } => {
+                for (session, timeout) in touched {
+                    self.touch(reign, session, timeout);
+                }
+            }
+            Event::Forwarded { reign, asked, .. } => self.prepare(reign, asked),
+            Event::Revalidate { server, reign, connection, session, timeout } => {
+                let lives = self.revalidate(server, reign, session, timeout);
+                let at = self.link(server, false);
+                self.events.at(at, Event::Revalidated { server, reign, connection, lives });
+            }
+            Event::Revalidated { connection, lives, .. } => self.resumed(connection, lives),
+            Event::Synced { server, upto, connection, number, .. } => {
+                self.apply(server, upto);
+                self.synced(connection, number);
+            }
+            Event::Commit { reign } => self.commit_due(reign),
+            Event::Expiry { reign, session } => self.expiry(reign, session),
+            Event::Leave { server, reign } => self.leave(server, reign),
+            Event::Join { server } => self.try_to_join(server),
+            Event::Elect => self.elect_if_possible(),
+            Event::Sweep => self.sweep(),
+            Event::Thaw { server } => self.thaw(server),
+            Event::Abandon { reign } => self.abandon(reign),
+        }
+    }
+
+    // ---- connections
+
+    /// A connection to this server from this address.
+    pub(super) fn connect_from(&mut self, server: usize, ip: String) -> Option<u64> {
+        if !self.servers[server].up {
+            return None;
+        }
+        self.last_connection += 1;
+        self.connections.insert(self.last_connection, Connection::new(server, ip));
+        Some(self.last_connection)
+    }
+
+    /// The client's end is closed.
+    pub fn hang_up(&mut self, connection: u64, now: Instant) {
+        self.advance(now);
+        match self.connections.get(&connection).map(|known| known.server) {
+            Some(server) if self.is_frozen(server) => {
+                self.servers[server].held.push_back((connection, None));
+            }
+            _ => self.forget(connection),
         }
     }
 
     /// What the servers have sent since it was called last, in the order in which they did.
     pub fn take_outgoing(&mut self) -> Vec<(u64, Outgoing)> {
-        let taken = self.state.take_outgoing();
-        for (connection, outgoing) in &taken {
-            if *outgoing == Outgoing::End {
-                self.connections.remove(connection);
+        std::mem::take(&mut self.outgoing)
+    }
+
+    fn send(&mut self, connection: u64, frame: Vec<u8>) {
+        self.outgoing.push((connection, Outgoing::Bytes(frame)));
+    }
+
+    /// The server ends a connection.
+    fn end(&mut self, connection: u64) {
+        if self.connections.contains_key(&connection) {
+            self.outgoing.push((connection, Outgoing::End));
+            self.forget(connection);
+        }
+    }
+
+    fn forget(&mut self, connection: u64) {
+        if let Some(known) = self.connections.remove(&connection) {
+            self.servers[known.server].watches.forget(connection);
+        }
+    }
+
+    fn connections_of(&self, server: usize) -> Vec<u64> {
+        let own = self.connections.iter().filter(|(_, known)| known.server == server);
+        own.map(|(id, _)| *id).collect()
+    }
+
+    fn connections_with(&self, server: usize, session: i64) -> Vec<u64> {
+        let is_its = |known: &Connection| known.server == server && known.session == session;
+        let own = self.connections.iter().filter(|(_, known)| is_its(known));
+        own.map(|(id, _)| *id).collect()
+    }
+
+    // ---- what operators and others do
+
+    /// Breaks the connections of a session, and every later one until [`resume`](Self::resume).
+    pub fn suspend(&mut self, session: i64, now: Instant) {
+        self.advance(now);
+        self.suspended.insert(session);
+        self.cut(session);
+    }
+
+    /// Lets the client of a suspended session in again.
+    pub fn resume(&mut self, session: i64) {
+        self.suspended.remove(&session);
+    }
+
+    fn cut(&mut self, session: i64) {
+        for server in 0..self.servers.len() {
+            for connection in self.connections_with(server, session) {
+                self.end(connection);
             }
         }
-        taken
+    }
+
+    /// Ends a session before its time, as operators can: at once, if there is a leader that can.
+    pub fn expire(&mut self, session: i64, now: Instant) {
+        self.advance(now);
+        let Some(reign) = self.ruling().filter(|reign| self.has_quorum(*reign)) else {
+            return;
+        };
+        self.commit_all(reign);
+        if self.close(reign, session) {
+            self.commit_all(reign);
+        }
+    }
+
+    /// Does something at once, as somebody may who has all permissions and no session.
+    pub(super) fn operate(&mut self, op: Op<'_>, now: Instant) -> Result<(), ErrorKind> {
+        self.advance(now);
+        let reign = self.ruling().filter(|reign| self.has_quorum(*reign));
+        let reign = reign.ok_or(ErrorKind::ConnectionLoss)?;
+        self.commit_all(reign);
+        let done = self.write(reign, vec![op], 0, &[access::superuser()]);
+        self.commit_all(reign);
+        done
+    }
+
+    /// Deletes a node, whatever its ACL says.
+    ///
+    /// # Errors
+    ///
+    /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
+    pub fn delete(&mut self, path: &str, now: Instant) -> crate::Result<()> {
+        let deleted = self.operate(Op::Delete { path, version: ANY }, now);
+        deleted.map_err(|kind| crate::Error::from(kind).of("delete", path))
     }
 
     /// The server dies, and its connections with it.
-    pub fn crash(&mut self, _server: usize, now: Instant) {
+    pub fn crash(&mut self, server: usize, now: Instant) {
         self.advance(now);
-        self.up = false;
-        self.state.stop();
+        self.go_down(server);
     }
 
-    /// A server that was down starts.
-    pub fn start(&mut self, _server: usize, now: Instant) {
-        if !std::mem::replace(&mut self.up, true) {
-            self.state.start_again(now);
-            self.next = self.state.look_at_clock(now);
-        }
-    }
-
-    /// Ends a session before its time, as operators can.
-    pub fn expire(&mut self, session: i64, now: Instant) {
+    /// A server that was down starts. Where no leader was, all sessions have all their time again.
+    pub fn start(&mut self, server: usize, now: Instant) {
         self.advance(now);
-        self.state.expire(session, now);
-    }
-
-    /// What was committed since it was called last, in its order.
-    pub fn take_committed(&mut self) -> Vec<Committed> {
-        self.state.take_committed()
-    }
-
-    /// A node as the quorum has it.
-    #[must_use]
-    pub fn node(&self, path: &str) -> Option<(Stat, &[u8])> {
-        self.state.node(path)
-    }
-
-    /// The paths of all nodes below this one, sorted.
-    #[must_use]
-    pub fn below(&self, path: &str) -> Vec<String> {
-        self.state.below(path)
-    }
-
-    /// The sessions that are not over.
-    #[must_use]
-    pub fn sessions(&self) -> Vec<i64> {
-        self.state.sessions()
-    }
-
-    /// Creates a node as somebody who may do everything, in no session.
-    ///
-    /// # Errors
-    ///
-    /// Those of servers.
-    pub fn create(&mut self, path: &str, data: &[u8], now: Instant) -> Result<()> {
-        let mode = CreateMode::Persistent;
-        self.operate(Op::Create { path, data, acl: Acl::open(), mode }, now)
-    }
-
-    /// Deletes a node, likewise.
-    ///
-    /// # Errors
-    ///
-    /// Those of servers.
-    pub fn delete(&mut self, path: &str, now: Instant) -> Result<()> {
-        self.operate(Op::Delete { path, version: ANY }, now)
-    }
-
-    /// Sets the data of a node, likewise.
-    ///
-    /// # Errors
-    ///
-    /// Those of servers.
-    pub fn set_data(&mut self, path: &str, data: &[u8], now: Instant) -> Result<()> {
-        self.operate(Op::SetData { path, data, version: ANY }, now)
-    }
-
-    fn operate(&mut self, op: Op<'_>, now: Instant) -> Result<()> {
-        self.advance(now);
-        self.state.operate(op, now).map_err(Error::from)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::message::{self, OpCode};
-    use crate::core::wire::Reader;
-
-    /// What a client sends and is sent.
-    fn request(code: OpCode, xid: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-        let mut frame = message::request(code, body);
-        message::number(&mut frame, xid);
-        frame
-    }
-
-    fn create(path: &str, xid: i32) -> Vec<u8> {
-        request(OpCode::Create2, xid, |out| {
-            message::create(out, ("", path), b"data", &Acl::open(), CreateMode::Ephemeral);
-        })
-    }
-
-    #[test]
-    fn one_server_takes_bytes_in_any_pieces_and_says_what_it_has_committed() {
-        let start = Instant::now();
-        let mut ensemble = Ensemble::new(Settings::default(), 1, start);
-        let connection = ensemble.connect(0, start).unwrap();
-        let mut bytes = message::connect(0, 1000, 0, &[0; 16]);
-        bytes.extend(create("/a", 1));
-        for byte in bytes {
-            ensemble.receive(connection, &[byte], start);
-        }
-        let outgoing = ensemble.take_outgoing();
-        assert_eq!(outgoing.len(), 2, "{outgoing:?}");
-        let Outgoing::Bytes(created) = &outgoing[1].1 else { panic!("{outgoing:?}") };
-        let header = message::header(&mut Reader(&created[4..])).unwrap();
-        assert_eq!((header.xid, header.code), (1, 0));
-        let (stat, data) = ensemble.node("/a").unwrap();
-        assert_eq!((stat.ephemeral_owner, data), (ensemble.sessions()[0], &b"data"[..]));
-        let committed = ensemble.take_committed();
-        println!("{committed:?}");
-        assert_eq!(committed.last().map(|last| last.zxid), Some(stat.czxid));
-        ensemble.advance(start + Duration::from_secs(20));
-        assert_eq!((ensemble.node("/a"), ensemble.sessions()), (None, vec![]));
-        assert_eq!(ensemble.take_outgoing(), [(connection, Outgoing::End)]);
-        assert!(ensemble.take_committed().last().unwrap().is_close);
+        self.come_up(server);
     }
 }

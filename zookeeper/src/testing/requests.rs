@@ -1,6 +1,10 @@
 //! What clients ask for, out of its bytes. Pure.
 
+use std::sync::Arc;
+
+use super::access;
 use super::tree::Op;
+use crate::acl::Acl;
 use crate::core::message::{self, CREATE, OpCode};
 use crate::core::wire::{Malformed, Reader};
 use crate::types::CreateMode;
@@ -79,6 +83,16 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
     reader.end().map(|()| (xid, request))
 }
 
+/// An ACL; the open one is not copied.
+fn acls(reader: &mut Reader<'_>) -> Result<Arc<[Acl]>, Malformed> {
+    const OPEN: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
+    if let Some(rest) = reader.0.strip_prefix(OPEN) {
+        reader.0 = rest;
+        return Ok(access::open());
+    }
+    message::acls(reader).map(Arc::from)
+}
+
 fn op<'a>(code: i32, reader: &mut Reader<'a>) -> Result<Option<Op<'a>>, Malformed> {
     const DELETE: i32 = OpCode::Delete as i32;
     const SET_DATA: i32 = OpCode::SetData as i32;
@@ -90,7 +104,7 @@ fn op<'a>(code: i32, reader: &mut Reader<'a>) -> Result<Option<Op<'a>>, Malforme
     Ok(Some(match code {
         CREATE | CREATE_2 | CONTAINER | TTL => {
             let (path, data) = (reader.string()?, reader.buffer()?);
-            let (acl, flag) = (message::acls(reader)?, reader.int()?);
+            let (acl, flag) = (acls(reader)?, reader.int()?);
             let ttl = if code == TTL { reader.long()? } else { 0 };
             let mode = CreateMode::of_flag(flag, ttl)
                 .ok_or_else(|| Malformed(format!("a node of the mode {flag}")))?;
@@ -102,7 +116,7 @@ fn op<'a>(code: i32, reader: &mut Reader<'a>) -> Result<Option<Op<'a>>, Malforme
             Op::SetData { path, data, version: reader.int()? }
         }
         SET_ACL => {
-            let (path, acl) = (reader.string()?, message::acls(reader)?);
+            let (path, acl) = (reader.string()?, acls(reader)?);
             Op::SetAcl { path, acl, version: reader.int()? }
         }
         CHECK => Op::Check { path: reader.string()?, version: reader.int()? },

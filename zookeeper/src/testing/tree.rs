@@ -1,14 +1,16 @@
 //! The nodes, and what writes make of them, by the rules of ZooKeeper's `PrepRequestProcessor` and `DataTree`.
+//!
+//! Servers apply transactions one after another, and some are behind. So each node keeps its versions: a server
+//! reads what it had after the last transaction that it has applied, a leader validates writes against the newest
+//! ones, and transactions that do not survive their leader are taken back. Versions that nobody reads any more go.
 //! Knows neither who watches nor who is connected.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::access::{self, Id};
 use super::committed::{Change, ChangeKind};
 use crate::acl::{Acl, Permissions};
-use crate::batch::OpResult;
 use crate::core::path;
 use crate::error::ErrorKind;
 use crate::types::{CreateMode, EventType, Stat};
@@ -21,88 +23,110 @@ pub(super) const ANY: i32 = -1;
 /// One change that is asked for.
 #[derive(Debug)]
 pub(super) enum Op<'a> {
-    Create { path: &'a str, data: &'a [u8], acl: Vec<Acl>, mode: CreateMode },
+    Create { path: &'a str, data: &'a [u8], acl: Arc<[Acl]>, mode: CreateMode },
     Delete { path: &'a str, version: i32 },
     SetData { path: &'a str, data: &'a [u8], version: i32 },
-    SetAcl { path: &'a str, acl: Vec<Acl>, version: i32 },
+    SetAcl { path: &'a str, acl: Arc<[Acl]>, version: i32 },
     Check { path: &'a str, version: i32 },
 }
 
-/// On whose behalf.
-#[derive(Debug, Default)]
-pub(super) struct Asker {
-    pub(super) session: i64,
-    pub(super) ids: Vec<Id>,
+/// What it has come to.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Created(Arc<str>, Stat),
+    Deleted,
+    Set(Stat),
+    Checked,
 }
 
-/// In no order, as in servers, but in the same one in each run.
-type Children = HashSet<String, BuildHasherDefault<DefaultHasher>>;
+/// Whose transaction it is, its number, and its time in milliseconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) session: i64,
+    pub(super) ids: &'a [Id],
+    pub(super) zxid: i64,
+    pub(super) wall: i64,
+}
 
-#[derive(Debug, Default)]
+/// A node, as it is after a transaction.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Node {
-    pub(super) data: Vec<u8>,
-    /// Events refer to it, too.
+    pub(super) data: Arc<[u8]>,
     pub(super) acl: Arc<[Acl]>,
-    pub(super) children: Children,
     is_container: bool,
-    /// Its `cversion` counts created children only, and what can be counted is not kept.
+    /// Its `cversion` counts created children only.
     kept: Stat,
 }
 
-/// What is to be told of a change.
+/// A change, and what those are to be told who watch.
 #[derive(Debug)]
-pub(super) struct Told {
-    pub(super) event: EventType,
-    pub(super) path: String,
-    /// The ACL of that node when it happened.
+pub(super) struct Step {
+    pub(super) change: Change,
+    /// The ACL of the node when it happened.
     pub(super) acl: Arc<[Acl]>,
+    /// The node's parent and its ACL, if its children have changed.
+    pub(super) parent: Option<(Arc<str>, Arc<[Acl]>)>,
 }
 
-type Undo = Box<dyn FnOnce(&mut Tree)>;
-
-impl Told {
-    fn new(event: EventType, path: &str, node: &Node) -> Told {
-        Told { event, path: path.to_owned(), acl: Arc::clone(&node.acl) }
-    }
-}
-
-/// A transaction in the making.
-struct Changes {
-    zxid: i64,
-    /// In milliseconds since 1970.
-    now: i64,
-    told: Vec<Told>,
-    undo: Vec<Undo>,
-    done: Vec<Change>,
+/// What is at one path.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Each with its transaction, in their order.
+    versions: Vec<(i64, Option<Node>)>,
+    /// The names of all children that any version may have. In no order, as in servers, but in the same one in each
+    /// run: by their hash.
+    names: BTreeSet<(u32, Arc<str>)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Tree {
-    nodes: BTreeMap<String, Node>,
-    /// Those of them that belong to a session.
-    ephemerals: BTreeSet<(i64, String)>,
-    /// The last transaction, which may have failed.
-    pub(super) zxid: i64,
-    /// What the last transaction has changed.
-    pub(super) done: Vec<Change>,
-}
-
-impl Changes {
-    fn did(&mut self, path: &str, kind: ChangeKind) {
-        self.done.push(Change { path: path.to_owned(), kind });
-    }
+    slots: BTreeMap<Arc<str>, Slot>,
+    /// The newest nodes that belong to a session.
+    ephemerals: BTreeSet<(i64, Arc<str>)>,
+    /// The newest containers.
+    containers: BTreeSet<Arc<str>>,
+    /// Deleted nodes whose slots may be given back, with the transactions that deleted them.
+    deleted: VecDeque<(i64, Arc<str>)>,
+    /// Nobody reads what was before this transaction.
+    floor: i64,
 }
 
 impl Node {
     pub(super) fn stat(&self) -> Stat {
-        let (children, created) = (self.children.len() as i32, self.kept.cversion);
+        let (children, created) = (self.kept.num_children, self.kept.cversion);
         Stat {
             // Each child that is not there any more was created and deleted.
             cversion: created.wrapping_mul(2).wrapping_sub(children),
             data_length: self.data.len() as i32,
-            num_children: children,
             ..self.kept
         }
+    }
+
+    fn is_left(&self) -> bool {
+        self.is_container && self.kept.cversion > 0 && self.kept.num_children == 0
+    }
+}
+
+impl Step {
+    /// What those are told who watch the node itself.
+    pub(super) fn event(&self) -> Option<EventType> {
+        match self.change.kind {
+            ChangeKind::Created { .. } => Some(EventType::NodeCreated),
+            ChangeKind::Deleted => Some(EventType::NodeDeleted),
+            ChangeKind::DataSet(_) => Some(EventType::NodeDataChanged),
+            ChangeKind::AclSet => None,
+        }
+    }
+}
+
+impl Slot {
+    fn at(&self, zxid: i64) -> Option<&Node> {
+        let mut newest = self.versions.iter().rev();
+        newest.find(|version| version.0 <= zxid).and_then(|version| version.1.as_ref())
+    }
+
+    fn newest(&self) -> Option<&Node> {
+        self.versions.last().and_then(|version| version.1.as_ref())
     }
 }
 
@@ -113,8 +137,11 @@ fn parent(path: &str) -> &str {
     }
 }
 
-fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
+/// The last part of a path, with its hash (FNV-1a).
+fn name(path: &str) -> (u32, &str) {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    (name.bytes().fold(0x811c_9dc5, mix), name)
 }
 
 fn check_path(path: &str) -> Result<(), ErrorKind> {
@@ -128,151 +155,277 @@ fn check_version(asked: i32, found: i32) -> Result<(), ErrorKind> {
     }
 }
 
+// ---- reading
+
 impl Tree {
     pub(super) fn new() -> Tree {
-        let mut tree =
-            Tree { nodes: BTreeMap::new(), ephemerals: BTreeSet::new(), zxid: 0, done: Vec::new() };
-        for (path, children) in [
-            ("/", vec!["zookeeper"]),
-            ("/zookeeper", vec!["config", "quota"]),
-            ("/zookeeper/config", vec![]),
-            ("/zookeeper/quota", vec![]),
-        ] {
-            let children = children.into_iter().map(str::to_owned).collect();
-            let node = Node { children, acl: Acl::open().into(), ..Node::default() };
-            tree.nodes.insert(path.to_owned(), node);
+        let mut tree = Tree {
+            slots: BTreeMap::new(),
+            ephemerals: BTreeSet::new(),
+            containers: BTreeSet::new(),
+            deleted: VecDeque::new(),
+            floor: 0,
+        };
+        for path in ["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"] {
+            let (path, acl) = (Arc::from(path), access::open());
+            let node = Node { acl, ..Node::default() };
+            tree.set(&path, 0, Some(node));
+        }
+        for (path, children) in [("/", 1), ("/zookeeper", 2)] {
+            let slot = tree.slots.get_mut(path).and_then(|slot| slot.versions.last_mut());
+            if let Some((_, Some(node))) = slot {
+                node.kept.num_children = children;
+            }
         }
         tree
     }
 
-    /// The paths below this one.
-    #[cfg(any(test, zoolock_simulation))]
-    pub(super) fn below(&self, path: &str) -> impl Iterator<Item = &String> {
-        let start = format!("{}/", path.trim_end_matches('/'));
-        let later = self.nodes.range(start.clone()..).map(|(path, _)| path);
-        later.take_while(move |path| path.starts_with(&start)).filter(|path| *path != "/")
+    /// A node as it was after this transaction.
+    pub(super) fn node(&self, path: &str, zxid: i64) -> Result<&Node, ErrorKind> {
+        match self.slots.get(path).and_then(|slot| slot.at(zxid)) {
+            Some(node) => Ok(node),
+            None => check_path(path).and(Err(ErrorKind::NoNode)),
+        }
     }
 
-    pub(super) fn node(&self, path: &str) -> Result<&Node, ErrorKind> {
-        check_path(path)?;
-        self.nodes.get(path).ok_or(ErrorKind::NoNode)
-    }
-
-    /// A node with which these may do one of such things.
+    /// The same, if these may do one of such things with it.
     pub(super) fn permitted(
         &self,
         path: &str,
-        asker: &Asker,
+        ids: &[Id],
         any_of: Permissions,
+        zxid: i64,
     ) -> Result<&Node, ErrorKind> {
-        let node = self.node(path)?;
-        access::check(&node.acl, &asker.ids, any_of).map(|()| node)
+        let node = self.node(path, zxid)?;
+        access::check(&node.acl, ids, any_of).map(|()| node)
     }
 
-    /// Does all of these or none, at `now` in milliseconds since 1970. An error says which of them failed.
+    /// Calls `each` with the names of the children that a node had then.
+    pub(super) fn children(&self, path: &str, zxid: i64, mut each: impl FnMut(&str)) {
+        let Some(slot) = self.slots.get(path) else {
+            return;
+        };
+        let count = slot.at(zxid).map_or(0, |node| node.kept.num_children as usize);
+        // Nothing has changed since.
+        let are_all = count == slot.names.len();
+        let mut child = format!("{}/", path.trim_end_matches('/'));
+        let length = child.len();
+        for (_, name) in &slot.names {
+            child.truncate(length);
+            child.push_str(name);
+            let is_there = || self.slots.get(&*child).is_some_and(|slot| slot.at(zxid).is_some());
+            if are_all || is_there() {
+                each(name);
+            }
+        }
+    }
+
+    /// The containers that have lost their last child by then.
+    pub(super) fn empty_containers(&self, zxid: i64) -> Vec<Arc<str>> {
+        let is_left = |path: &&Arc<str>| self.node(path, zxid).is_ok_and(Node::is_left);
+        self.containers.iter().filter(is_left).cloned().collect()
+    }
+}
+
+#[cfg(any(test, zoolock_simulation))]
+impl Tree {
+    /// The paths below this one that were there after a transaction.
+    pub(super) fn below(&self, path: &str, zxid: i64) -> impl Iterator<Item = &Arc<str>> {
+        let start = format!("{}/", path.trim_end_matches('/'));
+        let later = self.slots.range(Arc::from(start.as_str())..);
+        let below = later.take_while(move |(path, _)| path.starts_with(&start));
+        let there = below.filter(move |(path, slot)| &***path != "/" && slot.at(zxid).is_some());
+        there.map(|(path, _)| path)
+    }
+}
+
+// ---- versions
+
+impl Tree {
+    fn newest(&self, path: &str) -> Result<&Node, ErrorKind> {
+        self.node(path, i64::MAX)
+    }
+
+    /// What a node is from this transaction on.
+    fn set(&mut self, path: &Arc<str>, zxid: i64, node: Option<Node>) {
+        let is_new = !self.slots.contains_key(path);
+        if is_new && node.is_some() && **path != *"/" {
+            let (hash, name) = name(path);
+            if let Some(parent) = self.slots.get_mut(parent(path)) {
+                parent.names.insert((hash, Arc::from(name)));
+            }
+        }
+        let slot = self.slots.entry(Arc::clone(path)).or_default();
+        let floor = self.floor;
+        if let Some(oldest) = slot.versions.iter().rposition(|version| version.0 <= floor) {
+            slot.versions.drain(..oldest);
+        }
+        let before = facts(slot.newest());
+        if node.is_none() {
+            self.deleted.push_back((zxid, Arc::clone(path)));
+        }
+        let after = facts(node.as_ref());
+        match slot.versions.last_mut() {
+            Some(last) if last.0 == zxid => last.1 = node,
+            _ => slot.versions.push((zxid, node)),
+        }
+        self.index(path, before, after);
+    }
+
+    /// Takes back what a node has been since this transaction.
+    fn unset(&mut self, path: &Arc<str>, zxid: i64) {
+        let Some(slot) = self.slots.get_mut(path) else {
+            return;
+        };
+        let before = facts(slot.newest());
+        slot.versions.retain(|version| version.0 < zxid);
+        let after = facts(slot.newest());
+        if slot.versions.is_empty() {
+            self.give_back(path);
+        }
+        self.index(path, before, after);
+    }
+
+    fn index(&mut self, path: &Arc<str>, before: (i64, bool), after: (i64, bool)) {
+        if before == after {
+            return;
+        }
+        if before.0 != 0 {
+            self.ephemerals.remove(&(before.0, Arc::clone(path)));
+        }
+        if before.1 {
+            self.containers.remove(path);
+        }
+        if after.0 != 0 {
+            self.ephemerals.insert((after.0, Arc::clone(path)));
+        }
+        if after.1 {
+            self.containers.insert(Arc::clone(path));
+        }
+    }
+
+    fn give_back(&mut self, path: &Arc<str>) {
+        self.slots.remove(path);
+        let (hash, name) = name(path);
+        if let Some(parent) = self.slots.get_mut(parent(path)) {
+            parent.names.remove(&(hash, Arc::from(name)));
+        }
+    }
+
+    /// Nobody reads what was before this transaction any more.
+    pub(super) fn forget(&mut self, floor: i64) {
+        self.floor = self.floor.max(floor);
+        while let Some((zxid, path)) = self.deleted.front()
+            && *zxid <= self.floor
+        {
+            let path = Arc::clone(path);
+            self.deleted.pop_front();
+            let last = self.slots.get(&path).and_then(|slot| slot.versions.last());
+            if last.is_some_and(|(zxid, node)| node.is_none() && *zxid <= self.floor) {
+                self.give_back(&path);
+            }
+        }
+    }
+
+    /// Takes back the last transaction.
+    pub(super) fn undo(&mut self, steps: &[Step], zxid: i64) {
+        for step in steps.iter().rev() {
+            self.unset(&step.change.path, zxid);
+            if let Some((parent, _)) = &step.parent {
+                self.unset(parent, zxid);
+            }
+        }
+    }
+}
+
+/// The session that a node belongs to, and whether it is a container.
+fn facts(node: Option<&Node>) -> (i64, bool) {
+    node.map_or((0, false), |node| (node.kept.ephemeral_owner, node.is_container))
+}
+
+// ---- writing
+
+impl Tree {
+    /// Does all of these or none. An error says which of them failed.
     pub(super) fn transact(
         &mut self,
         ops: Vec<Op<'_>>,
-        asker: &Asker,
-        now: i64,
-    ) -> Result<(Vec<OpResult>, Vec<Told>), (usize, ErrorKind)> {
-        let mut changes = self.begin(now);
-        let mut results = Vec::with_capacity(ops.len());
+        asker: Asker<'_>,
+    ) -> Result<(Vec<Outcome>, Vec<Step>), (usize, ErrorKind)> {
+        let mut outcomes = Vec::with_capacity(ops.len());
+        let mut steps = Vec::with_capacity(ops.len());
         for (index, op) in ops.into_iter().enumerate() {
-            match self.apply(op, asker, &mut changes) {
-                Ok(result) => results.push(result),
+            match self.apply(op, asker, &mut steps) {
+                Ok(outcome) => outcomes.push(outcome),
                 Err(kind) => {
-                    changes.undo.into_iter().rev().for_each(|undo| undo(self));
+                    self.undo(&steps, asker.zxid);
                     return Err((index, kind));
                 }
             }
         }
-        self.done = changes.done;
-        Ok((results, changes.told))
+        Ok((outcomes, steps))
     }
 
     /// Deletes what belongs to a session.
-    pub(super) fn end_session(&mut self, session: i64, now: i64) -> Vec<Told> {
-        let here = (session, String::new())..(session + 1, String::new());
-        let paths = self.ephemerals.range(here).map(|(_, path)| path.clone()).collect();
-        self.delete_all(paths, now)
+    pub(super) fn end_session(&mut self, session: i64, zxid: i64) -> Vec<Step> {
+        let range = (session, Arc::from(""))..(session + 1, Arc::from(""));
+        let paths: Vec<_> = self.ephemerals.range(range).map(|(_, path)| path.clone()).collect();
+        paths.into_iter().map(|path| self.remove(path, zxid)).collect()
     }
 
-    /// The containers that have lost their last child.
-    pub(super) fn empty_containers(&self) -> Vec<String> {
-        let is_left =
-            |node: &Node| node.is_container && node.kept.cversion > 0 && node.children.is_empty();
-        let left = self.nodes.iter().filter(|(_, node)| is_left(node));
-        left.map(|(path, _)| path.clone()).collect()
-    }
-
-    pub(super) fn remove_container(&mut self, path: String, now: i64) -> Vec<Told> {
-        self.delete_all(vec![path], now)
-    }
-
-    fn delete_all(&mut self, paths: Vec<String>, now: i64) -> Vec<Told> {
-        let mut changes = self.begin(now);
-        for path in &paths {
-            self.remove(path, &mut changes);
-        }
-        self.done = changes.done;
-        changes.told
-    }
-
-    fn begin(&mut self, now: i64) -> Changes {
-        self.zxid += 1;
-        Changes { zxid: self.zxid, now, told: Vec::new(), undo: Vec::new(), done: Vec::new() }
+    /// Deletes a container, unless it has children by now.
+    pub(super) fn end_container(&mut self, path: &Arc<str>, zxid: i64) -> Option<Step> {
+        let is_left = self.newest(path).is_ok_and(Node::is_left);
+        is_left.then(|| self.remove(Arc::clone(path), zxid))
     }
 
     fn apply(
         &mut self,
         op: Op<'_>,
-        asker: &Asker,
-        changes: &mut Changes,
-    ) -> Result<OpResult, ErrorKind> {
+        asker: Asker<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Result<Outcome, ErrorKind> {
+        let Asker { ids, zxid, wall, .. } = asker;
         match op {
             Op::Create { path, data, acl, mode } => {
-                let made = self.judge_create(path, &acl, mode, asker)?;
-                Ok(self.create(made, data, mode, asker.session, changes))
+                let (path, acl) = self.judge_create(path, &acl, mode, ids)?;
+                let (step, stat) = self.create(&path, data.into(), acl, mode, asker);
+                steps.push(step);
+                Ok(Outcome::Created(path, stat))
             }
             Op::Delete { path, version } => {
                 if matches!(path, "/" | "/zookeeper" | "/zookeeper/config" | "/zookeeper/quota") {
                     return Err(BAD_ARGUMENTS);
                 }
-                self.permitted(parent(path), asker, Permissions::DELETE)?;
-                let node = self.node(path)?;
+                self.permitted(parent(path), ids, Permissions::DELETE, i64::MAX)?;
+                let node = self.newest(path)?;
                 check_version(version, node.kept.version)?;
-                if !node.children.is_empty() {
+                if node.kept.num_children > 0 {
                     return Err(ErrorKind::NotEmpty);
                 }
-                self.remove(path, changes);
-                Ok(OpResult::Deleted)
+                steps.push(self.remove(self.key(path), zxid));
+                Ok(Outcome::Deleted)
             }
             Op::SetData { path, data, version } => {
-                let node = self.permitted(path, asker, Permissions::WRITE)?;
+                let node = self.permitted(path, ids, Permissions::WRITE, i64::MAX)?;
                 check_version(version, node.kept.version)?;
-                changes.told.push(Told::new(EventType::NodeDataChanged, path, node));
-                changes.did(path, ChangeKind::DataSet(data.into()));
-                let (zxid, now) = (changes.zxid, changes.now);
-                self.change(path, changes, |node| {
-                    node.data = data.to_owned();
-                    node.kept.version = node.kept.version.wrapping_add(1);
-                    (node.kept.mzxid, node.kept.mtime) = (zxid, now);
-                })
+                let data: Arc<[u8]> = data.into();
+                let mut node = Node { data: Arc::clone(&data), ..node.clone() };
+                node.kept.version = node.kept.version.wrapping_add(1);
+                (node.kept.mzxid, node.kept.mtime) = (zxid, wall);
+                Ok(self.change(path, node, ChangeKind::DataSet(data), zxid, steps))
             }
             Op::SetAcl { path, acl, version } => {
-                let acl = access::resolve(&acl, &asker.ids)?;
-                let node = self.permitted(path, asker, Permissions::ADMIN)?;
+                let acl = access::resolve(&acl, ids)?;
+                let node = self.permitted(path, ids, Permissions::ADMIN, i64::MAX)?;
                 check_version(version, node.kept.aversion)?;
-                changes.did(path, ChangeKind::AclSet);
-                self.change(path, changes, |node| {
-                    node.acl = acl.into();
-                    node.kept.aversion = node.kept.aversion.wrapping_add(1);
-                })
+                let mut node = Node { acl, ..node.clone() };
+                node.kept.aversion = node.kept.aversion.wrapping_add(1);
+                Ok(self.change(path, node, ChangeKind::AclSet, zxid, steps))
             }
             Op::Check { path, version } => {
-                let node = self.permitted(path, asker, Permissions::READ)?;
-                check_version(version, node.kept.version).map(|()| OpResult::Checked)
+                let node = self.permitted(path, ids, Permissions::READ, i64::MAX)?;
+                check_version(version, node.kept.version).map(|()| Outcome::Checked)
             }
         }
     }
@@ -281,22 +434,22 @@ impl Tree {
     fn judge_create(
         &self,
         path: &str,
-        acl: &[Acl],
+        acl: &Arc<[Acl]>,
         mode: CreateMode,
-        asker: &Asker,
-    ) -> Result<(String, Vec<Acl>), ErrorKind> {
+        ids: &[Id],
+    ) -> Result<(Arc<str>, Arc<[Acl]>), ErrorKind> {
         // Off by default in servers, too.
         if mode.ttl().is_some() {
             return Err(ErrorKind::Unimplemented);
         }
-        let acl = access::resolve(acl, &asker.ids)?;
-        let parent = self.permitted(parent(path), asker, Permissions::CREATE)?;
-        let path = match mode.is_sequential() {
-            true => format!("{path}{:010}", parent.kept.cversion),
-            false => path.to_owned(),
+        let acl = access::resolve(acl, ids)?;
+        let parent = self.permitted(parent(path), ids, Permissions::CREATE, i64::MAX)?;
+        let path: Arc<str> = match mode.is_sequential() {
+            true => format!("{path}{:010}", parent.kept.cversion).into(),
+            false => path.into(),
         };
         check_path(&path)?;
-        if self.nodes.contains_key(&path) {
+        if self.slots.get(&path).is_some_and(|slot| slot.newest().is_some()) {
             return Err(ErrorKind::NodeExists);
         }
         match parent.kept.ephemeral_owner {
@@ -307,111 +460,80 @@ impl Tree {
 
     fn create(
         &mut self,
-        (path, acl): (String, Vec<Acl>),
-        data: &[u8],
+        path: &Arc<str>,
+        data: Arc<[u8]>,
+        acl: Arc<[Acl]>,
         mode: CreateMode,
-        session: i64,
-        changes: &mut Changes,
-    ) -> OpResult {
+        Asker { session, zxid, wall, .. }: Asker<'_>,
+    ) -> (Step, Stat) {
         use CreateMode::{Container, Ephemeral, EphemeralSequential};
-        let (zxid, now) = (changes.zxid, changes.now);
         let is_ephemeral = matches!(mode, Ephemeral | EphemeralSequential);
+        let owner = if is_ephemeral { session } else { 0 };
         let kept = Stat {
             czxid: zxid,
             mzxid: zxid,
             pzxid: zxid,
-            ctime: now,
-            mtime: now,
-            ephemeral_owner: if is_ephemeral { session } else { 0 },
+            ctime: wall,
+            mtime: wall,
+            ephemeral_owner: owner,
             ..Stat::default()
         };
-        let (data, acl, is_container) = (data.to_owned(), acl.into(), mode == Container);
-        let node = Node { data, acl, is_container, kept, ..Node::default() };
-        changes.told.push(Told::new(EventType::NodeCreated, &path, &node));
-        let (data, owner) = (node.data.as_slice().into(), kept.ephemeral_owner);
-        changes.did(&path, ChangeKind::Created { data, owner });
-        self.put(path.clone(), node);
-        let created = path.clone();
-        changes.undo.push(Box::new(move |tree| drop(tree.take(&created))));
-        self.change_children(&path, changes, |node, name| {
-            node.children.insert(name);
+        let is_container = mode == Container;
+        let node = Node { data: Arc::clone(&data), acl: Arc::clone(&acl), is_container, kept };
+        let stat = node.stat();
+        self.set(path, zxid, Some(node));
+        let parent = self.change_parent(path, zxid, |kept| {
+            kept.num_children += 1;
             // The numbers stick at their end.
-            if let Some(next) = node.kept.cversion.checked_add(1) {
-                (node.kept.cversion, node.kept.pzxid) = (next, zxid);
+            if let Some(next) = kept.cversion.checked_add(1) {
+                (kept.cversion, kept.pzxid) = (next, zxid);
             }
         });
-        OpResult::Created(path)
+        let change = Change { path: Arc::clone(path), kind: ChangeKind::Created { data, owner } };
+        (Step { change, acl, parent }, stat)
     }
 
-    fn remove(&mut self, path: &str, changes: &mut Changes) {
-        let Some(node) = self.take(path) else {
-            return;
-        };
-        changes.told.push(Told::new(EventType::NodeDeleted, path, &node));
-        changes.did(path, ChangeKind::Deleted);
-        let removed = path.to_owned();
-        changes.undo.push(Box::new(move |tree| tree.put(removed, node)));
-        let zxid = changes.zxid;
-        self.change_children(path, changes, |node, name| {
-            node.children.remove(&name);
-            node.kept.pzxid = zxid;
+    fn remove(&mut self, path: Arc<str>, zxid: i64) -> Step {
+        let acl = self.newest(&path).map(|node| Arc::clone(&node.acl)).unwrap_or_default();
+        self.set(&path, zxid, None);
+        let parent = self.change_parent(&path, zxid, |kept| {
+            kept.num_children -= 1;
+            kept.pzxid = zxid;
         });
-    }
-
-    fn put(&mut self, path: String, node: Node) {
-        if node.kept.ephemeral_owner != 0 {
-            self.ephemerals.insert((node.kept.ephemeral_owner, path.clone()));
-        }
-        self.nodes.insert(path, node);
-    }
-
-    fn take(&mut self, path: &str) -> Option<Node> {
-        let (path, node) = self.nodes.remove_entry(path)?;
-        self.ephemerals.remove(&(node.kept.ephemeral_owner, path));
-        Some(node)
+        Step { change: Change { path, kind: ChangeKind::Deleted }, acl, parent }
     }
 
     fn change(
         &mut self,
         path: &str,
-        changes: &mut Changes,
-        change: impl FnOnce(&mut Node),
-    ) -> Result<OpResult, ErrorKind> {
-        let node = self.nodes.get_mut(path).ok_or(ErrorKind::NoNode)?;
-        let before = (node.kept, node.data.clone(), node.acl.clone());
-        change(node);
-        let (path, stat) = (path.to_owned(), node.stat());
-        changes.undo.push(Box::new(move |tree| {
-            if let Some(node) = tree.nodes.get_mut(&path) {
-                (node.kept, node.data, node.acl) = before;
-            }
-        }));
-        Ok(OpResult::Set(stat))
+        node: Node,
+        kind: ChangeKind,
+        zxid: i64,
+        steps: &mut Vec<Step>,
+    ) -> Outcome {
+        let (path, stat, acl) = (self.key(path), node.stat(), Arc::clone(&node.acl));
+        self.set(&path, zxid, Some(node));
+        steps.push(Step { change: Change { path, kind }, acl, parent: None });
+        Outcome::Set(stat)
     }
 
     /// Changes the parent of a node that has come or gone, of which its watchers are told.
-    fn change_children(
+    fn change_parent(
         &mut self,
         path: &str,
-        changes: &mut Changes,
-        change: impl FnOnce(&mut Node, String),
-    ) {
-        let (name, parent) = (name(path).to_owned(), parent(path).to_owned());
-        let Some(node) = self.nodes.get_mut(&parent) else {
-            return;
-        };
-        let (kept, was_there) = (node.kept, node.children.contains(&name));
-        change(node, name.clone());
-        changes.told.push(Told::new(EventType::NodeChildrenChanged, &parent, node));
-        changes.undo.push(Box::new(move |tree| {
-            let Some(node) = tree.nodes.get_mut(&parent) else {
-                return;
-            };
-            node.kept = kept;
-            match was_there {
-                true => node.children.insert(name),
-                false => node.children.remove(&name),
-            };
-        }));
+        zxid: i64,
+        change: impl FnOnce(&mut Stat),
+    ) -> Option<(Arc<str>, Arc<[Acl]>)> {
+        let parent = self.key(parent(path));
+        let mut node = self.newest(&parent).ok()?.clone();
+        change(&mut node.kept);
+        let acl = Arc::clone(&node.acl);
+        self.set(&parent, zxid, Some(node));
+        Some((parent, acl))
+    }
+
+    /// The path of a node that is there, without a copy.
+    fn key(&self, path: &str) -> Arc<str> {
+        self.slots.get_key_value(path).map_or_else(|| path.into(), |(path, _)| Arc::clone(path))
     }
 }

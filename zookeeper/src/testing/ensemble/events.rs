@@ -1,0 +1,82 @@
+//! What will happen, in its order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::leading::Asked;
+
+/// Nanoseconds since the ensemble began.
+pub(super) type Time = u64;
+
+/// Something that will happen. Messages of a reign that either server has left are void.
+#[derive(Debug)]
+pub(super) enum Event {
+    Applied { server: usize, reign: usize, upto: usize },
+    Pinged { server: usize, reign: usize },
+    Heard { server: usize, reign: usize, touched: Vec<(i64, Time)> },
+    Forwarded { server: usize, reign: usize, asked: Asked },
+    Revalidate { server: usize, reign: usize, connection: u64, session: i64, timeout: Time },
+    Revalidated { server: usize, reign: usize, connection: u64, lives: bool },
+    Synced { server: usize, reign: usize, upto: usize, connection: u64, number: u64 },
+    Commit { reign: usize },
+    Expiry { reign: usize, session: i64 },
+    Leave { server: usize, reign: usize },
+    Join { server: usize },
+    Elect,
+    Sweep,
+    Thaw { server: usize },
+    Abandon { reign: usize },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) now: Time,
+    queue: BinaryHeap<Entry>,
+    pushed: u64,
+}
+
+#[derive(Debug)]
+struct Entry(Reverse<(Time, u64)>, Event);
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl Events {
+    pub(super) fn at(&mut self, time: Time, event: Event) {
+        self.pushed += 1;
+        self.queue.push(Entry(Reverse((time.max(self.now), self.pushed)), event));
+    }
+
+    pub(super) fn after(&mut self, delay: Time, event: Event) {
+        self.at(self.now.saturating_add(delay), event);
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.queue.peek().map(|Entry(Reverse((time, _)), _)| *time)
+    }
+
+    /// The next event if it is due by then; the time is then its.
+    pub(super) fn take(&mut self, until: Time) -> Option<Event> {
+        self.next().filter(|time| *time <= until)?;
+        let Entry(Reverse((time, _)), event) = self.queue.pop()?;
+        self.now = time;
+        Some(event)
+    }
+}

@@ -1,0 +1,504 @@
+//! What a server does for its clients: handshakes, and requests in their order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::super::access::{self, Id, ReadRules};
+use super::super::requests::{self, Request};
+use super::super::tree::Tree;
+use super::leading::{Asked, Origin, What, answer};
+use super::watching::Watches;
+use super::{Ensemble, Event, Time};
+use crate::acl::{Acl, Permissions};
+use crate::core::message;
+use crate::core::served;
+use crate::core::wire::{Malformed, Put};
+use crate::error::ErrorKind;
+use crate::types::{EventType, Stat};
+
+/// Longer requests end the connection (`jute.maxbuffer`).
+pub(in super::super) const LONGEST: usize = 0xf_ffff;
+const THROTTLED: i32 = -127;
+
+/// A connection, as its server knows it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) server: usize,
+    /// 0 until it has asked for one.
+    pub(super) session: i64,
+    timeout: Time,
+    phase: Phase,
+    ids: Arc<Vec<Id>>,
+    /// The beginning of a frame.
+    come: Vec<u8>,
+    due: VecDeque<Due>,
+    last_number: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    New,
+    /// Its handshake is not answered yet.
+    Greeted,
+    Served,
+}
+
+/// A request whose answer is due, in its turn.
+#[derive(Debug)]
+struct Due {
+    number: u64,
+    state: DueState,
+    frame: Vec<u8>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum DueState {
+    /// The leader has it.
+    Waits,
+    /// It is answered from what the server has when its turn comes.
+    Reads,
+    /// `frame` is the answer.
+    Answered,
+}
+
+/// The connection has to end.
+struct HangUp;
+
+impl From<Malformed> for HangUp {
+    fn from(_: Malformed) -> HangUp {
+        HangUp
+    }
+}
+
+impl Connection {
+    pub(super) fn new(server: usize, ip: String) -> Connection {
+        Connection {
+            server,
+            session: 0,
+            timeout: 0,
+            phase: Phase::New,
+            ids: Arc::new(vec![("ip".to_owned(), ip)]),
+            come: Vec::new(),
+            due: VecDeque::new(),
+            last_number: 0,
+        }
+    }
+
+    fn push(&mut self, state: DueState, frame: Vec<u8>) -> u64 {
+        self.last_number += 1;
+        self.due.push_back(Due { number: self.last_number, state, frame });
+        self.last_number
+    }
+}
+
+/// The first frame in these bytes, and what is behind it; none if it is not there as a whole.
+fn split(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, HangUp> {
+    let Some((length, rest)) = bytes.split_first_chunk() else {
+        return Ok(None);
+    };
+    let length = u32::from_be_bytes(*length) as usize;
+    match length <= LONGEST {
+        true => Ok(rest.split_at_checked(length)),
+        false => Err(HangUp),
+    }
+}
+
+fn password(session: i64) -> Vec<u8> {
+    [session.to_be_bytes(), (!session).to_be_bytes()].concat()
+}
+
+// ---- bytes
+
+impl Ensemble {
+    /// Bytes of a client have come, in any pieces. Those that make no sense end the connection.
+    pub fn receive(&mut self, connection: u64, bytes: &[u8], now: Instant) {
+        self.advance(now);
+        let Some(server) = self.connections.get(&connection).map(|known| known.server) else {
+            return;
+        };
+        match self.is_frozen(server) {
+            true => self.servers[server].held.push_back((connection, Some(bytes.to_vec()))),
+            false => self.come(connection, bytes),
+        }
+    }
+
+    /// A whole frame has come, without its length.
+    pub(in super::super) fn take(&mut self, connection: u64, frame: &[u8], now: Instant) {
+        self.advance(now);
+        self.frame(connection, frame);
+    }
+
+    /// The server goes on with what has come meanwhile.
+    pub(super) fn thaw(&mut self, server: usize) {
+        if self.is_frozen(server) {
+            return;
+        }
+        for (connection, bytes) in std::mem::take(&mut self.servers[server].held) {
+            match bytes {
+                Some(bytes) => self.come(connection, &bytes),
+                None => self.forget(connection),
+            }
+        }
+        self.elect_if_possible();
+    }
+
+    fn come(&mut self, connection: u64, bytes: &[u8]) {
+        let Some(known) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        let mut come = std::mem::take(&mut known.come);
+        let mut rest = bytes;
+        if !come.is_empty() {
+            come.extend_from_slice(bytes);
+            rest = &come;
+        }
+        loop {
+            match split(rest) {
+                Ok(Some((frame, behind))) => {
+                    self.frame(connection, frame);
+                    rest = behind;
+                }
+                Ok(None) => break,
+                Err(HangUp) => return self.end(connection),
+            }
+        }
+        if let (false, Some(known)) = (rest.is_empty(), self.connections.get_mut(&connection)) {
+            known.come = rest.to_vec();
+        }
+    }
+
+    fn frame(&mut self, connection: u64, frame: &[u8]) {
+        let Some(known) = self.connections.get(&connection) else {
+            return;
+        };
+        let done = match known.phase {
+            Phase::New => self.greet(connection, frame),
+            // Servers read nothing until then; no client sends anything.
+            Phase::Greeted => Err(HangUp),
+            Phase::Served => self.asked(connection, frame),
+        };
+        if let Err(HangUp) = done {
+            self.end(connection);
+        }
+    }
+}
+
+// ---- handshakes
+
+impl Ensemble {
+    fn greet(&mut self, connection: u64, frame: &[u8]) -> Result<(), HangUp> {
+        let greeting = served::greeting(frame)?;
+        let timeout = self.settings.granted(greeting.timeout);
+        let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
+        let (server, session) = (known.server, greeting.session);
+        (known.phase, known.timeout) = (Phase::Greeted, timeout);
+        let reign = self.servers[server].reign.ok_or(HangUp)?;
+        // It must not see less than it has seen.
+        if greeting.zxid > self.servers[server].zxid || self.suspended.contains(&session) {
+            return Err(HangUp);
+        }
+        if session == 0 {
+            self.last_session += 1;
+            known.session = self.last_session;
+            let origin = Origin { server, connection, number: 0 };
+            let what = What::Open(timeout);
+            self.forward(reign, Asked { origin, session: self.last_session, what });
+            return Ok(());
+        }
+        for other in self.connections_with(server, session) {
+            self.end(other);
+        }
+        if let Some(known) = self.connections.get_mut(&connection) {
+            known.session = session;
+        }
+        if greeting.password != password(session) {
+            self.resumed(connection, false);
+        } else if self.leads(server) {
+            let lives = self.revalidate(server, reign, session, timeout);
+            self.resumed(connection, lives);
+        } else {
+            let at = self.link(server, true);
+            let asked = Event::Revalidate { server, reign, connection, session, timeout };
+            self.events.at(at, asked);
+        }
+        Ok(())
+    }
+
+    /// The handshake is answered.
+    pub(super) fn resumed(&mut self, connection: u64, lives: bool) {
+        let Some(known) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        known.phase = Phase::Served;
+        let (session, timeout) = (known.session, (known.timeout / 1_000_000) as i32);
+        match lives {
+            true => self.send(connection, served::connected(timeout, session, &password(session))),
+            false => {
+                self.send(connection, served::connected(0, 0, &[0; 16]));
+                self.end(connection);
+            }
+        }
+    }
+
+    /// Sends something to the leader.
+    fn forward(&mut self, reign: usize, asked: Asked) {
+        let server = asked.origin.server;
+        if self.leads(server) {
+            return self.prepare(reign, asked);
+        }
+        let at = self.link(server, true);
+        self.events.at(at, Event::Forwarded { server, reign, asked });
+    }
+}
+
+// ---- requests
+
+impl Ensemble {
+    fn asked(&mut self, connection: u64, frame: &[u8]) -> Result<(), HangUp> {
+        let (xid, request) = requests::request(frame)?;
+        let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
+        let (server, session, timeout) = (known.server, known.session, known.timeout);
+        let reign = self.servers[server].reign.ok_or(HangUp)?;
+        // Credentials are dealt with before anybody is told, and before what is under way.
+        if let Request::Auth { scheme, secret } = request {
+            let shown = access::authenticate(Arc::make_mut(&mut known.ids), scheme, secret);
+            self.reply(connection, xid, shown, |_| {});
+            return shown.map_err(|_| HangUp);
+        }
+        self.sign_of_life(server, session, timeout);
+        let leads = self.leads(server);
+        let is_ping = matches!(request, Request::Ping);
+        if !is_ping && self.chance.is(self.settings.throttle) {
+            let answer = answer(xid, self.servers[server].zxid, THROTTLED, |_| {});
+            return self.answer_later(connection, answer);
+        }
+        let what = match request {
+            Request::Sync { .. } if !leads => What::Sync,
+            Request::Write { .. } | Request::Multi(_) | Request::CloseSession => {
+                let known = self.connections.get(&connection).ok_or(HangUp)?;
+                What::Request(frame.to_vec(), Arc::clone(&known.ids))
+            }
+            request => {
+                // Only a leader looks.
+                let checked = match leads {
+                    true => self.check_session(reign, session, server),
+                    false => Ok(()),
+                };
+                if let Err(refused) = checked {
+                    let code = refused.ok_or(HangUp)?;
+                    let answer = answer(xid, self.servers[server].zxid, code, |_| {});
+                    return self.answer_later(connection, answer);
+                }
+                let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
+                if known.due.is_empty() || (is_ping && self.settings.overtaking) {
+                    self.read(connection, xid, request);
+                } else {
+                    known.push(DueState::Reads, frame.to_vec());
+                }
+                return Ok(());
+            }
+        };
+        let kept = if let What::Sync = what { frame.to_vec() } else { Vec::new() };
+        let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
+        let number = known.push(DueState::Waits, kept);
+        let origin = Origin { server, connection, number };
+        self.forward(reign, Asked { origin, session, what });
+        Ok(())
+    }
+
+    fn answer_later(&mut self, connection: u64, answer: Vec<u8>) -> Result<(), HangUp> {
+        let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
+        known.push(DueState::Answered, answer);
+        self.answer_due(connection);
+        Ok(())
+    }
+
+    /// A write is done, or refused. An empty answer ends the connection.
+    pub(super) fn written(&mut self, connection: u64, number: u64, answer: &[u8]) {
+        if answer.is_empty() {
+            return self.end(connection);
+        }
+        self.ready(connection, number, DueState::Answered, answer.to_vec());
+    }
+
+    /// The server has all that its leader had when it was asked.
+    pub(super) fn synced(&mut self, connection: u64, number: u64) {
+        self.ready(connection, number, DueState::Reads, Vec::new());
+    }
+
+    fn ready(&mut self, connection: u64, number: u64, state: DueState, answer: Vec<u8>) {
+        let Some(known) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        if let Some(due) = known.due.iter_mut().find(|due| due.number == number) {
+            if state == DueState::Answered {
+                due.frame = answer;
+            }
+            due.state = state;
+        }
+        self.answer_due(connection);
+    }
+
+    /// Answers what is ready, in its order.
+    fn answer_due(&mut self, connection: u64) {
+        loop {
+            let Some(known) = self.connections.get_mut(&connection) else {
+                return;
+            };
+            if known.due.front().is_none_or(|due| due.state == DueState::Waits) {
+                return;
+            }
+            let Some(Due { state, frame, .. }) = known.due.pop_front() else {
+                return;
+            };
+            if state == DueState::Answered {
+                self.send(connection, frame);
+            } else if let Ok((xid, request)) = requests::request(&frame) {
+                self.read(connection, xid, request);
+            }
+        }
+    }
+
+    fn reply(
+        &mut self,
+        connection: u64,
+        xid: i32,
+        done: Result<(), ErrorKind>,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let zxid = self.connections.get(&connection).map(|known| self.servers[known.server].zxid);
+        let code = done.map_or_else(ErrorKind::code, |()| 0);
+        self.send(connection, answer(xid, zxid.unwrap_or_default(), code, body));
+    }
+}
+
+// ---- what a server answers by itself
+
+impl Ensemble {
+    fn read(&mut self, connection: u64, xid: i32, request: Request<'_>) {
+        let mut body = Vec::new();
+        if let Request::SetWatches { zxid, data, exist, child } = request {
+            self.set_watches(connection, zxid, [data, exist, child]);
+            return self.reply(connection, xid, Ok(()), |_| {});
+        }
+        let Some(known) = self.connections.get(&connection) else {
+            return;
+        };
+        let server = &mut self.servers[known.server];
+        let (tree, rules, ids) = (&self.tree, self.settings.rules, known.ids.as_slice());
+        let mut reading =
+            Reading { tree, zxid: server.zxid, rules, ids, watches: &mut server.watches };
+        let done = reading.read(connection, request, &mut body);
+        self.reply(connection, xid, done, |out| out.extend(body));
+    }
+
+    /// May this client know of an event at a node with this ACL?
+    pub(super) fn may_know(&self, connection: u64, acl: &[Acl]) -> bool {
+        let may = |ids: &[Id]| access::check(acl, ids, Permissions::READ).is_ok();
+        let is_open = self.settings.rules == ReadRules::Open;
+        self.connections.get(&connection).is_some_and(|known| is_open || may(&known.ids))
+    }
+
+    /// What has happened since this transaction, which servers tell whatever the ACLs say; what has not is watched
+    /// again. As `DataTree.setWatches` has it.
+    fn set_watches(&mut self, connection: u64, since: i64, [data, exist, child]: [Vec<&str>; 3]) {
+        let Some(known) = self.connections.get(&connection) else {
+            return;
+        };
+        let server = &mut self.servers[known.server];
+        let (tree, zxid, watches) = (&self.tree, server.zxid, &mut server.watches);
+        let changed = |path: &str, changed: fn(&Stat) -> i64, event| match tree.node(path, zxid) {
+            Err(_) => Some(EventType::NodeDeleted),
+            Ok(node) => (changed(&node.stat()) > since).then_some(event),
+        };
+        let mut missed = Vec::new();
+        for path in data {
+            match changed(path, |stat| stat.mzxid, EventType::NodeDataChanged) {
+                Some(event) => missed.push((event, path)),
+                None => watches.add_data(path, connection),
+            }
+        }
+        for path in exist {
+            match tree.node(path, zxid) {
+                Ok(_) => missed.push((EventType::NodeCreated, path)),
+                Err(_) => watches.add_data(path, connection),
+            }
+        }
+        for path in child {
+            match changed(path, |stat| stat.pzxid, EventType::NodeChildrenChanged) {
+                Some(event) => missed.push((event, path)),
+                None => watches.add_child(path, connection),
+            }
+        }
+        for (event, path) in missed {
+            self.tell_anyway(connection, zxid, event, path);
+        }
+    }
+}
+
+/// A read, on what a server has.
+struct Reading<'a> {
+    tree: &'a Tree,
+    zxid: i64,
+    rules: ReadRules,
+    ids: &'a [Id],
+    watches: &'a mut Watches,
+}
+
+impl Reading<'_> {
+    /// Appends what the answer says.
+    fn read(
+        &mut self,
+        connection: u64,
+        request: Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ErrorKind> {
+        let Reading { tree, zxid, ids, .. } = *self;
+        match request {
+            Request::Ping => {}
+            Request::Exists { path, watch } => {
+                let node = tree.node(path, zxid);
+                if let (ReadRules::EventsAndExists, Ok(node)) = (self.rules, node) {
+                    access::check(&node.acl, ids, Permissions::READ)?;
+                }
+                if watch {
+                    self.watches.add_data(path, connection);
+                }
+                served::stat(out, &node?.stat());
+            }
+            Request::GetData { path, watch } => {
+                let node = tree.permitted(path, ids, Permissions::READ, zxid)?;
+                if watch {
+                    self.watches.add_data(path, connection);
+                }
+                out.put_buffer(&node.data);
+                served::stat(out, &node.stat());
+            }
+            Request::GetChildren { path, watch, with_stat } => {
+                let node = tree.permitted(path, ids, Permissions::READ, zxid)?;
+                if watch {
+                    self.watches.add_child(path, connection);
+                }
+                out.put_int(node.stat().num_children);
+                tree.children(path, zxid, |name| out.put_buffer(name.as_bytes()));
+                if with_stat {
+                    served::stat(out, &node.stat());
+                }
+            }
+            Request::GetAcl { path } => {
+                let any_of = Permissions::READ | Permissions::ADMIN;
+                let node = tree.permitted(path, ids, any_of, zxid)?;
+                let may_set = access::check(&node.acl, ids, Permissions::ADMIN).is_ok();
+                match may_set {
+                    true => message::acl_list(out, &node.acl),
+                    false => message::acl_list(out, &access::hidden(&node.acl)),
+                }
+                served::stat(out, &node.stat());
+            }
+            Request::Sync { path } => out.put_buffer(path.as_bytes()),
+            _ => return Err(ErrorKind::Unimplemented),
+        }
+        Ok(())
+    }
+}

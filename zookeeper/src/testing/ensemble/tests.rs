@@ -1,0 +1,206 @@
+//! What an ensemble does to clients that speak its protocol by hand.
+
+mod compared;
+mod leaders;
+mod one;
+mod speed;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::{Ensemble, Outgoing, Settings};
+use crate::acl::Acl;
+use crate::core::message::{self, OpCode};
+use crate::core::wire::Reader;
+use crate::types::CreateMode;
+
+const TICK: Duration = Duration::from_millis(500);
+
+/// What a connection was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    /// A session, 0 for one that is over.
+    Session(i64),
+    Answer {
+        xid: i32,
+        zxid: i64,
+        code: i32,
+        body: Vec<u8>,
+    },
+    /// Kind and path.
+    Event(i32, String),
+    End,
+}
+
+struct World {
+    ensemble: Ensemble,
+    start: Instant,
+    now: Instant,
+    seen: BTreeMap<u64, Vec<Seen>>,
+    is_greeted: BTreeMap<u64, bool>,
+    last_xid: i32,
+}
+
+impl World {
+    fn new(servers: usize, seed: u64) -> World {
+        World::with(Settings { servers, tick: TICK, ..Settings::default() }, seed)
+    }
+
+    fn with(settings: Settings, seed: u64) -> World {
+        let now = Instant::now();
+        let ensemble = Ensemble::new(settings, seed, now);
+        let (seen, is_greeted) = (BTreeMap::new(), BTreeMap::new());
+        let mut world = World { ensemble, start: now, now, seen, is_greeted, last_xid: 0 };
+        // Whoever has not joined yet does.
+        world.run(TICK * 2);
+        world
+    }
+
+    /// Lets all happen that is due in this time.
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(next) = self.ensemble.next().filter(|next| *next <= end) {
+            self.step(next);
+        }
+        self.step(end);
+    }
+
+    fn step(&mut self, to: Instant) {
+        self.now = self.now.max(to);
+        self.ensemble.advance(self.now);
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        for (connection, outgoing) in self.ensemble.take_outgoing() {
+            let seen = match outgoing {
+                Outgoing::End => Seen::End,
+                Outgoing::Bytes(frame) => self.read(connection, &frame[4..]),
+            };
+            self.seen.entry(connection).or_default().push(seen);
+        }
+    }
+
+    fn read(&mut self, connection: u64, frame: &[u8]) -> Seen {
+        if !self.is_greeted.insert(connection, true).unwrap_or_default() {
+            return Seen::Session(message::connected(frame).unwrap().session);
+        }
+        let mut reader = Reader(frame);
+        let header = message::header(&mut reader).unwrap();
+        if header.xid == message::EVENT {
+            let kind = reader.int().unwrap();
+            reader.int().unwrap();
+            return Seen::Event(kind, reader.string().unwrap().to_owned());
+        }
+        let message::Header { xid, zxid, code } = header;
+        Seen::Answer { xid, zxid, code, body: reader.0.to_vec() }
+    }
+
+    /// Runs until a connection was sent something new, for a while.
+    fn wait(&mut self, connection: u64) -> Option<Seen> {
+        self.collect();
+        let end = self.now + TICK * 40;
+        while self.seen(connection).is_empty() && self.now < end {
+            let next = self.ensemble.next().unwrap_or(end).min(end);
+            self.step(next);
+        }
+        let seen = self.seen.entry(connection).or_default();
+        (!seen.is_empty()).then(|| seen.remove(0))
+    }
+
+    fn seen(&self, connection: u64) -> &[Seen] {
+        self.seen.get(&connection).map_or(&[], Vec::as_slice)
+    }
+
+    /// What has not been waited for.
+    fn take(&mut self, connection: u64) -> Vec<Seen> {
+        self.collect();
+        self.seen.remove(&connection).unwrap_or_default()
+    }
+
+    fn receive(&mut self, connection: u64, bytes: &[u8]) {
+        self.ensemble.receive(connection, bytes, self.now);
+        self.collect();
+    }
+
+    // ---- sessions
+
+    fn greet(&mut self, server: usize, timeout: Duration, session: i64) -> u64 {
+        let connection = self.ensemble.connect(server, self.now).expect("it is up");
+        let password = [session.to_be_bytes(), (!session).to_be_bytes()].concat();
+        let timeout = timeout.as_millis() as i32;
+        self.receive(connection, &message::connect(0, timeout, session, &password));
+        connection
+    }
+
+    /// A new session on this server.
+    fn open(&mut self, server: usize, timeout: Duration) -> (u64, i64) {
+        let connection = self.greet(server, timeout, 0);
+        match self.wait(connection) {
+            Some(Seen::Session(session)) if session != 0 => (connection, session),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn client(&mut self, server: usize) -> u64 {
+        self.open(server, TICK * 20).0
+    }
+
+    // ---- requests
+
+    fn send(&mut self, connection: u64, code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> i32 {
+        self.last_xid += 1;
+        let mut frame = message::request(code, body);
+        message::number(&mut frame, self.last_xid);
+        self.receive(connection, &frame);
+        self.last_xid
+    }
+
+    /// The code and the body of the answer to what was sent last, which comes next.
+    fn answer(&mut self, connection: u64) -> (i32, Vec<u8>) {
+        match self.wait(connection) {
+            Some(Seen::Answer { xid, code, body, .. }) if xid == self.last_xid => (code, body),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn send_create(&mut self, connection: u64, path: &str, mode: CreateMode) -> i32 {
+        self.send(connection, OpCode::Create2, |out| {
+            message::create(out, ("", path), b"data", &Acl::open(), mode);
+        })
+    }
+
+    fn create(&mut self, connection: u64, path: &str, mode: CreateMode) -> i32 {
+        self.send_create(connection, path, mode);
+        self.answer(connection).0
+    }
+
+    fn send_delete(&mut self, connection: u64, path: &str) -> i32 {
+        self.send(connection, OpCode::Delete, |out| message::versioned(out, ("", path), None))
+    }
+
+    fn send_exists(&mut self, connection: u64, path: &str, watch: bool) -> i32 {
+        self.send(connection, OpCode::Exists, |out| message::watched(out, ("", path), watch))
+    }
+
+    fn exists(&mut self, connection: u64, path: &str, watch: bool) -> bool {
+        self.send_exists(connection, path, watch);
+        self.answer(connection).0 == 0
+    }
+
+    fn send_sync(&mut self, connection: u64) -> i32 {
+        self.send(connection, OpCode::Sync, |out| message::path(out, ("", "/")))
+    }
+
+    fn ping(&mut self, connection: u64) {
+        self.receive(connection, &message::ping());
+    }
+
+    fn leader(&self) -> usize {
+        self.ensemble.leader().expect("somebody leads")
+    }
+
+    fn follower(&self) -> usize {
+        usize::from(self.leader() == 0)
+    }
+}

@@ -1,0 +1,227 @@
+//! What depends on who leads, and on who knows.
+
+use super::*;
+
+/// Its own writes, those of others, and what it says.
+#[test]
+fn a_lagging_follower_reads_what_it_has_until_it_syncs() {
+    let mut world = World::new(3, 1);
+    let (leader, follower) = (world.leader(), world.follower());
+    let (at_leader, at_follower) = (world.client(leader), world.client(follower));
+    world.run(TICK);
+    world.ensemble.lag(follower, TICK, world.now);
+    assert_eq!(world.create(at_leader, "/a", CreateMode::Persistent), 0);
+    assert!(world.exists(at_leader, "/a", false));
+    assert!(!world.exists(at_follower, "/a", true), "it is behind");
+    world.send_sync(at_follower);
+    let read = world.send_exists(at_follower, "/a", false);
+    let before = world.now;
+    let event = world.wait(at_follower);
+    assert_eq!(event, Some(Seen::Event(1, "/a".into())), "first, what the read will show");
+    assert!(world.now - before > TICK / 2);
+    let Some(Seen::Answer { code: 0, .. }) = world.wait(at_follower) else { panic!("the sync") };
+    let Some(Seen::Answer { xid, code: 0, .. }) = world.wait(at_follower) else {
+        panic!("no read")
+    };
+    assert_eq!(xid, read);
+    assert!(world.seen(at_leader).is_empty());
+}
+
+#[test]
+fn a_watch_fires_once_where_it_was_set() {
+    let mut world = World::new(3, 2);
+    let (leader, follower) = (world.leader(), world.follower());
+    let (at_leader, at_follower) = (world.client(leader), world.client(follower));
+    world.create(at_leader, "/a", CreateMode::Persistent);
+    world.run(TICK);
+    assert!(world.exists(at_follower, "/a", true));
+    for _ in 0..2 {
+        world.send(at_leader, OpCode::SetData, |out| {
+            message::set_data(out, ("", "/a"), b"new", None);
+        });
+        assert_eq!(world.answer(at_leader).0, 0);
+        world.run(TICK);
+    }
+    assert_eq!(world.take(at_follower), [Seen::Event(3, "/a".into())]);
+    assert_eq!(world.take(at_leader), []);
+}
+
+#[test]
+fn a_server_that_is_behind_takes_no_client_that_has_seen_more() {
+    let mut world = World::new(3, 3);
+    let (leader, follower) = (world.leader(), world.follower());
+    let at_leader = world.client(leader);
+    world.run(TICK);
+    world.ensemble.lag(follower, TICK * 4, world.now);
+    world.send_create(at_leader, "/a", CreateMode::Persistent);
+    let Some(Seen::Answer { zxid, .. }) = world.wait(at_leader) else { panic!("no answer") };
+    let late = world.ensemble.connect(follower, world.now).unwrap();
+    world.receive(late, &message::connect(zxid, 5000, 0, &[0; 16]));
+    assert_eq!(world.wait(late), Some(Seen::End));
+}
+
+/// Whatever a follower has heard, only what its leader was told counts, and that is told with pings.
+#[test]
+fn only_the_leader_ends_sessions_and_not_before_their_time() {
+    for seed in 0..50 {
+        let mut world = World::new(3, seed);
+        let follower = world.follower();
+        let (connection, session) = world.open(follower, TICK * 4);
+        for _ in 0..10 {
+            world.run(TICK * 3);
+            world.ping(connection);
+        }
+        assert_eq!(world.ensemble.sessions(), [session], "{:?}", world.take(connection));
+        let heard = world.now;
+        while world.ensemble.take_committed().is_empty() {
+            world.run(TICK / 10);
+            assert!(world.now - heard < TICK * 8);
+        }
+        let lived = world.now - heard;
+        // Up to half a tick until the leader is told, and one until the next tick.
+        assert!(lived >= TICK * 4 && lived <= TICK * 6, "seed {seed}: {lived:?}");
+        world.run(TICK);
+        assert_eq!(world.take(connection).last(), Some(&Seen::End));
+    }
+}
+
+#[test]
+fn a_follower_that_is_cut_off_leaves_its_leader_and_its_sessions_go_on_elsewhere() {
+    let mut world = World::new(3, 5);
+    let follower = world.follower();
+    let (connection, session) = world.open(follower, TICK * 20);
+    world.ensemble.cut_off(follower, world.now + TICK * 30, world.now);
+    world.run(TICK);
+    assert!(!world.exists(connection, "/a", false), "it reads on");
+    world.send_create(connection, "/a", CreateMode::Ephemeral);
+    assert_eq!(world.wait(connection), Some(Seen::End), "and nothing of its writes is heard");
+    assert!(!world.ensemble.serves(follower));
+    let elsewhere = world.greet(world.leader(), TICK * 20, session);
+    assert_eq!(world.wait(elsewhere), Some(Seen::Session(session)));
+    assert!(!world.exists(elsewhere, "/a", false));
+    world.run(TICK * 30);
+    assert!(world.ensemble.serves(follower));
+}
+
+#[test]
+fn a_deposed_leader_reads_resumes_and_writes_nothing_until_it_finds_out() {
+    let mut resumed = 0;
+    for seed in 0..20 {
+        let mut world = World::new(3, seed);
+        let old = world.leader();
+        let (at_old, session) = world.open(old, TICK * 20);
+        world.create(at_old, "/a", CreateMode::Ephemeral);
+        world.run(TICK);
+        assert!(world.ensemble.depose(world.now));
+        let new = world.leader();
+        assert_ne!(old, new);
+        assert!(world.exists(at_old, "/a", false));
+        let again = world.greet(old, TICK * 20, session);
+        assert_eq!(world.wait(again), Some(Seen::Session(session)), "it resumes");
+        world.ensemble.delete("/a", world.now).unwrap();
+        if !world.exists(again, "/a", false) {
+            panic!("it cannot know");
+        }
+        resumed += 1;
+        world.send_create(again, "/b", CreateMode::Persistent);
+        assert_eq!(world.wait(again), Some(Seen::End), "it has found out");
+        let at_new = world.greet(new, TICK * 20, session);
+        assert_eq!(world.wait(at_new), Some(Seen::Session(session)));
+        assert!(!world.exists(at_new, "/a", false));
+        assert!(!world.exists(at_new, "/b", false));
+    }
+    println!("{resumed} resumed");
+}
+
+/// The answer was never heard: it is done, or not, and all servers agree.
+#[test]
+fn proposals_survive_their_leader_or_do_not() {
+    let mut survived = [0, 0];
+    for seed in 0..40 {
+        let mut world = World::new(3, seed);
+        let leader = world.leader();
+        let connection = world.client(leader);
+        world.create(connection, "/q", CreateMode::Persistent);
+        world.send_create(connection, "/q/a-", CreateMode::EphemeralSequential);
+        assert_eq!(world.take(connection), []);
+        world.ensemble.crash(leader, world.now);
+        world.run(TICK * 4);
+        let nodes = world.ensemble.below("/q");
+        survived[nodes.len()] += 1;
+        let others: Vec<_> = (0..3).filter(|server| *server != leader).collect();
+        for server in others {
+            let other = world.client(server);
+            assert_eq!(world.exists(other, "/q/a-0000000000", false), nodes.len() == 1);
+            assert_eq!(world.create(other, "/q/b-", CreateMode::EphemeralSequential), 0);
+        }
+        // The number of one that is lost is given again.
+        let last = world.ensemble.below("/q").pop().unwrap();
+        assert_eq!(last, format!("/q/b-{:010}", nodes.len() + 1));
+    }
+    println!("lost and survived: {survived:?}");
+    assert!(survived.iter().all(|count| *count > 5), "{survived:?}");
+}
+
+#[test]
+fn a_session_that_has_moved_is_served_nowhere_else() {
+    let mut world = World::new(3, 7);
+    let (leader, follower) = (world.leader(), world.follower());
+    let (first, session) = world.open(follower, TICK * 20);
+    assert_eq!(world.create(first, "/a", CreateMode::Persistent), 0);
+    let second = world.greet(leader, TICK * 20, session);
+    assert_eq!(world.wait(second), Some(Seen::Session(session)));
+    world.send_create(first, "/b", CreateMode::Persistent);
+    assert_eq!(world.wait(first), Some(Seen::End));
+    assert!(!world.exists(second, "/b", false));
+    assert_eq!(world.create(second, "/b", CreateMode::Persistent), 0);
+}
+
+#[test]
+fn a_session_that_is_closed_ends_everywhere() {
+    let mut world = World::new(3, 8);
+    let (leader, follower) = (world.leader(), world.follower());
+    let (first, session) = world.open(follower, TICK * 20);
+    assert_eq!(world.create(first, "/a", CreateMode::Ephemeral), 0);
+    let second = world.greet(leader, TICK * 20, session);
+    assert_eq!(world.wait(second), Some(Seen::Session(session)));
+    assert!(world.exists(second, "/a", true));
+    world.send(second, OpCode::CloseSession, |_| {});
+    assert_eq!(world.wait(second), Some(Seen::Event(2, "/a".into())));
+    assert_eq!(world.answer(second).0, 0);
+    world.run(TICK);
+    assert_eq!((world.take(first), world.take(second)), (vec![Seen::End], vec![Seen::End]));
+    assert_eq!((world.ensemble.node("/a"), world.ensemble.sessions()), (None, vec![]));
+}
+
+#[test]
+fn without_a_quorum_nothing_is_written_and_no_session_ends() {
+    let mut world = World::new(3, 9);
+    let (connection, session) = world.open(world.leader(), TICK * 2);
+    let others = (0..3).filter(|server| *server != world.leader()).collect::<Vec<_>>();
+    for server in &others {
+        world.ensemble.crash(*server, world.now);
+    }
+    world.send_create(connection, "/a", CreateMode::Persistent);
+    assert_eq!(world.wait(connection), Some(Seen::End));
+    world.run(TICK * 30);
+    assert_eq!((world.ensemble.leader(), world.ensemble.sessions()), (None, vec![session]));
+    world.ensemble.heal(world.now);
+    world.run(TICK / 2);
+    let again = world.greet(world.leader(), TICK * 2, session);
+    assert_eq!(world.wait(again), Some(Seen::Session(session)));
+}
+
+#[test]
+fn a_leader_that_is_frozen_for_too_long_is_replaced() {
+    let mut world = World::new(3, 10);
+    let old = world.leader();
+    let connection = world.client(old);
+    world.ensemble.freeze(old, world.now + TICK * 20, world.now);
+    world.run(TICK * 10);
+    assert_ne!(world.leader(), old);
+    world.ensemble.create("/a", b"", world.now).unwrap();
+    world.send_exists(connection, "/a", false);
+    let Some(Seen::Answer { code, .. }) = world.wait(connection) else { panic!("no answer") };
+    assert_eq!(code, -101, "it has not found out");
+    assert_eq!(world.wait(connection), Some(Seen::End));
+}

@@ -1,0 +1,76 @@
+//! Who watches what on one server.
+
+use std::collections::BTreeMap;
+
+/// The connections that watch, by path, each in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    data: Paths,
+    child: Paths,
+}
+
+#[derive(Debug, Default)]
+struct Paths(BTreeMap<String, Vec<u64>>);
+
+impl Paths {
+    fn add(&mut self, path: &str, connection: u64) {
+        match self.0.get_mut(path) {
+            Some(watching) if watching.contains(&connection) => {}
+            Some(watching) => watching.push(connection),
+            None => drop(self.0.insert(path.to_owned(), vec![connection])),
+        }
+    }
+
+    fn take(&mut self, path: &str) -> Vec<u64> {
+        match self.0.is_empty() {
+            true => Vec::new(),
+            false => self.0.remove(path).unwrap_or_default(),
+        }
+    }
+
+    fn forget(&mut self, connection: u64) {
+        self.0.retain(|_, watching| {
+            watching.retain(|watching| *watching != connection);
+            !watching.is_empty()
+        });
+    }
+}
+
+impl Watches {
+    pub(super) fn add_data(&mut self, path: &str, connection: u64) {
+        self.data.add(path, connection);
+    }
+
+    pub(super) fn add_child(&mut self, path: &str, connection: u64) {
+        self.child.add(path, connection);
+    }
+
+    /// Those that are to be told of a node itself; they watch it no more.
+    pub(super) fn take_data(&mut self, path: &str) -> Vec<u64> {
+        self.data.take(path)
+    }
+
+    pub(super) fn take_child(&mut self, path: &str) -> Vec<u64> {
+        self.child.take(path)
+    }
+
+    /// Those that are to be told that it is gone, each once.
+    pub(super) fn take_all(&mut self, path: &str) -> Vec<u64> {
+        let mut watching = self.data.take(path);
+        for connection in self.child.take(path) {
+            if !watching.contains(&connection) {
+                watching.push(connection);
+            }
+        }
+        watching
+    }
+
+    pub(super) fn forget(&mut self, connection: u64) {
+        self.data.forget(connection);
+        self.child.forget(connection);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Watches::default();
+    }
+}
