@@ -92,16 +92,19 @@ impl Connection {
     }
 }
 
-/// The first frame in these bytes, and what is behind it; none if it is not there as a whole.
-fn split(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, HangUp> {
+/// Takes the first frame of these bytes; none if it is not there as a whole.
+fn next_frame<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, HangUp> {
     let Some((length, rest)) = bytes.split_first_chunk() else {
         return Ok(None);
     };
     let length = u32::from_be_bytes(*length) as usize;
-    match length <= LONGEST {
-        true => Ok(rest.split_at_checked(length)),
-        false => Err(HangUp),
+    if length > LONGEST {
+        return Err(HangUp);
     }
+    Ok(rest.split_at_checked(length).map(|(frame, behind)| {
+        *bytes = behind;
+        frame
+    }))
 }
 
 fn password(session: i64) -> Vec<u8> {
@@ -154,11 +157,8 @@ impl Ensemble {
             rest = &come;
         }
         loop {
-            match split(rest) {
-                Ok(Some((frame, behind))) => {
-                    self.frame(connection, frame);
-                    rest = behind;
-                }
+            match next_frame(&mut rest) {
+                Ok(Some(frame)) => self.frame(connection, frame),
                 Ok(None) => break,
                 Err(HangUp) => return self.end(connection),
             }

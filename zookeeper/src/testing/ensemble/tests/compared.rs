@@ -1,7 +1,7 @@
 //! Random schedules: what is committed is what was answered, all servers have it in the end, and a single server
 //! makes the same of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::testing::ensemble::chance::Chance;
@@ -11,7 +11,9 @@ use crate::types::Stat;
 const PARENTS: [&str; 3] = ["/p", "/q", "/p/r"];
 
 /// A request that may be refused, at random.
-fn ask(world: &mut World, chance: &mut Chance, connection: u64) {
+///
+/// The number of one whose answer without an error says that it is done, in a transaction of its own.
+fn ask(world: &mut World, chance: &mut Chance, connection: u64) -> Option<i32> {
     let parent = PARENTS[chance.below(3) as usize];
     let path = format!("{parent}/{}", chance.below(4));
     let mode = match chance.below(4) {
@@ -21,27 +23,30 @@ fn ask(world: &mut World, chance: &mut Chance, connection: u64) {
         _ => CreateMode::EphemeralSequential,
     };
     match chance.below(8) {
-        0..3 => drop(world.send_create(connection, &path, mode)),
-        3 => drop(world.send_delete(connection, &path)),
-        4 => drop(world.send_exists(connection, &path, true)),
-        5 => drop(world.send_sync(connection)),
-        6 => drop(world.send(connection, OpCode::SetData, |out| {
-            message::set_data(out, ("", &path), b"other", None);
-        })),
-        _ => drop(world.send(connection, OpCode::Multi, |out| {
+        0..2 => return Some(world.send_create(connection, &path, mode)),
+        2 => return Some(world.send_delete(connection, &path)),
+        3 => {
+            return Some(world.send(connection, OpCode::SetData, |out| {
+                message::set_data(out, ("", &path), b"other", None);
+            }));
+        }
+        4 | 5 => world.send_exists(connection, &path, true),
+        6 => world.send_sync(connection),
+        _ => world.send(connection, OpCode::Multi, |out| {
             let other = format!("{path}-");
             message::multi_header(out, Some(message::CREATE));
             message::create(out, ("", &other), b"both", &Acl::open(), mode);
             message::multi_header(out, Some(OpCode::Delete as i32));
             message::versioned(out, ("", &path), None);
             message::multi_header(out, None);
-        })),
-    }
+        }),
+    };
+    None
 }
 
 fn fault(world: &mut World, chance: &mut Chance) {
     let (server, now) = (chance.below(3) as usize, world.now);
-    let until = now + TICK * chance.below(12) as u32;
+    let until = now + TICK * chance.below(8) as u32;
     match chance.below(7) {
         0 => world.ensemble.crash(server, now),
         1 => world.ensemble.start(server, now),
@@ -84,16 +89,22 @@ fn replay(committed: &[Committed]) -> World {
     single
 }
 
+fn gather(world: &mut World, all: &mut BTreeMap<u64, Vec<Seen>>) {
+    for (connection, seen) in std::mem::take(&mut world.seen) {
+        all.entry(connection).or_default().extend(seen);
+    }
+}
+
 fn schedule(seed: u64) -> (usize, Vec<Seen>) {
     let mut chance = Chance::new(seed);
     let mut world = World::new(3, seed);
     for path in PARENTS {
         world.ensemble.create(path, b"", world.now).unwrap();
     }
-    let mut connections: Vec<u64> = Vec::new();
+    let (mut connections, mut writes) = (Vec::new(), BTreeSet::new());
     let mut all: BTreeMap<u64, Vec<Seen>> = BTreeMap::new();
     for _ in 0..200 {
-        match chance.below(10) {
+        match chance.below(12) {
             0 => {
                 let (server, now) = (chance.below(3) as usize, world.now);
                 if world.ensemble.connect(server, now).is_some() {
@@ -102,15 +113,13 @@ fn schedule(seed: u64) -> (usize, Vec<Seen>) {
             }
             1 => fault(&mut world, &mut chance),
             2 => world.run(TICK * chance.below(4) as u32),
-            _ if connections.is_empty() => {}
             _ => {
-                let connection = connections[chance.below(connections.len() as u64) as usize];
-                for (connection, seen) in std::mem::take(&mut world.seen) {
-                    all.entry(connection).or_default().extend(seen);
-                }
+                gather(&mut world, &mut all);
+                connections.retain(|id| all.get(id).is_none_or(|seen| !seen.contains(&Seen::End)));
+                let connection = connections.get(chance.below(connections.len() as u64) as usize);
                 // Whoever is not greeted yet sends nothing.
-                if all.get(&connection).is_some_and(|seen| matches!(seen[0], Seen::Session(1..))) {
-                    ask(&mut world, &mut chance, connection);
+                if let Some(&connection) = connection.filter(|id| all.contains_key(id)) {
+                    writes.extend(ask(&mut world, &mut chance, connection));
                 }
             }
         }
@@ -143,8 +152,13 @@ fn schedule(seed: u64) -> (usize, Vec<Seen>) {
             assert_eq!(names, expected, "seed {seed}, server {server}");
         }
     }
-    for (connection, seen) in std::mem::take(&mut world.seen) {
-        all.entry(connection).or_default().extend(seen);
+    gather(&mut world, &mut all);
+    let zxids: BTreeSet<i64> = committed.iter().map(|one| one.zxid).collect();
+    for seen in all.values().flatten() {
+        if let Seen::Answer { xid, zxid, code: 0, .. } = seen {
+            let is_done = !writes.contains(xid) || zxids.contains(zxid);
+            assert!(is_done, "seed {seed}: {seen:?} is not so");
+        }
     }
     (committed.len(), all.into_values().flatten().collect())
 }
