@@ -31,7 +31,9 @@ pub(crate) fn greeting(frame: &[u8]) -> Result<Greeting, Malformed> {
 
 /// A frame with this body, its length before it.
 pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut out = vec![0; 4];
+    // More than most answers have.
+    let mut out = Vec::with_capacity(160);
+    out.put_int(0);
     body(&mut out);
     let length = out.len() as u32 - 4;
     out[..4].copy_from_slice(&length.to_be_bytes());

@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::access;
 pub use super::committed::Committed;
 #[cfg(any(test, zoolock_simulation))]
 pub use super::committed::{Change, ChangeKind};
@@ -132,14 +131,7 @@ impl Ensemble {
     }
 
     fn happen(&mut self, event: Event) {
-        if let Event::Applied { server, reign, .. }
-        | Event::Pinged { server, reign }
-        | Event::Heard { server, reign, .. }
-        | Event::Forwarded { server, reign, .. }
-        | Event::Revalidate { server, reign, .. }
-        | Event::Revalidated { server, reign, .. }
-        | Event::Synced { server, reign, .. } = event
-        {
+        if let Some((server, reign)) = event.parties() {
             let until = self.quiet_until(server);
             let of = |server: usize| self.servers[server].reign == Some(reign);
             if !of(server) || !of(self.reigns[reign].leader) {
@@ -258,27 +250,52 @@ impl Ensemble {
         }
     }
 
-    /// Ends a session before its time, as operators can: at once, if there is a leader that can.
+    /// The leader that can do something at once; none while all servers are down, whose files can be changed.
+    fn operable(&self) -> Result<Option<usize>, ErrorKind> {
+        if self.servers.iter().all(|server| !server.up) {
+            return Ok(None);
+        }
+        let reign = self.ruling().filter(|reign| self.has_quorum(*reign));
+        reign.map(Some).ok_or(ErrorKind::ConnectionLoss)
+    }
+
+    /// Ends a session before its time, as operators can: at once, unless no leader has a quorum.
     pub fn expire(&mut self, session: i64, now: Instant) {
         self.advance(now);
-        let Some(reign) = self.ruling().filter(|reign| self.has_quorum(*reign)) else {
-            return;
-        };
-        self.commit_all(reign);
-        if self.close(reign, session) {
-            self.commit_all(reign);
+        match self.operable() {
+            Ok(Some(reign)) => {
+                self.commit_all(reign);
+                self.close(reign, session);
+                self.commit_all(reign);
+            }
+            Ok(None) if self.sessions.contains_key(&session) => {
+                let transaction = self.ending(session);
+                self.append(transaction);
+                self.settle();
+            }
+            _ => {}
         }
     }
 
     /// Does something at once, as somebody may who has all permissions and no session.
     pub(super) fn operate(&mut self, op: Op<'_>, now: Instant) -> Result<(), ErrorKind> {
         self.advance(now);
-        let reign = self.ruling().filter(|reign| self.has_quorum(*reign));
-        let reign = reign.ok_or(ErrorKind::ConnectionLoss)?;
-        self.commit_all(reign);
-        let done = self.write(reign, vec![op], 0, &[access::superuser()]);
-        self.commit_all(reign);
-        done
+        let reign = self.operable()?;
+        if let Some(reign) = reign {
+            self.commit_all(reign);
+        }
+        let transaction = self.operation(op)?;
+        match reign {
+            Some(reign) => {
+                self.propose(reign, transaction);
+                self.commit_all(reign);
+            }
+            None => {
+                self.append(transaction);
+                self.settle();
+            }
+        }
+        Ok(())
     }
 
     /// Deletes a node, whatever its ACL says.

@@ -347,13 +347,12 @@ fn facts(node: Option<&Node>) -> (i64, bool) {
 
 impl Tree {
     /// Does all of these or none. An error says which of them failed.
-    pub(super) fn transact(
+    pub(super) fn transact<'o>(
         &mut self,
-        ops: Vec<Op<'_>>,
+        ops: impl IntoIterator<Item = Op<'o>>,
         asker: Asker<'_>,
     ) -> Result<(Vec<Outcome>, Vec<Step>), (usize, ErrorKind)> {
-        let mut outcomes = Vec::with_capacity(ops.len());
-        let mut steps = Vec::with_capacity(ops.len());
+        let (mut outcomes, mut steps) = (Vec::new(), Vec::new());
         for (index, op) in ops.into_iter().enumerate() {
             match self.apply(op, asker, &mut steps) {
                 Ok(outcome) => outcomes.push(outcome),

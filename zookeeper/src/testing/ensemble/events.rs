@@ -28,6 +28,22 @@ pub(super) enum Event {
     Abandon { reign: usize },
 }
 
+impl Event {
+    /// The server that exchanges a message with the leader of a reign.
+    pub(super) fn parties(&self) -> Option<(usize, usize)> {
+        match *self {
+            Event::Applied { server, reign, .. }
+            | Event::Pinged { server, reign }
+            | Event::Heard { server, reign, .. }
+            | Event::Forwarded { server, reign, .. }
+            | Event::Revalidate { server, reign, .. }
+            | Event::Revalidated { server, reign, .. }
+            | Event::Synced { server, reign, .. } => Some((server, reign)),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) now: Time,
@@ -66,6 +82,16 @@ impl Events {
 
     pub(super) fn after(&mut self, delay: Time, event: Event) {
         self.at(self.now.saturating_add(delay), event);
+    }
+
+    /// Messages that were held up arrive now, in their order.
+    pub(super) fn hasten(&mut self) {
+        let mut entries = std::mem::take(&mut self.queue).into_vec();
+        entries.sort_by_key(|Entry(Reverse(order), _)| *order);
+        for Entry(Reverse((time, _)), event) in entries {
+            let time = if event.parties().is_some() { self.now } else { time };
+            self.at(time, event);
+        }
     }
 
     pub(super) fn next(&self) -> Option<Time> {

@@ -68,12 +68,16 @@ impl Ensemble {
         self.servers[server].lag = nanos(by);
     }
 
-    /// All faults end: servers that are down start, and all of them hear each other.
+    /// All faults end: servers that are down start, and all of them hear each other. A leader that was deposed, and
+    /// whoever was about to leave one, may still hang up until `sync_limit` is over.
     pub fn heal(&mut self, now: Instant) {
         self.advance(now);
+        for server in &mut self.servers {
+            server.heal();
+        }
+        self.events.hasten();
         for server in 0..self.servers.len() {
             let known = &mut self.servers[server];
-            (known.lag, known.cut_until) = (0, 0);
             if std::mem::take(&mut known.frozen_until) > self.events.now {
                 self.thaw(server);
             }

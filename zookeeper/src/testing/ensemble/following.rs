@@ -56,6 +56,12 @@ impl Server {
             last_back: 0,
         }
     }
+
+    /// Nothing is late any more between it and its leader.
+    pub(super) fn heal(&mut self) {
+        (self.lag, self.cut_until) = (0, 0);
+        (self.last_there, self.last_back) = (0, 0);
+    }
 }
 
 impl Ensemble {
@@ -321,7 +327,7 @@ impl Ensemble {
     }
 
     /// Forgets what all servers have applied.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let serving = self.servers.iter().filter(|server| server.reign.is_some());
         let end = (self.dropped + self.log.len(), self.committed);
         let (applied, zxid) = serving

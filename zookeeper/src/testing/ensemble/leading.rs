@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::super::access::Id;
+use super::super::access::{self, Id};
 use super::super::committed::{Change, Committed};
 use super::super::requests::{self, Request};
 use super::super::tree::{Asker, Op, Outcome, Step};
@@ -168,11 +168,16 @@ impl Ensemble {
             // So that its client hears of its end and not of that of its nodes.
             self.cut(session);
         }
+        let transaction = self.ending(session);
+        self.propose(reign, transaction);
+        true
+    }
+
+    /// What ends a session.
+    pub(super) fn ending(&mut self, session: i64) -> Transaction {
         let zxid = self.next_zxid();
         let steps = self.tree.end_session(session, zxid);
-        let (kind, answer) = (Kind::Close, Vec::new());
-        self.propose(reign, Transaction { zxid, session, kind, origin: None, answer, steps });
-        true
+        Transaction { session, kind: Kind::Close, steps, ..Transaction::nothing(zxid) }
     }
 
     /// A leader is asked whether a session lives, which is a sign of life.
@@ -236,13 +241,13 @@ impl Ensemble {
                 };
                 self.propose(reign, transaction);
             }
-            What::Request(frame, ids) => self.request(reign, origin, session, &frame, &ids),
+            What::Request(frame, ids) => self.validate(reign, origin, session, &frame, &ids),
             What::Sync => {}
         }
     }
 
     /// Validates a request and proposes it, whatever comes of that.
-    fn request(&mut self, reign: usize, origin: Origin, session: i64, frame: &[u8], ids: &[Id]) {
+    fn validate(&mut self, reign: usize, origin: Origin, session: i64, frame: &[u8], ids: &[Id]) {
         // It was looked at before it was sent here.
         let Ok((xid, request)) = requests::request(frame) else {
             return;
@@ -259,15 +264,13 @@ impl Ensemble {
         transaction.answer = match (refused, request) {
             (Err(None), _) => Vec::new(),
             (Err(Some(code)), _) => answer(xid, zxid, code, |_| {}),
-            (Ok(()), Request::Write { op, with_stat }) => {
-                match self.tree.transact(vec![op], asker) {
-                    Ok((outcomes, steps)) => {
-                        transaction.steps = steps;
-                        answer(xid, zxid, 0, |out| put_outcomes(out, &outcomes, with_stat))
-                    }
-                    Err((_, kind)) => answer(xid, zxid, kind.code(), |_| {}),
+            (Ok(()), Request::Write { op, with_stat }) => match self.tree.transact([op], asker) {
+                Ok((outcomes, steps)) => {
+                    transaction.steps = steps;
+                    answer(xid, zxid, 0, |out| put_outcomes(out, &outcomes, with_stat))
                 }
-            }
+                Err((_, kind)) => answer(xid, zxid, kind.code(), |_| {}),
+            },
             (Ok(()), Request::Multi(ops)) => {
                 let count = ops.len();
                 match self.tree.transact(ops, asker) {
@@ -290,23 +293,16 @@ impl Ensemble {
         self.propose(reign, transaction);
     }
 
-    /// What somebody else writes, in no client's name.
-    pub(super) fn write(
-        &mut self,
-        reign: usize,
-        ops: Vec<Op<'_>>,
-        session: i64,
-        ids: &[Id],
-    ) -> Result<(), ErrorKind> {
-        let zxid = self.next_zxid();
-        let asker = Asker { session, ids, zxid, wall: self.wall() };
-        let done = self.tree.transact(ops, asker);
+    /// What an operator does, who may do everything.
+    pub(super) fn operation(&mut self, op: Op<'_>) -> Result<Transaction, ErrorKind> {
+        let (zxid, ids) = (self.next_zxid(), [access::superuser()]);
+        let asker = Asker { session: 0, ids: &ids, zxid, wall: self.wall() };
+        let done = self.tree.transact([op], asker);
         let (_, steps) = done.map_err(|(_, kind)| kind)?;
-        self.propose(reign, Transaction { steps, ..Transaction::nothing(zxid) });
-        Ok(())
+        Ok(Transaction { steps, ..Transaction::nothing(zxid) })
     }
 
-    fn propose(&mut self, reign: usize, transaction: Transaction) {
+    pub(super) fn propose(&mut self, reign: usize, transaction: Transaction) {
         let most = nanos(self.settings.quorum);
         self.reigns[reign].proposed.push_back(transaction);
         if most == 0 && self.has_quorum(reign) {

@@ -156,7 +156,8 @@ impl Ensemble {
             come.extend_from_slice(bytes);
             rest = &come;
         }
-        loop {
+        // Servers read nothing more until they have answered a handshake.
+        while self.connections.get(&connection).is_some_and(|known| known.phase != Phase::Greeted) {
             match next_frame(&mut rest) {
                 Ok(Some(frame)) => self.frame(connection, frame),
                 Ok(None) => break,
@@ -174,9 +175,7 @@ impl Ensemble {
         };
         let done = match known.phase {
             Phase::New => self.greet(connection, frame),
-            // Servers read nothing until then; no client sends anything.
-            Phase::Greeted => Err(HangUp),
-            Phase::Served => self.asked(connection, frame),
+            _ => self.asked(connection, frame),
         };
         if let Err(HangUp) = done {
             self.end(connection);
@@ -233,7 +232,10 @@ impl Ensemble {
         known.phase = Phase::Served;
         let (session, timeout) = (known.session, (known.timeout / 1_000_000) as i32);
         match lives {
-            true => self.send(connection, served::connected(timeout, session, &password(session))),
+            true => {
+                self.send(connection, served::connected(timeout, session, &password(session)));
+                self.come(connection, &[]);
+            }
             false => {
                 self.send(connection, served::connected(0, 0, &[0; 16]));
                 self.end(connection);
@@ -263,7 +265,7 @@ impl Ensemble {
         // Credentials are dealt with before anybody is told, and before what is under way.
         if let Request::Auth { scheme, secret } = request {
             let shown = access::authenticate(Arc::make_mut(&mut known.ids), scheme, secret);
-            self.reply(connection, xid, shown, |_| {});
+            self.reply(connection, xid, |_, _| shown);
             return shown.map_err(|_| HangUp);
         }
         self.sign_of_life(server, session, timeout);
@@ -360,16 +362,29 @@ impl Ensemble {
         }
     }
 
+    /// Sends what a server says by itself. A body that fails is none.
     fn reply(
         &mut self,
         connection: u64,
         xid: i32,
-        done: Result<(), ErrorKind>,
-        body: impl FnOnce(&mut Vec<u8>),
+        body: impl FnOnce(&mut Reading<'_>, &mut Vec<u8>) -> Result<(), ErrorKind>,
     ) {
-        let zxid = self.connections.get(&connection).map(|known| self.servers[known.server].zxid);
-        let code = done.map_or_else(ErrorKind::code, |()| 0);
-        self.send(connection, answer(xid, zxid.unwrap_or_default(), code, body));
+        let Some(known) = self.connections.get(&connection) else {
+            return;
+        };
+        let server = &mut self.servers[known.server];
+        let (tree, rules, ids) = (&self.tree, self.settings.rules, known.ids.as_slice());
+        let (zxid, watches) = (server.zxid, &mut server.watches);
+        let mut reading = Reading { tree, zxid, rules, ids, connection, watches };
+        let answer = served::frame(|out| {
+            let start = out.len();
+            served::header(out, xid, zxid, 0);
+            if let Err(kind) = body(&mut reading, out) {
+                out.truncate(start);
+                served::header(out, xid, zxid, kind.code());
+            }
+        });
+        self.send(connection, answer);
     }
 }
 
@@ -377,20 +392,11 @@ impl Ensemble {
 
 impl Ensemble {
     fn read(&mut self, connection: u64, xid: i32, request: Request<'_>) {
-        let mut body = Vec::new();
         if let Request::SetWatches { zxid, data, exist, child } = request {
             self.set_watches(connection, zxid, [data, exist, child]);
-            return self.reply(connection, xid, Ok(()), |_| {});
+            return self.reply(connection, xid, |_, _| Ok(()));
         }
-        let Some(known) = self.connections.get(&connection) else {
-            return;
-        };
-        let server = &mut self.servers[known.server];
-        let (tree, rules, ids) = (&self.tree, self.settings.rules, known.ids.as_slice());
-        let mut reading =
-            Reading { tree, zxid: server.zxid, rules, ids, watches: &mut server.watches };
-        let done = reading.read(connection, request, &mut body);
-        self.reply(connection, xid, done, |out| out.extend(body));
+        self.reply(connection, xid, |reading, out| reading.read(request, out));
     }
 
     /// May this client know of an event at a node with this ACL?
@@ -443,18 +449,14 @@ struct Reading<'a> {
     zxid: i64,
     rules: ReadRules,
     ids: &'a [Id],
+    connection: u64,
     watches: &'a mut Watches,
 }
 
 impl Reading<'_> {
     /// Appends what the answer says.
-    fn read(
-        &mut self,
-        connection: u64,
-        request: Request<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ErrorKind> {
-        let Reading { tree, zxid, ids, .. } = *self;
+    fn read(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<(), ErrorKind> {
+        let Reading { tree, zxid, ids, connection, .. } = *self;
         match request {
             Request::Ping => {}
             Request::Exists { path, watch } => {

@@ -212,6 +212,26 @@ fn without_a_quorum_nothing_is_written_and_no_session_ends() {
 }
 
 #[test]
+fn what_was_held_up_comes_in_its_order_when_all_is_well() {
+    let mut world = World::new(3, 11);
+    let (leader, follower) = (world.leader(), world.follower());
+    let (at_leader, at_follower) = (world.client(leader), world.client(follower));
+    world.ensemble.cut_off(follower, world.now + TICK * 100, world.now);
+    world.create(at_leader, "/a", CreateMode::Persistent);
+    let asked = ["/b", "/c", "/d"].map(|path| {
+        world.run(TICK / 10);
+        world.send_create(at_follower, path, CreateMode::Persistent)
+    });
+    world.run(TICK / 10);
+    world.ensemble.heal(world.now);
+    for asked in asked {
+        let Some(Seen::Answer { xid, code: 0, .. }) = world.wait(at_follower) else { panic!() };
+        assert_eq!(xid, asked);
+    }
+    assert!(world.exists(at_follower, "/a", false));
+}
+
+#[test]
 fn a_leader_that_is_frozen_for_too_long_is_replaced() {
     let mut world = World::new(3, 10);
     let old = world.leader();

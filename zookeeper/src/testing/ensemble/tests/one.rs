@@ -9,10 +9,11 @@ fn frames_come_in_any_pieces_and_garbage_ends_the_connection() {
     let mut bytes = message::connect(0, 1000, 0, &[0; 16]);
     bytes.extend(message::ping());
     for byte in bytes {
-        // Nobody sends anything before the handshake is answered.
-        world.run(TICK / 100);
         world.receive(connection, &[byte]);
     }
+    // What comes before the handshake is answered is taken behind it.
+    assert_eq!(world.take(connection), []);
+    world.run(TICK / 100);
     let seen = world.take(connection);
     assert!(matches!(seen[..], [Seen::Session(1..), Seen::Answer { code: 0, .. }]), "{seen:?}");
     world.receive(connection, b"\xff\xff\xff\xff");
@@ -69,10 +70,18 @@ fn a_server_that_was_down_has_what_it_had() {
     assert_eq!(world.take(connection), [Seen::End]);
     world.run(TICK * 20);
     assert_eq!(world.ensemble.connect(0, world.now), None);
+    // Its files can be changed.
+    world.ensemble.create("/b", b"", world.now).unwrap();
     world.ensemble.start(0, world.now);
     let again = world.greet(0, TICK * 2, session);
     assert_eq!(world.wait(again), Some(Seen::Session(session)));
-    assert!(world.exists(again, "/a", false));
+    assert!(world.exists(again, "/a", false) && world.exists(again, "/b", false));
+    world.ensemble.crash(0, world.now);
+    world.ensemble.expire(session, world.now);
+    world.ensemble.start(0, world.now);
+    let late = world.greet(0, TICK * 2, session);
+    assert_eq!(world.wait(late), Some(Seen::Session(0)));
+    assert_eq!(world.ensemble.below("/").len(), 4);
 }
 
 #[test]
