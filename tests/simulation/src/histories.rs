@@ -122,6 +122,9 @@ pub(crate) fn granted(
         plan::Kind::Several => Kind::Multi,
     };
     let path = lock(held.kind, held.place);
+    // Numbers begin again with each directory: the order of the nodes is that of their transactions.
+    let order = (token >> 32) * 1_000_000 + (token & 0xffff_ffff);
+    let nodes = nodes.iter().map(|node| format!("{node} {order:010}")).collect();
     record(|recorder| {
         let hold = HoldId { by: worker(), number: number as u32 };
         recorder.holds.insert(number, (hold, path));
@@ -135,7 +138,7 @@ pub(crate) fn granted(
             member: 0,
             op: Cow::Borrowed("lock"),
             waited: false,
-            nodes: nodes.to_vec(),
+            nodes,
             token: Some(token),
             started: begun.as_nanos() as Nanos,
             at: now(),

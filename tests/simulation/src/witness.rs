@@ -292,8 +292,8 @@ impl Witness {
             match &change.kind {
                 ChangeKind::Created { owner, .. } => {
                     let node = Node { owner: *owner, czxid: one.zxid };
-                    self.nodes.insert(change.path.clone(), node);
-                    self.gone.remove(&change.path);
+                    self.nodes.insert(change.path.to_string(), node);
+                    self.gone.remove(&*change.path);
                 }
                 ChangeKind::Deleted => self.deleted(&change.path, one, &mut problems),
                 ChangeKind::DataSet(data) if change.path.starts_with(DATA) => {

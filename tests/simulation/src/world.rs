@@ -109,7 +109,7 @@ fn live(plan: &Plan) {
         make(plan, &net, &processes, &trouble);
     }
     thread::sleep(Duration::from_secs(2));
-    heal(plan, &net, &processes);
+    heal(&net, &processes);
     // What was begun ends.
     let is_over = |limit: Duration, count: fn(&Board) -> usize| {
         let end = kernel::elapsed() + limit;
@@ -163,14 +163,12 @@ fn live(plan: &Plan) {
 }
 
 /// Nothing goes wrong from now on.
-fn heal(plan: &Plan, net: &Net, processes: &[Process]) {
+fn heal(net: &Net, processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
     processes.iter().for_each(|process| kernel::fail_spawns(*process, 0.0));
     net.act(|world| {
         world.heal();
-        for server in 0..plan.servers {
-            world.ensemble.start(server, kernel::instant());
-        }
+        world.ensemble.heal(kernel::instant());
     });
 }
 
@@ -251,11 +249,17 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 net.act(|world| world.ensemble.start(server, kernel::instant()));
             });
         }
-        Trouble::FreezeServer { .. }
-        | Trouble::CutOffServer { .. }
-        | Trouble::Lag { .. }
-        | Trouble::Depose => {
-            let _ = plan;
+        Trouble::FreezeServer { server, time } => {
+            net.act(|world| world.ensemble.freeze(server, instant + time, instant));
+        }
+        Trouble::CutOffServer { server, time } => {
+            net.act(|world| world.ensemble.cut_off(server, instant + time, instant));
+        }
+        Trouble::Lag { server, time } => {
+            net.act(|world| world.ensemble.lag(server, time / 4, instant));
+        }
+        Trouble::Depose => {
+            net.act(|world| world.ensemble.depose(instant));
         }
         Trouble::Delete { place, nth } => {
             let nodes = witness(|witness| witness.below(place.path()));
