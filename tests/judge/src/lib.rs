@@ -1,10 +1,89 @@
-//! Judges histories of locks. It depends on nothing of zoolock, so that a bug there is no bug here.
+//! Judges histories of locks: what was promised, and what happened. Two users share it: the torture run, with
+//! real servers, processes and wall clocks; and the simulator, in memory and exact. It depends on nothing of
+//! zoolock, so a bug there is no bug here.
+//!
+//! There are two judges. The first, [`Judge`], looks at times, tokens and names: exclusion, order of arrival,
+//! tokens, losses, writes, deadlines, leaders. The second, [`Linear`], gives the same history to stateright's
+//! `LinearizabilityTester`. [`Edn`] writes it down for Knossos.
+//!
+//! # How to use it
+//!
+//! List the locks. An event names a lock by its index. Feed a [`History`] as things happen, in any order across
+//! threads; each event has its own times. Ask both judges at the end.
+//!
+//! ```
+//! use zoolock_judge::*;
+//!
+//! let locks = vec![Lock::new("/a", Use::Exclusive), Lock::new("/b", Use::Semaphore(3))];
+//! let mut history = History::new(0);
+//!
+//! let worker = WorkerId { process: 0, incarnation: 0, thread: 2 };
+//! let hold = HoldId { by: worker, number: 1 };
+//! let (op, path, mode) = ("lock", 0, Mode::Exclusive);
+//! // The call is made, and returns with the lock.
+//! history.began(
+//!     worker,
+//!     OpenCall { op: op.into(), path, mode: Some(mode), started: 10, deadline: None },
+//! );
+//! history.called(
+//!     worker,
+//!     Call { op: op.into(), path, started: 10, deadline: None, ended: 20, missed: None },
+//! );
+//! history.granted(Grant {
+//!     hold,
+//!     under: None,
+//!     kind: Kind::Exclusive,
+//!     path,
+//!     mode,
+//!     member: 0,
+//!     op: op.into(),
+//!     waited: true,
+//!     nodes: vec!["lock-0000000000".into()],
+//!     token: Some(7),
+//!     started: 10,
+//!     at: 20,
+//!     still_held: true,
+//!     witness_free: true,
+//! });
+//! // It is unlocked.
+//! history.left(hold, 30);
+//! history.unlocked(hold, Some(35), Unlocked::Fine);
+//! history.over = Some(40);
+//!
+//! let rules = Rules { outage: Outage::Long, ..Rules::STRICT };
+//! let found = Judge::new(locks.clone(), Margins::EXACT).judge(&rules, &history);
+//! assert!(found.violations.is_empty());
+//! let found = Linear::new(&locks).check(&history);
+//! assert!(found.violations.is_empty());
+//! Edn::new(Vec::new(), locks).write(&history)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! | what happens | what is reported |
+//! |---|---|
+//! | a call is made, and returns | [`History::began`], [`History::called`]; with [`Missed`] if it came back without the lock |
+//! | a lock is granted | [`History::granted`]; only the first entry of re-entries, and each member of a `MultiLock` |
+//! | `is_held()` becomes false | [`History::lost`] |
+//! | the last unlock begins, and returns | [`History::left`], [`History::unlocked`] |
+//! | a guarded write returns; the servers have one | [`History::committed`]; [`History::carried_out`] |
+//! | a register takes or refuses a write | [`History::writes`] |
+//! | a leader acts | [`History::acted`], with a hold for the term |
+//! | a client dies | [`History::died`] |
+//! | an operator deletes a node, a session is ended from outside | [`History::doubts`]: the client cannot know in time |
+//! | all is over, and open calls are to be judged | [`History::over`] |
+//!
+//! # Times
+//!
+//! Take the time of a grant when the call has returned, and that of an unlock before it is called: what lies
+//! between was promised. Whatever happens at one instant may have happened in any order, so give events that
+//! are ordered different instants where the clock allows it.
 
 // As the integration tests and the bench name it, which share `made_up`.
 #[cfg(test)]
 extern crate self as zoolock_judge;
 
 mod checks;
+mod edn;
 mod event;
 mod history;
 mod linear;
@@ -14,9 +93,12 @@ mod lock;
 mod made_up;
 mod operations;
 mod rules;
+#[cfg(test)]
+mod story;
 mod time;
 
 pub use checks::{Findings, Guarded, Judge, Leading, Tally};
+pub use edn::Edn;
 pub use event::{
     Act, Answer, Call, Carried, Commit, Doubt, Fault, Grant, HoldId, InFlight, Incarnation, Loss,
     Missed, Nap, Overtaken, QueueSnapshot, Unlocked, WorkerId, Write,

@@ -11,7 +11,7 @@
 //! | an unlock of which nothing is known | a release that stays open |
 //! | a loss, a death, a doubt | an *end*, which stays open: the servers free the lock at some time after it |
 
-use crate::event::{Answer, Incarnation, Missed, Unlocked, WorkerId};
+use crate::event::{Answer, Incarnation, Missed, Unlocked};
 use crate::history::{History, Record};
 use crate::lock::Mode;
 use crate::time::Nanos;
@@ -44,10 +44,18 @@ pub(crate) struct Acquire {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
     pub(crate) op: Op,
-    /// None if the servers do it by themselves.
-    pub(crate) by: Option<WorkerId>,
     pub(crate) invoked: Nanos,
     pub(crate) returned: Option<Nanos>,
+}
+
+impl Operation {
+    fn of(op: Op, invoked: Nanos, returned: Nanos) -> Operation {
+        Operation { op, invoked: invoked.min(returned), returned: Some(returned) }
+    }
+
+    fn open(op: Op, invoked: Nanos) -> Operation {
+        Operation { op, invoked, returned: None }
+    }
 }
 
 impl Op {
@@ -71,12 +79,11 @@ pub(crate) fn of(history: &History, locks: usize) -> Vec<Vec<Operation>> {
             };
             let last = &mut wrote[index];
             *last = (*last).max(Some(commit.started));
-            all[history.holds[index].grant.path].push(Operation {
-                op: Op::Write(index as HoldIndex),
-                by: Some(hold.by),
-                invoked: commit.started,
-                returned: Some(commit.ended),
-            });
+            all[history.holds[index].grant.path].push(Operation::of(
+                Op::Write(index as HoldIndex),
+                commit.started,
+                commit.ended,
+            ));
         }
     }
     for (index, (record, wrote)) in history.holds.iter().zip(wrote).enumerate() {
@@ -93,7 +100,7 @@ pub(crate) fn of(history: &History, locks: usize) -> Vec<Vec<Operation>> {
     for ((by, path, mode, started), hold) in missed.chain(open).zip(history.holds.len() as u32..) {
         let client = by.incarnation();
         let acquire = Acquire { hold, client, mode, under: None, token: None };
-        all[path].push(open_at(Op::Acquire(acquire), Some(*by), started));
+        all[path].push(Operation::open(Op::Acquire(acquire), started));
     }
     all
 }
@@ -105,21 +112,20 @@ fn of_hold(
     wrote: Option<Nanos>,
 ) {
     let grant = &record.grant;
-    let worker = grant.hold.by;
-    let by = Some(worker);
+    let client = grant.hold.by.incarnation();
     let released = match (record.unlocked, record.left, record.returned) {
         (Some(Unlocked::Fine), Some(left), Some(returned)) => Some((left, returned)),
         _ => None,
     };
     let lost = record.loss.as_ref().map(|loss| loss.at);
-    let died = history.deaths.get(&worker.incarnation()).copied();
+    let died = history.deaths.get(&client).copied();
     let left = record.left.filter(|_| released.is_none());
     let ends = [lost, died, left, history.doubted(record)];
     let end = ends.into_iter().flatten().min();
     let needed = wrote.max(released.map(|(left, _)| left));
     let mut acquire = Acquire {
         hold,
-        client: worker.incarnation(),
+        client,
         mode: grant.mode,
         under: grant.under.and_then(|under| Some(history.position(under)? as HoldIndex)),
         token: grant.token,
@@ -127,29 +133,15 @@ fn of_hold(
     if end.is_some_and(|end| end <= grant.at) && needed.is_none() {
         // Whatever it had was over before anybody knew of it.
         acquire.token = None;
-        operations.push(open_at(Op::Acquire(acquire), by, grant.started));
+        operations.push(Operation::open(Op::Acquire(acquire), grant.started));
         return;
     }
-    operations.push(Operation {
-        op: Op::Acquire(acquire),
-        by,
-        invoked: grant.started,
-        returned: Some(grant.at),
-    });
+    operations.push(Operation::of(Op::Acquire(acquire), grant.started, grant.at));
     if let Some((left, returned)) = released {
-        operations.push(Operation {
-            op: Op::Release(hold),
-            by,
-            invoked: left,
-            returned: Some(returned),
-        });
+        operations.push(Operation::of(Op::Release(hold), left, returned));
     }
     let end = end.filter(|&end| released.is_none_or(|(_, returned)| end < returned));
     if let Some(end) = end {
-        operations.push(open_at(Op::End(hold), None, end.max(grant.at)));
+        operations.push(Operation::open(Op::End(hold), end.max(grant.at)));
     }
-}
-
-fn open_at(op: Op, by: Option<WorkerId>, invoked: Nanos) -> Operation {
-    Operation { op, by, invoked, returned: None }
 }

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Case, Findings};
 use crate::event::{Answer, Carried, Commit, HoldId, Overtaken};
 use crate::history::History;
+use crate::lock::Mode;
 
 /// What became of guarded writes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,11 +64,17 @@ fn check_order(found: &mut Findings, case: Case<'_>) {
     let mut entries: Vec<_> =
         case.history.carried_out.iter().map(|entry| (place(entry), entry)).collect();
     entries.sort_by_key(|&(place, _)| place);
-    let mut next: Option<&Carried> = None;
+    // Readers write beside each other, so the first write behind theirs is a writer's.
+    let mut next: [Option<&Carried>; 2] = [None; 2];
     for holds in entries.chunk_by(|(one, _), (other, _)| one == other).rev() {
-        next = next.filter(|next| next.path == holds[0].1.path);
+        let (_, first) = holds[0];
+        next = next.map(|next| next.filter(|next| next.path == first.path));
+        let grant = case.history.grant(first.hold);
+        let reads = grant.is_some_and(|grant| grant.mode == Mode::Shared);
+        let [of_writer, of_any] = next;
+        let behind = if reads { of_writer } else { of_any };
         for (_, entry) in holds {
-            if let Some(next) = next.filter(|next| next.zxid < entry.zxid) {
+            if let Some(next) = behind.filter(|next| next.zxid < entry.zxid) {
                 found.guarded.stale += 1;
                 found.stale_accepted += 1;
                 found.violations.push(format!(
@@ -84,8 +91,12 @@ fn check_order(found: &mut Findings, case: Case<'_>) {
                 ));
             }
         }
-        let first = holds.iter().map(|&(_, entry)| entry).chain(next);
-        next = first.min_by_key(|entry| entry.zxid);
+        for (_, entry) in holds {
+            let first = if reads { &mut next[1..] } else { &mut next[..] };
+            for first in first {
+                *first = first.iter().copied().chain([*entry]).min_by_key(|entry| entry.zxid);
+            }
+        }
     }
 }
 
@@ -151,7 +162,8 @@ fn check_late(found: &mut Findings, history: &History) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::tests::{case_of, granted, hold};
+    use crate::rules::{Margins, Rules};
+    use crate::story::{granted, hold, locks};
 
     /// Two holds of a lock, one after the other, with tokens 10 and 20.
     fn history() -> (History, HoldId, HoldId) {
@@ -172,7 +184,8 @@ mod tests {
 
     fn judge(history: &History) -> Findings {
         let mut found = Findings::default();
-        case_of(history, |case| check(&mut found, case));
+        let (rules, margins) = (Rules::STRICT, Margins::EXACT);
+        check(&mut found, Case { locks: &locks(), margins: &margins, rules: &rules, history });
         println!("{:?} {:?}", found.guarded, found.violations);
         found
     }

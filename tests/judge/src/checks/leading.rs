@@ -225,9 +225,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    use crate::checks::tests::{granted, hold, locks};
     use crate::event::HoldId;
     use crate::rules::{Margins, Outage, Rules};
+    use crate::story::{granted, hold, locks};
 
     const SECOND: Nanos = 1_000_000_000;
 

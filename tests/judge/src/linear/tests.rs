@@ -26,8 +26,8 @@ fn right_histories_are_accepted_however_they_are_cut() {
     let mut rng = Rng::with_seed(1);
     for what in USES {
         for threads in [2, 6, 15] {
-            let history = made_up(what, &mut rng, threads, 1000);
-            for most in [1, 2, 7, 24] {
+            let history = made_up(what, &mut rng, threads, 300);
+            for most in [1, 2, 5, 12] {
                 let sizes = Sizes { most, quiet: most.div_ceil(2), ..SIZES };
                 assert_eq!(check(what, sizes, &history), Vec::<String>::new(), "{what:?} {most}");
             }
@@ -63,7 +63,7 @@ fn spoil(history: &mut History, rng: &mut Rng) {
 fn cuts_change_no_verdict() {
     let mut rng = Rng::with_seed(2);
     let (mut right, mut wrong) = (0, 0);
-    for round in 0..3000 {
+    for round in 0..2000 {
         let what = USES[round % USES.len()];
         let (threads, holds) = (rng.usize(2..=4), rng.usize(2..=4));
         let mut history = made_up(what, &mut rng, threads, holds);
@@ -78,5 +78,5 @@ fn cuts_change_no_verdict() {
         *(if uncut.is_empty() { &mut right } else { &mut wrong }) += 1;
     }
     println!("{right} histories were right, {wrong} were wrong");
-    assert!(right > 500 && wrong > 500);
+    assert!(right > 300 && wrong > 300);
 }

@@ -1,6 +1,8 @@
 //! Histories of a lock that is right: threads queue for it, are let in one after the other, and now and then
 //! give up, lose it, lose an answer, or die.
 
+#![allow(unreachable_pub)]
+
 use std::collections::VecDeque;
 
 use fastrand::Rng;
@@ -143,7 +145,8 @@ impl Lock {
             },
             Thread::LetIn { started, mode, ticket } => {
                 *holds += 1;
-                let hold = HoldId { by, number: *holds };
+                // A thread may be at several locks.
+                let hold = HoldId { by, number: *holds + ((self.path as u32) << 24) };
                 self.grant(history, hold, started, mode, ticket);
                 Thread::Holds { hold, ticket, commits: 0 }
             }
