@@ -51,6 +51,9 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "N", default_value = "8")]
     #[arg(value_parser = |text: &str| whole(text, 1, 64))]
     pub(crate) threads: u64,
+    /// Write the history of all locks to this file, in Jepsen's format, for Knossos
+    #[arg(long, value_name = "FILE")]
+    pub(crate) edn: Option<PathBuf>,
     /// Clients of another library instead, for comparison; what goes wrong is only counted
     #[arg(long, value_name = "LIBRARY")]
     pub(crate) peer: Option<Peer>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use zoolock_judge::{Findings, Guarded, Leading, Tally};
+use zoolock_judge::{Findings, Guarded, Leading, Linearized, Tally};
 
 use crate::clock::millis;
 use crate::coordinator::curator::Peer;
@@ -23,6 +23,7 @@ pub(crate) struct Totals {
     pub(crate) counts: Counts,
     pub(crate) orphans: usize,
     pub(crate) hung: usize,
+    pub(crate) linearized: Linearized,
 }
 
 /// The findings of one phase, once or in several rounds.
@@ -255,6 +256,13 @@ fn summary(rows: &[Row], violations: usize, totals: &Totals) -> Value {
                 "machine_late": rows.iter().map(|row| row.found.leading.machine_late).max().map(millis),
                 "per_fault": gaps.worst_of,
             },
+        },
+        "linearizable": {
+            "operations": totals.linearized.operations,
+            "without_answer": totals.linearized.open,
+            "pieces": totals.linearized.pieces,
+            "undecided": totals.linearized.undecided,
+            "violations": totals.linearized.violations.len(),
         },
         "fifo_inversions": sum(|found| found.inversions),
         "hung_calls": sum(|found| found.hung) + totals.hung,

@@ -47,7 +47,7 @@ struct Sizes {
 }
 
 /// Larger ones take ten times as long, since the tester copies what is left at each step.
-const SIZES: Sizes = Sizes { quiet: 6, most: 12, open: 3, steps: 2_000 };
+const SIZES: Sizes = Sizes { quiet: 6, most: 12, open: 3, steps: 300 };
 
 /// The second judge of histories. It keeps the fencing tokens of those before; all holds of those are
 /// over.

@@ -12,8 +12,8 @@ use super::{Linearized, Sizes, Wrong};
 use crate::operations::{HoldIndex, Op, Operation};
 use crate::time::Nanos;
 
-/// Those of operations that stay open, behind all others: the tester tries them last.
-const FIRST_OPEN_LANE: u32 = 1 << 16;
+/// The threads of operations that stay open, behind all others: the tester tries them last.
+const FIRST_OPEN: usize = usize::MAX / 2;
 
 /// An operation begins or returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,18 +193,22 @@ impl<'o, O: Object> Pieces<'o, O> {
         let mut tester = Tester::new(object);
         let returns_here = |&&operation: &&u32| piece.contains(&self.returns[operation as usize]);
         for &operation in self.waiting.iter().filter(returns_here) {
-            tester.begin(operation, self.operation(operation).op);
+            tester.begin(operation, self.returns[operation as usize], self.operation(operation).op);
         }
         for &operation in &self.ending {
             tester.begin_open(self.operation(operation).op);
         }
-        for step in &self.steps[piece.clone()] {
+        for (index, step) in piece.clone().zip(&self.steps[piece.clone()]) {
             let Operation { op, returned, .. } = *self.operation(step.operation);
             match op {
                 _ if step.returns => tester.end(step.operation),
                 _ if returned.is_none() => tester.begin_open(op),
                 Op::Acquire(_) if !returns_here(&&step.operation) => {}
-                _ => tester.begin(step.operation, op),
+                // A grant is likeliest at its return, and what is done by a holder when it begins.
+                Op::Acquire(_) => {
+                    tester.begin(step.operation, self.returns[step.operation as usize], op)
+                }
+                _ => tester.begin(step.operation, index, op),
             }
         }
         tester.end_all();
@@ -258,47 +262,44 @@ impl<'o, O: Object> Pieces<'o, O> {
     }
 }
 
-/// The tester, whose threads are lanes: an operation takes the first that is free. One lane has
-/// operations one after the other, as a thread has.
+/// The tester. Each operation is a thread of its own, since it tries threads in their order, and copies
+/// everything for each that it tries: so the likeliest is the first.
 struct Tester<O: Object> {
-    tester: LinearizabilityTester<u32, Limited<O>>,
-    /// The operation that is going on in each.
-    lanes: Vec<Option<u32>>,
-    open: u32,
+    tester: LinearizabilityTester<usize, Limited<O>>,
+    /// The operations that are going on, and their threads.
+    going_on: Vec<(u32, usize)>,
+    open: usize,
 }
 
 impl<O: Object> Tester<O> {
     fn new(object: Limited<O>) -> Tester<O> {
-        Tester { tester: LinearizabilityTester::new(object), lanes: Vec::new(), open: 0 }
+        let tester = LinearizabilityTester::new(object);
+        Tester { tester, going_on: Vec::new(), open: 0 }
     }
 
-    fn begin(&mut self, operation: u32, op: Op) {
-        let free = self.lanes.iter().position(Option::is_none);
-        let lane = free.unwrap_or_else(|| {
-            self.lanes.push(None);
-            self.lanes.len() - 1
-        });
-        self.lanes[lane] = Some(operation);
+    fn begin(&mut self, operation: u32, thread: usize, op: Op) {
+        self.going_on.push((operation, thread));
         // It refuses a thread that is in an operation already, and there is none.
-        let _ = self.tester.on_invoke(lane as u32, op);
+        let _ = self.tester.on_invoke(thread, op);
     }
 
     fn begin_open(&mut self, op: Op) {
-        let _ = self.tester.on_invoke(FIRST_OPEN_LANE + self.open, op);
+        let _ = self.tester.on_invoke(FIRST_OPEN + self.open, op);
         self.open += 1;
     }
 
     /// Nothing if it has begun before the piece, and has taken effect there.
     fn end(&mut self, operation: u32) {
-        let lane = self.lanes.iter().position(|&going_on| going_on == Some(operation));
-        if let Some(lane) = lane {
-            self.lanes[lane] = None;
-            let _ = self.tester.on_return(lane as u32, Answered::Done);
+        let position = self.going_on.iter().position(|&(going_on, _)| going_on == operation);
+        if let Some(position) = position {
+            let (_, thread) = self.going_on.swap_remove(position);
+            let _ = self.tester.on_return(thread, Answered::Done);
         }
     }
 
     fn end_all(&mut self) {
-        let going_on: Vec<u32> = self.lanes.iter().flatten().copied().collect();
-        going_on.into_iter().for_each(|operation| self.end(operation));
+        while let Some(&(operation, _)) = self.going_on.first() {
+            self.end(operation);
+        }
     }
 }

@@ -69,7 +69,8 @@ pub struct Lock {
 impl Lock {
     pub fn new(path: LockIndex, what: Use, threads: usize) -> Lock {
         let worker = |thread| WorkerId {
-            process: thread / THREADS_OF_A_CLIENT,
+            // Each lock has clients and a clock of its own.
+            process: path * threads + thread / THREADS_OF_A_CLIENT,
             incarnation: 0,
             thread: thread % THREADS_OF_A_CLIENT,
         };
@@ -145,8 +146,7 @@ impl Lock {
             },
             Thread::LetIn { started, mode, ticket } => {
                 *holds += 1;
-                // A thread may be at several locks.
-                let hold = HoldId { by, number: *holds + ((self.path as u32) << 24) };
+                let hold = HoldId { by, number: *holds };
                 self.grant(history, hold, started, mode, ticket);
                 Thread::Holds { hold, ticket, commits: 0 }
             }

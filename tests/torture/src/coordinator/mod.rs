@@ -8,13 +8,15 @@ mod queue_watcher;
 pub(crate) mod recorder;
 
 use std::env;
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use zoolock_judge::Judge;
+use zoolock_judge::{Edn, Judge, Linear, Linearized};
 
 use crate::Outcome;
 use crate::client::witness::Witness;
@@ -62,6 +64,9 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
         seed,
         nemesis,
         judge: Judge::new(paths::judged(), settings::MARGINS),
+        linear: Linear::new(&paths::judged()),
+        linearized: Linearized::default(),
+        edn: options.edn.as_deref().map(open_edn).transpose()?,
         rows: Vec::new(),
         violations: Vec::new(),
         hung: 0,
@@ -88,9 +93,14 @@ pub(crate) fn run(options: &RunOptions) -> Outcome<bool> {
         counts: run.nemesis.recorder.state().counts(),
         orphans,
         hung: run.hung,
+        linearized: run.linearized,
     };
     report::print(&run.rows, &run.violations, &totals);
     Ok(run.violations.is_empty() || options.peer.is_some())
+}
+
+fn open_edn(path: &Path) -> io::Result<Edn<BufWriter<File>>> {
+    Ok(Edn::new(BufWriter::new(File::create(path)?), paths::judged()))
 }
 
 fn open(options: &RunOptions, seed: u64, folder: &Path) -> Outcome<(Nemesis, Receiver<()>)> {
@@ -137,6 +147,9 @@ struct Run<'a> {
     seed: u64,
     nemesis: Nemesis,
     judge: Judge,
+    linear: Linear,
+    linearized: Linearized,
+    edn: Option<Edn<BufWriter<File>>>,
     /// One for each phase, over all rounds.
     rows: Vec<Row>,
     violations: Vec<String>,
@@ -186,6 +199,13 @@ impl Run<'_> {
         history.unexpected.extend(unexpected);
         history.carried_out = journal::take(&self.nemesis.probe()?)?;
         let mut found = self.judge.judge(&phase.judged(self.options.peer), &history);
+        // Leaders are judged by their deadlines: they say nothing at the end of a lease.
+        if phase.task != Task::Lead {
+            let linearized = self.linear.check(&history);
+            found.violations.extend(linearized.violations.iter().cloned());
+            self.linearized.add(linearized);
+            self.edn.as_mut().map_or(Ok(()), |edn| edn.write(&history))?;
+        }
         for violation in &mut found.violations {
             *violation = format!("[{}] {violation}", phase.name);
         }
