@@ -8,7 +8,7 @@
 //! | a call that came back without the lock | nothing: it changes nothing |
 //! | a guarded write that was carried out | a write, from the call to its return |
 //! | an unlock that said that it was fine | a release, from the call to its return |
-//! | an unlock of which nothing is known | a release that stays open |
+//! | an unlock of which nothing is known, or of a hold in doubt | a release that stays open |
 //! | a loss, a death, a doubt | an *end*, which stays open: the servers free the lock at some time after it |
 
 use crate::event::{Answer, Incarnation, Missed, Unlocked};
@@ -113,14 +113,18 @@ fn of_hold(
 ) {
     let grant = &record.grant;
     let client = grant.hold.by.incarnation();
+    let doubted = history.doubted(record);
     let released = match (record.unlocked, record.left, record.returned) {
-        (Some(Unlocked::Fine), Some(left), Some(returned)) => Some((left, returned)),
+        // Where nobody could tell the client of an end, its unlock knows of none.
+        (Some(Unlocked::Fine), Some(left), Some(returned)) if doubted.is_none() => {
+            Some((left, returned))
+        }
         _ => None,
     };
     let lost = record.loss.as_ref().map(|loss| loss.at);
     let died = history.deaths.get(&client).copied();
     let left = record.left.filter(|_| released.is_none());
-    let ends = [lost, died, left, history.doubted(record)];
+    let ends = [lost, died, left, doubted];
     let end = ends.into_iter().flatten().min();
     let needed = wrote.max(released.map(|(left, _)| left));
     let mut acquire = Acquire {

@@ -120,6 +120,11 @@ fn holders_that_could_not_know_are_expected_to_overlap_and_others_are_not() {
     history.doubts.push(doubt(0));
     right(&history);
     assert_eq!(judge(&history).sum(|tally| tally.overlaps_expected), 1);
+    // Its unlock cannot know, either. A guarded write is another matter: the servers look.
+    release(&mut history, A(), 60);
+    right(&history);
+    commit(&mut history, A(), (55, 58), Answer::Done);
+    second_alone(&history);
     let mut history = both();
     history.doubts.push(Doubt { path: Some(RW), ..doubt(0) });
     wrong(&history, "overlap");
