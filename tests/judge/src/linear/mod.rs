@@ -1,4 +1,4 @@
-//! The second judge: the operations of each lock go through the [`LinearizabilityTester`] of stateright,
+//! The second judge: the operations of each lock go through the `LinearizabilityTester` of stateright,
 //! which knows nothing of locks, with the [sequential objects](objects) that locks have to look like.
 //!
 //! The tester tries the orders in which the operations may have taken effect, copies all that is left at
@@ -14,7 +14,7 @@
 //! all that comes after its invocation. Less is held at each time than before, so whatever was right
 //! stays right. What would be in the way is an acquire that must come before another one because its token
 //! is lower; then that hold was over before the other one began, and so before its own call came back,
-//! which makes it an acquire that stays open (see [`operations`](crate::operations)), without a token.
+//! which makes it an acquire that stays open (see [`operations`]), without a token.
 //!
 //! Operations that stay open are in the piece that they begin in. Behind that, an acquire whose answer was
 //! lost can be left out, since it stands in everybody's way and nobody needs it; and a hold that may have

@@ -80,3 +80,26 @@ fn cuts_change_no_verdict() {
     println!("{right} histories were right, {wrong} were wrong");
     assert!(right > 300 && wrong > 300);
 }
+
+#[test]
+fn a_hold_that_does_not_end_is_found_in_a_long_history() {
+    let mut rng = Rng::with_seed(3);
+    for what in [Use::Exclusive, Use::ReadWrite, Use::Ephemeral] {
+        for threads in [4, 15] {
+            let mut history = made_up(what, &mut rng, threads, 300);
+            let alone = |record: &&mut crate::Record| {
+                let returned = record.returned.is_some() && record.loss.is_none();
+                returned && record.grant.mode == crate::Mode::Exclusive
+            };
+            let record = history.holds.iter_mut().skip(150).find(alone).expect("there is one");
+            (record.left, record.returned, record.unlocked) = (None, None, None);
+            let deaths = std::mem::take(&mut history.deaths);
+            let hold = record.grant.hold;
+            history.deaths =
+                deaths.into_iter().filter(|&(by, _)| by != hold.by.incarnation()).collect();
+            let violations = check(what, SIZES, &history);
+            println!("{}", violations[0]);
+            assert!(violations[0].contains(&format!("held by [{hold}]")), "{hold}");
+        }
+    }
+}
