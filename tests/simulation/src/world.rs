@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use kernel::{Process, net, thread};
+use zookeeper::ErrorKind;
 use zookeeper::testing::ensemble::{Ensemble, Settings};
 
 use crate::client::{self, Board, board};
@@ -277,11 +278,10 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 Plant::Lookalike => format!("b-{:010}", number + 3),
             };
             let path = format!("{}/{name}", place.path());
-            let planted = net.act(|world| world.ensemble.create(&path, b"", instant)).is_ok();
-            if planted {
-                let net = net.share();
-                kernel::after(time, move || {
-                    let _ = net.act(|world| world.ensemble.delete(&path, kernel::instant()));
+            if net.act(|world| world.ensemble.create(&path, b"", instant)).is_ok() {
+                kernel::after(time, {
+                    let net = net.share();
+                    move || take_away(net, path)
                 });
             }
         }
@@ -292,6 +292,14 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 let _ = net.act(|world| world.ensemble.set_data(node, data, instant));
             }
         }
+    }
+}
+
+/// Deletes a node, as soon as there is a leader.
+fn take_away(net: Net, path: String) {
+    let deleted = net.act(|world| world.ensemble.delete(&path, kernel::instant()));
+    if deleted.is_err_and(|error| error.kind() != ErrorKind::NoNode) {
+        kernel::after(Duration::from_millis(100), move || take_away(net, path));
     }
 }
 
