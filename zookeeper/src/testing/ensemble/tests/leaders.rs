@@ -28,6 +28,51 @@ fn a_lagging_follower_reads_what_it_has_until_it_syncs() {
 }
 
 #[test]
+fn a_lagging_follower_lists_the_children_that_it_knows() {
+    let mut world = World::new(3, 12);
+    let (leader, follower) = (world.leader(), world.follower());
+    let at_follower = world.client(follower);
+    for path in ["/p", "/p/a", "/p/b"] {
+        world.ensemble.create(path, b"", world.now).unwrap();
+    }
+    world.run(TICK);
+    world.ensemble.lag(follower, TICK, world.now);
+    world.ensemble.delete("/p/a", world.now).unwrap();
+    world.ensemble.create("/p/c", b"", world.now).unwrap();
+    let children = |world: &mut World| {
+        world.send(at_follower, OpCode::GetChildren2, |out| {
+            message::watched(out, ("", "/p"), false)
+        });
+        let (code, body) = world.answer(at_follower);
+        assert_eq!(code, 0);
+        let names = message::names(&mut Reader(&body)).unwrap();
+        let mut names: Vec<_> = names.iter().map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(children(&mut world), ["a", "b"]);
+    world.run(TICK * 2);
+    assert_eq!(children(&mut world), ["b", "c"]);
+    assert_eq!(world.ensemble.leader(), Some(leader));
+}
+
+/// A sync waits for what the leader has proposed when it comes.
+#[test]
+fn a_sync_is_behind_what_is_proposed() {
+    let quorum = TICK / 10;
+    let mut world = World::with(Settings { servers: 3, quorum, ..Settings::default() }, 13);
+    let (leader, follower) = (world.leader(), world.follower());
+    let (at_leader, at_follower) = (world.client(leader), world.client(follower));
+    world.run(TICK);
+    world.send_create(at_leader, "/a", CreateMode::Persistent);
+    world.send_sync(at_follower);
+    world.send_exists(at_follower, "/a", false);
+    let Some(Seen::Answer { code: 0, .. }) = world.wait(at_follower) else { panic!("the sync") };
+    assert_eq!(world.answer(at_follower).0, 0);
+    assert!(matches!(world.wait(at_leader), Some(Seen::Answer { code: 0, .. })));
+}
+
+#[test]
 fn a_watch_fires_once_where_it_was_set() {
     let mut world = World::new(3, 2);
     let (leader, follower) = (world.leader(), world.follower());
