@@ -28,9 +28,12 @@ struct Args {
     /// So many seeds at a time, each on a processor
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
-    /// Goes on behind a seed that fails, and makes none smaller
+    /// Goes on behind a seed that fails
     #[arg(long)]
     keep_going: bool,
+    /// Makes no failing seed smaller, and tells no story
+    #[arg(long)]
+    brief: bool,
     /// Tells the story of the first seed, whole, whatever comes of it
     #[arg(long)]
     story: bool,
@@ -100,7 +103,8 @@ fn main() -> ExitCode {
     for (seed, violations) in &total.failed {
         println!("seed {seed}: {}", violations.join("\n    "));
     }
-    if let (Some((seed, _)), false) = (total.failed.first_key_value(), args.keep_going) {
+    let is_brief = args.keep_going || args.brief;
+    if let (Some((seed, _)), false) = (total.failed.first_key_value(), is_brief) {
         let (smaller, _) =
             shrink(&Plan::of(*seed), |left, of| eprintln!("  {left} of {of} faults and calls"));
         tell(&smaller);
@@ -158,7 +162,12 @@ fn with_bug(bug: &str, args: &Args) -> ExitCode {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("bug");
     let mut command = Command::new(&script);
     command.args([bug, "--seeds", &args.seeds.to_string(), "--from", &args.from.to_string()]);
-    let flags = [("--story", args.story), ("--keep-going", args.keep_going), ("--hash", args.hash)];
+    let flags = [
+        ("--story", args.story),
+        ("--keep-going", args.keep_going),
+        ("--brief", args.brief),
+        ("--hash", args.hash),
+    ];
     command.args(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
     let error = command.exec();
     eprintln!("{}: {error}", script.display());
