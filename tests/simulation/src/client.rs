@@ -1,16 +1,19 @@
 //! A program that uses the library as its plan says, and looks at what it is told.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kernel::{Process, thread};
+use zoolock::crossbeam_channel::RecvTimeoutError;
+use zoolock::observer::{Acquired, Ended, Observer};
 use zoolock::{
-    Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Error, Hold, Leadership, Lock, LockOptions, MultiLock, Permits, ReadLock,
-    Result, Term, WriteLock,
+    Client, ClientState, Contender, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
+    EphemeralLock, Error, Guard, Hold, HoldState, Leadership, Lock, LockOptions, Locker, MultiLock,
+    Permits, ReadLock, ReentrantGuard, Result, Term, WriteLock,
 };
 
 use crate::histories;
@@ -19,6 +22,7 @@ use crate::plan::{
 };
 use crate::witness::{self, DATA, Held, Mode, limit, violation, witness};
 
+const TIMEOUT: RecvTimeoutError = RecvTimeoutError::Timeout;
 /// A call may be so much later than its deadline: what threads need to run.
 const SLACK: Duration = Duration::from_millis(100);
 
@@ -43,11 +47,47 @@ pub(crate) fn board<T>(act: impl FnOnce(&mut Board) -> T) -> T {
 }
 
 enum Object {
-    Lock(Arc<dyn Lock>),
+    Exclusive(DistributedLock),
+    Reentrant(DistributedReentrantLock),
+    Single(EphemeralLock),
     Read(ReadLock),
     Write(WriteLock, ReadLock),
+    Several(MultiLock),
     Semaphore(DistributedSemaphore),
     Leadership,
+}
+
+/// Is told of calls and holds, and uses the client meanwhile, as it may.
+#[derive(Default)]
+struct Told {
+    acquired: AtomicU64,
+    ended: AtomicU64,
+    client: Mutex<Option<Client>>,
+}
+
+impl Told {
+    fn client(&self) -> Option<Client> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, client: Option<Client>) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+    }
+}
+
+impl Observer for Told {
+    fn acquired(&self, _: &Acquired<'_>) {
+        self.acquired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn ended(&self, _: &Ended<'_>) {
+        if self.ended.fetch_add(1, Ordering::Relaxed) % 2 == 0
+            && let Some(client) = self.client()
+        {
+            kernel::count("option: an observer has asked");
+            let _ = client.contenders("/a");
+        }
+    }
 }
 
 /// What the threads of a client share.
@@ -57,16 +97,21 @@ struct Shared {
     plan: ClientPlan,
     objects: Vec<Object>,
     is_closed: RefCell<bool>,
+    /// When the waiters of each object were cancelled last.
+    cancelled: Vec<Cell<Option<Duration>>>,
+    told: Option<Arc<Told>>,
 }
 
 /// The life of a client.
 pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
-    let Some(client) = connect(plan, hosts) else {
+    let told = plan.is_observed.then(|| Arc::new(Told::default()));
+    let Some(client) = connect(plan, hosts, told.as_ref()) else {
         board(|board| (board.done, board.closed) = (board.done + 1, board.closed + 1));
         return;
     };
     let (process, _) = kernel::whoami();
     board(|board| board.sessions.push((process, client.clone())));
+    told.iter().for_each(|told| told.set(Some(client.clone())));
     let objects = plan.objects.iter().map(|object| make(&client, object)).collect();
     let shared = Rc::new(Shared {
         client: client.clone(),
@@ -74,9 +119,12 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
         plan: plan.clone(),
         objects,
         is_closed: RefCell::new(false),
+        cancelled: plan.objects.iter().map(|_| Cell::new(None)).collect(),
+        told,
     });
+    let is_shut = Arc::new(AtomicBool::new(false));
     let leaderships: Vec<Leadership> =
-        plan.objects.iter().filter_map(|object| lead(&shared, object)).collect();
+        plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut)).collect();
     let threads = plan.threads.iter().enumerate().map(|(index, plan)| {
         let (shared, plan) = (Rc::clone(&shared), plan.clone());
         let name = format!("thread {index}");
@@ -87,20 +135,32 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     board(|board| board.done += 1);
     let are_healed = || board(|board| board.are_healed);
     kernel::block("the end of all faults", None, Some(&are_healed));
-    leaderships.into_iter().for_each(Leadership::shutdown);
+    for leadership in leaderships {
+        let is_well = leadership.health();
+        if !is_well && !*shared.is_closed.borrow() {
+            violation(format!("{}: a leadership is not well, and all is", shared.name));
+        }
+        leadership.shutdown();
+    }
+    is_shut.store(true, Ordering::Relaxed);
     if !*shared.is_closed.borrow() {
         shared.calm_round(process);
     }
-    shared.end(process);
+    shared.end();
     board(|board| {
         board.closed += 1;
         board.sessions.retain(|(one, _)| *one != process);
     });
 }
 
-fn connect(plan: &ClientPlan, hosts: &str) -> Option<Client> {
+fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<Client> {
     for _ in 0..100 {
-        match Client::connect(hosts, plan.timeout) {
+        let builder = Client::builder(hosts).session_timeout(plan.timeout);
+        let builder = match told {
+            Some(told) => builder.observer(Arc::clone(told)),
+            None => builder,
+        };
+        match builder.connect() {
             Ok(client) => {
                 kernel::note(|| "is connected".to_owned());
                 return Some(client);
@@ -134,21 +194,18 @@ fn options(plan: &Options) -> LockOptions {
 fn make(client: &Client, plan: &ObjectPlan) -> Object {
     let (path, options) = (plan.place.path(), options(&plan.options));
     let made = match plan.kind {
-        Kind::Exclusive => {
-            DistributedLock::with(client, path, options).map(|lock| Object::Lock(Arc::new(lock)))
+        Kind::Exclusive => DistributedLock::with(client, path, options).map(Object::Exclusive),
+        Kind::Reentrant => {
+            DistributedReentrantLock::with(client, path, options).map(Object::Reentrant)
         }
-        Kind::Reentrant => DistributedReentrantLock::with(client, path, options)
-            .map(|lock| Object::Lock(Arc::new(lock))),
-        Kind::Single => {
-            EphemeralLock::with(client, path, options).map(|lock| Object::Lock(Arc::new(lock)))
-        }
+        Kind::Single => EphemeralLock::with(client, path, options).map(Object::Single),
         Kind::Read => DistributedRwLock::with(client, path, options)
             .map(|lock| Object::Read(lock.read_lock())),
         Kind::Write => DistributedRwLock::with(client, path, options)
             .map(|lock| Object::Write(lock.write_lock(), lock.read_lock())),
         Kind::Semaphore => DistributedSemaphore::with(client, path, limit(plan.place), options)
             .map(Object::Semaphore),
-        Kind::Several => several(client, path, options).map(|lock| Object::Lock(Arc::new(lock))),
+        Kind::Several => several(client, path, options).map(Object::Several),
         Kind::Leadership => Ok(Object::Leadership),
     };
     made.unwrap_or_else(|error| panic!("{plan:?}: {error}"))
@@ -158,7 +215,19 @@ fn make(client: &Client, plan: &ObjectPlan) -> Object {
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with(client, path, options.clone())?;
     let other = DistributedLock::with(client, format!("/several{path}"), options)?;
-    MultiLock::new([own.into(), other.into()])
+    let mut both: [Box<dyn Lock>; 2] = [own.into(), other.into()];
+    if kernel::with_random(|random| random.bool()) {
+        both.reverse();
+    }
+    MultiLock::new(both)
+}
+
+/// The whole path of its node.
+fn node_of(contender: &Contender) -> String {
+    match contender.node.as_str() {
+        "" => contender.path.clone(),
+        node => format!("{}/{node}", contender.path),
+    }
 }
 
 /// What kind of hold it is.
@@ -171,14 +240,22 @@ fn mode(kind: Kind, permits: u32) -> Mode {
 }
 
 /// A leader, which the witness sees as a holder for as long as it may act.
-fn lead(shared: &Rc<Shared>, plan: &ObjectPlan) -> Option<Leadership> {
+fn lead(
+    shared: &Rc<Shared>,
+    plan: &ObjectPlan,
+    is_shut: &Arc<AtomicBool>,
+) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
         return None;
     }
     let (process, _) = kernel::whoami();
     let (who, place) = (format!("{}, leader", shared.name), plan.place);
+    let is_shut = Arc::clone(is_shut);
     let act = move |term: &Term| {
         let now = kernel::elapsed();
+        if is_shut.load(Ordering::Relaxed) {
+            violation(format!("{who}: a term behind the shutdown"));
+        }
         kernel::count("call: a term");
         let holds = vec![Hold::clone(term)];
         let held = Held::new(process, who.clone(), Kind::Leadership, place, Mode::Alone, holds);
@@ -198,9 +275,50 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan) -> Option<Leadership> {
     }
 }
 
-enum Taken {
+/// What a call has got.
+enum Taken<'a> {
     Lock,
+    Guard(Guard),
+    Own(ReentrantGuard),
+    Several(Locker<'a, MultiLock>),
     Permits(Permits),
+}
+
+impl Taken<'_> {
+    fn release(self) -> Result<()> {
+        match self {
+            Taken::Lock => Ok(()),
+            Taken::Guard(guard) => guard.release(),
+            Taken::Own(guard) => guard.release(),
+            Taken::Several(guard) => guard.release(),
+            Taken::Permits(permits) => permits.release(),
+        }
+    }
+}
+
+/// Takes a guard of whatever type.
+macro_rules! guard {
+    ($lock:expr, $wait:expr, $taken:path) => {
+        match $wait {
+            Wait::Forever => $lock.acquire().map(|guard| Some($taken(guard))),
+            Wait::Try => $lock.try_acquire().map(|guard| guard.map($taken)),
+            Wait::For(time) => $lock.try_acquire_for(time).map(|guard| guard.map($taken)),
+        }
+    };
+}
+
+/// Calls a method that all locks have.
+macro_rules! on_lock {
+    ($object:expr, $lock:ident => $act:expr, $else:expr) => {
+        match $object {
+            Object::Exclusive($lock) => $act,
+            Object::Reentrant($lock) => $act,
+            Object::Single($lock) => $act,
+            Object::Read($lock) => $act,
+            Object::Write($lock, _) => $act,
+            Object::Several(_) | Object::Semaphore(_) | Object::Leadership => $else,
+        }
+    };
 }
 
 impl Shared {
@@ -228,6 +346,8 @@ impl Shared {
                 let holder = self.holder(*place);
                 if let Some(holder) = holder {
                     kernel::note(|| format!("asks {} to let go of {place}", holder.node));
+                    let token = holder.token;
+                    witness::asks(&node_of(&holder), token);
                     let _ = self.told("revoke", self.client.revoke(&holder));
                 }
             }
@@ -235,16 +355,46 @@ impl Shared {
                 kernel::count("call: break_lock");
                 if let Some(holder) = self.holder(*place) {
                     kernel::note(|| format!("breaks {place}, which {} has", holder.node));
-                    let node = format!("{}/{}", holder.path, holder.node);
-                    witness(|witness| witness.broken.insert(node));
-                    let _ = self.told("break_lock", self.client.break_lock(&holder));
+                    witness(|witness| witness.broken.insert(node_of(&holder)));
+                    let broken = self.told("break_lock", self.client.break_lock(&holder));
+                    if broken.is_some() && holder.node.is_empty() {
+                        violation(format!("{} has broken {place}, a single node", self.name));
+                    }
                 }
             }
             What::CancelWaiters { object } => {
                 kernel::count("call: cancel_waiters");
                 kernel::note(|| "cancels who waits".to_owned());
-                if let Object::Semaphore(semaphore) = &self.objects[*object] {
-                    semaphore.cancel_waiters();
+                self.cancelled[*object].set(Some(kernel::elapsed()));
+                match &self.objects[*object] {
+                    Object::Semaphore(semaphore) => semaphore.cancel_waiters(),
+                    lock => on_lock!(lock, lock => lock.cancel_waiters(), ()),
+                }
+                // Whoever has begun before it was carried out is cancelled.
+                self.cancelled[*object].set(Some(kernel::elapsed()));
+            }
+            What::Narrow { object, time } => {
+                let Object::Semaphore(semaphore) = &self.objects[*object] else {
+                    return;
+                };
+                kernel::count("call: set_limit");
+                let most = semaphore.limit();
+                self.told("set_limit", semaphore.set_limit(1));
+                thread::sleep(*time);
+                self.told("set_limit", semaphore.set_limit(limit(self.plan.objects[*object].place)));
+                if let Some(free) = self.told("available", semaphore.available())
+                    && free > most.max(limit(self.plan.objects[*object].place))
+                {
+                    violation(format!("{}: {free} permits are free of {most}", self.name));
+                }
+            }
+            What::LocksBelow => self.locks_below(),
+            What::BadName(place) => {
+                kernel::count("call: a contender's name in a path");
+                let path = format!("{place}/_c_{:032x}-lock-0000000001/x", 7);
+                if let Ok(lock) = DistributedLock::new(&self.client, path) {
+                    self.told("try lock", lock.try_lock());
+                    let _ = lock.unlock();
                 }
             }
             What::Close => {
@@ -260,6 +410,30 @@ impl Shared {
         found.into_iter().find(|contender| contender.holds)
     }
 
+    /// All locks, in order, and nothing that is none.
+    fn locks_below(&self) {
+        kernel::count("call: locks_below");
+        let Some(locks) = self.told("locks_below", self.client.locks_below("/")) else {
+            return;
+        };
+        let mut last: Vec<String> = Vec::new();
+        for found in locks {
+            let Some(contenders) = self.told("contenders", found) else {
+                return;
+            };
+            let Some(first) = contenders.first() else {
+                violation(format!("{}: a lock without contenders was found", self.name));
+                continue;
+            };
+            let parts: Vec<String> = first.path.split('/').map(str::to_owned).collect();
+            if parts <= last || first.path.starts_with(witness::FOLDER) {
+                let path = &first.path;
+                violation(format!("{}: found {path} behind {}", self.name, last.join("/")));
+            }
+            last = parts;
+        }
+    }
+
     /// Looks at an error, if it is one.
     fn told<T>(&self, call: &str, result: Result<T>) -> Option<T> {
         let error = match result {
@@ -267,23 +441,57 @@ impl Shared {
             Err(error) => error,
         };
         kernel::note(|| format!("{call}: {error}"));
-        let is_closed = *self.is_closed.borrow();
-        match &error {
-            Error::Disconnected { .. } => kernel::count("error: Disconnected"),
-            Error::Lost { .. } => kernel::count("error: Lost"),
-            Error::NotHeld { .. } => kernel::count("error: NotHeld"),
-            Error::Cancelled { .. } => kernel::count("error: Cancelled"),
-            Error::Closed if is_closed => kernel::count("error: Closed"),
-            Error::InvalidPath { .. } => kernel::count("error: InvalidPath"),
-            Error::InvalidArgument { .. } => kernel::count("error: InvalidArgument"),
-            Error::Conflict { .. } => kernel::count("error: Conflict"),
-            Error::WouldDeadlock { .. } => kernel::count("error: WouldDeadlock"),
-            Error::Timeout { .. } => kernel::count("error: Timeout"),
-            Error::Release { .. } => kernel::count("error: Release"),
-            Error::Limit { .. } => kernel::count("error: Limit"),
-            _ => violation(format!("{}: {call}: {error}", self.name)),
+        kernel::count(match &error {
+            Error::Disconnected { .. } => "error: Disconnected",
+            Error::Lost { .. } => "error: Lost",
+            Error::NotHeld { .. } => "error: NotHeld",
+            Error::Cancelled { .. } => "error: Cancelled",
+            Error::Closed => "error: Closed",
+            Error::InvalidPath { .. } => "error: InvalidPath",
+            Error::InvalidArgument { .. } => "error: InvalidArgument",
+            Error::Conflict { .. } => "error: Conflict",
+            Error::WouldDeadlock { .. } => "error: WouldDeadlock",
+            Error::Timeout { .. } => "error: Timeout",
+            Error::Release { .. } => "error: Release",
+            Error::Limit { .. } => "error: Limit",
+            _ => "error: another",
+        });
+        if !self.may_say(call, &error) {
+            violation(format!("{}: {call}: {error}", self.name));
         }
         None
+    }
+
+    /// Does the documentation of a call allow this error?
+    fn may_say(&self, call: &str, error: &Error) -> bool {
+        let waits_or_tries = matches!(call, "lock" | "try lock" | "nested lock");
+        match error {
+            Error::Closed => *self.is_closed.borrow(),
+            Error::Release { failures } => {
+                (waits_or_tries || call == "unlock")
+                    && failures.iter().all(|one| {
+                        !matches!(one, Error::Release { .. })
+                            && (self.may_say(call, one) || self.may_say("unlock", one))
+                    })
+            }
+            Error::Disconnected { .. } => {
+                !matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit")
+            }
+            Error::Lost { .. } => {
+                waits_or_tries
+                    || matches!(call, "unlock" | "re-entry" | "read below" | "revocation" | "commit")
+            }
+            Error::Cancelled { .. } | Error::InvalidPath { .. } | Error::Limit { .. } => {
+                waits_or_tries
+            }
+            Error::WouldDeadlock { .. } => call == "nested lock",
+            Error::NotHeld { .. } => matches!(call, "revoke" | "break_lock"),
+            Error::InvalidArgument { .. } => {
+                waits_or_tries || matches!(call, "revoke" | "break_lock" | "commit")
+            }
+            Error::Timeout { .. } => call == "close",
+            _ => false,
+        }
     }
 
     fn use_lock(
@@ -313,14 +521,18 @@ impl Shared {
         let begun = kernel::elapsed();
         let mode = mode(plan.kind, permits);
         histories::began(plan.kind, plan.place, mode);
-        let taken = self.timed("lock", self.limit_of(wait), || self.take(object, wait, permits));
+        let is_guard = !matches!(end, End::Unlock | End::Downgrade);
+        let limit = self.limit_of(object, wait);
+        let taken = self.timed("lock", limit, || self.take(object, wait, permits, is_guard));
         let missed = match &taken {
             Ok(Some(_)) => None,
             Ok(None) => Some(true),
             Err(_) => Some(false),
         };
         histories::returned(plan.kind, plan.place, mode, begun, missed);
-        let Some(Some(taken)) = self.told("lock", taken) else {
+        self.was_cancelled(object, begun, taken.as_ref().err());
+        let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
+        let Some(Some(taken)) = self.told(call, taken) else {
             return;
         };
         let holds = self.holds(object, &taken);
@@ -334,16 +546,101 @@ impl Shared {
         let own = holds[0].clone();
         let held = Held::new(process, who.clone(), plan.kind, plan.place, mode, holds);
         let hold = witness::granted(held, begun, None);
+        self.judge_turn(object, &own, begun);
         for deed in deeds {
             self.do_deed(&who, object, hold, &own, deed);
         }
-        self.give_back(object, taken, end, Some(hold));
+        let read = match end {
+            End::Downgrade => self.read_below(&who, object, hold),
+            _ => None,
+        };
+        self.give_back(object, taken, end, Some((hold, own.clone())));
+        if let (Some(read), Object::Write(_, lock)) = (read, &self.objects[object]) {
+            kernel::count("deed: goes on as a read");
+            thread::sleep(Duration::from_millis(30));
+            read.map(witness::left);
+            self.told("unlock", lock.unlock());
+            read.map(witness::ended);
+        }
+        if deeds.iter().any(|deed| matches!(deed, Deed::Verify)) {
+            self.verify(&own, plan.kind);
+        }
     }
 
-    fn limit_of(&self, wait: Wait) -> Option<Duration> {
+    /// A call may be cancelled only if somebody has cancelled it.
+    fn was_cancelled(&self, object: usize, begun: Duration, error: Option<&Error>) {
+        let last = self.cancelled[object].get();
+        if error.is_some_and(Error::is_cancelled) && last.is_none_or(|last| last < begun) {
+            violation(format!("{}: a call was cancelled, and nobody has done that", self.name));
+        }
+    }
+
+    /// What options promise of a turn that begins.
+    fn judge_turn(&self, object: usize, own: &Hold, begun: Duration) {
+        let ObjectPlan { kind, place, options } = &self.plan.objects[object];
+        let (process, _) = kernel::whoami();
+        let in_a_row = match (kind, options.keep_idle) {
+            (Kind::Read | Kind::Semaphore | Kind::Leadership, _) | (_, Some(_)) => None,
+            (Kind::Single, None) => Some(1),
+            (_, None) => Some(options.local_handoffs + 1),
+        };
+        let is_first = witness::turn(*place, *kind, own, in_a_row, options.hold_at_least);
+        // Enough is left to work with. Clocks that were set, and stops, take something from it.
+        let has_stalled = board(|board| {
+            board.stalls.iter().any(|(one, _, until)| *one == process && *until >= begun)
+        });
+        let timeout = self.client.session_timeout();
+        let least = if is_first { timeout / 5 } else { timeout / 3 };
+        if !has_stalled
+            && own.state() == HoldState::Held
+            && own.valid_for() + SLACK < least
+        {
+            let left = own.valid_for();
+            violation(format!("{} has {place} for no longer than {left:?}", self.name));
+        }
+    }
+
+    fn verify(&self, own: &Hold, kind: Kind) {
+        kernel::count("deed: verify");
+        let token = own.fencing_token().unwrap_or_default();
+        let is_there = || witness::is_there(&witness::path_of(kind, own), token);
+        let before = (own.is_held(), is_there());
+        let Some(said) = self.told("verify", self.client.verify(own.path(), token)) else {
+            return;
+        };
+        let is_plain = !matches!(kind, Kind::Read | Kind::Write);
+        // A look takes a path with a queue for no semaphore.
+        let is_seen = kind != Kind::Semaphore;
+        if said && !before.1 && is_plain {
+            violation(format!("{}: {token:#x} was verified, and is over", self.name));
+        }
+        if !said && is_seen && before.0 && before.1 && own.is_held() && is_there() {
+            violation(format!("{}: {token:#x} was not verified, and is held", self.name));
+        }
+    }
+
+    /// A read under the own write, which the witness sees if it is not over already.
+    fn read_below(&self, who: &str, object: usize, hold: usize) -> Option<Option<usize>> {
+        let Object::Write(_, read) = &self.objects[object] else {
+            return None;
+        };
+        kernel::count("deed: read below the write");
+        let begun = kernel::elapsed();
+        self.told("read below", read.lock())?;
+        let holds = Lock::holds(read);
+        let (process, _) = kernel::whoami();
+        let place = self.plan.objects[object].place;
+        Some((!holds.is_empty()).then(|| {
+            let held = Held::new(process, who.to_owned(), Kind::Read, place, Mode::Shared, holds);
+            witness::granted(held, begun, Some(hold))
+        }))
+    }
+
+    fn limit_of(&self, object: usize, wait: Wait) -> Option<Duration> {
+        let members = if self.plan.objects[object].kind == Kind::Several { 2 } else { 1 };
         match wait {
             Wait::Forever => None,
-            Wait::Try => Some(self.client.session_timeout() / 3),
+            Wait::Try => Some(self.client.session_timeout() / 3 * members),
             Wait::For(time) => Some(time),
         }
     }
@@ -359,27 +656,27 @@ impl Shared {
                 board.stalls.iter().filter(|(one, _, until)| *one == process && *until >= begun);
             own.map(|(_, time, _)| *time).sum()
         });
+        // An observer asks for something, once for each of two locks.
+        let observers = match self.told {
+            Some(_) => self.client.session_timeout() * 2,
+            None => Duration::ZERO,
+        };
         if let Some(limit) = limit
-            && took > limit + stalled + SLACK
+            && took > limit + observers + stalled + SLACK
         {
             violation(format!("{}: {call} took {took:?} instead of {limit:?}", self.name));
         }
         made
     }
 
-    fn take(&self, object: usize, wait: Wait, permits: u32) -> Result<Option<Taken>> {
-        let lock = |lock: &dyn Lock| {
-            let has = match wait {
-                Wait::Forever => lock.lock().map(|()| true),
-                Wait::Try => lock.try_lock(),
-                Wait::For(time) => lock.try_lock_for(time),
-            };
-            has.map(|has| has.then_some(Taken::Lock))
-        };
+    fn take(
+        &self,
+        object: usize,
+        wait: Wait,
+        permits: u32,
+        is_guard: bool,
+    ) -> Result<Option<Taken<'_>>> {
         match &self.objects[object] {
-            Object::Lock(one) => lock(&**one),
-            Object::Read(one) => lock(one),
-            Object::Write(one, _) => lock(one),
             Object::Semaphore(semaphore) => {
                 let taken = match wait {
                     Wait::Forever => semaphore.acquire(permits).map(Some),
@@ -389,120 +686,223 @@ impl Shared {
                 taken.map(|taken| taken.map(Taken::Permits))
             }
             Object::Leadership => Ok(None),
+            Object::Exclusive(lock) if is_guard => guard!(lock, wait, Taken::Guard),
+            Object::Single(lock) if is_guard => guard!(lock, wait, Taken::Guard),
+            Object::Reentrant(lock) if is_guard => guard!(lock, wait, Taken::Own),
+            Object::Read(lock) if is_guard => guard!(lock, wait, Taken::Own),
+            Object::Write(lock, _) if is_guard => guard!(lock, wait, Taken::Own),
+            Object::Several(lock) if is_guard => guard!(lock, wait, Taken::Several),
+            _ => {
+                let Some(lock) = self.lock_of(object) else {
+                    return Ok(None);
+                };
+                let has = match wait {
+                    Wait::Forever => lock.lock().map(|()| true),
+                    Wait::Try => lock.try_lock(),
+                    Wait::For(time) => lock.try_lock_for(time),
+                };
+                has.map(|has| has.then_some(Taken::Lock))
+            }
         }
     }
 
     fn lock_of(&self, object: usize) -> Option<&dyn Lock> {
         match &self.objects[object] {
-            Object::Lock(lock) => Some(&**lock),
-            Object::Read(lock) => Some(lock),
-            Object::Write(lock, _) => Some(lock),
-            Object::Semaphore(_) | Object::Leadership => None,
+            Object::Several(lock) => Some(lock),
+            lock => on_lock!(lock, lock => Some(lock), None),
         }
     }
 
-    fn holds(&self, object: usize, taken: &Taken) -> Vec<Hold> {
+    fn holds(&self, object: usize, taken: &Taken<'_>) -> Vec<Hold> {
         match taken {
-            Taken::Lock => self.lock_of(object).map_or_else(Vec::new, Lock::holds),
             Taken::Permits(permits) => permits.holds(),
+            _ => self.lock_of(object).map_or_else(Vec::new, Lock::holds),
         }
     }
 
     fn do_deed(&self, who: &str, object: usize, hold: usize, own: &Hold, deed: &Deed) {
         let kind = self.plan.objects[object].kind;
         match deed {
-            Deed::Work(time) => thread::sleep(*time),
+            Deed::Work(time) => self.work(own, *time),
             Deed::UntilAsked(time) => {
                 kernel::count("deed: until asked");
                 if let Some(asked) = self.told("revocation", own.revocation()) {
                     if kernel::recv_timeout(&asked, *time).is_ok() {
                         kernel::count("deed: was asked");
+                        witness::heard(kind, own);
                     }
                 }
             }
-            Deed::EnterAgain if matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) => {
+            Deed::EnterAgain(times) => {
+                if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
+                    return;
+                }
                 let Some(lock) = self.lock_of(object) else {
                     return;
                 };
                 kernel::count("deed: entered again");
-                if self.told("re-entry", lock.lock()).is_some() {
-                    self.told("inner unlock", lock.unlock());
+                let mut depth = 0;
+                for _ in 0..*times {
+                    let was_lost = matches!(own.state(), HoldState::Lost(_));
+                    if self.told("re-entry", lock.lock()).is_some() {
+                        depth += 1;
+                        if was_lost {
+                            violation(format!("{} has entered again what it had lost", self.name));
+                        }
+                    }
+                }
+                self.work(own, Duration::from_millis(50));
+                for _ in 0..depth {
+                    let was_lost = matches!(own.state(), HoldState::Lost(_));
+                    self.judge_unlock(was_lost, &lock.unlock());
                 }
             }
             Deed::ReadBelow => {
-                let Object::Write(_, read) = &self.objects[object] else {
+                let Some(seen) = self.read_below(who, object, hold) else {
                     return;
                 };
-                kernel::count("deed: read below the write");
-                let begun = kernel::elapsed();
-                if self.told("read below", read.lock()).is_some() {
-                    let holds = Lock::holds(read);
-                    let (process, _) = kernel::whoami();
-                    let place = self.plan.objects[object].place;
-                    let seen = (!holds.is_empty()).then(|| {
-                        let held = Held::new(
-                            process,
-                            who.to_owned(),
-                            Kind::Read,
-                            place,
-                            Mode::Shared,
-                            holds,
-                        );
-                        witness::granted(held, begun, Some(hold))
-                    });
-                    seen.map(witness::left);
-                    self.told("unlock of the read below", read.unlock());
-                    seen.map(witness::ended);
+                seen.map(witness::left);
+                if let Object::Write(_, read) = &self.objects[object] {
+                    self.told("unlock", read.unlock());
                 }
+                seen.map(witness::ended);
             }
-            Deed::Verify => {
-                kernel::count("deed: verify");
-                let token = own.fencing_token().unwrap_or_default();
-                let before = own.is_held();
-                let said = self.told("verify", self.client.verify(own.path(), token));
-                if let (Some(true), false) = (said, before) {
-                    kernel::count("verify: true of a hold that is over");
-                }
-            }
+            Deed::Also { object: also, wait } => self.also(who, object, *also, *wait),
+            Deed::Verify => self.verify(own, kind),
             Deed::Write => {
                 kernel::count("deed: guarded write");
                 let token = own.fencing_token().unwrap_or_default();
-                let data = format!("{} {token}", witness::path_of(kind, own));
+                let data = format!("{} {token} {hold}", witness::path_of(kind, own));
                 let write = own.transaction().set(DATA, data, None);
                 if self.told("commit", write.commit()).is_some() {
                     kernel::count("deed: was written");
                 }
             }
-            Deed::EnterAgain => {}
         }
     }
 
-    fn give_back(&self, object: usize, taken: Taken, end: End, hold: Option<usize>) {
-        hold.map(witness::left);
-        kernel::note(|| format!("gives {} back ({end:?})", self.plan.objects[object].place));
-        let limit = Some(
-            self.client.session_timeout() / 3
-                * if self.plan.objects[object].kind == Kind::Several { 2 } else { 1 },
-        );
-        let released = self.timed("unlock", limit, || match taken {
-            Taken::Permits(permits) => match end {
-                End::Unlock => permits.release(),
-                End::Drop => {
-                    drop(permits);
-                    Ok(())
+    /// Does something for so long, and hears of the end of the hold in time.
+    fn work(&self, own: &Hold, time: Duration) {
+        let end = kernel::elapsed() + time;
+        let (process, _) = kernel::whoami();
+        loop {
+            let left = end.saturating_sub(kernel::elapsed());
+            if left.is_zero() {
+                return;
+            }
+            let begun = kernel::elapsed();
+            // A loss is announced in 100 ms.
+            let valid = own.valid_for() + Duration::from_millis(100) + SLACK;
+            if kernel::recv_timeout(own.lost(), left.min(valid)) != Err(TIMEOUT) {
+                if own.is_held() {
+                    violation(format!("{} heard of an end, and holds", self.name));
                 }
-                End::Panic => {
-                    let _ = catch_unwind(AssertUnwindSafe(move || {
-                        let _permits = permits;
-                        resume_unwind(Box::new("as planned"));
-                    }));
-                    Ok(())
-                }
-            },
-            Taken::Lock => self.lock_of(object).map_or(Ok(()), Lock::unlock),
+                return thread::sleep(end.saturating_sub(kernel::elapsed()));
+            }
+            let has_stalled = board(|board| {
+                board.stalls.iter().any(|(one, _, until)| *one == process && *until >= begun)
+            });
+            if left >= valid && own.valid_for().is_zero() && !has_stalled {
+                violation(format!("{} was not told of the end of its hold", self.name));
+            }
+        }
+    }
+
+    /// Another object, while one is held.
+    fn also(&self, who: &str, object: usize, also: usize, wait: Duration) {
+        let plan = &self.plan.objects[also];
+        // It would be the same hold.
+        if also == object || plan.kind == Kind::Leadership {
+            return;
+        }
+        kernel::count("deed: another lock beside");
+        let begun = kernel::elapsed();
+        let mode = mode(plan.kind, 1);
+        histories::began(plan.kind, plan.place, mode);
+        let taken = self.timed("nested lock", self.limit_of(also, Wait::For(wait)), || {
+            self.take(also, Wait::For(wait), 1, true)
         });
-        self.told("unlock", released);
-        hold.map(witness::ended);
+        let missed = match &taken {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(true),
+            Err(_) => Some(false),
+        };
+        histories::returned(plan.kind, plan.place, mode, begun, missed);
+        self.was_cancelled(also, begun, taken.as_ref().err());
+        let Some(Some(taken)) = self.told("nested lock", taken) else {
+            return;
+        };
+        let mut holds = self.holds(also, &taken);
+        holds.truncate(if plan.kind == Kind::Several { 1 } else { holds.len() });
+        let hold = holds.first().cloned().map(|own| {
+            let (process, _) = kernel::whoami();
+            let who = who.to_owned();
+            let held = Held::new(process, who, plan.kind, plan.place, mode, holds);
+            let hold = witness::granted(held, begun, None);
+            self.judge_turn(also, &own, begun);
+            (hold, own)
+        });
+        thread::sleep(Duration::from_millis(20));
+        self.give_back(also, taken, End::Release, hold);
+    }
+
+    /// An unlock says that its hold was lost.
+    fn judge_unlock(&self, was_lost: bool, released: &Result<()>) {
+        if was_lost && released.is_ok() {
+            violation(format!("{}: an unlock of what was lost says Ok", self.name));
+        }
+        self.told("unlock", released.clone());
+    }
+
+    fn give_back(&self, object: usize, taken: Taken<'_>, end: End, hold: Option<(usize, Hold)>) {
+        let plan = &self.plan.objects[object];
+        let number = hold.as_ref().map(|(number, _)| *number);
+        number.map(witness::left);
+        kernel::note(|| format!("gives {} back ({end:?})", plan.place));
+        let members = if plan.kind == Kind::Several { 2 } else { 1 };
+        let limit = self.client.session_timeout() / 3 * members;
+        let own = hold.map(|(_, own)| own);
+        let node = own.as_ref().map(|own| (witness::path_of(plan.kind, own), own.fencing_token().unwrap_or_default()));
+        let was_lost = own.is_some_and(|own| matches!(own.state(), HoldState::Lost(_)));
+        let was_there = node.as_ref().is_none_or(|(path, token)| witness::is_there(path, *token));
+        let connections = self.client.stats().connections;
+        let begun = kernel::elapsed();
+        let released = self.timed("unlock", Some(limit), || match (taken, end) {
+            (Taken::Lock, _) => self.lock_of(object).map_or(Ok(()), Lock::unlock),
+            (taken, End::Drop) => {
+                drop(taken);
+                Ok(())
+            }
+            (taken, End::Panic) => {
+                let _ = catch_unwind(AssertUnwindSafe(move || {
+                    let _taken = taken;
+                    resume_unwind(Box::new("as planned"));
+                }));
+                Ok(())
+            }
+            (taken, _) => taken.release(),
+        });
+        let is_silent = matches!(end, End::Drop | End::Panic);
+        let is_plain = plan.options.is_plain() && plan.kind != Kind::Single;
+        // Its answer has come, so that it is known what became of the node.
+        let is_answered = self.client.stats().connections == connections
+            && kernel::elapsed() - begun < limit / 2
+            && self.client.state() == ClientState::Connected;
+        if let Some((path, token)) = node
+            && is_plain
+            && is_answered
+            && released.is_ok()
+            && !was_lost
+        {
+            if !was_there && !is_silent {
+                violation(format!("{}: {path} was deleted, and the unlock says Ok", self.name));
+            }
+            if witness::is_there(&path, token) {
+                violation(format!("{}: {path} is there behind the unlock", self.name));
+            }
+        }
+        self.judge_unlock(was_lost && !is_silent, &released);
+        number.map(witness::ended);
     }
 
     fn close(&self) {
@@ -529,7 +929,7 @@ impl Shared {
     }
 
     /// Gauges go to zero, and everything ends.
-    fn end(&self, process: Process) {
+    fn end(&self) {
         if !*self.is_closed.borrow() {
             let longest =
                 self.plan.objects.iter().filter_map(|object| {
@@ -548,9 +948,16 @@ impl Shared {
                 }
                 thread::sleep(Duration::from_millis(200));
             }
+            if let Some(told) = &self.told {
+                let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+                let both = (count(&told.acquired), count(&told.ended));
+                if both.0 != both.1 {
+                    violation(format!("{}: of {} holds {} have ended", self.name, both.0, both.1));
+                }
+            }
             *self.is_closed.borrow_mut() = true;
             self.close();
         }
-        let _ = process;
+        self.told.iter().for_each(|told| told.set(None));
     }
 }

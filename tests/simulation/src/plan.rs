@@ -11,11 +11,14 @@ const CLIENTS: usize = 4;
 const THREADS: usize = 4;
 const STEPS: usize = 8;
 const OBJECTS: usize = 5;
+/// Threads where there is a crowd.
+const CROWD: usize = 10;
 
 /// A run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub seed: u64,
+    pub theme: Theme,
     pub servers: usize,
     pub tick: Duration,
     /// Between a client and a server, one way: at least this, at most ten times as much.
@@ -24,10 +27,31 @@ pub struct Plan {
     pub faults: Vec<Fault>,
 }
 
+/// What a run has more of than others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// A bit of everything.
+    Mixed,
+    /// Frames that are lost, many of them among the first.
+    Frames,
+    /// Nothing that could cost a hold: connections break and come back.
+    Gentle,
+    /// Many threads want one thing.
+    Crowd,
+    /// Single nodes whose names end in numbers, in the directory of a queue.
+    Numbers,
+    /// Short sessions, and long faults.
+    Short,
+    /// People who look, ask, break and cancel.
+    Meddlers,
+}
+
 /// A program on a machine of its own.
 #[derive(Debug, Clone)]
 pub struct ClientPlan {
     pub timeout: Duration,
+    /// It has an observer, which uses the client.
+    pub is_observed: bool,
     pub objects: Vec<ObjectPlan>,
     pub threads: Vec<ThreadPlan>,
 }
@@ -97,6 +121,15 @@ pub enum What {
     CancelWaiters {
         object: usize,
     },
+    /// Fewer permits for a while.
+    Narrow {
+        object: usize,
+        time: Duration,
+    },
+    /// All locks there are.
+    LocksBelow,
+    /// A lock at a path that has a contender's name in it.
+    BadName(Place),
     Close,
 }
 
@@ -114,9 +147,15 @@ pub enum Deed {
     Work(Duration),
     /// Until somebody asks for it or it is lost, or so long.
     UntilAsked(Duration),
-    EnterAgain,
+    /// So many times more.
+    EnterAgain(u32),
     /// A read under the own write.
     ReadBelow,
+    /// Another object, for so long.
+    Also {
+        object: usize,
+        wait: Duration,
+    },
     Write,
     Verify,
 }
@@ -125,10 +164,14 @@ pub enum Deed {
 #[derive(Debug, Clone, Copy)]
 pub enum End {
     Unlock,
+    /// By the guard.
+    Release,
     /// The permits, or the guard, are dropped.
     Drop,
     /// By a panic.
     Panic,
+    /// A write goes on as a read.
+    Downgrade,
 }
 
 /// Something that goes wrong.
@@ -244,8 +287,17 @@ pub enum Plant {
 
 impl Place {
     /// All of them.
-    pub const ALL: [&'static str; 6] =
-        ["/a", "/a/b", "/a/single", "/a/b/lease", "/q/12-0000000003x", "/q"];
+    pub const ALL: [&'static str; 9] = [
+        "/a",
+        "/a/b",
+        "/a/single",
+        "/a/b/lease",
+        "/q/12-0000000003x",
+        "/q",
+        "/q/n0000000001",
+        "/q/n0000000002",
+        "/q/n0000000003",
+    ];
 
     pub fn path(self) -> &'static str {
         Place::ALL[self.0]
@@ -283,36 +335,76 @@ impl Plan {
     pub fn of(seed: u64) -> Plan {
         let mut random = Rng::with_seed(seed ^ 0x5eed);
         let random = &mut random;
+        let theme = Theme::draw(random);
         let servers = if random.u8(..4) == 0 { 3 } else { 1 };
-        let clients = random.usize(1..=CLIENTS);
+        let clients = match theme {
+            Theme::Crowd => random.usize(1..=2),
+            _ => random.usize(1..=CLIENTS),
+        };
         let timeouts = [1_000, 2_000, 4_000, 10_000];
         let tick = Duration::from_millis(500);
-        let timeout = Duration::from_millis(timeouts[random.usize(..timeouts.len())]);
+        let timeout = match theme {
+            Theme::Short => 1_000,
+            _ => timeouts[random.usize(..timeouts.len())],
+        };
+        let timeout = Duration::from_millis(timeout);
         // Few places, so that they meet.
-        let places: Vec<Place> =
-            (0..random.usize(1..=3)).map(|_| Place(random.usize(..Place::ALL.len()))).collect();
-        let kinds: Vec<Kind> =
-            (0..random.usize(1..=4)).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect();
+        let places: Vec<Place> = match theme {
+            Theme::Numbers => (5..Place::ALL.len()).map(Place).collect(),
+            Theme::Crowd => vec![Place(random.usize(..Place::ALL.len()))],
+            _ => {
+                let count = random.usize(1..=3);
+                (0..count).map(|_| Place(random.usize(..Place::ALL.len()))).collect()
+            }
+        };
+        let kinds: Vec<Kind> = match theme {
+            Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
+            _ => {
+                let count = random.usize(1..=4);
+                (0..count).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect()
+            }
+        };
         let fixed = Options::draw(random);
         let is_uniform = random.bool();
         let clients: Vec<ClientPlan> = (0..clients)
             .map(|_| {
-                let objects: Vec<ObjectPlan> = (0..random.usize(1..=OBJECTS))
-                    .map(|_| ObjectPlan {
-                        kind: kinds[random.usize(..kinds.len())],
-                        place: places[random.usize(..places.len())],
-                        options: if is_uniform { fixed.clone() } else { Options::draw(random) },
+                let (objects, threads) = match theme {
+                    Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
+                    _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
+                };
+                let objects: Vec<ObjectPlan> = (0..objects)
+                    .map(|_| {
+                        let kind = kinds[random.usize(..kinds.len())];
+                        let place = random.usize(..places.len());
+                        let kind = match theme {
+                            Theme::Numbers if place == 0 => Kind::Exclusive,
+                            Theme::Numbers => Kind::Single,
+                            _ => kind,
+                        };
+                        let place = places[place];
+                        let options = if is_uniform { fixed.clone() } else { Options::draw(random) };
+                        ObjectPlan { kind, place, options }
                     })
                     .collect();
-                let threads = (0..random.usize(1..=THREADS))
-                    .map(|_| ThreadPlan::draw(random, &objects, &places))
+                let threads = (0..threads)
+                    .map(|_| ThreadPlan::draw(random, theme, &objects, &places))
                     .collect();
-                ClientPlan { timeout, objects, threads }
+                let is_observed = random.u8(..5) == 0;
+                ClientPlan { timeout, is_observed, objects, threads }
             })
             .collect();
-        let faults = Fault::draw_all(random, clients.len(), servers, &places, timeout);
+        let faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
         let latency = ms(random, 1, 20) / 10;
-        Plan { seed, servers, tick, latency, clients, faults }
+        Plan { seed, theme, servers, tick, latency, clients, faults }
+    }
+
+    /// Does nothing in it cost a hold, as long as nobody closes or asks?
+    pub fn is_gentle(&self) -> bool {
+        let is_gentle = |fault: &Fault| match fault {
+            Fault::Frame { what, .. } => !matches!(what, FrameFault::Delay(_)),
+            Fault::At { what, .. } => matches!(what, Trouble::Cut { .. }),
+        };
+        self.theme == Theme::Gentle && self.faults.iter().all(is_gentle)
     }
 
     /// How many parts can be left out.
@@ -339,7 +431,29 @@ impl Plan {
     }
 }
 
+impl Theme {
+    fn draw(random: &mut Rng) -> Theme {
+        match random.u8(..16) {
+            0..5 => Theme::Mixed,
+            5 | 6 => Theme::Frames,
+            7..10 => Theme::Gentle,
+            10 | 11 => Theme::Crowd,
+            12 => Theme::Numbers,
+            13 => Theme::Short,
+            _ => Theme::Meddlers,
+        }
+    }
+}
+
 impl Options {
+    /// Does an unlock delete its node, and wait for the answer?
+    pub fn is_plain(&self) -> bool {
+        self.local_handoffs == 0
+            && self.keep_idle.is_none()
+            && !self.background_release
+            && self.hold_at_least.is_none()
+    }
+
     fn draw(random: &mut Rng) -> Options {
         Options {
             local_handoffs: if random.u8(..3) == 0 { random.u32(1..4) } else { 0 },
@@ -352,36 +466,47 @@ impl Options {
 }
 
 impl ThreadPlan {
-    fn draw(random: &mut Rng, objects: &[ObjectPlan], places: &[Place]) -> ThreadPlan {
-        let begins = ms(random, 1, 2_000);
-        let steps = (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, objects, places));
+    fn draw(
+        random: &mut Rng,
+        theme: Theme,
+        objects: &[ObjectPlan],
+        places: &[Place],
+    ) -> ThreadPlan {
+        let begins = ms(random, 1, if theme == Theme::Crowd { 50 } else { 2_000 });
+        let steps = (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, theme, objects, places));
         ThreadPlan { begins, steps: steps.collect() }
     }
 }
 
 impl Step {
-    fn draw(random: &mut Rng, objects: &[ObjectPlan], places: &[Place]) -> Step {
+    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Step {
         let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
         let place = places[random.usize(..places.len())];
         let object = random.usize(..objects.len());
-        let what = match random.u8(..40) {
+        let of = if theme == Theme::Meddlers { 16 } else { 48 };
+        let what = match random.u8(..of) {
             0 => What::Contenders(place),
             1 | 2 => What::Revoke(place),
-            3 => What::BreakLock(place),
+            3 if theme != Theme::Gentle => What::BreakLock(place),
             4 => What::CancelWaiters { object },
-            5 if random.u8(..4) == 0 => What::Close,
+            5 => What::Narrow { object, time: ms(random, 1, 1_000) },
+            6 => What::LocksBelow,
+            7 if random.u8(..4) == 0 => What::BadName(place),
+            7 if random.u8(..4) == 0 && theme != Theme::Gentle => What::Close,
             _ => {
                 let wait = match random.u8(..4) {
                     0 => Wait::Try,
                     1 => Wait::For(ms(random, 1, 8_000)),
                     _ => Wait::Forever,
                 };
-                let end = match random.u8(..8) {
+                let end = match random.u8(..12) {
                     0 => End::Drop,
                     1 => End::Panic,
+                    2 | 3 => End::Release,
+                    4 | 5 => End::Downgrade,
                     _ => End::Unlock,
                 };
-                let deeds = (0..random.usize(..4)).map(|_| Deed::draw(random)).collect();
+                let deeds = (0..random.usize(..4)).map(|_| Deed::draw(random, objects)).collect();
                 let permits = random.u32(1..=2);
                 What::Lock { object, wait, permits, while_held: deeds, end }
             }
@@ -391,13 +516,17 @@ impl Step {
 }
 
 impl Deed {
-    fn draw(random: &mut Rng) -> Deed {
-        match random.u8(..10) {
+    fn draw(random: &mut Rng, objects: &[ObjectPlan]) -> Deed {
+        match random.u8(..12) {
             0 => Deed::UntilAsked(ms(random, 1, 4_000)),
-            1 => Deed::EnterAgain,
+            1 => Deed::EnterAgain(random.u32(1..3)),
             2 => Deed::ReadBelow,
             3 => Deed::Verify,
             4 | 5 => Deed::Write,
+            6 => Deed::Also {
+                object: random.usize(..objects.len()),
+                wait: ms(random, 1, 1_000),
+            },
             _ => Deed::Work(ms(random, 1, 1_000)),
         }
     }
@@ -406,6 +535,7 @@ impl Deed {
 impl Fault {
     fn draw_all(
         random: &mut Rng,
+        theme: Theme,
         clients: usize,
         servers: usize,
         places: &[Place],
@@ -414,25 +544,31 @@ impl Fault {
         let count = match random.u8(..4) {
             0 => 0,
             1 => random.usize(1..3),
+            _ if theme == Theme::Gentle => random.usize(1..5),
             _ => random.usize(1..12),
         };
         // Who is careful with operators' means finds what else is wrong.
         let has_operators = random.u8(..3) == 0;
-        let longest = timeout.as_millis() as u64 * 5 / 2;
+        let longest = timeout.as_millis() as u64 * if theme == Theme::Short { 12 } else { 5 } / 2;
         let mut faults = Vec::new();
         for _ in 0..count {
             let client = random.usize(..clients);
             let server = random.usize(..servers);
             let place = places[random.usize(..places.len())];
             let time = ms(random, 5, longest);
-            if random.bool() {
-                let what = match random.u8(..6) {
+            if theme == Theme::Gentle && random.bool() {
+                let when = ms(random, 10, 15_000);
+                faults.push(Fault::At { when, what: Trouble::Cut { client } });
+                continue;
+            }
+            if random.bool() || matches!(theme, Theme::Frames | Theme::Gentle) {
+                let what = match random.u8(..if theme == Theme::Gentle { 5 } else { 6 }) {
                     0 | 1 => FrameFault::CutBefore,
                     2 | 3 => FrameFault::CutBehind,
                     4 => FrameFault::Tear,
                     _ => FrameFault::Delay(time),
                 };
-                let nth = random.u32(1..120);
+                let nth = random.u32(1..if theme == Theme::Frames { 40 } else { 120 });
                 faults.push(Fault::Frame { client, is_up: random.bool(), nth, what });
                 continue;
             }

@@ -14,6 +14,8 @@ use crate::plan::{Kind, Place};
 
 /// Where guarded writes go.
 pub(crate) const DATA: &str = "/data";
+/// Something that has the name of a part of a semaphore, and is none.
+pub(crate) const FOLDER: &str = "/folder";
 /// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong.
 const SOON: Duration = Duration::from_millis(500);
 
@@ -66,6 +68,17 @@ pub(crate) struct Witness {
     pub expired: BTreeSet<i64>,
     pub dead: BTreeSet<Process>,
     highest: BTreeMap<(Place, bool), u64>,
+    /// Nodes that somebody has asked for, with their tokens; those whose holders have heard of it.
+    asked: BTreeSet<(String, u64)>,
+    heard: BTreeSet<(String, u64)>,
+    /// How many turns each node has had, by its token.
+    turns: BTreeMap<(Place, bool, u64), u32>,
+    /// Nodes that are to stay until then, and those of them that nobody may have meanwhile.
+    reserved: BTreeMap<String, Duration>,
+    /// The last hold of each queue.
+    newest: BTreeMap<(Place, u8), usize>,
+    queues: BTreeMap<usize, (Place, u8)>,
+    pub is_gentle: bool,
     /// When a node went below each of these.
     left_at: BTreeMap<String, Duration>,
     pub is_calm: bool,
@@ -246,9 +259,72 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         if held.is_doubtful {
             histories::doubted(witness.last);
         }
+        let its = queue(held.kind, held.place);
+        witness.newest.insert(its, witness.last);
+        witness.queues.insert(witness.last, its);
         witness.held.insert(witness.last, held);
         witness.last
     })
+}
+
+/// A turn begins, one of so many at the most that have this node. Is it the first one?
+pub(crate) fn turn(
+    place: Place,
+    kind: Kind,
+    hold: &Hold,
+    in_a_row: Option<u32>,
+    at_least: Option<Duration>,
+) -> bool {
+    let token = hold.fencing_token().unwrap_or_default();
+    let path = path_of(kind, hold);
+    let now = kernel::elapsed();
+    let (count, problem) = witness(|witness| {
+        let key = (place, kind == Kind::Single, token);
+        let count = witness.turns.entry(key).or_default();
+        *count += 1;
+        let count = *count;
+        let is_again = count > 1 && !matches!(kind, Kind::Read | Kind::Semaphore);
+        let reserved = witness.reserved.get(&path).copied().filter(|until| *until > now);
+        let problem = if in_a_row.is_some_and(|most| count > most) {
+            Some(format!("{place} goes to the {count}th of one process with {path}"))
+        } else if is_again && witness.heard.contains(&(path.clone(), token)) {
+            Some(format!("{path} was asked for, and goes to the next of its process"))
+        } else if is_again && reserved.is_some() {
+            Some(format!("{path} is to be held on to until {reserved:?}, and goes to the next"))
+        } else {
+            None
+        };
+        if let Some(time) = at_least {
+            // The grant was a moment ago.
+            let until = (now + time).saturating_sub(Duration::from_millis(100));
+            witness.reserved.insert(path, until);
+        }
+        (count, problem)
+    });
+    problem.into_iter().for_each(violation);
+    count == 1
+}
+
+/// Somebody is about to ask for a node.
+pub(crate) fn asks(path: &str, token: u64) {
+    witness(|witness| witness.asked.insert((path.to_owned(), token)));
+}
+
+/// A holder was told that somebody has asked for its node.
+pub(crate) fn heard(kind: Kind, hold: &Hold) {
+    let node = (path_of(kind, hold), hold.fencing_token().unwrap_or_default());
+    let is_asked = witness(|witness| {
+        witness.heard.insert(node.clone());
+        witness.asked.contains(&node)
+    });
+    if !is_asked {
+        violation(format!("{} ({:#x}) was asked for by nobody", node.0, node.1));
+    }
+}
+
+/// Is the node of a token there?
+pub(crate) fn is_there(path: &str, token: u64) -> bool {
+    witness(|witness| witness.nodes.get(path).is_some_and(|node| node.czxid as u64 == token))
 }
 
 /// Its owner begins to give it back.
@@ -299,7 +375,14 @@ impl Witness {
                 ChangeKind::DataSet(data) if change.path.starts_with(DATA) => {
                     self.written(&change.path, data, &mut problems);
                 }
-                ChangeKind::DataSet(_) | ChangeKind::AclSet => {}
+                ChangeKind::DataSet(data) => {
+                    // Of a single node it is said whom it is for.
+                    let is_whole = &data[..] == b"__REVOKE__";
+                    if let (true, Some(node)) = (is_whole, self.nodes.get(&change.path)) {
+                        self.asked.insert((change.path.clone(), node.czxid as u64));
+                    }
+                }
+                ChangeKind::AclSet => {}
             }
         }
         problems
@@ -317,6 +400,15 @@ impl Witness {
             false => one.session != node.owner || self.broken.contains(path),
         };
         self.gone.insert(path.to_owned(), by_somebody);
+        let reserved = self.reserved.remove(path);
+        if let Some(until) = reserved
+            && self.is_gentle
+            && !by_somebody
+            && !one.is_close
+            && until > kernel::elapsed()
+        {
+            problems.push(format!("{path} goes before {until:?}, until when it is to be held"));
+        }
         for (number, held) in &mut self.held {
             if held.has_left || held.is_doubtful || !held.nodes.iter().any(|node| node == path) {
                 continue;
@@ -343,6 +435,15 @@ impl Witness {
         let (Some(node), Some(token)) = (parts.next(), parts.next()) else {
             return;
         };
+        let hold: Option<usize> = parts.next().and_then(|hold| hold.parse().ok());
+        if let Some(hold) = hold
+            && !self.held.contains_key(&hold)
+            && let Some(queue) = self.queues.get(&hold)
+            && queue.1 != 2
+            && self.newest.get(queue).is_some_and(|newest| *newest > hold)
+        {
+            problems.push(format!("{path} was written for {node}, and its next turn has begun"));
+        }
         let is_there = self.nodes.get(node).is_some_and(|node| node.czxid.to_string() == token);
         if !is_there {
             problems.push(format!("{path} was written for {node} ({token}), which is not there"));

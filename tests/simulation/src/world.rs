@@ -13,7 +13,7 @@ use crate::client::{self, Board, board};
 use crate::histories;
 use crate::network::{Net, addresses};
 use crate::plan::{Fault, Plan, Plant, Trouble, Wait, What};
-use crate::witness::{self, DATA, violation, witness};
+use crate::witness::{self, DATA, FOLDER, violation, witness};
 
 /// More than any run takes.
 const STEPS: u64 = 3_000_000;
@@ -85,6 +85,11 @@ fn live(plan: &Plan) {
     let net = Net::new(ensemble, random.fork(), plan.latency, witness::committed);
     net::set_network(Rc::new(net.share()));
     net.act(|world| world.ensemble.create(DATA, b"", kernel::instant())).expect("a first node");
+    for path in ["", "/leases", "/leases/x"] {
+        let path = format!("{FOLDER}{path}");
+        net.act(|world| world.ensemble.create(&path, b"", kernel::instant())).expect("a folder");
+    }
+    witness(|witness| witness.is_gentle = plan.is_gentle());
     let processes: Vec<Process> = plan.clients.iter().map(|_| kernel::process()).collect();
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, nth, what } = *fault {
