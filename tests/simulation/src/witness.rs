@@ -378,8 +378,8 @@ impl Witness {
                 ChangeKind::DataSet(data) => {
                     // Of a single node it is said whom it is for.
                     let is_whole = &data[..] == b"__REVOKE__";
-                    if let (true, Some(node)) = (is_whole, self.nodes.get(&change.path)) {
-                        self.asked.insert((change.path.clone(), node.czxid as u64));
+                    if let (true, Some(node)) = (is_whole, self.nodes.get(&*change.path)) {
+                        self.asked.insert((change.path.to_string(), node.czxid as u64));
                     }
                 }
                 ChangeKind::AclSet => {}
