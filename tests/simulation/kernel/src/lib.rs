@@ -26,4 +26,4 @@ pub use scheduler::{
     with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};
-pub use trace::{count, counts, hash, is_traced, mix, note, note_of, story};
+pub use trace::{count, counts, hash, is_traced, mix, note, note_of, reached, reached_if, story};

@@ -69,6 +69,19 @@ pub fn count(what: &'static str) {
     with(|kernel| *kernel.trace.counts.entry(what).or_default() += 1);
 }
 
+/// Counts that a rare path was reached.
+pub fn reached(what: &'static str) {
+    note(|| format!("* {what}"));
+    count(what);
+}
+
+/// The same, if it was.
+pub fn reached_if(is_reached: impl FnOnce() -> bool, what: &'static str) {
+    if is_reached() {
+        reached(what);
+    }
+}
+
 /// Gives what was counted.
 pub fn counts() -> BTreeMap<&'static str, u64> {
     with(|kernel| std::mem::take(&mut kernel.trace.counts))
