@@ -117,6 +117,8 @@ impl Dialer {
                 Next::Try(target) if round.under_way.is_empty() || now >= round.next_start => {
                     match rest(shared) {
                         None => {
+                            let is_second = !round.under_way.is_empty();
+                            sys::reached_if(|| is_second, "a server is tried beside a slow one");
                             round.start(target, now);
                             round.next_start = now + stagger;
                             continue;
@@ -192,13 +194,17 @@ impl Round {
     fn check(&mut self, now: Instant, limit: Duration) -> Option<(Stream, Target)> {
         for (stream, target, begun) in std::mem::take(&mut self.under_way) {
             match stream.is_connected() {
-                Err(error) => self.failed(target, &error.to_string()),
+                Err(error) => {
+                    sys::reached("a server refuses a connection");
+                    self.failed(target, &error.to_string());
+                }
                 Ok(true) => {
                     self.under_way.clear();
                     self.tried.push(target.clone());
                     return Some((stream, target));
                 }
                 Ok(false) if now >= begun + limit => {
+                    sys::reached("a connection does not stand in time");
                     self.failed(target, &format!("no answer in {limit:.1?}"));
                     self.is_silent = true;
                 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::listener::call_out;
-use crate::sys::{Mutex, thread};
+use crate::sys::{self, Mutex, thread};
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -47,6 +47,7 @@ impl Diary {
             let diary = Arc::clone(self);
             let thread = thread::Builder::new().name(self.name.into());
             jobs.are_done = thread.spawn(move || diary.work()).is_ok();
+            sys::reached_if(|| !jobs.are_done, "there is no thread for a log line or a callback");
         }
         std::mem::take(&mut jobs.dropped)
     }

@@ -64,6 +64,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
         while let Some((stream, target)) = dialer.next(&mut round, shared) {
             let begun = sys::now();
             if rest(shared).is_some() {
+                sys::reached("a connection stands too late to be used");
                 // To connect has taken too long: the session is left alone first.
                 continue;
             }
@@ -171,7 +172,10 @@ fn open(_: &Shared, stream: Stream, _: &Target) -> Result<Link, String> {
 
 /// Gives what has come to those it is for. An error says why the connection has to end.
 fn take_frames(shared: &Shared, frames: &mut Frames) -> Result<(), String> {
-    let malformed = |problem| format!("bad answer: {problem}");
+    let malformed = |problem| {
+        sys::reached("a garbled answer is refused");
+        format!("bad answer: {problem}")
+    };
     while let Some(frame) = frames.next().map_err(|problem| problem.to_string())? {
         if shared.receive(frame).map_err(malformed)? {
             return Err("it was given up".into());

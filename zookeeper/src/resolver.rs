@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::sys::net::{self, Bell};
-use crate::sys::thread;
+use crate::sys::{self, thread};
 
 /// The addresses of a name, or why there are none. Their ports mean nothing.
 pub(crate) type Found = io::Result<Vec<SocketAddr>>;
@@ -47,6 +47,7 @@ impl Resolver {
         };
         let thread = thread::Builder::new().name("zookeeper-names".into()).spawn(resolve);
         if let Err(error) = thread {
+            sys::reached("there is no thread to resolve a name");
             let error = io::Error::other(format!("no thread to resolve it: {error}"));
             // This has the receiver.
             let _ = self.answer.send((name.to_owned(), Err(error)));

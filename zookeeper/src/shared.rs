@@ -134,7 +134,10 @@ impl Shared {
     /// hold what a callback wants.
     fn leave<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         match inner.is_ended {
-            true => self.carry_aside(inner),
+            true => {
+                sys::reached("a call comes behind the end of the timer");
+                self.carry_aside(inner);
+            }
             false => self.send(inner),
         }
     }
@@ -181,6 +184,7 @@ impl Shared {
         // In which the timer sees the end, to give up all that was asked for before.
         let inner = self.state.lock();
         if inner.core.is_over() {
+            sys::reached("a reminder comes behind the end");
             return;
         }
         self.reminders.lock().entry(when).or_default().push(Box::new(callback));
@@ -219,6 +223,7 @@ impl Shared {
     fn lock_told(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.state.lock();
         while inner.is_telling {
+            sys::reached("the reader waits until all is told");
             self.told.wait(&mut inner);
         }
         inner
@@ -313,6 +318,7 @@ impl Shared {
         let mut inner = self.state.lock();
         inner.has_more = true;
         if inner.is_telling {
+            sys::reached("a thread leaves what is to be told to another");
             return;
         }
         inner.is_telling = true;
@@ -335,17 +341,20 @@ impl Shared {
         while let Some(link) = inner.link.clone() {
             // Who has it looks again when it is done.
             let Some(mut writer) = link.try_writer() else {
+                sys::reached("a thread leaves its bytes to the one that writes");
                 return;
             };
             if inner.core.out().is_empty() && writer.is_empty() {
                 return;
             }
             if inner.core.under_way() >= MANY {
+                sys::reached("a writer waits for the bytes of others");
                 // They leave theirs to whoever has the writer: one write for all of them.
                 drop(inner);
                 thread::yield_now();
                 inner = self.state.lock();
                 if !inner.link.as_ref().is_some_and(|now| Arc::ptr_eq(now, &link)) {
+                    sys::reached("a connection ends under a writer that waits");
                     continue;
                 }
             }
@@ -354,6 +363,7 @@ impl Shared {
             if !link.send(writer) {
                 // The timer tries again what did not fit; the reader sees what is over.
                 return if link.is_full() {
+                    sys::reached("a socket is full");
                     self.alarm.set(sys::now() + FULL)
                 };
             }

@@ -12,6 +12,7 @@ use super::message::{self, OpCode};
 use super::session::Login;
 use super::watches::WatchKind;
 use super::wire::{Malformed, Reader};
+use crate::sys;
 
 /// A request on its way, and whoever waits for its answer.
 #[derive(Debug)]
@@ -155,6 +156,7 @@ impl<S, W> Connection<S, W> {
         match self.in_flight.pop_front() {
             Some(flight) if flight.xid == xid => Ok(flight),
             due => {
+                sys::reached("an answer out of order is refused");
                 let text = due
                     .as_ref()
                     .map_or("none was due".into(), |due| format!("{} was due", due.xid));

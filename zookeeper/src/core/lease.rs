@@ -17,6 +17,7 @@
 use std::time::{Duration, Instant};
 
 use super::clock::Moment;
+use crate::sys;
 
 /// A request that was answered, as a sign of life.
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +120,11 @@ impl Lease {
     /// The same, for those who tell others of it: a lease that was seen over is over.
     pub(crate) fn look(&mut self, now: Moment) -> Duration {
         let remaining = self.remaining(now);
+        let ends_by_time = |has_passed| {
+            remaining.is_zero() && !self.over && (now.monotonic >= self.end()) == has_passed
+        };
+        sys::reached_if(|| ends_by_time(true), "a lease ends by the monotonic clock");
+        sys::reached_if(|| ends_by_time(false), "a lease ends by the system clock");
         self.over = remaining.is_zero();
         remaining
     }

@@ -20,6 +20,7 @@ use super::vitals::{Pulse, Verdict, Vitals};
 use super::watches::{Listen, WatchKind, Watches};
 use super::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind};
+use crate::sys;
 use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
 #[cfg(feature = "sasl")]
 pub(super) use login::Login;
@@ -300,6 +301,7 @@ impl<S, W: Listen> Core<S, W> {
         let asking =
             self.session.id != 0 && self.refusals >= REFUSALS && passed > self.timeout() * 2;
         if asking {
+            sys::reached("a server is asked whether the session lives at all");
             self.refusals = 0;
         }
         self.is_refused = false;
@@ -325,6 +327,7 @@ impl<S, W: Listen> Core<S, W> {
         if let Some(greeting) = connection.greeting {
             // It was given up, and its answer has come all the same.
             if connection.doomed.is_some() {
+                sys::reached("the answer to a handshake comes too late");
                 return Ok(None);
             }
             #[cfg(feature = "sasl")]
@@ -369,9 +372,11 @@ impl<S, W: Listen> Core<S, W> {
                 return Err(Malformed("no session where a new one was asked for".into()));
             }
             if !greeting.is_confirmed {
+                sys::reached("a server that may be anybody's does not know the session");
                 self.doom(UNCONFIRMED);
                 return Ok(());
             }
+            sys::reached("a server says that the session has expired");
             self.doom("the session has expired");
             self.expired();
             return Ok(());
@@ -384,6 +389,7 @@ impl<S, W: Listen> Core<S, W> {
             self.lost_at = now.monotonic;
         }
         if connected.read_only || greeting.asking {
+            sys::reached_if(|| connected.read_only, "a server only takes reads");
             self.doom(match greeting.asking {
                 true => "the session lives, but the server is behind what it has seen",
                 false => "the server only takes reads",
@@ -415,10 +421,12 @@ impl<S, W: Listen> Core<S, W> {
         self.counts.connections += 1;
         self.last_failure = None;
         if is_new {
+            sys::reached_if(|| self.lease().term() > 0, "another session follows one that expired");
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, now.monotonic);
             self.lease_end = LeaseEnd::NotYet;
             self.tell(SessionEventKind::Connected);
         } else {
+            sys::reached("a session is resumed");
             self.vitals.lease_mut().resumed(timeout, sent, now.monotonic);
             self.tell(SessionEventKind::Resumed);
         }
@@ -427,6 +435,7 @@ impl<S, W: Listen> Core<S, W> {
             self.send(Call::nobodys(OpCode::Auth, auth), now);
         }
         for paths in self.watches.chunks() {
+            sys::reached("watches are set again");
             let zxid = self.session.zxid;
             let set = |out: &mut Vec<u8>| message::set_watches(out, zxid, &paths);
             self.send(Call::nobodys(OpCode::SetWatches, set), now);
@@ -485,6 +494,7 @@ impl<S, W: Listen> Core<S, W> {
             self.used(now);
         }
         if self.lease().term() > term {
+            sys::reached("a lease that was over is renewed");
             // It may have run out and been renewed since the last look.
             if self.keepers > 0 && self.lease_end == LeaseEnd::NotYet {
                 self.tell(SessionEventKind::LeaseEnded);
@@ -504,6 +514,7 @@ impl<S, W: Listen> Core<S, W> {
             (Effect::Renew, _, _)
                 if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
             {
+                sys::reached("a server does not renew the lease");
                 self.doom(&format!("the server did not renew the lease (code {code})"));
             }
             (Effect::Watch(kind, path, listener), 0, _) => self.watches.add(kind, path, listener),
@@ -515,6 +526,8 @@ impl<S, W: Listen> Core<S, W> {
         match (call.code, code) {
             // The session is over or elsewhere, or watches are lost: the next handshake tells.
             (_, -112 | -118) | (OpCode::SetWatches, ..=-1) => {
+                sys::reached_if(|| code == -112, "a request finds the session over");
+                sys::reached_if(|| code == -118, "a request finds the session elsewhere");
                 let text = refused(code);
                 self.doom(&text);
                 match call.repeat {
@@ -524,6 +537,7 @@ impl<S, W: Listen> Core<S, W> {
             }
             (OpCode::CloseSession, _) => self.finish(call.slot, Ok(())),
             _ if is_busy && call.repeat => {
+                sys::reached("a busy server is asked again");
                 self.retry_at = now.monotonic + self.lease().step() / 8;
                 self.waiting.push_back(call);
             }
@@ -558,13 +572,17 @@ impl<S, W: Listen> Core<S, W> {
         if connection.is_open() {
             self.lost_at = now.monotonic;
         } else if connection.doomed.is_none() {
+            sys::reached("a handshake fails and is tried again");
             self.refusals = self.refusals.saturating_add(1);
         }
         let was_open = connection.is_open();
         let mut again = VecDeque::new();
         for call in connection.into_calls() {
             match call.repeat {
-                true => again.push_back(call),
+                true => {
+                    sys::reached("a request is repeated on the next connection");
+                    again.push_back(call);
+                }
                 false => self.fail(
                     call.slot,
                     Error::because(ErrorKind::ConnectionLoss, Arc::clone(&reason)),
@@ -577,8 +595,14 @@ impl<S, W: Listen> Core<S, W> {
             self.tell(SessionEventKind::Suspended);
         }
         match self.closing {
-            Closing::Hasty => self.finish(None, Ok(())),
-            Closing::Patient => self.limit_close(),
+            Closing::Hasty => {
+                sys::reached("a connection ends while nobody waits for the close");
+                self.finish(None, Ok(()));
+            }
+            Closing::Patient => {
+                sys::reached("a connection ends while the close is waited for");
+                self.limit_close();
+            }
             Closing::No | Closing::Over => {}
         }
         reason
@@ -596,7 +620,10 @@ impl<S, W: Listen> Core<S, W> {
         self.tries.untouched();
         for call in std::mem::take(&mut self.waiting) {
             match call.code {
-                OpCode::CloseSession => self.finish(call.slot, Ok(())),
+                OpCode::CloseSession => {
+                    sys::reached("a session expires while it is closed");
+                    self.finish(call.slot, Ok(()));
+                }
                 _ => self.give_up(call, ErrorKind::SessionExpired),
             }
         }
@@ -638,6 +665,7 @@ impl<S, W: Listen> Core<S, W> {
 
     /// It waits in vain, and is not done unless it was sent on an earlier connection.
     fn give_up(&mut self, call: Call<S, W>, kind: ErrorKind) {
+        sys::reached_if(|| call.was_sent, "a request that was sent is given up");
         let lost = || Error::because(ErrorKind::ConnectionLoss, kind.to_string());
         self.fail(call.slot, if call.was_sent { lost() } else { Error::new(kind) });
     }
@@ -659,6 +687,7 @@ impl<S, W: Listen> Core<S, W> {
             return self.fail(call.slot, Error::new(ErrorKind::Closed));
         }
         if call.session.is_some_and(|session| session == 0 || session != self.session.id) {
+            sys::reached("a request is for a session that is over");
             return self.fail(call.slot, Error::new(ErrorKind::SessionExpired));
         }
         self.enter(call, now);
@@ -743,6 +772,7 @@ impl<S, W: Listen> Core<S, W> {
         // Not twice in a row: a machine that is always late must not excuse a silent server.
         if now.monotonic > self.planned + STALL && now.monotonic > self.excused + self.timeout() / 3
         {
+            sys::reached("a process that stood still excuses silence");
             self.excused = now.monotonic + LOOK;
         }
         if self.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
@@ -802,12 +832,19 @@ impl<S, W: Listen> Core<S, W> {
             let waited = now.monotonic.saturating_duration_since(sent.monotonic);
             return match until.min(end) {
                 until if now.monotonic < until => Ok(until),
-                _ => Err(format!("no answer to the handshake in {waited:.1?}")),
+                _ => {
+                    sys::reached("a handshake has no answer in time");
+                    Err(format!("no answer to the handshake in {waited:.1?}"))
+                }
             };
         }
         match self.vitals.verdict(now.monotonic, self.keepers > 0) {
-            Verdict::Silent(time) => Err(format!("the server was silent for {time:.1?}")),
+            Verdict::Silent(time) => {
+                sys::reached("a server falls silent");
+                Err(format!("the server was silent for {time:.1?}"))
+            }
             Verdict::Alive(_) if now.monotonic >= end => {
+                sys::reached("a connection is of no use for too long");
                 Err(format!("no request was accepted in {:.1?}", self.timeout()))
             }
             Verdict::Alive(until) => Ok(until.min(end)),
@@ -852,9 +889,12 @@ impl<S, W: Listen> Core<S, W> {
         self.waiting.retain_mut(|call| !expire(call));
         self.next_deadline = next;
         if is_closed {
+            sys::reached("a close has no answer in time");
             self.end();
         }
         for (slot, was_sent) in ended {
+            sys::reached_if(|| was_sent, "a request has no answer in time");
+            sys::reached_if(|| !was_sent, "a request has no connection in time");
             let kind = if was_sent { ErrorKind::Timeout } else { ErrorKind::NoConnection };
             let error = match &self.last_failure {
                 Some(reason) => Error::because(kind, Arc::clone(reason)),

@@ -12,6 +12,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::sys;
+
 /// The time between two handshakes, in the long run.
 const APART: Duration = Duration::from_secs(1);
 /// Until then, the time between handshakes is this part of the time without a use.
@@ -55,6 +57,10 @@ impl Tries {
         // Late by a moment, it is still one of these tries.
         let is_behind_a_rest = |touched: Instant| now >= touched + timeout + timeout / 2;
         if now >= self.since + timeout && self.touched.is_none_or(is_behind_a_rest) {
+            sys::reached_if(
+                || self.touched.is_some(),
+                "a session was left alone for longer than it lives",
+            );
             self.has_rested |= self.touched.take().is_some();
             self.since = now;
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::Moment;
 use super::lease::{Lease, Proof};
+use crate::sys;
 
 /// The vital signs of a session and its connection.
 #[derive(Debug)]
@@ -132,6 +133,10 @@ impl Vitals {
             end = end.min(uncertified.max(sent + step)).min(scarce.max(sent + fifth));
         }
         if now >= end {
+            sys::reached_if(
+                || held && end < sent + third,
+                "a holder gives up a silent connection early",
+            );
             Verdict::Silent(now.saturating_duration_since(sent))
         } else {
             Verdict::Alive(end)
