@@ -241,7 +241,10 @@ impl Client {
         let (path, token) = (contender.path.as_str(), contender.token);
         let check = |stat: &Stat| match stat.czxid.unsigned_abs() == token {
             true => Ok(()),
-            false => Err(Failure::Refused(ErrorKind::NoNode.into())),
+            false => {
+                sys::reached("a request is for an earlier holder");
+                Err(Failure::Refused(ErrorKind::NoNode.into()))
+            }
         };
         loop {
             let read = self.session.ask_one(None, until, |batch| batch.get_data(path, None));
@@ -249,7 +252,9 @@ impl Client {
             check(&stat)?;
             let request = data::revoke_single(&data, token);
             match self.write(path, &request, Some(stat.version), until) {
-                Err(failure) if failure.is(ErrorKind::BadVersion) => {}
+                Err(failure) if failure.is(ErrorKind::BadVersion) => {
+                    sys::reached("a request meets another write");
+                }
                 written => return check(&written?),
             }
         }

@@ -10,6 +10,7 @@ use crate::names::{self, Mode};
 use crate::path::LockPath;
 use crate::session::{Claim, Failure, Session};
 use crate::signal::Until;
+use crate::sys;
 
 /// The directories below a semaphore's path: of those who wait, and of the permits.
 pub(crate) const LOCKS: &str = "locks";
@@ -91,7 +92,9 @@ pub(crate) fn remove(
     loop {
         match remove_as_read(session, contender, until) {
             // Somebody has written to it since.
-            Err(failure) if failure.is(ErrorKind::BadVersion) => {}
+            Err(failure) if failure.is(ErrorKind::BadVersion) => {
+                sys::reached("a node is written to before it is removed");
+            }
             removed => return removed,
         }
     }
@@ -102,7 +105,10 @@ fn remove_as_read(session: &Session, contender: &Contender, until: &Until) -> Re
     let name = contender.node.rsplit('/').next().unwrap_or_default();
     let its_version = |stat: Stat| match token(name, &stat) == contender.token {
         true => Ok(Some(stat.version)),
-        false => Err(Failure::Refused(ErrorKind::NoNode.into())),
+        false => {
+            sys::reached("a node to be removed is another one by now");
+            Err(Failure::Refused(ErrorKind::NoNode.into()))
+        }
     };
     let read = session.ask_one(None, until, |batch| batch.get_data(&path, None));
     let version = its_version(read?.1)?;

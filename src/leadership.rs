@@ -201,10 +201,16 @@ impl Shared {
                     pause = PAUSE;
                     continue;
                 }
-                Some(Err(Error::Closed | Error::Cancelled { .. })) => return,
+                Some(Err(Error::Closed | Error::Cancelled { .. })) => {
+                    return sys::reached("a candidate stops");
+                }
                 Some(Err(error)) => error.to_string(),
-                None => "it panicked".to_owned(),
+                None => {
+                    sys::reached("a leader panics");
+                    "it panicked".to_owned()
+                }
             };
+            sys::reached("a contest pauses behind a failure");
             let path = self.lock.path();
             // A logger panics if it prints to a stream that is closed.
             let _ = caught(|| {
@@ -213,6 +219,7 @@ impl Shared {
             let failing = *failing.get_or_insert_with(sys::now);
             *self.contest.lock() = Contest::Pauses { failing };
             if sys::recv_timeout(self.stopping.ended(), pause) != Err(RecvTimeoutError::Timeout) {
+                sys::reached("a contest ends in its pause");
                 return;
             }
             pause = (pause * 2).min(self.session().patience());
@@ -238,6 +245,7 @@ impl Shared {
         }
         match guard.release() {
             Err(error) if error.is_lost() => {
+                sys::reached("a term ends by a loss");
                 warn!(target: "zoolock", "leadership of {}: {error}", self.lock.path());
                 Ok(())
             }
@@ -254,7 +262,10 @@ impl Contest {
                 // A call that goes on for so long on one connection has its place in the queue.
                 match (sys::now() - *since > long, session.has_been_connected_for(long)) {
                     (true, true) => *failing = None,
-                    (true, false) => drop(failing.get_or_insert_with(sys::now)),
+                    (true, false) => {
+                        sys::reached("a candidate has no connection that lasts");
+                        failing.get_or_insert_with(sys::now);
+                    }
                     (false, _) => {}
                 }
                 failing.is_none_or(|since| sys::now() - since <= limit)
@@ -318,9 +329,9 @@ impl Term {
     pub fn wait(&self, time: Duration) -> bool {
         if !self.is_over() {
             select! {
-                recv(self.hold.lost()) -> _ => {}
-                recv(self.stopping) -> _ => {}
-                recv(self.asked) -> _ => {}
+                recv(self.hold.lost()) -> _ => sys::reached("a leader hears that its term is lost"),
+                recv(self.stopping) -> _ => sys::reached("a leader hears that it is to stop"),
+                recv(self.asked) -> _ => sys::reached("a leader is asked to let go"),
                 default(time) => {}
             }
         }

@@ -12,6 +12,7 @@ use log::warn;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::locker::{Lock, LockId, Locker};
+use crate::sys;
 
 /// Several locks that are held together or not at all.
 ///
@@ -229,12 +230,22 @@ impl MultiLock {
             match one(&**lock) {
                 Ok(true) => taken.0 = &self.locks[..=index],
                 Ok(false) => {
+                    sys::reached_if(
+                        || index > 0,
+                        "locks of a group are given back for one that is busy",
+                    );
                     return match taken.give_back() {
                         failures if failures.is_empty() => Ok(false),
                         failures => Err(Error::Release { failures }),
                     };
                 }
-                Err(reason) => return Err(failure(reason, taken.give_back())),
+                Err(reason) => {
+                    sys::reached_if(
+                        || index > 0,
+                        "locks of a group are given back for one that fails",
+                    );
+                    return Err(failure(reason, taken.give_back()));
+                }
             }
         }
         // An earlier member may have been lost while a later one was waited for.
@@ -242,6 +253,7 @@ impl MultiLock {
             taken.keep();
             return Ok(true);
         };
+        sys::reached("a lock of a group is lost while another is waited for");
         let mut losses = taken.give_back().into_iter();
         // A lock that is not held and does not say so when it is unlocked is not one of this crate.
         let path = || gone.path().to_owned();

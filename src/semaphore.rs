@@ -301,6 +301,7 @@ impl Semaphore {
                 Ok(Some(grant)) => grant,
                 // It has been in the queue, and there is no time left to see who is.
                 Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {
+                    sys::reached("a deadline comes before the next turn");
                     return Ok(None);
                 }
                 other => return other,
@@ -309,7 +310,10 @@ impl Semaphore {
             // or over.
             let turn = Turn(&self.turn, grant);
             match self.take(count, Some(&turn.1), Some(&until)) {
-                Err(Error::Lost { .. }) => again = true,
+                Err(Error::Lost { .. }) => {
+                    sys::reached("a turn is lost while permits are waited for");
+                    again = true;
+                }
                 Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {
                     return Ok(None);
                 }

@@ -11,7 +11,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::signal::{Broadcast, Ended, Until};
 use crate::sys::thread::{self, ThreadId};
-use crate::sys::{Mutex, select_biased};
+use crate::sys::{self, Mutex, select_biased};
 
 /// Who may unlock and enter again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,10 +200,19 @@ impl<H: Clone, L> Local<H, L> {
             (number, turn)
         };
         let stopped = select_biased! {
-            recv(closed) -> _ => Stopped::Closed,
-            recv(until.cancelled) -> _ => Stopped::Cancelled,
+            recv(closed) -> _ => {
+                sys::reached("the close ends a wait for a thread");
+                Stopped::Closed
+            }
+            recv(until.cancelled) -> _ => {
+                sys::reached("a cancel ends a wait for a thread");
+                Stopped::Cancelled
+            }
             recv(turn) -> _ => return Ok(Entry::First(self.turn())),
-            recv(until.expiry()) -> _ => Stopped::Deadline,
+            recv(until.expiry()) -> _ => {
+                sys::reached("a deadline ends a wait for a thread");
+                Stopped::Deadline
+            }
         };
         self.leave_queue(number);
         Err(stopped)
@@ -235,6 +244,7 @@ impl<H: Clone, L> Local<H, L> {
         match position {
             Some(position) => drop(state.waiting.remove(position)),
             None => {
+                sys::reached("a thread gives up though it has the turn");
                 drop(state);
                 self.hand_over();
             }
@@ -316,6 +326,7 @@ impl<H, L> Local<H, L> {
             let _ = waiter.turn.try_send(());
         }
         if let Some(discarded) = discarded {
+            sys::reached("nobody comes for what a thread has left");
             (self.unclaimed.discard)(discarded);
         }
     }

@@ -18,8 +18,8 @@ use crate::observer::Call;
 use crate::recipe::{Queue, Recipe, Under};
 use crate::session::Grant;
 use crate::signal::{Broadcast, Until};
-use crate::sys::Mutex;
 use crate::sys::thread::{self, ThreadId};
+use crate::sys::{self, Mutex};
 
 /// What a read asks for, and who owns it.
 const AS_READER: (Option<Mode>, Ownership) = (Some(Mode::Read), Ownership::ThisThread);
@@ -99,7 +99,10 @@ impl Readers {
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
             // Its number does not tell the place: the read shares the write's node.
             return match write.share() {
-                Some(read) => Ok(Some(read)),
+                Some(read) => {
+                    sys::reached("a read shares the node of its write");
+                    Ok(Some(read))
+                }
                 None => write.check().map(|()| None),
             };
         }
@@ -180,6 +183,7 @@ impl Drop for Readers {
         if reads.is_empty() {
             return;
         }
+        sys::reached("the last handle of a held read lock is dropped");
         warn!(
             target: "zoolock",
             "the last handle of read lock {} was dropped while it was held: releasing it",

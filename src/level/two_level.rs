@@ -17,6 +17,7 @@ use crate::path::LockPath;
 use crate::recipe::{Queue, Single};
 use crate::session::{Claim, Departure, Grant, Nodes, Session};
 use crate::signal::{Ended, Until};
+use crate::sys;
 
 /// What a thread leaves to the next one.
 enum Left {
@@ -98,6 +99,7 @@ impl TwoLevel {
             Some(entry) => Ok(entry),
             // Whoever is ahead waits for this thread, or will.
             None if self.session().holds_here(&self.claim()) => {
+                sys::reached("a thread would wait for one that waits for it");
                 return Err(Error::WouldDeadlock { path: path() });
             }
             None => self.local.enter(until, self.session().closed()),
@@ -114,7 +116,10 @@ impl TwoLevel {
     /// connection itself.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.session().require_connection(self.path()) {
-            Err(Error::Disconnected { .. }) if self.local.is_held() => Ok(None),
+            Err(Error::Disconnected { .. }) if self.local.is_held() => {
+                sys::reached("a lock is busy here without a connection");
+                Ok(None)
+            }
             known => known.map(|()| None),
         }
     }
@@ -253,6 +258,7 @@ impl Drop for TwoLevel {
         let Some(grant) = self.local.abandon() else {
             return;
         };
+        sys::reached("the last handle of a held lock is dropped");
         warn!(
             target: "zoolock",
             "the last handle of lock {} was dropped while it was held: releasing it", self.path()

@@ -14,6 +14,7 @@ use super::rule::{New, Recipe, Step};
 use crate::error::{Error, LossReason};
 use crate::names::{self, Child};
 use crate::session::{Grant, Node};
+use crate::sys;
 
 /// Under this write, whose sequence tells its place.
 pub(crate) struct Under<'a>(pub(crate) &'a Arc<Grant>);
@@ -44,9 +45,18 @@ impl Recipe for Under<'_> {
     fn step(&self, list: &[Child<'_>], _own: &[Node]) -> Step {
         let write = &self.0.list()[0].name;
         match self.0.check() {
-            Err(over) => Step::Refused(over),
-            Ok(()) if list.iter().any(|child| child.name == *write) => Step::Granted,
-            Ok(()) => Step::Refused(self.write_deleted()),
+            Err(over) => {
+                sys::reached("a write ends while a read is taken under it");
+                Step::Refused(over)
+            }
+            Ok(()) if list.iter().any(|child| child.name == *write) => {
+                sys::reached("a read is granted under its write");
+                Step::Granted
+            }
+            Ok(()) => {
+                sys::reached("a read finds that its write is gone");
+                Step::Refused(self.write_deleted())
+            }
         }
     }
 

@@ -161,9 +161,11 @@ impl<'a> Waiter<'a> {
             };
             match failure {
                 Failure::Deadline if self.seen_ahead && self.want.session.is_connected() => {
+                    sys::reached("a deadline comes with somebody ahead");
                     return Ok(None);
                 }
                 Failure::Broken | Failure::SessionOver if self.waits => {
+                    sys::reached("a waiting call goes on behind a cut");
                     let lock = self.path();
                     debug!(target: "zoolock::queue", lock:%; "{lock}: connection lost");
                 }
@@ -242,6 +244,10 @@ impl<'a> Waiter<'a> {
         }
         let now = session.id();
         if now != self.session_id {
+            sys::reached_if(
+                || self.session_id != 0,
+                "a waiting call begins anew in another session",
+            );
             self.session_id = now;
             self.own.clear();
             self.lost.clear();
@@ -274,11 +280,13 @@ impl<'a> Waiter<'a> {
             return Ok(Pass::Busy);
         }
         if session.holds_here(claim) {
+            sys::reached("a call would wait for a hold of its own thread");
             return Err(Error::WouldDeadlock { path: self.path().to_owned() }.into());
         }
         if let Some(ahead) = ahead {
             let path = claim.directory.child(&ahead.nearest);
             if session.is_stuck(&path) {
+                sys::reached("the node ahead is ours and cannot be deleted");
                 return Err(Error::Denied { path }.into());
             }
             if !self.watch(&ahead)? {
@@ -304,6 +312,7 @@ impl<'a> Waiter<'a> {
     fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
         let Want { session, claim, .. } = self.want;
         let gone = stuck.iter().filter(|name| !claim.is_single() && !list.contains(name));
+        let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
         gone.for_each(|name| session.is_gone(&claim.directory.child(name)));
     }
 
@@ -314,7 +323,10 @@ impl<'a> Waiter<'a> {
         let stuck: Names =
             session.stuck_in(&claim.directory).iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {
-            Some(name) if !recipe.is_free(&stuck) => Err(Error::Denied { path: path(name) }),
+            Some(name) if !recipe.is_free(&stuck) => {
+                sys::reached("nodes that stay leave no room");
+                Err(Error::Denied { path: path(name) })
+            }
             _ => Ok(()),
         }
     }
@@ -333,6 +345,10 @@ impl<'a> Waiter<'a> {
         let resumed = session.resumed();
         if resumed != self.watched.1 {
             // They still are, but what is told of them now comes in any order.
+            sys::reached_if(
+                || !self.watched.0.is_empty(),
+                "a waiting call keeps its place over a resume",
+            );
             self.watched = (HashSet::new(), resumed);
         }
         let path = |name: &String| claim.directory.child(name);
@@ -349,9 +365,14 @@ impl<'a> Waiter<'a> {
         for (path, read) in paths.iter().zip(reads) {
             match read {
                 Ok(_) => drop(self.watched.0.insert(path.clone())),
-                Err(error) if error.kind() == ErrorKind::NoNode => are_there = false,
+                Err(error) if error.kind() == ErrorKind::NoNode => {
+                    sys::reached("a node is gone before it is watched");
+                    are_there = false;
+                }
                 // That may not be read, which is not waited for.
-                Err(error) if second.as_ref() == Some(path) && !error.is_maybe_done() => {}
+                Err(error) if second.as_ref() == Some(path) && !error.is_maybe_done() => {
+                    sys::reached("the second ahead may not be read");
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -375,26 +396,36 @@ impl<'a> Waiter<'a> {
             let [one, other] = self.want.recipe.changes();
             let expiry = at(self.next_expiry(next));
             select_biased! {
-                recv(self.until.cancelled) -> _ => return Err(Failure::Cancelled.into()),
-                recv(self.want.session.closed()) -> _ => return Err(Failure::Closed.into()),
+                recv(self.until.cancelled) -> _ => {
+                    sys::reached("a cancel ends a wait in the queue");
+                    return Err(Failure::Cancelled.into());
+                }
+                recv(self.want.session.closed()) -> _ => {
+                    sys::reached("the close ends a wait in the queue");
+                    return Err(Failure::Closed.into());
+                }
                 recv(self.news) -> news => {
                     self.may_create = self.lost.is_empty() && self.may_create_unseen();
                     if let Ok(news) = news {
                         if self.hears(&news) {
+                            sys::reached("an expected event grants");
                             return self.grant(false);
                         }
                         self.listed = news.names;
                     }
                 }
-                recv(one) -> _ => {}
-                recv(other) -> _ => {}
-                recv(self.has_stuck) -> _ => {}
+                recv(one) -> _ => sys::reached("the limit changes while permits are waited for"),
+                recv(other) -> _ => sys::reached("the turn ends while permits are waited for"),
+                recv(self.has_stuck) -> _ => sys::reached("a waiting call hears of a node that stays"),
                 recv(expiry) -> _ => {
                     // Without a connection a look is put off: all would look together behind an outage. The next
                     // connection tells what was missed.
-                    if !self.is_over(next) && !self.want.session.is_connected() {
+                    let is_over = self.is_over(next);
+                    if !is_over && !self.want.session.is_connected() {
+                        sys::reached("a look is put off without a connection");
                         continue;
                     }
+                    sys::reached_if(|| !is_over, "a waiting call looks though nothing was told");
                 }
             }
             break;
@@ -422,7 +453,12 @@ impl<'a> Waiter<'a> {
         for path in &events {
             self.watched.0.remove(path);
         }
-        events.len() == 1 && news.grants == Some(self.expected)
+        let is_alone = events.len() == 1;
+        sys::reached_if(
+            || !is_alone && news.grants.is_some(),
+            "an expected event does not come alone",
+        );
+        is_alone && news.grants == Some(self.expected)
     }
 
     /// Leaves creates that were lost, and found in no list for a session timeout, to the search for orphans.
@@ -430,8 +466,12 @@ impl<'a> Waiter<'a> {
         let Want { session, claim, .. } = self.want;
         let (now, timeout) = (sys::now(), session.timeout());
         let is_old = |lost: &mut Lost| lost.since + timeout <= now;
-        let orphans =
+        let orphans: Vec<_> =
             self.lost.extract_if(.., is_old).map(|lost| lost.into_orphan(timeout)).collect();
+        sys::reached_if(
+            || !orphans.is_empty(),
+            "a create is left to the search while its call goes on",
+        );
         session.adopt_orphans(self.session_id, claim, orphans);
     }
 
@@ -447,7 +487,8 @@ impl Drop for Waiter<'_> {
         self.give_up();
         let Want { session, claim, .. } = self.want;
         let timeout = session.timeout();
-        let orphans = self.lost.drain(..).map(|lost| lost.into_orphan(timeout)).collect();
+        let orphans: Vec<_> = self.lost.drain(..).map(|lost| lost.into_orphan(timeout)).collect();
+        sys::reached_if(|| !orphans.is_empty(), "a call ends before its create is found");
         session.adopt_orphans(self.session_id, claim, orphans);
     }
 }

@@ -12,6 +12,7 @@ use super::nodes::Grant;
 use super::shared::Session;
 use crate::error::{ConflictReason, Error, LossReason, Result};
 use crate::signal::Until;
+use crate::sys;
 
 /// What the protocol has for whatever version.
 const ANY: i32 = -1;
@@ -41,6 +42,7 @@ impl Session {
         loop {
             let resumed = self.resumed();
             let has_caught_up = self.caught_up.load(Ordering::Relaxed) == resumed;
+            sys::reached_if(|| !has_caught_up, "a read goes behind a write");
             let (written, read) = self.ask(None, until, |batch| {
                 let written = (!has_caught_up).then(|| batch.renew_lease());
                 (written, batch.get_data(path, None))
@@ -73,6 +75,7 @@ impl Session {
         let until = Until::within(self.patience());
         let committed = self.ask_one(Some(session), &until, |batch| batch.multi(&ops));
         if committed.as_ref().is_err_and(Failure::is_maybe_done) {
+            sys::reached("a guarded write has no answer");
             return Err(self.error(holds[0].0.path(), Failure::Broken));
         }
         holds.iter().for_each(end);
@@ -97,6 +100,7 @@ impl Session {
         let (first, lock) = (&holds[0].0, holds[0].0.path());
         let error = match failure {
             Failure::SessionOver if !self.is_closed() => {
+                sys::reached("a guarded write finds its session over");
                 let (path, reason) = (lock.to_owned(), LossReason::LeaseExpired);
                 return first.check().err().unwrap_or(Error::Lost { path, reason });
             }
@@ -117,6 +121,7 @@ impl Session {
             if kind != ErrorKind::NoNode {
                 return self.error(grant.path(), Failure::Refused(error));
             }
+            sys::reached("a guarded write finds the node of its hold deleted");
             self.node_gone(grant.nodes());
             let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
             // Unless its owner has let go of it meanwhile.
@@ -130,6 +135,7 @@ impl Session {
             (ErrorKind::NoNode, _) => ConflictReason::NoNode,
             _ => return self.error(&write.path, Failure::Refused(error)),
         };
+        sys::reached("a guarded write meets a conflict");
         Error::Conflict { path: write.path.clone(), reason }
     }
 }

@@ -53,10 +53,12 @@ impl Session {
         let zk = self.zk.in_session(id);
         let mut lease = zk.lease();
         if lease.valid_for < self.timeout() / 20 * 9 && lease.renewable <= sys::now() {
+            sys::reached("a lease is renewed before a grant");
             self.ask_one(Some(id), until, |batch| batch.renew_lease())?;
             lease = zk.lease();
         }
         if lease.valid_for < self.timeout() / 5 {
+            sys::reached("too little of a lease is left to grant in");
             if lease.session_id == id {
                 self.pause(lease.renewable, until)?;
             }
@@ -64,6 +66,7 @@ impl Session {
         }
         let mut registry = self.registry.lock();
         if registry.is_closed {
+            sys::reached("a grant comes behind the close");
             return Err(Failure::Closed);
         }
         registry.next += 1;
@@ -78,6 +81,7 @@ impl Session {
         drop(registry);
         // From here on its end is told; before, it may have come unheard.
         if nodes.valid_for().is_zero() {
+            sys::reached("a lease runs out while a hold is granted");
             self.lose(&nodes, LossReason::LeaseExpired);
             return Ok(Granted::Over);
         }
@@ -150,7 +154,10 @@ impl Session {
                 due => next = next.into_iter().chain(due).min(),
             }
             match nodes.kept_until() {
-                Some(until) if until <= now => self.end_unwanted(&nodes),
+                Some(until) if until <= now => {
+                    sys::reached("the time of what is kept or reserved is over");
+                    self.end_unwanted(&nodes);
+                }
                 until => next = next.into_iter().chain(until).min(),
             }
         }
@@ -172,6 +179,7 @@ impl Session {
     pub(super) fn lapse(&self) {
         let over: Vec<_> = self.all();
         let over = over.iter().filter(|nodes| nodes.valid_for().is_zero());
+        let over = over.inspect(|_| sys::reached("the end of a lease ends a hold"));
         over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
     }
 
@@ -185,6 +193,7 @@ impl Session {
         let reason = LossReason::ClientClosed;
         for nodes in nodes.into_values() {
             let holders = nodes.end(End::Lost(reason)).unwrap_or_default();
+            sys::reached_if(|| !holders.is_empty(), "the close ends a hold");
             self.tell_losses(&nodes, &holders, reason);
         }
     }
@@ -225,7 +234,10 @@ impl Session {
     /// Looks at nodes that are held or kept, whatever was told of them.
     fn look_at(&self, nodes: &Arc<Nodes>) {
         match nodes.watcher() {
-            Some(_) => self.read_all(nodes),
+            Some(_) => {
+                sys::reached("what is held is looked at though nothing was told");
+                self.read_all(nodes);
+            }
             None => self.watch_nodes(nodes),
         }
         self.look_around(nodes);
@@ -275,8 +287,12 @@ impl Session {
         let single = nodes.claim.is_single().then_some(node.token);
         match read {
             // Somebody else's, in the place of a single node.
-            Ok((_, stat)) if stat.czxid != node.czxid => self.node_gone(nodes),
+            Ok((_, stat)) if stat.czxid != node.czxid => {
+                sys::reached("a single node that is held is another one by now");
+                self.node_gone(nodes);
+            }
             Ok((data, stat)) if data::asks(&data, single) => {
+                sys::reached("a holder is asked to let go");
                 nodes.ask(index, stat.mzxid);
                 self.answer_request(nodes, index, stat.version);
                 // Nobody holds it who could be asked.
@@ -285,7 +301,10 @@ impl Session {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NoNode => self.node_gone(nodes),
             // To be tried again.
-            Err(_) => nodes.stop_watching(),
+            Err(_) => {
+                sys::reached("a look at what is held has no answer");
+                nodes.stop_watching();
+            }
         }
     }
 
@@ -305,7 +324,10 @@ impl Session {
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
         let reason = match nodes.valid_for().is_zero() {
             true => LossReason::LeaseExpired,
-            false => LossReason::NodeDeleted,
+            false => {
+                sys::reached("a node that is held or kept is deleted");
+                LossReason::NodeDeleted
+            }
         };
         self.lose(nodes, reason);
     }
@@ -317,11 +339,13 @@ impl Session {
     pub(crate) fn keep(&self, grant: &Arc<Grant>, time: Duration) -> bool {
         let nodes = grant.nodes();
         let Some(until) = nodes.may_keep(time) else {
+            sys::reached("a hold is not kept as its time is over or somebody has come");
             return false;
         };
         if !nodes.leave_to_next(grant) {
             return false;
         }
+        sys::reached("a hold is kept for whoever comes");
         self.watch_directory(nodes);
         self.attend_at(until);
         true
@@ -372,6 +396,7 @@ impl Session {
 
     /// Somebody wants it, or may want it.
     fn recall(&self, nodes: &Nodes) {
+        sys::reached("somebody may want what is kept");
         nodes.recall();
         self.end_unwanted(nodes);
     }

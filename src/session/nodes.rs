@@ -277,9 +277,11 @@ impl Nodes {
     pub(super) fn end_unwanted(&self) -> bool {
         let mut state = self.state.lock();
         let stays = state.is_reserved && state.keep_until.is_some_and(|until| until > sys::now());
+        sys::reached_if(|| stays, "what is reserved stays though nobody wants it");
         if state.over || stays || !state.grants.is_empty() {
             return false;
         }
+        sys::reached("what was kept is given back");
         state.over = true;
         let rest = state.let_go();
         drop(state);
@@ -330,6 +332,17 @@ impl Nodes {
         let mut state = self.state.lock();
         let alone = state.grants.len() == 1 && !state.read_under && state.writes == 0;
         let stays = grant.reserved_until().is_some();
+        sys::reached_if(|| state.read_under, "a read under it keeps a hold from the next thread");
+        sys::reached_if(
+            || state.writes > 0,
+            "a write without an answer keeps a hold from the next thread",
+        );
+        sys::reached_if(
+            || !state.asked.is_empty(),
+            "a hold that was asked for is not left to a thread",
+        );
+        sys::reached_if(|| !is_sound, "a hold on a short lease is not left to a thread");
+        sys::reached_if(|| stays, "a hold that has to last is not left to a thread");
         if state.over || !alone || !state.asked.is_empty() || !is_sound || stays {
             return false;
         }
@@ -345,6 +358,8 @@ impl Nodes {
         let is_sound = self.is_sound();
         let mut state = self.state.lock();
         let free = !state.over && state.grants.is_empty() && is_sound;
+        sys::reached_if(|| free, "a thread takes over what another has left");
+        sys::reached_if(|| !free, "what was left to a thread is over by now");
         free.then(|| self.push_grant(&mut state, owner))
     }
 
@@ -534,6 +549,7 @@ impl Grant {
             return Ok(());
         }
         drop(state);
+        sys::reached("a guarded write comes behind the end of its hold");
         self.check().and(Err(Error::NotHeld { path: self.path().to_owned() }))
     }
 

@@ -89,6 +89,7 @@ impl Search {
     fn begin(&mut self, sent_on: u64) -> Option<Look> {
         self.again = self.look.is_some();
         if self.again {
+            sys::reached("a look for orphans waits for the one before");
             return None;
         }
         let begun = sys::now();
@@ -231,11 +232,15 @@ impl Session {
                 ErrorKind::NoNode => (Some(HashMap::new()), true),
                 // They went with it.
                 ErrorKind::SessionExpired | ErrorKind::Closed => {
+                    sys::reached("orphans are gone with their session");
                     return self.orphans.forget(Some(key.0));
                 }
                 // What may not be read, or was not read, says nothing. Busy servers answer with codes that look
                 // like the end of a connection.
-                _ => (None, !error.is_maybe_done() || self.is_connected()),
+                _ => {
+                    sys::reached("a look for orphans fails");
+                    (None, !error.is_maybe_done() || self.is_connected())
+                }
             },
         };
         let connection = self.resumed();
@@ -250,9 +255,20 @@ impl Session {
         for mut orphan in covered {
             let is_same = orphan.sent_on == Some(look.sent_on) && connection == look.sent_on;
             match found.as_ref().map(|found| found.get(&*orphan.id)) {
-                Some(Some(name)) => nodes.push(((*name).to_owned(), orphan)),
-                Some(None) if is_same || look.begun >= orphan.until => gone.push(orphan),
+                Some(Some(name)) => {
+                    sys::reached("an orphan is found");
+                    nodes.push(((*name).to_owned(), orphan));
+                }
+                Some(None) if is_same || look.begun >= orphan.until => {
+                    sys::reached_if(
+                        || is_same,
+                        "an orphan is not there on the connection of its create",
+                    );
+                    sys::reached_if(|| !is_same, "the time of an orphan is over");
+                    gone.push(orphan);
+                }
                 _ => {
+                    sys::reached("an orphan may appear yet");
                     orphan.sent_on = orphan.sent_on.filter(|_| !is_answered);
                     search.orphans.push(orphan);
                 }
@@ -282,6 +298,7 @@ impl Session {
                 self.delete_eventually(*session, directory.child(name), charge);
             }
             Spot::SingleNode(path) => {
+                sys::reached("the orphan of a single node is found");
                 self.delete_single(*session, path.as_str().to_owned(), (id, None), charge);
             }
         }
@@ -295,10 +312,19 @@ impl Session {
                 break;
             }
             select_biased! {
-                recv(until.cancelled) -> _ => return Err(Failure::Cancelled),
-                recv(self.closed()) -> _ => return Err(Failure::Closed),
-                recv(changed) -> _ => {}
-                recv(until.expiry()) -> _ => return Err(Failure::Deadline),
+                recv(until.cancelled) -> _ => {
+                    sys::reached("a cancel ends a wait for creates that were given up");
+                    return Err(Failure::Cancelled);
+                }
+                recv(self.closed()) -> _ => {
+                    sys::reached("the close ends a wait for creates that were given up");
+                    return Err(Failure::Closed);
+                }
+                recv(changed) -> _ => sys::reached("a create waits for those that were given up"),
+                recv(until.expiry()) -> _ => {
+                    sys::reached("a deadline ends a wait for creates that were given up");
+                    return Err(Failure::Deadline);
+                }
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
+use crate::sys;
 
 /// The most bytes that the paths of a client's nodes may take in the transaction that closes its session: that
 /// lists them all, and a server or a follower that cannot read it does not start again (ZOOKEEPER-4306). From 3.6
@@ -37,6 +38,7 @@ impl Quota {
         match taken {
             Ok(_) => Ok(Charge { bytes: AtomicUsize::new(bytes), of: Arc::clone(&self.0) }),
             Err(_) => {
+                sys::reached("the quota of paths is used up");
                 Err(Error::Limit { what: "bytes of node paths of one client", max: MAX_PATH_BYTES })
             }
         }

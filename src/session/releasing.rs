@@ -70,11 +70,14 @@ impl Session {
         match nodes.leave(grant) {
             Left::Shared => Ok(()),
             Left::Reserved(until) => {
+                sys::reached("a released hold is reserved");
                 self.attend_at(until);
                 Ok(())
             }
             Left::Lost(reason, holders) => {
+                sys::reached_if(|| holders.is_none(), "an unlock comes behind a loss");
                 if let Some(holders) = holders {
+                    sys::reached("an unlock notices that the lease is over");
                     self.after_loss(nodes, &holders, reason);
                 }
                 Err(Error::Lost { path: grant.path().to_owned(), reason })
@@ -104,8 +107,12 @@ impl Session {
         leave(Departure { session, nodes: Arc::clone(nodes), leaving, next, told });
         match sys::recv_timeout(&answer, self.patience()) {
             Ok(deleted) => deleted,
-            Err(RecvTimeoutError::Disconnected) => self.delete(nodes),
+            Err(RecvTimeoutError::Disconnected) => {
+                sys::reached("nobody replaces what a thread has left");
+                self.delete(nodes)
+            }
             Err(RecvTimeoutError::Timeout) => {
+                sys::reached("what became of a node that was left is not told in time");
                 self.delete_later(nodes);
                 Ok(())
             }
@@ -114,6 +121,7 @@ impl Session {
 
     fn delete(&self, nodes: &Arc<Nodes>) -> Result<()> {
         if !self.is_connected() {
+            sys::reached("an unlock has no connection");
             self.delete_later(nodes);
             return Ok(());
         }
@@ -135,6 +143,7 @@ impl Session {
             }
             let (me, nodes, leaving) = (Weak::clone(&self.me), Arc::clone(nodes), leaving.clone());
             deletion.on_done(move |deleted| {
+                sys::reached_if(|| deleted.is_err(), "a release in the background fails");
                 // What went wrong is counted and logged.
                 me.upgrade().map(|session| session.judge(&nodes, index, leaving.as_ref(), deleted));
             });
@@ -158,6 +167,7 @@ impl Session {
         };
         match error.kind() {
             ErrorKind::NoNode => {
+                sys::reached("an unlock finds its node deleted");
                 node.charge.give_back();
                 let reason = LossReason::NodeDeleted;
                 self.count_losses(nodes, 1, reason);
@@ -165,6 +175,7 @@ impl Session {
             }
             // The node is gone with it.
             ErrorKind::SessionExpired | ErrorKind::Closed => {
+                sys::reached("an unlock finds its session over");
                 node.charge.give_back();
                 Ok(())
             }
@@ -173,6 +184,7 @@ impl Session {
                 Err(self.error(lock, Failure::Refused(error)))
             }
             _ => {
+                sys::reached("an unlock has no answer");
                 self.give_up(&nodes.claim, nodes.lease.session_id, node);
                 let lock = lock.to_owned();
                 self.zk.note("zoolock::session", Level::Warn, move || {
@@ -237,9 +249,16 @@ impl Session {
                         .is_some_and(|(id, _)| id == made.0)
             };
             let version = match read {
-                Ok((data, stat)) if is_ours(&data, stat.czxid) => stat.version,
-                Ok(_) => return this.deletion_ends(path, charge, Ok(())),
+                Ok((data, stat)) if is_ours(&data, stat.czxid) => {
+                    sys::reached("a single node that nobody wants is ours");
+                    stat.version
+                }
+                Ok(_) => {
+                    sys::reached("a single node that nobody wants is not ours");
+                    return this.deletion_ends(path, charge, Ok(()));
+                }
                 Err(error) if error.is_maybe_done() => {
+                    sys::reached("a look at a single node has no answer");
                     return this.delete_single_again(session, path, made, charge);
                 }
                 Err(error) => return this.deletion_ends(path, charge, Err(error)),
@@ -250,6 +269,10 @@ impl Session {
                     return;
                 };
                 let again = |error: &zookeeper::Error| {
+                    sys::reached_if(
+                        || error.is_maybe_done(),
+                        "the deletion of a single node has no answer",
+                    );
                     error.is_maybe_done() || error.kind() == ErrorKind::BadVersion
                 };
                 match deleted.as_ref().is_err_and(again) {
@@ -286,7 +309,8 @@ impl Session {
         self.counters.deleting.fetch_sub(1, Ordering::Relaxed);
         if let Err(error) = deleted {
             match error.kind() {
-                ErrorKind::NoNode | ErrorKind::SessionExpired | ErrorKind::Closed => {}
+                ErrorKind::NoNode => sys::reached("a deletion in the background finds nothing"),
+                ErrorKind::SessionExpired | ErrorKind::Closed => {}
                 // Its session was over before the answer came.
                 _ if error.is_maybe_done() => {}
                 _ => self.cannot_delete(path, charge, &error),
@@ -299,6 +323,7 @@ impl Session {
         // That of an earlier node of this path goes without the mutex.
         let earlier = self.stuck.lock().insert(path.clone(), charge);
         if earlier.is_none() {
+            sys::reached("a node of ours cannot be deleted and stays");
             self.has_stuck.send();
             let error = error.clone();
             self.zk.note("zoolock::session", Level::Warn, move || {

@@ -295,8 +295,14 @@ impl Session {
         last.on_done(move |result| drop(sender.send(result)));
         select_biased! {
             recv(answer) -> answer => Ok((others, answer.map_err(|_| Failure::Closed)?)),
-            recv(until.cancelled) -> _ => Err(Failure::Cancelled),
-            recv(self.closed()) -> _ => Err(Failure::Closed),
+            recv(until.cancelled) -> _ => {
+                sys::reached("a cancel ends the wait for an answer");
+                Err(Failure::Cancelled)
+            }
+            recv(self.closed()) -> _ => {
+                sys::reached("the close ends the wait for an answer");
+                Err(Failure::Closed)
+            }
         }
     }
 
@@ -371,9 +377,18 @@ impl Session {
             let path = || path.to_owned();
             select_biased! {
                 recv(connected) -> _ => {}
-                recv(self.closed()) -> _ => return Err(Error::Closed),
-                recv(until.cancelled) -> _ => return Err(Error::Cancelled { path: path() }),
-                recv(until.expiry()) -> _ => return Err(Error::Disconnected { path: path() }),
+                recv(self.closed()) -> _ => {
+                    sys::reached("the close ends the wait for a connection");
+                    return Err(Error::Closed);
+                }
+                recv(until.cancelled) -> _ => {
+                    sys::reached("a cancel ends the wait for a connection");
+                    return Err(Error::Cancelled { path: path() });
+                }
+                recv(until.expiry()) -> _ => {
+                    sys::reached("a deadline ends the wait for a connection");
+                    return Err(Error::Disconnected { path: path() });
+                }
             }
         }
     }
@@ -383,7 +398,10 @@ impl Session {
         select_biased! {
             recv(self.closed()) -> _ => Err(Failure::Closed),
             recv(until.cancelled) -> _ => Err(Failure::Cancelled),
-            recv(until.expiry()) -> _ => Err(Failure::Deadline),
+            recv(until.expiry()) -> _ => {
+                sys::reached("a deadline ends the wait for a lease");
+                Err(Failure::Deadline)
+            }
             recv(at(when)) -> _ => Ok(()),
         }
     }

@@ -32,6 +32,7 @@ use super::nodes::Nodes;
 use super::shared::Session;
 use crate::names::Number;
 use crate::path::LockPath;
+use crate::sys;
 
 /// So many directories are known, and watched, by a client.
 const MOST: usize = 1024;
@@ -114,6 +115,7 @@ impl Vacancies {
         let follows = vacancy.is_next(number);
         let watches = follows && !vacancy.is_watched;
         if watches {
+            sys::reached("a directory is watched for its vacancy");
             self.directories.remove(&directory);
         }
         let made = self.make(&directory)?.made;
@@ -144,7 +146,11 @@ impl Session {
     pub(crate) fn is_alone(&self, directory: &LockPath, number: Number) -> bool {
         let mut vacancies = self.vacancies.lock();
         let vacancy = vacancies.of(directory).filter(|vacancy| vacancy.is_watched);
-        vacancy.is_some_and(|vacancy| vacancy.is_next(number))
+        vacancy.is_some_and(|vacancy| {
+            sys::reached_if(|| vacancy.is_next(number), "the very next number grants");
+            sys::reached_if(|| !vacancy.is_next(number), "a number tells that somebody has come");
+            vacancy.is_next(number)
+        })
     }
 
     /// To be told before a deletion is sent.
@@ -158,6 +164,7 @@ impl Session {
         let (made, directory) = (leaving.made, leaving.directory.clone());
         let (me, told) = (Weak::clone(&self.me), directory.clone());
         let watcher = Watcher::new(move |_: &WatchedEvent| {
+            sys::reached("a directory that was vacant has ended");
             me.upgrade().inspect(|session| session.vacancies.lock().forget(&told, made));
         });
         let me = Weak::clone(&self.me);
@@ -175,6 +182,10 @@ impl Session {
     pub(super) fn has_left(&self, leaving: &Leaving) {
         let mut vacancies = self.vacancies.lock();
         if let Some(vacancy) = vacancies.made(&leaving.directory, leaving.made) {
+            sys::reached_if(
+                || vacancy.number.is_some_and(|known| known != leaving.number),
+                "a vacancy goes on with the next number",
+            );
             vacancy.is_watched |= leaving.watches && vacancy.watcher.is_some();
             vacancy.follows = leaving.follows;
             vacancy.number = Some(leaving.number);

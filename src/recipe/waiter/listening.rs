@@ -24,7 +24,7 @@ use zookeeper::{EventType, Names, WatchedEvent, Watcher};
 
 use super::Want;
 use crate::names::{self, Ahead, Mode, Next, Standing};
-use crate::sys::Mutex;
+use crate::sys::{self, Mutex};
 
 /// A reason to look.
 pub(super) struct News {
@@ -69,6 +69,7 @@ impl Expected {
 impl Line {
     /// Nothing is expected if something has come that the waiter has not heard of.
     pub(super) fn expect(&mut self, expected: Expected) {
+        sys::reached_if(|| !self.events.is_empty(), "nothing is expected beside an unheard event");
         self.expected = self.events.is_empty().then_some(expected);
     }
 
@@ -84,11 +85,17 @@ impl Line {
             let last = event.path.rsplit('/').next();
             event.event_type == EventType::NodeDeleted && last == Some(name)
         };
+        let is_old = |expected: &Expected| expected.resumed != resumed;
+        sys::reached_if(
+            || self.expected.as_ref().is_some_and(is_old),
+            "an expectation is older than a resume",
+        );
         // Of one from before a resume it is not known what came before: it is forgotten like any other.
         let mut expected = self.expected.take().filter(|expected| expected.resumed == resumed)?;
         match &expected.ahead.next {
             Next::Grant => is_end(&expected.ahead.nearest).then_some(expected.number),
             Next::Second(second) if is_end(second) => {
+                sys::reached("the second ahead goes first");
                 expected.ahead.next = Next::List;
                 self.expected = Some(expected);
                 None
@@ -102,6 +109,7 @@ impl Line {
         self.lists = false;
         match (&mut self.expected, &names) {
             (Some(expected), Some(names)) if expected.has_come_closer(names) => {
+                sys::reached("a list says that the nearest is the last ahead");
                 expected.ahead.next = Next::Grant;
                 self.events.clear();
                 None
@@ -128,7 +136,7 @@ pub(super) fn listen(want: &Want<'_>) -> (Watcher, Receiver<News>, Arc<Mutex<Lin
         let is_asked = session.is_some() && mem::replace(&mut line.lists, true);
         drop(line);
         let session = match session {
-            Some(_) if is_asked => return,
+            Some(_) if is_asked => return sys::reached("an event comes while a list is under way"),
             Some(session) => session,
             // Nobody may wait for it any more.
             None => return drop(tell.send(News { names: None, grants })),

@@ -52,6 +52,7 @@ impl Waiter<'_> {
                 None => return self.sort_out(list),
                 Some(failure) if failure.is(ErrorKind::NoNode) => {
                     if let Some(error) = self.want.recipe.no_directory() {
+                        sys::reached("a read under a write finds no directory");
                         return Err(error.into());
                     }
                     let directory = &self.want.claim.directory;
@@ -69,6 +70,7 @@ impl Waiter<'_> {
         let (session, claim) = (self.want.session, self.want.claim);
         let (its_session, old, next) = departure.node();
         if its_session != self.session_id {
+            sys::reached("what a thread has left is of another session");
             return Ok(None);
         }
         let Some(create) = self.creates(1)?.next() else { return Ok(None) };
@@ -82,6 +84,7 @@ impl Waiter<'_> {
         let (replaced, found) = match asked {
             Ok((replaced, found)) => (replaced.wait(), found),
             Err(failure) => {
+                sys::reached("a call is ended while it replaces a node");
                 self.lose(create);
                 departure.ends(Err(ErrorKind::ConnectionLoss.into()));
                 return Err(failure.into());
@@ -90,20 +93,26 @@ impl Waiter<'_> {
         match replaced {
             Ok(_) => departure.ends(Ok(())),
             Err(error) if may_be_done(&error) => {
+                sys::reached("a transaction that replaces a node has no answer");
                 self.lose(create);
                 departure.ends(Err(error.clone()));
                 return Err(error.into());
             }
-            Err(_) => return Ok(None),
+            Err(_) => {
+                sys::reached("a transaction that replaces a node is refused");
+                return Ok(None);
+            }
         }
         match found {
             Ok(Some(stat)) => {
+                sys::reached("a node takes the place of another in one transaction");
                 let name = format!("{}{next}", new.name);
                 self.has_node(&name, (create.new.id, create.charge), &stat, Some(next));
                 Ok(Some(iter::once(name).collect()))
             }
             // Somebody has come in between: only a list can tell.
             _ => {
+                sys::reached("somebody has come while a node was replaced");
                 self.lose(create);
                 Ok(Some(self.list()?))
             }
@@ -129,6 +138,7 @@ impl Waiter<'_> {
         let (creates, listed) = match asked {
             Ok(asked) => asked,
             Err(failure) => {
+                sys::reached("a call is ended while it creates");
                 news.into_iter().for_each(|new| self.lose(new));
                 return Err(failure.into());
             }
@@ -160,7 +170,10 @@ impl Waiter<'_> {
             let Some(failure) = failure else { continue };
             self.may_create &= !claim.is_single();
             return match claim.is_single() && failure.is(ErrorKind::NodeExists) {
-                true => Ok((None, self.list()?)),
+                true => {
+                    sys::reached("a single node is there already");
+                    Ok((None, self.list()?))
+                }
                 false => Ok((Some(failure), Names::default())),
             };
         }
@@ -202,12 +215,16 @@ impl Waiter<'_> {
                         self.has_node(name, (create.new.id, create.charge), &stat, number);
                     }
                     // It is said of another node: only a list can tell.
-                    false => self.lose(create),
+                    false => {
+                        sys::reached("the answer to a create is of another node");
+                        self.lose(create);
+                    }
                 }
                 (!is_ours).then_some(Failure::Broken)
             }
             Err(error) => {
                 if may_be_done(&error) {
+                    sys::reached("a create has no answer");
                     self.lose(create);
                 }
                 Some(error.into())
@@ -277,6 +294,7 @@ impl Waiter<'_> {
             Err(failure) => return Err(failure.into()),
         };
         if stat.ephemeral_owner == 0 {
+            sys::reached("a persistent node is in the place of a single one");
             let reason = "there is a persistent node, which nobody will release".to_owned();
             return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
         }
@@ -284,12 +302,14 @@ impl Waiter<'_> {
         self.keep_own(|node| node.czxid == stat.czxid);
         let said = data::decode_single(&data, stat.czxid.unsigned_abs()).map(|(id, _)| id);
         if let Some(at) = self.lost.iter().position(|lost| Some(&*lost.id) == said) {
+            sys::reached("a single node without an answer is ours");
             let lost = self.lost.swap_remove(at);
             self.has_node(name, (lost.id, lost.charge), &stat, None);
         } else if self.waits
             && stat.ephemeral_owner == self.session_id
             && self.want.session.is_stuck(path)
         {
+            sys::reached("a single node of ours stays and is in the way");
             return Err(Error::Denied { path: path.to_owned() }.into());
         }
         Ok(iter::once(name).collect())
@@ -308,12 +328,14 @@ impl Waiter<'_> {
                 continue;
             };
             if let Some(stat) = self.stat(name)? {
+                sys::reached("a create without an answer is found in a list");
                 let lost = self.lost.swap_remove(at);
                 self.has_node(name, (lost.id, lost.charge), &stat, None);
             }
         }
         self.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
         for node in self.own.split_off(self.own.len().min(self.want.recipe.count())) {
+            sys::reached("a call has one node too many");
             let path = self.want.claim.directory.child(&node.name);
             self.want.session.delete_eventually(self.session_id, path, node.charge);
         }
@@ -324,6 +346,7 @@ impl Waiter<'_> {
         let before = self.own.len();
         self.own.retain(is_there);
         if self.own.len() < before {
+            sys::reached("the node of a call is gone from a list");
             let lock = self.path();
             debug!(target: "zoolock::queue", lock:%; "{lock}: a node was deleted");
         }
@@ -346,6 +369,7 @@ impl Waiter<'_> {
             };
             let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
             if let Some(name) = unknown {
+                sys::reached("a number tells nothing and the server is asked");
                 match self.stat(name)? {
                     Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
                     None => children.retain(|child| child.name != *name),
