@@ -2,6 +2,7 @@
 //! servers, with a witness that sees everything.
 
 mod client;
+mod coverage;
 mod histories;
 mod network;
 mod plan;
@@ -10,6 +11,7 @@ mod story;
 mod witness;
 mod world;
 
+pub use coverage::{ENOUGH, gaps, named};
 pub use plan::Plan;
 pub use shrink::shrink;
 pub use world::{Outcome, run};

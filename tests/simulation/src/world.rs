@@ -10,6 +10,7 @@ use zookeeper::ErrorKind;
 use zookeeper::testing::ensemble::{Ensemble, Settings};
 
 use crate::client::{self, Board, board};
+use crate::coverage;
 use crate::histories;
 use crate::network::{Net, addresses};
 use crate::plan::{Fault, Plan, Plant, Trouble, Wait, What};
@@ -74,6 +75,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
 }
 
 fn live(plan: &Plan) {
+    coverage::count_options(plan);
     let mut random = Rng::with_seed(plan.seed ^ 0xfeed);
     let settings = Settings {
         servers: plan.servers,

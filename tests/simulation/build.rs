@@ -1,0 +1,104 @@
+//! Finds what has to occur in the simulation, in the sources that say so: the probes of the library and of the
+//! client, the library's errors, and what the simulation itself counts. So nothing is listed twice.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let mut probes = Found::new();
+    for (folder, name) in [("../../src", "src"), ("../../zookeeper/src", "zookeeper/src")] {
+        for file in sources(Path::new(folder)) {
+            let text = read(&file);
+            let place = format!("{name}{}", &file.display().to_string()[folder.len()..]);
+            for (at, what) in behind(&text, "sys::reached") {
+                let place = format!("{place}:{}", line(&text, at));
+                if let Some(other) = probes.insert(what.to_owned(), place.clone()) {
+                    panic!("two probes are called {what:?}: {other} and {place}");
+                }
+            }
+        }
+    }
+    let mut counted = Found::new();
+    for file in sources(Path::new("src")) {
+        let text = read(&file);
+        for (at, what) in behind(&text, "count(").into_iter().chain(behind(&text, "=> \"")) {
+            let class = what.split_once(": ").map_or("", |(class, _)| class);
+            if !class.is_empty() && class.bytes().all(|byte| byte.is_ascii_lowercase()) {
+                let place = format!("{}:{}", file.display(), line(&text, at));
+                counted.insert(what.to_owned(), format!("tests/simulation/{place}"));
+            }
+        }
+    }
+    let errors = read(Path::new("../../src/error.rs"));
+    for (at, variant) in variants(&errors) {
+        counted.insert(format!("error: {variant}"), format!("src/error.rs:{}", line(&errors, at)));
+    }
+    let tables = [table("PROBES", &probes), table("COUNTED", &counted)].concat();
+    let out = std::env::var_os("OUT_DIR").expect("cargo sets it");
+    fs::write(PathBuf::from(out).join("found.rs"), tables).expect("the tables can be written");
+}
+
+/// What was found, and where.
+type Found = BTreeMap<String, String>;
+
+fn table(name: &str, found: &Found) -> String {
+    let mut table = format!("const {name}: &[(&str, &str)] = &[\n");
+    for (what, place) in found {
+        writeln!(table, "    ({what:?}, {place:?}),").expect("a string takes it");
+    }
+    table + "];\n"
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("a file").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn line(text: &str, at: usize) -> usize {
+    text[..at].lines().count().max(1)
+}
+
+/// The first string from each of these on, but for comments and for calls whose argument is no literal.
+fn behind<'a>(text: &'a str, call: &str) -> Vec<(usize, &'a str)> {
+    let is_code = |at: usize| {
+        let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let end = text[at..].find(';').map_or(text.len(), |end| at + end);
+        !text[start..at].trim_start().starts_with("//") && text[at..end].contains('"')
+    };
+    let calls = text.match_indices(call).filter(|(at, _)| is_code(*at));
+    calls.map(|(at, _)| (at, literal(&text[at..]))).collect()
+}
+
+/// The first string in a text. None of those that are looked for has a quote in it.
+fn literal(text: &str) -> &str {
+    text.split('"').nth(1).unwrap_or_default()
+}
+
+/// The variants of the enum `Error`.
+fn variants(text: &str) -> Vec<(usize, &str)> {
+    let start = text.find("pub enum Error {").expect("the library's error");
+    let end = start + text[start..].find("\n}").expect("its end");
+    let lines = text[start..end].match_indices("\n    ");
+    let variant = |(at, indent): (usize, &str)| {
+        let at = start + at + indent.len();
+        let name = text[at..end].split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+        name.starts_with(|c: char| c.is_ascii_uppercase()).then_some((at, name))
+    };
+    lines.filter_map(variant).collect()
+}

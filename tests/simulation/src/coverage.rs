@@ -1,0 +1,103 @@
+//! What has to occur in a run of many seeds: a simulation that never comes to something proves nothing about it.
+//!
+//! Nothing is listed here twice. A probe, `sys::reached("..")` in the library or the client, is known by its being
+//! there, and so are the library's errors and what the simulation counts, `kernel::count("fault: ..")`: `build.rs`
+//! finds them. Listed is only what cannot occur, and why.
+
+use std::collections::BTreeMap;
+
+use crate::plan::{Options, Plan};
+
+include!(concat!(env!("OUT_DIR"), "/found.rs"));
+
+/// So many seeds have to come to everything.
+pub const ENOUGH: u64 = 2000;
+
+/// What cannot occur here, and why.
+const NEVER: &[(&str, &str)] = &[
+    ("a server only takes reads", "the simulated servers have no mode for that"),
+    ("error: Refused", "the simulated client is compiled without SASL"),
+    ("error: ZooKeeper", "it is for answers that no server gives, as the simulated ones do not"),
+];
+
+/// What is counted of this kind is worth knowing, and need not occur.
+const MAY: &[&str] = &["verify"];
+
+/// Counts the options that the locks of a plan have.
+pub(crate) fn count_options(plan: &Plan) {
+    for object in plan.clients.iter().flat_map(|client| &client.objects) {
+        let Options {
+            local_handoffs,
+            keep_idle,
+            background_release,
+            hold_at_least,
+            observes_queue,
+        } = &object.options;
+        if *local_handoffs > 0 {
+            kernel::count("option: local_handoffs");
+        }
+        if keep_idle.is_some() {
+            kernel::count("option: keep_idle");
+        }
+        if *background_release {
+            kernel::count("option: background_release");
+        }
+        if hold_at_least.is_some() {
+            kernel::count("option: hold_at_least");
+        }
+        if *observes_queue {
+            kernel::count("option: observe_queue");
+        }
+    }
+}
+
+/// Says, for people, what should have occurred and has not, and what has though it cannot.
+pub fn gaps(counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
+    let mut gaps = Vec::new();
+    for (what, place) in PROBES.iter().chain(COUNTED) {
+        let class = what.split_once(": ").map_or("", |(class, _)| class);
+        match NEVER.iter().find(|(never, _)| never == what) {
+            Some((_, why)) if counts.contains_key(what) => {
+                gaps.push(format!("it occurs: {}, but should not: {why}", named(what)));
+            }
+            None if !counts.contains_key(what) && !MAY.contains(&class) => {
+                gaps.push(format!("it never occurs: {} ({place})", named(what)));
+            }
+            _ => {}
+        }
+    }
+    gaps
+}
+
+/// Tells probes from what the simulation counts itself, whose names begin with a kind.
+pub fn named(what: &str) -> String {
+    match PROBES.iter().any(|(probe, _)| *probe == what) {
+        true => format!("reached: {what}"),
+        false => what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_occur_is_something_that_there_is() {
+        println!("{} probes, {} others", PROBES.len(), COUNTED.len());
+        for (never, _) in NEVER {
+            let is_it = |(what, _): &(&str, &str)| what == never;
+            assert!(PROBES.iter().chain(COUNTED).any(is_it), "{never}");
+        }
+    }
+
+    #[test]
+    fn what_never_occurs_is_a_gap_and_what_occurs_is_none() {
+        let all = PROBES.iter().chain(COUNTED).map(|(what, _)| (*what, 1)).collect();
+        let (of_nothing, of_all) = (gaps(&BTreeMap::new()), gaps(&all));
+        let is_missing = |gap: &String| gap.starts_with("it never occurs");
+        println!("{} of nothing, {} of all", of_nothing.len(), of_all.len());
+        assert!(of_nothing.len() > PROBES.len() / 2 && of_nothing.iter().all(is_missing));
+        assert_eq!(of_all.len(), NEVER.len(), "they cannot occur: {of_all:?}");
+        assert!(!of_all.iter().any(is_missing), "{of_all:?}");
+    }
+}
