@@ -8,7 +8,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
 use zookeeper::ErrorKind;
 
-use super::failure::Failure;
+use super::failure::{Failure, may_be_done};
 use super::nodes::{Claim, Grant, Left, Node, Nodes};
 use super::quota::Charge;
 use super::shared::Session;
@@ -31,7 +31,8 @@ pub(crate) struct Departure {
     leaving: Option<Leaving>,
     /// That of the next node in its directory, if nobody has come since.
     next: Number,
-    told: Sender<Result<()>>,
+    /// None if nobody knows what became of it.
+    told: Sender<Option<Result<()>>>,
 }
 
 impl Departure {
@@ -44,11 +45,12 @@ impl Departure {
 
     /// What the answer to the transaction says.
     pub(crate) fn ends(self, deleted: zookeeper::Result<()>) {
-        let session = self.session.upgrade();
-        let leaving = self.leaving.as_ref();
-        let judged = session.map(|session| session.judge(&self.nodes, 0, leaving, deleted));
+        let known = deleted.as_ref().err().is_none_or(|error| !may_be_done(error));
+        let (session, leaving) = (self.session.upgrade(), self.leaving.as_ref());
+        let judge = |session: Arc<Session>| session.judge(&self.nodes, 0, leaving, deleted);
+        let judged = known.then(|| session.map(judge).unwrap_or(Ok(())));
         // Nobody may wait for it.
-        let _ = self.told.send(judged.unwrap_or(Ok(())));
+        let _ = self.told.send(judged);
     }
 }
 
@@ -105,8 +107,16 @@ impl Session {
         let (told, answer) = bounded(1);
         let (session, leaving) = (Weak::clone(&self.me), self.leaving(nodes));
         leave(Departure { session, nodes: Arc::clone(nodes), leaving, next, told });
-        match sys::recv_timeout(&answer, self.patience()) {
-            Ok(deleted) => deleted,
+        let end = sys::now() + self.patience();
+        match sys::recv_deadline(&answer, end) {
+            Ok(Some(deleted)) => deleted,
+            // Whoever had it to replace may have had no more time than that. A deletion comes behind the
+            // transaction, and whether that was carried out makes no difference then.
+            Ok(None) => {
+                sys::reached("an unlock follows a transaction without an answer");
+                let left = end.saturating_duration_since(sys::now());
+                self.delete_in(left, nodes, true)
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 sys::reached("nobody replaces what a thread has left");
                 self.delete(nodes)
@@ -120,13 +130,23 @@ impl Session {
     }
 
     fn delete(&self, nodes: &Arc<Nodes>) -> Result<()> {
+        self.delete_in(self.patience(), nodes, false)
+    }
+
+    /// Waits for no longer than that. What was deleted before without an answer may be gone, and nothing follows
+    /// from that: another node may be there since.
+    fn delete_in(&self, patience: Duration, nodes: &Arc<Nodes>, is_again: bool) -> Result<()> {
         if !self.is_connected() {
             sys::reached("an unlock has no connection");
             self.delete_later(nodes);
             return Ok(());
         }
-        let zk = self.zk.in_session(nodes.lease.session_id).with_timeout(self.patience());
-        let leaving = self.leaving(nodes);
+        let zk = self.zk.in_session(nodes.lease.session_id).with_timeout(patience);
+        let leaving = self.leaving(nodes).filter(|_| !is_again);
+        let meant = move |deleted: zookeeper::Result<()>| match deleted {
+            Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
+            deleted => deleted,
+        };
         let deletions = zk.submit(|batch| {
             if let Some(leaving) = leaving.as_ref().filter(|leaving| leaving.watches) {
                 self.watch_vacancy(leaving, batch);
@@ -138,14 +158,18 @@ impl Session {
         // Who waits for the last one first is woken once.
         for (index, deletion) in deletions.into_iter().enumerate().rev() {
             if !nodes.claim.background {
-                outcome = outcome.and(self.judge(nodes, index, leaving.as_ref(), deletion.wait()));
+                let deleted = meant(deletion.wait());
+                outcome = outcome.and(self.judge(nodes, index, leaving.as_ref(), deleted));
                 continue;
             }
             let (me, nodes, leaving) = (Weak::clone(&self.me), Arc::clone(nodes), leaving.clone());
             deletion.on_done(move |deleted| {
                 sys::reached_if(|| deleted.is_err(), "a release in the background fails");
                 // What went wrong is counted and logged.
-                me.upgrade().map(|session| session.judge(&nodes, index, leaving.as_ref(), deleted));
+                let judge = |session: Arc<Session>| {
+                    session.judge(&nodes, index, leaving.as_ref(), meant(deleted))
+                };
+                me.upgrade().map(judge);
             });
         }
         outcome

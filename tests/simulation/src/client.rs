@@ -11,9 +11,9 @@ use kernel::{Process, thread};
 use zoolock::crossbeam_channel::RecvTimeoutError;
 use zoolock::observer::{Acquired, Ended, Observer};
 use zoolock::{
-    Client, ClientState, Contender, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Error, Guard, Hold, HoldState, Leadership, Lock, LockOptions, Locker, MultiLock,
-    Permits, ReadLock, ReentrantGuard, Result, Term, WriteLock,
+    Client, ClientState, Contender, DistributedLock, DistributedReentrantLock, DistributedRwLock,
+    DistributedSemaphore, EphemeralLock, Error, Guard, Hold, HoldState, Leadership, Lock,
+    LockOptions, Locker, MultiLock, Permits, ReadLock, ReentrantGuard, Result, Term, WriteLock,
 };
 
 use crate::histories;
@@ -240,11 +240,7 @@ fn mode(kind: Kind, permits: u32) -> Mode {
 }
 
 /// A leader, which the witness sees as a holder for as long as it may act.
-fn lead(
-    shared: &Rc<Shared>,
-    plan: &ObjectPlan,
-    is_shut: &Arc<AtomicBool>,
-) -> Option<Leadership> {
+fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
         return None;
     }
@@ -381,7 +377,10 @@ impl Shared {
                 let most = semaphore.limit();
                 self.told("set_limit", semaphore.set_limit(1));
                 thread::sleep(*time);
-                self.told("set_limit", semaphore.set_limit(limit(self.plan.objects[*object].place)));
+                self.told(
+                    "set_limit",
+                    semaphore.set_limit(limit(self.plan.objects[*object].place)),
+                );
                 if let Some(free) = self.told("available", semaphore.available())
                     && free > most.max(limit(self.plan.objects[*object].place))
                 {
@@ -479,7 +478,10 @@ impl Shared {
             }
             Error::Lost { .. } => {
                 waits_or_tries
-                    || matches!(call, "unlock" | "re-entry" | "read below" | "revocation" | "commit")
+                    || matches!(
+                        call,
+                        "unlock" | "re-entry" | "read below" | "revocation" | "commit"
+                    )
             }
             Error::Cancelled { .. } | Error::InvalidPath { .. } | Error::Limit { .. } => {
                 waits_or_tries
@@ -591,10 +593,7 @@ impl Shared {
         });
         let timeout = self.client.session_timeout();
         let least = if is_first { timeout / 5 } else { timeout / 3 };
-        if !has_stalled
-            && own.state() == HoldState::Held
-            && own.valid_for() + SLACK < least
-        {
+        if !has_stalled && own.state() == HoldState::Held && own.valid_for() + SLACK < least {
             let left = own.valid_for();
             violation(format!("{} has {place} for no longer than {left:?}", self.name));
         }
@@ -862,7 +861,9 @@ impl Shared {
         let members = if plan.kind == Kind::Several { 2 } else { 1 };
         let limit = self.client.session_timeout() / 3 * members;
         let own = hold.map(|(_, own)| own);
-        let node = own.as_ref().map(|own| (witness::path_of(plan.kind, own), own.fencing_token().unwrap_or_default()));
+        let node = own
+            .as_ref()
+            .map(|own| (witness::path_of(plan.kind, own), own.fencing_token().unwrap_or_default()));
         let was_lost = own.is_some_and(|own| matches!(own.state(), HoldState::Lost(_)));
         let was_there = node.as_ref().is_none_or(|(path, token)| witness::is_there(path, *token));
         let connections = self.client.stats().connections;

@@ -382,7 +382,8 @@ impl Plan {
                             _ => kind,
                         };
                         let place = places[place];
-                        let options = if is_uniform { fixed.clone() } else { Options::draw(random) };
+                        let options =
+                            if is_uniform { fixed.clone() } else { Options::draw(random) };
                         ObjectPlan { kind, place, options }
                     })
                     .collect();
@@ -473,7 +474,8 @@ impl ThreadPlan {
         places: &[Place],
     ) -> ThreadPlan {
         let begins = ms(random, 1, if theme == Theme::Crowd { 50 } else { 2_000 });
-        let steps = (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, theme, objects, places));
+        let steps =
+            (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, theme, objects, places));
         ThreadPlan { begins, steps: steps.collect() }
     }
 }
@@ -523,10 +525,7 @@ impl Deed {
             2 => Deed::ReadBelow,
             3 => Deed::Verify,
             4 | 5 => Deed::Write,
-            6 => Deed::Also {
-                object: random.usize(..objects.len()),
-                wait: ms(random, 1, 1_000),
-            },
+            6 => Deed::Also { object: random.usize(..objects.len()), wait: ms(random, 1, 1_000) },
             _ => Deed::Work(ms(random, 1, 1_000)),
         }
     }

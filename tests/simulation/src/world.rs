@@ -277,7 +277,11 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             }
         }
         Trouble::Plant { place, what, time } => {
-            let number = witness(|witness| witness.below(place.path()).len());
+            // What the servers would put at the end of its name.
+            let number = net.look(|world| {
+                let stat = world.ensemble.node(place.path()).map(|(stat, _)| stat);
+                stat.map_or(0, |stat| (stat.cversion + stat.num_children) / 2)
+            });
             let name = match what {
                 Plant::Exclusive => format!("_c_{:032x}-lock-{:010}", plan.seed, number),
                 Plant::Write => format!("_c_{:032x}-__WRIT__{:010}", plan.seed, number),
