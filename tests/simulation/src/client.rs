@@ -586,7 +586,9 @@ impl Shared {
             (Kind::Single, None) => Some(1),
             (_, None) => Some(options.local_handoffs + 1),
         };
-        let is_first = witness::turn(*place, *kind, own, in_a_row, options.hold_at_least);
+        // A member of several was granted some time ago.
+        let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
+        let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
         // Enough is left to work with. Clocks that were set, and stops, take something from it.
         let has_stalled = board(|board| {
             board.stalls.iter().any(|(one, _, until)| *one == process && *until >= begun)
@@ -640,6 +642,10 @@ impl Shared {
         match wait {
             Wait::Forever => None,
             Wait::Try => Some(self.client.session_timeout() / 3 * members),
+            // What several locks have taken is given back behind the deadline.
+            Wait::For(time) if members > 1 => {
+                Some(time + self.client.session_timeout() / 3 * members)
+            }
             Wait::For(time) => Some(time),
         }
     }

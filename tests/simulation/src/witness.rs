@@ -260,7 +260,9 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             histories::doubted(witness.last);
         }
         let its = queue(held.kind, held.place);
-        witness.newest.insert(its, witness.last);
+        if held.mode == Mode::Alone {
+            witness.newest.insert(its, witness.last);
+        }
         witness.queues.insert(witness.last, its);
         witness.held.insert(witness.last, held);
         witness.last
