@@ -20,7 +20,11 @@ const PATHS: [(&str, &[&str], &str); 14] = [
     ("SystemTime::now", &[], "sys::system_time"),
     ("std::thread", &[], "sys::thread"),
     ("thread_local", &[], "sys::thread, where it is told apart"),
-    ("std::sync", &["Arc", "Weak", "atomic", "MutexGuard"], "sys::{Mutex, Condvar} or a channel"),
+    (
+        "std::sync",
+        &["Arc", "LazyLock", "Weak", "atomic", "MutexGuard"],
+        "sys::{Mutex, Condvar} or a channel",
+    ),
     ("parking_lot", &[], "sys::{Mutex, Condvar}"),
     ("crossbeam_channel", &CHANNELS, "sys::{select, select_biased, at, never}"),
     ("std::net", &["SocketAddr", "IpAddr", "Ipv4Addr", "Ipv6Addr"], "sys::net"),

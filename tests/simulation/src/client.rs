@@ -81,7 +81,7 @@ impl Observer for Told {
     }
 
     fn ended(&self, _: &Ended<'_>) {
-        if self.ended.fetch_add(1, Ordering::Relaxed) % 2 == 0
+        if self.ended.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
             && let Some(client) = self.client()
         {
             kernel::count("option: an observer has asked");
@@ -560,9 +560,13 @@ impl Shared {
         if let (Some(read), Object::Write(_, lock)) = (read, &self.objects[object]) {
             kernel::count("deed: goes on as a read");
             thread::sleep(Duration::from_millis(30));
-            read.map(witness::left);
+            if let Some(_read) = read {
+                witness::left(_read)
+            }
             self.told("unlock", lock.unlock());
-            read.map(witness::ended);
+            if let Some(_read) = read {
+                witness::ended(_read)
+            }
         }
         if deeds.iter().any(|deed| matches!(deed, Deed::Verify)) {
             self.verify(&own, plan.kind);
@@ -731,11 +735,11 @@ impl Shared {
             Deed::Work(time) => self.work(own, *time),
             Deed::UntilAsked(time) => {
                 kernel::count("deed: until asked");
-                if let Some(asked) = self.told("revocation", own.revocation()) {
-                    if kernel::recv_timeout(&asked, *time).is_ok() {
-                        kernel::count("deed: was asked");
-                        witness::heard(kind, own);
-                    }
+                if let Some(asked) = self.told("revocation", own.revocation())
+                    && kernel::recv_timeout(&asked, *time).is_ok()
+                {
+                    kernel::count("deed: was asked");
+                    witness::heard(kind, own);
                 }
             }
             Deed::EnterAgain(times) => {
@@ -766,11 +770,15 @@ impl Shared {
                 let Some(seen) = self.read_below(who, object, hold) else {
                     return;
                 };
-                seen.map(witness::left);
+                if let Some(_seen) = seen {
+                    witness::left(_seen)
+                }
                 if let Object::Write(_, read) = &self.objects[object] {
                     self.told("unlock", read.unlock());
                 }
-                seen.map(witness::ended);
+                if let Some(_seen) = seen {
+                    witness::ended(_seen)
+                }
             }
             Deed::Also { object: also, wait } => self.also(who, object, *also, *wait),
             Deed::Verify => self.verify(own, kind),
@@ -862,7 +870,9 @@ impl Shared {
     fn give_back(&self, object: usize, taken: Taken<'_>, end: End, hold: Option<(usize, Hold)>) {
         let plan = &self.plan.objects[object];
         let number = hold.as_ref().map(|(number, _)| *number);
-        number.map(witness::left);
+        if let Some(_number) = number {
+            witness::left(_number)
+        }
         kernel::note(|| format!("gives {} back ({end:?})", plan.place));
         let members = if plan.kind == Kind::Several { 2 } else { 1 };
         let limit = self.client.session_timeout() / 3 * members;
@@ -909,7 +919,9 @@ impl Shared {
             }
         }
         self.judge_unlock(was_lost && !is_silent, &released);
-        number.map(witness::ended);
+        if let Some(_number) = number {
+            witness::ended(_number)
+        }
     }
 
     fn close(&self) {

@@ -28,8 +28,11 @@ pub(crate) struct World {
     pub machines: BTreeMap<Process, Machine>,
     /// When the servers are looked at next.
     planned: Option<Instant>,
-    tell: Box<dyn FnMut(&World, &Committed)>,
+    tell: Tell,
 }
+
+/// Hears of what the servers have carried out.
+type Tell = Box<dyn FnMut(&World, &Committed)>;
 
 struct Link {
     process: Process,

@@ -17,19 +17,19 @@ const CROWD: usize = 10;
 /// A run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    pub seed: u64,
-    pub theme: Theme,
-    pub servers: usize,
-    pub tick: Duration,
+    pub(crate) seed: u64,
+    pub(crate) theme: Theme,
+    pub(crate) servers: usize,
+    pub(crate) tick: Duration,
     /// Between a client and a server, one way: at least this, at most ten times as much.
-    pub latency: Duration,
-    pub clients: Vec<ClientPlan>,
-    pub faults: Vec<Fault>,
+    pub(crate) latency: Duration,
+    pub(crate) clients: Vec<ClientPlan>,
+    pub(crate) faults: Vec<Fault>,
 }
 
 /// What a run has more of than others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Theme {
+pub(crate) enum Theme {
     /// A bit of everything.
     Mixed,
     /// Frames that are lost, many of them among the first.
@@ -48,7 +48,7 @@ pub enum Theme {
 
 /// A program on a machine of its own.
 #[derive(Debug, Clone)]
-pub struct ClientPlan {
+pub(crate) struct ClientPlan {
     pub timeout: Duration,
     /// It has an observer, which uses the client.
     pub is_observed: bool,
@@ -58,14 +58,14 @@ pub struct ClientPlan {
 
 /// One of its threads.
 #[derive(Debug, Clone)]
-pub struct ThreadPlan {
+pub(crate) struct ThreadPlan {
     pub begins: Duration,
     pub steps: Vec<Step>,
 }
 
 /// A lock object that the threads of a client share.
 #[derive(Debug, Clone)]
-pub struct ObjectPlan {
+pub(crate) struct ObjectPlan {
     pub kind: Kind,
     pub place: Place,
     pub options: Options,
@@ -73,11 +73,11 @@ pub struct ObjectPlan {
 
 /// Where locks are. They overlap: some are below others, and some have names that look like a contender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(pub usize);
+pub(crate) struct Place(pub usize);
 
 /// The kinds of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     Exclusive,
     Reentrant,
     Read,
@@ -90,7 +90,7 @@ pub enum Kind {
 
 /// `LockOptions`.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub(crate) struct Options {
     pub local_handoffs: u32,
     pub keep_idle: Option<Duration>,
     pub background_release: bool,
@@ -100,13 +100,13 @@ pub struct Options {
 
 /// What a thread does next.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub(crate) struct Step {
     pub rest: Duration,
     pub what: What,
 }
 
 #[derive(Debug, Clone)]
-pub enum What {
+pub(crate) enum What {
     /// Takes a lock, does this with it, and gives it back.
     Lock {
         object: usize,
@@ -135,7 +135,7 @@ pub enum What {
 
 /// How long a call may wait.
 #[derive(Debug, Clone, Copy)]
-pub enum Wait {
+pub(crate) enum Wait {
     Forever,
     Try,
     For(Duration),
@@ -143,7 +143,7 @@ pub enum Wait {
 
 /// What is done with a lock.
 #[derive(Debug, Clone)]
-pub enum Deed {
+pub(crate) enum Deed {
     Work(Duration),
     /// Until somebody asks for it or it is lost, or so long.
     UntilAsked(Duration),
@@ -162,7 +162,7 @@ pub enum Deed {
 
 /// How a lock is given back.
 #[derive(Debug, Clone, Copy)]
-pub enum End {
+pub(crate) enum End {
     Unlock,
     /// By the guard.
     Release,
@@ -176,7 +176,7 @@ pub enum End {
 
 /// Something that goes wrong.
 #[derive(Debug, Clone)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// At a frame of a client's: the so-many-th that it sends or is sent.
     Frame { client: usize, is_up: bool, nth: u32, what: FrameFault },
     /// At a time.
@@ -184,7 +184,7 @@ pub enum Fault {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum FrameFault {
+pub(crate) enum FrameFault {
     /// The connection ends before it arrives.
     CutBefore,
     /// The connection ends behind it: what it brings about is not known, or known and the next is not.
@@ -195,7 +195,7 @@ pub enum FrameFault {
 }
 
 #[derive(Debug, Clone)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     Cut {
         client: usize,
     },
@@ -275,7 +275,7 @@ pub enum Trouble {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Plant {
+pub(crate) enum Plant {
     /// As Curator's mutex does, and waits for nobody.
     Exclusive,
     Write,
@@ -287,7 +287,7 @@ pub enum Plant {
 
 impl Place {
     /// All of them.
-    pub const ALL: [&'static str; 9] = [
+    pub(crate) const ALL: [&'static str; 9] = [
         "/a",
         "/a/b",
         "/a/single",
@@ -299,13 +299,13 @@ impl Place {
         "/q/n0000000003",
     ];
 
-    pub fn path(self) -> &'static str {
+    pub(crate) fn path(self) -> &'static str {
         Place::ALL[self.0]
     }
 }
 
 impl Kind {
-    pub const ALL: [Kind; 8] = [
+    pub(crate) const ALL: [Kind; 8] = [
         Kind::Exclusive,
         Kind::Reentrant,
         Kind::Read,
@@ -448,7 +448,7 @@ impl Theme {
 
 impl Options {
     /// Does an unlock delete its node, and wait for the answer?
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.local_handoffs == 0
             && self.keep_idle.is_none()
             && !self.background_release

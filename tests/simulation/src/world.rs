@@ -22,12 +22,15 @@ const STEPS: u64 = 3_000_000;
 /// What a run has come to.
 #[derive(Debug)]
 pub struct Outcome {
+    /// What was promised, and not kept.
     pub violations: Vec<String>,
     /// By which two runs are compared.
     pub hash: u64,
     /// What occurred, and how often.
     pub counts: BTreeMap<&'static str, u64>,
+    /// Calls for locks.
     pub calls: u64,
+    /// How long it took, by its own clock.
     pub time: Duration,
     /// For people, if it was asked for.
     pub story: Vec<String>,
