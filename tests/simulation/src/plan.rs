@@ -42,6 +42,8 @@ pub(crate) enum Theme {
     Numbers,
     /// Short sessions, and long faults.
     Short,
+    /// What may not be read, so that it is not told.
+    Hidden,
     /// People who look, ask, break and cancel.
     Meddlers,
 }
@@ -260,6 +262,12 @@ pub(crate) enum Trouble {
         place: Place,
         nth: usize,
     },
+    /// Nobody may read a node for a while, so that nobody is told of its end.
+    Hide {
+        place: Place,
+        nth: usize,
+        time: Duration,
+    },
     /// A node that nobody of ours has made.
     Plant {
         place: Place,
@@ -440,6 +448,7 @@ impl Theme {
             7..10 => Theme::Gentle,
             10 | 11 => Theme::Crowd,
             12 => Theme::Numbers,
+            13 if random.bool() => Theme::Hidden,
             13 => Theme::Short,
             _ => Theme::Meddlers,
         }
@@ -569,6 +578,15 @@ impl Fault {
                 };
                 let nth = random.u32(1..if theme == Theme::Frames { 40 } else { 120 });
                 faults.push(Fault::Frame { client, is_up: random.bool(), nth, what });
+                continue;
+            }
+            if theme == Theme::Hidden && random.bool() {
+                let nth = random.usize(..3);
+                let what = match random.u8(..3) {
+                    0 => Trouble::Delete { place, nth },
+                    _ => Trouble::Hide { place, nth, time: time * 3 },
+                };
+                faults.push(Fault::At { when: ms(random, 500, 15_000), what });
                 continue;
             }
             let what = match random.u8(..if has_operators { 26 } else { 19 }) {

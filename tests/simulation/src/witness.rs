@@ -8,6 +8,7 @@ use kernel::Process;
 use zookeeper::testing::ensemble::{ChangeKind, Committed};
 use zoolock::Hold;
 
+use crate::client::board;
 use crate::histories;
 use crate::network::World;
 use crate::plan::{Kind, Place};
@@ -79,6 +80,14 @@ pub(crate) struct Witness {
     newest: BTreeMap<(Place, u8), usize>,
     queues: BTreeMap<usize, (Place, u8)>,
     pub is_gentle: bool,
+    /// Holds whose nodes somebody has deleted just now.
+    deleted: Vec<usize>,
+    /// Somebody makes contenders by hand, with any number.
+    pub has_strangers: bool,
+    /// There were nodes that nobody might read.
+    pub has_hidden: bool,
+    /// The longest session timeout of all.
+    pub timeout: Duration,
     /// When a node went below each of these.
     left_at: BTreeMap<String, Duration>,
     pub is_calm: bool,
@@ -357,10 +366,36 @@ pub(crate) fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
 }
 
+/// A hold whose node was deleted then: its owner has looked, or its lease is over.
+fn goes_on(hold: usize, begun: Duration) {
+    let problem = witness(|witness| {
+        let held = witness.held.get(&hold).filter(|held| !held.has_left)?;
+        let is_well = !witness.dead.contains(&held.process) && !has_stalled(held.process, begun);
+        (is_well && is_held(held) == Some(true)).then(|| {
+            format!("{} has {} since its node was deleted at {begun:?}", held.who, held.place)
+        })
+    });
+    problem.into_iter().for_each(violation);
+}
+
+/// Has this machine stood still since then?
+pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
+    board(|board| {
+        board.stalls.iter().any(|(one, _, until)| *one == process && *until >= since)
+    })
+}
+
 /// The servers have carried something out.
 pub(crate) fn committed(_: &World, one: &Committed) {
-    let problems = witness(|witness| witness.committed(one));
+    let (problems, deleted, time) = witness(|witness| {
+        let problems = witness.committed(one);
+        (problems, std::mem::take(&mut witness.deleted), witness.timeout * 3)
+    });
     problems.into_iter().for_each(violation);
+    for hold in deleted {
+        let begun = kernel::elapsed();
+        kernel::after(time, move || goes_on(hold, begun));
+    }
 }
 
 impl Witness {
@@ -418,6 +453,7 @@ impl Witness {
             if by_somebody {
                 held.is_doubtful = true;
                 histories::doubted(*number);
+                self.deleted.push(*number);
             } else if !self.dead.contains(&held.process) && is_held(held) == Some(true) {
                 problems.push(format!(
                     "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",

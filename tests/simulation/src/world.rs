@@ -8,6 +8,7 @@ use fastrand::Rng;
 use kernel::{Process, net, thread};
 use zookeeper::ErrorKind;
 use zookeeper::testing::ensemble::{Ensemble, Settings};
+use zookeeper::{Acl, Permissions, ZooKeeper};
 
 use crate::client::{self, Board, board};
 use crate::coverage;
@@ -94,7 +95,10 @@ fn live(plan: &Plan) {
         let path = format!("{FOLDER}{path}");
         net.act(|world| world.ensemble.create(&path, b"", kernel::instant())).expect("a folder");
     }
-    witness(|witness| witness.is_gentle = plan.is_gentle());
+    witness(|witness| {
+        witness.is_gentle = plan.is_gentle();
+        witness.timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+    });
     let processes: Vec<Process> = plan.clients.iter().map(|_| kernel::process()).collect();
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, nth, what } = *fault {
@@ -279,6 +283,14 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 let _ = net.act(|world| world.ensemble.delete(node, instant));
             }
         }
+        Trouble::Hide { place, nth, time } => {
+            let nodes = witness(|witness| witness.below(place.path()));
+            if let Some(node) = nodes.get(nth).filter(|_| nodes.len() > nth).cloned() {
+                witness(|witness| witness.has_hidden = true);
+                let hosts = addresses(plan.servers);
+                thread::spawn_in(kernel::process(), "operator", move || hide(&hosts, &node, time));
+            }
+        }
         Trouble::Plant { place, what, time } => {
             // What the servers would put at the end of its name.
             let number = net.look(|world| {
@@ -292,6 +304,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 Plant::Lookalike => format!("b-{:010}", number + 3),
             };
             let path = format!("{}/{name}", place.path());
+            witness(|witness| witness.has_strangers = true);
             if net.act(|world| world.ensemble.create(&path, b"", instant)).is_ok() {
                 kernel::after(time, {
                     let net = net.share();
@@ -317,6 +330,22 @@ fn take_away(net: Net, path: String) {
     }
 }
 
+/// An operator, with a client of its own, takes the right to read from everybody for a while.
+fn hide(hosts: &str, node: &str, time: Duration) {
+    let Ok(operator) = ZooKeeper::connect(hosts, Duration::from_secs(10)) else {
+        return;
+    };
+    let others = [Permissions::WRITE, Permissions::CREATE, Permissions::DELETE, Permissions::ADMIN];
+    let others = others.into_iter().reduce(|all, one| all | one).unwrap_or(Permissions::ADMIN);
+    let hidden = operator.set_acl(node, &[Acl::new(others, "world", "anyone")], None);
+    kernel::note(|| format!("hides {node}: {hidden:?}"));
+    if hidden.is_ok() {
+        thread::sleep(time);
+        let _ = operator.set_acl(node, &Acl::open(), None);
+    }
+    let _ = operator.close();
+}
+
 fn name(trouble: &Trouble) -> &'static str {
     match trouble {
         Trouble::Cut { .. } => "fault: all connections of a client cut",
@@ -335,6 +364,7 @@ fn name(trouble: &Trouble) -> &'static str {
         Trouble::Lag { .. } => "fault: a server lags",
         Trouble::Depose => "fault: a leader is deposed",
         Trouble::Delete { .. } => "fault: an operator deletes a node",
+        Trouble::Hide { .. } => "fault: a node may not be read",
         Trouble::Plant { .. } => "fault: a stranger's node",
         Trouble::Scribble { .. } => "fault: somebody writes into a node",
     }
