@@ -99,6 +99,8 @@ struct Shared {
     is_closed: RefCell<bool>,
     /// When the waiters of each object were cancelled last.
     cancelled: Vec<Cell<Option<Duration>>>,
+    /// How many calls for each object have begun, and have returned.
+    calls: Vec<Cell<(u64, u64)>>,
     told: Option<Arc<Told>>,
     is_gentle: bool,
 }
@@ -121,6 +123,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
         objects,
         is_closed: RefCell::new(false),
         cancelled: plan.objects.iter().map(|_| Cell::new(None)).collect(),
+        calls: plan.objects.iter().map(|_| Cell::default()).collect(),
         told,
         is_gentle: witness(|witness| witness.is_gentle),
     });
@@ -213,10 +216,10 @@ fn make(client: &Client, plan: &ObjectPlan) -> Object {
     made.unwrap_or_else(|error| panic!("{plan:?}: {error}"))
 }
 
-/// The lock at the place, and one below that nobody else has.
+/// The lock at the place, and one that all of these have, in any order.
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with(client, path, options.clone())?;
-    let other = DistributedLock::with(client, format!("/several{path}"), options)?;
+    let other = DistributedLock::with(client, witness::SECOND, options)?;
     let mut both: [Box<dyn Lock>; 2] = [own.into(), other.into()];
     if kernel::with_random(|random| random.bool()) {
         both.reverse();
@@ -596,7 +599,7 @@ impl Shared {
             (Kind::Single, None) => Some(1),
             (_, None) => Some(options.local_handoffs + 1),
         };
-        // A member of several was granted some time ago.
+        // Of several, the first has been held for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
         let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
         // Enough is left to work with. Clocks that were set, and stops, take something from it.
@@ -683,6 +686,20 @@ impl Shared {
     }
 
     fn take(
+        &self,
+        object: usize,
+        wait: Wait,
+        permits: u32,
+        is_guard: bool,
+    ) -> Result<Option<Taken<'_>>> {
+        let calls = &self.calls[object];
+        calls.update(|(begun, returned)| (begun + 1, returned));
+        let taken = self.take_now(object, wait, permits, is_guard);
+        calls.update(|(begun, returned)| (begun, returned + 1));
+        taken
+    }
+
+    fn take_now(
         &self,
         object: usize,
         wait: Wait,
@@ -884,8 +901,8 @@ impl Shared {
             .map(|own| (witness::path_of(plan.kind, own), own.fencing_token().unwrap_or_default()));
         let was_lost = own.is_some_and(|own| matches!(own.state(), HoldState::Lost(_)));
         let was_there = node.as_ref().is_none_or(|(path, token)| witness::is_there(path, *token));
-        let stats = self.client.stats();
-        let (connections, waiting) = (stats.connections, stats.waiting);
+        let connections = self.client.stats().connections;
+        let others = self.calls[object].get();
         let begun = kernel::elapsed();
         let released = self.timed("unlock", Some(limit), || match (taken, end) {
             (Taken::Lock, _) => self.lock_of(object).map_or(Ok(()), Lock::unlock),
@@ -908,7 +925,8 @@ impl Shared {
         let is_answered = self.client.stats().connections == connections
             && kernel::elapsed() - begun < limit / 2
             // The deletion may go with the request of a thread that gives up.
-            && waiting + self.client.stats().waiting == 0
+            && others.0 == others.1
+            && self.calls[object].get() == others
             && self.client.state() == ClientState::Connected;
         if let Some((path, token)) = node
             && is_plain
@@ -979,6 +997,8 @@ impl Shared {
                     violation(format!("{}: of {} holds {} have ended", self.name, both.0, both.1));
                 }
             }
+            let events = self.client.stats().events;
+            witness(|witness| witness.events += events);
             *self.is_closed.borrow_mut() = true;
             self.close();
         }

@@ -38,6 +38,8 @@ pub(crate) enum Theme {
     Gentle,
     /// Many threads want one thing.
     Crowd,
+    /// A long queue, and nothing goes wrong.
+    Herd,
     /// Single nodes whose names end in numbers, in the directory of a queue.
     Numbers,
     /// Short sessions, and long faults.
@@ -347,6 +349,7 @@ impl Plan {
         let servers = if random.u8(..4) == 0 { 3 } else { 1 };
         let clients = match theme {
             Theme::Crowd => random.usize(1..=2),
+            Theme::Herd => CLIENTS,
             _ => random.usize(1..=CLIENTS),
         };
         let timeouts = [1_000, 2_000, 4_000, 10_000];
@@ -359,7 +362,7 @@ impl Plan {
         // Few places, so that they meet.
         let places: Vec<Place> = match theme {
             Theme::Numbers => (5..Place::ALL.len()).map(Place).collect(),
-            Theme::Crowd => vec![Place(random.usize(..Place::ALL.len()))],
+            Theme::Crowd | Theme::Herd => vec![Place(random.usize(..Place::ALL.len()))],
             _ => {
                 let count = random.usize(1..=3);
                 (0..count).map(|_| Place(random.usize(..Place::ALL.len()))).collect()
@@ -367,17 +370,22 @@ impl Plan {
         };
         let kinds: Vec<Kind> = match theme {
             Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
+            Theme::Herd => vec![Kind::Exclusive],
             _ => {
                 let count = random.usize(1..=4);
                 (0..count).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect()
             }
         };
-        let fixed = Options::draw(random);
-        let is_uniform = random.bool();
+        let is_uniform = random.bool() || theme == Theme::Herd;
+        let fixed = match theme {
+            Theme::Herd => Options::default(),
+            _ => Options::draw(random),
+        };
         let clients: Vec<ClientPlan> = (0..clients)
             .map(|_| {
                 let (objects, threads) = match theme {
                     Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
+                    Theme::Herd => (OBJECTS, OBJECTS),
                     _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
                 };
                 let objects: Vec<ObjectPlan> = (0..objects)
@@ -446,7 +454,9 @@ impl Theme {
             0..5 => Theme::Mixed,
             5 | 6 => Theme::Frames,
             7..10 => Theme::Gentle,
-            10 | 11 => Theme::Crowd,
+            10 => Theme::Crowd,
+            11 if random.bool() => Theme::Crowd,
+            11 => Theme::Herd,
             12 => Theme::Numbers,
             13 if random.bool() => Theme::Hidden,
             13 => Theme::Short,
@@ -482,9 +492,9 @@ impl ThreadPlan {
         objects: &[ObjectPlan],
         places: &[Place],
     ) -> ThreadPlan {
-        let begins = ms(random, 1, if theme == Theme::Crowd { 50 } else { 2_000 });
-        let steps =
-            (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, theme, objects, places));
+        let is_crowd = matches!(theme, Theme::Crowd | Theme::Herd);
+        let begins = ms(random, 1, if is_crowd { 50 } else { 2_000 });
+        let steps = (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, theme, objects, places));
         ThreadPlan { begins, steps: steps.collect() }
     }
 }
@@ -496,6 +506,7 @@ impl Step {
         let object = random.usize(..objects.len());
         let of = if theme == Theme::Meddlers { 16 } else { 48 };
         let what = match random.u8(..of) {
+            _ if theme == Theme::Herd => Step::lock(random, theme, objects),
             0 => What::Contenders(place),
             1 | 2 => What::Revoke(place),
             3 if theme != Theme::Gentle => What::BreakLock(place),
@@ -504,31 +515,38 @@ impl Step {
             6 => What::LocksBelow,
             7 if random.u8(..4) == 0 => What::BadName(place),
             7 if random.u8(..4) == 0 && theme != Theme::Gentle => What::Close,
-            _ => {
-                let wait = match random.u8(..4) {
-                    0 => Wait::Try,
-                    1 => Wait::For(ms(random, 1, 8_000)),
-                    _ => Wait::Forever,
-                };
-                let end = match random.u8(..12) {
-                    0 => End::Drop,
-                    1 => End::Panic,
-                    2 | 3 => End::Release,
-                    4 | 5 => End::Downgrade,
-                    _ => End::Unlock,
-                };
-                let deeds = (0..random.usize(..4)).map(|_| Deed::draw(random, objects)).collect();
-                let permits = random.u32(1..=2);
-                What::Lock { object, wait, permits, while_held: deeds, end }
-            }
+            _ => Step::lock(random, theme, objects),
         };
         Step { rest, what }
+    }
+
+    fn lock(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> What {
+        let object = random.usize(..objects.len());
+        let wait = match random.u8(..4) {
+            0 if theme != Theme::Herd => Wait::Try,
+            1 => Wait::For(ms(random, 1, 8_000)),
+            _ => Wait::Forever,
+        };
+        let end = match random.u8(..12) {
+            0 => End::Drop,
+            1 => End::Panic,
+            2 | 3 => End::Release,
+            4 | 5 => End::Downgrade,
+            _ => End::Unlock,
+        };
+        let deeds = (0..random.usize(..4)).map(|_| match theme {
+            Theme::Herd => Deed::Work(ms(random, 1, 100)),
+            _ => Deed::draw(random, theme, objects),
+        });
+        let while_held = deeds.collect();
+        What::Lock { object, wait, permits: random.u32(1..=2), while_held, end }
     }
 }
 
 impl Deed {
-    fn draw(random: &mut Rng, objects: &[ObjectPlan]) -> Deed {
+    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> Deed {
         match random.u8(..12) {
+            7.. if theme == Theme::Meddlers => Deed::UntilAsked(ms(random, 1, 4_000)),
             0 => Deed::UntilAsked(ms(random, 1, 4_000)),
             1 => Deed::EnterAgain(random.u32(1..3)),
             2 => Deed::ReadBelow,
@@ -551,7 +569,8 @@ impl Fault {
     ) -> Vec<Fault> {
         let count = match random.u8(..4) {
             0 => 0,
-            1 => random.usize(1..3),
+            1 if theme != Theme::Herd => random.usize(1..3),
+            _ if theme == Theme::Herd => 0,
             _ if theme == Theme::Gentle => random.usize(1..5),
             _ => random.usize(1..12),
         };

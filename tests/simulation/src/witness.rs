@@ -15,6 +15,8 @@ use crate::plan::{Kind, Place};
 
 /// Where guarded writes go.
 pub(crate) const DATA: &str = "/data";
+/// The second member of all that are several.
+pub(crate) const SECOND: &str = "/several";
 /// Something that has the name of a part of a semaphore, and is none.
 pub(crate) const FOLDER: &str = "/folder";
 /// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong.
@@ -84,6 +86,9 @@ pub(crate) struct Witness {
     deleted: Vec<usize>,
     /// Somebody makes contenders by hand, with any number.
     pub has_strangers: bool,
+    /// What all clients were told by watches, and how many nodes of sessions have gone.
+    pub events: u64,
+    pub ends: u64,
     /// There were nodes that nobody might read.
     pub has_hidden: bool,
     /// The longest session timeout of all.
@@ -245,9 +250,8 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             let directories = held.nodes.iter().filter_map(directory);
             let freed = directories.filter_map(|dir| witness.left_at.get(&dir).copied());
             // Several locks have a second place each.
-            let second = format!("/several{}", held.place);
             let freed = freed.chain(witness.ended_at.get(&held.place).copied());
-            let freed = freed.chain(witness.left_at.get(&second).copied());
+            let freed = freed.chain(witness.left_at.get(SECOND).copied());
             let since = freed.fold(begun, Duration::max);
             if now - since > SOON {
                 problems.push(format!(
@@ -264,7 +268,12 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
     witness(|witness| {
         witness.last += 1;
         let still_held = is_held(&held) != Some(false);
-        histories::granted(witness.last, &held, held.token, &held.nodes, begun, under, still_held);
+        // Numbers begin anew with a new directory, but not these.
+        let order = |(path, hold): (&String, &Hold)| {
+            format!("{path}-{:010}", hold.fencing_token().unwrap_or_default())
+        };
+        let nodes: Vec<String> = held.nodes.iter().zip(&held.holds).map(order).collect();
+        histories::granted(witness.last, &held, held.token, &nodes, begun, under, still_held);
         if held.is_doubtful {
             histories::doubted(witness.last);
         }
@@ -432,6 +441,7 @@ impl Witness {
         if let Some((directory, _)) = path.rsplit_once('/') {
             self.left_at.insert(directory.to_owned(), kernel::elapsed());
         }
+        self.ends += u64::from(node.owner != 0);
         let by_somebody = match one.is_close {
             true => self.expired.contains(&node.owner),
             false => one.session != node.owner || self.broken.contains(path),

@@ -14,7 +14,7 @@ use crate::client::{self, Board, board};
 use crate::coverage;
 use crate::histories;
 use crate::network::{Net, addresses};
-use crate::plan::{Fault, Plan, Plant, Trouble, Wait, What};
+use crate::plan::{Fault, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::witness::{self, DATA, FOLDER, violation, witness};
 
 /// More than any run takes.
@@ -161,6 +161,11 @@ fn live(plan: &Plan) {
         let holders = witness(|witness| witness.holders());
         violation(format!("clients do not end in {longest:?}: {holders:?}"));
         return kernel::stop();
+    }
+    // The end of a node is told to its owner and to the two behind it.
+    let (events, ends) = witness(|witness| (witness.events, witness.ends));
+    if plan.theme == Theme::Herd && events > ends * 3 {
+        violation(format!("{events} events of {ends} ends: a herd was woken"));
     }
     // Sessions of the dead end, and so do those that could not be closed.
     thread::sleep(timeout * 2 + plan.tick * 2);
