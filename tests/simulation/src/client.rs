@@ -653,11 +653,8 @@ impl Shared {
         match wait {
             Wait::Forever => None,
             Wait::Try => Some(self.client.session_timeout() / 3 * members),
-            // What several locks have taken is given back behind the deadline.
-            Wait::For(time) if members > 1 => {
-                Some(time + self.client.session_timeout() / 3 * members)
-            }
-            Wait::For(time) => Some(time),
+            // What was had of several is given back behind the deadline.
+            Wait::For(time) => Some(time + self.client.session_timeout() / 3 * (members - 1)),
         }
     }
 
