@@ -601,12 +601,21 @@ impl Shared {
         };
         // Of several, the first has been held for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
+        let connections = self.client.stats().connections;
         let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
+        // What was kept has not been kept over a broken connection.
+        let key = (witness::path_of(*kind, own), own.fencing_token().unwrap_or_default());
+        if let Some(before) = witness(|witness| witness.kept.remove(&key))
+            && before != connections
+            && !matches!(kind, Kind::Read | Kind::Semaphore)
+        {
+            violation(format!("{} was kept over a broken connection", key.0));
+        }
         // Enough is left to work with. Clocks that were set, and stops, take something from it.
         let has_stalled = witness::has_stalled(process, begun);
         let timeout = self.client.session_timeout();
         let least = if is_first { timeout / 5 } else { timeout / 3 };
-        if !has_stalled && own.state() == HoldState::Held && own.valid_for() + SLACK < least {
+        if !has_stalled && own.state() == HoldState::Held && own.valid_for() + SLACK / 5 < least {
             let left = own.valid_for();
             violation(format!("{} has {place} for no longer than {left:?}", self.name));
         }
@@ -626,7 +635,14 @@ impl Shared {
         if said && !before.1 && is_plain {
             violation(format!("{}: {token:#x} was verified, and is over", self.name));
         }
-        if !said && is_seen && !witness(|witness| witness.has_strangers) && before.0 && before.1 && own.is_held() && is_there() {
+        if !said
+            && is_seen
+            && !witness(|witness| witness.has_strangers)
+            && before.0
+            && before.1
+            && own.is_held()
+            && is_there()
+        {
             violation(format!("{}: {token:#x} was not verified, and is held", self.name));
         }
     }
@@ -760,7 +776,7 @@ impl Shared {
                     witness::heard(kind, own);
                 }
             }
-            Deed::EnterAgain(times) => {
+            Deed::EnterAgain(times, time) => {
                 if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
                     return;
                 }
@@ -778,7 +794,7 @@ impl Shared {
                         }
                     }
                 }
-                self.work(own, Duration::from_millis(50));
+                self.work(own, *time);
                 for _ in 0..depth {
                     let was_lost = matches!(own.state(), HoldState::Lost(_));
                     self.judge_unlock(was_lost, &lock.unlock());
@@ -925,6 +941,7 @@ impl Shared {
             && others.0 == others.1
             && self.calls[object].get() == others
             && self.client.state() == ClientState::Connected;
+        let kept = node.clone().filter(|_| self.client.stats().connections == connections);
         if let Some((path, token)) = node
             && is_plain
             && is_answered
@@ -937,6 +954,9 @@ impl Shared {
             if witness::is_there(&path, token) {
                 violation(format!("{}: {path} is there behind the unlock", self.name));
             }
+        }
+        if let Some(node) = kept {
+            witness(|witness| witness.kept.insert(node, connections));
         }
         self.judge_unlock(was_lost && !is_silent, &released);
         if let Some(_number) = number {

@@ -12,7 +12,9 @@ const THREADS: usize = 4;
 const STEPS: usize = 8;
 const OBJECTS: usize = 5;
 /// Threads where there is a crowd.
-const CROWD: usize = 10;
+const CROWD: usize = 8;
+/// Objects of each client in a long queue.
+const QUEUE: usize = 4;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -151,8 +153,8 @@ pub(crate) enum Deed {
     Work(Duration),
     /// Until somebody asks for it or it is lost, or so long.
     UntilAsked(Duration),
-    /// So many times more.
-    EnterAgain(u32),
+    /// So many times more, for so long.
+    EnterAgain(u32, Duration),
     /// A read under the own write.
     ReadBelow,
     /// Another object, for so long.
@@ -355,7 +357,7 @@ impl Plan {
         let timeouts = [1_000, 2_000, 4_000, 10_000];
         let tick = Duration::from_millis(500);
         let timeout = match theme {
-            Theme::Short => 1_000,
+            Theme::Short | Theme::Hidden => 1_000,
             _ => timeouts[random.usize(..timeouts.len())],
         };
         let timeout = Duration::from_millis(timeout);
@@ -371,6 +373,7 @@ impl Plan {
         let kinds: Vec<Kind> = match theme {
             Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
             Theme::Herd => vec![Kind::Exclusive],
+            Theme::Crowd if random.u8(..3) == 0 => vec![Kind::Semaphore],
             _ => {
                 let count = random.usize(1..=4);
                 (0..count).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect()
@@ -385,7 +388,7 @@ impl Plan {
             .map(|_| {
                 let (objects, threads) = match theme {
                     Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
-                    Theme::Herd => (OBJECTS, OBJECTS),
+                    Theme::Herd => (QUEUE, QUEUE),
                     _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
                 };
                 let objects: Vec<ObjectPlan> = (0..objects)
@@ -458,8 +461,8 @@ impl Theme {
             11 if random.bool() => Theme::Crowd,
             11 => Theme::Herd,
             12 => Theme::Numbers,
-            13 if random.bool() => Theme::Hidden,
             13 => Theme::Short,
+            14 => Theme::Hidden,
             _ => Theme::Meddlers,
         }
     }
@@ -494,7 +497,8 @@ impl ThreadPlan {
     ) -> ThreadPlan {
         let is_crowd = matches!(theme, Theme::Crowd | Theme::Herd);
         let begins = ms(random, 1, if is_crowd { 50 } else { 2_000 });
-        let steps = (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, theme, objects, places));
+        let steps =
+            (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, theme, objects, places));
         ThreadPlan { begins, steps: steps.collect() }
     }
 }
@@ -539,16 +543,18 @@ impl Step {
             _ => Deed::draw(random, theme, objects),
         });
         let while_held = deeds.collect();
-        What::Lock { object, wait, permits: random.u32(1..=2), while_held, end }
+        What::Lock { object, wait, permits: random.u32(1..=3), while_held, end }
     }
 }
 
 impl Deed {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> Deed {
         match random.u8(..12) {
-            7.. if theme == Theme::Meddlers => Deed::UntilAsked(ms(random, 1, 4_000)),
+            7.. if matches!(theme, Theme::Meddlers | Theme::Hidden) => {
+                Deed::UntilAsked(ms(random, 1, 4_000))
+            }
             0 => Deed::UntilAsked(ms(random, 1, 4_000)),
-            1 => Deed::EnterAgain(random.u32(1..3)),
+            1 => Deed::EnterAgain(random.u32(1..3), ms(random, 1, 2_000)),
             2 => Deed::ReadBelow,
             3 => Deed::Verify,
             4 | 5 => Deed::Write,
@@ -597,6 +603,11 @@ impl Fault {
                 };
                 let nth = random.u32(1..if theme == Theme::Frames { 40 } else { 120 });
                 faults.push(Fault::Frame { client, is_up: random.bool(), nth, what });
+                continue;
+            }
+            if theme == Theme::Short && random.u8(..4) == 0 {
+                let what = Trouble::Deaf { client, is_up: false, time: timeout * 6 };
+                faults.push(Fault::At { when: ms(random, 100, 5_000), what });
                 continue;
             }
             if theme == Theme::Hidden && random.bool() {

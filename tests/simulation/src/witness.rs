@@ -76,6 +76,8 @@ pub(crate) struct Witness {
     heard: BTreeSet<(String, u64)>,
     /// How many turns each node has had, by its token.
     turns: BTreeMap<(Place, bool, u64), u32>,
+    /// How many connections a client had made when a turn with this node and token ended.
+    pub kept: BTreeMap<(String, u64), u64>,
     /// Nodes that are to stay until then, and those of them that nobody may have meanwhile.
     reserved: BTreeMap<String, Duration>,
     /// The last hold of each queue.
@@ -387,18 +389,36 @@ fn goes_on(hold: usize, begun: Duration) {
     problem.into_iter().for_each(violation);
 }
 
+/// This client hears nothing from now on: in five timeouts it keeps nobody out any more.
+pub(crate) fn is_deaf(process: Process) {
+    let (nodes, time) = witness(|witness| {
+        let own = witness.held.values().filter(|held| held.process == process);
+        let nodes: Vec<(String, u64)> = own
+            .flat_map(|held| held.nodes.clone())
+            .filter_map(|path| {
+                let czxid = witness.nodes.get(&path)?.czxid as u64;
+                Some((path, czxid))
+            })
+            .collect();
+        (nodes, witness.timeout * 5)
+    });
+    kernel::after(time, move || {
+        for (path, token) in nodes.iter().filter(|(path, token)| is_there(path, *token)) {
+            violation(format!("{path} ({token:#x}) is there, and its client hears nothing"));
+        }
+    });
+}
+
 /// Has this machine stood still since then?
 pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
-    board(|board| {
-        board.stalls.iter().any(|(one, _, until)| *one == process && *until >= since)
-    })
+    board(|board| board.stalls.iter().any(|(one, _, until)| *one == process && *until >= since))
 }
 
 /// The servers have carried something out.
 pub(crate) fn committed(_: &World, one: &Committed) {
     let (problems, deleted, time) = witness(|witness| {
         let problems = witness.committed(one);
-        (problems, std::mem::take(&mut witness.deleted), witness.timeout * 3)
+        (problems, std::mem::take(&mut witness.deleted), witness.timeout * 3 / 2)
     });
     problems.into_iter().for_each(violation);
     for hold in deleted {

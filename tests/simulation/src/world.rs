@@ -97,7 +97,8 @@ fn live(plan: &Plan) {
     }
     witness(|witness| {
         witness.is_gentle = plan.is_gentle();
-        witness.timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+        witness.timeout =
+            plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
     });
     let processes: Vec<Process> = plan.clients.iter().map(|_| kernel::process()).collect();
     for fault in &plan.faults {
@@ -226,9 +227,14 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         Trouble::BlackHole { client, time } => net.act(|world| {
             world.machine(processes[client]).silent_until = [now + time; 2];
         }),
-        Trouble::Deaf { client, is_up, time } => net.act(|world| {
-            world.machine(processes[client]).silent_until[usize::from(!is_up)] = now + time;
-        }),
+        Trouble::Deaf { client, is_up, time } => {
+            net.act(|world| {
+                world.machine(processes[client]).silent_until[usize::from(!is_up)] = now + time;
+            });
+            if time > plan.clients[client].timeout * 5 {
+                witness::is_deaf(processes[client]);
+            }
+        }
         Trouble::Refuse { client, time } => net.act(|world| {
             world.machine(processes[client]).refused_until = now + time;
             world.cut(processes[client]);
