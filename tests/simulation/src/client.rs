@@ -998,21 +998,22 @@ impl Shared {
             let limit = kernel::elapsed() + self.client.session_timeout() * 5 + longest;
             loop {
                 let stats = self.client.stats();
-                if (stats.held, stats.waiting, stats.deleting) == (0, 0, 0) {
+                // Each hold that an observer was told of has ended, which it is told soon.
+                let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+                let told =
+                    self.told.as_ref().map(|told| (count(&told.acquired), count(&told.ended)));
+                // Without a thread nobody tells it.
+                let is_told = told.is_none_or(|(acquired, ended)| acquired == ended)
+                    || witness(|witness| witness.had_no_threads);
+                if is_told && (stats.held, stats.waiting, stats.deleting) == (0, 0, 0) {
                     break;
                 }
                 if kernel::elapsed() > limit {
-                    violation(format!("{}: gauges do not go to zero: {stats:?}", self.name));
+                    let name = &self.name;
+                    violation(format!("{name}: gauges do not go to zero: {stats:?}, {told:?}"));
                     break;
                 }
                 thread::sleep(Duration::from_millis(200));
-            }
-            if let Some(told) = &self.told {
-                let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-                let both = (count(&told.acquired), count(&told.ended));
-                if both.0 != both.1 {
-                    violation(format!("{}: of {} holds {} have ended", self.name, both.0, both.1));
-                }
             }
             let events = self.client.stats().events;
             witness(|witness| witness.events += events);

@@ -91,6 +91,8 @@ pub(crate) struct Witness {
     /// What all clients were told by watches, and how many nodes of sessions have gone.
     pub events: u64,
     pub ends: u64,
+    /// A machine could have no threads for a while.
+    pub had_no_threads: bool,
     /// There were nodes that nobody might read.
     pub has_hidden: bool,
     /// The longest session timeout of all.
@@ -282,8 +284,8 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         let its = queue(held.kind, held.place);
         if held.mode == Mode::Alone {
             witness.newest.insert(its, witness.last);
+            witness.queues.insert(witness.last, its);
         }
-        witness.queues.insert(witness.last, its);
         witness.held.insert(witness.last, held);
         witness.last
     })
@@ -507,7 +509,6 @@ impl Witness {
         if let Some(hold) = hold
             && !self.held.contains_key(&hold)
             && let Some(queue) = self.queues.get(&hold)
-            && queue.1 != 2
             && self.newest.get(queue).is_some_and(|newest| *newest > hold)
         {
             problems.push(format!("{path} was written for {node}, and its next turn has begun"));
