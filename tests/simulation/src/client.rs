@@ -607,7 +607,7 @@ impl Shared {
         let key = (witness::path_of(*kind, own), own.fencing_token().unwrap_or_default());
         if let Some(before) = witness(|witness| witness.kept.remove(&key))
             && before != connections
-            && !matches!(kind, Kind::Read | Kind::Semaphore)
+            && !matches!(kind, Kind::Read | Kind::Semaphore | Kind::Several)
         {
             violation(format!("{} was kept over a broken connection", key.0));
         }
