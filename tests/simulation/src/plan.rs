@@ -427,6 +427,22 @@ impl Plan {
         self.theme == Theme::Gentle && self.faults.iter().all(is_gentle)
     }
 
+    /// Does anything happen to a server?
+    pub(crate) fn troubles_servers(&self) -> bool {
+        let is_one = |fault: &Fault| match fault {
+            Fault::At { what, .. } => matches!(
+                what,
+                Trouble::Crash { .. }
+                    | Trouble::FreezeServer { .. }
+                    | Trouble::CutOffServer { .. }
+                    | Trouble::Lag { .. }
+                    | Trouble::Depose
+            ),
+            Fault::Frame { .. } => false,
+        };
+        self.faults.iter().any(is_one)
+    }
+
     /// How many parts can be left out.
     pub fn parts(&self) -> usize {
         let steps = |client: &ClientPlan| -> usize {
