@@ -411,7 +411,11 @@ impl Shared {
 
     fn holder(&self, place: Place) -> Option<zoolock::Contender> {
         let found = self.told("contenders", self.client.contenders(place.path()))?;
-        found.into_iter().find(|contender| contender.holds)
+        // Of several permits any.
+        let mut holders: Vec<_> = found.into_iter().filter(|contender| contender.holds).collect();
+        let count = holders.len();
+        let chosen = (count > 0).then(|| kernel::with_random(|random| random.usize(..count)));
+        chosen.map(|chosen| holders.swap_remove(chosen))
     }
 
     /// All locks, in order, and nothing that is none.
@@ -916,6 +920,7 @@ impl Shared {
         let was_there = node.as_ref().is_none_or(|(path, token)| witness::is_there(path, *token));
         let connections = self.client.stats().connections;
         let others = self.calls[object].get();
+        let turns = node.as_ref().map_or(0, |node| witness::turns(plan.place, plan.kind, node.1));
         let begun = kernel::elapsed();
         let released = self.timed("unlock", Some(limit), || match (taken, end) {
             (Taken::Lock, _) => self.lock_of(object).map_or(Ok(()), Lock::unlock),
@@ -955,7 +960,10 @@ impl Shared {
                 violation(format!("{}: {path} is there behind the unlock", self.name));
             }
         }
-        if let Some(node) = kept {
+        // Unless the next one has it already.
+        if let Some(node) = kept
+            && witness::turns(plan.place, plan.kind, node.1) == turns
+        {
             witness(|witness| witness.kept.insert(node, connections));
         }
         self.judge_unlock(was_lost && !is_silent, &released);
@@ -978,6 +986,9 @@ impl Shared {
             let name = format!("calm {object}");
             thread::spawn_in(process, &name.clone(), move || {
                 for _ in 0..2 {
+                    // So that one comes when another is just back.
+                    let rest = kernel::with_random(|random| random.u64(..100));
+                    thread::sleep(Duration::from_millis(rest));
                     let deed = Deed::Work(Duration::from_millis(5));
                     shared.use_lock(&name, object, Wait::Forever, 1, &[deed], End::Unlock);
                 }

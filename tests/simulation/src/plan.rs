@@ -382,6 +382,9 @@ impl Plan {
         let is_uniform = random.bool() || theme == Theme::Herd;
         let fixed = match theme {
             Theme::Herd => Options::default(),
+            Theme::Crowd if random.bool() => {
+                Options { local_handoffs: random.u32(1..4), ..Options::default() }
+            }
             _ => Options::draw(random),
         };
         let clients: Vec<ClientPlan> = (0..clients)

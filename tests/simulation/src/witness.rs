@@ -329,6 +329,12 @@ pub(crate) fn turn(
     count == 1
 }
 
+/// How many turns have had the node of this token.
+pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {
+    let key = (place, kind == Kind::Single, token);
+    witness(|witness| witness.turns.get(&key).copied().unwrap_or_default())
+}
+
 /// Somebody is about to ask for a node.
 pub(crate) fn asks(path: &str, token: u64) {
     witness(|witness| witness.asked.insert((path.to_owned(), token)));
