@@ -236,11 +236,18 @@ fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zool
     leaving
 }
 
-/// The second one has given up; a third one gets in behind what it has left under way.
-fn lets_a_third_in(turns: &Turns, before: Place, held: &support::Hold) {
+/// The second one has given up; a third one gets in behind what it has left under way, and the unlock waits for
+/// an answer as ever.
+fn lets_a_third_in(
+    turns: &Turns,
+    before: Place,
+    leaving: Task<zoolock::Result<()>>,
+    held: &support::Hold,
+) {
     let third = turns.next();
     assert!(!third.is_in(), "{}: before anything is answered", turns.subject.name);
     held.release();
+    in_time("unlock", AT_ONCE, || leaving.result("unlock")).unwrap();
     turns.comes_in_alone(&third, before);
     third.leaves();
     turns.leaves_nothing();
@@ -255,13 +262,11 @@ fn a_deadline_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in(
             let second = turns.object.clone();
             let second = Task::spawn_blocked(move || second.try_lock_for(DEADLINE));
             let leaving = leaves_into(turns, first, held);
-            let unlocked = in_time("unlock", DEADLINE + AT_ONCE, || leaving.result("unlock"));
-            unlocked.unwrap();
             let locked = second.result("whoever has a deadline");
             println!("{}: {locked:?}", subject.name);
             let unknown = matches!(locked, Ok(false) | Err(Error::Disconnected { .. }));
             assert!(unknown, "{}: {locked:?}", subject.name);
-            lets_a_third_in(turns, before, held);
+            lets_a_third_in(turns, before, leaving, held);
         });
     });
 }
@@ -273,9 +278,8 @@ fn a_cancel_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() 
             let ((first, before), second) = (turns.first(), turns.next());
             let leaving = leaves_into(turns, first, held);
             turns.object.cancel_waiters();
-            in_time("unlock", AT_ONCE, || leaving.result("unlock")).unwrap();
             assert_cancelled(&second.result(), &turns.path);
-            lets_a_third_in(turns, before, held);
+            lets_a_third_in(turns, before, leaving, held);
         });
     });
 }
