@@ -95,6 +95,8 @@ pub(crate) struct Witness {
     pub had_no_threads: bool,
     /// There were nodes that nobody might read.
     pub has_hidden: bool,
+    /// Operators that have taken something from sight.
+    pub hiding: usize,
     /// The longest session timeout of all.
     pub timeout: Duration,
     /// When a node went below each of these.
@@ -248,7 +250,9 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             }
             *highest = (*highest).max(held.token);
         }
-        if witness.is_calm {
+        // Where connections break, the next one has to be made first.
+        let soon = if witness.is_calm { SOON } else { witness.timeout * 3 / 4 };
+        if witness.is_calm || witness.is_gentle {
             // What it may have waited for.
             let directory = |path: &String| path.rsplit_once('/').map(|(dir, _)| dir.to_owned());
             let directories = held.nodes.iter().filter_map(directory);
@@ -257,7 +261,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             let freed = freed.chain(witness.ended_at.get(&held.place).copied());
             let freed = freed.chain(witness.left_at.get(SECOND).copied());
             let since = freed.fold(begun, Duration::max);
-            if now - since > SOON {
+            if now - since > soon {
                 problems.push(format!(
                     "{} has {} only {:?} after it was free",
                     held.who,
@@ -365,6 +369,7 @@ pub(crate) fn left(hold: usize) {
                 histories::lost(hold);
             }
             held.has_left = true;
+            witness.ended_at.insert(held.place, kernel::elapsed());
             histories::left(hold);
         }
     });

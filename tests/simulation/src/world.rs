@@ -126,6 +126,9 @@ fn live(plan: &Plan) {
     }
     thread::sleep(Duration::from_secs(2));
     heal(&net, &processes);
+    while witness(|witness| witness.hiding) > 0 {
+        thread::sleep(Duration::from_millis(50));
+    }
     // What was begun ends.
     let is_over = |limit: Duration, count: fn(&Board) -> usize| {
         let end = kernel::elapsed() + limit;
@@ -299,9 +302,14 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         Trouble::Hide { place, nth, time } => {
             let nodes = witness(|witness| witness.below(place.path()));
             if let Some(node) = nodes.get(nth).filter(|_| nodes.len() > nth).cloned() {
-                witness(|witness| witness.has_hidden = true);
+                witness(|witness| {
+                    (witness.has_hidden, witness.hiding) = (true, witness.hiding + 1)
+                });
                 let hosts = addresses(plan.servers);
-                thread::spawn_in(kernel::process(), "operator", move || hide(&hosts, &node, time));
+                thread::spawn_in(kernel::process(), "operator", move || {
+                    hide(&hosts, &node, time);
+                    witness(|witness| witness.hiding -= 1);
+                });
             }
         }
         Trouble::Plant { place, what, time } => {
