@@ -235,8 +235,12 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             net.act(|world| {
                 world.machine(processes[client]).silent_until[usize::from(!is_up)] = now + time;
             });
-            // Sessions end only where servers count.
-            if time > plan.clients[client].timeout * 5 && !plan.troubles_servers() {
+            // A server that stands still ends no sessions.
+            let is_server = |fault: &Fault| {
+                let Fault::At { what, .. } = fault else { return false };
+                name(what).contains("server") || name(what).contains("leader")
+            };
+            if time > plan.clients[client].timeout * 5 && !plan.faults.iter().any(is_server) {
                 witness::is_deaf(processes[client]);
             }
         }
