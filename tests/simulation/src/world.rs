@@ -236,11 +236,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 world.machine(processes[client]).silent_until[usize::from(!is_up)] = now + time;
             });
             // A server that stands still ends no sessions.
-            let is_server = |fault: &Fault| {
-                let Fault::At { what, .. } = fault else { return false };
-                name(what).contains("server") || name(what).contains("leader")
-            };
-            if time > plan.clients[client].timeout * 5 && !plan.faults.iter().any(is_server) {
+            if time > plan.clients[client].timeout * 5 && !plan.troubles_servers() {
                 witness::is_deaf(processes[client]);
             }
         }
