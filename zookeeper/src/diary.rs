@@ -32,7 +32,7 @@ impl Diary {
     }
 
     /// Has this called, behind all that was to be called before. Returns how many were dropped since the
-    /// last job that was not. Without a thread it waits for the next call of this.
+    /// last job that was not. Without a thread it waits for the next call of this, or of `is_stuck`.
     pub(crate) fn call(self: &Arc<Self>, job: Job) -> u64 {
         let mut jobs = self.jobs.lock();
         if jobs.waiting.len() >= self.most {
@@ -43,13 +43,26 @@ impl Diary {
             return 0;
         }
         jobs.waiting.push_back(job);
+        self.start(&mut jobs);
+        std::mem::take(&mut jobs.dropped)
+    }
+
+    /// Tries once more what had no thread. Returns whether there is none still.
+    pub(crate) fn is_stuck(self: &Arc<Self>) -> bool {
+        let mut jobs = self.jobs.lock();
+        if !jobs.waiting.is_empty() {
+            self.start(&mut jobs);
+        }
+        !jobs.waiting.is_empty() && !jobs.are_done
+    }
+
+    fn start(self: &Arc<Self>, jobs: &mut Jobs) {
         if !jobs.are_done {
             let diary = Arc::clone(self);
             let thread = thread::Builder::new().name(self.name.into());
             jobs.are_done = thread.spawn(move || diary.work()).is_ok();
             sys::reached_if(|| !jobs.are_done, "there is no thread for a log line or a callback");
         }
-        std::mem::take(&mut jobs.dropped)
     }
 
     fn work(&self) {

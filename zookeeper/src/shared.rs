@@ -29,6 +29,8 @@ use crate::types::{SessionEvent, WatchedEvent};
 
 /// How long a socket that was full is left alone.
 const FULL: Duration = Duration::from_millis(1);
+/// Before a thread is asked for again that could not be had.
+const STUCK: Duration = Duration::from_secs(1);
 /// With so many requests under way, answers come together and wake several threads at once, which then
 /// send again.
 const MANY: usize = 3;
@@ -159,8 +161,12 @@ impl Shared {
                 return drop(reminders);
             }
             let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
-            let next = if is_full { sys::now() + FULL } else { inner.planned };
+            let mut next = if is_full { sys::now() + FULL } else { inner.planned };
             self.carry_aside(inner);
+            if self.lines.is_stuck() | self.callbacks.is_stuck() {
+                sys::reached("what is done aside waits for a thread");
+                next = next.min(sys::now() + STUCK);
+            }
             self.alarm.sleep(self.remind().map_or(next, |due| due.min(next)));
         }
     }

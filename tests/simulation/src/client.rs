@@ -1013,9 +1013,7 @@ impl Shared {
                 let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
                 let told =
                     self.told.as_ref().map(|told| (count(&told.acquired), count(&told.ended)));
-                // Without a thread nobody tells it.
-                let is_told = told.is_none_or(|(acquired, ended)| acquired == ended)
-                    || witness(|witness| witness.had_no_threads);
+                let is_told = told.is_none_or(|(acquired, ended)| acquired == ended);
                 if is_told && (stats.held, stats.waiting, stats.deleting) == (0, 0, 0) {
                     break;
                 }

@@ -91,8 +91,6 @@ pub(crate) struct Witness {
     /// What all clients were told by watches, and how many nodes of sessions have gone.
     pub events: u64,
     pub ends: u64,
-    /// A machine could have no threads for a while.
-    pub had_no_threads: bool,
     /// There were nodes that nobody might read.
     pub has_hidden: bool,
     /// All faults are over.

@@ -257,7 +257,6 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         }
         Trouble::NoThreads { client, time } => {
             let process = processes[client];
-            witness(|witness| witness.had_no_threads = true);
             kernel::fail_spawns(process, 0.5);
             kernel::after(time, move || kernel::fail_spawns(process, 0.0));
         }
