@@ -17,8 +17,9 @@ use zoolock::{
 };
 
 use crate::histories;
+use crate::network::Net;
 use crate::plan::{
-    ClientPlan, Deed, End, Kind, ObjectPlan, Options, Place, Step, ThreadPlan, Wait, What,
+    ClientPlan, Deed, End, Kind, ObjectPlan, Odd, Options, Place, Step, ThreadPlan, Wait, What,
 };
 use crate::witness::{self, DATA, Held, Mode, limit, violation, witness};
 
@@ -36,6 +37,9 @@ pub(crate) struct Board {
     /// For how long each machine stood still, and until when.
     pub stalls: Vec<(Process, Duration, Duration)>,
     pub sessions: Vec<(Process, Client)>,
+    /// Operators who have something to give back.
+    pub operators: usize,
+    pub net: Option<Net>,
 }
 
 thread_local! {
@@ -94,7 +98,9 @@ impl Observer for Told {
 struct Shared {
     client: Client,
     name: String,
+    hosts: String,
     plan: ClientPlan,
+    leaderships: RefCell<Vec<Leadership>>,
     objects: Vec<Object>,
     is_closed: RefCell<bool>,
     /// When the waiters of each object were cancelled last.
@@ -119,7 +125,9 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let shared = Rc::new(Shared {
         client: client.clone(),
         name: format!("client {number}"),
+        hosts: hosts.to_owned(),
         plan: plan.clone(),
+        leaderships: RefCell::default(),
         objects,
         is_closed: RefCell::new(false),
         cancelled: plan.objects.iter().map(|_| Cell::new(None)).collect(),
@@ -128,8 +136,8 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
         is_gentle: witness(|witness| witness.is_gentle),
     });
     let is_shut = Arc::new(AtomicBool::new(false));
-    let leaderships: Vec<Leadership> =
-        plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut)).collect();
+    let leaderships = plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut));
+    *shared.leaderships.borrow_mut() = leaderships.collect();
     let threads = plan.threads.iter().enumerate().map(|(index, plan)| {
         let (shared, plan) = (Rc::clone(&shared), plan.clone());
         let name = format!("thread {index}");
@@ -140,8 +148,12 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     board(|board| board.done += 1);
     let are_healed = || board(|board| board.are_healed);
     kernel::block("the end of all faults", None, Some(&are_healed));
-    for leadership in leaderships {
-        let is_well = leadership.health();
+    for leadership in shared.leaderships.take() {
+        // A call that began a moment ago says nothing yet of those before.
+        let is_well = leadership.health() || {
+            thread::sleep(plan.timeout * 2);
+            leadership.health()
+        };
         if !is_well && !*shared.is_closed.borrow() {
             violation(format!("{}: a leadership is not well, and all is", shared.name));
         }
@@ -265,6 +277,9 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         term.wait(Duration::from_millis(time));
         witness::left(hold);
         witness::ended(hold);
+        if kernel::with_random(|random| random.u8(..32)) == 0 {
+            resume_unwind(Box::new("as planned"));
+        }
     };
     match Leadership::new(&shared.client, place.path(), options(&plan.options), act) {
         Ok(leadership) => Some(leadership),
@@ -320,6 +335,19 @@ macro_rules! on_lock {
             Object::Several(_) | Object::Semaphore(_) | Object::Leadership => $else,
         }
     };
+}
+
+fn lock_of(object: &Object) -> Option<&dyn Lock> {
+    match object {
+        Object::Several(lock) => Some(lock),
+        lock => on_lock!(lock, lock => Some(lock), None),
+    }
+}
+
+/// What a guarded write says.
+fn data(kind: Kind, own: &Hold, hold: usize) -> String {
+    let token = own.fencing_token().unwrap_or_default();
+    format!("{} {token} {hold}", witness::path_of(kind, own))
 }
 
 impl Shared {
@@ -393,6 +421,7 @@ impl Shared {
                 }
             }
             What::LocksBelow => self.locks_below(),
+            What::Odd { object, odd, time } => self.do_odd(name, *object, *odd, *time),
             What::BadName(place) => {
                 kernel::count("call: a contender's name in a path");
                 let path = format!("{place}/_c_{:032x}-lock-0000000001/x", 7);
@@ -453,6 +482,7 @@ impl Shared {
             Error::Disconnected { .. } => "error: Disconnected",
             Error::Lost { .. } => "error: Lost",
             Error::NotHeld { .. } => "error: NotHeld",
+            Error::NotOwner { .. } => "error: NotOwner",
             Error::Cancelled { .. } => "error: Cancelled",
             Error::Closed => "error: Closed",
             Error::InvalidPath { .. } => "error: InvalidPath",
@@ -492,16 +522,28 @@ impl Shared {
                 waits_or_tries
                     || matches!(
                         call,
-                        "unlock" | "re-entry" | "read below" | "revocation" | "commit"
+                        "unlock"
+                            | "re-entry"
+                            | "read below"
+                            | "revocation"
+                            | "commit"
+                            | "careful commit"
+                            | "late commit"
+                            | "unlock of nothing"
                     )
             }
             Error::Cancelled { .. } | Error::InvalidPath { .. } | Error::Limit { .. } => {
                 waits_or_tries
             }
             Error::WouldDeadlock { .. } => call == "nested lock",
-            Error::NotHeld { .. } => matches!(call, "revoke" | "break_lock"),
+            Error::NotHeld { .. } => {
+                matches!(call, "revoke" | "break_lock" | "late commit" | "unlock of nothing")
+            }
+            Error::NotOwner { .. } => call == "unlock of nothing",
+            Error::Conflict { .. } => call == "careful commit",
             Error::InvalidArgument { .. } => {
-                waits_or_tries || matches!(call, "revoke" | "break_lock" | "commit")
+                waits_or_tries
+                    || matches!(call, "revoke" | "break_lock" | "commit" | "careful commit")
             }
             Error::Timeout { .. } => call == "close",
             Error::Denied { .. } => witness(|witness| witness.has_hidden),
@@ -754,10 +796,7 @@ impl Shared {
     }
 
     fn lock_of(&self, object: usize) -> Option<&dyn Lock> {
-        match &self.objects[object] {
-            Object::Several(lock) => Some(lock),
-            lock => on_lock!(lock, lock => Some(lock), None),
-        }
+        lock_of(&self.objects[object])
     }
 
     fn holds(&self, object: usize, taken: &Taken<'_>) -> Vec<Hold> {
@@ -822,13 +861,227 @@ impl Shared {
             Deed::Verify => self.verify(own, kind),
             Deed::Write => {
                 kernel::count("deed: guarded write");
-                let token = own.fencing_token().unwrap_or_default();
-                let data = format!("{} {token} {hold}", witness::path_of(kind, own));
-                let write = own.transaction().set(DATA, data, None);
+                let write = own.transaction().set(DATA, data(kind, own, hold), None);
                 if self.told("commit", write.commit()).is_some() {
                     kernel::count("deed: was written");
                 }
             }
+            Deed::ReadAndWrite(rest) => self.read_and_write(kind, object, hold, own, *rest),
+            Deed::CreateAgain => {
+                kernel::count("deed: creates what is there");
+                let write = own.transaction().create(DATA, data(kind, own, hold));
+                if self.told("careful commit", write.commit()).is_some() {
+                    violation(format!("{} has created {DATA}, which is there", self.name));
+                }
+            }
+            Deed::WriteLate(rest) => self.write_late(kind, hold, own, *rest),
+            Deed::Second { is_behind } => self.take_a_second(kind, object, hold, own, *is_behind),
+            Deed::Expire => {
+                let Some(session) = witness::owner(&witness::path_of(kind, own)) else {
+                    return;
+                };
+                kernel::count("deed: its session ends");
+                witness(|witness| witness.expired.insert(session));
+                let net = board(|board| board.net.as_ref().map(Net::share));
+                let now = kernel::instant();
+                net.iter().for_each(|net| net.act(|world| world.ensemble.expire(session, now)));
+            }
+        }
+    }
+
+    /// Writes only if nobody has written since it has read.
+    fn read_and_write(&self, kind: Kind, object: usize, hold: usize, own: &Hold, rest: Duration) {
+        kernel::count("deed: reads and writes");
+        let place = self.plan.objects[object].place;
+        let (_, left) = witness::version(kind, place);
+        let read = match self.told("read", self.client.read(DATA)) {
+            Some(Some((_, version))) => version,
+            Some(None) => return violation(format!("{}: {DATA} is not there", self.name)),
+            None => return,
+        };
+        if read < left && own.is_held() && witness::is_sure(hold) && kind != Kind::Semaphore {
+            let name = &self.name;
+            violation(format!("{name} holds {place} and reads version {read}, behind {left}"));
+        }
+        thread::sleep(rest);
+        let write = own.transaction().set(DATA, data(kind, own, hold), read);
+        let written = write.commit();
+        let (version, _) = witness::version(kind, place);
+        if matches!(written, Err(Error::Conflict { .. })) && version == read {
+            violation(format!("{}: a conflict with nobody, of version {read}", self.name));
+        }
+        self.told("careful commit", written);
+    }
+
+    /// Whatever has become of the hold by then: the witness sees whether it was carried out.
+    fn write_late(&self, kind: Kind, hold: usize, own: &Hold, rest: Duration) {
+        kernel::count("deed: writes late");
+        let (own, data, name) = (own.clone(), data(kind, own, hold), self.name.clone());
+        let (process, _) = kernel::whoami();
+        thread::spawn_in(process, "late write", move || {
+            thread::sleep(rest);
+            match own.transaction().set(DATA, data, None).commit() {
+                Ok(()) => kernel::count("deed: was written late"),
+                Err(Error::Lost { .. } | Error::NotHeld { .. } | Error::Closed) => {}
+                Err(Error::Disconnected { .. } | Error::InvalidArgument { .. }) => {}
+                Err(error) => violation(format!("{name}: late commit: {error}")),
+            }
+        });
+    }
+
+    /// Nobody waits for what he has himself: another object of the same lock says so.
+    fn take_a_second(&self, kind: Kind, object: usize, hold: usize, own: &Hold, is_behind: bool) {
+        let kind = match kind {
+            Kind::Reentrant => Kind::Reentrant,
+            Kind::Read | Kind::Write => Kind::Write,
+            _ => return,
+        };
+        kernel::count("deed: a second object of what is held");
+        let place = self.plan.objects[object].place;
+        let plan = ObjectPlan { kind, place, options: Options::default() };
+        let second = Rc::new(make(&self.client, &plan));
+        let (process, _) = kernel::whoami();
+        let name = self.name.clone();
+        let other = is_behind.then(|| {
+            let (second, own, name) = (Rc::clone(&second), own.clone(), name.clone());
+            let other = thread::spawn_in(process, "second", move || {
+                let took = lock_of(&second).map(|lock| lock.try_lock_for(Duration::from_secs(2)));
+                if let (Some(Ok(true)), Some(lock)) = (&took, lock_of(&second)) {
+                    if own.is_held() && witness::is_sure(hold) {
+                        violation(format!("{name} has {place} twice"));
+                    }
+                    let _ = lock.unlock();
+                }
+            });
+            thread::sleep(Duration::from_millis(30));
+            other
+        });
+        if let Some(lock) = lock_of(&second) {
+            let took = lock.try_lock_for(Duration::from_secs(1));
+            if matches!(took, Ok(true)) {
+                if own.is_held() && witness::is_sure(hold) {
+                    violation(format!("{name} has {place} twice"));
+                }
+                let _ = lock.unlock();
+            }
+            self.told("nested lock", took);
+        }
+        other.into_iter().for_each(|other| drop(other.join()));
+    }
+
+    fn do_odd(&self, name: &str, object: usize, odd: Odd, time: Duration) {
+        let kind = self.plan.objects[object].kind;
+        match odd {
+            Odd::Unlock => {
+                // Others may be given back by any thread.
+                if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
+                    return;
+                }
+                kernel::count("call: unlock of nothing");
+                if let Some(lock) = self.lock_of(object)
+                    && self.told("unlock of nothing", lock.unlock()).is_some()
+                {
+                    violation(format!("{}, {name} has given back what it has not", self.name));
+                }
+            }
+            Odd::DropHeld => self.drop_held(name, object, time),
+            Odd::LongPaths => self.lock_long_paths(time),
+            Odd::Visit { is_cut } => self.visit(is_cut),
+            Odd::Health => {
+                kernel::count("call: health");
+                for _ in 0..3 {
+                    let leaderships = self.leaderships.take();
+                    for leadership in &leaderships {
+                        let _ = leadership.health();
+                    }
+                    self.leaderships.borrow_mut().extend(leaderships);
+                    thread::sleep(time);
+                }
+            }
+            Odd::Resign { waits } => {
+                let Some(leadership) = self.leaderships.borrow_mut().pop() else {
+                    return;
+                };
+                kernel::count("call: the end of a leadership");
+                match waits {
+                    true => leadership.shutdown(),
+                    false => drop(leadership),
+                }
+            }
+        }
+    }
+
+    /// What is held goes with the last handle, without a wait.
+    fn drop_held(&self, name: &str, object: usize, time: Duration) {
+        let plan = &self.plan.objects[object];
+        if matches!(plan.kind, Kind::Semaphore | Kind::Several | Kind::Leadership) {
+            return;
+        }
+        kernel::count("call: the last handle of what is held is dropped");
+        let second = make(&self.client, plan);
+        let Some(lock) = lock_of(&second) else {
+            return;
+        };
+        let begun = kernel::elapsed();
+        let mode = mode(plan.kind, 1);
+        histories::began(plan.kind, plan.place, mode);
+        let taken = lock.try_lock_for(Duration::from_secs(2));
+        let missed = match &taken {
+            Ok(true) => None,
+            Ok(false) => Some(true),
+            Err(_) => Some(false),
+        };
+        histories::returned(plan.kind, plan.place, mode, begun, missed);
+        if self.told("nested lock", taken) != Some(true) {
+            return;
+        }
+        let holds = Lock::holds(lock);
+        let (process, _) = kernel::whoami();
+        let who = format!("{}, {name}", self.name);
+        let hold = (!holds.is_empty()).then(|| {
+            let held = Held::new(process, who, plan.kind, plan.place, mode, holds);
+            witness::granted(held, begun, None)
+        });
+        thread::sleep(time);
+        hold.into_iter().for_each(witness::left);
+        drop(second);
+        hold.into_iter().for_each(witness::ended);
+    }
+
+    /// More than there is room for.
+    fn lock_long_paths(&self, time: Duration) {
+        kernel::count("call: locks at long paths");
+        let path = format!("/{}", "x".repeat(250)).repeat(16);
+        let Ok(semaphore) = DistributedSemaphore::new(&self.client, path, 1_000) else {
+            return violation(format!("{}: a long path is invalid", self.name));
+        };
+        let wait = Duration::from_secs(1);
+        let some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
+        let more = self.told("nested lock", semaphore.try_acquire_for(250, wait)).flatten();
+        if more.is_some() {
+            violation(format!("{} has more paths than fit", self.name));
+        }
+        thread::sleep(time);
+        if let Some(permits) = some {
+            self.told("unlock", permits.release());
+        }
+    }
+
+    /// A client that nobody closes: its session ends with the last handle.
+    fn visit(&self, is_cut: bool) {
+        let builder = Client::builder(&self.hosts).session_timeout(self.plan.timeout);
+        let Ok(client) = builder.connect() else {
+            return;
+        };
+        kernel::count("call: a client that is dropped");
+        if let Ok(lock) = DistributedLock::new(&client, "/visit") {
+            let _ = lock.try_lock_for(Duration::from_secs(1));
+        }
+        drop(client);
+        if is_cut {
+            let (process, _) = kernel::whoami();
+            let net = board(|board| board.net.as_ref().map(Net::share));
+            net.iter().for_each(|net| net.act(|world| world.cut(process)));
         }
     }
 

@@ -11,14 +11,18 @@ use crate::plan::{Options, Plan};
 include!(concat!(env!("OUT_DIR"), "/found.rs"));
 
 /// So many seeds have to come to everything.
-pub const ENOUGH: u64 = 2000;
+pub const ENOUGH: u64 = 10_000;
 
 /// What cannot occur here, and why.
 const NEVER: &[(&str, &str)] = &[
     ("a server only takes reads", "the simulated servers have no mode for that"),
     ("error: Refused", "the simulated client is compiled without SASL"),
+    ("error: another", "it is for errors that the simulation has no name for"),
     ("error: ZooKeeper", "it is for answers that no server gives, as the simulated ones do not"),
 ];
+
+/// What does not occur yet in so many seeds, and what it takes. It leaves this list when it does.
+const NOT_YET: &[(&str, &str)] = &[];
 
 /// What is counted of this kind is worth knowing, and need not occur.
 const MAY: &[&str] = &["verify"];
@@ -56,7 +60,14 @@ pub fn gaps(counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
     let mut gaps = Vec::new();
     for (what, place) in PROBES.iter().chain(COUNTED) {
         let class = what.split_once(": ").map_or("", |(class, _)| class);
-        match NEVER.iter().find(|(never, _)| never == what) {
+        let is_it = |(one, _): &&(&str, &str)| one == what;
+        if NOT_YET.iter().any(|one| is_it(&one)) {
+            if counts.contains_key(what) {
+                gaps.push(format!("it occurs: {}: take it off NOT_YET", named(what)));
+            }
+            continue;
+        }
+        match NEVER.iter().find(is_it) {
             Some((_, why)) if counts.contains_key(what) => {
                 gaps.push(format!("it occurs: {}, but should not: {why}", named(what)));
             }
@@ -84,7 +95,7 @@ mod tests {
     #[test]
     fn what_cannot_occur_is_something_that_there_is() {
         println!("{} probes, {} others", PROBES.len(), COUNTED.len());
-        for (never, _) in NEVER {
+        for (never, _) in NEVER.iter().chain(NOT_YET) {
             let is_it = |(what, _): &(&str, &str)| what == never;
             assert!(PROBES.iter().chain(COUNTED).any(is_it), "{never}");
         }
@@ -97,7 +108,7 @@ mod tests {
         let is_missing = |gap: &String| gap.starts_with("it never occurs");
         println!("{} of nothing, {} of all", of_nothing.len(), of_all.len());
         assert!(of_nothing.len() > PROBES.len() / 2 && of_nothing.iter().all(is_missing));
-        assert_eq!(of_all.len(), NEVER.len(), "they cannot occur: {of_all:?}");
+        assert_eq!(of_all.len(), NEVER.len() + NOT_YET.len(), "not expected: {of_all:?}");
         assert!(!of_all.iter().any(is_missing), "{of_all:?}");
     }
 }

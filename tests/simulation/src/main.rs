@@ -34,7 +34,7 @@ struct Args {
     /// Makes no failing seed smaller, and tells no story
     #[arg(long)]
     brief: bool,
-    /// Fails if something that has to occur never does; by itself with 2000 seeds and more
+    /// Fails if something that has to occur never does; by itself with 10000 seeds and more
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     coverage: Option<bool>,
     /// Tells the story of the first seed, whole, whatever comes of it

@@ -25,6 +25,8 @@ pub(crate) struct World {
     links: BTreeMap<u64, Link>,
     /// From the servers' connections to sockets.
     sockets: BTreeMap<u64, u64>,
+    /// Nothing goes wrong any more.
+    is_well: bool,
     pub machines: BTreeMap<Process, Machine>,
     /// When the servers are looked at next.
     planned: Option<Instant>,
@@ -43,6 +45,8 @@ struct Link {
     last: [Duration; 2],
     /// A frame has arrived, up and down.
     is_greeted: [bool; 2],
+    /// An answer that comes behind the next one.
+    swapped: Option<Vec<u8>>,
     is_over: bool,
 }
 
@@ -52,6 +56,8 @@ pub(crate) struct Machine {
     /// Nothing passes until then, up and down.
     pub silent_until: [Duration; 2],
     pub refused_until: Duration,
+    /// Sockets take a part of what is sent.
+    pub full_until: Duration,
     /// Frames so far, up and down.
     frames: [u32; 2],
     pub faults: Vec<(bool, u32, FrameFault)>,
@@ -73,6 +79,7 @@ impl Net {
             latency,
             links: BTreeMap::new(),
             sockets: BTreeMap::new(),
+            is_well: false,
             machines: BTreeMap::new(),
             planned: None,
             tell: Box::new(tell),
@@ -202,12 +209,43 @@ impl World {
                 bytes.truncate(bytes.len() / 2);
                 self.at(net, arrives + Duration::from_nanos(1), move |world, _| world.tear(socket));
             }
+            Some(FrameFault::Garble) => {
+                if let Some(garbled) = garbled(&bytes) {
+                    kernel::count("fault: a garbled answer");
+                    bytes = garbled;
+                }
+            }
+            Some(FrameFault::Swap) => {
+                if let (Some(link), true) = (self.links.get_mut(&socket), is_answer(&bytes)) {
+                    kernel::count("fault: two answers swapped");
+                    link.swapped = Some(bytes);
+                    return;
+                }
+            }
+            Some(FrameFault::Another) => {
+                if let Some(another) = another(&bytes) {
+                    kernel::count("fault: an answer of another node");
+                    bytes = another;
+                }
+            }
             Some(FrameFault::Delay(time)) => {
                 kernel::count("fault: a late frame");
                 arrives += time;
                 if let Some(link) = self.links.get_mut(&socket) {
                     link.last[way] = arrives + Duration::from_nanos(1);
                 }
+            }
+        }
+        let swapped = self
+            .links
+            .get_mut(&socket)
+            .filter(|_| way == DOWN)
+            .and_then(|link| link.swapped.take());
+        if let Some(swapped) = swapped {
+            // An event that comes sooner or later than answers would be believed.
+            match is_answer(&bytes) {
+                true => bytes.extend(swapped),
+                false => bytes = [swapped, bytes].concat(),
             }
         }
         self.at(net, arrives, move |world, _| world.arrive(socket, way, &bytes));
@@ -268,6 +306,7 @@ impl World {
     /// Nothing goes wrong from now on. What is late on its way is lost with its connection.
     pub(crate) fn heal(&mut self) {
         self.machines.clear();
+        self.is_well = true;
         let late = kernel::elapsed() + self.latency * 20;
         let late = self.links.iter().filter(|(_, link)| link.last.iter().any(|last| *last > late));
         let late: Vec<u64> = late.map(|(socket, _)| *socket).collect();
@@ -279,8 +318,42 @@ impl World {
     }
 }
 
+/// Is it an answer to a request, neither an event nor one to a ping or a handshake?
+fn is_answer(frame: &[u8]) -> bool {
+    let number =
+        |at: usize| frame.get(at..at + 4).map(|bytes| [bytes[0], bytes[1], bytes[2], bytes[3]]);
+    // A handshake's begins with the version.
+    number(4).is_some_and(|xid| i32::from_be_bytes(xid) > 0)
+}
+
+/// Without its last byte.
+fn garbled(frame: &[u8]) -> Option<Vec<u8>> {
+    let body = frame.get(4..frame.len() - 1).filter(|_| is_answer(frame))?;
+    let length = u32::try_from(body.len()).ok()?;
+    Some([&length.to_be_bytes(), body].concat())
+}
+
+/// With another contender's name, if it is the answer to the create of one.
+fn another(frame: &[u8]) -> Option<Vec<u8>> {
+    // Behind its own length, a number, a transaction's and a code is the length of a path.
+    let length = frame.get(20..24).filter(|_| is_answer(frame))?;
+    let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+    let path = frame.get(24..24 + length)?;
+    let name = path.windows(3).rposition(|part| part == b"_c_")?;
+    let mut other = frame.to_vec();
+    let digit = other.get_mut(24 + name + 3)?;
+    *digit = if *digit == b'0' { b'1' } else { b'0' };
+    Some(other)
+}
+
 /// The port of the first server.
 const PORT: u16 = 2181;
+
+/// The servers by their names.
+pub(crate) fn names(servers: usize) -> String {
+    let list = (0..servers).map(|server| format!("zk{}:{PORT}", server + 1));
+    list.collect::<Vec<_>>().join(",")
+}
 
 /// Where the servers are.
 pub(crate) fn addresses(servers: usize) -> String {
@@ -301,6 +374,7 @@ impl Network for Net {
             sent: Vec::new(),
             last: [Duration::ZERO; 2],
             is_greeted: [false; 2],
+            swapped: None,
             is_over: false,
         };
         world.links.insert(socket, link);
@@ -336,9 +410,13 @@ impl Network for Net {
 
     fn send(&self, socket: u64, bytes: &[u8]) -> usize {
         let mut world = self.0.borrow_mut();
-        let Some(link) = world.links.get_mut(&socket) else {
+        let World { links, machines, random, .. } = &mut *world;
+        let Some(link) = links.get_mut(&socket) else {
             return bytes.len();
         };
+        let machine = machines.get(&link.process);
+        let is_full = machine.is_some_and(|machine| machine.full_until > kernel::elapsed());
+        let bytes = if is_full { &bytes[..random.usize(..=bytes.len())] } else { bytes };
         link.sent.extend_from_slice(bytes);
         let mut sent = std::mem::take(&mut link.sent);
         let mut start = 0;
@@ -368,7 +446,21 @@ impl Network for Net {
         });
     }
 
+    /// Sometimes late, and sometimes not at all.
     fn resolve(&self, _: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>) {
-        (Duration::from_millis(1), Err(io::Error::other(format!("no such name: {name}"))))
+        let mut world = self.0.borrow_mut();
+        let chance = if world.is_well { u8::MAX } else { world.random.u8(..16) };
+        let time = Duration::from_millis(if chance == 0 { 3_000 } else { 1 });
+        let address = name.strip_prefix("zk").and_then(|number| number.parse().ok());
+        let found = match address {
+            Some(number) if chance != 1 => Ok(vec![SocketAddr::from(([10, 0, 0, number], PORT))]),
+            _ => Err(io::Error::other(format!("no such name: {name}"))),
+        };
+        kernel::count(if found.is_ok() {
+            "net: a name is resolved"
+        } else {
+            "fault: a name is not resolved"
+        });
+        (time, found)
     }
 }

@@ -25,6 +25,8 @@ pub struct Plan {
     pub(crate) tick: Duration,
     /// Between a client and a server, one way: at least this, at most ten times as much.
     pub(crate) latency: Duration,
+    /// Clients are given names of servers.
+    pub(crate) has_names: bool,
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) faults: Vec<Fault>,
 }
@@ -134,9 +136,32 @@ pub(crate) enum What {
     },
     /// All locks there are.
     LocksBelow,
+    /// What few programs do.
+    Odd {
+        object: usize,
+        odd: Odd,
+        time: Duration,
+    },
     /// A lock at a path that has a contender's name in it.
     BadName(Place),
     Close,
+}
+
+/// What few programs do, with locks of their own where that is needed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Odd {
+    /// Gives back what it does not have.
+    Unlock,
+    /// Drops all handles of a lock that it holds.
+    DropHeld,
+    /// Many locks whose paths are too long for all of them at a time.
+    LongPaths,
+    /// Another client, which is dropped, and maybe cut off just then.
+    Visit { is_cut: bool },
+    /// Asks how the contests stand.
+    Health,
+    /// Ends a contest, and waits for that or not.
+    Resign { waits: bool },
 }
 
 /// How long a call may wait.
@@ -164,6 +189,19 @@ pub(crate) enum Deed {
     },
     Write,
     Verify,
+    /// Reads, rests, and writes if nobody else has written.
+    ReadAndWrite(Duration),
+    /// Creates what is there.
+    CreateAgain,
+    /// A clone of the hold writes then in another thread, whatever has become of the hold.
+    WriteLate(Duration),
+    /// A second object of the same lock, which would wait for the first: in the same thread, or behind another one
+    /// that waits for it already.
+    Second {
+        is_behind: bool,
+    },
+    /// Its session ends right now.
+    Expire,
 }
 
 /// How a lock is given back.
@@ -198,6 +236,12 @@ pub(crate) enum FrameFault {
     /// Half of it arrives.
     Tear,
     Delay(Duration),
+    /// An answer lacks its end.
+    Garble,
+    /// An answer comes behind the next one.
+    Swap,
+    /// The answer to a create tells of another node.
+    Another,
 }
 
 #[derive(Debug, Clone)]
@@ -232,6 +276,11 @@ pub(crate) enum Trouble {
     ClockStep {
         client: usize,
         milliseconds: i64,
+    },
+    /// A socket takes a part of what is sent, or nothing.
+    Full {
+        client: usize,
+        time: Duration,
     },
     NoThreads {
         client: usize,
@@ -272,6 +321,11 @@ pub(crate) enum Trouble {
         nth: usize,
         time: Duration,
     },
+    /// Nobody may delete what is in a directory for a while.
+    Forbid {
+        place: Place,
+        time: Duration,
+    },
     /// A node that nobody of ours has made.
     Plant {
         place: Place,
@@ -291,6 +345,8 @@ pub(crate) enum Plant {
     /// As Curator's mutex does, and waits for nobody.
     Exclusive,
     Write,
+    /// With a number behind the last one.
+    Past,
     /// A name that means nothing.
     Foreign,
     /// A contender's number, but a child of something else.
@@ -418,13 +474,60 @@ impl Plan {
             .collect();
         let faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
         let latency = ms(random, 1, 20) / 10;
-        Plan { seed, theme, servers, tick, latency, clients, faults }
+        let mut plan =
+            Plan { seed, theme, servers, tick, latency, has_names: false, clients, faults };
+        plan.add_oddities(&places);
+        plan
+    }
+
+    /// What is rare, in some of all plans and beside everything else.
+    fn add_oddities(&mut self, places: &[Place]) {
+        let random = &mut Rng::with_seed(self.seed ^ 0x0dd);
+        if self.theme == Theme::Herd || random.u8(..3) > 0 {
+            return;
+        }
+        self.has_names = random.u8(..4) == 0;
+        for _ in 0..random.usize(1..5) {
+            let client = random.usize(..self.clients.len());
+            match random.u8(..4) {
+                0 | 1 => self.add_deed(random, client),
+                2 => self.clients[client].add_odd(random),
+                _ if self.theme != Theme::Gentle => {
+                    let time = ms(random, 5, 3_000);
+                    self.faults.push(Fault::draw_odd(random, client, places, time));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_deed(&mut self, random: &mut Rng, client: usize) {
+        let is_gentle = self.theme == Theme::Gentle;
+        let threads = &mut self.clients[client].threads;
+        let thread = random.usize(..threads.len());
+        let locks = threads[thread].steps.iter_mut().filter_map(|step| match &mut step.what {
+            What::Lock { while_held, .. } => Some(while_held),
+            _ => None,
+        });
+        for deeds in locks {
+            let odd = match random.u8(..12) {
+                0..3 => Deed::ReadAndWrite(ms(random, 1, 300)),
+                3 => Deed::CreateAgain,
+                4..6 => Deed::WriteLate(ms(random, 1, 400)),
+                6 | 7 => Deed::Second { is_behind: random.bool() },
+                8 if !is_gentle && random.bool() => Deed::Expire,
+                _ => continue,
+            };
+            deeds.insert(random.usize(..=deeds.len()), odd);
+        }
     }
 
     /// Does nothing in it cost a hold, as long as nobody closes or asks?
     pub fn is_gentle(&self) -> bool {
         let is_gentle = |fault: &Fault| match fault {
-            Fault::Frame { what, .. } => !matches!(what, FrameFault::Delay(_)),
+            Fault::Frame { what, .. } => {
+                matches!(what, FrameFault::CutBefore | FrameFault::CutBehind | FrameFault::Tear)
+            }
             Fault::At { what, .. } => matches!(what, Trouble::Cut { .. }),
         };
         self.theme == Theme::Gentle && self.faults.iter().all(is_gentle)
@@ -484,6 +587,25 @@ impl Theme {
             14 => Theme::Hidden,
             _ => Theme::Meddlers,
         }
+    }
+}
+
+impl ClientPlan {
+    fn add_odd(&mut self, random: &mut Rng) {
+        let thread = random.usize(..self.threads.len());
+        let object = random.usize(..self.objects.len());
+        let odd = match random.u8(..10) {
+            0 | 1 => Odd::Unlock,
+            2 | 3 => Odd::DropHeld,
+            4 if random.u8(..3) == 0 => Odd::LongPaths,
+            4 | 5 => Odd::Visit { is_cut: random.bool() },
+            6 | 7 => Odd::Health,
+            _ => Odd::Resign { waits: random.bool() },
+        };
+        let steps = &mut self.threads[thread].steps;
+        let what = What::Odd { object, odd, time: ms(random, 1, 1_000) };
+        let step = Step { rest: ms(random, 1, 1_000), what };
+        steps.insert(random.usize(..=steps.len()), step);
     }
 }
 
@@ -584,6 +706,29 @@ impl Deed {
 }
 
 impl Fault {
+    fn draw_odd(random: &mut Rng, client: usize, places: &[Place], time: Duration) -> Fault {
+        let place = places[random.usize(..places.len())];
+        let what = match random.u8(..12) {
+            0..6 => {
+                let what = match random.u8(..3) {
+                    0 => FrameFault::Garble,
+                    1 => FrameFault::Swap,
+                    _ => FrameFault::Another,
+                };
+                let nth = random.u32(1..60);
+                return Fault::Frame { client, is_up: false, nth, what };
+            }
+            6 | 7 => Trouble::Full { client, time },
+            8 | 9 => Trouble::Forbid { place, time },
+            10 => Trouble::Plant { place, what: Plant::Past, time },
+            _ => {
+                let what = Trouble::NoThreads { client, time };
+                return Fault::At { when: Duration::ZERO, what };
+            }
+        };
+        Fault::At { when: ms(random, 10, 10_000), what }
+    }
+
     fn draw_all(
         random: &mut Rng,
         theme: Theme,

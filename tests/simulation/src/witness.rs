@@ -86,6 +86,9 @@ pub(crate) struct Witness {
     pub is_gentle: bool,
     /// Holds whose nodes somebody has deleted just now.
     deleted: Vec<usize>,
+    /// The version of what guarded writes go to, and the last one that holders of each queue have written alone.
+    version: i32,
+    written: BTreeMap<(Place, u8), i32>,
     /// Somebody makes contenders by hand, with any number.
     pub has_strangers: bool,
     /// What all clients were told by watches, and how many nodes of sessions have gone.
@@ -361,6 +364,24 @@ pub(crate) fn is_there(path: &str, token: u64) -> bool {
     witness(|witness| witness.nodes.get(path).is_some_and(|node| node.czxid as u64 == token))
 }
 
+/// The version of what guarded writes go to: as it is, and as holders of this lock have left it.
+pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
+    witness(|witness| {
+        let left = witness.written.get(&queue(kind, place)).copied().unwrap_or_default();
+        (witness.version, left)
+    })
+}
+
+/// Is it sure that nobody has deleted the node of a hold?
+pub(crate) fn is_sure(hold: usize) -> bool {
+    witness(|witness| witness.held.get(&hold).is_some_and(|held| !held.is_doubtful))
+}
+
+/// The session that a node belongs to.
+pub(crate) fn owner(path: &str) -> Option<i64> {
+    witness(|witness| witness.nodes.get(path).map(|node| node.owner))
+}
+
 /// Its owner begins to give it back.
 pub(crate) fn left(hold: usize) {
     witness(|witness| {
@@ -455,6 +476,7 @@ impl Witness {
                 }
                 ChangeKind::Deleted => self.deleted(&change.path, one, &mut problems),
                 ChangeKind::DataSet(data) if change.path.starts_with(DATA) => {
+                    self.version += 1;
                     self.written(&change.path, data, &mut problems);
                 }
                 ChangeKind::DataSet(data) => {
@@ -520,6 +542,9 @@ impl Witness {
             return;
         };
         let hold: Option<usize> = parts.next().and_then(|hold| hold.parse().ok());
+        if let Some(queue) = hold.and_then(|hold| self.queues.get(&hold)) {
+            self.written.insert(*queue, self.version);
+        }
         if let Some(hold) = hold
             && !self.held.contains_key(&hold)
             && let Some(queue) = self.queues.get(&hold)
@@ -546,6 +571,14 @@ impl Witness {
     pub(crate) fn below(&self, path: &str) -> Vec<String> {
         let prefix = format!("{path}/");
         self.nodes.keys().filter(|node| node.starts_with(&prefix)).cloned().collect()
+    }
+
+    /// The nodes of sessions in a directory.
+    pub(crate) fn sessions_nodes(&self, directory: &str) -> Vec<String> {
+        let is_in =
+            |path: &str| path.rsplit_once('/').is_some_and(|(parent, _)| parent == directory);
+        let own = self.nodes.iter().filter(|(path, node)| node.owner != 0 && is_in(path));
+        own.map(|(path, _)| path.clone()).collect()
     }
 
     /// Those who have something.

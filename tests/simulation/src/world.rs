@@ -13,7 +13,7 @@ use zookeeper::{Acl, Permissions, ZooKeeper};
 use crate::client::{self, Board, board};
 use crate::coverage;
 use crate::histories;
-use crate::network::{Net, addresses};
+use crate::network::{Net, addresses, names};
 use crate::plan::{Fault, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::witness::{self, DATA, FOLDER, violation, witness};
 
@@ -90,6 +90,7 @@ fn live(plan: &Plan) {
     let ensemble = Ensemble::new(settings, random.u64(..), kernel::instant());
     let net = Net::new(ensemble, random.fork(), plan.latency, witness::committed);
     net::set_network(Rc::new(net.share()));
+    board(|board| board.net = Some(net.share()));
     net.act(|world| world.ensemble.create(DATA, b"", kernel::instant())).expect("a first node");
     for path in ["", "/leases", "/leases/x"] {
         let path = format!("{FOLDER}{path}");
@@ -106,7 +107,7 @@ fn live(plan: &Plan) {
             net.act(|world| world.machine(processes[client]).faults.push((is_up, nth, what)));
         }
     }
-    let hosts = addresses(plan.servers);
+    let hosts = if plan.has_names { names(plan.servers) } else { addresses(plan.servers) };
     for (number, (client, &process)) in plan.clients.iter().zip(&processes).enumerate() {
         let (client, hosts) = (client.clone(), hosts.clone());
         thread::spawn_in(process, "main", move || client::run(number + 1, &client, &hosts));
@@ -126,9 +127,8 @@ fn live(plan: &Plan) {
     }
     thread::sleep(Duration::from_secs(2));
     heal(&net, &processes);
-    while witness(|witness| witness.hiding) > 0 {
-        thread::sleep(Duration::from_millis(50));
-    }
+    let are_done = || board(|board| board.operators == 0);
+    kernel::block("what operators have to give back", None, Some(&are_done));
     // What was begun ends.
     let is_over = |limit: Duration, count: fn(&Board) -> usize| {
         let end = kernel::elapsed() + limit;
@@ -215,6 +215,9 @@ fn longest(plan: &Plan) -> Duration {
                 }
                 longest += Duration::from_secs(5) * while_held.len() as u32;
             }
+            if let What::Odd { .. } = &step.what {
+                longest += Duration::from_secs(30);
+            }
         }
     }
     longest
@@ -255,6 +258,9 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         Trouble::ClockStep { client, milliseconds } => {
             kernel::clock_step(processes[client], milliseconds * 1_000_000);
         }
+        Trouble::Full { client, time } => net.act(|world| {
+            world.machine(processes[client]).full_until = now + time;
+        }),
         Trouble::NoThreads { client, time } => {
             let process = processes[client];
             kernel::fail_spawns(process, 0.5);
@@ -302,15 +308,13 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         Trouble::Hide { place, nth, time } => {
             let nodes = witness(|witness| witness.below(place.path()));
             if let Some(node) = nodes.get(nth).filter(|_| nodes.len() > nth).cloned() {
-                witness(|witness| {
-                    (witness.has_hidden, witness.hiding) = (true, witness.hiding + 1)
-                });
-                let hosts = addresses(plan.servers);
-                thread::spawn_in(kernel::process(), "operator", move || {
-                    hide(&hosts, &node, time);
-                    witness(|witness| witness.hiding -= 1);
-                });
+                witness(|witness| witness.has_hidden = true);
+                restrict(plan, node, Permissions::READ, time);
             }
+        }
+        Trouble::Forbid { place, time } => {
+            witness(|witness| witness.has_hidden = true);
+            restrict(plan, place.path().to_owned(), Permissions::DELETE, time);
         }
         Trouble::Plant { place, what, time } => {
             // What the servers would put at the end of its name.
@@ -321,6 +325,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             let name = match what {
                 Plant::Exclusive => format!("_c_{:032x}-lock-{:010}", plan.seed, number),
                 Plant::Write => format!("_c_{:032x}-__WRIT__{:010}", plan.seed, number),
+                Plant::Past => format!("_c_{:032x}-lock-{}", plan.seed, i32::MIN),
                 Plant::Foreign => format!("note-{number}"),
                 Plant::Lookalike => format!("b-{:010}", number + 3),
             };
@@ -351,20 +356,52 @@ fn take_away(net: Net, path: String) {
     }
 }
 
-/// An operator, with a client of its own, takes the right to read from everybody for a while.
-fn hide(hosts: &str, node: &str, time: Duration) {
-    let Ok(operator) = ZooKeeper::connect(hosts, Duration::from_secs(10)) else {
-        return;
-    };
-    let others = [Permissions::WRITE, Permissions::CREATE, Permissions::DELETE, Permissions::ADMIN];
-    let others = others.into_iter().reduce(|all, one| all | one).unwrap_or(Permissions::ADMIN);
-    let hidden = operator.set_acl(node, &[Acl::new(others, "world", "anyone")], None);
-    kernel::note(|| format!("hides {node}: {hidden:?}"));
-    if hidden.is_ok() {
-        thread::sleep(time);
-        let _ = operator.set_acl(node, &Acl::open(), None);
+/// An operator, with a client of its own, takes a right from everybody for a while.
+fn restrict(plan: &Plan, node: String, right: Permissions, time: Duration) {
+    let hosts = addresses(plan.servers);
+    let rights = [
+        Permissions::READ,
+        Permissions::WRITE,
+        Permissions::CREATE,
+        Permissions::DELETE,
+        Permissions::ADMIN,
+    ];
+    let others = rights.into_iter().filter(|one| *one != right).reduce(|all, one| all | one);
+    let others = others.unwrap_or(Permissions::ADMIN);
+    board(|board| board.operators += 1);
+    thread::spawn_in(kernel::process(), "operator", move || {
+        let is_set = set_acl(&hosts, &node, &[Acl::new(others, "world", "anyone")]);
+        kernel::note(|| format!("takes {right:?} of {node}: {is_set}"));
+        if is_set {
+            thread::sleep(time);
+            set_acl(&hosts, &node, &Acl::open());
+            kernel::note(|| format!("gives {right:?} of {node} back"));
+            // What could not be deleted is there until somebody does it by hand.
+            if right == Permissions::DELETE
+                && let Some(net) = board(|board| board.net.as_ref().map(Net::share))
+            {
+                let nodes = witness(|witness| witness.sessions_nodes(&node));
+                nodes.into_iter().for_each(|node| take_away(net.share(), node));
+            }
+        }
+        board(|board| board.operators -= 1);
+    });
+}
+
+/// Sets an ACL, however long that takes. Returns whether there is such a node.
+fn set_acl(hosts: &str, node: &str, acl: &[Acl]) -> bool {
+    loop {
+        if let Ok(operator) = ZooKeeper::connect(hosts, Duration::from_secs(10)) {
+            let set = operator.set_acl(node, acl, None);
+            let _ = operator.close();
+            match set {
+                Ok(_) => return true,
+                Err(error) if error.kind() == ErrorKind::NoNode => return false,
+                Err(_) => {}
+            }
+        }
+        thread::sleep(Duration::from_millis(500));
     }
-    let _ = operator.close();
 }
 
 fn name(trouble: &Trouble) -> &'static str {
@@ -386,6 +423,8 @@ fn name(trouble: &Trouble) -> &'static str {
         Trouble::Depose => "fault: a leader is deposed",
         Trouble::Delete { .. } => "fault: an operator deletes a node",
         Trouble::Hide { .. } => "fault: a node may not be read",
+        Trouble::Forbid { .. } => "fault: nodes may not be deleted",
+        Trouble::Full { .. } => "fault: a socket is full",
         Trouble::Plant { .. } => "fault: a stranger's node",
         Trouble::Scribble { .. } => "fault: somebody writes into a node",
     }
