@@ -98,8 +98,6 @@ pub(crate) struct Witness {
     pub has_hidden: bool,
     /// All faults are over.
     pub is_healed: bool,
-    /// Operators that have taken something from sight.
-    pub hiding: usize,
     /// The longest session timeout of all.
     pub timeout: Duration,
     /// When a node went below each of these.
