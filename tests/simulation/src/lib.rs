@@ -9,6 +9,7 @@ mod coverage;
 mod histories;
 mod network;
 mod plan;
+mod raw;
 mod shrink;
 mod story;
 mod witness;

@@ -13,6 +13,7 @@ use kernel::net::{self, Network};
 use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
 
 use crate::plan::FrameFault;
+use crate::raw;
 use crate::story;
 
 /// The servers and all links to them.
@@ -43,6 +44,8 @@ struct Link {
     sent: Vec<u8>,
     /// When the last bytes of each direction arrive.
     last: [Duration; 2],
+    /// The client has sent a frame.
+    has_begun: bool,
     /// A frame has arrived, up and down.
     is_greeted: [bool; 2],
     /// An answer that comes behind the next one.
@@ -179,10 +182,13 @@ impl World {
 
     /// A whole frame, up or down.
     fn frame(&mut self, net: &Net, socket: u64, way: usize, frame: Vec<u8>) {
-        let Some(link) = self.links.get(&socket) else {
+        let Some(link) = self.links.get_mut(&socket) else {
             return;
         };
         kernel::mix(&frame);
+        if way == UP && !std::mem::replace(&mut link.has_begun, true) {
+            raw::greeted(link.process);
+        }
         let machine = self.machines.entry(link.process).or_default();
         machine.frames[way] += 1;
         let number = machine.frames[way];
@@ -255,17 +261,20 @@ impl World {
         let Some(link) = self.links.get_mut(&socket).filter(|link| !link.is_over) else {
             return;
         };
+        let is_first = !std::mem::replace(&mut link.is_greeted[way], true);
+        let process = link.process;
+        if way == DOWN && !is_first {
+            raw::heard(process);
+        }
         if kernel::is_traced() && bytes.len() > 4 {
-            let is_first = std::mem::replace(&mut link.is_greeted[way], true);
-            let process = link.process;
             match way {
                 UP if bytes.len() == 12 && bytes[8..12] == 11_i32.to_be_bytes() => {}
                 UP => {
-                    let words = story::request(bytes, !is_first);
+                    let words = story::request(bytes, is_first);
                     kernel::note_of(process, "network", || format!("-> {words}"));
                 }
                 _ => {
-                    if let Some(words) = story::answer(bytes, !is_first) {
+                    if let Some(words) = story::answer(bytes, is_first) {
                         kernel::note_of(process, "network", || format!("<- {words}"));
                     }
                 }
@@ -373,6 +382,7 @@ impl Network for Net {
             connection: None,
             sent: Vec::new(),
             last: [Duration::ZERO; 2],
+            has_begun: false,
             is_greeted: [false; 2],
             swapped: None,
             is_over: false,

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::raw::{self, RawPlan};
+
 /// So much of everything at the most.
 const CLIENTS: usize = 4;
 const THREADS: usize = 4;
@@ -28,6 +30,8 @@ pub struct Plan {
     /// Clients are given names of servers.
     pub(crate) has_names: bool,
     pub(crate) clients: Vec<ClientPlan>,
+    /// Programs without locks. Faults count them behind the others.
+    pub(crate) raw: Vec<RawPlan>,
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -391,7 +395,7 @@ impl fmt::Display for Place {
     }
 }
 
-fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
+pub(crate) fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
     // More short times than long ones.
     let span = (to.max(from + 1) / from.max(1)).max(2) as f64;
     let share = span.powf(random.f64());
@@ -474,17 +478,22 @@ impl Plan {
             .collect();
         let faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
         let latency = ms(random, 1, 20) / 10;
+        let raw = Vec::new();
+        let has_names = false;
         let mut plan =
-            Plan { seed, theme, servers, tick, latency, has_names: false, clients, faults };
-        plan.add_oddities(&places);
+            Plan { seed, theme, servers, tick, latency, has_names, clients, raw, faults };
+        // Whoever judges programs without locks takes answers at their word.
+        if !plan.add_oddities(&places) {
+            raw::add(&mut plan);
+        }
         plan
     }
 
-    /// What is rare, in some of all plans and beside everything else.
-    fn add_oddities(&mut self, places: &[Place]) {
+    /// What is rare, in some of all plans and beside everything else. Returns whether it is in this one.
+    fn add_oddities(&mut self, places: &[Place]) -> bool {
         let random = &mut Rng::with_seed(self.seed ^ 0x0dd);
         if self.theme == Theme::Herd || random.u8(..3) > 0 {
-            return;
+            return false;
         }
         self.has_names = random.u8(..4) == 0;
         for _ in 0..random.usize(1..5) {
@@ -499,6 +508,7 @@ impl Plan {
                 _ => {}
             }
         }
+        true
     }
 
     fn add_deed(&mut self, random: &mut Rng, client: usize) {
@@ -554,7 +564,8 @@ impl Plan {
         let steps = |client: &ClientPlan| -> usize {
             client.threads.iter().map(|thread| thread.steps.len()).sum()
         };
-        self.faults.len() + self.clients.iter().map(steps).sum::<usize>()
+        let raw = self.raw.iter().flat_map(|raw| &raw.threads).map(|thread| thread.steps.len());
+        self.faults.len() + self.clients.iter().map(steps).sum::<usize>() + raw.sum::<usize>()
     }
 
     /// The same without these parts. What is left has its place: objects and clients keep their numbers.
@@ -567,6 +578,9 @@ impl Plan {
         };
         plan.faults.retain(|_| is_in());
         for thread in plan.clients.iter_mut().flat_map(|client| &mut client.threads) {
+            thread.steps.retain(|_| is_in());
+        }
+        for thread in plan.raw.iter_mut().flat_map(|raw| &mut raw.threads) {
             thread.steps.retain(|_| is_in());
         }
         plan
@@ -729,7 +743,7 @@ impl Fault {
         Fault::At { when: ms(random, 10, 10_000), what }
     }
 
-    fn draw_all(
+    pub(crate) fn draw_all(
         random: &mut Rng,
         theme: Theme,
         clients: usize,

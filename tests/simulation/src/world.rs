@@ -7,14 +7,15 @@ use std::time::Duration;
 use fastrand::Rng;
 use kernel::{Process, net, thread};
 use zookeeper::ErrorKind;
-use zookeeper::testing::ensemble::{Ensemble, Settings};
+use zookeeper::testing::ensemble::{Committed, Ensemble, Settings};
 use zookeeper::{Acl, Permissions, ZooKeeper};
 
 use crate::client::{self, Board, board};
 use crate::coverage;
 use crate::histories;
-use crate::network::{Net, addresses, names};
+use crate::network::{Net, World, addresses, names};
 use crate::plan::{Fault, Plan, Plant, Theme, Trouble, Wait, What};
+use crate::raw;
 use crate::witness::{self, DATA, FOLDER, violation, witness};
 
 /// More than any run takes.
@@ -41,6 +42,7 @@ pub struct Outcome {
 pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
     witness::reset();
     histories::reset();
+    raw::reset(raw::rules(plan));
     board(|board| *board = Board::default());
     let plan = plan.clone();
     kernel::run(
@@ -60,6 +62,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
                 violation(format!("{name} has panicked"));
             }
             histories::verdict().into_iter().for_each(violation);
+            raw::finish(witness(|witness| witness.violations.is_empty()));
             let outcome = Outcome {
                 violations: Vec::new(),
                 hash: kernel::hash(),
@@ -87,10 +90,16 @@ fn live(plan: &Plan) {
         containers: Duration::from_secs(random.u64(2..30)),
         ..Settings::default()
     };
+    let settings = raw::settings(plan, settings);
     let ensemble = Ensemble::new(settings, random.u64(..), kernel::instant());
-    let net = Net::new(ensemble, random.fork(), plan.latency, witness::committed);
+    let tell = |world: &World, one: &Committed| {
+        witness::committed(world, one);
+        raw::committed(one);
+    };
+    let net = Net::new(ensemble, random.fork(), plan.latency, tell);
     net::set_network(Rc::new(net.share()));
     board(|board| board.net = Some(net.share()));
+    net.act(|world| world.ensemble.create(raw::ROOT, b"", kernel::instant())).expect("a root");
     net.act(|world| world.ensemble.create(DATA, b"", kernel::instant())).expect("a first node");
     for path in ["", "/leases", "/leases/x"] {
         let path = format!("{FOLDER}{path}");
@@ -101,7 +110,8 @@ fn live(plan: &Plan) {
         witness.timeout =
             plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
     });
-    let processes: Vec<Process> = plan.clients.iter().map(|_| kernel::process()).collect();
+    let count = plan.clients.len() + plan.raw.len();
+    let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, nth, what } = *fault {
             net.act(|world| world.machine(processes[client]).faults.push((is_up, nth, what)));
@@ -111,6 +121,11 @@ fn live(plan: &Plan) {
     for (number, (client, &process)) in plan.clients.iter().zip(&processes).enumerate() {
         let (client, hosts) = (client.clone(), hosts.clone());
         thread::spawn_in(process, "main", move || client::run(number + 1, &client, &hosts));
+    }
+    for (number, raw) in plan.raw.iter().enumerate() {
+        let (process, raw, hosts) =
+            (processes[plan.clients.len() + number], raw.clone(), hosts.clone());
+        thread::spawn_in(process, "main", move || raw::run(number, &raw, &hosts));
     }
     let mut troubles: Vec<(Duration, Trouble)> = plan
         .faults
@@ -130,11 +145,11 @@ fn live(plan: &Plan) {
     let are_done = || board(|board| board.operators == 0);
     kernel::block("what operators have to give back", None, Some(&are_done));
     // What was begun ends.
-    let is_over = |limit: Duration, count: fn(&Board) -> usize| {
+    let is_over = |limit: Duration, so_far: fn(&Board) -> usize| {
         let end = kernel::elapsed() + limit;
         loop {
             let dead = witness(|witness| witness.dead.len());
-            if board(|board| count(board)) + dead >= plan.clients.len() {
+            if board(|board| so_far(board)) + dead >= count {
                 return true;
             }
             if kernel::elapsed() > end {
@@ -143,7 +158,7 @@ fn live(plan: &Plan) {
             thread::sleep(Duration::from_millis(50));
         }
     };
-    let longest = longest(plan);
+    let longest = longest(plan) + raw::longest(plan);
     if !is_over(longest, |board| board.done) {
         let mut who: Vec<String> = Vec::new();
         for &process in &processes {
@@ -157,7 +172,8 @@ fn live(plan: &Plan) {
     }
     // Those that stand still are awake, and sessions have gone that nobody keeps.
     let awake = board(|board| board.stalls.iter().map(|(_, _, until)| *until).max());
-    let timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+    let timeout = plan.clients.iter().map(|client| client.timeout);
+    let timeout = timeout.chain(plan.raw.iter().map(|raw| raw.timeout)).max().unwrap_or_default();
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + timeout * 2);
     witness(|witness| witness.is_calm = true);
     board(|board| board.are_healed = true);

@@ -1,0 +1,295 @@
+//! Programs that use the client itself, without locks: what they are going to do, drawn from the seed.
+
+mod history;
+mod judge;
+mod program;
+mod session;
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use zookeeper::testing::ensemble::Settings;
+
+pub(crate) use judge::{Rules, committed, finish, greeted, heard, reset};
+pub(crate) use program::run;
+
+use crate::plan::{Fault, Place, Plan, Theme, Trouble, ms};
+
+/// Below this are all their nodes.
+pub(crate) const ROOT: &str = "/raw";
+/// So many nodes that all of them use, and so many that one of them uses.
+const SHARED: usize = 3;
+const OWN: usize = 2;
+/// Longer than what one request to set watches again takes.
+const LONG: usize = 66_000;
+
+/// A program.
+#[derive(Debug, Clone)]
+pub(crate) struct RawPlan {
+    pub(crate) timeout: Duration,
+    /// Names of nodes end in so many letters.
+    pub(crate) tail: usize,
+    pub(crate) has_credentials: bool,
+    /// It is not closed but dropped.
+    pub(crate) is_dropped: bool,
+    pub(crate) threads: Vec<RawThread>,
+}
+
+/// One of its threads.
+#[derive(Debug, Clone)]
+pub(crate) struct RawThread {
+    pub(crate) begins: Duration,
+    pub(crate) steps: Vec<RawStep>,
+}
+
+/// What it does next.
+#[derive(Debug, Clone)]
+pub(crate) struct RawStep {
+    pub(crate) rest: Duration,
+    pub(crate) what: RawWhat,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum RawWhat {
+    /// Requests in one write.
+    Calls {
+        calls: Vec<RawCall>,
+        how: How,
+        limit: Duration,
+        session: Option<Whose>,
+    },
+    /// Has the lease kept, or not any more.
+    Keep,
+    LetGo,
+    Renew,
+    Look,
+    /// Drops the listener that it has had for longest.
+    Unwatch,
+    /// Adds credentials.
+    Credentials,
+    /// Makes, or reads, what only these credentials may read.
+    Secret,
+    Close,
+}
+
+/// How a program learns what came of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Wait,
+    Callback,
+    Never,
+}
+
+/// The session that calls are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Present,
+    Former,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Node {
+    Shared(usize),
+    Own(usize),
+    /// A new child of a shared node.
+    Child(usize),
+    /// A child that this program has made, or may have.
+    Made,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum RawCall {
+    Create {
+        node: Node,
+        is_ephemeral: bool,
+        is_sequential: bool,
+    },
+    Delete(Node),
+    DeleteEventually(Node),
+    Set(Node),
+    Get(Node, bool),
+    Exists(Node, bool),
+    Children(Node, bool),
+    Sync,
+    Renew,
+    /// All or nothing.
+    Several(Vec<RawCall>),
+}
+
+/// Gives some plans such programs, beside the others or instead of them.
+pub(crate) fn add(plan: &mut Plan) {
+    let mut random = Rng::with_seed(plan.seed ^ 0x0c11e47);
+    let random = &mut random;
+    let is_alone = match random.u8(..8) {
+        0 | 1 => true,
+        2 => false,
+        _ => return,
+    };
+    let timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+    if is_alone {
+        plan.clients.clear();
+        plan.servers = if random.bool() { 3 } else { 1 };
+        plan.theme = [Theme::Mixed, Theme::Frames, Theme::Short][random.usize(..3)];
+    }
+    let tail = if random.u8(..100) == 0 { LONG } else { 0 };
+    let count = random.usize(1..=3);
+    plan.raw = (0..count).map(|_| RawPlan::draw(random, timeout, tail, is_alone)).collect();
+    let all = plan.clients.len() + count;
+    let places: Vec<Place> = (0..3).map(Place).collect();
+    plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
+}
+
+/// What the servers are like beside that.
+pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
+    if plan.raw.is_empty() {
+        return settings;
+    }
+    let mut random = Rng::with_seed(plan.seed ^ 0x0005_e771);
+    let throttle = [0.0, 0.0, 0.0, 0.05, 0.3][random.usize(..5)];
+    Settings {
+        overtaking: random.u8(..3) == 0,
+        numbered_events: random.bool(),
+        // Locks do not expect that.
+        throttle: if plan.clients.is_empty() { throttle } else { 0.0 },
+        ..settings
+    }
+}
+
+/// What may be expected of the servers, with these faults.
+pub(crate) fn rules(plan: &Plan) -> Rules {
+    let is_other = |fault: &Fault| match fault {
+        Fault::At { what, .. } => matches!(
+            what,
+            Trouble::Depose
+                | Trouble::Crash { .. }
+                | Trouble::FreezeServer { .. }
+                | Trouble::CutOffServer { .. }
+        ),
+        Fault::Frame { .. } => false,
+    };
+    let sets_back = |fault: &Fault| match fault {
+        Fault::At { what: Trouble::ClockStep { milliseconds, .. }, .. } => *milliseconds < 0,
+        _ => false,
+    };
+    let sleeps = |fault: &Fault| matches!(fault, Fault::At { what: Trouble::Sleep { .. }, .. });
+    Rules {
+        one_leader: plan.servers == 1 || !plan.faults.iter().any(is_other),
+        // A clock that is set back while the other stands still: nobody could tell.
+        clocks: !(plan.faults.iter().any(sleeps) && plan.faults.iter().any(sets_back)),
+        throttle: settings(plan, Settings::default()).throttle > 0.0,
+        slowest: plan.latency * 20,
+    }
+}
+
+/// How long the calls of these programs take at the most, all in all.
+pub(crate) fn longest(plan: &Plan) -> Duration {
+    let step = |step: &RawStep| match &step.what {
+        RawWhat::Calls { limit, .. } => step.rest + *limit,
+        _ => step.rest + Duration::from_secs(10),
+    };
+    let threads = plan.raw.iter().flat_map(|raw| &raw.threads);
+    let own: Duration = threads.flat_map(|thread| &thread.steps).map(step).sum();
+    let timeout = plan.raw.iter().map(|raw| raw.timeout).max().unwrap_or_default();
+    own + timeout * 20
+}
+
+impl RawPlan {
+    fn draw(random: &mut Rng, timeout: Duration, tail: usize, is_alone: bool) -> RawPlan {
+        let threads = (0..random.usize(1..=3)).map(|_| RawThread {
+            begins: ms(random, 1, 1_000),
+            steps: (0..random.usize(2..=14))
+                .map(|_| RawStep::draw(random, timeout, is_alone))
+                .collect(),
+        });
+        RawPlan {
+            timeout,
+            tail,
+            threads: threads.collect(),
+            has_credentials: random.u8(..4) == 0,
+            is_dropped: random.u8(..4) == 0,
+        }
+    }
+}
+
+impl RawStep {
+    fn draw(random: &mut Rng, timeout: Duration, is_alone: bool) -> RawStep {
+        let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
+        let what = match random.u8(..32) {
+            0 | 1 => RawWhat::Keep,
+            2 => RawWhat::LetGo,
+            3 => RawWhat::Renew,
+            4 | 5 => RawWhat::Look,
+            6 => RawWhat::Unwatch,
+            7 => RawWhat::Credentials,
+            // Whoever looks for locks would find it.
+            8 | 9 if is_alone => RawWhat::Secret,
+            10 if random.u8(..8) == 0 => RawWhat::Close,
+            _ => {
+                let longest = timeout.as_millis() as u64 * 3 / 2;
+                let limit = match random.u8(..4) {
+                    0 => ms(random, 1, 40),
+                    _ => ms(random, longest / 20, longest),
+                };
+                let session = match random.u8(..10) {
+                    0 => Some(Whose::Former),
+                    1 | 2 => Some(Whose::Present),
+                    _ => None,
+                };
+                let how = match random.u8(..8) {
+                    0 => How::Never,
+                    1..4 => How::Callback,
+                    _ => How::Wait,
+                };
+                let count = if random.bool() { 1 } else { random.usize(2..6) };
+                let calls = (0..count).map(|_| RawCall::draw(random)).collect();
+                RawWhat::Calls { calls, how, limit, session }
+            }
+        };
+        RawStep { rest, what }
+    }
+}
+
+impl Node {
+    fn draw(random: &mut Rng) -> Node {
+        match random.u8(..5) {
+            0 => Node::Own(random.usize(..OWN)),
+            _ => Node::Shared(random.usize(..SHARED)),
+        }
+    }
+}
+
+impl RawCall {
+    fn draw(random: &mut Rng) -> RawCall {
+        let node = Node::draw(random);
+        let is_watched = random.u8(..5) < 3;
+        match random.u8(..19) {
+            0..3 => RawCall::Create { node, is_ephemeral: random.bool(), is_sequential: false },
+            3 | 4 => RawCall::child(random),
+            5 => RawCall::Delete(node),
+            6 => RawCall::Delete(Node::Made),
+            7 => RawCall::DeleteEventually(Node::Made),
+            8 | 9 => RawCall::Set(node),
+            10..12 => RawCall::Exists(node, is_watched),
+            12..14 => RawCall::Get(node, is_watched),
+            14..16 => RawCall::Children(node, is_watched),
+            16 => RawCall::Sync,
+            17 => RawCall::Renew,
+            _ => {
+                let several = |random: &mut Rng| match random.u8(..4) {
+                    0 => RawCall::Set(Node::draw(random)),
+                    1 => RawCall::Delete(Node::Made),
+                    _ => RawCall::child(random),
+                };
+                RawCall::Several((0..random.usize(1..4)).map(|_| several(random)).collect())
+            }
+        }
+    }
+
+    fn child(random: &mut Rng) -> RawCall {
+        RawCall::Create {
+            node: Node::Child(random.usize(..SHARED)),
+            is_ephemeral: random.bool(),
+            is_sequential: random.u8(..3) == 0,
+        }
+    }
+}

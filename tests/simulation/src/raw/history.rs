@@ -1,0 +1,201 @@
+//! What the servers have carried out below the programs' root, by nodes: what each was like, from when on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use zookeeper::Stat;
+use zookeeper::testing::ensemble::{ChangeKind, Committed};
+
+use super::ROOT;
+
+/// A node as it was for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    czxid: i64,
+    mzxid: i64,
+    version: i32,
+    pub(super) owner: i64,
+    data: Arc<[u8]>,
+}
+
+/// A node, or none, from a transaction on.
+#[derive(Debug)]
+struct Spell<T> {
+    from: i64,
+    what: Option<T>,
+}
+
+/// A write that was carried out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Done {
+    pub(super) zxid: i64,
+    pub(super) session: i64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct History {
+    nodes: BTreeMap<String, Vec<Spell<State>>>,
+    children: BTreeMap<String, Vec<Spell<BTreeSet<String>>>>,
+    /// What creates and writes with a number in their data have done.
+    pub(super) done: BTreeMap<usize, Vec<Done>>,
+    pub(super) deleted: BTreeMap<String, Vec<Done>>,
+    /// Sessions that are over.
+    pub(super) closed: BTreeSet<i64>,
+    /// The newest transaction of all.
+    pub(super) zxid: i64,
+}
+
+/// What is written as data, so that it is known whose it is.
+pub(super) fn mark(call: usize) -> Vec<u8> {
+    format!("#{call}").into_bytes()
+}
+
+fn marked(data: &[u8]) -> Option<usize> {
+    std::str::from_utf8(data).ok()?.strip_prefix('#')?.parse().ok()
+}
+
+/// Those that may have been there for somebody who has seen this transaction.
+fn since<T>(spells: &[Spell<T>], seen: i64) -> impl Iterator<Item = (i64, Option<&T>)> {
+    let begin = spells.first().map_or(i64::MAX, |first| first.from);
+    let before = (begin > seen).then_some((0, None));
+    let next = spells.iter().skip(1).map(|spell| spell.from).chain([i64::MAX]);
+    let later = spells.iter().zip(next).filter(move |(_, next)| *next > seen);
+    before.into_iter().chain(later.map(|(spell, _)| (spell.from, spell.what.as_ref())))
+}
+
+impl History {
+    pub(super) fn committed(&mut self, one: &Committed) {
+        self.zxid = one.zxid;
+        if one.is_close {
+            self.closed.insert(one.session);
+        }
+        let done = Done { zxid: one.zxid, session: one.session };
+        for change in one.changes.iter().filter(|change| change.path.starts_with(ROOT)) {
+            let path = change.path.to_string();
+            match &change.kind {
+                ChangeKind::Created { data, owner } => {
+                    let (zxid, data, owner) = (one.zxid, Arc::clone(data), *owner);
+                    marked(&data).map(|call| self.done.entry(call).or_default().push(done));
+                    let state = State { czxid: zxid, mzxid: zxid, version: 0, owner, data };
+                    self.set(&path, zxid, Some(state));
+                    self.set_children(&path, zxid, Some(BTreeSet::new()));
+                    self.change_children(&path, zxid, |names, name| names.insert(name));
+                }
+                ChangeKind::Deleted => {
+                    if !one.is_close {
+                        self.deleted.entry(path.clone()).or_default().push(done);
+                    }
+                    self.set(&path, one.zxid, None);
+                    self.set_children(&path, one.zxid, None);
+                    self.change_children(&path, one.zxid, |names, name| names.remove(&name));
+                }
+                ChangeKind::DataSet(data) => {
+                    marked(data).map(|call| self.done.entry(call).or_default().push(done));
+                    let before = self.nodes.get(&path).and_then(|spells| spells.last());
+                    let before = before.and_then(|spell| spell.what.clone());
+                    let state = before.map(|before| State {
+                        mzxid: one.zxid,
+                        version: before.version + 1,
+                        data: Arc::clone(data),
+                        ..before
+                    });
+                    self.set(&path, one.zxid, state);
+                }
+                ChangeKind::AclSet => {}
+            }
+        }
+    }
+
+    fn set(&mut self, path: &str, from: i64, what: Option<State>) {
+        self.nodes.entry(path.to_owned()).or_default().push(Spell { from, what });
+    }
+
+    fn set_children(&mut self, path: &str, from: i64, what: Option<BTreeSet<String>>) {
+        self.children.entry(path.to_owned()).or_default().push(Spell { from, what });
+    }
+
+    fn change_children(
+        &mut self,
+        path: &str,
+        from: i64,
+        change: impl FnOnce(&mut BTreeSet<String>, String) -> bool,
+    ) {
+        let Some((parent, name)) = path.rsplit_once('/') else {
+            return;
+        };
+        let before = self.children.get(parent).and_then(|spells| spells.last());
+        if let Some(mut names) = before.and_then(|spell| spell.what.clone()) {
+            change(&mut names, name.to_owned());
+            self.set_children(parent, from, Some(names));
+        }
+    }
+
+    fn node_since(&self, path: &str, seen: i64) -> impl Iterator<Item = (i64, Option<&State>)> {
+        since(self.nodes.get(path).map_or(&[], Vec::as_slice), seen)
+    }
+
+    /// May the node have been there, and like this?
+    pub(super) fn may_be(&self, path: &str, seen: i64, like: impl Fn(&State) -> bool) -> bool {
+        self.node_since(path, seen).any(|(_, state)| state.is_some_and(&like))
+    }
+
+    /// When the last time began in which it may have been absent, if there is one.
+    pub(super) fn may_be_absent(&self, path: &str, seen: i64) -> Option<i64> {
+        self.node_since(path, seen)
+            .filter(|(_, state)| state.is_none())
+            .map(|(from, _)| from)
+            .last()
+    }
+
+    /// May it have been what the servers say?
+    pub(super) fn fits(&self, path: &str, seen: i64, stat: &Stat, data: Option<&[u8]>) -> bool {
+        self.may_be(path, seen, |state| {
+            state.czxid == stat.czxid
+                && state.mzxid == stat.mzxid
+                && state.version == stat.version
+                && state.owner == stat.ephemeral_owner
+                && state.data.len() as i32 == stat.data_length
+                && data.is_none_or(|data| *data == *state.data)
+        })
+    }
+
+    /// The same of its children.
+    pub(super) fn has_children(
+        &self,
+        path: &str,
+        seen: i64,
+        stat: &Stat,
+        names: Option<&BTreeSet<String>>,
+    ) -> bool {
+        let spells = self.children.get(path).map_or(&[][..], Vec::as_slice);
+        let mut fitting = since(spells, seen).filter(|(from, _)| *from == stat.pzxid);
+        fitting.any(|(_, known)| {
+            known.is_some_and(|known| {
+                known.len() as i32 == stat.num_children && names.is_none_or(|names| names == known)
+            })
+        })
+    }
+
+    /// The first transaction behind this one that has changed the node.
+    pub(super) fn changed(&self, path: &str, behind: i64) -> Option<i64> {
+        let spells = self.nodes.get(path)?;
+        spells.iter().map(|spell| spell.from).find(|from| *from > behind)
+    }
+
+    /// The same of its children, or of itself if it is gone.
+    pub(super) fn children_changed(&self, path: &str, behind: i64) -> Option<i64> {
+        let spells = self.children.get(path)?;
+        spells.iter().map(|spell| spell.from).find(|from| *from > behind)
+    }
+
+    pub(super) fn is_there(&self, path: &str) -> bool {
+        let last = self.nodes.get(path).and_then(|spells| spells.last());
+        last.is_some_and(|spell| spell.what.is_some())
+    }
+
+    /// Was it there without a break since behind this transaction?
+    pub(super) fn was_created_behind(&self, path: &str, behind: i64) -> bool {
+        let spells = self.nodes.get(path).map_or(&[][..], Vec::as_slice);
+        spells.iter().any(|spell| spell.from > behind && spell.what.is_some())
+    }
+}

@@ -1,0 +1,632 @@
+//! A program that uses the client as its plan says, and tells the judge what it asked for and what it was told.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use kernel::{Process, thread};
+use zookeeper::{
+    Acl, Batch, CreateMode, ErrorKind, LeaseKeeper, Listener, Names, Op, OpResult, Pending,
+    SessionEvent, Stat, State, WatchedEvent, Watcher, ZooKeeper,
+};
+
+use super::history::mark;
+use super::judge::{Asked, Made, Said, answered, judge, report, session, stalled, told};
+use super::{How, Node, ROOT, RawCall, RawPlan, RawStep, RawThread, RawWhat, Whose};
+use crate::client::board;
+
+const SECRET: &[u8] = b"somebody:secret";
+/// A server whose leader was deposed may hang up so long behind the last fault.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// An answer that is on its way.
+trait Answer {
+    fn wait(self: Box<Self>) -> zookeeper::Result<Said>;
+    fn call_back(self: Box<Self>, back: Box<dyn FnOnce(zookeeper::Result<Said>) + Send>);
+    fn is_done(&self) -> bool;
+}
+
+impl<T: Into<Said> + Send + 'static> Answer for Pending<T> {
+    fn wait(self: Box<Self>) -> zookeeper::Result<Said> {
+        Pending::wait(*self).map(Into::into)
+    }
+
+    fn call_back(self: Box<Self>, back: Box<dyn FnOnce(zookeeper::Result<Said>) + Send>) {
+        self.on_done(move |result| back(result.map(Into::into)));
+    }
+
+    fn is_done(&self) -> bool {
+        Pending::is_done(self)
+    }
+}
+
+impl From<()> for Said {
+    fn from((): ()) -> Said {
+        Said::Done
+    }
+}
+
+impl From<(String, Stat)> for Said {
+    fn from((path, stat): (String, Stat)) -> Said {
+        Said::Created(path, stat)
+    }
+}
+
+impl From<Stat> for Said {
+    fn from(stat: Stat) -> Said {
+        Said::Set(stat)
+    }
+}
+
+impl From<(Vec<u8>, Stat)> for Said {
+    fn from((data, stat): (Vec<u8>, Stat)) -> Said {
+        Said::Data(data, stat)
+    }
+}
+
+impl From<Option<Stat>> for Said {
+    fn from(found: Option<Stat>) -> Said {
+        Said::Found(found)
+    }
+}
+
+impl From<(Names, Stat)> for Said {
+    fn from((names, stat): (Names, Stat)) -> Said {
+        let names: BTreeSet<String> = names.iter().map(str::to_owned).collect();
+        Said::Names(names, stat)
+    }
+}
+
+impl From<Vec<OpResult>> for Said {
+    fn from(results: Vec<OpResult>) -> Said {
+        Said::Several(results)
+    }
+}
+
+/// What the threads of a program share.
+struct Shared {
+    process: Process,
+    number: usize,
+    plan: RawPlan,
+    zk: ZooKeeper,
+    /// Those who hear of nodes, by their numbers.
+    ears: RefCell<Vec<(usize, Watcher)>>,
+    keepers: RefCell<Vec<LeaseKeeper>>,
+    knows_secret: Cell<bool>,
+    is_closed: Cell<bool>,
+}
+
+/// The life of a program.
+pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
+    let (process, _) = kernel::whoami();
+    let Some((zk, listener)) = connect(process, plan, hosts) else {
+        return board(|board| (board.done, board.closed) = (board.done + 1, board.closed + 1));
+    };
+    let known = zk.clone();
+    judge(|judge| judge.connected(process, known));
+    let shared = Rc::new(Shared {
+        process,
+        number,
+        plan: plan.clone(),
+        zk,
+        ears: RefCell::default(),
+        keepers: RefCell::default(),
+        knows_secret: Cell::new(plan.has_credentials),
+        is_closed: Cell::new(false),
+    });
+    let threads = plan.threads.iter().enumerate().map(|(index, plan)| {
+        let (shared, plan) = (Rc::clone(&shared), plan.clone());
+        thread::spawn_in(process, &format!("thread {index}"), move || shared.thread(&plan))
+    });
+    let threads: Vec<_> = threads.collect();
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    board(|board| board.done += 1);
+    let are_healed = || board(|board| board.are_healed);
+    kernel::block("the end of all faults", None, Some(&are_healed));
+    if !shared.is_closed.get() {
+        shared.calm();
+    }
+    shared.end();
+    drop(listener);
+    board(|board| board.closed += 1);
+}
+
+fn connect(
+    process: Process,
+    plan: &RawPlan,
+    hosts: &str,
+) -> Option<(ZooKeeper, Listener<SessionEvent>)> {
+    for _ in 0..100 {
+        let client = judge(|judge| judge.enter(process, plan.timeout));
+        let told = move |event: &SessionEvent| session(process, client, *event);
+        let listener = Listener::new(told);
+        let mut builder = ZooKeeper::builder(hosts)
+            .session_timeout(plan.timeout)
+            .request_timeout(plan.timeout)
+            .subscribe(&listener);
+        if plan.has_credentials {
+            builder = builder.auth("digest", SECRET);
+        }
+        match builder.connect() {
+            Ok(zk) => return Some((zk, listener)),
+            Err(error) => kernel::note(|| format!("connect: {error}")),
+        }
+        // It ends in the background.
+        thread::sleep(Duration::from_secs(1));
+    }
+    None
+}
+
+impl Shared {
+    fn fail(&self, problem: String) {
+        report(self.process, vec![problem]);
+    }
+
+    fn thread(&self, plan: &RawThread) {
+        thread::sleep(plan.begins);
+        for step in &plan.steps {
+            if !step.rest.is_zero() {
+                thread::sleep(step.rest);
+            }
+            self.step(step);
+        }
+    }
+
+    fn step(&self, step: &RawStep) {
+        match &step.what {
+            RawWhat::Calls { calls, how, limit, session } => {
+                kernel::count(match how {
+                    How::Wait => "raw: calls that are waited for",
+                    How::Callback => "raw: calls that are told of",
+                    How::Never => "raw: calls whose answers nobody wants",
+                });
+                self.call(calls, *how, *limit, *session);
+            }
+            RawWhat::Keep => self.keep(),
+            RawWhat::LetGo => {
+                judge(|judge| judge.program(self.process).story.is_kept = false);
+                let keepers = std::mem::take(&mut *self.keepers.borrow_mut());
+                drop(keepers);
+            }
+            RawWhat::Renew => {
+                kernel::count("raw: a lease is renewed");
+                let _ = self.zk.renew_lease();
+                self.look();
+            }
+            RawWhat::Look => {
+                self.look();
+            }
+            RawWhat::Unwatch => {
+                let mut ears = self.ears.borrow_mut();
+                if !ears.is_empty() {
+                    kernel::count("raw: a listener is dropped");
+                    let (number, ear) = ears.remove(0);
+                    drop(ears);
+                    drop(ear);
+                    judge(|judge| judge.dropped(number));
+                }
+            }
+            RawWhat::Credentials => {
+                if self.zk.add_auth("digest", SECRET).is_ok() {
+                    kernel::count("raw: credentials are added");
+                    self.knows_secret.set(true);
+                }
+            }
+            RawWhat::Secret => self.use_secret(),
+            RawWhat::Close => {
+                kernel::count("raw: a client is closed early");
+                self.close();
+            }
+        }
+    }
+
+    /// What is left of the lease, as the client says.
+    fn look(&self) -> Duration {
+        let lease = self.zk.lease();
+        let problems = judge(|judge| {
+            let story = &mut judge.program(self.process).story;
+            // Others may have looked meanwhile.
+            match lease.session_id == story.session {
+                true => story.looked(lease.term, Duration::ZERO.max(lease.valid_for)),
+                false => Vec::new(),
+            }
+        });
+        report(self.process, problems);
+        lease.valid_for
+    }
+
+    fn keep(&self) {
+        kernel::count("raw: a lease is kept");
+        let before = self.zk.lease();
+        let keeper = self.zk.keep_lease();
+        let after = self.zk.lease();
+        let is_certain = before.term == after.term && !after.valid_for.is_zero();
+        let mut keepers = self.keepers.borrow_mut();
+        if keepers.is_empty() {
+            judge(|judge| {
+                let story = &mut judge.program(self.process).story;
+                story.is_kept = is_certain && after.session_id == story.session;
+            });
+        }
+        keepers.push(keeper);
+    }
+
+    /// A node that only those with the credentials may use.
+    fn use_secret(&self) {
+        let path = format!("{ROOT}/secret{}", self.number);
+        // Before it is asked for.
+        let is_known = self.knows_secret.get();
+        let made = self.made(judge(|judge| judge.batch()), Some(self.plan.timeout), None, None);
+        let asked = Asked::Secret { is_known };
+        if is_known && !judge(|judge| judge.history.is_there(&path)) {
+            let number = judge(|judge| judge.begin(made, asked, false));
+            let acl = Acl::creator_all();
+            let created = self.zk.create(&path, b"secret", &acl, CreateMode::Persistent);
+            answered(number, created.map(Into::into), false);
+        } else {
+            kernel::count("raw: a secret is read");
+            let number = judge(|judge| judge.begin(made, asked, false));
+            answered(number, self.zk.get_data(&path).map(Into::into), false);
+        }
+    }
+
+    fn close(&self) {
+        let process = self.process;
+        judge(|judge| judge.program(process).is_closing = true);
+        self.is_closed.set(true);
+        let begun = kernel::elapsed();
+        let closed = self.zk.close();
+        kernel::note(|| format!("close: {closed:?}"));
+        let took = kernel::elapsed() - begun;
+        let limit = self.plan.timeout + stalled(process, begun) + Duration::from_millis(100);
+        if took > limit {
+            self.fail(format!("close took {took:?} instead of {limit:?}"));
+        }
+        let left = judge(|judge| {
+            let all = judge.program(process).story.all.clone();
+            let lives = |session: &i64| !judge.history.closed.contains(session);
+            (judge.rules.one_leader, all.into_iter().filter(lives).collect::<Vec<_>>())
+        });
+        if let (Ok(()), (true, [_, ..])) = (&closed, (left.0, left.1.as_slice())) {
+            self.fail(format!("it is closed, and its sessions live: {:x?}", left.1));
+        }
+    }
+
+    // ---- calls
+
+    fn made(
+        &self,
+        batch: usize,
+        limit: Option<Duration>,
+        wanted: Option<i64>,
+        listener: Option<usize>,
+    ) -> Made {
+        Made { process: self.process, batch, limit, wanted, is_unheard: false, listener }
+    }
+
+    fn call(&self, calls: &[RawCall], how: How, limit: Duration, session: Option<Whose>) {
+        let wanted = session.map(|whose| match whose {
+            Whose::Present => self.zk.session_id(),
+            Whose::Former => judge(|judge| judge.program(self.process).story.former),
+        });
+        let zk = self.zk.with_timeout(limit);
+        let zk = wanted.map_or(zk.clone(), |wanted| zk.in_session(wanted));
+        let mut made = self.made(judge(|judge| judge.batch()), Some(limit), wanted, None);
+        made.is_unheard = how == How::Never;
+        witness_calls(calls.len());
+        let pending = zk.submit(|batch| {
+            let all: Vec<_> = calls.iter().map(|call| self.ask(batch, made, call)).collect();
+            all
+        });
+        match how {
+            How::Never => drop(pending),
+            How::Callback => {
+                for (number, answer) in pending {
+                    let zk = zk.clone();
+                    answer.call_back(Box::new(move |result| called_back(number, result, &zk)));
+                }
+            }
+            How::Wait => self.wait(pending),
+        }
+    }
+
+    /// For the last one first: by then the others are answered.
+    fn wait(&self, pending: Vec<(usize, Box<dyn Answer>)>) {
+        let is_repeated = |call: &(usize, _)| judge(|judge| judge.is_repeated(call.0));
+        let (repeated, mut once): (Vec<_>, Vec<_>) = pending.into_iter().partition(is_repeated);
+        if let Some((number, last)) = once.pop() {
+            let kind = answered(number, last.wait(), false);
+            let left = once.iter().find(|(_, answer)| kind.is_none() && !answer.is_done());
+            if let Some((left, _)) = left {
+                self.fail(format!("call {number} is answered, and {left} is not"));
+            }
+        }
+        for (number, answer) in once.into_iter().chain(repeated) {
+            answered(number, answer.wait(), false);
+        }
+    }
+
+    fn path(&self, node: Node) -> String {
+        let tail = || "x".repeat(self.plan.tail);
+        match node {
+            Node::Shared(index) => format!("{ROOT}/s{index}{}", tail()),
+            Node::Own(index) => format!("{ROOT}/o{}-{index}{}", self.number, tail()),
+            Node::Child(index) => {
+                let number = judge(|judge| judge.next());
+                format!("{ROOT}/s{index}{}/c{number}", tail())
+            }
+            Node::Made => judge(|judge| {
+                let made = &mut judge.program(self.process).made;
+                match made.is_empty() {
+                    true => format!("{ROOT}/nothing"),
+                    false => made.remove(0),
+                }
+            }),
+        }
+    }
+
+    /// Somebody who hears of a node: somebody new, or who has heard of others.
+    fn ear(&self) -> (usize, Watcher) {
+        let mut ears = self.ears.borrow_mut();
+        let index = kernel::with_random(|random| random.usize(..ears.len() + 3));
+        if let Some((number, ear)) = ears.get(index) {
+            return (*number, ear.clone());
+        }
+        let (process, number) = (self.process, judge(|judge| judge.listener()));
+        let ear = Watcher::new(move |event: &WatchedEvent| told(process, number, event));
+        ears.push((number, ear.clone()));
+        (number, ear)
+    }
+
+    fn ask(&self, batch: &mut Batch<'_>, made: Made, call: &RawCall) -> (usize, Box<dyn Answer>) {
+        let begin = |made: Made, asked: Asked| judge(|judge| judge.begin(made, asked, false));
+        let watched = |is_watched: bool| match is_watched {
+            true => {
+                let (number, ear) = self.ear();
+                (Made { listener: Some(number), ..made }, Some(ear))
+            }
+            false => (made, None),
+        };
+        match call {
+            RawCall::Create { node, is_ephemeral, is_sequential } => {
+                let path = self.path(*node);
+                let asked = Asked::Create { path: path.clone(), is_sequential: *is_sequential };
+                let number = begin(made, asked);
+                self.made_perhaps(&path, *node, *is_sequential);
+                let mode = mode(*is_ephemeral, *is_sequential);
+                (number, Box::new(batch.create(&path, &mark(number), &Acl::open(), mode)))
+            }
+            RawCall::Delete(node) => {
+                let path = self.path(*node);
+                let asked = Asked::Delete { path: path.clone(), is_repeated: false };
+                (begin(made, asked), Box::new(batch.delete(&path, None)))
+            }
+            RawCall::DeleteEventually(node) => {
+                let path = self.path(*node);
+                let asked = Asked::Delete { path: path.clone(), is_repeated: true };
+                let made = Made { limit: None, ..made };
+                (begin(made, asked), Box::new(batch.delete_eventually(&path)))
+            }
+            RawCall::Set(node) => {
+                let path = self.path(*node);
+                let number = begin(made, Asked::Set(path.clone()));
+                (number, Box::new(batch.set_data(&path, &mark(number), None)))
+            }
+            RawCall::Get(node, is_watched) => {
+                let (path, (made, ear)) = (self.path(*node), watched(*is_watched));
+                let number = begin(made, Asked::Get(path.clone()));
+                (number, Box::new(batch.get_data(&path, ear.as_ref())))
+            }
+            RawCall::Exists(node, is_watched) => {
+                let (path, (made, ear)) = (self.path(*node), watched(*is_watched));
+                let number = begin(made, Asked::Exists(path.clone()));
+                (number, Box::new(batch.exists(&path, ear.as_ref())))
+            }
+            RawCall::Children(node, is_watched) => {
+                let (path, (made, ear)) = (self.path(*node), watched(*is_watched));
+                let number = begin(made, Asked::Children(path.clone()));
+                (number, Box::new(batch.get_children(&path, ear.as_ref())))
+            }
+            RawCall::Sync => (begin(made, Asked::Sync), Box::new(batch.sync(ROOT))),
+            RawCall::Renew => (begin(made, Asked::Other), Box::new(batch.renew_lease())),
+            RawCall::Several(calls) => self.ask_several(batch, made, calls),
+        }
+    }
+
+    /// What a call may make is deleted one day.
+    fn made_perhaps(&self, path: &str, node: Node, is_sequential: bool) {
+        if matches!(node, Node::Child(_)) && !is_sequential {
+            judge(|judge| judge.program(self.process).made.push(path.to_owned()));
+        }
+    }
+
+    fn ask_several(
+        &self,
+        batch: &mut Batch<'_>,
+        made: Made,
+        calls: &[RawCall],
+    ) -> (usize, Box<dyn Answer>) {
+        kernel::count("raw: a transaction");
+        let acl = Acl::open();
+        // The parts have numbers behind that of the whole.
+        let number = judge(|judge| {
+            let parts = (1..=calls.len()).map(|part| judge.next() + part).collect();
+            judge.begin(made, Asked::Several(parts), false)
+        });
+        let parts = calls.iter().map(|call| {
+            let (node, is_ephemeral, is_sequential) = match call {
+                RawCall::Create { node, is_ephemeral, is_sequential } => {
+                    (*node, *is_ephemeral, *is_sequential)
+                }
+                RawCall::Set(node) | RawCall::Delete(node) => (*node, false, false),
+                _ => (Node::Own(0), false, false),
+            };
+            let path = self.path(node);
+            let asked = match call {
+                RawCall::Create { .. } => Asked::Create { path: path.clone(), is_sequential },
+                RawCall::Delete(_) => Asked::Delete { path: path.clone(), is_repeated: false },
+                _ => Asked::Set(path.clone()),
+            };
+            if let RawCall::Create { .. } = call {
+                self.made_perhaps(&path, node, is_sequential);
+            }
+            let part = judge(|judge| judge.begin(made, asked.clone(), true));
+            (path, asked, mark(part), mode(is_ephemeral, is_sequential))
+        });
+        let parts: Vec<_> = parts.collect();
+        let ops = parts.iter().map(|(path, asked, data, mode)| match asked {
+            Asked::Create { .. } => Op::Create(path, data, &acl, *mode),
+            Asked::Delete { .. } => Op::Delete(path, None),
+            _ => Op::SetData(path, data, None),
+        });
+        let ops: Vec<Op<'_>> = ops.collect();
+        (number, Box::new(batch.multi(&ops)))
+    }
+
+    // ---- when all is well
+
+    /// Everything works, nothing is left to be told, and nothing is sent that need not be.
+    fn calm(&self) {
+        thread::sleep(SETTLED);
+        let timeout = self.plan.timeout;
+        self.until("it is connected", timeout * 5 + Duration::from_secs(5), || {
+            self.zk.state() == State::Connected
+        });
+        self.until("all calls are answered", timeout * 3, || {
+            judge(|judge| judge.open(self.process)) == 0
+        });
+        let node = Node::Own(9);
+        for call in [
+            RawCall::Sync,
+            RawCall::Create { node, is_ephemeral: true, is_sequential: false },
+            RawCall::Get(node, true),
+            RawCall::Set(node),
+            RawCall::Children(Node::Shared(0), false),
+            RawCall::Delete(node),
+        ] {
+            self.call(&[call], How::Wait, timeout, None);
+        }
+        let untold = judge(|judge| judge.check_told(self.process));
+        report(self.process, untold);
+        self.keep_calm();
+        self.rest();
+    }
+
+    fn until(&self, what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) {
+        let end = kernel::elapsed() + limit;
+        while !is_so() {
+            if kernel::elapsed() > end {
+                return self.fail(format!("not in {limit:?}: {what}"));
+            }
+            thread::sleep(limit / 100);
+        }
+    }
+
+    /// A lease that is kept stays well above nothing, and costs four writes a timeout.
+    fn keep_calm(&self) {
+        let (slowest, is_throttled) = judge(|judge| (judge.rules.slowest, judge.rules.throttle));
+        self.step(&RawStep { rest: Duration::ZERO, what: RawWhat::LetGo });
+        self.keep();
+        let timeout = self.zk.session_timeout();
+        let renewed = self.zk.renew_lease();
+        let begun = kernel::elapsed();
+        let before = self.zk.counts();
+        let mut ends = judge(|judge| judge.program(self.process).story.lease_ends);
+        if is_throttled {
+            // It may take several tries.
+            thread::sleep(timeout);
+            ends = judge(|judge| judge.program(self.process).story.lease_ends);
+        } else if let Err(error) = &renewed {
+            self.fail(format!("a lease is not renewed: {error}"));
+        }
+        let least = (timeout * 2 / 5).saturating_sub(slowest * 2);
+        while kernel::elapsed() < begun + timeout * 3 {
+            thread::sleep(timeout / 7);
+            let left = self.look();
+            if left < least && !is_throttled {
+                self.fail(format!("a lease that is kept has only {left:?} left"));
+            }
+        }
+        let after = self.zk.counts();
+        let requests = after.requests - before.requests;
+        if requests > 3 * 4 + 2 && !is_throttled {
+            self.fail(format!("{requests} requests for a lease that is kept for three timeouts"));
+        }
+        let told = judge(|judge| judge.program(self.process).story.lease_ends);
+        if (after.connections != before.connections || told != ends) && !is_throttled {
+            self.fail(format!("a healthy connection is lost: {before:?}, {after:?}"));
+        }
+        self.step(&RawStep { rest: Duration::ZERO, what: RawWhat::LetGo });
+    }
+
+    /// Nobody wants anything: a sign of life a quarter of the timeout.
+    fn rest(&self) {
+        let timeout = self.zk.session_timeout();
+        let before = self.zk.counts();
+        thread::sleep(timeout * 3);
+        let after = self.zk.counts();
+        let requests = after.requests - before.requests;
+        let is_throttled = judge(|judge| judge.rules.throttle);
+        if !(6..=14).contains(&requests) && !is_throttled {
+            self.fail(format!("{requests} requests in three timeouts in which nobody asks"));
+        }
+        if after.connections != before.connections {
+            self.fail(format!("a healthy connection is lost: {before:?}, {after:?}"));
+        }
+    }
+
+    /// Everything ends.
+    fn end(self: Rc<Shared>) {
+        let is_closed = self.is_closed.get();
+        let zk = judge(|judge| judge.leave(self.process));
+        if is_closed || !self.plan.is_dropped {
+            if !is_closed {
+                self.close();
+            }
+            let kind = self.zk.exists(ROOT).err().map(|error| error.kind());
+            if kind != Some(ErrorKind::Closed) {
+                self.fail(format!("a call of a client that is closed: {kind:?}"));
+            }
+        } else {
+            kernel::count("raw: a client is dropped");
+            judge(|judge| judge.program(self.process).is_closing = true);
+        }
+        drop(zk);
+        // Until the client itself is over they hear of it.
+        let (process, timeout) = (self.process, self.plan.timeout);
+        let ears = std::mem::take(&mut *self.ears.borrow_mut());
+        drop(self);
+        thread::sleep(timeout / 2);
+        if !judge(|judge| judge.program(process).story.is_closed()) {
+            report(process, vec!["the end of the client is not told".to_owned()]);
+        }
+        drop(ears);
+    }
+}
+
+fn mode(is_ephemeral: bool, is_sequential: bool) -> CreateMode {
+    match (is_ephemeral, is_sequential) {
+        (false, false) => CreateMode::Persistent,
+        (true, false) => CreateMode::Ephemeral,
+        (false, true) => CreateMode::PersistentSequential,
+        (true, true) => CreateMode::EphemeralSequential,
+    }
+}
+
+fn witness_calls(count: usize) {
+    crate::witness::witness(|witness| witness.calls += count as u64);
+}
+
+/// In a callback of the client's, mostly: nothing waits there.
+fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
+    answered(number, result, thread::must_not_wait());
+    if thread::must_not_wait() && number % 5 == 0 {
+        kernel::count("raw: a call in a callback");
+        let kind = zk.exists(ROOT).err().map(|error| error.kind());
+        if kind != Some(ErrorKind::WouldBlock) {
+            let (process, _) = kernel::whoami();
+            report(process, vec![format!("a call in a callback: {kind:?}")]);
+        }
+    }
+}

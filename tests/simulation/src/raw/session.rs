@@ -1,0 +1,109 @@
+//! The story of a client's sessions as it tells it: whether it can be true, and what it says of its lease.
+
+use std::time::Duration;
+
+use zookeeper::{SessionEvent, SessionEventKind};
+
+/// What a client has told of its sessions.
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    last: Option<SessionEventKind>,
+    /// The one there is, or 0; the one before.
+    pub(super) session: i64,
+    pub(super) former: i64,
+    pub(super) all: Vec<i64>,
+    lease_ended: bool,
+    /// Somebody has it kept, and it was certain then.
+    pub(super) is_kept: bool,
+    /// The newest term that was looked at, and whether it was seen over.
+    term: u64,
+    is_over: bool,
+    /// When connections were lost, and when sessions ended.
+    pub(super) lost: Vec<Duration>,
+    pub(super) ended: Vec<Duration>,
+    pub(super) resumed: u64,
+    pub(super) lease_ends: u64,
+}
+
+impl Story {
+    pub(super) fn is_closed(&self) -> bool {
+        self.last == Some(SessionEventKind::Closed)
+    }
+
+    /// May watches be told that they are over?
+    pub(super) fn has_ended(&self) -> bool {
+        self.last == Some(SessionEventKind::Expired)
+    }
+
+    /// Returns what is wrong with it.
+    pub(super) fn told(&mut self, event: SessionEvent) -> Vec<String> {
+        use SessionEventKind::{
+            Closed, Connected, Expired, LeaseEnded, LeaseRenewed, Resumed, Suspended,
+        };
+        let SessionEvent { kind, session_id } = event;
+        let (last, mut problems) = (self.last, Vec::new());
+        let is_in_order = match kind {
+            Connected => matches!(last, None | Some(Expired)),
+            Suspended => matches!(last, Some(Connected | Resumed)),
+            Resumed | Expired => last == Some(Suspended),
+            Closed => last != Some(Closed),
+            LeaseEnded => last.is_some(),
+            LeaseRenewed => last.is_some() && self.lease_ended,
+            _ => true,
+        };
+        if !is_in_order {
+            problems.push(format!("{kind:?} of {session_id:#x} behind {last:?}"));
+        }
+        if kind == Connected {
+            self.session = session_id;
+            self.lease_ended = false;
+            self.all.push(session_id);
+        }
+        if session_id != self.session {
+            problems.push(format!("{kind:?} of {session_id:#x}, and it has {:#x}", self.session));
+        }
+        match kind {
+            LeaseEnded => {
+                self.lease_ended = true;
+                self.lease_ends += 1;
+                return problems;
+            }
+            LeaseRenewed => {
+                self.lease_ended = false;
+                return problems;
+            }
+            Suspended => self.lost.push(kernel::elapsed()),
+            Resumed => self.resumed += 1,
+            Expired => {
+                if self.is_kept && !self.lease_ended {
+                    problems.push("a lease that was kept ends untold".to_owned());
+                }
+                self.ended.push(kernel::elapsed());
+                (self.former, self.session) = (self.session, 0);
+            }
+            Closed => {
+                self.lost.push(kernel::elapsed());
+                self.ended.push(kernel::elapsed());
+            }
+            _ => {}
+        }
+        self.last = Some(kind);
+        problems
+    }
+
+    /// The lease was looked at: terms rise, and what was over stays over.
+    pub(super) fn looked(&mut self, term: u64, left: Duration) -> Vec<String> {
+        let mut problems = Vec::new();
+        if term < self.term {
+            problems.push(format!("term {term} of the lease behind {}", self.term));
+        }
+        if term > self.term {
+            (self.term, self.is_over) = (term, false);
+        }
+        if self.is_over && !left.is_zero() {
+            problems.push(format!("the lease of term {term} was over, and has {left:?} left"));
+        }
+        self.is_over |= left.is_zero();
+        problems
+    }
+}
