@@ -139,12 +139,11 @@ impl History {
         self.node_since(path, seen).any(|(_, state)| state.is_some_and(&like))
     }
 
-    /// When the last time began in which it may have been absent, if there is one.
-    pub(super) fn may_be_absent(&self, path: &str, seen: i64) -> Option<i64> {
-        self.node_since(path, seen)
-            .filter(|(_, state)| state.is_none())
-            .map(|(from, _)| from)
-            .last()
+    /// When the first and the last time began in which it may have been absent, if there is one.
+    pub(super) fn may_be_absent(&self, path: &str, seen: i64) -> Option<(i64, i64)> {
+        let mut absent = self.node_since(path, seen).filter(|(_, state)| state.is_none());
+        let (first, _) = absent.next()?;
+        Some((first, absent.last().map_or(first, |(last, _)| last)))
     }
 
     /// May it have been what the servers say?

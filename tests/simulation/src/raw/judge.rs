@@ -119,7 +119,8 @@ struct Watch {
     kind: WatchKind,
     path: String,
     session: i64,
-    /// What was read had come by this transaction, or later.
+    /// What was read had come by this transaction at the earliest, and at the latest.
+    since: i64,
     from: i64,
     begun: Duration,
 }
@@ -580,7 +581,7 @@ impl Judge {
             (BUSY, Asked::Delete { is_repeated: true, .. }) => false,
             (BUSY, _) => self.rules.throttle,
             (ErrorKind::ConnectionLoss, Asked::Delete { is_repeated: true, .. }) => {
-                is_since(&program.story.ended)
+                program.is_closing || is_since(&program.story.ended)
             }
             // The event is told at the same time, by another thread perhaps: see `finish`.
             (ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::NoConnection, _) => {
@@ -605,14 +606,18 @@ impl Judge {
             return;
         };
         let seen = self.seen(number);
-        let (kind, path, from) = match (asked, said) {
+        let (kind, path, (since, from)) = match (asked, said) {
             (Asked::Exists(path), Said::Found(None)) => {
                 let from = self.history.may_be_absent(path, seen).unwrap_or_default();
                 (WatchKind::Exist, path, from)
             }
             (Asked::Exists(path), Said::Found(Some(stat)))
-            | (Asked::Get(path), Said::Data(_, stat)) => (WatchKind::Data, path, stat.mzxid),
-            (Asked::Children(path), Said::Names(_, stat)) => (WatchKind::Child, path, stat.pzxid),
+            | (Asked::Get(path), Said::Data(_, stat)) => {
+                (WatchKind::Data, path, (stat.mzxid, stat.mzxid))
+            }
+            (Asked::Children(path), Said::Names(_, stat)) => {
+                (WatchKind::Child, path, (stat.pzxid, stat.pzxid))
+            }
             _ => return,
         };
         let call = &self.calls[number];
@@ -622,7 +627,7 @@ impl Judge {
             WatchKind::Exist => "raw: a watch of a node that is not there",
             WatchKind::Child => "raw: a watch of children",
         });
-        self.watches.push(Watch { process, listener, kind, path, session, from, begun });
+        self.watches.push(Watch { process, listener, kind, path, session, since, from, begun });
     }
 
     /// The transaction that a watch is to tell of, if there was one.
@@ -806,12 +811,12 @@ impl Judge {
             // All of them are known.
             let is_known = own.clone().count() == calls;
             let is_true = own.clone().any(|watch| match event {
-                EventType::NodeCreated => self.history.was_created_behind(path, watch.from),
+                EventType::NodeCreated => self.history.was_created_behind(path, watch.since),
                 EventType::NodeDeleted | EventType::NodeDataChanged => {
-                    self.history.changed(path, watch.from).is_some()
+                    self.history.changed(path, watch.since).is_some()
                 }
                 EventType::NodeChildrenChanged => {
-                    self.history.children_changed(path, watch.from).is_some()
+                    self.history.children_changed(path, watch.since).is_some()
                 }
                 _ => true,
             });
