@@ -535,7 +535,7 @@ impl<S, W: Listen> Core<S, W> {
                     false => self.fail(call.slot, Error::because(ErrorKind::ConnectionLoss, text)),
                 }
             }
-            (OpCode::CloseSession, _) => self.finish(call.slot, Ok(())),
+            (OpCode::CloseSession, _) if !is_busy => self.finish(call.slot, Ok(())),
             _ if is_busy && call.repeat => {
                 sys::reached("a busy server is asked again");
                 self.retry_at = now.monotonic + self.lease().step() / 8;
