@@ -125,18 +125,68 @@ pub(crate) fn add(plan: &mut Plan) {
         2 => false,
         _ => return,
     };
-    let timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+    let timeout = plan.clients.iter().map(|client| client.timeout).max();
+    let mut timeout = timeout.unwrap_or_default();
     if is_alone {
         plan.clients.clear();
         plan.servers = if random.bool() { 3 } else { 1 };
+        if random.bool() {
+            timeout = Duration::from_secs(1);
+        }
         plan.theme = [Theme::Mixed, Theme::Frames, Theme::Short][random.usize(..3)];
     }
     let tail = if random.u8(..100) == 0 { LONG } else { 0 };
     let count = random.usize(1..=3);
     plan.raw = (0..count).map(|_| RawPlan::draw(random, timeout, tail, is_alone)).collect();
     let all = plan.clients.len() + count;
+    if is_alone && random.u8(..6) == 0 {
+        return fall_silent(plan, random, timeout);
+    }
     let places: Vec<Place> = (0..3).map(Place).collect();
     plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
+    if is_alone && plan.servers > 1 {
+        plan.faults.extend(match random.u8(..3) {
+            0 => fall_behind(random, all, plan.servers, timeout),
+            1 => fall_apart(random, plan.servers, timeout),
+            _ => Vec::new(),
+        });
+    }
+}
+
+/// One server knows less than the others, and clients come to it with what they have seen.
+fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Duration) -> Vec<Fault> {
+    let lag = Trouble::Lag { server: random.usize(..servers), time: timeout * 8 };
+    let mut faults = vec![Fault::At { when: ms(random, 1, 500), what: lag }];
+    for client in 0..clients {
+        faults.extend((0..4).map(|_| {
+            let cut = Trouble::Cut { client };
+            Fault::At { when: ms(random, 200, 12_000), what: cut }
+        }));
+    }
+    faults
+}
+
+/// Servers go on without a quorum for longer than sessions live.
+fn fall_apart(random: &mut Rng, servers: usize, timeout: Duration) -> Vec<Fault> {
+    let cut_off = |random: &mut Rng| {
+        let (server, time) = (random.usize(..servers), timeout * 3);
+        let what = Trouble::CutOffServer { server, time };
+        Fault::At { when: ms(random, 100, 10_000), what }
+    };
+    (0..3).map(|_| cut_off(random)).collect()
+}
+
+/// Nothing goes wrong but this: one day nothing more passes, to a client that has its lease kept.
+fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
+    for raw in &mut plan.raw {
+        let keep = RawStep { rest: Duration::ZERO, what: RawWhat::Keep };
+        raw.threads[0].steps = vec![keep];
+    }
+    let silence = (0..plan.raw.len()).map(|client| {
+        let when = timeout * 5 / 2 + timeout.mul_f64(random.f64() * 3.0);
+        Fault::At { when, what: Trouble::BlackHole { client, time: timeout } }
+    });
+    plan.faults = silence.collect();
 }
 
 /// What the servers are like beside that.
@@ -172,7 +222,10 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
         _ => false,
     };
     let sleeps = |fault: &Fault| matches!(fault, Fault::At { what: Trouble::Sleep { .. }, .. });
+    let is_silence =
+        |fault: &Fault| matches!(fault, Fault::At { what: Trouble::BlackHole { .. }, .. });
     Rules {
+        only_silence: plan.clients.is_empty() && plan.faults.iter().all(is_silence),
         one_leader: plan.servers == 1 || !plan.faults.iter().any(is_other),
         // A clock that is set back while the other stands still: nobody could tell.
         clocks: !(plan.faults.iter().any(sleeps) && plan.faults.iter().any(sets_back)),
@@ -195,11 +248,11 @@ pub(crate) fn longest(plan: &Plan) -> Duration {
 
 impl RawPlan {
     fn draw(random: &mut Rng, timeout: Duration, tail: usize, is_alone: bool) -> RawPlan {
-        let threads = (0..random.usize(1..=3)).map(|_| RawThread {
-            begins: ms(random, 1, 1_000),
-            steps: (0..random.usize(2..=14))
-                .map(|_| RawStep::draw(random, timeout, is_alone))
-                .collect(),
+        let threads = (0..random.usize(1..=3)).map(|number| {
+            let first = (number == 0 && random.u8(..3) > 0).then(|| RawStep::create_all(timeout));
+            let steps = (0..random.usize(2..=14)).map(|_| RawStep::draw(random, timeout, is_alone));
+            let steps = first.into_iter().chain(steps).collect();
+            RawThread { begins: ms(random, 1, 1_000), steps }
         });
         RawPlan {
             timeout,
@@ -212,6 +265,18 @@ impl RawPlan {
 }
 
 impl RawStep {
+    /// Makes what all of them use.
+    fn create_all(timeout: Duration) -> RawStep {
+        let calls = (0..SHARED).map(|index| RawCall::Create {
+            node: Node::Shared(index),
+            is_ephemeral: false,
+            is_sequential: false,
+        });
+        let (how, limit) = (How::Wait, timeout);
+        let what = RawWhat::Calls { calls: calls.collect(), how, limit, session: None };
+        RawStep { rest: Duration::ZERO, what }
+    }
+
     fn draw(random: &mut Rng, timeout: Duration, is_alone: bool) -> RawStep {
         let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
         let what = match random.u8(..32) {
@@ -262,12 +327,12 @@ impl RawCall {
     fn draw(random: &mut Rng) -> RawCall {
         let node = Node::draw(random);
         let is_watched = random.u8(..5) < 3;
-        match random.u8(..19) {
+        match random.u8(..21) {
             0..3 => RawCall::Create { node, is_ephemeral: random.bool(), is_sequential: false },
-            3 | 4 => RawCall::child(random),
+            3..5 | 19 => RawCall::child(random),
             5 => RawCall::Delete(node),
             6 => RawCall::Delete(Node::Made),
-            7 => RawCall::DeleteEventually(Node::Made),
+            7 | 20 => RawCall::DeleteEventually(Node::Made),
             8 | 9 => RawCall::Set(node),
             10..12 => RawCall::Exists(node, is_watched),
             12..14 => RawCall::Get(node, is_watched),

@@ -23,6 +23,8 @@ const SLACK: Duration = Duration::from_millis(100);
 pub(crate) struct Rules {
     /// No server takes itself for the leader that is none.
     pub(super) one_leader: bool,
+    /// Connections end for nothing but silence.
+    pub(super) only_silence: bool,
     /// The client's clocks can tell how much time has passed.
     pub(super) clocks: bool,
     /// Servers may be too busy.
@@ -141,6 +143,8 @@ pub(super) struct Program {
     pub(super) made: Vec<String>,
     /// Which of its clients this is: connecting may take several.
     pub(super) tries: usize,
+    /// When somebody last began to have the lease kept.
+    pub(super) kept_since: Duration,
     heard: Duration,
     greeted: Option<Duration>,
     timeout: Duration,
@@ -264,6 +268,32 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
         problems
     });
     report(process, problems);
+    if event.kind == zookeeper::SessionEventKind::Suspended {
+        fell_silent(process);
+    }
+}
+
+/// A server has said nothing for too long: whoever holds something has the time to find another one.
+fn fell_silent(process: Process) {
+    let kept = judge(|judge| {
+        let (rules, now) = (judge.rules, kernel::elapsed());
+        let program = judge.programs.get(&process).filter(|_| rules.only_silence)?;
+        let is_kept = program.story.is_kept && !program.is_closing && !rules.throttle;
+        let is_settled = now > program.kept_since + program.timeout * 2;
+        let promised = (program.timeout / 5).saturating_sub(rules.slowest * 2 + SLACK / 5);
+        (is_kept && is_settled).then_some((program.zk.clone()?, promised))
+    });
+    let Some((zk, promised)) = kept else {
+        return;
+    };
+    kernel::count("raw: a server falls silent for whoever has its lease kept");
+    let left = zk.valid_for();
+    if left < promised {
+        report(
+            process,
+            vec![format!("the server was silent, and the lease has only {left:?} left")],
+        );
+    }
 }
 
 /// A listener is told of an event.
@@ -298,6 +328,7 @@ impl Judge {
             seen: BTreeMap::new(),
             is_closing: false,
             made: Vec::new(),
+            kept_since: Duration::ZERO,
             heard: kernel::elapsed(),
             greeted: None,
             timeout,

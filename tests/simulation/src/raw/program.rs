@@ -245,7 +245,9 @@ impl Shared {
         let mut keepers = self.keepers.borrow_mut();
         if keepers.is_empty() {
             judge(|judge| {
-                let story = &mut judge.program(self.process).story;
+                let program = judge.program(self.process);
+                program.kept_since = kernel::elapsed();
+                let story = &mut program.story;
                 story.is_kept = is_certain && after.session_id == story.session;
             });
         }
