@@ -16,8 +16,6 @@ pub(crate) mod sasl;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod served;
 pub(crate) mod session;
-#[cfg(test)]
-mod simulation;
 mod tries;
 mod vitals;
 pub(crate) mod watches;
