@@ -144,10 +144,11 @@ pub(crate) fn add(plan: &mut Plan) {
     }
     let places: Vec<Place> = (0..3).map(Place).collect();
     plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
-    if is_alone && plan.servers > 1 {
-        plan.faults.extend(match random.u8(..3) {
-            0 => fall_behind(random, all, plan.servers, timeout),
-            1 => fall_apart(random, plan.servers, timeout),
+    if is_alone {
+        plan.faults.extend(match random.u8(..4) {
+            0 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
+            1 if plan.servers > 1 => fall_apart(random, plan.servers, timeout),
+            2 => fall_deaf(random, all, timeout),
             _ => Vec::new(),
         });
     }
@@ -174,6 +175,15 @@ fn fall_apart(random: &mut Rng, servers: usize, timeout: Duration) -> Vec<Fault>
         Fault::At { when: ms(random, 100, 10_000), what }
     };
     (0..3).map(|_| cut_off(random)).collect()
+}
+
+/// What clients ask for is done, and they do not hear of it before their sessions have ended.
+fn fall_deaf(random: &mut Rng, clients: usize, timeout: Duration) -> Vec<Fault> {
+    let deaf = |client| {
+        let what = Trouble::Deaf { client, is_up: false, time: timeout * 5 };
+        Fault::At { when: ms(random, 500, 8_000), what }
+    };
+    (0..clients).map(deaf).collect()
 }
 
 /// Nothing goes wrong but this: one day nothing more passes, to a client that has its lease kept.
