@@ -145,12 +145,13 @@ pub(crate) fn add(plan: &mut Plan) {
     let places: Vec<Place> = (0..3).map(Place).collect();
     plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
     if is_alone {
-        plan.faults.extend(match random.u8(..4) {
+        let more = match random.u8(..4) {
             0 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
-            1 if plan.servers > 1 => fall_apart(random, plan.servers, timeout),
+            1 if plan.servers > 1 => fall_apart(random, plan, timeout),
             2 => fall_deaf(random, all, timeout),
             _ => Vec::new(),
-        });
+        };
+        plan.faults.extend(more);
     }
 }
 
@@ -168,9 +169,12 @@ fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Durati
 }
 
 /// Servers go on without a quorum for longer than sessions live.
-fn fall_apart(random: &mut Rng, servers: usize, timeout: Duration) -> Vec<Fault> {
+fn fall_apart(random: &mut Rng, plan: &mut Plan, timeout: Duration) -> Vec<Fault> {
+    for raw in &mut plan.raw {
+        raw.threads[0].steps.insert(0, RawStep::keep());
+    }
     let cut_off = |random: &mut Rng| {
-        let (server, time) = (random.usize(..servers), timeout * 3);
+        let (server, time) = (random.usize(..plan.servers), timeout * 3);
         let what = Trouble::CutOffServer { server, time };
         Fault::At { when: ms(random, 100, 10_000), what }
     };
@@ -189,8 +193,7 @@ fn fall_deaf(random: &mut Rng, clients: usize, timeout: Duration) -> Vec<Fault> 
 /// Nothing goes wrong but this: one day nothing more passes, to a client that has its lease kept.
 fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
     for raw in &mut plan.raw {
-        let keep = RawStep { rest: Duration::ZERO, what: RawWhat::Keep };
-        raw.threads[0].steps = vec![keep];
+        raw.threads[0].steps = vec![RawStep::keep()];
     }
     let silence = (0..plan.raw.len()).map(|client| {
         let when = timeout * 5 / 2 + timeout.mul_f64(random.f64() * 3.0);
@@ -275,6 +278,10 @@ impl RawPlan {
 }
 
 impl RawStep {
+    fn keep() -> RawStep {
+        RawStep { rest: Duration::ZERO, what: RawWhat::Keep }
+    }
+
     /// Makes what all of them use.
     fn create_all(timeout: Duration) -> RawStep {
         let calls = (0..SHARED).map(|index| RawCall::Create {

@@ -75,7 +75,7 @@ impl History {
             match &change.kind {
                 ChangeKind::Created { data, owner } => {
                     let (zxid, data, owner) = (one.zxid, Arc::clone(data), *owner);
-                    marked(&data).map(|call| self.done.entry(call).or_default().push(done));
+                    self.mark(&data, done);
                     let state = State { czxid: zxid, mzxid: zxid, version: 0, owner, data };
                     self.set(&path, zxid, Some(state));
                     self.set_children(&path, zxid, Some(BTreeSet::new()));
@@ -90,7 +90,7 @@ impl History {
                     self.change_children(&path, one.zxid, |names, name| names.remove(&name));
                 }
                 ChangeKind::DataSet(data) => {
-                    marked(data).map(|call| self.done.entry(call).or_default().push(done));
+                    self.mark(data, done);
                     let before = self.nodes.get(&path).and_then(|spells| spells.last());
                     let before = before.and_then(|spell| spell.what.clone());
                     let state = before.map(|before| State {
@@ -103,6 +103,12 @@ impl History {
                 }
                 ChangeKind::AclSet => {}
             }
+        }
+    }
+
+    fn mark(&mut self, data: &[u8], done: Done) {
+        if let Some(call) = marked(data) {
+            self.done.entry(call).or_default().push(done);
         }
     }
 

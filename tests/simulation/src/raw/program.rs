@@ -623,7 +623,7 @@ fn witness_calls(count: usize) {
 /// In a callback of the client's, mostly: nothing waits there.
 fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
     answered(number, result, thread::must_not_wait());
-    if thread::must_not_wait() && number % 5 == 0 {
+    if thread::must_not_wait() && number.is_multiple_of(5) {
         kernel::count("raw: a call in a callback");
         let kind = zk.exists(ROOT).err().map(|error| error.kind());
         if kind != Some(ErrorKind::WouldBlock) {
