@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::names::{self, Ahead, Next};
 use crate::observer::Call;
 use crate::session::{
-    Charge, Claim, Departure, Failure, Grant, Granted, Node, Orphan, Session, Waiting,
+    Busy, Charge, Claim, Departure, Failure, Grant, Granted, Node, Orphan, Session, Waiting,
 };
 use crate::signal::{Ended, Until};
 use crate::sys::{self, Mutex, at, select_biased};
@@ -77,6 +77,8 @@ struct Waiter<'a> {
     session_id: i64,
     own: Vec<Node>,
     lost: Vec<Lost>,
+    /// While a single node of its own may be there.
+    busy: Option<Busy<'a>>,
     /// Nodes may be made without a look before.
     may_create: bool,
     watcher: Watcher,
@@ -133,6 +135,7 @@ impl<'a> Waiter<'a> {
             session_id: 0,
             own: Vec::new(),
             lost: Vec::new(),
+            busy: None,
             may_create: false,
             watcher,
             news,
@@ -463,16 +466,20 @@ impl<'a> Waiter<'a> {
 
     /// Leaves creates that were lost, and found in no list for a session timeout, to the search for orphans.
     fn give_up_lost(&mut self) {
+        let (now, timeout) = (sys::now(), self.want.session.timeout());
+        let is_left = self.leave_to_search(|lost| lost.since + timeout <= now);
+        sys::reached_if(|| is_left, "a create is left to the search while its call goes on");
+    }
+
+    /// Leaves such lost creates to the search for orphans. False if there are none.
+    fn leave_to_search(&mut self, is_left: impl Fn(&Lost) -> bool) -> bool {
         let Want { session, claim, .. } = self.want;
-        let (now, timeout) = (sys::now(), session.timeout());
-        let is_old = |lost: &mut Lost| lost.since + timeout <= now;
-        let orphans: Vec<_> =
-            self.lost.extract_if(.., is_old).map(|lost| lost.into_orphan(timeout)).collect();
-        sys::reached_if(
-            || !orphans.is_empty(),
-            "a create is left to the search while its call goes on",
-        );
+        let timeout = session.timeout();
+        let left = self.lost.extract_if(.., |lost| is_left(lost));
+        let orphans: Vec<_> = left.map(|lost| lost.into_orphan(timeout)).collect();
+        let is_any = !orphans.is_empty();
         session.adopt_orphans(self.session_id, claim, orphans);
+        is_any
     }
 
     fn give_up(&mut self) {
@@ -485,10 +492,8 @@ impl<'a> Waiter<'a> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.give_up();
-        let Want { session, claim, .. } = self.want;
-        let timeout = session.timeout();
-        let orphans: Vec<_> = self.lost.drain(..).map(|lost| lost.into_orphan(timeout)).collect();
-        sys::reached_if(|| !orphans.is_empty(), "a call ends before its create is found");
-        session.adopt_orphans(self.session_id, claim, orphans);
+        self.busy = None;
+        let is_left = self.leave_to_search(|_| true);
+        sys::reached_if(|| is_left, "a call ends before its create is found");
     }
 }

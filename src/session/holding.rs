@@ -453,8 +453,8 @@ mod tests {
         let until = Until::within(Duration::from_secs(60));
         for (id, is_held) in [(session.id(), true), (session.id() + 1, false)] {
             let charge = session.charge(&claim, 1).unwrap();
-            let (node_id, name) = (names::new_id(), "node".to_owned());
-            let node = Node { name, id: node_id, number: None, czxid: 1, token: 1, charge };
+            let name = "node".to_owned();
+            let node = Node { name, number: None, czxid: 1, token: 1, charge };
             let granted = session.grant(&claim, (&mut vec![node], None), id, &until);
             assert_eq!(matches!(granted, Ok(Granted::Held(_))), is_held, "in session {id:x}");
         }

@@ -20,7 +20,7 @@ pub(crate) use guarded::{What, Write};
 pub(crate) use holding::Granted;
 pub use nodes::HoldState;
 pub(crate) use nodes::{Claim, Grant, Node, Nodes};
-pub(crate) use orphans::Orphan;
+pub(crate) use orphans::{Busy, Orphan};
 pub(crate) use quota::Charge;
 pub(crate) use releasing::Departure;
 pub(crate) use shared::{Session, Waiting};

@@ -83,8 +83,6 @@ impl Claim {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    /// What its create carried: in its name, or in the data of a single node.
-    pub(crate) id: String,
     /// What the server has put behind its name. `None` for a single node and a read under a write, whose names
     /// were chosen, and for a node that was found in a list.
     pub(crate) number: Option<Number>,

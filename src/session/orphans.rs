@@ -12,6 +12,10 @@
 //! that server was then without a leader for longer than leaders wait. (The leader refuses what comes by a server
 //! that the session has left.)
 //!
+//! The data of a single node, which name its maker, may be written over: by a request to let go that came late or is
+//! a bare one. Then it is found by what is left: it is of our session, and nobody here holds it, nor can it be that of
+//! a call that is under way. Whose of several it was remains unknown, so all of them are looked for again.
+//!
 //! For the same reason a call that is about to create waits for the look for creates that others gave up on this
 //! connection: its own answer would come no sooner. This bounds what calls with short deadlines can leave at a
 //! server that stands still: one create a thread, not one a call.
@@ -20,11 +24,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use zookeeper::{Batch, ErrorKind};
+use zookeeper::{Batch, ErrorKind, Stat};
 
 use super::failure::Failure;
 use super::nodes::Claim;
 use super::quota::Charge;
+use super::registry::Registry;
 use super::shared::Session;
 use crate::data;
 use crate::names;
@@ -62,6 +67,36 @@ impl Spot {
 
 /// A session, and a place.
 type Key = (i64, Spot);
+
+/// A node that a look shows.
+struct Found<'a> {
+    name: &'a str,
+    /// The transaction that made it, of a single node.
+    czxid: Option<i64>,
+}
+
+/// A call that may have a single node that is not held. Looks for orphans there when it has not any more.
+pub(crate) struct Busy<'a> {
+    session: &'a Session,
+    path: LockPath,
+    number: u64,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut registry = self.session.registry.lock();
+        if let Some(numbers) = registry.busy.get_mut(&self.path) {
+            let at = numbers.iter().position(|number| *number == self.number);
+            at.map(|at| numbers.swap_remove(at));
+            if numbers.is_empty() {
+                registry.busy.remove(&self.path);
+            }
+        }
+        drop(registry);
+        let here = Spot::SingleNode(self.path.clone());
+        self.session.look_for(|(_, spot), _| *spot == here);
+    }
+}
 
 /// The orphans of one session in one place.
 #[derive(Debug, Default)]
@@ -167,6 +202,28 @@ impl Session {
         self.look_for(|(_, spot), _| *spot == Spot::of(claim));
     }
 
+    /// A call is about to make a single node.
+    pub(crate) fn busy_making(&self, claim: &Claim) -> Option<Busy<'_>> {
+        self.busy(claim, |registry| {
+            registry.next += 1;
+            registry.next
+        })
+    }
+
+    /// A call is about to delete its single node, which it holds no more. Nobody else should do it.
+    pub(super) fn busy_deleting(&self, claim: &Claim) -> Option<Busy<'_>> {
+        self.busy(claim, |_| 0)
+    }
+
+    fn busy(&self, claim: &Claim, number: fn(&mut Registry) -> u64) -> Option<Busy<'_>> {
+        claim.is_single().then(|| {
+            let (mut registry, path) = (self.registry.lock(), claim.lock.clone());
+            let number = number(&mut registry);
+            registry.busy.entry(path.clone()).or_default().push(number);
+            Busy { session: self, path, number }
+        })
+    }
+
     pub(super) fn look_for_all_orphans(&self) {
         self.look_for(|_, _| true);
     }
@@ -201,9 +258,10 @@ impl Session {
                     batch.get_children(directory.as_str(), None)
                 });
                 listed.on_done(move |listed| {
-                    let with_id = |name| names::id_of(name).map(|id| (id, name));
+                    let with_id = |name| Some((names::id_of(name)?, Found { name, czxid: None }));
                     let listed = listed.as_ref();
-                    let found = listed.map(|(names, _)| names.iter().filter_map(with_id).collect());
+                    let found =
+                        listed.map(|(names, _)| Some(names.iter().filter_map(with_id).collect()));
                     me.upgrade().inspect(|session| session.has_looked(key, found));
                 });
             }
@@ -212,22 +270,57 @@ impl Session {
                     sync(batch, &path);
                     batch.get_data(path.as_str(), None)
                 });
+                // Who begins only now cannot have made what it shows.
+                let begun = self.registry.lock().next;
                 read.on_done(move |read| {
-                    let said = read
-                        .as_ref()
-                        .map(|(data, stat)| data::decode_single(data, stat.czxid.unsigned_abs()));
-                    let found = said
-                        .map(|said| said.into_iter().map(|(id, _)| (id, path.split().1)).collect());
-                    me.upgrade().inspect(|session| session.has_looked(key, found));
+                    let Some(session) = me.upgrade() else {
+                        return;
+                    };
+                    let found = read.as_ref().map(|(data, stat)| {
+                        let (name, czxid) = (path.split().1, Some(stat.czxid));
+                        match data::decode_single(data, stat.czxid.unsigned_abs()) {
+                            Some((id, _)) => Some(HashMap::from([(id, Found { name, czxid })])),
+                            None if session.delete_nameless(&key, &path, stat, begun) => None,
+                            None => Some(HashMap::new()),
+                        }
+                    });
+                    session.has_looked(key, found);
                 });
             }
         }
     }
 
-    /// Takes the answer to a look: the names that were found, by their ids.
-    fn has_looked(&self, key: Key, found: Result<HashMap<&str, &str>, &zookeeper::Error>) {
+    /// Deletes this single node, which does not say whose it is, if it cannot be that of a call that had begun by then.
+    /// False if it is no orphan at all.
+    fn delete_nameless(&self, key: &Key, path: &LockPath, stat: &Stat, begun: u64) -> bool {
+        let registry = self.registry.lock();
+        let is_held = registry.holds_single(path, stat.czxid);
+        let is_busy = registry.is_busy(path, begun);
+        drop(registry);
+        if key.0 != stat.ephemeral_owner || is_held || self.is_stuck(path.as_str()) {
+            return false;
+        }
+        let searches = self.orphans.searches.lock();
+        let search = searches.get(key).filter(|_| !is_busy);
+        // There is one node less to come, whichever it is.
+        let charge = search.and_then(|search| Some(search.orphans.first()?.charge.hand_over()));
+        drop(searches);
+        if let Some(charge) = charge {
+            sys::reached("a single node that does not say whose it is is an orphan");
+            self.delete_single(key.0, path.as_str().to_owned(), stat.czxid, charge);
+        }
+        true
+    }
+
+    /// Takes the answer to a look: the nodes that were found, by their ids. `None` if what was found may be any
+    /// orphan's.
+    fn has_looked(
+        &self,
+        key: Key,
+        found: Result<Option<HashMap<&str, Found<'_>>>, &zookeeper::Error>,
+    ) {
         let (found, is_answered) = match found {
-            Ok(found) => (Some(found), true),
+            Ok(found) => (found, true),
             Err(error) => match error.kind() {
                 ErrorKind::NoNode => (Some(HashMap::new()), true),
                 // They went with it.
@@ -255,9 +348,9 @@ impl Session {
         for mut orphan in covered {
             let is_same = orphan.sent_on == Some(look.sent_on) && connection == look.sent_on;
             match found.as_ref().map(|found| found.get(&*orphan.id)) {
-                Some(Some(name)) => {
+                Some(Some(node)) => {
                     sys::reached("an orphan is found");
-                    nodes.push(((*name).to_owned(), orphan));
+                    nodes.push((node, orphan));
                 }
                 Some(None) if is_same || look.begun >= orphan.until => {
                     sys::reached_if(
@@ -282,8 +375,8 @@ impl Session {
             searches.remove(&key);
         }
         drop(searches);
-        for (name, orphan) in nodes {
-            self.delete_orphan(&key, &name, orphan);
+        for (node, orphan) in nodes {
+            self.delete_orphan(&key, node, orphan);
         }
         drop(gone);
         self.orphans.changed.send();
@@ -292,14 +385,16 @@ impl Session {
         }
     }
 
-    fn delete_orphan(&self, (session, spot): &Key, name: &str, Orphan { id, charge, .. }: Orphan) {
-        match spot {
-            Spot::Directory(directory) => {
-                self.delete_eventually(*session, directory.child(name), charge);
-            }
-            Spot::SingleNode(path) => {
+    fn delete_orphan(&self, (session, spot): &Key, node: &Found<'_>, orphan: Orphan) {
+        let path = match spot {
+            Spot::Directory(directory) => directory.child(node.name),
+            Spot::SingleNode(path) => path.as_str().to_owned(),
+        };
+        match node.czxid {
+            None => self.delete_eventually(*session, path, orphan.charge),
+            Some(czxid) => {
                 sys::reached("the orphan of a single node is found");
-                self.delete_single(*session, path.as_str().to_owned(), (id, None), charge);
+                self.delete_single(*session, path, czxid, orphan.charge);
             }
         }
     }

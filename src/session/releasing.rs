@@ -13,7 +13,6 @@ use super::nodes::{Claim, Grant, Left, Node, Nodes};
 use super::quota::Charge;
 use super::shared::Session;
 use super::vacancies::Leaving;
-use crate::data;
 use crate::error::{Error, LossReason, Result};
 use crate::names::Number;
 use crate::path::LockPath;
@@ -85,6 +84,7 @@ impl Session {
                 Err(Error::Lost { path: grant.path().to_owned(), reason })
             }
             Left::Last => {
+                let _busy = self.busy_deleting(&nodes.claim);
                 self.forget(nodes);
                 // It has to be waited for, and nobody else can stand in between.
                 let can_leave = !nodes.claim.background && self.is_connected();
@@ -234,7 +234,7 @@ impl Session {
         let (path, charge) = (claim.directory.child(&node.name), node.charge.hand_over());
         match claim.is_single() {
             false => self.delete_eventually(session, path, charge),
-            true => self.delete_single(session, path, (node.id.clone(), Some(node.czxid)), charge),
+            true => self.delete_single(session, path, node.czxid, charge),
         }
     }
 
@@ -249,16 +249,10 @@ impl Session {
         });
     }
 
-    /// Deletes a single node if it is the one that this id, or this transaction, has made: its name does
-    /// not say so, and a deletion that is sent again could meet the next owner's. What the same server
-    /// says behind the answer to a write is no older than that, and so than the deletion before.
-    pub(super) fn delete_single(
-        &self,
-        session: i64,
-        path: String,
-        made: (String, Option<i64>),
-        charge: Charge,
-    ) {
+    /// Deletes a single node if it is the one that this transaction has made: its name does not say so, and a
+    /// deletion that is sent again could meet the next owner's. What the same server says behind the answer to a
+    /// write is no older than that, and so than the deletion before.
+    pub(super) fn delete_single(&self, session: i64, path: String, czxid: i64, charge: Charge) {
         let zk = self.zk.in_session(session).with_timeout(Duration::MAX);
         let (written, read) = zk.submit(|batch| (batch.renew_lease(), batch.get_data(&path, None)));
         drop(written);
@@ -267,13 +261,8 @@ impl Session {
             let Some(this) = me.upgrade() else {
                 return;
             };
-            let is_ours = |data: &[u8], czxid: i64| {
-                made.1 == Some(czxid)
-                    || data::decode_single(data, czxid.unsigned_abs())
-                        .is_some_and(|(id, _)| id == made.0)
-            };
             let version = match read {
-                Ok((data, stat)) if is_ours(&data, stat.czxid) => {
+                Ok((_, stat)) if stat.czxid == czxid => {
                     sys::reached("a single node that nobody wants is ours");
                     stat.version
                 }
@@ -283,7 +272,7 @@ impl Session {
                 }
                 Err(error) if error.is_maybe_done() => {
                     sys::reached("a look at a single node has no answer");
-                    return this.delete_single_again(session, path, made, charge);
+                    return this.delete_single_again(session, path, czxid, charge);
                 }
                 Err(error) => return this.deletion_ends(path, charge, Err(error)),
             };
@@ -300,7 +289,7 @@ impl Session {
                     error.is_maybe_done() || error.kind() == ErrorKind::BadVersion
                 };
                 match deleted.as_ref().is_err_and(again) {
-                    true => this.delete_single_again(session, path, made, charge),
+                    true => this.delete_single_again(session, path, czxid, charge),
                     false => this.deletion_ends(path, charge, deleted),
                 }
             });
@@ -308,17 +297,11 @@ impl Session {
     }
 
     /// A little later, since a server may refuse it at once again and again.
-    fn delete_single_again(
-        &self,
-        session: i64,
-        path: String,
-        made: (String, Option<i64>),
-        charge: Charge,
-    ) {
+    fn delete_single_again(&self, session: i64, path: String, czxid: i64, charge: Charge) {
         let me = Weak::clone(&self.me);
         self.zk.call_at(sys::now() + PAUSE, move || {
             if let Some(this) = me.upgrade() {
-                this.delete_single(session, path, made, charge);
+                this.delete_single(session, path, czxid, charge);
                 this.counters.deleting.fetch_sub(1, Ordering::Relaxed);
             }
         });

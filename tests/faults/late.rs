@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock::{ClientState, EphemeralLock, Error};
+use zoolock::{Client, ClientState, EphemeralLock, Error};
 use zoolock_test_support::{
-    Direction, FaultProxy, Op, Probe, Server, Then, connect_string, fresh_path, wait_until,
+    Direction, FaultProxy, Op, Probe, Server, Then, connect_string, fresh_path, shared_probe,
+    wait_until,
 };
 
 use common::{SOON, Task, await_resumed, children, client, client_of, lock_of, shared_proxy};
@@ -42,6 +43,105 @@ fn late_revoke_of_a_single_node_has_the_next_holders_left_alone() {
     let also = third.try_lock().unwrap();
     println!("next {:?}, third {:?}", next.hold(), third.hold());
     assert!(!also && next.is_held(), "two hold it");
+}
+
+/// The node of a create without an answer says nothing of its maker any more. It is its session's all the same.
+struct Nameless {
+    proxy: FaultProxy,
+    own: Client,
+    path: String,
+}
+
+impl Nameless {
+    /// Whatever the request is, `call` has no connection when it is written.
+    fn start<T: Send + 'static>(
+        is_late: bool,
+        call: impl FnOnce(EphemeralLock) -> T + Send + 'static,
+    ) -> (Nameless, Task<T>) {
+        let (proxy, path) = (shared_proxy(), fresh_path("nameless"));
+        let own = client_of(&proxy.connect_string(), LONG);
+        let lock = EphemeralLock::new(&own, &path).unwrap();
+        let write = is_late.then(|| late_request(&path));
+        proxy.refuse(true);
+        let lost = proxy.drop_answer(Op::Create, 1, Then::Cut);
+        let call = Task::spawn(move || call(lock));
+        assert!(lost.wait(SOON), "{:#?}", proxy.log());
+        match write {
+            Some(write) => write(),
+            None => drop(shared_probe().unwrap().set(&path, b"__REVOKE__").unwrap()),
+        }
+        let (data, _) = shared_probe().unwrap().get(&path).unwrap().expect("the node");
+        println!("{:?}", String::from_utf8_lossy(&data));
+        (Nameless { proxy, own, path }, call)
+    }
+
+    fn resume(&self) {
+        self.proxy.refuse(false);
+        await_resumed(&self.own, 1);
+    }
+}
+
+/// Somebody has held the lock, and was asked to let go. Returns what sends the request on.
+fn late_request(path: &str) -> impl FnOnce() + use<> {
+    let asking = shared_proxy();
+    let (holder, others) = (client(), client_of(&asking.connect_string(), LONG));
+    let lock = EphemeralLock::new(&holder, path).unwrap();
+    lock.lock().unwrap();
+    let contender = others.contenders(path).unwrap().remove(0);
+    let late = asking.on(Op::SetData).path_contains(path).hold_request();
+    let request = Task::spawn(move || others.revoke(&contender));
+    assert!(late.wait(SOON), "{:#?}", asking.log());
+    lock.unlock().unwrap();
+    move || {
+        late.release();
+        let revoked = request.result("revoke()");
+        assert!(matches!(revoked, Err(Error::NotHeld { .. })), "{revoked:?}");
+        drop((asking, holder));
+    }
+}
+
+#[test]
+fn request_to_a_single_node_without_an_answer_leaves_no_node_behind_a_call_that_has_ended() {
+    for is_late in [true, false] {
+        let (nameless, call) = Nameless::start(is_late, |lock| lock.try_lock());
+        assert!(matches!(call.result("try_lock()"), Err(Error::Disconnected { .. })));
+        nameless.resume();
+        let next = EphemeralLock::new(&client(), &nameless.path).unwrap();
+        let is_free = next.try_lock_for(SOON).unwrap();
+        println!("{:?}, late: {is_late}, then free: {is_free}", nameless.own.stats());
+        assert!(is_free, "it is in the way of everybody");
+    }
+}
+
+#[test]
+fn request_to_a_single_node_without_an_answer_does_not_have_its_own_call_wait_for_it() {
+    for is_late in [true, false] {
+        let (nameless, call) = Nameless::start(is_late, |lock| lock.try_lock_for(SOON));
+        nameless.resume();
+        let is_held = call.result("try_lock_for()").unwrap();
+        println!("{:?}, late: {is_late}, then held: {is_held}", nameless.own.stats());
+        assert!(is_held, "it waits for itself");
+    }
+}
+
+#[test]
+fn request_to_a_holder_does_not_have_its_node_taken_for_that_of_a_lost_create() {
+    let proxy = shared_proxy();
+    let own = client_of(&proxy.connect_string(), SHORT);
+    let path = fresh_path("not-nameless");
+    let [lost, held] = [(); 2].map(|()| EphemeralLock::new(&own, &path).unwrap());
+    let never_comes = proxy.drop_request(Op::Create, 1, Then::Cut);
+    assert!(matches!(lost.try_lock(), Err(Error::Disconnected { .. })));
+    assert!(never_comes.fired());
+    held.lock().unwrap();
+    shared_probe().unwrap().set(&path, b"__REVOKE__").unwrap();
+    assert_eq!(own.stats().deleting, 1, "it is too late for this test");
+    wait_until("the lost one is not looked for any more", SOON, || own.stats().deleting == 0);
+    // Behind a deletion.
+    let stays = shared_probe().unwrap().exists(&path).unwrap();
+    println!("{:?}, its node stays: {stays}", held.hold());
+    assert!(stays && held.is_held());
+    held.unlock().unwrap();
 }
 
 #[test]

@@ -26,9 +26,10 @@ impl Waiter<'_> {
     // ---- entering
 
     /// Prepares as many creates. Waits for those that others gave up, whose answers come first.
-    fn creates(&self, count: usize) -> Result<impl Iterator<Item = Create>, Stop> {
+    fn creates(&mut self, count: usize) -> Result<impl Iterator<Item = Create>, Stop> {
         let Want { session, claim, recipe, .. } = self.want;
         session.await_given_up(self.until)?;
+        self.busy = self.busy.take().or_else(|| session.busy_making(claim));
         let (charges, sent_on) = (session.charge(claim, count)?.split(count), session.resumed());
         Ok(charges.map(move |charge| Create { new: recipe.node(), charge, sent_on }))
     }
@@ -107,7 +108,7 @@ impl Waiter<'_> {
             Ok(Some(stat)) => {
                 sys::reached("a node takes the place of another in one transaction");
                 let name = format!("{}{next}", new.name);
-                self.has_node(&name, (create.new.id, create.charge), &stat, Some(next));
+                self.has_node(&name, create.charge, &stat, Some(next));
                 Ok(Some(iter::once(name).collect()))
             }
             // Somebody has come in between: only a list can tell.
@@ -212,7 +213,7 @@ impl Waiter<'_> {
                 match is_ours {
                     true => {
                         let number = Number::given(&create.new.name, name);
-                        self.has_node(name, (create.new.id, create.charge), &stat, number);
+                        self.has_node(name, create.charge, &stat, number);
                     }
                     // It is said of another node: only a list can tell.
                     false => {
@@ -232,19 +233,13 @@ impl Waiter<'_> {
         }
     }
 
-    fn has_node(
-        &mut self,
-        name: &str,
-        (id, charge): (String, Charge),
-        stat: &Stat,
-        number: Option<Number>,
-    ) {
+    fn has_node(&mut self, name: &str, charge: Charge, stat: &Stat, number: Option<Number>) {
         if self.want.claim.is_single() {
             self.want.session.is_gone(self.path());
         }
         let token = self.want.recipe.token(stat);
         self.czxids.insert(name.to_owned(), stat.czxid);
-        self.own.push(Node { name: name.to_owned(), id, number, czxid: stat.czxid, token, charge });
+        self.own.push(Node { name: name.to_owned(), number, czxid: stat.czxid, token, charge });
     }
 
     /// The answer to a create is lost. It is looked for in every list from now on.
@@ -282,6 +277,9 @@ impl Waiter<'_> {
 
     /// The single node, if it is there, which is watched if this is to wait for it.
     fn list_single(&mut self) -> Result<Names, Stop> {
+        if self.own.is_empty() && self.lost.is_empty() {
+            self.busy = None;
+        }
         let path = self.want.claim.lock.as_str();
         let watcher = self.waits.then_some(&self.watcher);
         let read = self
@@ -304,13 +302,18 @@ impl Waiter<'_> {
         if let Some(at) = self.lost.iter().position(|lost| Some(&*lost.id) == said) {
             sys::reached("a single node without an answer is ours");
             let lost = self.lost.swap_remove(at);
-            self.has_node(name, (lost.id, lost.charge), &stat, None);
+            self.has_node(name, lost.charge, &stat, None);
         } else if self.waits
             && stat.ephemeral_owner == self.session_id
             && self.want.session.is_stuck(path)
         {
             sys::reached("a single node of ours stays and is in the way");
             return Err(Error::Denied { path: path.to_owned() }.into());
+        }
+        if said.is_none() && stat.ephemeral_owner == self.session_id && self.own.is_empty() {
+            // It may be ours, or another thread's: that is known where all of them are.
+            self.busy = None;
+            self.leave_to_search(|_| true);
         }
         Ok(iter::once(name).collect())
     }
@@ -330,7 +333,7 @@ impl Waiter<'_> {
             if let Some(stat) = self.stat(name)? {
                 sys::reached("a create without an answer is found in a list");
                 let lost = self.lost.swap_remove(at);
-                self.has_node(name, (lost.id, lost.charge), &stat, None);
+                self.has_node(name, lost.charge, &stat, None);
             }
         }
         self.own.sort_by_key(|node| (names::number(&node.name), node.czxid));
