@@ -255,7 +255,8 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 world.machine(processes[client]).silent_until[usize::from(!is_up)] = now + time;
             });
             // A server that stands still ends no sessions.
-            if time > plan.clients[client].timeout * 5 && !plan.troubles_servers() {
+            let timeout = plan.clients.get(client).map(|client| client.timeout);
+            if timeout.is_some_and(|timeout| time > timeout * 5) && !plan.troubles_servers() {
                 witness::is_deaf(processes[client]);
             }
         }
