@@ -145,10 +145,10 @@ pub(crate) fn add(plan: &mut Plan) {
     let places: Vec<Place> = (0..3).map(Place).collect();
     plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
     if is_alone {
-        let more = match random.u8(..4) {
+        let more = match random.u8(..5) {
             0 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
-            1 if plan.servers > 1 => fall_apart(random, plan, timeout),
-            2 => fall_deaf(random, all, timeout),
+            1 | 2 if plan.servers > 1 => fall_apart(random, plan, timeout),
+            3 => fall_deaf(random, all, timeout),
             _ => Vec::new(),
         };
         plan.faults.extend(more);
@@ -172,6 +172,17 @@ fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Durati
 fn fall_apart(random: &mut Rng, plan: &mut Plan, timeout: Duration) -> Vec<Fault> {
     for raw in &mut plan.raw {
         raw.threads[0].steps.insert(0, RawStep::keep());
+    }
+    if random.bool() {
+        // Some come to the leader that is none any more, when their time is nearly over for the next one.
+        let begin = ms(random, 500, 8_000);
+        let depose = Fault::At { when: begin, what: Trouble::Depose };
+        let clients = plan.clients.len()..plan.clients.len() + plan.raw.len();
+        let cut = |client| {
+            let when = begin + Duration::from_millis(random.u64(200..1_800));
+            Fault::At { when, what: Trouble::Cut { client } }
+        };
+        return [depose].into_iter().chain(clients.clone().chain(clients).map(cut)).collect();
     }
     let cut_off = |random: &mut Rng| {
         let (server, time) = (random.usize(..plan.servers), timeout * 3);
