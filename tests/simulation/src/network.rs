@@ -228,12 +228,6 @@ impl World {
                     return;
                 }
             }
-            Some(FrameFault::Another) => {
-                if let Some(another) = another(&bytes) {
-                    kernel::count("fault: an answer of another node");
-                    bytes = another;
-                }
-            }
             Some(FrameFault::Delay(time)) => {
                 kernel::count("fault: a late frame");
                 arrives += time;
@@ -340,19 +334,6 @@ fn garbled(frame: &[u8]) -> Option<Vec<u8>> {
     let body = frame.get(4..frame.len() - 1).filter(|_| is_answer(frame))?;
     let length = u32::try_from(body.len()).ok()?;
     Some([&length.to_be_bytes(), body].concat())
-}
-
-/// With another contender's name, if it is the answer to the create of one.
-fn another(frame: &[u8]) -> Option<Vec<u8>> {
-    // Behind its own length, a number, a transaction's and a code is the length of a path.
-    let length = frame.get(20..24).filter(|_| is_answer(frame))?;
-    let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
-    let path = frame.get(24..24 + length)?;
-    let name = path.windows(3).rposition(|part| part == b"_c_")?;
-    let mut other = frame.to_vec();
-    let digit = other.get_mut(24 + name + 3)?;
-    *digit = if *digit == b'0' { b'1' } else { b'0' };
-    Some(other)
 }
 
 /// The port of the first server.

@@ -244,8 +244,6 @@ pub(crate) enum FrameFault {
     Garble,
     /// An answer comes behind the next one.
     Swap,
-    /// The answer to a create tells of another node.
-    Another,
 }
 
 #[derive(Debug, Clone)]
@@ -724,10 +722,9 @@ impl Fault {
         let place = places[random.usize(..places.len())];
         let what = match random.u8(..12) {
             0..6 => {
-                let what = match random.u8(..3) {
-                    0 => FrameFault::Garble,
-                    1 => FrameFault::Swap,
-                    _ => FrameFault::Another,
+                let what = match random.bool() {
+                    true => FrameFault::Garble,
+                    false => FrameFault::Swap,
                 };
                 let nth = random.u32(1..60);
                 return Fault::Frame { client, is_up: false, nth, what };
