@@ -66,12 +66,7 @@ impl Nameless {
         let lost = proxy.drop_answer(Op::Create, 1, Then::Cut);
         let call = Task::spawn(move || call(lock));
         assert!(lost.wait(SOON), "{:#?}", proxy.log());
-        match write {
-            Some(write) => write(),
-            None => drop(shared_probe().unwrap().set(&path, b"__REVOKE__").unwrap()),
-        }
-        let (data, _) = shared_probe().unwrap().get(&path).unwrap().expect("the node");
-        println!("{:?}", String::from_utf8_lossy(&data));
+        write_request(&path, write);
         (Nameless { proxy, own, path }, call)
     }
 
@@ -79,6 +74,17 @@ impl Nameless {
         self.proxy.refuse(false);
         await_resumed(&self.own, 1);
     }
+}
+
+/// Sends a late request on, or writes a bare one.
+fn write_request(path: &str, late: Option<impl FnOnce()>) {
+    let probe = shared_probe().unwrap();
+    match late {
+        Some(write) => write(),
+        None => drop(probe.set(path, b"__REVOKE__").unwrap()),
+    }
+    let (data, _) = probe.get(path).unwrap().expect("the node");
+    println!("{:?}", String::from_utf8_lossy(&data));
 }
 
 /// Somebody has held the lock, and was asked to let go. Returns what sends the request on.
@@ -109,6 +115,30 @@ fn request_to_a_single_node_without_an_answer_leaves_no_node_behind_a_call_that_
         let next = EphemeralLock::new(&client(), &nameless.path).unwrap();
         let is_free = next.try_lock_for(SOON).unwrap();
         println!("{:?}, late: {is_late}, then free: {is_free}", nameless.own.stats());
+        assert!(is_free, "it is in the way of everybody");
+    }
+}
+
+/// The search has found it by what it says, and is about to see whether it is still there.
+#[test]
+fn request_to_a_single_node_that_was_found_does_not_keep_it_from_its_deletion() {
+    for is_late in [true, false] {
+        let (proxy, path) = (shared_proxy(), fresh_path("found"));
+        let own = client_of(&proxy.connect_string(), LONG);
+        let lock = EphemeralLock::new(&own, &path).unwrap();
+        let write = is_late.then(|| late_request(&path));
+        proxy.refuse(true);
+        let lost = proxy.drop_answer(Op::Create, 1, Then::Cut);
+        assert!(matches!(lock.try_lock(), Err(Error::Disconnected { .. })));
+        assert!(lost.fired());
+        let look = proxy.on(Op::GetData).path_contains(&path).nth(2).hold_request();
+        proxy.refuse(false);
+        assert!(look.wait(SOON), "{:#?}", proxy.log());
+        write_request(&path, write);
+        look.release();
+        let next = EphemeralLock::new(&client(), &path).unwrap();
+        let is_free = next.try_lock_for(SOON).unwrap();
+        println!("{:?}, late: {is_late}, then free: {is_free}", own.stats());
         assert!(is_free, "it is in the way of everybody");
     }
 }
