@@ -61,6 +61,14 @@ enum Object {
     Leadership,
 }
 
+impl Board {
+    /// For how long a machine has stood still since then.
+    pub(crate) fn stalled(&self, process: Process, since: Duration) -> Duration {
+        let own = self.stalls.iter().filter(|(one, _, until)| *one == process && *until >= since);
+        own.map(|(_, time, _)| *time).sum()
+    }
+}
+
 /// Is told of calls and holds, and uses the client meanwhile, as it may.
 #[derive(Default)]
 struct Told {
@@ -726,11 +734,7 @@ impl Shared {
         let made = make();
         let took = kernel::elapsed() - begun;
         let (process, _) = kernel::whoami();
-        let stalled: Duration = board(|board| {
-            let own =
-                board.stalls.iter().filter(|(one, _, until)| *one == process && *until >= begun);
-            own.map(|(_, time, _)| *time).sum()
-        });
+        let stalled = board(|board| board.stalled(process, begun));
         // An observer asks for something, once for each of two locks.
         let observers = match self.told {
             Some(_) => self.client.session_timeout() * 2,

@@ -446,7 +446,7 @@ pub(crate) fn is_deaf(process: Process) {
 
 /// Has this machine stood still since then?
 pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
-    board(|board| board.stalls.iter().any(|(one, _, until)| *one == process && *until >= since))
+    !board(|board| board.stalled(process, since)).is_zero()
 }
 
 /// The servers have carried something out.

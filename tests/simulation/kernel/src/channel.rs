@@ -49,21 +49,22 @@ pub fn now_or_never<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
     receiver.try_recv().map_err(|_| RecvError)
 }
 
-/// As `Receiver::recv`.
-pub fn recv<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
+fn await_message<T>(receiver: &Receiver<T>, end: Option<u64>) {
     may_give_way();
     if !is_ready(receiver) {
-        block("a receive", None, Some(&|| is_ready(receiver)));
+        block("a receive", end, Some(&|| is_ready(receiver)));
     }
+}
+
+/// As `Receiver::recv`.
+pub fn recv<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
+    await_message(receiver, None);
     now_or_never(receiver)
 }
 
 /// As `Receiver::recv_deadline`.
 pub fn recv_deadline<T>(receiver: &Receiver<T>, end: Instant) -> Result<T, RecvTimeoutError> {
-    may_give_way();
-    if !is_ready(receiver) {
-        block("a receive", Some(count(end)), Some(&|| is_ready(receiver)));
-    }
+    await_message(receiver, Some(count(end)));
     receiver.try_recv().map_err(|error| match error {
         TryRecvError::Empty => RecvTimeoutError::Timeout,
         TryRecvError::Disconnected => RecvTimeoutError::Disconnected,

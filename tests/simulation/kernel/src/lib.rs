@@ -21,8 +21,8 @@ pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 pub use channel::{is_ready, now_or_never, wait};
 pub use clock::{instant, now, system_time};
 pub use scheduler::{
-    End, Fate, Kernel, Process, after, block, clock_step, elapsed, fail_spawns, freeze, is_running,
-    kill, machine_sleeps, panicked, peek, process, program, random, run, stop, tasks, whoami,
+    End, Process, after, block, clock_step, elapsed, fail_spawns, freeze, is_running, kill,
+    machine_sleeps, panicked, peek, process, program, random, run, stop, tasks, whoami,
     with_random,
 };
 pub use sync::{Condvar, Mutex, MutexGuard};

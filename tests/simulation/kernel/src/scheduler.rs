@@ -2,8 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +44,7 @@ pub enum End {
 
 /// What may still become of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+enum Fate {
     /// It runs.
     Runs,
     /// Its threads do not run until then.
@@ -85,7 +84,7 @@ pub(crate) struct Machine {
 }
 
 /// The world of one run.
-pub struct Kernel {
+pub(crate) struct Kernel {
     pub(crate) now: u64,
     pub(crate) tasks: Vec<Task>,
     pub(crate) machines: Vec<Machine>,
@@ -93,8 +92,8 @@ pub struct Kernel {
     live: Vec<usize>,
     pub(crate) current: Option<usize>,
     choices: Rng,
-    happenings: BinaryHeap<Reverse<(u64, u64)>>,
-    waiting: std::collections::BTreeMap<u64, Happening>,
+    /// By their times, and by their numbers.
+    happenings: BTreeMap<(u64, u64), Happening>,
     next: u64,
     has_stopped: bool,
     has_panicked: Vec<Arc<str>>,
@@ -137,8 +136,7 @@ pub fn run<T>(
         machines: Vec::new(),
         live: Vec::new(),
         current: None,
-        happenings: BinaryHeap::new(),
-        waiting: std::collections::BTreeMap::new(),
+        happenings: BTreeMap::new(),
         next: 0,
         has_stopped: false,
         has_panicked: Vec::new(),
@@ -249,12 +247,8 @@ fn resume(task: usize) {
 
 impl Kernel {
     fn due(&mut self) -> Option<Happening> {
-        let Reverse((at, _)) = *self.happenings.peek()?;
-        if at > self.now {
-            return None;
-        }
-        let Reverse((_, number)) = self.happenings.pop()?;
-        self.waiting.remove(&number)
+        let first = self.happenings.first_entry()?;
+        (first.key().0 <= self.now).then(|| first.remove())
     }
 
     fn is_due(&mut self, task: usize) -> Due {
@@ -280,7 +274,7 @@ impl Kernel {
 
     /// Moves the clock to what comes first. False if nothing will.
     fn jump(&mut self) -> bool {
-        let mut first = self.happenings.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        let mut first = self.happenings.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
         for &task in &self.live {
             let Task { state, process, .. } = &self.tasks[task];
             let machine = &self.machines[process.0];
@@ -466,8 +460,7 @@ pub fn after(delay: Duration, happening: impl FnOnce() + 'static) {
         let at = kernel.now.saturating_add(delay.as_nanos() as u64);
         let number = kernel.next;
         kernel.next += 1;
-        kernel.happenings.push(Reverse((at, number)));
-        kernel.waiting.insert(number, Box::new(happening));
+        kernel.happenings.insert((at, number), Box::new(happening));
     });
 }
 

@@ -191,10 +191,7 @@ fn forget(judge: &mut Judge) {
 
 /// For how long the machine has stood still since then.
 pub(super) fn stalled(process: Process, since: Duration) -> Duration {
-    board(|board| {
-        let own = board.stalls.iter().filter(|(one, _, until)| *one == process && *until >= since);
-        own.map(|(_, time, _)| *time).sum()
-    })
+    board(|board| board.stalled(process, since))
 }
 
 // ---- what happens
