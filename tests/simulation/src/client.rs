@@ -269,7 +269,6 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
     if plan.kind != Kind::Leadership {
         return None;
     }
-    let (process, _) = kernel::whoami();
     let (who, place) = (format!("{}, leader", shared.name), plan.place);
     let is_shut = Arc::clone(is_shut);
     let act = move |term: &Term| {
@@ -279,7 +278,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         }
         kernel::count("call: a term");
         let holds = vec![Hold::clone(term)];
-        let held = Held::new(process, who.clone(), Kind::Leadership, place, Mode::Alone, holds);
+        let held = Held::new(who.clone(), Kind::Leadership, place, Mode::Alone, holds);
         let hold = witness::granted(held, now, None);
         let time = kernel::with_random(|random| random.u64(1..4_000));
         term.wait(Duration::from_millis(time));
@@ -583,35 +582,15 @@ impl Shared {
             Kind::Several => "kind: several",
             Kind::Leadership => "kind: leadership",
         });
-        let begun = kernel::elapsed();
-        let mode = mode(plan.kind, permits);
-        histories::began(plan.kind, plan.place, mode);
         let is_guard = !matches!(end, End::Unlock | End::Downgrade);
-        let limit = self.limit_of(object, wait);
-        let taken = self.timed("lock", limit, || self.take(object, wait, permits, is_guard));
-        let missed = match &taken {
-            Ok(Some(_)) => None,
-            Ok(None) => Some(true),
-            Err(_) => Some(false),
-        };
-        histories::returned(plan.kind, plan.place, mode, begun, missed);
-        self.was_cancelled(object, begun, taken.as_ref().err());
         let call = if matches!(wait, Wait::Forever) { "lock" } else { "try lock" };
-        let Some(Some(taken)) = self.told(call, taken) else {
+        let Some((taken, held)) = self.get(call, &who, object, wait, permits, is_guard) else {
             return;
         };
-        let holds = self.holds(object, &taken);
-        if holds.is_empty() {
+        let Some((hold, own)) = held else {
             // It is over already.
             return self.give_back(object, taken, end, None);
-        }
-        let (process, _) = kernel::whoami();
-        // Of several, the one that others want as well.
-        let holds = if plan.kind == Kind::Several { holds[..1].to_vec() } else { holds };
-        let own = holds[0].clone();
-        let held = Held::new(process, who.clone(), plan.kind, plan.place, mode, holds);
-        let hold = witness::granted(held, begun, None);
-        self.judge_turn(object, &own, begun);
+        };
         for deed in deeds {
             self.do_deed(&who, object, hold, &own, deed);
         }
@@ -623,17 +602,45 @@ impl Shared {
         if let (Some(read), Object::Write(_, lock)) = (read, &self.objects[object]) {
             kernel::count("deed: goes on as a read");
             thread::sleep(Duration::from_millis(30));
-            if let Some(_read) = read {
-                witness::left(_read)
-            }
+            read.into_iter().for_each(witness::left);
             self.told("unlock", lock.unlock());
-            if let Some(_read) = read {
-                witness::ended(_read)
-            }
+            read.into_iter().for_each(witness::ended);
         }
         if deeds.iter().any(|deed| matches!(deed, Deed::Verify)) {
             self.verify(&own, plan.kind);
         }
+    }
+
+    /// Calls for a lock. Returns what it has taken, and the hold as the witness knows it, if it is not over already.
+    fn get(
+        &self,
+        call: &str,
+        who: &str,
+        object: usize,
+        wait: Wait,
+        permits: u32,
+        is_guard: bool,
+    ) -> Option<(Taken<'_>, Option<(usize, Hold)>)> {
+        let ObjectPlan { kind, place, .. } = self.plan.objects[object];
+        let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
+        let taken = histories::call(kind, place, mode, || {
+            let limit = self.limit_of(object, wait);
+            self.timed(call, limit, || self.take(object, wait, permits, is_guard))
+        });
+        self.was_cancelled(object, begun, taken.as_ref().err());
+        let taken = self.told(call, taken)??;
+        let mut holds = self.holds(object, &taken);
+        if kind == Kind::Several {
+            // The one that others want as well.
+            holds.truncate(1);
+        }
+        let hold = holds.first().cloned().map(|own| {
+            let held = Held::new(who.to_owned(), kind, place, mode, holds);
+            let hold = witness::granted(held, begun, None);
+            self.judge_turn(object, &own, begun);
+            (hold, own)
+        });
+        Some((taken, hold))
     }
 
     /// A call may be cancelled only if somebody has cancelled it.
@@ -710,16 +717,15 @@ impl Shared {
         let begun = kernel::elapsed();
         self.told("read below", read.lock())?;
         let holds = Lock::holds(read);
-        let (process, _) = kernel::whoami();
         let place = self.plan.objects[object].place;
         Some((!holds.is_empty()).then(|| {
-            let held = Held::new(process, who.to_owned(), Kind::Read, place, Mode::Shared, holds);
+            let held = Held::new(who.to_owned(), Kind::Read, place, Mode::Shared, holds);
             witness::granted(held, begun, Some(hold))
         }))
     }
 
     fn limit_of(&self, object: usize, wait: Wait) -> Option<Duration> {
-        let members = if self.plan.objects[object].kind == Kind::Several { 2 } else { 1 };
+        let members = self.plan.objects[object].kind.members();
         match wait {
             Wait::Forever => None,
             Wait::Try => Some(self.client.session_timeout() / 3 * members),
@@ -851,15 +857,11 @@ impl Shared {
                 let Some(seen) = self.read_below(who, object, hold) else {
                     return;
                 };
-                if let Some(_seen) = seen {
-                    witness::left(_seen)
-                }
+                seen.into_iter().for_each(witness::left);
                 if let Object::Write(_, read) = &self.objects[object] {
                     self.told("unlock", read.unlock());
                 }
-                if let Some(_seen) = seen {
-                    witness::ended(_seen)
-                }
+                seen.into_iter().for_each(witness::ended);
             }
             Deed::Also { object: also, wait } => self.also(who, object, *also, *wait),
             Deed::Verify => self.verify(own, kind),
@@ -1027,24 +1029,18 @@ impl Shared {
         let Some(lock) = lock_of(&second) else {
             return;
         };
-        let begun = kernel::elapsed();
-        let mode = mode(plan.kind, 1);
-        histories::began(plan.kind, plan.place, mode);
-        let taken = lock.try_lock_for(Duration::from_secs(2));
-        let missed = match &taken {
-            Ok(true) => None,
-            Ok(false) => Some(true),
-            Err(_) => Some(false),
-        };
-        histories::returned(plan.kind, plan.place, mode, begun, missed);
-        if self.told("nested lock", taken) != Some(true) {
+        let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
+        let taken = histories::call(plan.kind, plan.place, mode, || {
+            let has = lock.try_lock_for(Duration::from_secs(2))?;
+            Ok(has.then_some(()))
+        });
+        if self.told("nested lock", taken).flatten().is_none() {
             return;
         }
         let holds = Lock::holds(lock);
-        let (process, _) = kernel::whoami();
         let who = format!("{}, {name}", self.name);
         let hold = (!holds.is_empty()).then(|| {
-            let held = Held::new(process, who, plan.kind, plan.place, mode, holds);
+            let held = Held::new(who, plan.kind, plan.place, mode, holds);
             witness::granted(held, begun, None)
         });
         thread::sleep(time);
@@ -1123,32 +1119,10 @@ impl Shared {
             return;
         }
         kernel::count("deed: another lock beside");
-        let begun = kernel::elapsed();
-        let mode = mode(plan.kind, 1);
-        histories::began(plan.kind, plan.place, mode);
-        let taken = self.timed("nested lock", self.limit_of(also, Wait::For(wait)), || {
-            self.take(also, Wait::For(wait), 1, true)
-        });
-        let missed = match &taken {
-            Ok(Some(_)) => None,
-            Ok(None) => Some(true),
-            Err(_) => Some(false),
-        };
-        histories::returned(plan.kind, plan.place, mode, begun, missed);
-        self.was_cancelled(also, begun, taken.as_ref().err());
-        let Some(Some(taken)) = self.told("nested lock", taken) else {
+        let got = self.get("nested lock", who, also, Wait::For(wait), 1, true);
+        let Some((taken, hold)) = got else {
             return;
         };
-        let mut holds = self.holds(also, &taken);
-        holds.truncate(if plan.kind == Kind::Several { 1 } else { holds.len() });
-        let hold = holds.first().cloned().map(|own| {
-            let (process, _) = kernel::whoami();
-            let who = who.to_owned();
-            let held = Held::new(process, who, plan.kind, plan.place, mode, holds);
-            let hold = witness::granted(held, begun, None);
-            self.judge_turn(also, &own, begun);
-            (hold, own)
-        });
         thread::sleep(Duration::from_millis(20));
         self.give_back(also, taken, End::Release, hold);
     }
@@ -1164,12 +1138,9 @@ impl Shared {
     fn give_back(&self, object: usize, taken: Taken<'_>, end: End, hold: Option<(usize, Hold)>) {
         let plan = &self.plan.objects[object];
         let number = hold.as_ref().map(|(number, _)| *number);
-        if let Some(_number) = number {
-            witness::left(_number)
-        }
+        number.into_iter().for_each(witness::left);
         kernel::note(|| format!("gives {} back ({end:?})", plan.place));
-        let members = if plan.kind == Kind::Several { 2 } else { 1 };
-        let limit = self.client.session_timeout() / 3 * members;
+        let limit = self.client.session_timeout() / 3 * plan.kind.members();
         let own = hold.map(|(_, own)| own);
         let node = own
             .as_ref()
@@ -1227,9 +1198,7 @@ impl Shared {
             witness(|witness| witness.kept.insert(node, connections));
         }
         self.judge_unlock(was_lost && !is_silent, &released);
-        if let Some(_number) = number {
-            witness::ended(_number)
-        }
+        number.into_iter().for_each(witness::ended);
     }
 
     fn close(&self) {

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kernel::Process;
+use zoolock::Result;
 use zoolock_judge::{
     Call, Doubt, Grant, History, HoldId, Judge, Kind, Linear, Lock, Loss, Margins, Missed, Mode,
     Nanos, OpenCall, Outage, Rules, Unlocked, Use, WorkerId,
@@ -19,7 +20,7 @@ use crate::witness::{self, Held, limit};
 struct Recorder {
     history: History,
     holds: BTreeMap<usize, (HoldId, usize)>,
-    lost: BTreeMap<usize, ()>,
+    lost: BTreeSet<usize>,
 }
 
 thread_local! {
@@ -73,42 +74,31 @@ pub(crate) fn reset() {
     record(|recorder| *recorder = Recorder::default());
 }
 
-/// A call for a lock begins.
-pub(crate) fn began(kind: plan::Kind, place: Place, wanted: witness::Mode) {
-    let call = OpenCall {
-        op: Cow::Borrowed("lock"),
-        path: lock(kind, place),
-        mode: Some(mode(wanted)),
-        started: now(),
-        deadline: None,
-    };
-    record(|recorder| recorder.history.began(worker(), call));
-}
-
-/// It is back. `missed` says whether it is certain that nothing was taken, if it has nothing.
-pub(crate) fn returned(
+/// Makes a call for a lock, which has it, has it not, or may have taken it all the same.
+pub(crate) fn call<T>(
     kind: plan::Kind,
     place: Place,
     wanted: witness::Mode,
-    begun: Duration,
-    missed: Option<bool>,
-) {
-    let call = Call {
-        op: Cow::Borrowed("lock"),
-        path: lock(kind, place),
-        started: begun.as_nanos() as Nanos,
-        deadline: None,
-        ended: now(),
-        missed: missed.map(|certain| Missed { mode: mode(wanted), certain }),
+    make: impl FnOnce() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let (op, path, mode) = (Cow::Borrowed("lock"), lock(kind, place), mode(wanted));
+    let (started, deadline) = (now(), None);
+    let call = OpenCall { op: op.clone(), path, mode: Some(mode), started, deadline };
+    record(|recorder| recorder.history.began(worker(), call));
+    let taken = make();
+    let missed = match &taken {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(Missed { mode, certain: true }),
+        Err(_) => Some(Missed { mode, certain: false }),
     };
+    let call = Call { op, path, started, deadline, ended: now(), missed };
     record(|recorder| recorder.history.called(worker(), call));
+    taken
 }
 
 pub(crate) fn granted(
     number: usize,
     held: &Held,
-    token: u64,
-    nodes: &[String],
     begun: Duration,
     under: Option<usize>,
     is_held: bool,
@@ -123,8 +113,9 @@ pub(crate) fn granted(
     };
     let path = lock(held.kind, held.place);
     // Numbers begin again with each directory: the order of the nodes is that of their transactions.
+    let token = held.token;
     let order = (token >> 32) * 1_000_000 + (token & 0xffff_ffff);
-    let nodes = nodes.iter().map(|node| format!("{node} {order:010}")).collect();
+    let nodes = held.nodes.iter().map(|node| format!("{node} {order:010}")).collect();
     record(|recorder| {
         let hold = HoldId { by: worker(), number: number as u32 };
         recorder.holds.insert(number, (hold, path));
@@ -151,8 +142,8 @@ pub(crate) fn granted(
 /// `is_held()` is false though nobody has given it back.
 pub(crate) fn lost(number: usize) {
     record(|recorder| {
-        if let (Some((hold, _)), None) =
-            (recorder.holds.get(&number).copied(), recorder.lost.insert(number, ()))
+        if let (Some((hold, _)), true) =
+            (recorder.holds.get(&number).copied(), recorder.lost.insert(number))
         {
             recorder.history.lost(hold, Loss { at: now(), reason: Cow::Borrowed("seen") });
         }
@@ -170,7 +161,7 @@ pub(crate) fn left(number: usize) {
 pub(crate) fn unlocked(number: usize) {
     record(|recorder| {
         if let Some((hold, _)) = recorder.holds.get(&number).copied() {
-            let said = match recorder.lost.contains_key(&number) {
+            let said = match recorder.lost.contains(&number) {
                 true => Unlocked::Lost,
                 false => Unlocked::Silent,
             };

@@ -385,6 +385,11 @@ impl Kind {
         Kind::Several,
         Kind::Leadership,
     ];
+
+    /// How many locks it has.
+    pub(crate) fn members(self) -> u32 {
+        if self == Kind::Several { 2 } else { 1 }
+    }
 }
 
 impl fmt::Display for Place {

@@ -39,8 +39,8 @@ pub(crate) struct Held {
     pub mode: Mode,
     /// All nodes of a hold of permits.
     pub holds: Vec<Hold>,
-    nodes: Vec<String>,
-    token: u64,
+    pub nodes: Vec<String>,
+    pub token: u64,
     granted: Duration,
     /// Its owner gives it back, or knows that it is over.
     has_left: bool,
@@ -152,14 +152,9 @@ pub(crate) fn path_of(kind: Kind, hold: &Hold) -> String {
 }
 
 impl Held {
-    pub(crate) fn new(
-        process: Process,
-        who: String,
-        kind: Kind,
-        place: Place,
-        mode: Mode,
-        holds: Vec<Hold>,
-    ) -> Held {
+    /// Of the running thread's process.
+    pub(crate) fn new(who: String, kind: Kind, place: Place, mode: Mode, holds: Vec<Hold>) -> Held {
+        let (process, _) = kernel::whoami();
         let nodes = holds.iter().map(|hold| path_of(kind, hold)).collect();
         let token = holds.first().map_or(0, |hold| hold.fencing_token().unwrap_or_default());
         Held {
@@ -277,12 +272,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
     witness(|witness| {
         witness.last += 1;
         let still_held = is_held(&held) != Some(false);
-        // Numbers begin anew with a new directory, but not these.
-        let order = |(path, hold): (&String, &Hold)| {
-            format!("{path}-{:010}", hold.fencing_token().unwrap_or_default())
-        };
-        let nodes: Vec<String> = held.nodes.iter().zip(&held.holds).map(order).collect();
-        histories::granted(witness.last, &held, held.token, &nodes, begun, under, still_held);
+        histories::granted(witness.last, &held, begun, under, still_held);
         if held.is_doubtful {
             histories::doubted(witness.last);
         }
