@@ -261,17 +261,12 @@ impl World {
             raw::heard(process);
         }
         if kernel::is_traced() && bytes.len() > 4 {
-            match way {
-                UP if bytes.len() == 12 && bytes[8..12] == 11_i32.to_be_bytes() => {}
-                UP => {
-                    let words = story::request(bytes, is_first);
-                    kernel::note_of(process, "network", || format!("-> {words}"));
-                }
-                _ => {
-                    if let Some(words) = story::answer(bytes, is_first) {
-                        kernel::note_of(process, "network", || format!("<- {words}"));
-                    }
-                }
+            let (arrow, words) = match way {
+                UP => ("->", story::request(bytes, is_first)),
+                _ => ("<-", story::answer(bytes, is_first)),
+            };
+            if let Some(words) = words {
+                kernel::note_of(process, "network", || format!("{arrow} {words}"));
             }
         }
         match (way, link.connection) {
@@ -323,10 +318,8 @@ impl World {
 
 /// Is it an answer to a request, neither an event nor one to a ping or a handshake?
 fn is_answer(frame: &[u8]) -> bool {
-    let number =
-        |at: usize| frame.get(at..at + 4).map(|bytes| [bytes[0], bytes[1], bytes[2], bytes[3]]);
     // A handshake's begins with the version.
-    number(4).is_some_and(|xid| i32::from_be_bytes(xid) > 0)
+    story::int(frame, 4) > 0
 }
 
 /// Without its last byte.
@@ -341,13 +334,16 @@ const PORT: u16 = 2181;
 
 /// The servers by their names.
 pub(crate) fn names(servers: usize) -> String {
-    let list = (0..servers).map(|server| format!("zk{}:{PORT}", server + 1));
-    list.collect::<Vec<_>>().join(",")
+    list("zk", servers)
 }
 
 /// Where the servers are.
 pub(crate) fn addresses(servers: usize) -> String {
-    let list = (0..servers).map(|server| format!("10.0.0.{}:{PORT}", server + 1));
+    list("10.0.0.", servers)
+}
+
+fn list(host: &str, servers: usize) -> String {
+    let list = (1..=servers).map(|server| format!("{host}{server}:{PORT}"));
     list.collect::<Vec<_>>().join(",")
 }
 
@@ -411,14 +407,13 @@ impl Network for Net {
         link.sent.extend_from_slice(bytes);
         let mut sent = std::mem::take(&mut link.sent);
         let mut start = 0;
-        while let Some(length) = sent.get(start..start + 4) {
-            let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
-            let Some(frame) = sent.get(start..start + 4 + length) else {
+        while let Some(length) = sent[start..].first_chunk() {
+            let end = start + 4 + u32::from_be_bytes(*length) as usize;
+            let Some(frame) = sent.get(start..end) else {
                 break;
             };
-            let frame = frame.to_vec();
-            world.frame(self, socket, UP, frame);
-            start += 4 + length;
+            world.frame(self, socket, UP, frame.to_vec());
+            start = end;
         }
         sent.drain(..start);
         if let Some(link) = world.links.get_mut(&socket) {

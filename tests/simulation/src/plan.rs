@@ -546,6 +546,11 @@ impl Plan {
         self.theme == Theme::Gentle && self.faults.iter().all(is_gentle)
     }
 
+    /// The longest session timeout of those that have locks.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
+    }
+
     /// Does anything happen to a server?
     pub(crate) fn troubles_servers(&self) -> bool {
         let is_one = |fault: &Fault| match fault {

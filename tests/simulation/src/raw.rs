@@ -125,8 +125,7 @@ pub(crate) fn add(plan: &mut Plan) {
         2 => false,
         _ => return,
     };
-    let timeout = plan.clients.iter().map(|client| client.timeout).max();
-    let mut timeout = timeout.unwrap_or_default();
+    let mut timeout = plan.timeout();
     if is_alone {
         plan.clients.clear();
         plan.servers = if random.bool() { 3 } else { 1 };
@@ -266,8 +265,12 @@ pub(crate) fn longest(plan: &Plan) -> Duration {
     };
     let threads = plan.raw.iter().flat_map(|raw| &raw.threads);
     let own: Duration = threads.flat_map(|thread| &thread.steps).map(step).sum();
-    let timeout = plan.raw.iter().map(|raw| raw.timeout).max().unwrap_or_default();
-    own + timeout * 20
+    own + timeout(plan) * 20
+}
+
+/// The longest session timeout of these programs.
+pub(crate) fn timeout(plan: &Plan) -> Duration {
+    plan.raw.iter().map(|raw| raw.timeout).max().unwrap_or_default()
 }
 
 impl RawPlan {

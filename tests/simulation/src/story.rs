@@ -1,13 +1,14 @@
 //! Frames in words, for whoever reads the story of a run.
 
-/// Returns the request in a frame, its length included; the first one of a connection is the handshake.
-pub(crate) fn request(frame: &[u8], is_first: bool) -> String {
+/// Returns the request in a frame, its length included; the first one of a connection is the handshake. None for
+/// pings.
+pub(crate) fn request(frame: &[u8], is_first: bool) -> Option<String> {
     if is_first {
         let session = number(frame, 20, 8);
-        return match session {
+        return Some(match session {
             0 => "asks for a session".to_owned(),
             _ => format!("asks for session {session:#x} again"),
-        };
+        });
     }
     let name = match int(frame, 8) {
         1 | 15 => "create",
@@ -18,17 +19,17 @@ pub(crate) fn request(frame: &[u8], is_first: bool) -> String {
         5 => "write",
         8 | 12 => "list",
         9 => "sync",
-        11 => return "ping".to_owned(),
-        14 => return format!("multi {}", multi(frame)),
+        11 => return None,
+        14 => return Some(format!("multi {}", multi(frame))),
         22 => "read several",
         100 => "credentials",
-        101 | 105 => return "sets its watches again".to_owned(),
-        -11 => return "ends its session".to_owned(),
+        101 | 105 => return Some("sets its watches again".to_owned()),
+        -11 => return Some("ends its session".to_owned()),
         _ => "another request",
     };
     let path = text(frame, 12);
     let ends_in_watch = matches!(int(frame, 8), 3 | 4 | 8 | 12) && frame.last() == Some(&1);
-    format!("{name} {path}{}", if ends_in_watch { ", and watches it" } else { "" })
+    Some(format!("{name} {path}{}", if ends_in_watch { ", and watches it" } else { "" }))
 }
 
 /// What a frame from a server says. None for answers to pings.
@@ -102,7 +103,8 @@ fn number(frame: &[u8], at: usize, size: usize) -> i64 {
     bytes.iter().fold(0, |number, byte| number << 8 | i64::from(*byte))
 }
 
-fn int(frame: &[u8], at: usize) -> i32 {
+/// The number at this place; 0 behind the end.
+pub(crate) fn int(frame: &[u8], at: usize) -> i32 {
     number(frame, at, 4) as i32
 }
 

@@ -114,9 +114,17 @@ pub(crate) fn witness<T>(act: impl FnOnce(&mut Witness) -> T) -> T {
     WITNESS.with_borrow_mut(act)
 }
 
-/// For the next run. Returns what this one has seen.
-pub(crate) fn reset() -> Witness {
-    WITNESS.take()
+/// For the next run.
+pub(crate) fn reset() {
+    witness(|witness| *witness = Witness::default());
+}
+
+/// The run is over. Returns what was violated, and how many calls for locks there were.
+pub(crate) fn finish() -> (Vec<String>, u64) {
+    let Witness { violations, calls, held, .. } = WITNESS.take();
+    // They go with the world that their clients live in.
+    std::mem::forget(held);
+    (violations, calls)
 }
 
 /// Says that something must not be.
@@ -555,10 +563,10 @@ impl Witness {
         self.nodes.iter().filter(is_left).map(|(path, _)| path.clone()).collect()
     }
 
-    /// The nodes below, as an operator sees them.
-    pub(crate) fn below(&self, path: &str) -> Vec<String> {
-        let prefix = format!("{path}/");
-        self.nodes.keys().filter(|node| node.starts_with(&prefix)).cloned().collect()
+    /// One of the nodes below, as an operator sees them.
+    pub(crate) fn below(&self, place: Place, nth: usize) -> Option<String> {
+        let prefix = format!("{place}/");
+        self.nodes.keys().filter(|node| node.starts_with(&prefix)).nth(nth).cloned()
     }
 
     /// The nodes of sessions in a directory.

@@ -63,20 +63,17 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             }
             histories::verdict().into_iter().for_each(violation);
             raw::finish(witness(|witness| witness.violations.is_empty()));
-            let outcome = Outcome {
-                violations: Vec::new(),
-                hash: kernel::hash(),
-                counts: kernel::counts(),
-                calls: witness(|witness| witness.calls),
-                time: kernel::elapsed(),
-                story: kernel::story(),
-            };
             // Whatever clients are left go with the world.
             board(|board| board.sessions.drain(..).for_each(std::mem::forget));
-            let seen = witness::reset();
-            let violations = seen.violations.clone();
-            std::mem::forget(seen);
-            Outcome { violations, ..outcome }
+            let (violations, calls) = witness::finish();
+            Outcome {
+                violations,
+                hash: kernel::hash(),
+                counts: kernel::counts(),
+                calls,
+                time: kernel::elapsed(),
+                story: kernel::story(),
+            }
         },
     )
 }
@@ -107,8 +104,7 @@ fn live(plan: &Plan) {
     }
     witness(|witness| {
         witness.is_gentle = plan.is_gentle();
-        witness.timeout =
-            plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
+        witness.timeout = plan.timeout();
     });
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
@@ -172,8 +168,7 @@ fn live(plan: &Plan) {
     }
     // Those that stand still are awake, and sessions have gone that nobody keeps.
     let awake = board(|board| board.stalls.iter().map(|(_, _, until)| *until).max());
-    let timeout = plan.clients.iter().map(|client| client.timeout);
-    let timeout = timeout.chain(plan.raw.iter().map(|raw| raw.timeout)).max().unwrap_or_default();
+    let timeout = plan.timeout().max(raw::timeout(plan));
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + timeout * 2);
     witness(|witness| witness.is_calm = true);
     board(|board| board.are_healed = true);
@@ -215,8 +210,7 @@ fn heal(net: &Net, processes: &[Process]) {
 
 /// In which all calls of a plan are over, if each is let in.
 fn longest(plan: &Plan) -> Duration {
-    let timeout = plan.clients.iter().map(|client| client.timeout).max().unwrap_or_default();
-    let mut longest = timeout * 12 + Duration::from_secs(30);
+    let mut longest = plan.timeout() * 12 + Duration::from_secs(30);
     for client in &plan.clients {
         for object in &client.objects {
             longest += object.options.hold_at_least.unwrap_or_default();
@@ -224,15 +218,16 @@ fn longest(plan: &Plan) -> Duration {
         }
         for step in client.threads.iter().flat_map(|thread| &thread.steps) {
             longest += step.rest;
-            if let What::Lock { wait, while_held, object, .. } = &step.what {
-                longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
-                if let Wait::For(time) = wait {
-                    longest += *time;
+            match &step.what {
+                What::Lock { wait, while_held, object, .. } => {
+                    longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
+                    if let Wait::For(time) = wait {
+                        longest += *time;
+                    }
+                    longest += Duration::from_secs(5) * while_held.len() as u32;
                 }
-                longest += Duration::from_secs(5) * while_held.len() as u32;
-            }
-            if let What::Odd { .. } = &step.what {
-                longest += Duration::from_secs(30);
+                What::Odd { .. } => longest += Duration::from_secs(30),
+                _ => {}
             }
         }
     }
@@ -316,15 +311,13 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             net.act(|world| world.ensemble.depose(instant));
         }
         Trouble::Delete { place, nth } => {
-            let nodes = witness(|witness| witness.below(place.path()));
-            if let Some(node) = nodes.get(nth) {
+            if let Some(node) = witness(|witness| witness.below(place, nth)) {
                 // It may have children.
-                let _ = net.act(|world| world.ensemble.delete(node, instant));
+                let _ = net.act(|world| world.ensemble.delete(&node, instant));
             }
         }
         Trouble::Hide { place, nth, time } => {
-            let nodes = witness(|witness| witness.below(place.path()));
-            if let Some(node) = nodes.get(nth).filter(|_| nodes.len() > nth).cloned() {
+            if let Some(node) = witness(|witness| witness.below(place, nth)) {
                 witness(|witness| witness.has_hidden = true);
                 restrict(plan, node, Permissions::READ, time);
             }
@@ -356,10 +349,9 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             }
         }
         Trouble::Scribble { place, nth, is_request } => {
-            let nodes = witness(|witness| witness.below(place.path()));
-            if let Some(node) = nodes.get(nth) {
+            if let Some(node) = witness(|witness| witness.below(place, nth)) {
                 let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
-                let _ = net.act(|world| world.ensemble.set_data(node, data, instant));
+                let _ = net.act(|world| world.ensemble.set_data(&node, data, instant));
             }
         }
     }
