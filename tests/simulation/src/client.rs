@@ -25,7 +25,7 @@ use crate::witness::{self, DATA, Held, Mode, limit, violation, witness};
 
 const TIMEOUT: RecvTimeoutError = RecvTimeoutError::Timeout;
 /// A call may be so much later than its deadline: what threads need to run.
-const SLACK: Duration = Duration::from_millis(100);
+pub(crate) const SLACK: Duration = Duration::from_millis(100);
 
 /// What the world and its programs tell each other.
 #[derive(Default)]
@@ -146,16 +146,12 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let is_shut = Arc::new(AtomicBool::new(false));
     let leaderships = plan.objects.iter().filter_map(|object| lead(&shared, object, &is_shut));
     *shared.leaderships.borrow_mut() = leaderships.collect();
-    let threads = plan.threads.iter().enumerate().map(|(index, plan)| {
+    run_all(plan.threads.iter().enumerate().map(|(index, plan)| {
         let (shared, plan) = (Rc::clone(&shared), plan.clone());
         let name = format!("thread {index}");
-        thread::spawn_in(process, &name.clone(), move || shared.thread(&name, &plan))
-    });
-    let threads: Vec<_> = threads.collect();
-    threads.into_iter().for_each(|thread| drop(thread.join()));
-    board(|board| board.done += 1);
-    let are_healed = || board(|board| board.are_healed);
-    kernel::block("the end of all faults", None, Some(&are_healed));
+        (name.clone(), move || shared.thread(&name, &plan))
+    }));
+    await_calm();
     for leadership in shared.leaderships.take() {
         // A call that began a moment ago says nothing yet of those before.
         let is_well = leadership.health() || {
@@ -169,13 +165,28 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     }
     is_shut.store(true, Ordering::Relaxed);
     if !*shared.is_closed.borrow() {
-        shared.calm_round(process);
+        shared.calm_round();
     }
     shared.end();
     board(|board| {
         board.closed += 1;
         board.sessions.retain(|(one, _)| *one != process);
     });
+}
+
+/// Runs threads of this process with these names, until all have ended.
+pub(crate) fn run_all<F: FnOnce() + 'static>(threads: impl Iterator<Item = (String, F)>) {
+    let (process, _) = kernel::whoami();
+    let threads = threads.map(|(name, body)| thread::spawn_in(process, &name, body));
+    let threads: Vec<_> = threads.collect();
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+}
+
+/// Says that the plan is carried out, and waits until nothing goes wrong any more.
+pub(crate) fn await_calm() {
+    board(|board| board.done += 1);
+    let are_healed = || board(|board| board.are_healed);
+    kernel::block("the end of all faults", None, Some(&are_healed));
 }
 
 fn connect(plan: &ClientPlan, hosts: &str, told: Option<&Arc<Told>>) -> Option<Client> {
@@ -1209,11 +1220,11 @@ impl Shared {
     }
 
     /// Everybody once more, when nothing is wrong: whoever waits is let in at once.
-    fn calm_round(self: &Rc<Shared>, process: Process) {
-        let threads = (0..self.objects.len()).map(|object| {
+    fn calm_round(self: &Rc<Shared>) {
+        run_all((0..self.objects.len()).map(|object| {
             let shared = Rc::clone(self);
             let name = format!("calm {object}");
-            thread::spawn_in(process, &name.clone(), move || {
+            (name.clone(), move || {
                 for _ in 0..2 {
                     // So that one comes when another is just back.
                     let rest = kernel::with_random(|random| random.u64(..100));
@@ -1222,9 +1233,7 @@ impl Shared {
                     shared.use_lock(&name, object, Wait::Forever, 1, &[deed], End::Unlock);
                 }
             })
-        });
-        let threads: Vec<_> = threads.collect();
-        threads.into_iter().for_each(|thread| drop(thread.join()));
+        }));
     }
 
     /// Gauges go to zero, and everything ends.

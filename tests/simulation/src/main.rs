@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     }
     let is_brief = args.keep_going || args.brief;
     if let (Some((seed, _)), false) = (total.failed.first_key_value(), is_brief) {
-        let (smaller, _) =
+        let smaller =
             shrink(&Plan::of(*seed), |left, of| eprintln!("  {left} of {of} faults and calls"));
         tell(&smaller);
         println!("the whole story: --story --from {seed}");

@@ -1,12 +1,12 @@
 //! Makes a run that fails smaller: without the faults and calls that do not matter.
 
 use crate::plan::Plan;
-use crate::world::{Outcome, run};
+use crate::world::run;
 
 /// Leaves out what can be left out, as long as something is violated. Returns what is left.
-pub fn shrink(plan: &Plan, mut tell: impl FnMut(usize, usize)) -> (Plan, Outcome) {
+pub fn shrink(plan: &Plan, mut tell: impl FnMut(usize, usize)) -> Plan {
     let mut out = vec![false; plan.parts()];
-    let mut best = (plan.clone(), run(plan, false));
+    let mut best = plan.clone();
     let mut size = out.len().div_ceil(2).max(1);
     loop {
         let mut has_changed = false;
@@ -17,9 +17,8 @@ pub fn shrink(plan: &Plan, mut tell: impl FnMut(usize, usize)) -> (Plan, Outcome
                 let mut fewer = out.clone();
                 fewer[start..end].fill(true);
                 let smaller = plan.without(|part| fewer[part]);
-                let outcome = run(&smaller, false);
-                if !outcome.violations.is_empty() {
-                    (out, best, has_changed) = (fewer, (smaller, outcome), true);
+                if !run(&smaller, false).violations.is_empty() {
+                    (out, best, has_changed) = (fewer, smaller, true);
                     tell(out.iter().filter(|is_out| !**is_out).count(), out.len());
                 }
             }

@@ -29,7 +29,7 @@ fn all_promises_are_kept_whatever_the_seed_brings() {
     let Some((seed, _, violations)) = failed.first() else {
         return;
     };
-    let (smaller, _) = shrink(&Plan::of(*seed), |_, _| {});
+    let smaller = shrink(&Plan::of(*seed), |_, _| {});
     run(&smaller, true).story.iter().for_each(|line| println!("{line}"));
     panic!("{} of 300; seed {seed}: {violations:#?}", failed.len());
 }

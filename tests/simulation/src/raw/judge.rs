@@ -12,11 +12,8 @@ use zookeeper::{ErrorKind, EventType, OpResult, SessionEvent, Stat, WatchedEvent
 
 use super::history::{Done, History};
 use super::session::Story;
-use crate::client::board;
+use crate::client::{SLACK, board};
 use crate::witness::{violation, witness};
-
-/// Threads need so long to run.
-const SLACK: Duration = Duration::from_millis(100);
 
 /// What may be expected of the servers.
 #[derive(Debug, Clone, Copy, Default)]

@@ -14,7 +14,7 @@ use zookeeper::{
 use super::history::mark;
 use super::judge::{Asked, Made, Said, answered, judge, report, session, stalled, told};
 use super::{How, Node, ROOT, RawCall, RawPlan, RawStep, RawThread, RawWhat, Whose};
-use crate::client::board;
+use crate::client::{SLACK, await_calm, board, run_all};
 
 const SECRET: &[u8] = b"somebody:secret";
 /// A server whose leader was deposed may hang up so long behind the last fault.
@@ -115,15 +115,11 @@ pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
         knows_secret: Cell::new(plan.has_credentials),
         is_closed: Cell::new(false),
     });
-    let threads = plan.threads.iter().enumerate().map(|(index, plan)| {
+    run_all(plan.threads.iter().enumerate().map(|(index, plan)| {
         let (shared, plan) = (Rc::clone(&shared), plan.clone());
-        thread::spawn_in(process, &format!("thread {index}"), move || shared.thread(&plan))
-    });
-    let threads: Vec<_> = threads.collect();
-    threads.into_iter().for_each(|thread| drop(thread.join()));
-    board(|board| board.done += 1);
-    let are_healed = || board(|board| board.are_healed);
-    kernel::block("the end of all faults", None, Some(&are_healed));
+        (format!("thread {index}"), move || shared.thread(&plan))
+    }));
+    await_calm();
     if !shared.is_closed.get() {
         shared.calm();
     }
@@ -281,7 +277,7 @@ impl Shared {
         let closed = self.zk.close();
         kernel::note(|| format!("close: {closed:?}"));
         let took = kernel::elapsed() - begun;
-        let limit = self.plan.timeout + stalled(process, begun) + Duration::from_millis(100);
+        let limit = self.plan.timeout + stalled(process, begun) + SLACK;
         if took > limit {
             self.fail(format!("close took {took:?} instead of {limit:?}"));
         }
