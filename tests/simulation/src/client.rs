@@ -275,6 +275,15 @@ fn mode(kind: Kind, permits: u32) -> Mode {
     }
 }
 
+/// The payload of a panic, which panics once more when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("dropped"));
+    }
+}
+
 /// A leader, which the witness sees as a holder for as long as it may act.
 fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
@@ -296,7 +305,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         witness::left(hold);
         witness::ended(hold);
         if kernel::with_random(|random| random.u8(..32)) == 0 {
-            resume_unwind(Box::new("as planned"));
+            resume_unwind(Box::new(Bomb));
         }
     };
     match Leadership::new(&shared.client, place.path(), options(&plan.options), act) {
