@@ -1,18 +1,18 @@
-//! Pages for those who run programs with these locks, or come from another library. Nothing but
-//! documentation; what a program needs to know is on the [crate's page](crate).
+//! Pages for operators, and for users of other libraries. They contain documentation only. The
+//! [crate's page](crate) has everything that a program needs to know.
 //!
-//! - [Operating](operating): settings of the servers, what to watch, what log lines mean, what becomes of
-//!   holds in which outage, what to do when a lock is stuck.
-//! - [Guarded writes](guarded_writes): what to do about a holder that writes when it has lost its lock.
+//! - [Operating](operating): settings of the servers, ways to look at locks, what to watch, log lines, holds in
+//!   outages, limits, stuck locks.
+//! - [Guarded writes](guarded_writes): how to stop the late write of a holder that has lost its lock.
 //! - [Names in ZooKeeper](names): the nodes of a lock, their data and their directories.
-//! - [With other clients](other_clients): which programs in other languages can take part in a lock.
-//! - [Curator](from_curator), for Java: the same nodes, so that both can take part in one lock.
-//! - [kazoo](from_kazoo), for Python: what it calls alike, and what it takes to share a lock.
-//! - [parking_lot](from_parking_lot), for threads of one process: what a lock cannot be any more when
-//!   its other users are on other machines.
+//! - [With other clients](other_clients): programs in other languages that can share a lock.
+//! - [Curator](from_curator), for Java: its names and ours; both use the same nodes and can share a lock.
+//! - [kazoo](from_kazoo), for Python: its names and ours, and how to share a lock.
+//! - [parking_lot](from_parking_lot), for threads of one process: how distributed locks differ, and what a second lock
+//!   by the same thread does.
 
-// There are two definitions for each link of a page, of which the first counts: by rustdoc those of `links.txt`,
-// which lead to items; on a forge those at the end of the page, which lead to files. `tests/api` looks.
+// Each link of a page has two definitions, of which the first counts. rustdoc sees those of `links.txt` first, which
+// lead to items. A forge sees those at the end of the page, which lead to files. `tests/api` checks both.
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/operating.md")]
