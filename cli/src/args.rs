@@ -22,169 +22,168 @@ Examples:
   export ZOOKEEPER_CONNECT=zk1:2181,zk2:2181,zk3:2181/my-app
 
   zoolock run /locks/backup backup.sh --all   one at a time among all machines
-  zoolock run -n /locks/report report         only if nobody else is at it
+  zoolock run -n /locks/report report         only if the lock is free
   zoolock run -n -E 0 --hold-at-least 1m /locks/nightly nightly.sh
-                                              due on all machines at once: one of them does it
-  zoolock run -w 1m -v /locks/deploy deploy   wait for a minute, and see the queue
+                                              due on all machines at once, runs on one of them
+  zoolock run -w 1m -v /locks/deploy deploy   wait for at most a minute, and show the queue
   zoolock lead /services/scheduler scheduler  on several machines, of which one runs it
-  zoolock list /locks/backup                  who has it, who waits for it
-  zoolock list -r /locks                      all that somebody has or waits for
-  zoolock watch /locks/backup                 who has it and who waits for it, live
+  zoolock list /locks/backup                  who holds it, who waits for it
+  zoolock list -r /locks                      all locks with a holder or a waiter
+  zoolock watch /locks/backup                 who holds it and who waits for it, live
 
 Environment:
-  ZOOKEEPER_CONNECT  the servers, HOST:PORT[,HOST:PORT]..[/CHROOT], where -c does not name them
-  ZOOKEEPER_AUTH     if the servers want to know who asks: digest:user:password, sasl:user:password
-                     (DIGEST-MD5), or another scheme and its secret, here so that nobody sees them in
-                     a list of processes. What zoolock makes then belongs to these credentials, and
-                     whoever shares the lock needs the same. They are kept from what `zoolock run` and
-                     `zoolock lead` run, unless they are told --keep-auth.
+  ZOOKEEPER_CONNECT  the servers, HOST:PORT[,HOST:PORT]..[/CHROOT], unless -c names them
+  ZOOKEEPER_AUTH     the credentials: digest:user:password, sasl:user:password (DIGEST-MD5), or
+                     another scheme and its secret. They are in the environment so that no list of
+                     processes shows them. The nodes that zoolock makes then belong to these
+                     credentials, and all who share the lock need the same ones. The programs of
+                     `zoolock run` and `zoolock lead` do not get them, unless --keep-auth is given.
   ZOOKEEPER_TLS, ZOOKEEPER_CACERT, ZOOKEEPER_CERT, ZOOKEEPER_KEY, ZOOKEEPER_SESSION_TIMEOUT
-                     as the options of these names, which win
-  ZOOKEEPER_CONFIG   a file of settings, as --config; /etc/zoolock.toml, if there is one, where
-                     neither names a file
-  NOTIFY_SOCKET      where `zoolock run` and `zoolock lead` tell a service manager how they are, by
-                     sd_notify(3)
+                     as the options of these names, which take precedence
+  ZOOKEEPER_CONFIG   a settings file, as --config; without either, /etc/zoolock.toml, if it exists
+  NOTIFY_SOCKET      where `zoolock run` and `zoolock lead` report their state to a service manager,
+                     by sd_notify(3)
 
-A file of settings is TOML, with connect, session_timeout, auth, tls, cacert, cert and key: what is
-not said by an option or a variable. With auth in it, it must not be open to everybody.
+A settings file is TOML, with connect, session_timeout, auth, tls, cacert, cert and key. Options and
+variables take precedence. A file with auth must not be open to everybody.
 
 SECS is a number of seconds, or one with a unit: 500ms, 90s, 5m, 1.5h.";
 
-/// How long connecting may take, as the library has it for a session timeout that is not given.
+/// The library's default session timeout, which limits connecting.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Where the settings are that nothing else says.
+/// The default settings file.
 const SETTINGS: &str = "/etc/zoolock.toml";
 
-/// The environment variable with the name of another file of settings.
+/// The environment variable with the name of another settings file.
 const CONFIG: &str = "ZOOKEEPER_CONFIG";
 
 /// The environment variable with the credentials.
 pub(crate) const AUTH: &str = "ZOOKEEPER_AUTH";
 
 const RUN: &str = "\
-The program runs in a process group of its own, which is the terminal's foreground group if standard
-input is a terminal. INT, TERM, HUP, QUIT, USR1, USR2 and TSTP are handed on to the group, but for those
-that were ignored when zoolock was started, as INT is behind a script's `&`. The lock is released when
-the program and all that it has started have ended; what is to go on without the lock needs a session
-of its own (setsid). When nobody is left of the group, the signals go to what is left elsewhere, such
-as in the groups that timeout(1) makes.
+The program runs in its own process group, which is the terminal's foreground group if standard
+input is a terminal. zoolock hands INT, TERM, HUP, QUIT, USR1, USR2 and TSTP on to the group, except
+signals that were ignored when zoolock started, as INT is behind a script's `&`. zoolock releases the
+lock when the program and all its descendants have ended. To continue without the lock, a process
+needs its own session (setsid). When the group is empty, the signals go to the remaining descendants
+elsewhere, such as in the groups that timeout(1) makes.
 
-If the lock is about to be lost (no server was heard of for so long that somebody else may get it
-soon), all of them get TERM when a tenth of the session timeout is left, and KILL at the end. If its
-node was deleted there is no time left, and KILL comes at once. A program that becomes another user
-(sudo) cannot be killed: run zoolock as that user.
+If no server answers for so long that another client may get the lock soon, all of them get TERM when
+a tenth of the session timeout is left, and KILL at the end. If the lock's node was deleted, no time
+is left, and KILL comes at once. A program that becomes another user (sudo) cannot be killed: run
+zoolock as that user.
 
-If zoolock itself is killed, so are they; if it is stopped, they are killed when the lock may be lost:
-a second process, the guard, watches over it. The program is not started before the guard is ready. A
-guard that is killed is replaced, and one that is stopped goes on, as long as zoolock itself runs. Where
-the system gives no other guard, the program is killed at once (71). Who kills both at the same instant
-kills the program, too (on Linux), but not what it has started. A service manager ends that as well, as
-in the last example, but has an environment of its own.
+If zoolock itself is killed, so are they. If zoolock is stopped, they are killed when the lock may be
+lost. A second process, the guard, watches over this. The program starts when the guard is ready.
+While zoolock runs, it replaces a guard that is killed, and continues one that is stopped. If the
+system gives no other guard, zoolock kills the program at once (71). If zoolock and the guard are
+killed at the same instant, the program is killed, too (on Linux), but not its descendants. A service
+manager ends those as well, as in the last example; the service has its own environment.
 
-ZOOKEEPER_AUTH is kept from the program, which could do with it whatever zoolock may. What needs it,
-as a zoolock inside this one does, takes --keep-auth. This keeps it out of logs, and from what is
-started in turn; a program of the same user that looks for it finds it in zoolock's own environment.
+The program does not get ZOOKEEPER_AUTH, with which it could do whatever zoolock may. With --keep-auth
+it does, for a zoolock inside this one. This keeps the credentials out of logs and away from
+descendants. A program of the same user can still find them in zoolock's own environment.
 
-What -v says never holds up the lock, the program or a signal: if nobody reads it, lines are left out.
+Messages of -v never delay the lock, the program or a signal: lines that nobody reads are left out.
 
-For a job that is due on many machines at the same time, -n alone is not enough: a machine whose clock
-is late finds the lock free, and runs the job once more, when the job has ended by then. With
---hold-at-least, zoolock keeps the lock until so long after it was granted, whatever the program's exit
-code is, stays for as long, and ends with that code. Say more than the clocks differ by, and less than
-the time until the job is due again. INT, TERM, HUP, QUIT, USR1 and USR2 end it early.
+For a job that is due on many machines at the same time, -n alone is not enough. A machine whose clock
+is late finds the lock free if the job has ended by then, and runs the job again. With
+--hold-at-least, zoolock keeps the lock until this long after its grant, whatever the program's exit
+code, runs for as long itself, and ends with that code. Give more than the clocks differ by, and less
+than the time until the job is due again. INT, TERM, HUP, QUIT, USR1 and USR2 end it early.
 
--w waits for servers, too, if there is none in the beginning. Without -w, and with -n, zoolock ends with
-69 then, so that a wrong address is noticed; later outages are waited out in any case.
+With -w, zoolock also waits for servers if none answers at the start. Without -w, and with -n, it ends
+with 69 then, so that a wrong address is noticed. It waits through later outages in any case.
 
-With systemd's Type=notify the service has started (READY=1) when the program has, and STATUS says how
-many are ahead; to wait for the lock counts as starting, for which TimeoutStartSec= is the limit. The
-program does not get NOTIFY_SOCKET, for zoolock speaks for the service.
+With systemd's Type=notify, the service has started (READY=1) when the program has, and STATUS says
+how many are ahead. Waiting for the lock counts as starting, and TimeoutStartSec= limits it. The
+program does not get NOTIFY_SOCKET: zoolock reports for the service.
 
-The same path inside itself waits for ever, as with flock(1). What flock(1) is given as -c 'COMMAND'
-is written sh -c 'COMMAND' here, where -c names the servers.
+The same path inside itself waits forever, as with flock(1). Write the -c 'COMMAND' of flock(1) as
+sh -c 'COMMAND': here, -c names the servers.
 
 Environment of the program:
   ZOOLOCK_PATH   the lock's path
-  ZOOLOCK_TOKEN  the fencing token, which rises from one holder to the next: have whatever the
-                 program writes to refuse lower ones, from before the program reads it
-  ZOOLOCK_NODE   the node that stood for the hold when the program was started
-  ZOOLOCK_NODES  the same, behind those of the locks around it: by this, zoolock knows on Linux what
-                 the program has started, so it is to be left there
+  ZOOLOCK_TOKEN  the fencing token, which rises from one holder to the next. Have the program claim
+                 its data with the token before it reads them: from then on, lower tokens are refused
+  ZOOLOCK_NODE   the node of the hold when the program was started
+  ZOOLOCK_NODES  the same, behind the nodes of the locks around it. On Linux, zoolock recognizes the
+                 program's descendants by it, so leave it there
 
 Exit codes:
-  any  that of the program; 128 + the signal that ended it, or zoolock before it ran
-  1    somebody else had the lock (-n), or had it for too long (-w); -E gives another code
-  64   the command line, a variable or a file of settings is wrong
+  any  that of the program; 128 + the signal that ended it, or that ended zoolock before it ran
+  1    another client had the lock (-n), or had it for too long (-w); -E gives another code
+  64   the command line, a variable or a settings file is wrong
   69   no connection, or no answer
-  71   the system would not start a process or a thread: the program was not started, or was killed
+  71   the system refused a process or a thread: the program was not started, or was killed
   74   the lock was lost while the program ran
   77   no permission, or the servers refuse the credentials
   126  the program cannot be run
-  127  there is no such program
+  127  the program does not exist
 
 Examples:
   zoolock run /locks/backup backup.sh --all
   zoolock run -n -E 0 --hold-at-least 1m /locks/nightly nightly.sh
-                                                         one machine does it, the others are content
-  zoolock run --on-revoke TERM /locks/scan scan.sh       ends if somebody asks by `zoolock revoke`
+                                                         one machine runs it, the others exit with 0
+  zoolock run --on-revoke TERM /locks/scan scan.sh       ends if `zoolock revoke` asks for the lock
   zoolock run -s /locks/config sh -c 'cp config /tmp/'   beside other readers
   zoolock run --semaphore 3 /locks/licenses solver       three at a time
   zoolock run /locks/a zoolock run /locks/b both.sh      two locks
   systemd-run --wait --pipe --collect -p TimeoutStopSec=2 zoolock run -c zk1:2181 /locks/a job.sh";
 
 const LEAD: &str = "\
-Of all who lead at the same path one leads at a time, and the others stand by. While it leads, zoolock
-runs the program, as `zoolock run` does, whose help says more: of process groups, of ZOOKEEPER_AUTH, of
-what becomes of the program when zoolock is killed or stopped. When the lock is lost, the program is
-ended, and zoolock contends for the next term. Each term has a ZOOLOCK_TOKEN of its own, higher than
-all before.
+Of all candidates at a path, one leads at a time, and the others stand by. While it leads, zoolock
+runs the program as `zoolock run` does. The help of that has the details: process groups,
+ZOOKEEPER_AUTH, and what happens to the program when zoolock is killed or stopped. When the lock is
+lost, zoolock ends the program, and contends for the next term. Each term has its own ZOOLOCK_TOKEN,
+higher than all before.
 
-When the program ends by itself, whatever its exit code, zoolock gives the lock up, so that another
-machine can lead, and contends again: a second later, and if the program ran for less than 30 s, each
-time after twice as long, up to 30 s.
+When the program ends by itself, whatever its exit code, zoolock releases the lock, so that another
+machine can lead, and contends again after a pause. The pause is 1 s at first. Each time that the
+program runs for less than 30 s it doubles, up to 30 s.
 
-If somebody asks for the lock (`zoolock revoke`), the leader steps down: its program gets TERM, and when
-it has ended, zoolock contends again at once, behind the others.
+If another client asks for the lock (`zoolock revoke`), the leader steps down: its program gets TERM.
+When the program has ended, zoolock contends again at once, behind the others.
 
-INT, TERM and QUIT are handed on and end zoolock when the program has ended, and so do INT, HUP and
-QUIT from the terminal that have ended the program. HUP, USR1, USR2 and TSTP are handed on. One that
-stands by has no program to hand them to, and ends.
+zoolock hands INT, TERM and QUIT on, and ends when the program has ended. INT, HUP and QUIT from the
+terminal that end the program also end zoolock. HUP, USR1, USR2 and TSTP are handed on. A candidate
+that stands by has no program to hand them to, and ends.
 
-With systemd's Type=notify it is started (READY=1) when it contends, so that one that stands by has
-started, too; STATUS says who leads.
+With systemd's Type=notify, the service has started (READY=1) when it contends, so that a candidate
+that stands by has started, too. STATUS says who leads.
 
 Environment of the program:
   ZOOLOCK_PATH   the lock's path
-  ZOOLOCK_TOKEN  the term's fencing token: have whatever the program writes to refuse lower ones,
-                 from before the program reads it
-  ZOOLOCK_NODE   the node that stood for the hold when the program was started
-  ZOOLOCK_NODES  the same, behind those of the locks around it, to be left there
+  ZOOLOCK_TOKEN  the term's fencing token. Have the program claim its data with the token before it
+                 reads them: from then on, lower tokens are refused
+  ZOOLOCK_NODE   the node of the hold when the program was started
+  ZOOLOCK_NODES  the same, behind the nodes of the locks around it; leave it there
 
 Exit codes:
   0    ended by a signal
   64   the command line is wrong
-  69   no server in the beginning
-  71   the system would not start a process or a thread
+  69   no server at the start
+  71   the system refused a process or a thread
   77   no permission, or the servers refuse the credentials
 
 Examples:
   zoolock lead /services/scheduler scheduler --config /etc/scheduler.toml
-  zoolock lead -v /services/scheduler scheduler      says who leads, and what happens";
+  zoolock lead -v /services/scheduler scheduler      reports who leads, and events";
 
 const LIST: &str = "\
-AGE is how long its node has been there, by the server's clock: what a holder has waited for the lock
-counts, too. One that was asked to let go (`zoolock revoke`) and holds it still is said to be `asked`.
+AGE is the age of a contender's node, by the server's clock; it includes the time that a holder has
+waited. A holder that was asked to release (`zoolock revoke`) and has not yet is shown as `asked`.
 
-With -r there is a line for each lock, the tree from top to bottom: who holds it, and how many wait. In
-JSON each has all contenders. Free locks are not among them: nothing tells them from other nodes. What
-may not be read is named on the standard error, and is exit code 77 in the end. On a terminal lines are
-cut to its width.
+With -r there is a line for each lock, in the order of the tree: who holds it, and how many wait. In
+JSON each lock has all its contenders. Free locks are not shown: they look like other nodes. Paths
+without read permission are named on the standard error, and the exit code is 77 in the end. On a
+terminal, lines are cut to its width.
 
 Exit codes:
-  0    all was seen, also if it was nothing
+  0    the list is complete, even if it is empty
   64   the command line is wrong
   69   no connection, or no answer
   77   no permission
@@ -196,19 +195,19 @@ Examples:
   zoolock list -r --json /locks | jq -r '.[] | select(.waiting > 10) | .path'";
 
 const WATCH: &str = "\
-On a terminal the table is drawn again each time; else there is a line for each contender that came
-(+), got the lock (*) or went (-). Ends with Ctrl-C.
+On a terminal the table is drawn again each time. Elsewhere there is a line for each contender that
+came (+), acquired the lock (*) or left (-). Ctrl-C ends it.
 
 Examples:
   zoolock watch --interval 0.5 /locks/backup";
 
 const VERIFY: &str = "\
-The answer is no older than the question, whichever server gave it; but it may be outdated as soon
-as it is there. Where two writers would do harm, the resource has to refuse tokens that are lower
-than the highest it has seen.
+The answer is not older than the question, whichever server gave it, but it may be outdated when it
+arrives. Where two writers would do harm, each holder has to claim the resource with its token before
+it reads, and the resource has to refuse lower tokens.
 
 Exit codes:
-  0    it is
+  0    the token is the current holder's
   1    it is not
   64   the command line is wrong
   69   no connection, or no answer
@@ -218,14 +217,15 @@ Examples:
   zoolock verify /locks/backup \"$ZOOLOCK_TOKEN\" || exit";
 
 const REVOKE: &str = "\
-It is up to the holder whether it listens: programs that use the library with Hold::revocation(),
-Curator's with makeRevocable(). `zoolock run --on-revoke SIGNAL` sends its program a signal, without
-it says so with -v, and goes on; `zoolock lead` steps down. Writes a line for each holder that was asked,
-with its fencing token. `zoolock break` takes the lock from one that does not let go.
+The holder decides whether it listens. Programs listen with Hold::revocation() of the library, or
+makeRevocable() of Curator. `zoolock run --on-revoke SIGNAL` sends its program a signal; without the
+option it only reports the request with -v. `zoolock lead` steps down. Writes a line for each holder
+that was asked, with its fencing token. `zoolock break` takes the lock from a holder that does not
+release it.
 
 Exit codes:
-  0    somebody was asked
-  1    nobody holds the lock
+  0    at least one holder was asked
+  1    the lock has no holder
   64   the command line is wrong
   69   no connection, or no answer
   77   no permission
@@ -234,18 +234,19 @@ Examples:
   zoolock revoke /locks/backup";
 
 const BREAK: &str = "\
-Deletes the node of this one contender, as `zoolock list` shows its token, and writes whose it was. The
-next one is let in at once. A holder that is alive hears of it, and `zoolock run` kills its program then;
-until it has heard of it, it may still be at work beside the next one. So do this when the holder is
-certainly dead, or when what it writes to refuses lower tokens. Try `zoolock revoke` first.
+Deletes the node of the contender with this token (`zoolock list` shows it), and writes its identity.
+The next contender gets the lock at once. A living holder learns of its loss, and `zoolock run` then
+kills its program. Until then, it may still be at work beside the next holder. So break a lock only
+when the holder is certainly dead, or when the data that it writes refuse lower tokens. Try
+`zoolock revoke` first.
 
-One that waits loses its place, and queues again if it is alive.
+A waiter with this token loses its queue position, and queues again if it is alive.
 
 Exit codes:
-  0    its node is deleted
-  1    nobody there has this token
+  0    the node is deleted
+  1    no contender has this token
   64   the command line is wrong
-  69   no connection, or no answer: it may be deleted
+  69   no connection, or no answer: the node may be deleted
   77   no permission
 
 Examples:
@@ -263,7 +264,7 @@ Examples:
   zoolock man ~/.local/share/man/man1
   zoolock man \"$DESTDIR/usr/share/man/man1\"";
 
-/// Distributed locks on Apache ZooKeeper: run a program under one, see who has one
+/// Distributed locks on Apache ZooKeeper: run a program under a lock, see who holds it
 #[derive(Debug, Parser)]
 #[command(name = "zoolock", version, after_help = HELP, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -275,16 +276,16 @@ pub(crate) struct Arguments {
 pub(crate) enum Action {
     /// Run a program while holding a lock
     Run(Run),
-    /// Run a program while leading: start it again each time that the lock is got
+    /// Run a program while leading, term after term
     #[command(after_help = LEAD)]
     Lead(Program),
     /// Show who holds a lock and who waits for it
     #[command(after_help = LIST)]
     List {
-        /// As JSON, an array of objects
+        /// Print JSON, an array of objects
         #[arg(long)]
         json: bool,
-        /// All locks at PATH and below
+        /// Show all locks at PATH and below
         #[arg(short, long)]
         recursive: bool,
         #[command(flatten)]
@@ -308,15 +309,15 @@ pub(crate) enum Action {
         #[arg(value_parser = token)]
         token: u64,
     },
-    /// Ask the holders of a lock to let go
+    /// Ask the holders of a lock to release it
     #[command(after_help = REVOKE)]
     Revoke(Target),
-    /// Take a lock from a holder that does not let go
+    /// Take a lock from a holder that does not release it
     #[command(after_help = BREAK)]
     Break {
         #[command(flatten)]
         lock: Target,
-        /// Whose: its fencing token, in decimal or as 0x..
+        /// The contender's fencing token, in decimal or as 0x..
         #[arg(long, value_name = "N", value_parser = token)]
         token: u64,
     },
@@ -329,21 +330,21 @@ pub(crate) enum Action {
     /// Write the man pages
     #[command(after_help = MAN)]
     Man {
-        /// The folder that they are written to, one for each subcommand
+        /// The folder for the pages, one for each subcommand
         folder: PathBuf,
     },
 }
 
-/// A lock, and how to reach its servers.
+/// A lock, and the settings of its servers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
     /// The servers, HOST:PORT[,HOST:PORT]..[/CHROOT] [env: ZOOKEEPER_CONNECT]
     #[arg(short, long, value_name = "HOSTS")]
     connect: Option<String>,
-    /// How long the servers keep the locks of a client that they do not hear of, within their bounds (4 to 40 by default, four of their ticks or more are needed); 10 by default [env: ZOOKEEPER_SESSION_TIMEOUT]
+    /// How long the servers keep the locks of a client that sends nothing, 10 by default; at least four server ticks, and within the servers' bounds (4 to 40 by default) [env: ZOOKEEPER_SESSION_TIMEOUT]
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     session_timeout: Option<Duration>,
-    /// Speak TLS with the servers; the port is another, their secureClientPort [env: ZOOKEEPER_TLS]
+    /// Speak TLS with the servers, at their secureClientPort [env: ZOOKEEPER_TLS]
     #[arg(long)]
     tls: bool,
     /// Speak TLS, and trust these root certificates (PEM) instead of the system's [env: ZOOKEEPER_CACERT]
@@ -355,10 +356,10 @@ pub(crate) struct Target {
     /// The key of --cert (PEM), which must not be open to everybody [env: ZOOKEEPER_KEY]
     #[arg(long, value_name = "FILE")]
     key: Option<OsString>,
-    /// A file of settings, TOML: connect, session_timeout, auth, tls, cacert, cert, key; /etc/zoolock.toml by default [env: ZOOKEEPER_CONFIG]
+    /// A settings file, TOML: connect, session_timeout, auth, tls, cacert, cert, key; /etc/zoolock.toml by default [env: ZOOKEEPER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<OsString>,
-    /// Fail if nothing is at the CHROOT of the servers' list, which the first lock would make: it may be a typing error
+    /// Fail if the CHROOT of the servers' list does not exist, instead of creating it: it may be a typing error
     #[arg(long)]
     no_create: bool,
     /// The lock's path
@@ -366,12 +367,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Connects as nobody in particular.
+    /// Connects with the default identity.
     pub(crate) fn connect(&self) -> Result<Client, Failed> {
         self.connect_as(None, None)
     }
 
-    /// Connects, for at most so long.
+    /// Connects, within this time.
     fn connect_as(
         &self,
         identity: Option<&str>,
@@ -393,13 +394,13 @@ impl Target {
         builder.connect().map_err(|error| self.wrong(error))
     }
 
-    /// Of an option, a variable, or by default.
+    /// Returns the setting of an option, of a variable, or the default.
     fn setting(&self, name: &str) -> Option<OsString> {
         let default = || (name == CONFIG && Path::new(SETTINGS).exists()).then(|| SETTINGS.into());
         self.option(name).or_else(|| env::var_os(name)).or_else(default)
     }
 
-    /// The library names variables, for it knows no options.
+    /// Returns the error with the name of the option: the library knows variables alone.
     fn wrong(&self, error: Error) -> Failed {
         let Error::InvalidArgument { what, reason } = &error else {
             return error.into();
@@ -414,14 +415,14 @@ impl Target {
         Failed::new(USAGE, format!("invalid {place}: {reason}"))
     }
 
-    /// What takes the place of a variable of the environment.
+    /// Returns the option that replaces a variable of the environment.
     fn option(&self, name: &str) -> Option<OsString> {
         match name {
             "ZOOKEEPER_CONNECT" => self.connect.as_ref().map(OsString::from),
             "ZOOKEEPER_SESSION_TIMEOUT" => {
                 self.session_timeout.map(|timeout| timeout.as_secs_f64().to_string().into())
             }
-            // Whoever names a file for it wants it, whatever the environment says.
+            // A file for TLS turns it on, whatever the environment says.
             "ZOOKEEPER_TLS" => {
                 let files = [&self.cacert, &self.cert, &self.key];
                 let is_meant = self.tls || files.into_iter().any(Option::is_some);
@@ -442,41 +443,41 @@ pub(crate) struct Run {
     /// Hold the lock alone (the default)
     #[arg(short = 'x', short_alias = 'e', long, group = "kind")]
     exclusive: bool,
-    /// Hold it beside others that hold it with -s
+    /// Share the lock with others that use -s
     #[arg(short, long, group = "kind")]
     pub(crate) shared: bool,
-    /// Take one of N permits; all who use PATH must say the same N, and none of -x and -s, which is not checked: they would be let in beside each other
+    /// Take one of N permits; all users of PATH must give the same N, and none -x or -s. This is not checked: locks and permits do not exclude each other
     #[arg(long, value_name = "N", group = "kind", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) semaphore: Option<u32>,
-    /// Do not wait if somebody else has the lock
+    /// Do not wait if another client has the lock
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
-    /// Wait for at most so long, for servers as well; 0 is -n
+    /// Wait for at most this long, also for servers; 0 is -n
     #[arg(short, long, visible_alias = "timeout", value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
-    /// The exit code when somebody else has the lock, or has it for too long
+    /// The exit code when another client has the lock, or has it for too long
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT, allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
-    /// Keep the lock until so long after it was granted, also when the program has ended before: for a job that is due on many machines at once, and shorter than their clocks differ
+    /// Keep the lock until this long after its grant, also if the program ends before: for a job that is due on many machines at once, and shorter than the difference of their clocks
     #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) hold_at_least: Option<Duration>,
-    /// Send this signal, such as TERM, to the program when somebody asks for the lock (`zoolock revoke`)
+    /// Send this signal, such as TERM, to the program when another client asks for the lock (`zoolock revoke`)
     #[arg(long, value_name = "SIGNAL", value_parser = signal)]
     pub(crate) on_revoke: Option<Signal>,
     #[command(flatten)]
     pub(crate) program: Program,
 }
 
-/// What to run, and under which lock.
+/// A program, and the lock that it runs under.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Program {
-    /// Tell the place in the queue while waiting, and what else happens, on standard error
+    /// Report the queue position while waiting, and other events, on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Leave ZOOKEEPER_AUTH in the program's environment
     #[arg(long)]
     pub(crate) keep_auth: bool,
-    /// What the lock's nodes say of who made them; by default HOST/PID
+    /// The identity in the lock's nodes; by default HOST/PID
     #[arg(long, value_name = "TEXT")]
     identity: Option<String>,
     #[command(flatten)]
@@ -487,7 +488,7 @@ pub(crate) struct Program {
 }
 
 impl Run {
-    /// Alone, however long it takes.
+    /// Returns the settings of an exclusive lock, waiting without a limit.
     pub(crate) fn alone(program: Program) -> Run {
         Run {
             exclusive: true,
@@ -504,7 +505,7 @@ impl Run {
 }
 
 impl Program {
-    /// Connects, for at most so long.
+    /// Connects, within this time.
     pub(crate) fn connect(&self, within: Option<Duration>) -> Result<Client, Failed> {
         self.lock.connect_as(self.identity.as_deref(), within)
     }
@@ -517,7 +518,7 @@ fn token(text: &str) -> Result<u64, ParseIntError> {
     }
 }
 
-/// Not so short that the servers have nothing else to do.
+/// Parses an interval that does not overload the servers.
 fn interval(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
         interval if interval < SHORTEST_INTERVAL => Err("less than 0.01".to_owned()),
@@ -525,7 +526,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Units, and how many seconds they have. One that ends as another one does comes before it.
+/// Units, and their length in seconds. A unit that ends like another one comes before it.
 const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -541,7 +542,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * unit).map_err(|_| "too long".to_owned())
 }
 
-/// By its name, with or without `SIG`, or by its number.
+/// Parses a signal: its name, with or without `SIG`, or its number.
 fn signal(text: &str) -> Result<Signal, String> {
     let name = text.to_uppercase();
     let name = format!("SIG{}", name.strip_prefix("SIG").unwrap_or(&name));
