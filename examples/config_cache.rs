@@ -5,10 +5,10 @@
 //! cargo run --example config_cache
 //! ```
 //!
-//! Four servers, each with a client of its own, refresh their caches again and again, beside each
-//! other. Two editors change one part after the other, alone, and then go on as readers without
-//! letting another editor come between, to see what they have published. The program checks that
-//! nobody ever read one part of one version and the other part of another.
+//! Four servers, each with its own client, refresh their caches again and again, at the same
+//! time. Two editors change one part after the other, alone. Each editor then becomes a reader, with
+//! no other editor in between, and checks what it has published. The program checks that
+//! no reader ever saw one part of one version and the other part of another.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -25,10 +25,10 @@ const SERVERS: usize = 4;
 const REFRESHES: usize = 25;
 const EDITORS: usize = 2;
 const EDITS: u64 = 5;
-/// How long it takes to get from one part to the other.
+/// The time between the changes of the two parts.
 const BETWEEN: Duration = Duration::from_millis(3);
 
-/// What is shared, as two files or two rows would be: nothing here keeps the parts together.
+/// The shared configuration, like two files or two rows: nothing here keeps the parts together.
 #[derive(Default)]
 struct Configuration {
     routes: AtomicU64,
@@ -38,7 +38,7 @@ struct Configuration {
 }
 
 impl Configuration {
-    /// Its version, as both parts say.
+    /// The version, if both parts have the same.
     fn load(&self) -> Outcome<u64> {
         let readers = self.readers.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_readers.fetch_max(readers, Ordering::SeqCst);
@@ -66,7 +66,7 @@ fn server(lock: &DistributedRwLock, shared: &Configuration) -> Outcome<u64> {
     for _ in 0..REFRESHES {
         let reading = lock.read_lock().acquire()?; // beside other readers
         let version = shared.load()?;
-        reading.release()?; // says so if the lock was lost: then this may be worth nothing
+        reading.release()?; // an error if the lock was lost: then the parts may not match
         if version < cached {
             return Err(format!("version {version} after version {cached}").into());
         }
@@ -82,7 +82,7 @@ fn editor(lock: &DistributedRwLock, shared: &Configuration) -> Outcome<u64> {
         shared.store();
         let stored = shared.load()?;
         let reading = lock.read_lock().acquire()?; // at once: this thread writes
-        writing.release()?; // other readers come in, and no editor
+        writing.release()?; // lets other readers in, and no editor
         seen = shared.load()?;
         if seen != stored {
             return Err(format!("stored version {stored}, then read {seen}").into());

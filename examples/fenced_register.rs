@@ -1,5 +1,5 @@
 //! A counter that loses no update, although a holder of its lock is stopped between its read and its write, and
-//! goes on when the next holder has read.
+//! continues after the next holder has read.
 //!
 //! ```text
 //! cargo run --example fenced_register
@@ -7,15 +7,15 @@
 //!
 //! Two processes add one to the counter, each in four steps:
 //!
-//! 1. It takes the lock, and gets a fencing token.
+//! 1. It acquires the lock, and gets a fencing token.
 //! 2. It claims the counter with the token: from now on the counter refuses every lower token.
 //! 3. It reads.
-//! 4. It writes, and the counter checks that the token is still the one that has claimed it.
+//! 4. It writes. The counter checks that the claim is still the one of this token.
 //!
-//! The first process is stopped behind its step 3, for longer than its session lives. The second process takes
-//! the lock, claims and reads. Then the first goes on. Its write is refused, because the second has claimed. A
-//! counter that only compared the tokens of writes would accept it: the second has written nothing yet, and its
-//! own write would then undo the first one's.
+//! The first process is stopped after its step 3, for longer than its session lives. The second process acquires
+//! the lock, claims and reads. Then the first one continues. The counter refuses its write, because the second has
+//! claimed. A counter that only compared the tokens of writes would accept the write: the second has written nothing
+//! yet, and its own write would then undo the first one's.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -33,13 +33,13 @@ use zoolock::{Client, DistributedLock};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const LOCK: &str = "/zoolock-examples/fenced-register";
-/// How long the servers keep the lock of a process that is stopped.
+/// How long the servers keep the lock of a stopped process.
 const SESSION: Duration = Duration::from_secs(4);
 /// Two numbers of twenty digits, with a space between and a newline behind.
 const BYTES: usize = 42;
 
-/// A counter in a file, with the token that has claimed it. Each method is one step, as a transaction of a
-/// database is: nobody else is at the file meanwhile. The SQL is that of a table `counter`, beside a table
+/// A counter in a file, with the token that has claimed it. Each method is one step, like a transaction of a
+/// database: no other process uses the file meanwhile. The SQL is for a table `counter`, beside a table
 /// `fence` with a row for each lock.
 struct Register(PathBuf);
 
@@ -49,7 +49,7 @@ struct Row {
 }
 
 impl Register {
-    /// `INSERT INTO fence VALUES (:lock, 0)`, and the counter.
+    /// `INSERT INTO fence VALUES (:lock, 0)`, and the same for the counter.
     fn create(path: &Path) -> io::Result<Register> {
         write_row(&File::create(path)?, &Row { fence: 0, value: 0 })?;
         Ok(Register(path.to_owned()))
@@ -57,7 +57,7 @@ impl Register {
 
     /// `UPDATE fence SET token = :token WHERE lock = :lock AND token <= :token`
     ///
-    /// False if no row fits: a later holder has claimed.
+    /// Returns false if no row matches: a later holder has claimed.
     fn claim(&self, token: u64) -> io::Result<bool> {
         self.step(|row| {
             let is_newest = row.fence <= token;
@@ -75,7 +75,7 @@ impl Register {
     /// `UPDATE fence SET token = :token WHERE lock = :lock AND token = :token` and
     /// `UPDATE counter SET value = :value`
     ///
-    /// False, and nothing is written, if the first of them fits no row: a later holder has claimed.
+    /// Returns false, and writes nothing, if the first update matches no row: a later holder has claimed.
     fn write(&self, token: u64, value: u64) -> io::Result<bool> {
         self.step(|row| {
             let has_claimed = row.fence == token;
@@ -105,12 +105,12 @@ fn read_row(file: &File) -> io::Result<Row> {
     Ok(Row { fence: next()?, value: next()? })
 }
 
-/// With one write, so that a process that is killed never leaves half a row.
+/// Writes the row in one call, so that a killed process never leaves half a row.
 fn write_row(file: &File, Row { fence, value }: &Row) -> io::Result<()> {
     file.write_all_at(format!("{fence:020} {value:020}\n").as_bytes(), 0)
 }
 
-/// Adds one, and calls `has_read` between the read and the write. A holder that is refused begins again.
+/// Adds one, and calls `has_read` between the read and the write. A refused holder starts again.
 fn increment(
     client: &Client,
     register: &Register,
@@ -132,13 +132,13 @@ fn increment(
         match guard.release() {
             Err(error) if error.is_lost() => println!("token {token} is refused: {error}"),
             Err(error) => return Err(error.into()),
-            // Servers that were set up anew begin with low tokens.
+            // Servers that were set up anew grant low tokens.
             Ok(()) => return Err(format!("token {token} is refused, though it is held").into()),
         }
     }
 }
 
-/// The process that is stopped, which runs this program too. Killed when dropped.
+/// The process that is stopped, a copy of this program. Killed when dropped.
 struct Slow {
     process: Child,
     said: BufReader<ChildStdout>,
@@ -161,7 +161,7 @@ impl Slow {
         }
     }
 
-    /// Waits for its next line, and shows it. False if it has ended.
+    /// Waits for the next line of the process, and prints it. Returns false if the process has ended.
     fn says(&mut self) -> io::Result<bool> {
         let mut line = String::new();
         let is_open = self.said.read_line(&mut line)? > 0;
@@ -182,7 +182,7 @@ fn connect() -> zoolock::Result<Client> {
     Client::connect(servers.as_deref().unwrap_or("127.0.0.1:2181"), SESSION)
 }
 
-/// Stands still behind its read until it is told to go on. It does not look whether it holds the lock.
+/// Pauses after its read until it is told to continue. It does not check whether it holds the lock.
 fn slow(file: &str) -> Outcome<()> {
     increment(&connect()?, &Register(file.into()), || {
         io::stdin().read_line(&mut String::new()).map(drop)
@@ -196,7 +196,7 @@ fn demonstrate(file: &Path) -> Outcome<()> {
     slow.signal("STOP")?;
     println!("slow:  is stopped");
 
-    // It waits for the lock until the session of the stopped process has ended.
+    // Waits for the lock until the session of the stopped process has ended.
     increment(&connect()?, &register, || {
         if let Some(mut input) = slow.process.stdin.take() {
             println!("slow:  goes on");

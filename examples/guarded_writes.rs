@@ -1,5 +1,5 @@
 //! Writes in ZooKeeper that the servers carry out only while the lock is held. Two clients write to a node, and
-//! one of them loses its lock at the wrong moment.
+//! one of them loses its lock just before its write.
 //!
 //! ```text
 //! cargo run --example guarded_writes
@@ -12,7 +12,7 @@ use std::time::Duration;
 use zoolock::{Client, ConflictReason, DistributedLock, Error};
 
 const LOCK: &str = "/zoolock-examples/guarded-writes";
-/// What the lock guards.
+/// The node that the lock guards.
 const CONFIG: &str = "/zoolock-examples/config";
 
 fn main() {
@@ -29,7 +29,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let (slow, quick) = (connect()?, connect()?);
     let guard = DistributedLock::new(&slow, LOCK)?.acquire()?;
 
-    // The first time there is nothing yet; somebody may have been quicker, or this may run again.
+    // The node may exist already: from an earlier run, or from another client.
     match guard.transaction().create(CONFIG, "colour=grey").commit() {
         Err(Error::Conflict { reason: ConflictReason::NodeExists, .. }) => {}
         created => created?,
@@ -39,8 +39,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     guard.transaction().set(CONFIG, "colour=green", version).commit()?;
     println!("slow  has written colour=green");
 
-    // It is about to write once more when its session ends: a process that stood still, a network that was cut.
-    // To save the time, that is done here by closing its client.
+    // The session of the first client ends just before its next write, as after a long pause or a cut network.
+    // To save time, the program closes the client instead.
     let late = guard.transaction().set(CONFIG, "colour=red", None);
     slow.close()?;
     let next = DistributedLock::new(&quick, LOCK)?.acquire()?;
@@ -54,7 +54,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     println!("the node says {:?}, version {version}", String::from_utf8_lossy(&text));
     assert_eq!(text, b"colour=blue");
 
-    // Whoever holds the lock hears it when the data is not as it thought.
+    // A holder gets an error if the data are not those that it expects.
     let stale = next.transaction().set(CONFIG, "colour=pink", version - 1).commit();
     println!("quick writes to the version before: {stale:?}");
     assert!(matches!(stale, Err(Error::Conflict { reason: ConflictReason::BadVersion, .. })));

@@ -4,10 +4,11 @@
 //! cargo run --example leader_election
 //! ```
 //!
-//! Three candidates, each with a client of its own, as if on machines of their own. The first leader steps down,
-//! the second is asked to let go, the third is shut down; whoever has led and is not shut down contends again.
-//! Terms are numbered by the fencing token. A leader announces its term before anything else; whoever gets
-//! orders refuses from then on those of an earlier term. The program checks that there was never a second leader, and that the terms rose.
+//! There are three candidates, each with its own client, as if on separate machines. The first leader steps down,
+//! the second is asked to release, and the third is shut down. The first two contend again after their terms.
+//! The fencing token numbers the terms. A leader announces its term before anything else. The receivers of its orders
+//! then refuse orders of an earlier term. The program checks that there was never a second leader, and that the terms
+//! rose.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -19,17 +20,17 @@ use zoolock::crossbeam_channel::{Receiver, Sender, unbounded};
 use zoolock::{Client, Leadership, LockOptions, Term};
 
 const PATH: &str = "/zoolock-examples/leader";
-/// Whoever has led for so long steps down.
+/// A leader steps down after this time.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// What the witness is told.
+/// A message to the witness.
 enum News {
     Leads(&'static str, u64),
     Ends(&'static str),
 }
 
-/// What a leader does. Its work would stand in a loop, `while !term.wait(..) { .. }`, each step of it shorter than
-/// what is left until `term.deadline()`.
+/// Runs as the leader. Real work would be in a loop, `while !term.wait(..) { .. }`, with each step shorter than
+/// the time until `term.deadline()`.
 fn lead(name: &'static str, term: &Term, tell: &Sender<News>) {
     let _ = tell.send(News::Leads(name, term.token()));
     let is_over = term.wait(LONGEST);
@@ -46,7 +47,7 @@ fn candidate(
     Leadership::new(client, PATH, options, move |term| lead(name, term, &tell))
 }
 
-/// Sees to it that nobody else leads meanwhile.
+/// Checks that no two candidates lead at the same time.
 struct Witness {
     news: Receiver<News>,
     leading: Option<&'static str>,
@@ -86,7 +87,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
 
     let mut witness = Witness { news, leading: None, last: 0 };
-    witness.next_leader()?; // which steps down
+    witness.next_leader()?; // which then steps down
     witness.next_leader()?;
     let (client, someone) = &candidates["Ann"];
     if let Some(leader) = someone.leader()? {
@@ -118,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// Up to the next beginning of a term.
+    /// Reads messages up to the next start of a term.
     fn leads(news: &Receiver<News>) -> (&'static str, u64) {
         let mut terms = news.iter().filter_map(|news| match news {
             News::Leads(name, term) => Some((name, term)),

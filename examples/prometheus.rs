@@ -1,13 +1,13 @@
-//! Serves the numbers of a program's locks to Prometheus.
+//! Serves the figures of a program's locks to Prometheus.
 //!
 //! ```text
 //! cargo run --features metrics --example prometheus
 //! curl http://127.0.0.1:9184/metrics
 //! ```
 //!
-//! Three workers take turns at a lock that they have named `invoices`. The numbers are served over HTTP, which
-//! takes a recorder, an observer, and a look at the client for each scrape. The program scrapes itself in the end
-//! and checks that the numbers are those of the turns. With `SERVE` set to an address it goes on serving there
+//! Three workers take turns at a lock with the name `invoices`. The program serves the figures over HTTP. This
+//! takes a recorder, an observer, and a look at the client for each scrape. The program scrapes itself at the end
+//! and checks that the figures match the turns. If `SERVE` is set to an address, it continues to serve there
 //! until it is killed.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
@@ -26,12 +26,12 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const WORKERS: usize = 3;
 const TURNS: usize = 20;
-/// In seconds. Without buckets the exporter makes summaries, which cannot be added up over processes.
+/// In seconds. Without buckets the exporter makes summaries, which cannot be added up across processes.
 const TIMES: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0];
 const LENGTHS: [f64; 8] = [0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0, 1000.0];
 
 fn main() -> Outcome<()> {
-    // Before the client: what is recorded without a recorder goes nowhere.
+    // Before the client: without a recorder, records are dropped.
     let numbers = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &TIMES)?
         .set_buckets_for_metric(Matcher::Suffix("_length".to_owned()), &LENGTHS)?
@@ -68,7 +68,7 @@ fn main() -> Outcome<()> {
     Ok(client.close()?)
 }
 
-/// Turns at a lock, each worker with an object of its own as other processes would have.
+/// Takes turns at a lock. Each worker has its own lock object, like a separate process.
 fn work(client: &Client) -> zoolock::Result<()> {
     let options = LockOptions::new().name("invoices");
     let lock = DistributedLock::with(client, "/zoolock-examples/prometheus", options)?;
@@ -80,11 +80,11 @@ fn work(client: &Client) -> zoolock::Result<()> {
     Ok(())
 }
 
-/// Answers one request after the other, whatever it asks for.
+/// Answers one request after the other, whatever its path.
 fn serve(listener: &TcpListener, client: &Client, numbers: &PrometheusHandle) {
     for stream in listener.incoming() {
         record_client(client);
-        // Whoever hangs up misses the numbers.
+        // A client that hangs up gets no figures.
         let _ = stream.and_then(|stream| answer(stream, &numbers.render()));
     }
 }
@@ -99,7 +99,7 @@ fn answer(mut stream: TcpStream, page: &str) -> io::Result<()> {
     write!(stream, "Content-Length: {length}\r\nConnection: close\r\n\r\n{page}")
 }
 
-/// The page, as Prometheus would ask for it.
+/// Requests the page like Prometheus.
 fn scrape(address: SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n")?;

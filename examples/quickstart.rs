@@ -1,4 +1,4 @@
-//! Takes a lock, works while it is held, releases it: a program to start from.
+//! Acquires a lock, works while it is held, and releases it: a program to start from.
 //!
 //! ```text
 //! cargo run --example quickstart
@@ -27,12 +27,12 @@ fn run() -> zoolock::Result<()> {
     println!("held, with fencing token {}", guard.fencing_token()?);
     for step in 1..=3 {
         if !guard.is_held() {
-            break; // lost: somebody else may be at work by now
+            break; // lost: another process may be at work by now
         }
         println!("step {step}, certain for another {:?}", guard.valid_for());
         std::thread::sleep(Duration::from_millis(300));
     }
-    guard.release()?; // says so if the lock was lost meanwhile
+    guard.release()?; // an error if the lock was lost meanwhile
     println!("released");
     client.close()
 }

@@ -1,14 +1,14 @@
-//! A loop that works while a lock is held, and stops when it is lost or somebody asks for it.
+//! A loop that works while a lock is held, and stops when it is lost or another client asks for it.
 //!
 //! ```text
 //! cargo run --example react_to_loss
 //! ```
 //!
-//! [`work`] is the part to copy. Around it, a worker and a successor: each has a client of its own,
-//! the worker's behind a proxy. First the proxy cuts the connection: the client resumes its session on
-//! another one, and the hold goes on. Then the network falls silent: the lease runs out, the worker stops,
-//! and only then the server gives the lock to the successor, who works until somebody asks for the lock.
-//! The program checks that they never worked at the same time.
+//! [`work`] is the part to copy. The rest is a worker and a successor, each with its own client. The
+//! worker's client is behind a proxy. First the proxy cuts the connection: the client resumes its session on
+//! another connection, and the hold continues. Then the network falls silent: the lease runs out, and the worker stops.
+//! Only then does the server grant the lock to the successor, which works until a client asks for the lock.
+//! The program checks that the two never worked at the same time.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -26,11 +26,11 @@ use zoolock_test_support::{Direction, FaultProxy, wait_until};
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const PATH: &str = "/zoolock-examples/react-to-loss";
-/// ZooKeeper's least at its default `tickTime` of 2 s.
+/// ZooKeeper's minimum at its default `tickTime` of 2 s.
 const SESSION: Duration = Duration::from_secs(4);
 const SOON: Duration = Duration::from_secs(60);
 
-/// Why the work has ended.
+/// The reason for the end of the work.
 #[derive(Debug, PartialEq)]
 enum Ended {
     Done,
@@ -49,7 +49,7 @@ fn work(hold: &Hold, jobs: &Receiver<Instant>, mut step: impl FnMut()) -> Outcom
                 Err(_) => return Ok(Ended::Lost), // it ends with the hold
             },
             recv(jobs) -> job => match job {
-                // `select!` takes any of those that are ready: the loss may be among them.
+                // `select!` picks any ready channel: the loss may be ready, too.
                 Ok(_) if hold.is_held() => step(),
                 Ok(_) => return Ok(Ended::Lost),
                 Err(_) => return Ok(Ended::Done),
@@ -58,7 +58,7 @@ fn work(hold: &Hold, jobs: &Receiver<Instant>, mut step: impl FnMut()) -> Outcom
     }
 }
 
-/// Where and since when there was work, on one clock.
+/// Who worked, and when, by one clock.
 struct Shift {
     begun: Instant,
     ended: Instant,
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// A worker at work in a thread, who is handed jobs, says when one is done, and at last why it ended.
+    /// A worker in a thread: it gets jobs, reports finished ones, and finally the reason for its end.
     struct Working {
         jobs: Option<Sender<Instant>>,
         done: Receiver<()>,

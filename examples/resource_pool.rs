@@ -4,10 +4,10 @@
 //! cargo run --example resource_pool
 //! ```
 //!
-//! There are three licences. Eight workers, each with a client of its own, solve four problems each:
-//! some need one licence, some two, which they get together or not at all. A pool that is exhausted
-//! makes them wait, in turn, for as long as they have patience. The program checks that no more than
-//! three were ever in use.
+//! There are three licences. Eight workers, each with its own client, solve four problems each.
+//! Some problems need one licence, some two, which a worker gets together or not at all. While too few
+//! are free, workers wait in turn, until their deadline. The program checks that no more than
+//! three licences were ever in use.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -20,7 +20,7 @@ use zoolock::{Client, DistributedSemaphore, Permits};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// All programs that use the pool must agree on this.
+/// All programs that use the pool must use this number.
 const LICENCES: u32 = 3;
 const WORKERS: usize = 8;
 const PROBLEMS: usize = 4;
@@ -41,7 +41,7 @@ impl Pool {
     }
 }
 
-/// Counts what is in use, without the help of the pool.
+/// Counts the licences in use, without the help of the pool.
 #[derive(Default)]
 struct Meter {
     in_use: AtomicUsize,
@@ -54,10 +54,10 @@ fn worker(pool: &Pool, number: usize, meter: &Meter) -> Outcome<()> {
         let permits = pool.take(count as u32)?;
         let in_use = meter.in_use.fetch_add(count, Ordering::SeqCst) + count;
         meter.most.fetch_max(in_use, Ordering::SeqCst);
-        thread::sleep(Duration::from_millis(10)); // solves it
+        thread::sleep(Duration::from_millis(10)); // solves the problem
         let held = permits.is_held();
         meter.in_use.fetch_sub(count, Ordering::SeqCst);
-        permits.release()?; // says so if they were lost; else dropping them would do
+        permits.release()?; // an error if they were lost; a drop would only log it
         println!("worker {number} solved problem {problem} with {count} of {in_use} in use");
         if !held {
             return Err("the licences were lost".into());

@@ -1,13 +1,13 @@
-//! A job that is due on many machines and runs on one of them, though their clocks differ.
+//! A job that is due on many machines, whose clocks differ, and runs on one of them.
 //!
 //! ```text
 //! for late in 0 100 200; do cargo run --example scheduled_job -- $late & done; wait
 //! ```
 //!
-//! The job is due every two seconds. Everybody tries to get its lock then, without waiting. Whoever has it runs
-//! the job and unlocks at once, but the lock is held on for as long as anybody else may still take the job for
-//! due: else a machine whose clock is late would find the lock free, and run the job once more. Here the
-//! clocks differ by 250 ms at most; the argument is by how many milliseconds this one is late.
+//! The job is due every two seconds. Then every machine tries to acquire its lock, without waiting. The holder runs
+//! the job and unlocks at once. The lock stays busy for as long as the job may still be due on another
+//! machine: otherwise a machine with a late clock would find the lock free, and run the job again. Here the
+//! clocks differ by 250 ms at most. The argument is the delay of this machine's clock in milliseconds.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -17,16 +17,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zoolock::{Client, DistributedLock, Guard, LockOptions};
 
-/// From one time that the job is due to the next. Longer than `LATEST` and `AT_LEAST` together, so that the
+/// The interval between runs. It is longer than `LATEST` and `AT_LEAST` together, so that the
 /// lock is free again by then.
 const PERIOD: Duration = Duration::from_secs(2);
-/// A run begins at most so long after it was due.
+/// A run begins at most this long after it was due.
 const LATEST: Duration = Duration::from_millis(500);
-/// By so much the clocks of the machines may differ.
+/// The largest difference between the clocks of the machines.
 const CLOCKS: Duration = Duration::from_millis(250);
-/// Then it is too late on all of them.
+/// After this time it is too late on all machines.
 const AT_LEAST: Duration = LATEST.saturating_add(CLOCKS);
-/// How often it is due before this program ends.
+/// The number of runs before this program ends.
 const ROUNDS: u32 = 3;
 
 fn main() {
@@ -51,11 +51,11 @@ fn run() -> Result<(), Box<dyn Error>> {
             Attempt::Ran => {}
             Attempt::TooLate => println!("round {round}: too late"),
             Attempt::Elsewhere => println!("round {round}: runs elsewhere"),
-            // Whether it runs elsewhere is not known. It is due again soon.
+            // Another machine may or may not run the job. It is due again soon.
             Attempt::LeftOut(error) => println!("round {round}: left out: {error}"),
         }
     }
-    // With the client everything ends that it holds on to.
+    // The end of the client also ends the locks that stay busy.
     thread::sleep(AT_LEAST);
     Ok(client.close()?)
 }
@@ -65,7 +65,7 @@ fn lock(client: &Client) -> zoolock::Result<DistributedLock> {
     DistributedLock::with(client, "/zoolock-examples/scheduled-job", options)
 }
 
-/// What has become of a round here.
+/// The result of a round on this machine.
 #[derive(Debug)]
 enum Attempt {
     Ran,
@@ -85,7 +85,7 @@ fn attempt(lock: &DistributedLock, clock: &Clock, round: u32) -> zoolock::Result
     if in_time {
         job(round, &guard)?;
     }
-    guard.release()?; // an error if it was lost, and may have run elsewhere, too
+    guard.release()?; // an error if the lock was lost: another machine may have run the job, too
     Ok(if in_time { Attempt::Ran } else { Attempt::TooLate })
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock by which this round has just become due, long ago for the real one.
+    /// A clock by which this round has just become due. By the real clock it was due long ago.
     fn due(round: u32) -> Clock {
         let now = Clock { late: Duration::ZERO }.now();
         Clock { late: now - PERIOD * round }

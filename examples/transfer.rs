@@ -1,14 +1,14 @@
-//! Transfers between accounts, each under the locks of both.
+//! Transfers between accounts, each under the locks of both accounts.
 //!
 //! ```text
 //! cargo run --example transfer
 //! ```
 //!
 //! Eight threads move money between four accounts, in all directions at once. Each transfer takes
-//! the locks of its two accounts as one `MultiLock`, in an order that all share, so that no two of
-//! them each have what the other waits for. It claims both accounts with their fencing tokens before
-//! it reads them, and an account refuses whoever comes with a lower token. The program checks that
-//! nothing was refused and that the sum is what it was.
+//! the locks of its two accounts as one `MultiLock`, in an order that all share, so that no two
+//! transfers wait for each other. It claims both accounts with their fencing tokens before
+//! it reads them, and an account refuses lower tokens. The program checks that
+//! nothing was refused and that the sum has not changed.
 //!
 //! Needs a ZooKeeper server: the one in `ZOOKEEPER_CONNECT`, or 127.0.0.1:2181.
 
@@ -34,8 +34,8 @@ struct Account {
     fence: u64,
 }
 
-/// The accounts, as a database would have them. Each method is a transaction; between two of them only
-/// the locks keep others from writing, and the fences those who come late.
+/// The accounts, like those of a database. Each method is a transaction. Between two methods, the locks
+/// keep others from writing, and the fences refuse late writes.
 struct Bank(Mutex<[Account; ACCOUNTS]>);
 
 impl Bank {
@@ -57,7 +57,7 @@ impl Bank {
         self.accounts()[account].balance
     }
 
-    /// Writes balances, all or none: none if an account was claimed with another token since.
+    /// Writes all balances, or none if an account was claimed with another token since.
     fn write(&self, writes: [(usize, u64, i64); 2]) -> Outcome<()> {
         let mut accounts = self.accounts();
         for (account, token, _) in writes {
@@ -74,7 +74,7 @@ impl Bank {
 }
 
 fn transfer(client: &Client, bank: &Bank, from: usize, to: usize) -> Outcome<()> {
-    // Objects of their own for each transfer, as other processes would have.
+    // New lock objects for each transfer, as in separate processes.
     let lock =
         |account| DistributedLock::new(client, format!("/zoolock-examples/account-{account}"));
     let (debited, credited) = (lock(from)?, lock(to)?);
@@ -90,7 +90,7 @@ fn transfer(client: &Client, bank: &Bank, from: usize, to: usize) -> Outcome<()>
     };
     let (debit, credit) = (claim(from, &debited)?, claim(to, &credited)?);
     let (less, more) = (bank.balance(from) - 1, bank.balance(to) + 1);
-    thread::yield_now(); // Without the locks, others would write here.
+    thread::yield_now(); // without the locks, other threads would write here
     bank.write([(from, debit, less), (to, credit, more)])?;
     Ok(locked.release()?)
 }
