@@ -23,6 +23,8 @@ use crate::plan::{
 };
 use crate::witness::{self, DATA, Held, Mode, limit, violation, witness};
 
+/// With thirty more, just too many nodes for a client at the longest paths.
+const MANY: u32 = 228;
 const TIMEOUT: RecvTimeoutError = RecvTimeoutError::Timeout;
 /// A call may be so much later than its deadline: what threads need to run.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
@@ -402,9 +404,17 @@ impl Shared {
                 let holder = self.holder(*place);
                 if let Some(holder) = holder {
                     kernel::note(|| format!("asks {} to let go of {place}", holder.node));
-                    let token = holder.token;
-                    witness::asks(&node_of(&holder), token);
-                    let _ = self.told("revoke", self.client.revoke(&holder));
+                    let (path, token) = (node_of(&holder), holder.token);
+                    witness::asks(&path, token);
+                    let was_there = witness::is_there(&path, token);
+                    // Who has looked thinks about it.
+                    let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
+                    thread::sleep(Duration::from_millis(rest));
+                    let is_gone = was_there && !witness::is_there(&path, token);
+                    let asked = self.told("revoke", self.client.revoke(&holder));
+                    if is_gone && asked.is_some() {
+                        violation(format!("{} has asked {path}, which was gone", self.name));
+                    }
                 }
             }
             What::BreakLock(place) => {
@@ -643,10 +653,13 @@ impl Shared {
     ) -> Option<(Taken<'_>, Option<(usize, Hold)>)> {
         let ObjectPlan { kind, place, .. } = self.plan.objects[object];
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
+        let waits = !matches!(wait, Wait::Try);
+        let waiting = waits.then(|| witness::waits(kind, place, mode));
         let taken = histories::call(kind, place, mode, || {
             let limit = self.limit_of(object, wait);
             self.timed(call, limit, || self.take(object, wait, permits, is_guard))
         });
+        waiting.into_iter().for_each(witness::waits_no_more);
         self.was_cancelled(object, begun, taken.as_ref().err());
         let taken = self.told(call, taken)??;
         let mut holds = self.holds(object, &taken);
@@ -750,7 +763,11 @@ impl Shared {
             Wait::Forever => None,
             Wait::Try => Some(self.client.session_timeout() / 3 * members),
             // What was had of several is given back behind the deadline.
-            Wait::For(time) => Some(time + self.client.session_timeout() / 3 * (members - 1)),
+            Wait::For(time) => {
+                let patience = self.client.session_timeout() / 3;
+                let slowest = witness(|witness| witness.is_undisturbed.then_some(witness.slowest));
+                Some(time + slowest.unwrap_or(patience).min(patience) * (members - 1))
+            }
         }
     }
 
@@ -902,15 +919,17 @@ impl Shared {
             }
             Deed::WriteLate(rest) => self.write_late(kind, hold, own, *rest),
             Deed::Second { is_behind } => self.take_a_second(kind, object, hold, own, *is_behind),
-            Deed::Expire => {
+            Deed::Expire(time) => {
                 let Some(session) = witness::owner(&witness::path_of(kind, own)) else {
                     return;
                 };
                 kernel::count("deed: its session ends");
-                witness(|witness| witness.expired.insert(session));
                 let net = board(|board| board.net.as_ref().map(Net::share));
-                let now = kernel::instant();
-                net.iter().for_each(|net| net.act(|world| world.ensemble.expire(session, now)));
+                kernel::after(*time, move || {
+                    witness(|witness| witness.expired.insert(session));
+                    let now = kernel::instant();
+                    net.iter().for_each(|net| net.act(|world| world.ensemble.expire(session, now)));
+                });
             }
         }
     }
@@ -1078,7 +1097,7 @@ impl Shared {
         };
         let wait = Duration::from_secs(1);
         let some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
-        let more = self.told("nested lock", semaphore.try_acquire_for(250, wait)).flatten();
+        let more = self.told("nested lock", semaphore.try_acquire_for(MANY, wait)).flatten();
         if more.is_some() {
             violation(format!("{} has more paths than fit", self.name));
         }

@@ -12,9 +12,10 @@ use kernel::Process;
 use kernel::net::{self, Network};
 use zookeeper::testing::ensemble::{Committed, Ensemble, Outgoing};
 
-use crate::plan::FrameFault;
+use crate::plan::{FrameFault, Meddling, Of};
 use crate::raw;
 use crate::story;
+use crate::witness;
 
 /// The servers and all links to them.
 pub(crate) struct Net(Rc<RefCell<World>>);
@@ -50,6 +51,8 @@ struct Link {
     is_greeted: [bool; 2],
     /// An answer that comes behind the next one.
     swapped: Option<Vec<u8>>,
+    /// What was asked for and has no answer that arrived.
+    asked: BTreeMap<i32, (Of, String)>,
     is_over: bool,
 }
 
@@ -61,10 +64,15 @@ pub(crate) struct Machine {
     pub refused_until: Duration,
     /// Sockets take a part of what is sent.
     pub full_until: Duration,
-    /// Frames so far, up and down.
-    frames: [u32; 2],
-    pub faults: Vec<(bool, u32, FrameFault)>,
+    /// Frames of each kind so far, up and down.
+    frames: BTreeMap<(usize, Of), u32>,
+    pub faults: Vec<(bool, Of, u32, FrameFault)>,
 }
+
+/// When all is well.
+const FAST: Duration = Duration::from_millis(2);
+/// An answer's code.
+const NO_AUTH: i32 = -102;
 
 const UP: usize = 0;
 const DOWN: usize = 1;
@@ -189,12 +197,30 @@ impl World {
         if way == UP && !std::mem::replace(&mut link.has_begun, true) {
             raw::greeted(link.process);
         }
+        // Requests and answers have the same number, which others have none above zero of.
+        let asked = story::int(&frame, 4);
+        if way == UP && asked > 0 {
+            let (of, path) = (kind(&frame), story::text(&frame, 12));
+            link.asked.insert(asked, (of, path));
+            let is_create =
+                |(of, path): &&(Of, String)| *of == Of::Create && !path.starts_with(witness::LONG);
+            let creates = link.asked.values().filter(is_create).count();
+            witness::asks_for_nodes(link.process, creates);
+        }
+        let of = link.asked.get(&asked).map_or(Of::Any, |(of, _)| *of);
         let machine = self.machines.entry(link.process).or_default();
-        machine.frames[way] += 1;
-        let number = machine.frames[way];
-        let its =
-            |(is_up, nth, _): &&(bool, u32, FrameFault)| *is_up == (way == UP) && *nth == number;
-        let fault = machine.faults.iter().find(its).map(|(_, _, fault)| *fault);
+        let mut count = |of: Of| {
+            let count = machine.frames.entry((way, of)).or_default();
+            *count += 1;
+            *count
+        };
+        let number = count(Of::Any);
+        let its_number = if of == Of::Any { number } else { count(of) };
+        let fault = machine.faults.iter().find(|(is_up, its, nth, _)| {
+            let number = if *its == Of::Any { number } else { its_number };
+            *is_up == (way == UP) && (*its == Of::Any || *its == of) && *nth == number
+        });
+        let fault = fault.map(|(_, _, _, fault)| *fault);
         let mut arrives = self.arrival(socket, way);
         let mut bytes = frame;
         if let Some(fault) = fault {
@@ -228,6 +254,10 @@ impl World {
                     return;
                 }
             }
+            Some(FrameFault::Meets(what)) => {
+                let path = story::text(&bytes, 12);
+                self.at(net, arrives, move |world, _| world.meddle(&path, what));
+            }
             Some(FrameFault::Delay(time)) => {
                 kernel::count("fault: a late frame");
                 arrives += time;
@@ -249,6 +279,21 @@ impl World {
             }
         }
         self.at(net, arrives, move |world, _| world.arrive(socket, way, &bytes));
+    }
+
+    /// Somebody does this with a node of a session.
+    fn meddle(&mut self, path: &str, what: Meddling) {
+        let now = kernel::instant();
+        let owner = self.ensemble.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
+        if owner == 0 || path.starts_with(raw::ROOT) {
+            return;
+        }
+        kernel::note(|| format!("== somebody {what:?} {path}"));
+        kernel::count("fault: somebody is faster with a node");
+        let _ = match what {
+            Meddling::Asks => self.ensemble.set_data(path, b"__REVOKE__", now),
+            Meddling::Deletes => self.ensemble.delete(path, now),
+        };
     }
 
     fn arrive(&mut self, socket: u64, way: usize, bytes: &[u8]) {
@@ -273,7 +318,15 @@ impl World {
             (UP, Some(connection)) => {
                 self.ensemble.receive(connection, bytes, kernel::instant());
             }
-            _ => net::deliver(socket, bytes),
+            _ => {
+                let answered = link.asked.remove(&story::int(bytes, 4));
+                if let Some((Of::Delete, path)) = answered
+                    && story::int(bytes, 16) == NO_AUTH
+                {
+                    witness::may_not_delete(process, &path);
+                }
+                net::deliver(socket, bytes);
+            }
         }
     }
 
@@ -305,6 +358,7 @@ impl World {
     pub(crate) fn heal(&mut self) {
         self.machines.clear();
         self.is_well = true;
+        self.latency = self.latency.min(FAST);
         let late = kernel::elapsed() + self.latency * 20;
         let late = self.links.iter().filter(|(_, link)| link.last.iter().any(|last| *last > late));
         let late: Vec<u64> = late.map(|(socket, _)| *socket).collect();
@@ -313,6 +367,19 @@ impl World {
 
     pub(crate) fn machine(&mut self, process: Process) -> &mut Machine {
         self.machines.entry(process).or_default()
+    }
+}
+
+/// What is asked for in a frame.
+fn kind(frame: &[u8]) -> Of {
+    match story::int(frame, 8) {
+        1 | 15 => Of::Create,
+        2 => Of::Delete,
+        4 => Of::Read,
+        5 => Of::Write,
+        8 | 12 => Of::List,
+        14 => Of::Transaction,
+        _ => Of::Any,
     }
 }
 
@@ -362,6 +429,7 @@ impl Network for Net {
             has_begun: false,
             is_greeted: [false; 2],
             swapped: None,
+            asked: BTreeMap::new(),
             is_over: false,
         };
         world.links.insert(socket, link);

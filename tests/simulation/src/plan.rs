@@ -56,6 +56,14 @@ pub(crate) enum Theme {
     Hidden,
     /// People who look, ask, break and cancel.
     Meddlers,
+    /// Requests to let go that come late, and answers that are lost.
+    Asked,
+    /// Calls that wait for less than an answer takes.
+    Impatient,
+    /// Nodes may be made and not deleted.
+    Stuck,
+    /// Several locks at once, for long.
+    Groups,
 }
 
 /// A program on a machine of its own.
@@ -204,8 +212,8 @@ pub(crate) enum Deed {
     Second {
         is_behind: bool,
     },
-    /// Its session ends right now.
-    Expire,
+    /// Its session ends so much later.
+    Expire(Duration),
 }
 
 /// How a lock is given back.
@@ -225,10 +233,23 @@ pub(crate) enum End {
 /// Something that goes wrong.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
-    /// At a frame of a client's: the so-many-th that it sends or is sent.
-    Frame { client: usize, is_up: bool, nth: u32, what: FrameFault },
+    /// At a frame of a client's: the so-many-th of these that it sends or is sent.
+    Frame { client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault },
     /// At a time.
     At { when: Duration, what: Trouble },
+}
+
+/// Requests of a kind, and the answers to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Of {
+    /// All frames that there are.
+    Any,
+    Create,
+    Delete,
+    Write,
+    Read,
+    List,
+    Transaction,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -244,6 +265,15 @@ pub(crate) enum FrameFault {
     Garble,
     /// An answer comes behind the next one.
     Swap,
+    /// Somebody is faster with the node that a request is about.
+    Meets(Meddling),
+}
+
+/// What somebody does with a node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Meddling {
+    Asks,
+    Deletes,
 }
 
 #[derive(Debug, Clone)]
@@ -326,6 +356,8 @@ pub(crate) enum Trouble {
     /// Nobody may delete what is in a directory for a while.
     Forbid {
         place: Place,
+        /// What parts of a semaphore are called.
+        below: &'static str,
         time: Duration,
     },
     /// A node that nobody of ours has made.
@@ -415,19 +447,26 @@ impl Plan {
         let clients = match theme {
             Theme::Crowd => random.usize(1..=2),
             Theme::Herd => CLIENTS,
+            Theme::Asked | Theme::Groups => random.usize(2..CLIENTS),
+            Theme::Impatient | Theme::Stuck => random.usize(1..=2),
             _ => random.usize(1..=CLIENTS),
         };
         let timeouts = [1_000, 2_000, 4_000, 10_000];
         let tick = Duration::from_millis(500);
         let timeout = match theme {
             Theme::Short | Theme::Hidden => 1_000,
+            Theme::Stuck | Theme::Groups => 1_000,
+            Theme::Impatient => 10_000,
             _ => timeouts[random.usize(..timeouts.len())],
         };
         let timeout = Duration::from_millis(timeout);
         // Few places, so that they meet.
         let places: Vec<Place> = match theme {
             Theme::Numbers => (5..Place::ALL.len()).map(Place).collect(),
-            Theme::Crowd | Theme::Herd => vec![Place(random.usize(..Place::ALL.len()))],
+            Theme::Crowd | Theme::Herd | Theme::Asked | Theme::Impatient | Theme::Stuck => {
+                vec![Place(random.usize(..Place::ALL.len()))]
+            }
+            Theme::Groups => vec![Place(0), Place(5)],
             _ => {
                 let count = random.usize(1..=3);
                 (0..count).map(|_| Place(random.usize(..Place::ALL.len()))).collect()
@@ -437,16 +476,26 @@ impl Plan {
             Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
             Theme::Herd => vec![Kind::Exclusive],
             Theme::Crowd if random.u8(..3) == 0 => vec![Kind::Semaphore],
+            Theme::Asked if random.u8(..3) == 0 => vec![Kind::Semaphore],
+            Theme::Asked => vec![Kind::Single],
+            Theme::Groups => vec![Kind::Several, Kind::Exclusive],
+            Theme::Impatient | Theme::Stuck => {
+                let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
+                vec![kinds[random.usize(..kinds.len())]]
+            }
             _ => {
                 let count = random.usize(1..=4);
                 (0..count).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect()
             }
         };
-        let is_uniform = random.bool() || theme == Theme::Herd;
+        let is_uniform = random.bool() || theme == Theme::Herd || theme == Theme::Stuck;
         let fixed = match theme {
             Theme::Herd => Options::default(),
             Theme::Crowd if random.bool() => {
                 Options { local_handoffs: random.u32(1..4), ..Options::default() }
+            }
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups if random.bool() => {
+                Options::default()
             }
             _ => Options::draw(random),
         };
@@ -455,6 +504,8 @@ impl Plan {
                 let (objects, threads) = match theme {
                     Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
                     Theme::Herd => (QUEUE, QUEUE),
+                    Theme::Impatient => (random.usize(1..=2), random.usize(2..=CROWD)),
+                    Theme::Stuck => (random.usize(1..=3), random.usize(1..=3)),
                     _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
                 };
                 let objects: Vec<ObjectPlan> = (0..objects)
@@ -480,7 +531,10 @@ impl Plan {
             })
             .collect();
         let faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
-        let latency = ms(random, 1, 20) / 10;
+        let latency = match theme {
+            Theme::Impatient => ms(random, 2, 40),
+            _ => ms(random, 1, 20) / 10,
+        };
         let raw = Vec::new();
         let has_names = false;
         let mut plan =
@@ -528,7 +582,13 @@ impl Plan {
                 3 => Deed::CreateAgain,
                 4..6 => Deed::WriteLate(ms(random, 1, 400)),
                 6 | 7 => Deed::Second { is_behind: random.bool() },
-                8 if !is_gentle && random.bool() => Deed::Expire,
+                8 if !is_gentle => {
+                    // Entered again, and lost meanwhile.
+                    let time = ms(random, 1, 500);
+                    deeds.insert(0, Deed::EnterAgain(2, time * 2));
+                    deeds.insert(0, Deed::Expire(time));
+                    continue;
+                }
                 _ => continue,
             };
             deeds.insert(random.usize(..=deeds.len()), odd);
@@ -567,6 +627,22 @@ impl Plan {
         self.faults.iter().any(is_one)
     }
 
+    /// Do only operators do anything, so that nobody is cut off?
+    pub(crate) fn is_steady(&self) -> bool {
+        let is_operators = |fault: &Fault| match fault {
+            Fault::At { what, .. } => matches!(
+                what,
+                Trouble::Delete { .. }
+                    | Trouble::Hide { .. }
+                    | Trouble::Forbid { .. }
+                    | Trouble::Plant { .. }
+                    | Trouble::Scribble { .. }
+            ),
+            Fault::Frame { .. } => false,
+        };
+        self.faults.iter().all(is_operators)
+    }
+
     /// How many parts can be left out.
     pub fn parts(&self) -> usize {
         let steps = |client: &ClientPlan| -> usize {
@@ -597,7 +673,7 @@ impl Plan {
 
 impl Theme {
     fn draw(random: &mut Rng) -> Theme {
-        match random.u8(..16) {
+        match random.u8(..21) {
             0..5 => Theme::Mixed,
             5 | 6 => Theme::Frames,
             7..10 => Theme::Gentle,
@@ -607,7 +683,11 @@ impl Theme {
             12 => Theme::Numbers,
             13 => Theme::Short,
             14 => Theme::Hidden,
-            _ => Theme::Meddlers,
+            15 => Theme::Meddlers,
+            16 | 17 => Theme::Asked,
+            18 => Theme::Impatient,
+            19 => Theme::Stuck,
+            _ => Theme::Groups,
         }
     }
 }
@@ -658,22 +738,32 @@ impl ThreadPlan {
         objects: &[ObjectPlan],
         places: &[Place],
     ) -> ThreadPlan {
-        let is_crowd = matches!(theme, Theme::Crowd | Theme::Herd);
-        let begins = ms(random, 1, if is_crowd { 50 } else { 2_000 });
-        let steps =
-            (0..random.usize(1..=STEPS)).map(|_| Step::draw(random, theme, objects, places));
+        let begins = match theme {
+            Theme::Crowd | Theme::Herd => 50,
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 300,
+            _ => 2_000,
+        };
+        let begins = ms(random, 1, begins);
+        // Who is let in seldom may call more often.
+        let most = if matches!(theme, Theme::Impatient | Theme::Stuck) { STEPS * 2 } else { STEPS };
+        let steps = (0..random.usize(1..=most)).map(|_| Step::draw(random, theme, objects, places));
         ThreadPlan { begins, steps: steps.collect() }
     }
 }
 
 impl Step {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Step {
-        let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 3_000) };
+        let longest = match theme {
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 100,
+            _ => 3_000,
+        };
+        let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, longest) };
         let place = places[random.usize(..places.len())];
         let object = random.usize(..objects.len());
         let of = if theme == Theme::Meddlers { 16 } else { 48 };
         let what = match random.u8(..of) {
             _ if theme == Theme::Herd => Step::lock(random, theme, objects),
+            _ if theme == Theme::Asked && random.u8(..4) == 0 => What::Revoke(place),
             0 => What::Contenders(place),
             1 | 2 => What::Revoke(place),
             3 if theme != Theme::Gentle => What::BreakLock(place),
@@ -690,7 +780,10 @@ impl Step {
     fn lock(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> What {
         let object = random.usize(..objects.len());
         let wait = match random.u8(..4) {
-            0 if theme != Theme::Herd => Wait::Try,
+            0 if !matches!(theme, Theme::Herd | Theme::Impatient | Theme::Groups) => Wait::Try,
+            0 | 1 if theme == Theme::Asked => Wait::For(ms(random, 1, 1_000)),
+            0..3 if theme == Theme::Impatient => Wait::For(ms(random, 1, 300)),
+            0..3 if theme == Theme::Groups => Wait::For(ms(random, 300, 4_000)),
             1 => Wait::For(ms(random, 1, 8_000)),
             _ => Wait::Forever,
         };
@@ -702,7 +795,9 @@ impl Step {
             _ => End::Unlock,
         };
         let deeds = (0..random.usize(..4)).map(|_| match theme {
-            Theme::Herd => Deed::Work(ms(random, 1, 100)),
+            Theme::Herd | Theme::Impatient => Deed::Work(ms(random, 1, 100)),
+            Theme::Stuck => Deed::Work(ms(random, 1, 300)),
+            Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),
             _ => Deed::draw(random, theme, objects),
         });
         let while_held = deeds.collect();
@@ -716,6 +811,7 @@ impl Deed {
             7.. if matches!(theme, Theme::Meddlers | Theme::Hidden) => {
                 Deed::UntilAsked(ms(random, 1, 4_000))
             }
+            5.. if theme == Theme::Asked => Deed::UntilAsked(ms(random, 1, 1_000)),
             0 => Deed::UntilAsked(ms(random, 1, 4_000)),
             1 => Deed::EnterAgain(random.u32(1..3), ms(random, 1, 2_000)),
             2 => Deed::ReadBelow,
@@ -724,6 +820,13 @@ impl Deed {
             6 => Deed::Also { object: random.usize(..objects.len()), wait: ms(random, 1, 1_000) },
             _ => Deed::Work(ms(random, 1, 1_000)),
         }
+    }
+}
+
+impl Trouble {
+    fn forbid(random: &mut Rng, place: Place, time: Duration) -> Trouble {
+        let below = ["", "/locks", "/leases"][random.usize(..3)];
+        Trouble::Forbid { place, below, time }
     }
 }
 
@@ -737,10 +840,10 @@ impl Fault {
                     false => FrameFault::Swap,
                 };
                 let nth = random.u32(1..60);
-                return Fault::Frame { client, is_up: false, nth, what };
+                return Fault::Frame { client, is_up: false, of: Of::Any, nth, what };
             }
             6 | 7 => Trouble::Full { client, time },
-            8 | 9 => Trouble::Forbid { place, time },
+            8 | 9 => Trouble::forbid(random, place, time),
             10 => Trouble::Plant { place, what: Plant::Past, time },
             _ => {
                 let what = Trouble::NoThreads { client, time };
@@ -748,6 +851,67 @@ impl Fault {
             }
         };
         Fault::At { when: ms(random, 10, 10_000), what }
+    }
+
+    /// Requests that come late or meet others, and answers that are lost.
+    fn draw_meetings(
+        random: &mut Rng,
+        clients: usize,
+        place: Place,
+        timeout: Duration,
+    ) -> Vec<Fault> {
+        let longest = timeout.as_millis() as u64 / 2;
+        let mut faults = Vec::new();
+        for _ in 0..random.usize(2..12) {
+            let client = random.usize(..clients);
+            let late = FrameFault::Delay(ms(random, 5, longest));
+            let (is_up, of, what) = match random.u8(..14) {
+                0 => (true, Of::Create, FrameFault::CutBefore),
+                1..4 => (false, Of::Create, FrameFault::CutBefore),
+                4 | 5 => (false, Of::Delete, FrameFault::CutBefore),
+                6 | 7 => (true, Of::Write, late),
+                8 => (true, Of::Read, late),
+                9..12 => (true, Of::Read, FrameFault::Meets(Meddling::Asks)),
+                12 => (true, Of::Read, FrameFault::Meets(Meddling::Deletes)),
+                _ => {
+                    let what = match random.u8(..3) {
+                        0 => Trouble::Scribble { place, nth: random.usize(..2), is_request: true },
+                        1 => Trouble::Delete { place, nth: random.usize(..2) },
+                        _ => Trouble::Refuse { client, time: ms(random, 5, longest) },
+                    };
+                    faults.push(Fault::At { when: ms(random, 10, 5_000), what });
+                    continue;
+                }
+            };
+            faults.push(Fault::Frame { client, is_up, of, nth: random.u32(1..10), what });
+        }
+        faults
+    }
+
+    /// Nothing passes for a while, on connections that stay.
+    fn draw_stalls(random: &mut Rng, clients: usize, servers: usize) -> Vec<Fault> {
+        let count = random.usize(..4);
+        let stall = |_| {
+            let (client, time) = (random.usize(..clients), ms(random, 200, 6_000));
+            let what = match random.u8(..4) {
+                0 => Trouble::BlackHole { client, time },
+                1 => Trouble::Deaf { client, is_up: random.bool(), time },
+                2 => Trouble::FreezeServer { server: random.usize(..servers), time },
+                _ => Trouble::Cut { client },
+            };
+            Fault::At { when: ms(random, 50, 3_000), what }
+        };
+        (0..count).map(stall).collect()
+    }
+
+    /// An operator forbids deletions, and nothing else goes wrong.
+    fn draw_bans(random: &mut Rng, place: Place, timeout: Duration) -> Vec<Fault> {
+        let ban = |_| {
+            let time = timeout * random.u32(2..8);
+            let what = Trouble::forbid(random, place, time);
+            Fault::At { when: ms(random, 10, 1_000), what }
+        };
+        (0..2).map(ban).collect()
     }
 
     pub(crate) fn draw_all(
@@ -765,6 +929,13 @@ impl Fault {
             _ if theme == Theme::Gentle => random.usize(1..5),
             _ => random.usize(1..12),
         };
+        match theme {
+            Theme::Asked => return Fault::draw_meetings(random, clients, places[0], timeout),
+            Theme::Stuck => return Fault::draw_bans(random, places[0], timeout),
+            Theme::Impatient => return Fault::draw_stalls(random, clients, servers),
+            Theme::Groups if random.bool() => return Vec::new(),
+            _ => {}
+        }
         // Who is careful with operators' means finds what else is wrong.
         let has_operators = random.u8(..3) == 0;
         let longest = timeout.as_millis() as u64 * if theme == Theme::Short { 12 } else { 5 } / 2;
@@ -786,8 +957,11 @@ impl Fault {
                     4 => FrameFault::Tear,
                     _ => FrameFault::Delay(time),
                 };
-                let nth = random.u32(1..if theme == Theme::Frames { 40 } else { 120 });
-                faults.push(Fault::Frame { client, is_up: random.bool(), nth, what });
+                let (of, nth) = match random.u8(..4) {
+                    0 => (Of::Create, random.u32(1..8)),
+                    _ => (Of::Any, random.u32(1..if theme == Theme::Frames { 40 } else { 120 })),
+                };
+                faults.push(Fault::Frame { client, is_up: random.bool(), of, nth, what });
                 continue;
             }
             if theme == Theme::Short && random.u8(..4) == 0 {

@@ -112,7 +112,8 @@ fn length(frame: &[u8], at: usize) -> usize {
     usize::try_from(int(frame, at)).unwrap_or_default().min(frame.len())
 }
 
-fn text(frame: &[u8], at: usize) -> String {
+/// The text at this place; none behind the end.
+pub(crate) fn text(frame: &[u8], at: usize) -> String {
     let bytes = frame.get(at + 4..at + 4 + length(frame, at)).unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()
 }

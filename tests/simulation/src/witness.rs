@@ -12,6 +12,7 @@ use crate::client::board;
 use crate::histories;
 use crate::network::World;
 use crate::plan::{Kind, Place};
+use crate::raw;
 
 /// Where guarded writes go.
 pub(crate) const DATA: &str = "/data";
@@ -19,6 +20,8 @@ pub(crate) const DATA: &str = "/data";
 pub(crate) const SECOND: &str = "/several";
 /// Something that has the name of a part of a semaphore, and is none.
 pub(crate) const FOLDER: &str = "/folder";
+/// Where longer paths begin than most locks have.
+pub(crate) const LONG: &str = "/x";
 /// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong.
 const SOON: Duration = Duration::from_millis(500);
 
@@ -49,10 +52,30 @@ pub(crate) struct Held {
 }
 
 /// A node of the tree.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Node {
     owner: i64,
     czxid: i64,
+    made: Duration,
+    /// What it said then.
+    said: String,
+}
+
+impl Node {
+    /// Who has made it: its session, and the thread. Before that, a single node has an id.
+    fn maker(&self) -> (i64, String) {
+        let thread = self.said.split_once(' ').filter(|(id, _)| id.len() == 36);
+        (self.owner, thread.map_or(&*self.said, |(_, thread)| thread).to_owned())
+    }
+}
+
+/// A call that may wait.
+struct Waiting {
+    process: Process,
+    kind: Kind,
+    place: Place,
+    mode: Mode,
+    begun: Duration,
 }
 
 #[derive(Default)]
@@ -84,6 +107,18 @@ pub(crate) struct Witness {
     newest: BTreeMap<(Place, u8), usize>,
     queues: BTreeMap<usize, (Place, u8)>,
     pub is_gentle: bool,
+    /// Nobody is ever cut off.
+    pub is_steady: bool,
+    /// Nothing goes wrong at all.
+    pub is_undisturbed: bool,
+    /// The longest way of a frame.
+    pub slowest: Duration,
+    /// How many nodes of one client there may be in a queue.
+    pub most_nodes: usize,
+    /// How many creates of one client there may be without an answer.
+    pub most_creates: usize,
+    /// Calls that may wait.
+    waiting: BTreeMap<usize, Waiting>,
     /// Holds whose nodes somebody has deleted just now.
     deleted: Vec<usize>,
     /// The version of what guarded writes go to, and the last one that holders of each queue have written alone.
@@ -100,8 +135,8 @@ pub(crate) struct Witness {
     pub is_healed: bool,
     /// The longest session timeout of all.
     pub timeout: Duration,
-    /// When a node went below each of these.
-    left_at: BTreeMap<String, Duration>,
+    /// When a node was made and went below each of these, by who had made it.
+    left_at: BTreeMap<String, BTreeMap<(i64, String), (Duration, Duration)>>,
     pub is_calm: bool,
     pub calls: u64,
 }
@@ -258,12 +293,18 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         let soon = if witness.is_calm { SOON } else { witness.timeout * 3 / 4 };
         if witness.is_calm || witness.is_gentle {
             // What it may have waited for.
-            let directory = |path: &String| path.rsplit_once('/').map(|(dir, _)| dir.to_owned());
-            let directories = held.nodes.iter().filter_map(directory);
-            let freed = directories.filter_map(|dir| witness.left_at.get(&dir).copied());
+            // Nobody waits for what the same call has made.
+            let own = held.nodes.first().and_then(|path| witness.nodes.get(path));
+            let is_own = |maker: &(i64, String), made: Duration| {
+                let is_maker = own.is_some_and(|own| own.maker() == *maker);
+                is_maker && made >= begun
+            };
             // Several locks have a second place each.
+            let directories = held.nodes.iter().map(|path| parent(path)).chain([SECOND]);
+            let left = directories.filter_map(|directory| witness.left_at.get(directory)).flatten();
+            let freed = left.filter(|(maker, (made, _))| !is_own(maker, *made));
+            let freed = freed.map(|(_, (_, left))| *left);
             let freed = freed.chain(witness.ended_at.get(&held.place).copied());
-            let freed = freed.chain(witness.left_at.get(SECOND).copied());
             let since = freed.fold(begun, Duration::max);
             if now - since > soon {
                 problems.push(format!(
@@ -419,6 +460,68 @@ fn goes_on(hold: usize, begun: Duration) {
     problem.into_iter().for_each(violation);
 }
 
+/// The directory of a node.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// Has it the name of somebody in a queue, with an id and a number?
+fn is_of_queue(name: &str) -> bool {
+    name.starts_with("_c_") && name.is_char_boundary(39) && number_of(name).is_some()
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    name.get(name.len().checked_sub(10)?..)?.parse().ok()
+}
+
+/// Is it of a lock that has an owner, not of a program without?
+fn is_of_locks(node: &Node, path: &str) -> bool {
+    node.owner != 0 && !path.starts_with(raw::ROOT)
+}
+
+/// A call for this begins, which may wait.
+pub(crate) fn waits(kind: Kind, place: Place, mode: Mode) -> usize {
+    let ((process, _), begun) = (kernel::whoami(), kernel::elapsed());
+    witness(|witness| {
+        let number = witness.waiting.last_key_value().map_or(0, |(last, _)| last + 1);
+        witness.waiting.insert(number, Waiting { process, kind, place, mode, begun });
+        number
+    })
+}
+
+pub(crate) fn waits_no_more(number: usize) {
+    witness(|witness| witness.waiting.remove(&number));
+}
+
+/// A client has sent creates that have no answer yet: as many as it has threads, each for all of its permits.
+pub(crate) fn asks_for_nodes(process: Process, count: usize) {
+    let most = witness(|witness| witness.most_creates);
+    let is_raw = || board(|board| !board.sessions.iter().any(|(one, _)| *one == process));
+    if count > most && !is_raw() {
+        violation(format!("client {} sends {count} creates without an answer", process.0));
+    }
+}
+
+/// A client is told that it may not delete a node of its own. Nobody of it waits for that.
+pub(crate) fn may_not_delete(process: Process, path: &str) {
+    let known = witness(|witness| {
+        let node = witness.nodes.get(path).filter(|_| witness.is_steady)?;
+        Some((node.czxid, witness.timeout))
+    });
+    let Some((czxid, time)) = known else {
+        return;
+    };
+    let (path, begun) = (path.to_owned(), kernel::elapsed());
+    kernel::after(time, move || {
+        let problem = witness(|witness| {
+            let is_there = witness.nodes.get(&path).is_some_and(|node| node.czxid == czxid);
+            let who = witness.waits_for_own(process, &path, begun).filter(|_| is_there)?;
+            Some(format!("client {} waits for {who} behind its own {path}", process.0))
+        });
+        problem.into_iter().for_each(violation);
+    });
+}
+
 /// This client hears nothing from now on: in five timeouts it keeps nobody out any more.
 pub(crate) fn is_deaf(process: Process) {
     let (nodes, time) = witness(|witness| {
@@ -461,14 +564,51 @@ pub(crate) fn committed(_: &World, one: &Committed) {
 }
 
 impl Witness {
+    /// The place of a call of this process that has waited since then where this node of it is the first, so that nobody
+    /// else is waited for.
+    fn waits_for_own(&self, process: Process, path: &str, since: Duration) -> Option<Place> {
+        let directory = parent(path);
+        let number = number_of(path);
+        let beside = self.nodes.iter().filter(|(other, _)| parent(other) == directory);
+        let (owner, is_permit) = (self.nodes.get(path)?.owner, directory.ends_with("/leases"));
+        let holds = self
+            .held
+            .values()
+            .any(|held| !held.has_left && held.nodes.iter().any(|node| parent(node) == directory));
+        let mut others = beside.clone().filter(|(_, node)| node.owner != owner);
+        let is_first = beside.clone().all(|(other, _)| number_of(other) >= number);
+        if holds || others.next().is_some() || (!is_permit && !is_first) {
+            return None;
+        }
+        let is_behind = |call: &&Waiting| {
+            let place = call.place.path();
+            let is_here = match (call.kind, is_permit) {
+                (Kind::Single, _) => place == path,
+                (Kind::Semaphore, true) => {
+                    // There is no room for them, nor will there be.
+                    call.mode == Mode::Permits(limit(call.place))
+                        && directory.strip_suffix("/leases") == Some(place)
+                }
+                (Kind::Semaphore, false) => directory.strip_suffix("/locks") == Some(place),
+                (Kind::Exclusive | Kind::Reentrant | Kind::Write, false) => place == directory,
+                _ => false,
+            };
+            call.process == process && call.begun <= since && is_here
+        };
+        self.waiting.values().find(is_behind).map(|call| call.place)
+    }
+
     fn committed(&mut self, one: &Committed) -> Vec<String> {
         let mut problems = Vec::new();
         for change in &one.changes {
             match &change.kind {
-                ChangeKind::Created { owner, .. } => {
-                    let node = Node { owner: *owner, czxid: one.zxid };
+                ChangeKind::Created { owner, data } => {
+                    let said = String::from_utf8_lossy(data).into_owned();
+                    let made = kernel::elapsed();
+                    let node = Node { owner: *owner, czxid: one.zxid, made, said };
                     self.nodes.insert(change.path.to_string(), node);
                     self.gone.remove(&*change.path);
+                    self.created(&change.path, *owner, &mut problems);
                 }
                 ChangeKind::Deleted => self.deleted(&change.path, one, &mut problems),
                 ChangeKind::DataSet(data) if change.path.starts_with(DATA) => {
@@ -488,12 +628,51 @@ impl Witness {
         problems
     }
 
+    fn created(&mut self, path: &str, owner: i64, problems: &mut Vec<String>) {
+        if owner == 0 {
+            return;
+        }
+        let (directory, name) = (parent(path), &path[parent(path).len() + 1..]);
+        let below = |directory: &str| {
+            let prefix = format!("{directory}/");
+            let nodes = self.nodes.range(prefix.clone()..);
+            nodes.map_while(move |(path, node)| Some((path.strip_prefix(&prefix)?, node)))
+        };
+        // Reads and permits may be many.
+        let is_alone = |name: &str| !name.contains("-__READ__") && !name.contains("-lease-");
+        if self.is_steady && is_of_queue(name) && is_alone(name) {
+            let own = below(directory).filter(|(name, node)| node.owner == owner && is_alone(name));
+            let count = own.count();
+            if count > self.most_nodes {
+                problems.push(format!("{path} is the {count}th of its client in its queue"));
+            }
+        }
+        // Permits are asked for in a turn, whose node is the first then.
+        if let Some(place) = directory.strip_suffix("/leases")
+            && !self.has_strangers
+        {
+            let turns = format!("{place}/locks");
+            let all = || below(&turns).filter(|(name, _)| is_of_queue(name));
+            // What they are for is the last group of their id.
+            let its = all().find(|(turn, _)| turn.get(27..39) == name.get(27..39));
+            let number = |name: &str| number_of(name).unwrap_or(u64::MAX);
+            if let Some((its, _)) = its
+                && let Some((first, _)) = all().find(|(turn, _)| number(turn) < number(its))
+            {
+                problems.push(format!("{path} is asked for in the turn {its}, behind {first}"));
+            }
+        }
+    }
+
     fn deleted(&mut self, path: &str, one: &Committed, problems: &mut Vec<String>) {
         let Some(node) = self.nodes.remove(path) else {
             return;
         };
-        if let Some((directory, _)) = path.rsplit_once('/') {
-            self.left_at.insert(directory.to_owned(), kernel::elapsed());
+        let left = self.left_at.entry(parent(path).to_owned()).or_default();
+        left.insert(node.maker(), (node.made, kernel::elapsed()));
+        let is_own = one.is_close || one.session == 0 || one.session == node.owner;
+        if !is_own && is_of_locks(&node, path) && !self.broken.contains(path) {
+            problems.push(format!("{path}, of session {:#x}, is deleted by another", node.owner));
         }
         self.ends += u64::from(node.owner != 0);
         let by_somebody = match one.is_close {
@@ -563,10 +742,13 @@ impl Witness {
         self.nodes.iter().filter(is_left).map(|(path, _)| path.clone()).collect()
     }
 
-    /// One of the nodes below, as an operator sees them.
+    /// One of the nodes below, as an operator sees them, or the single one.
     pub(crate) fn below(&self, place: Place, nth: usize) -> Option<String> {
         let prefix = format!("{place}/");
-        self.nodes.keys().filter(|node| node.starts_with(&prefix)).nth(nth).cloned()
+        let is_it = |(path, node): &(&String, &Node)| {
+            path.starts_with(&prefix) || (*path == place.path() && node.owner != 0)
+        };
+        self.nodes.iter().filter(is_it).nth(nth).map(|(path, _)| path.clone())
     }
 
     /// The nodes of sessions in a directory.

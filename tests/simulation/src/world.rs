@@ -14,7 +14,7 @@ use crate::client::{self, Board, board};
 use crate::coverage;
 use crate::histories;
 use crate::network::{Net, World, addresses, names};
-use crate::plan::{Fault, Plan, Plant, Theme, Trouble, Wait, What};
+use crate::plan::{Fault, Kind, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::raw;
 use crate::witness::{self, DATA, FOLDER, violation, witness};
 
@@ -105,12 +105,21 @@ fn live(plan: &Plan) {
     witness(|witness| {
         witness.is_gentle = plan.is_gentle();
         witness.timeout = plan.timeout();
+        witness.is_steady = plan.is_steady();
+        witness.is_undisturbed = plan.faults.is_empty();
+        witness.slowest = plan.latency * 20;
+        // Each thread may make a node, and each object keep one.
+        let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());
+        witness.most_nodes = most.max().unwrap_or_default() + 1;
+        let mut objects = plan.clients.iter().flat_map(|client| &client.objects);
+        let is_counted = objects.any(|object| object.kind == Kind::Semaphore);
+        witness.most_creates = witness.most_nodes * if is_counted { 3 } else { 1 };
     });
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
     for fault in &plan.faults {
-        if let Fault::Frame { client, is_up, nth, what } = *fault {
-            net.act(|world| world.machine(processes[client]).faults.push((is_up, nth, what)));
+        if let Fault::Frame { client, is_up, of, nth, what } = *fault {
+            net.act(|world| world.machine(processes[client]).faults.push((is_up, of, nth, what)));
         }
     }
     let hosts = if plan.has_names { names(plan.servers) } else { addresses(plan.servers) };
@@ -322,9 +331,9 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 restrict(plan, node, Permissions::READ, time);
             }
         }
-        Trouble::Forbid { place, time } => {
+        Trouble::Forbid { place, below, time } => {
             witness(|witness| witness.has_hidden = true);
-            restrict(plan, place.path().to_owned(), Permissions::DELETE, time);
+            restrict(plan, format!("{place}{below}"), Permissions::DELETE, time);
         }
         Trouble::Plant { place, what, time } => {
             // What the servers would put at the end of its name.
