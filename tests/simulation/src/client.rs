@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kernel::{Process, thread};
+use zookeeper::Permissions;
 use zoolock::crossbeam_channel::RecvTimeoutError;
 use zoolock::observer::{Acquired, Ended, Observer};
 use zoolock::{
@@ -22,9 +23,10 @@ use crate::plan::{
     ClientPlan, Deed, End, Kind, ObjectPlan, Odd, Options, Place, Step, ThreadPlan, Wait, What,
 };
 use crate::witness::{self, DATA, Held, Mode, limit, violation, witness};
+use crate::world::restrict;
 
 /// With thirty more, just too many nodes for a client at the longest paths.
-const MANY: u32 = 228;
+const MANY: u32 = 200;
 const TIMEOUT: RecvTimeoutError = RecvTimeoutError::Timeout;
 /// A call may be so much later than its deadline: what threads need to run.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
@@ -1031,7 +1033,7 @@ impl Shared {
                 }
             }
             Odd::DropHeld => self.drop_held(name, object, time),
-            Odd::LongPaths => self.lock_long_paths(time),
+            Odd::LongPaths { are_stuck } => self.lock_long_paths(time, are_stuck),
             Odd::Visit { is_cut } => self.visit(is_cut),
             Odd::Health => {
                 kernel::count("call: health");
@@ -1089,14 +1091,21 @@ impl Shared {
     }
 
     /// More than there is room for.
-    fn lock_long_paths(&self, time: Duration) {
+    fn lock_long_paths(&self, time: Duration, are_stuck: bool) {
         kernel::count("call: locks at long paths");
         let path = format!("/{}", "x".repeat(250)).repeat(16);
+        let leases = format!("{path}/leases");
         let Ok(semaphore) = DistributedSemaphore::new(&self.client, path, 1_000) else {
             return violation(format!("{}: a long path is invalid", self.name));
         };
         let wait = Duration::from_secs(1);
-        let some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
+        let mut some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
+        if are_stuck && some.is_some() {
+            kernel::count("call: locks at long paths that stay");
+            restrict(&self.hosts, leases, Permissions::DELETE, Duration::from_secs(4));
+            thread::sleep(wait);
+            some.take().map(|permits| self.told("unlock", permits.release()));
+        }
         let more = self.told("nested lock", semaphore.try_acquire_for(MANY, wait)).flatten();
         if more.is_some() {
             violation(format!("{} has more paths than fit", self.name));

@@ -194,6 +194,7 @@ impl World {
             return;
         };
         kernel::mix(&frame);
+        let process = link.process;
         if way == UP && !std::mem::replace(&mut link.has_begun, true) {
             raw::greeted(link.process);
         }
@@ -254,12 +255,19 @@ impl World {
                     return;
                 }
             }
-            Some(FrameFault::Meets(what)) => {
-                let path = story::text(&bytes, 12);
-                self.at(net, arrives, move |world, _| world.meddle(&path, what));
+            Some(FrameFault::Away(time)) => {
+                kernel::count("fault: cut off at a frame");
+                self.machine(process).refused_until = arrives + time;
+                return self.at(net, arrives, move |world, _| world.tear(socket));
             }
-            Some(FrameFault::Delay(time)) => {
-                kernel::count("fault: a late frame");
+            Some(FrameFault::Delay(time) | FrameFault::Meets(_, time)) => {
+                match fault {
+                    Some(FrameFault::Meets(what, _)) => {
+                        let path = story::text(&bytes, 12);
+                        self.at(net, arrives, move |world, _| world.meddle(&path, what));
+                    }
+                    _ => kernel::count("fault: a late frame"),
+                }
                 arrives += time;
                 if let Some(link) = self.links.get_mut(&socket) {
                     link.last[way] = arrives + Duration::from_nanos(1);
@@ -302,8 +310,10 @@ impl World {
         };
         let is_first = !std::mem::replace(&mut link.is_greeted[way], true);
         let process = link.process;
-        if way == DOWN && !is_first {
-            raw::heard(process);
+        match way {
+            DOWN if is_first => witness::has_session(process, story::number(bytes, 12, 8)),
+            DOWN => raw::heard(process),
+            _ => {}
         }
         if kernel::is_traced() && bytes.len() > 4 {
             let (arrow, words) = match way {

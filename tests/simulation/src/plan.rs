@@ -166,8 +166,8 @@ pub(crate) enum Odd {
     Unlock,
     /// Drops all handles of a lock that it holds.
     DropHeld,
-    /// Many locks whose paths are too long for all of them at a time.
-    LongPaths,
+    /// Many locks whose paths are too long for all of them at a time, some of which may not be deleted.
+    LongPaths { are_stuck: bool },
     /// Another client, which is dropped, and maybe cut off just then.
     Visit { is_cut: bool },
     /// Asks how the contests stand.
@@ -258,6 +258,8 @@ pub(crate) enum FrameFault {
     CutBefore,
     /// The connection ends behind it: what it brings about is not known, or known and the next is not.
     CutBehind,
+    /// The connection ends before it arrives, and none comes into being for so long.
+    Away(Duration),
     /// Half of it arrives.
     Tear,
     Delay(Duration),
@@ -265,8 +267,8 @@ pub(crate) enum FrameFault {
     Garble,
     /// An answer comes behind the next one.
     Swap,
-    /// Somebody is faster with the node that a request is about.
-    Meets(Meddling),
+    /// Somebody is faster with the node that a request is about, by so much.
+    Meets(Meddling, Duration),
 }
 
 /// What somebody does with a node.
@@ -448,7 +450,7 @@ impl Plan {
             Theme::Crowd => random.usize(1..=2),
             Theme::Herd => CLIENTS,
             Theme::Asked | Theme::Groups => random.usize(2..CLIENTS),
-            Theme::Impatient | Theme::Stuck => random.usize(1..=2),
+            Theme::Impatient | Theme::Stuck => 1 + random.usize(..3) / 2,
             _ => random.usize(1..=CLIENTS),
         };
         let timeouts = [1_000, 2_000, 4_000, 10_000];
@@ -504,7 +506,7 @@ impl Plan {
                 let (objects, threads) = match theme {
                     Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
                     Theme::Herd => (QUEUE, QUEUE),
-                    Theme::Impatient => (random.usize(1..=2), random.usize(2..=CROWD)),
+                    Theme::Impatient => (1 + random.usize(..3) / 2, random.usize(2..=CROWD)),
                     Theme::Stuck => (random.usize(1..=3), random.usize(1..=3)),
                     _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
                 };
@@ -699,8 +701,8 @@ impl ClientPlan {
         let odd = match random.u8(..10) {
             0 | 1 => Odd::Unlock,
             2 | 3 => Odd::DropHeld,
-            4 if random.u8(..3) == 0 => Odd::LongPaths,
-            4 | 5 => Odd::Visit { is_cut: random.bool() },
+            4 => Odd::LongPaths { are_stuck: random.bool() },
+            5 => Odd::Visit { is_cut: random.bool() },
             6 | 7 => Odd::Health,
             _ => Odd::Resign { waits: random.bool() },
         };
@@ -782,7 +784,7 @@ impl Step {
         let wait = match random.u8(..4) {
             0 if !matches!(theme, Theme::Herd | Theme::Impatient | Theme::Groups) => Wait::Try,
             0 | 1 if theme == Theme::Asked => Wait::For(ms(random, 1, 1_000)),
-            0..3 if theme == Theme::Impatient => Wait::For(ms(random, 1, 300)),
+            _ if theme == Theme::Impatient => Wait::For(ms(random, 1, 300)),
             0..3 if theme == Theme::Groups => Wait::For(ms(random, 300, 4_000)),
             1 => Wait::For(ms(random, 1, 8_000)),
             _ => Wait::Forever,
@@ -796,7 +798,7 @@ impl Step {
         };
         let deeds = (0..random.usize(..4)).map(|_| match theme {
             Theme::Herd | Theme::Impatient => Deed::Work(ms(random, 1, 100)),
-            Theme::Stuck => Deed::Work(ms(random, 1, 300)),
+            Theme::Stuck => Deed::Work(ms(random, 1, 1_000)),
             Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),
             _ => Deed::draw(random, theme, objects),
         });
@@ -864,15 +866,21 @@ impl Fault {
         let mut faults = Vec::new();
         for _ in 0..random.usize(2..12) {
             let client = random.usize(..clients);
-            let late = FrameFault::Delay(ms(random, 5, longest));
-            let (is_up, of, what) = match random.u8(..14) {
-                0 => (true, Of::Create, FrameFault::CutBefore),
-                1..4 => (false, Of::Create, FrameFault::CutBefore),
-                4 | 5 => (false, Of::Delete, FrameFault::CutBefore),
-                6 | 7 => (true, Of::Write, late),
-                8 => (true, Of::Read, late),
-                9..12 => (true, Of::Read, FrameFault::Meets(Meddling::Asks)),
-                12 => (true, Of::Read, FrameFault::Meets(Meddling::Deletes)),
+            let time = ms(random, 5, longest);
+            let ahead = if random.bool() { Duration::ZERO } else { ms(random, 1, 50) };
+            let (late, away) = (FrameFault::Delay(time), FrameFault::Away(time));
+            let asks = FrameFault::Meets(Meddling::Asks, ahead);
+            let deletes = FrameFault::Meets(Meddling::Deletes, ahead);
+            let (is_up, of, what) = match random.u8(..18) {
+                0 | 1 => (true, Of::Create, away),
+                2..5 => (false, Of::Create, away),
+                5 | 6 => (false, Of::Delete, away),
+                7..10 => (true, Of::Write, late),
+                10 => (true, Of::Write, deletes),
+                11 => (true, Of::Read, late),
+                12..14 => (true, Of::Read, asks),
+                14 | 15 => (true, Of::Create, asks),
+                16 => (true, Of::Read, deletes),
                 _ => {
                     let what = match random.u8(..3) {
                         0 => Trouble::Scribble { place, nth: random.usize(..2), is_request: true },
@@ -883,7 +891,8 @@ impl Fault {
                     continue;
                 }
             };
-            faults.push(Fault::Frame { client, is_up, of, nth: random.u32(1..10), what });
+            let nth = random.u32(1..if of == Of::Write { 5 } else { 10 });
+            faults.push(Fault::Frame { client, is_up, of, nth, what });
         }
         faults
     }
@@ -904,14 +913,19 @@ impl Fault {
         (0..count).map(stall).collect()
     }
 
-    /// An operator forbids deletions, and nothing else goes wrong.
+    /// An operator forbids deletions, or deletes, and nothing else goes wrong.
     fn draw_bans(random: &mut Rng, place: Place, timeout: Duration) -> Vec<Fault> {
+        let forbids = random.bool();
+        let count = random.u32(2..if forbids { 6 } else { 12 });
         let ban = |_| {
-            let time = timeout * random.u32(2..8);
-            let what = Trouble::forbid(random, place, time);
-            Fault::At { when: ms(random, 10, 1_000), what }
+            let (time, nth) = (timeout * random.u32(2..8), random.usize(..8));
+            let what = match forbids {
+                true => Trouble::forbid(random, place, time),
+                false => Trouble::Delete { place, nth },
+            };
+            Fault::At { when: ms(random, 10, 2_000), what }
         };
-        (0..2).map(ban).collect()
+        (0..count).map(ban).collect()
     }
 
     pub(crate) fn draw_all(

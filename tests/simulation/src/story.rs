@@ -98,7 +98,8 @@ fn multi(frame: &[u8]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-fn number(frame: &[u8], at: usize, size: usize) -> i64 {
+/// The number of so many bytes at this place.
+pub(crate) fn number(frame: &[u8], at: usize, size: usize) -> i64 {
     let bytes = frame.get(at..at + size).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| number << 8 | i64::from(*byte))
 }

@@ -51,6 +51,9 @@ pub(crate) struct Held {
     is_doubtful: bool,
 }
 
+/// A session and a thread.
+type Maker = (i64, String);
+
 /// A node of the tree.
 #[derive(Debug, Clone)]
 struct Node {
@@ -63,7 +66,7 @@ struct Node {
 
 impl Node {
     /// Who has made it: its session, and the thread. Before that, a single node has an id.
-    fn maker(&self) -> (i64, String) {
+    fn maker(&self) -> Maker {
         let thread = self.said.split_once(' ').filter(|(id, _)| id.len() == 36);
         (self.owner, thread.map_or(&*self.said, |(_, thread)| thread).to_owned())
     }
@@ -117,10 +120,18 @@ pub(crate) struct Witness {
     pub most_nodes: usize,
     /// How many creates of one client there may be without an answer.
     pub most_creates: usize,
+    /// All tokens of holds.
+    tokens: BTreeSet<u64>,
+    /// Nodes that somebody has deleted, whose sessions they were of, and the transactions that had made them.
+    robbed: BTreeSet<(i64, String, i64)>,
+    /// Whose each session is.
+    sessions: BTreeMap<i64, Process>,
     /// Calls that may wait.
     waiting: BTreeMap<usize, Waiting>,
     /// Holds whose nodes somebody has deleted just now.
     deleted: Vec<usize>,
+    /// Calls that somebody has deleted the turn of just now, and their sessions.
+    turnless: Vec<(usize, i64)>,
     /// The version of what guarded writes go to, and the last one that holders of each queue have written alone.
     version: i32,
     written: BTreeMap<(Place, u8), i32>,
@@ -136,7 +147,7 @@ pub(crate) struct Witness {
     /// The longest session timeout of all.
     pub timeout: Duration,
     /// When a node was made and went below each of these, by who had made it.
-    left_at: BTreeMap<String, BTreeMap<(i64, String), (Duration, Duration)>>,
+    left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     pub is_calm: bool,
     pub calls: u64,
 }
@@ -295,7 +306,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             // What it may have waited for.
             // Nobody waits for what the same call has made.
             let own = held.nodes.first().and_then(|path| witness.nodes.get(path));
-            let is_own = |maker: &(i64, String), made: Duration| {
+            let is_own = |maker: &Maker, made: Duration| {
                 let is_maker = own.is_some_and(|own| own.maker() == *maker);
                 is_maker && made >= begun
             };
@@ -320,6 +331,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
     problems.into_iter().for_each(violation);
     witness(|witness| {
         witness.last += 1;
+        witness.tokens.extend(held.holds.iter().filter_map(|hold| hold.fencing_token().ok()));
         let still_held = is_held(&held) != Some(false);
         histories::granted(witness.last, &held, begun, under, still_held);
         if held.is_doubtful {
@@ -489,6 +501,11 @@ pub(crate) fn waits(kind: Kind, place: Place, mode: Mode) -> usize {
     })
 }
 
+/// A client is told that it has this session.
+pub(crate) fn has_session(process: Process, session: i64) {
+    witness(|witness| witness.sessions.insert(session, process));
+}
+
 pub(crate) fn waits_no_more(number: usize) {
     witness(|witness| witness.waiting.remove(&number));
 }
@@ -522,6 +539,25 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
     });
 }
 
+/// Whoever waits and has lost its turn has another one by now, in this session.
+fn has_a_turn(call: usize, session: i64) {
+    let problem = witness(|witness| {
+        let call = witness.waiting.get(&call)?;
+        let turns = format!("{}/locks", call.place);
+        let has_one =
+            witness.sessions_nodes(&turns).iter().any(|path| owns(witness, path, session));
+        let is_sure =
+            witness.is_steady && !witness.has_hidden && !witness.dead.contains(&call.process);
+        (is_sure && !has_one)
+            .then(|| format!("client {} waits for {} without a turn", call.process.0, call.place))
+    });
+    problem.into_iter().for_each(violation);
+}
+
+fn owns(witness: &Witness, path: &str, session: i64) -> bool {
+    witness.nodes.get(path).is_some_and(|node| node.owner == session)
+}
+
 /// This client hears nothing from now on: in five timeouts it keeps nobody out any more.
 pub(crate) fn is_deaf(process: Process) {
     let (nodes, time) = witness(|witness| {
@@ -552,14 +588,19 @@ pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
 
 /// The servers have carried something out.
 pub(crate) fn committed(_: &World, one: &Committed) {
-    let (problems, deleted, time) = witness(|witness| {
+    let (problems, deleted, turnless, timeout) = witness(|witness| {
         let problems = witness.committed(one);
-        (problems, std::mem::take(&mut witness.deleted), witness.timeout * 3 / 2)
+        let (deleted, turnless) =
+            (std::mem::take(&mut witness.deleted), std::mem::take(&mut witness.turnless));
+        (problems, deleted, turnless, witness.timeout)
     });
     problems.into_iter().for_each(violation);
+    for (call, session) in turnless {
+        kernel::after(timeout / 3, move || has_a_turn(call, session));
+    }
     for hold in deleted {
         let begun = kernel::elapsed();
-        kernel::after(time, move || goes_on(hold, begun));
+        kernel::after(timeout * 3 / 2, move || goes_on(hold, begun));
     }
 }
 
@@ -569,7 +610,10 @@ impl Witness {
     fn waits_for_own(&self, process: Process, path: &str, since: Duration) -> Option<Place> {
         let directory = parent(path);
         let number = number_of(path);
-        let beside = self.nodes.iter().filter(|(other, _)| parent(other) == directory);
+        // Permits are waited for in a turn, which others may have.
+        let turns = directory.strip_suffix("/leases").map(|place| format!("{place}/locks"));
+        let is_near = |other: &str| [Some(directory), turns.as_deref()].contains(&Some(other));
+        let beside = self.nodes.iter().filter(|(other, _)| is_near(parent(other)));
         let (owner, is_permit) = (self.nodes.get(path)?.owner, directory.ends_with("/leases"));
         let holds = self
             .held
@@ -670,16 +714,33 @@ impl Witness {
         };
         let left = self.left_at.entry(parent(path).to_owned()).or_default();
         left.insert(node.maker(), (node.made, kernel::elapsed()));
+        // The holder of a single node that somebody has deleted may not have heard of it, and deletes the next one's.
+        let is_late = self.robbed.iter().any(|(session, robbed, czxid)| {
+            *session == one.session && robbed == path && self.tokens.contains(&(*czxid as u64))
+        });
         let is_own = one.is_close || one.session == 0 || one.session == node.owner;
-        if !is_own && is_of_locks(&node, path) && !self.broken.contains(path) {
+        if !is_own && !is_late && is_of_locks(&node, path) && !self.broken.contains(path) {
             problems.push(format!("{path}, of session {:#x}, is deleted by another", node.owner));
         }
         self.ends += u64::from(node.owner != 0);
         let by_somebody = match one.is_close {
             true => self.expired.contains(&node.owner),
-            false => one.session != node.owner || self.broken.contains(path),
+            false => one.session != node.owner || self.broken.contains(path) || is_late,
         };
+        if by_somebody && !one.is_close {
+            self.robbed.insert((node.owner, path.to_owned(), node.czxid));
+        }
         self.gone.insert(path.to_owned(), by_somebody);
+        if let Some(place) = parent(path).strip_suffix("/locks")
+            && by_somebody
+            && !one.is_close
+        {
+            let calls = self.waiting.iter().filter(|(_, call)| {
+                let is_its = self.sessions.get(&node.owner) == Some(&call.process);
+                is_its && call.kind == Kind::Semaphore && call.place.path() == place
+            });
+            self.turnless.extend(calls.map(|(call, _)| (*call, node.owner)));
+        }
         let reserved = self.reserved.remove(path);
         if let Some(until) = reserved
             && self.is_gentle

@@ -327,13 +327,12 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         }
         Trouble::Hide { place, nth, time } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
-                witness(|witness| witness.has_hidden = true);
-                restrict(plan, node, Permissions::READ, time);
+                restrict(&addresses(plan.servers), node, Permissions::READ, time);
             }
         }
         Trouble::Forbid { place, below, time } => {
-            witness(|witness| witness.has_hidden = true);
-            restrict(plan, format!("{place}{below}"), Permissions::DELETE, time);
+            let node = format!("{place}{below}");
+            restrict(&addresses(plan.servers), node, Permissions::DELETE, time);
         }
         Trouble::Plant { place, what, time } => {
             // What the servers would put at the end of its name.
@@ -375,8 +374,9 @@ fn take_away(net: Net, path: String) {
 }
 
 /// An operator, with a client of its own, takes a right from everybody for a while.
-fn restrict(plan: &Plan, node: String, right: Permissions, time: Duration) {
-    let hosts = addresses(plan.servers);
+pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Duration) {
+    let hosts = hosts.to_owned();
+    witness(|witness| witness.has_hidden = true);
     let rights = [
         Permissions::READ,
         Permissions::WRITE,
