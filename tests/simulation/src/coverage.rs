@@ -25,10 +25,6 @@ const NEVER: &[(&str, &str)] = &[
 const NOT_YET: &[(&str, &str)] = &[
     ("a call has one node too many", "more cuts behind creates that are carried out late"),
     (
-        "a call is ended while it replaces a node",
-        "a cancel or close while the answer to that transaction is held back",
-    ),
-    (
         "a deadline comes before the next turn",
         "many semaphores of one process whose deadlines meet",
     ),
@@ -55,10 +51,6 @@ const NOT_YET: &[(&str, &str)] = &[
         "a session that moves while its old connection still asks",
     ),
     ("a request finds the session over", "a session that ends while its connection still asks"),
-    (
-        "a single node that is held is another one by now",
-        "an operator who deletes a held single node and makes it again",
-    ),
     ("an unlock finds its session over", "a session that ends while its connection still asks"),
     (
         "the answer to a handshake comes too late",
@@ -67,10 +59,6 @@ const NOT_YET: &[(&str, &str)] = &[
     (
         "what a thread has left is of another session",
         "a session that ends between an unlock and the next thread's turn",
-    ),
-    (
-        "a single node that does not say whose it is is an orphan",
-        "a late request meets the node of a lost create",
     ),
     ("what is done aside waits for a thread", "no threads while a loss is told"),
     (
