@@ -157,12 +157,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     }));
     await_calm();
     for leadership in shared.leaderships.take() {
-        // A call that began a moment ago says nothing yet of those before.
-        let is_well = leadership.health() || {
-            thread::sleep(plan.timeout * 2);
-            leadership.health()
-        };
-        if !is_well && !*shared.is_closed.borrow() {
+        if !leadership.health() && !*shared.is_closed.borrow() {
             violation(format!("{}: a leadership is not well, and all is", shared.name));
         }
         leadership.shutdown();
@@ -400,6 +395,7 @@ impl Shared {
             What::Contenders(place) => {
                 kernel::count("call: contenders");
                 let _ = self.told("contenders", self.client.contenders(place.path()));
+                self.verify_former();
             }
             What::Revoke(place) => {
                 kernel::count("call: revoke");
@@ -743,6 +739,19 @@ impl Shared {
         }
     }
 
+    /// As somebody who was handed a token a while ago.
+    fn verify_former(&self) {
+        let Some((path, node, token)) = witness::former() else {
+            return;
+        };
+        kernel::count("deed: verifies what may be over");
+        let was_there = witness::is_there(&node, token);
+        let said = self.told("verify", self.client.verify(&path, token));
+        if said == Some(true) && !was_there {
+            violation(format!("{}: {token:#x} was verified, and is over: {node}", self.name));
+        }
+    }
+
     /// A read under the own write, which the witness sees if it is not over already.
     fn read_below(&self, who: &str, object: usize, hold: usize) -> Option<Option<usize>> {
         let Object::Write(_, read) = &self.objects[object] else {
@@ -903,7 +912,10 @@ impl Shared {
                 seen.into_iter().for_each(witness::ended);
             }
             Deed::Also { object: also, wait } => self.also(who, object, *also, *wait),
-            Deed::Verify => self.verify(own, kind),
+            Deed::Verify => {
+                self.verify(own, kind);
+                self.verify_former();
+            }
             Deed::Write => {
                 kernel::count("deed: guarded write");
                 let write = own.transaction().set(DATA, data(kind, own, hold), None);

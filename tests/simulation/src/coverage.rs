@@ -60,7 +60,6 @@ const NOT_YET: &[(&str, &str)] = &[
         "what a thread has left is of another session",
         "a session that ends between an unlock and the next thread's turn",
     ),
-    ("what is done aside waits for a thread", "no threads while a loss is told"),
     (
         "the answer to a create is of another node",
         "a server that answers with the path of a node of somebody else",

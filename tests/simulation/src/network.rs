@@ -27,6 +27,9 @@ pub(crate) struct World {
     links: BTreeMap<u64, Link>,
     /// From the servers' connections to sockets.
     sockets: BTreeMap<u64, u64>,
+    /// What servers are called, and who has asked for that.
+    names: Vec<Name>,
+    asked: BTreeMap<(Process, usize), Question>,
     /// Nothing goes wrong any more.
     is_well: bool,
     pub machines: BTreeMap<Process, Machine>,
@@ -38,8 +41,30 @@ pub(crate) struct World {
 /// Hears of what the servers have carried out.
 type Tell = Box<dyn FnMut(&World, &Committed)>;
 
+/// The name of a server. Each address that it had before is a stranger's by now, of another ensemble.
+#[derive(Default, Clone)]
+struct Name {
+    /// How often the server has moved, which is part of its address, and when it did so last.
+    moves: u8,
+    moved: Duration,
+    /// Nobody can tell its address until then, or says so only then.
+    unknown_until: Duration,
+    hangs: bool,
+}
+
+/// What a process has asked for last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question {
+    pub asked: Duration,
+    /// When it is told, and whether it is an address.
+    pub answer: (Duration, bool),
+}
+
 struct Link {
     process: Process,
+    server: usize,
+    /// It leads to an address that the server had before.
+    is_former: bool,
     connection: Option<u64>,
     /// What is no whole frame yet.
     sent: Vec<u8>,
@@ -53,6 +78,8 @@ struct Link {
     swapped: Option<Vec<u8>>,
     /// What was asked for and has no answer that arrived.
     asked: BTreeMap<i32, (Of, String)>,
+    /// A request was lost, and so is all that follows.
+    is_useless: bool,
     is_over: bool,
 }
 
@@ -64,6 +91,8 @@ pub(crate) struct Machine {
     pub refused_until: Duration,
     /// Sockets take a part of what is sent.
     pub full_until: Duration,
+    /// Requests are lost on their way, and handshakes are not.
+    pub useless_until: Duration,
     /// Frames of each kind so far, up and down.
     frames: BTreeMap<(usize, Of), u32>,
     pub faults: Vec<(bool, Of, u32, FrameFault)>,
@@ -82,6 +111,7 @@ impl Net {
         ensemble: Ensemble,
         random: Rng,
         latency: Duration,
+        servers: usize,
         tell: impl FnMut(&World, &Committed) + 'static,
     ) -> Net {
         Net(Rc::new(RefCell::new(World {
@@ -90,6 +120,8 @@ impl Net {
             latency,
             links: BTreeMap::new(),
             sockets: BTreeMap::new(),
+            names: vec![Name::default(); servers],
+            asked: BTreeMap::new(),
             is_well: false,
             machines: BTreeMap::new(),
             planned: None,
@@ -194,9 +226,13 @@ impl World {
             return;
         };
         kernel::mix(&frame);
-        let process = link.process;
-        if way == UP && !std::mem::replace(&mut link.has_begun, true) {
-            raw::greeted(link.process);
+        let (process, server, is_former) = (link.process, link.server, link.is_former);
+        let is_first = way == UP && !std::mem::replace(&mut link.has_begun, true);
+        if is_first {
+            raw::greeted(process);
+        }
+        if is_first && is_former {
+            return self.shown(net, socket, server, &frame);
         }
         // Requests and answers have the same number, which others have none above zero of.
         let asked = story::int(&frame, 4);
@@ -206,10 +242,15 @@ impl World {
             let is_create =
                 |(of, path): &&(Of, String)| *of == Of::Create && !path.starts_with(witness::LONG);
             let creates = link.asked.values().filter(is_create).count();
-            witness::asks_for_nodes(link.process, creates);
+            witness::asks_for_nodes(process, creates);
         }
         let of = link.asked.get(&asked).map_or(Of::Any, |(of, _)| *of);
-        let machine = self.machines.entry(link.process).or_default();
+        let machine = self.machines.entry(process).or_default();
+        link.is_useless |= way == UP && !is_first && machine.useless_until > kernel::elapsed();
+        if way == UP && link.is_useless {
+            kernel::count("net: a request is lost where handshakes pass");
+            return;
+        }
         let mut count = |of: Of| {
             let count = machine.frames.entry((way, of)).or_default();
             *count += 1;
@@ -304,6 +345,29 @@ impl World {
         };
     }
 
+    /// A stranger gets a handshake. It knows no sessions but its own, and wants no guests.
+    fn shown(&mut self, net: &Net, socket: u64, server: usize, handshake: &[u8]) {
+        let Some(link) = self.links.get(&socket) else {
+            return;
+        };
+        let asked = self.asked.get(&(link.process, server)).copied();
+        // Whoever has asked before cannot know.
+        let could_know = asked.filter(|question| question.asked >= self.names[server].moved);
+        let session = story::number(handshake, 20, 8);
+        if let Some(question) = could_know {
+            kernel::count("net: a stranger is shown a session");
+            raw::revealed(link.process, session, question);
+        }
+        let [there, back] = [UP, DOWN].map(|way| self.arrival(socket, way));
+        self.at(net, there.max(back), move |world, _| {
+            let is_open = world.links.get(&socket).is_some_and(|link| !link.is_over);
+            if is_open && could_know.is_some() && session != 0 {
+                net::deliver(socket, &NO_SESSION);
+            }
+            net::finish(socket, false);
+        });
+    }
+
     fn arrive(&mut self, socket: u64, way: usize, bytes: &[u8]) {
         let Some(link) = self.links.get_mut(&socket).filter(|link| !link.is_over) else {
             return;
@@ -364,13 +428,29 @@ impl World {
         own.into_iter().for_each(|socket| self.tear(socket));
     }
 
+    /// A server gets another address, at once for all who ask. A stranger gets its old one.
+    pub(crate) fn move_away(&mut self, server: usize) {
+        let name = &mut self.names[server];
+        (name.moves, name.moved) = (name.moves + 1, kernel::elapsed());
+        let own = self.links.iter().filter(|(_, link)| link.server == server && !link.is_over);
+        let own: Vec<u64> = own.map(|(socket, _)| *socket).collect();
+        own.into_iter().for_each(|socket| self.tear(socket));
+    }
+
+    /// Nobody can tell a server's address for a while.
+    pub(crate) fn forget_name(&mut self, server: usize, time: Duration, hangs: bool) {
+        let name = &mut self.names[server];
+        (name.unknown_until, name.hangs) = (kernel::elapsed() + time, hangs);
+    }
+
     /// Nothing goes wrong from now on. What is late on its way is lost with its connection.
     pub(crate) fn heal(&mut self) {
         self.machines.clear();
         self.is_well = true;
         self.latency = self.latency.min(FAST);
         let late = kernel::elapsed() + self.latency * 20;
-        let late = self.links.iter().filter(|(_, link)| link.last.iter().any(|last| *last > late));
+        let is_late = |link: &Link| link.is_useless || link.last.iter().any(|last| *last > late);
+        let late = self.links.iter().filter(|(_, link)| is_late(link));
         let late: Vec<u64> = late.map(|(socket, _)| *socket).collect();
         late.into_iter().for_each(|socket| self.tear(socket));
     }
@@ -427,12 +507,17 @@ fn list(host: &str, servers: usize) -> String {
 impl Network for Net {
     fn connect(&self, process: Process, socket: u64, address: SocketAddr) {
         let mut world = self.0.borrow_mut();
-        let server = match address {
-            SocketAddr::V4(address) => usize::from(address.ip().octets()[3]) - 1,
-            SocketAddr::V6(_) => 0,
+        let (server, moves) = match address {
+            SocketAddr::V4(address) => {
+                let [_, _, moves, number] = address.ip().octets();
+                (usize::from(number) - 1, moves)
+            }
+            SocketAddr::V6(_) => (0, 0),
         };
         let link = Link {
             process,
+            server,
+            is_former: false,
             connection: None,
             sent: Vec::new(),
             last: [Duration::ZERO; 2],
@@ -440,6 +525,7 @@ impl Network for Net {
             is_greeted: [false; 2],
             swapped: None,
             asked: BTreeMap::new(),
+            is_useless: false,
             is_over: false,
         };
         world.links.insert(socket, link);
@@ -448,10 +534,14 @@ impl Network for Net {
         let is_refused = machine.refused_until > now;
         let arrives = world.arrival(socket, UP);
         world.at(self, arrives, move |world, net| {
-            let connection = match is_refused {
+            let is_former = moves < world.names[server].moves;
+            let connection = match is_refused || is_former {
                 true => None,
                 false => world.ensemble.connect(server, kernel::instant()),
             };
+            if let Some(link) = world.links.get_mut(&socket) {
+                link.is_former = is_former;
+            }
             let is_over = world.links.get(&socket).is_none_or(|link| link.is_over);
             match connection {
                 Some(connection) if is_over => {
@@ -466,9 +556,10 @@ impl Network for Net {
                 None => {}
             }
             let back = world.arrival(socket, DOWN);
-            world.at(net, back, move |_, _| match connection {
-                Some(_) => net::accepted(socket),
-                None => net::refused(socket),
+            let is_taken = connection.is_some() || is_former && !is_refused;
+            world.at(net, back, move |_, _| match is_taken {
+                true => net::accepted(socket),
+                false => net::refused(socket),
             });
         });
     }
@@ -511,20 +602,42 @@ impl Network for Net {
     }
 
     /// Sometimes late, and sometimes not at all.
-    fn resolve(&self, _: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>) {
+    fn resolve(&self, process: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>) {
         let mut world = self.0.borrow_mut();
+        let number = name.strip_prefix("zk").and_then(|number| number.parse::<u8>().ok());
+        let Some(number) = number else {
+            return (Duration::ZERO, Err(io::Error::other(format!("no such name: {name}"))));
+        };
+        let server = usize::from(number) - 1;
         let chance = if world.is_well { u8::MAX } else { world.random.u8(..16) };
-        let time = Duration::from_millis(if chance == 0 { 3_000 } else { 1 });
-        let address = name.strip_prefix("zk").and_then(|number| number.parse().ok());
-        let found = match address {
-            Some(number) if chance != 1 => Ok(vec![SocketAddr::from(([10, 0, 0, number], PORT))]),
-            _ => Err(io::Error::other(format!("no such name: {name}"))),
+        let now = kernel::elapsed();
+        let Name { moves, unknown_until, hangs, .. } = world.names[server];
+        let is_unknown = unknown_until > now && !world.is_well;
+        let time = match chance {
+            _ if is_unknown && hangs => unknown_until - now,
+            0 => Duration::from_millis(3_000),
+            // As long as a connection takes, and longer.
+            2..8 => world.latency * world.random.u32(1..20),
+            _ => Duration::from_millis(1),
+        };
+        let found = match chance == 1 || is_unknown {
+            true => Err(io::Error::other(format!("nobody can tell: {name}"))),
+            false => Ok(vec![SocketAddr::from(([10, 0, moves, number], PORT))]),
         };
         kernel::count(if found.is_ok() {
             "net: a name is resolved"
         } else {
             "fault: a name is not resolved"
         });
+        let question = Question { asked: now, answer: (now + time, found.is_ok()) };
+        world.asked.insert((process, server), question);
         (time, found)
     }
 }
+
+/// What a server answers that does not know a session.
+const NO_SESSION: [u8; 25] = {
+    let mut frame = [0; 25];
+    frame[3] = 21;
+    frame
+};

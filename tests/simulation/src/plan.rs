@@ -320,6 +320,11 @@ pub(crate) enum Trouble {
         client: usize,
         time: Duration,
     },
+    /// Handshakes pass, and nothing else that a client sends.
+    Useless {
+        client: usize,
+        time: Duration,
+    },
     Kill {
         client: usize,
     },
@@ -344,6 +349,16 @@ pub(crate) enum Trouble {
         time: Duration,
     },
     Depose,
+    /// A server gets another address, and a stranger the one that it had.
+    Move {
+        server: usize,
+    },
+    /// Nobody can tell the address of a server, or says so only behind this time.
+    NoName {
+        server: usize,
+        time: Duration,
+        hangs: bool,
+    },
     /// An operator deletes a node below here, the so-many-th.
     Delete {
         place: Place,
@@ -501,7 +516,7 @@ impl Plan {
             }
             _ => Options::draw(random),
         };
-        let clients: Vec<ClientPlan> = (0..clients)
+        let mut clients: Vec<ClientPlan> = (0..clients)
             .map(|_| {
                 let (objects, threads) = match theme {
                     Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
@@ -532,7 +547,20 @@ impl Plan {
                 ClientPlan { timeout, is_observed, objects, threads }
             })
             .collect();
-        let faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
+        let mut faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
+        if servers > 1 && !matches!(theme, Theme::Gentle | Theme::Herd) && random.u8(..3) == 0 {
+            // It knows less than the others all the time, and people look.
+            for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
+                for _ in 0..2 {
+                    let what = What::Contenders(places[random.usize(..places.len())]);
+                    let step = Step { rest: ms(random, 1, 1_000), what };
+                    thread.steps.insert(random.usize(..=thread.steps.len()), step);
+                }
+            }
+            let what =
+                Trouble::Lag { server: random.usize(..servers), time: ms(random, 1_000, 16_000) };
+            faults.push(Fault::At { when: ms(random, 1, 500), what });
+        }
         let latency = match theme {
             Theme::Impatient => ms(random, 2, 40),
             _ => ms(random, 1, 20) / 10,
@@ -555,6 +583,9 @@ impl Plan {
             return false;
         }
         self.has_names = random.u8(..4) == 0;
+        if self.has_names && self.theme != Theme::Gentle && random.bool() {
+            self.faults.extend(Fault::draw_moves(random, self.servers));
+        }
         for _ in 0..random.usize(1..5) {
             let client = random.usize(..self.clients.len());
             match random.u8(..4) {
@@ -897,6 +928,21 @@ impl Fault {
         faults
     }
 
+    /// Servers get other addresses while their names cannot always be resolved.
+    pub(crate) fn draw_moves(random: &mut Rng, servers: usize) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for _ in 0..random.usize(1..5) {
+            let (server, when) = (random.usize(..servers), ms(random, 50, 8_000));
+            let (time, hangs) = (ms(random, 20, 3_000), random.bool());
+            if random.u8(..3) > 0 {
+                faults.push(Fault::At { when, what: Trouble::NoName { server, time, hangs } });
+            }
+            let when = when + time.mul_f64(random.f64() / 2.0);
+            faults.push(Fault::At { when, what: Trouble::Move { server } });
+        }
+        faults
+    }
+
     /// Nothing passes for a while, on connections that stay.
     fn draw_stalls(random: &mut Rng, clients: usize, servers: usize) -> Vec<Fault> {
         let count = random.usize(..4);
@@ -979,7 +1025,11 @@ impl Fault {
                 continue;
             }
             if theme == Theme::Short && random.u8(..4) == 0 {
-                let what = Trouble::Deaf { client, is_up: false, time: timeout * 6 };
+                let time = timeout * 6;
+                let what = match random.bool() {
+                    true => Trouble::Deaf { client, is_up: false, time },
+                    false => Trouble::Useless { client, time },
+                };
                 faults.push(Fault::At { when: ms(random, 100, 5_000), what });
                 continue;
             }
@@ -998,7 +1048,10 @@ impl Fault {
                 3 => Trouble::Deaf { client, is_up: random.bool(), time },
                 4 => Trouble::Refuse { client, time },
                 5 | 6 => Trouble::Freeze { client, time },
-                7 => Trouble::Sleep { client, time },
+                // Longer than a session lives, or not.
+                7 => {
+                    Trouble::Sleep { client, time: if random.bool() { timeout * 2 } else { time } }
+                }
                 8 => Trouble::ClockStep { client, milliseconds: random.i64(-5_000..20_000) },
                 9 => Trouble::NoThreads { client, time },
                 10 => Trouble::Kill { client },

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use zookeeper::testing::ensemble::Settings;
 
-pub(crate) use judge::{Rules, committed, finish, greeted, heard, reset};
+pub(crate) use judge::{Rules, committed, finish, greeted, heard, is_deaf, reset, revealed};
 pub(crate) use program::run;
 
 use crate::plan::{Fault, Place, Plan, Theme, Trouble, ms};
@@ -138,16 +138,20 @@ pub(crate) fn add(plan: &mut Plan) {
     let count = random.usize(1..=3);
     plan.raw = (0..count).map(|_| RawPlan::draw(random, timeout, tail, is_alone)).collect();
     let all = plan.clients.len() + count;
-    if is_alone && random.u8(..6) == 0 {
-        return fall_silent(plan, random, timeout);
+    match random.u8(..12) {
+        0 if is_alone => return fall_silent(plan, random, timeout),
+        1..4 if is_alone => return move_about(plan, random),
+        _ => {}
     }
     let places: Vec<Place> = (0..3).map(Place).collect();
     plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
     if is_alone {
-        let more = match random.u8(..5) {
-            0 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
-            1 | 2 if plan.servers > 1 => fall_apart(random, plan, timeout),
-            3 => fall_deaf(random, all, timeout),
+        let more = match random.u8(..8) {
+            0 => fall_deaf(random, all, timeout),
+            1 => be_of_no_use(random, all, timeout),
+            2 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
+            3.. if plan.servers > 1 => fall_apart(random, plan),
+            2 => fall_asleep(random, plan, timeout),
             _ => Vec::new(),
         };
         plan.faults.extend(more);
@@ -168,20 +172,49 @@ fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Durati
 }
 
 /// Servers go on without a quorum for longer than sessions live.
-fn fall_apart(random: &mut Rng, plan: &mut Plan, timeout: Duration) -> Vec<Fault> {
+fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
+    // The shorter sessions are, the more each tick counts.
+    let timeout = plan.tick * 2;
     for raw in &mut plan.raw {
+        raw.timeout = timeout;
         raw.threads[0].steps.insert(0, RawStep::keep());
     }
-    if random.bool() {
+    let clients = plan.clients.len()..plan.clients.len() + plan.raw.len();
+    let which = random.u8(..5);
+    if which < 2 {
         // Some come to the leader that is none any more, when their time is nearly over for the next one.
-        let begin = ms(random, 500, 8_000);
-        let depose = Fault::At { when: begin, what: Trouble::Depose };
-        let clients = plan.clients.len()..plan.clients.len() + plan.raw.len();
-        let cut = |client| {
-            let when = begin + Duration::from_millis(random.u64(200..1_800));
-            Fault::At { when, what: Trouble::Cut { client } }
-        };
-        return [depose].into_iter().chain(clients.clone().chain(clients).map(cut)).collect();
+        let mut faults = Vec::new();
+        for round in 0..3 {
+            let begin = ms(random, 500, 3_000) + Duration::from_secs(5) * round;
+            faults.push(Fault::At { when: begin, what: Trouble::Depose });
+            // Of some nobody hears any more.
+            let is_last = random.bool();
+            faults.extend(clients.clone().chain(clients.clone()).flat_map(|client| {
+                let cut = begin + Duration::from_millis(random.u64(200..1_800));
+                let silence = Trouble::BlackHole { client, time: timeout * 2 };
+                let silence = Fault::At { when: cut + ms(random, 20, 300), what: silence };
+                let cut = Fault::At { when: cut, what: Trouble::Cut { client } };
+                [cut].into_iter().chain(is_last.then_some(silence))
+            }));
+        }
+        return faults;
+    }
+    if which < 4 {
+        // What clients last asked for went through a server that has not told of their signs of life since.
+        let mut faults = Vec::new();
+        for round in 0..5 {
+            let when = ms(random, 500, 3_000) + timeout * 4 * round;
+            let server = random.usize(..plan.servers);
+            faults.push(Fault::At {
+                when,
+                what: Trouble::CutOffServer { server, time: timeout * 2 },
+            });
+            faults.extend(clients.clone().map(|client| Fault::At {
+                when,
+                what: Trouble::BlackHole { client, time: timeout * 2 },
+            }));
+        }
+        return faults;
     }
     let cut_off = |random: &mut Rng| {
         let (server, time) = (random.usize(..plan.servers), timeout * 3);
@@ -198,6 +231,41 @@ fn fall_deaf(random: &mut Rng, clients: usize, timeout: Duration) -> Vec<Fault> 
         Fault::At { when: ms(random, 500, 8_000), what }
     };
     (0..clients).map(deaf).collect()
+}
+
+/// Handshakes pass, and nothing else.
+fn be_of_no_use(random: &mut Rng, clients: usize, timeout: Duration) -> Vec<Fault> {
+    let useless = |client| {
+        let what = Trouble::Useless { client, time: timeout * 6 };
+        Fault::At { when: ms(random, 500, 8_000), what }
+    };
+    (0..clients).map(useless).collect()
+}
+
+/// Machines sleep for longer than sessions live, and so do the clocks that stand still then.
+fn fall_asleep(random: &mut Rng, plan: &mut Plan, timeout: Duration) -> Vec<Fault> {
+    let asleep = |client| {
+        let what = Trouble::Sleep { client, time: timeout * 2 };
+        Fault::At { when: ms(random, 500, 8_000), what }
+    };
+    (0..plan.raw.len()).map(asleep).collect()
+}
+
+/// Servers have names, and move. Some are down in the beginning.
+fn move_about(plan: &mut Plan, random: &mut Rng) {
+    plan.has_names = true;
+    plan.faults = Fault::draw_moves(random, plan.servers);
+    if random.bool() {
+        let down = |server| {
+            let what = Trouble::Crash { server, time: ms(random, 100, 5_000) };
+            Fault::At { when: Duration::ZERO, what }
+        };
+        plan.faults.extend((0..plan.servers).map(down));
+    }
+    for client in 0..plan.raw.len() {
+        let cut = Fault::At { when: ms(random, 100, 8_000), what: Trouble::Cut { client } };
+        plan.faults.push(cut);
+    }
 }
 
 /// Nothing goes wrong but this: one day nothing more passes, to a client that has its lease kept.

@@ -91,6 +91,8 @@ pub(crate) struct Witness {
     gone: BTreeMap<String, bool>,
     /// Nodes that somebody means to delete, whom nobody can stop.
     pub(crate) broken: BTreeSet<String>,
+    /// The locks, nodes and tokens of holds that have ended, where nobody else has the same.
+    former: Vec<(String, String, u64)>,
     /// When a place was given back.
     ended_at: BTreeMap<Place, Duration>,
     /// Sessions that an operator has ended.
@@ -450,9 +452,24 @@ pub(crate) fn ended(hold: usize) {
     histories::unlocked(hold);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
+            if !matches!(held.kind, Kind::Read | Kind::Write) {
+                let tokens = held.holds.iter().zip(&held.nodes).filter_map(|(hold, node)| {
+                    Some((hold.path().to_owned(), node.clone(), hold.fencing_token().ok()?))
+                });
+                witness.former.extend(tokens);
+            }
             witness.ended_at.insert(held.place, kernel::elapsed());
         }
     });
+}
+
+/// The lock, the node and the token of a hold that has ended a while ago.
+pub(crate) fn former() -> Option<(String, String, u64)> {
+    let back = kernel::with_random(|random| random.usize(1..3));
+    witness(|witness| {
+        let index = witness.former.len().checked_sub(back)?;
+        witness.former.get(index).cloned()
+    })
 }
 
 /// How many permits a semaphore has.

@@ -93,7 +93,7 @@ fn live(plan: &Plan) {
         witness::committed(world, one);
         raw::committed(one);
     };
-    let net = Net::new(ensemble, random.fork(), plan.latency, tell);
+    let net = Net::new(ensemble, random.fork(), plan.latency, plan.servers, tell);
     net::set_network(Rc::new(net.share()));
     board(|board| board.net = Some(net.share()));
     net.act(|world| world.ensemble.create(raw::ROOT, b"", kernel::instant())).expect("a root");
@@ -122,7 +122,7 @@ fn live(plan: &Plan) {
             net.act(|world| world.machine(processes[client]).faults.push((is_up, of, nth, what)));
         }
     }
-    let hosts = if plan.has_names { names(plan.servers) } else { addresses(plan.servers) };
+    let hosts = hosts(plan);
     for (number, (client, &process)) in plan.clients.iter().zip(&processes).enumerate() {
         let (client, hosts) = (client.clone(), hosts.clone());
         thread::spawn_in(process, "main", move || client::run(number + 1, &client, &hosts));
@@ -178,7 +178,10 @@ fn live(plan: &Plan) {
     // Those that stand still are awake, and sessions have gone that nobody keeps.
     let awake = board(|board| board.stalls.iter().map(|(_, _, until)| *until).max());
     let timeout = plan.timeout().max(raw::timeout(plan));
-    thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + timeout * 2);
+    // So have those who left theirs alone, for one and a half timeouts and a second until they ask for another. A
+    // contest pauses for a third behind a failure, and is well again with a call that goes on for a third.
+    let settled = timeout * 5 / 2 + Duration::from_secs(1);
+    thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + settled);
     witness(|witness| witness.is_calm = true);
     board(|board| board.are_healed = true);
     if !is_over(longest, |board| board.closed) {
@@ -217,6 +220,11 @@ fn heal(net: &Net, processes: &[Process]) {
     });
 }
 
+/// What the servers are called.
+fn hosts(plan: &Plan) -> String {
+    if plan.has_names { names(plan.servers) } else { addresses(plan.servers) }
+}
+
 /// In which all calls of a plan are over, if each is let in.
 fn longest(plan: &Plan) -> Duration {
     let mut longest = plan.timeout() * 12 + Duration::from_secs(30);
@@ -252,17 +260,20 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
     match *trouble {
         Trouble::Cut { client } => net.act(|world| world.cut(processes[client])),
         Trouble::BlackHole { client, time } => net.act(|world| {
-            world.machine(processes[client]).silent_until = [now + time; 2];
+            for until in &mut world.machine(processes[client]).silent_until {
+                *until = (*until).max(now + time);
+            }
         }),
         Trouble::Deaf { client, is_up, time } => {
             net.act(|world| {
-                world.machine(processes[client]).silent_until[usize::from(!is_up)] = now + time;
+                let until = &mut world.machine(processes[client]).silent_until[usize::from(!is_up)];
+                *until = (*until).max(now + time);
             });
-            // A server that stands still ends no sessions.
-            let timeout = plan.clients.get(client).map(|client| client.timeout);
-            if timeout.is_some_and(|timeout| time > timeout * 5) && !plan.troubles_servers() {
-                witness::is_deaf(processes[client]);
-            }
+            is_deaf(plan, processes, client, time);
+        }
+        Trouble::Useless { client, time } => {
+            net.act(|world| world.machine(processes[client]).useless_until = now + time);
+            is_deaf(plan, processes, client, time);
         }
         Trouble::Refuse { client, time } => net.act(|world| {
             world.machine(processes[client]).refused_until = now + time;
@@ -319,6 +330,12 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         Trouble::Depose => {
             net.act(|world| world.ensemble.depose(instant));
         }
+        Trouble::Move { server } if plan.has_names => net.act(|world| world.move_away(server)),
+        // They are known by their addresses.
+        Trouble::Move { .. } => {}
+        Trouble::NoName { server, time, hangs } => {
+            net.act(|world| world.forget_name(server, time, hangs));
+        }
         Trouble::Delete { place, nth } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
                 // It may have children.
@@ -327,12 +344,12 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         }
         Trouble::Hide { place, nth, time } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
-                restrict(&addresses(plan.servers), node, Permissions::READ, time);
+                restrict(&hosts(plan), node, Permissions::READ, time);
             }
         }
         Trouble::Forbid { place, below, time } => {
             let node = format!("{place}{below}");
-            restrict(&addresses(plan.servers), node, Permissions::DELETE, time);
+            restrict(&hosts(plan), node, Permissions::DELETE, time);
         }
         Trouble::Plant { place, what, time } => {
             // What the servers would put at the end of its name.
@@ -362,6 +379,16 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 let _ = net.act(|world| world.ensemble.set_data(&node, data, instant));
             }
         }
+    }
+}
+
+/// Nothing that a client asks for is answered for this time. A server that stands still ends no sessions.
+fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
+    let own = plan.clients.iter().map(|client| client.timeout);
+    let timeout = own.chain(plan.raw.iter().map(|raw| raw.timeout)).nth(client);
+    if timeout.is_some_and(|timeout| time >= timeout * 5) && !plan.troubles_servers() {
+        witness::is_deaf(processes[client]);
+        raw::is_deaf(processes[client]);
     }
 }
 
@@ -439,6 +466,9 @@ fn name(trouble: &Trouble) -> &'static str {
         Trouble::CutOffServer { .. } => "fault: a server is cut off",
         Trouble::Lag { .. } => "fault: a server lags",
         Trouble::Depose => "fault: a leader is deposed",
+        Trouble::Move { .. } => "fault: a server moves",
+        Trouble::NoName { .. } => "fault: a name is not known for a while",
+        Trouble::Useless { .. } => "fault: only handshakes pass",
         Trouble::Delete { .. } => "fault: an operator deletes a node",
         Trouble::Hide { .. } => "fault: a node may not be read",
         Trouble::Forbid { .. } => "fault: nodes may not be deleted",

@@ -77,6 +77,8 @@ pub(crate) struct Machine {
     fate: Fate,
     /// So long its monotonic clock stood still.
     pub(crate) asleep: u64,
+    /// The end of its last sleep.
+    awake_at: u64,
     /// What its system clock is ahead, in nanoseconds.
     pub(crate) ahead: i64,
     fails_spawns: f64,
@@ -446,6 +448,7 @@ pub fn process() -> Process {
         kernel.machines.push(Machine {
             fate: Fate::Runs,
             asleep: 0,
+            awake_at: 0,
             ahead: 0,
             fails_spawns: 0.0,
             random,
@@ -490,7 +493,13 @@ pub fn freeze(process: Process, time: Duration) {
 /// The same, and the monotonic clock stands still, too, as when a laptop is closed.
 pub fn machine_sleeps(process: Process, time: Duration) {
     freeze(process, time);
-    with(|kernel| kernel.machines[process.0].asleep += time.as_nanos() as u64);
+    with(|kernel| {
+        let (begin, machine) = (kernel.now, &mut kernel.machines[process.0]);
+        let end = begin + time.as_nanos() as u64;
+        // One sleep in another is one.
+        machine.asleep += end.saturating_sub(begin.max(machine.awake_at));
+        machine.awake_at = end.max(machine.awake_at);
+    });
 }
 
 /// Somebody sets the system clock.

@@ -13,6 +13,7 @@ use zookeeper::{ErrorKind, EventType, OpResult, SessionEvent, Stat, WatchedEvent
 use super::history::{Done, History};
 use super::session::Story;
 use crate::client::{SLACK, board};
+use crate::network::Question;
 use crate::witness::{violation, witness};
 
 /// What may be expected of the servers.
@@ -236,6 +237,45 @@ pub(crate) fn greeted(process: Process) {
     report(process, problem.into_iter().collect());
 }
 
+/// Somebody shows a stranger a session, or asks it for one, and could know that a server is not there any more.
+pub(crate) fn revealed(process: Process, session: i64, question: Question) {
+    let now = kernel::elapsed();
+    let problem = judge(|judge| {
+        let program = judge.programs.get(&process)?;
+        if !stalled(process, question.asked).is_zero() {
+            return None;
+        }
+        let Question { asked, answer: (told, is_found) } = question;
+        // The least that a name has to be resolved in: a third of a twentieth of the session timeout.
+        let patience = (program.timeout / 60).min(Duration::from_millis(250));
+        if session == 0 {
+            Some("is asked for a session".to_owned())
+        } else if is_found && now > told + Duration::from_millis(20) {
+            Some(format!("is shown a session, and the right address is known for {:?}", now - told))
+        } else if now < told && now < asked + patience {
+            Some(format!("is shown a session {:?} behind the question for the name", now - asked))
+        } else {
+            None
+        }
+    });
+    report(process, problem.map(|problem| format!("a stranger {problem}")).into_iter().collect());
+}
+
+/// Nothing that this program asks for is answered from now on: in five timeouts its session keeps nobody out.
+pub(crate) fn is_deaf(process: Process) {
+    let (session, timeout) = judge(|judge| {
+        let program = judge.programs.get(&process);
+        program.map_or((0, Duration::ZERO), |program| (program.story.session, program.timeout))
+    });
+    kernel::after(timeout * 5, move || {
+        let is_healed = witness(|witness| witness.is_healed);
+        let is_over = judge(|judge| session == 0 || judge.history.closed.contains(&session));
+        if !is_healed && !is_over {
+            report(process, vec![format!("session {session:#x} lives, and hears nothing")]);
+        }
+    });
+}
+
 /// A server's answer has come, other than to a handshake.
 pub(crate) fn heard(process: Process) {
     judge(|judge| {
@@ -262,9 +302,18 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
         problems
     });
     report(process, problems);
+    look(process);
     if event.kind == zookeeper::SessionEventKind::Suspended {
         fell_silent(process);
     }
+}
+
+/// Looks at what is left of a program's lease, right now.
+fn look(process: Process) {
+    let zk = judge(|judge| judge.programs.get(&process)?.zk.clone());
+    let lease = zk.and_then(|zk| kernel::peek(process, || zk.lease()));
+    let problems = lease.map(|lease| judge(|judge| judge.program(process).story.looked(lease)));
+    report(process, problems.unwrap_or_default());
 }
 
 /// A server has said nothing for too long: whoever holds something has the time to find another one.
@@ -415,6 +464,9 @@ pub(super) fn answered(
         (process, judge.answered(number, result, is_in_order))
     });
     report(process, problems);
+    if number.is_multiple_of(2) {
+        look(process);
+    }
     kind
 }
 

@@ -220,14 +220,7 @@ impl Shared {
     /// What is left of the lease, as the client says.
     fn look(&self) -> Duration {
         let lease = self.zk.lease();
-        let problems = judge(|judge| {
-            let story = &mut judge.program(self.process).story;
-            // Others may have looked meanwhile.
-            match lease.session_id == story.session {
-                true => story.looked(lease.term, Duration::ZERO.max(lease.valid_for)),
-                false => Vec::new(),
-            }
-        });
+        let problems = judge(|judge| judge.program(self.process).story.looked(lease));
         report(self.process, problems);
         lease.valid_for
     }

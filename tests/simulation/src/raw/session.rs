@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zookeeper::{SessionEvent, SessionEventKind};
+use zookeeper::{Lease, SessionEvent, SessionEventKind};
 
 /// What a client has told of its sessions.
 #[derive(Debug, Default)]
@@ -92,8 +92,13 @@ impl Story {
     }
 
     /// The lease was looked at: terms rise, and what was over stays over.
-    pub(super) fn looked(&mut self, term: u64, left: Duration) -> Vec<String> {
+    pub(super) fn looked(&mut self, lease: Lease) -> Vec<String> {
+        let Lease { term, valid_for: left, session_id, .. } = lease;
         let mut problems = Vec::new();
+        // Others may have looked meanwhile.
+        if session_id != self.session {
+            return problems;
+        }
         if term < self.term {
             problems.push(format!("term {term} of the lease behind {}", self.term));
         }
