@@ -22,7 +22,7 @@ use crate::network::Net;
 use crate::plan::{
     ClientPlan, Deed, End, Kind, ObjectPlan, Odd, Options, Place, Step, ThreadPlan, Wait, What,
 };
-use crate::witness::{self, DATA, Held, Mode, limit, violation, witness};
+use crate::witness::{self, DATA, Held, Kept, Mode, limit, violation, witness};
 use crate::world::restrict;
 
 /// With thirty more, just too many nodes for a client at the longest paths.
@@ -91,12 +91,22 @@ impl Told {
     }
 }
 
+/// Whoever alone reads answers, or keeps the time, must not wait for an observer.
+fn judge_caller() {
+    let (_, name) = kernel::whoami();
+    if matches!(&*name, "zookeeper-reader" | "zookeeper-timer") {
+        violation(format!("an observer is called by the {name}"));
+    }
+}
+
 impl Observer for Told {
     fn acquired(&self, _: &Acquired<'_>) {
+        judge_caller();
         self.acquired.fetch_add(1, Ordering::Relaxed);
     }
 
     fn ended(&self, _: &Ended<'_>) {
+        judge_caller();
         if self.ended.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
             && let Some(client) = self.client()
         {
@@ -370,6 +380,24 @@ fn lock_of(object: &Object) -> Option<&dyn Lock> {
     }
 }
 
+/// Nobody watches a contender's node that is not there: it never comes, and the watch would stay.
+fn judge_watches(name: &str) {
+    let missing = || {
+        let net = board(|board| board.net.as_ref().map(Net::share));
+        let watched = net.map(|net| net.look(|world| world.ensemble.watched()));
+        let watched = watched.unwrap_or_default().into_iter();
+        watched.filter(|path| path.contains("/_c_") && !witness::is_any(path)).collect::<Vec<_>>()
+    };
+    let before = missing();
+    if before.is_empty() {
+        return;
+    }
+    // What has just gone is told soon.
+    thread::sleep(Duration::from_millis(300));
+    let both = missing().into_iter().filter(|path| before.contains(path));
+    both.for_each(|path| violation(format!("{name}: {path} is watched, and is not there")));
+}
+
 /// What a guarded write says.
 fn data(kind: Kind, own: &Hold, hold: usize) -> String {
     let token = own.fencing_token().unwrap_or_default();
@@ -437,6 +465,7 @@ impl Shared {
                 // Whoever has begun before it was carried out is cancelled.
                 self.cancelled[*object].set(Some(kernel::elapsed()));
             }
+            What::Turns { object, count } => self.take_turns(*object, *count),
             What::Narrow { object, time } => {
                 let Object::Semaphore(semaphore) = &self.objects[*object] else {
                     return;
@@ -626,7 +655,10 @@ impl Shared {
             End::Downgrade => self.read_below(&who, object, hold),
             _ => None,
         };
+        let writes_late = deeds.iter().any(|deed| matches!(deed, Deed::WriteLate(_)));
+        let stays = if writes_late { None } else { self.is_to_stay(plan, &own) };
         self.give_back(object, taken, end, Some((hold, own.clone())));
+        stays.into_iter().for_each(|stays| self.judge_stay(plan, &own, stays));
         if let (Some(read), Object::Write(_, lock)) = (read, &self.objects[object]) {
             kernel::count("deed: goes on as a read");
             thread::sleep(Duration::from_millis(30));
@@ -682,6 +714,75 @@ impl Shared {
         }
     }
 
+    /// Is what this hold has kept for the next thread, when it is given back now? Then how many connections there were.
+    fn is_to_stay(&self, plan: &ObjectPlan, own: &Hold) -> Option<u64> {
+        let (time, token) = (plan.options.keep_idle?, own.fencing_token().ok()?);
+        let made = witness::is_only(&witness::path_of(plan.kind, own), token)?;
+        let is_kept = matches!(plan.kind, Kind::Exclusive | Kind::Reentrant)
+            && plan.options.hold_at_least.is_none()
+            && made + time > kernel::elapsed() + SLACK
+            && own.state() == HoldState::Held
+            && own.valid_for() > self.client.session_timeout() / 2
+            && witness(|witness| witness.is_gentle || witness.is_well);
+        is_kept.then(|| self.client.stats().connections)
+    }
+
+    /// It is there behind the unlock, as nobody else has come.
+    fn judge_stay(&self, plan: &ObjectPlan, own: &Hold, connections: u64) {
+        let (path, token) =
+            (witness::path_of(plan.kind, own), own.fencing_token().unwrap_or_default());
+        let is_well = self.client.state() == ClientState::Connected
+            && self.client.stats().connections == connections;
+        let is_wanted = witness::is_last(&path, token) && !witness::was_deleted(&path);
+        if is_well && is_wanted && !witness::is_there(&path, token) {
+            violation(format!("{}: {path} is not kept, and nobody else has come", self.name));
+        }
+    }
+
+    /// Turns of which nobody else knows, and what they cost.
+    fn take_turns(&self, object: usize, count: u32) {
+        let Some(lock) = self.lock_of(object) else {
+            return;
+        };
+        kernel::count("call: turns in a row");
+        let kind = self.plan.objects[object].kind;
+        let mut first = None;
+        // The first ones find out that nobody else is there.
+        for number in 0..count + 3 {
+            if !matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true)) {
+                return;
+            }
+            let path = Lock::holds(lock).first().map(|own| witness::path_of(kind, own));
+            // Where numbers tell nothing, only a list tells that nobody else is there.
+            if path.as_ref().is_some_and(|path| path.ends_with(&i32::MAX.to_string())) {
+                let _ = lock.unlock();
+                return;
+            }
+            let session = path.and_then(|path| witness::owner(&path));
+            let _ = lock.unlock();
+            if number == 2 {
+                // A search for orphans asks beside each unlock.
+                let session = session.filter(|_| self.client.stats().deleting == 0);
+                first = session.map(|session| {
+                    let made = witness::made(session);
+                    (session, made, kernel::elapsed(), self.client.stats().requests)
+                });
+            }
+        }
+        let Some((session, (own, others), begun, requests)) = first else {
+            return;
+        };
+        // A heartbeat each quarter of a session timeout.
+        let beats = (kernel::elapsed() - begun).div_duration_f64(self.client.session_timeout() / 4);
+        let took = self.client.stats().requests - requests;
+        if witness(|witness| witness.is_well)
+            && witness::made(session) == (own + u64::from(count), others)
+            && took > u64::from(count) * 2 + beats as u64 + 2
+        {
+            violation(format!("{}: {count} turns alone took {took} requests", self.name));
+        }
+    }
+
     /// What options promise of a turn that begins.
     fn judge_turn(&self, object: usize, own: &Hold, begun: Duration) {
         let ObjectPlan { kind, place, options } = &self.plan.objects[object];
@@ -698,13 +799,14 @@ impl Shared {
         // What was kept has not been kept over a broken connection.
         let key = (witness::path_of(*kind, own), own.fencing_token().unwrap_or_default());
         if let Some(before) = witness(|witness| witness.kept.remove(&key))
-            && before != connections
+            && before.connections != connections
             && !matches!(kind, Kind::Read | Kind::Semaphore | Kind::Several)
         {
             violation(format!("{} was kept over a broken connection", key.0));
         }
         // Enough is left to work with. Clocks that were set, and stops, take something from it.
-        let has_stalled = witness::has_stalled(process, begun);
+        let given = witness::given(&key.0, key.1).filter(|_| !is_first);
+        let has_stalled = witness::has_stalled(process, given.map_or(begun, |at| at.max(begun)));
         let timeout = self.client.session_timeout();
         let least = if is_first { timeout / 5 } else { timeout / 3 };
         if !has_stalled && own.state() == HoldState::Held && own.valid_for() + SLACK / 5 < least {
@@ -919,7 +1021,9 @@ impl Shared {
             Deed::Write => {
                 kernel::count("deed: guarded write");
                 let write = own.transaction().set(DATA, data(kind, own, hold), None);
-                if self.told("commit", write.commit()).is_some() {
+                let written = write.commit();
+                witness::wrote(kind, own, &written);
+                if self.told("commit", written).is_some() {
                     kernel::count("deed: was written");
                 }
             }
@@ -965,6 +1069,7 @@ impl Shared {
         thread::sleep(rest);
         let write = own.transaction().set(DATA, data(kind, own, hold), read);
         let written = write.commit();
+        witness::wrote(kind, own, &written);
         let (version, _) = witness::version(kind, place);
         if matches!(written, Err(Error::Conflict { .. })) && version == read {
             violation(format!("{}: a conflict with nobody, of version {read}", self.name));
@@ -1114,7 +1219,7 @@ impl Shared {
         let mut some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
         if are_stuck && some.is_some() {
             kernel::count("call: locks at long paths that stay");
-            restrict(&self.hosts, leases, Permissions::DELETE, Duration::from_secs(4));
+            restrict(&self.hosts, leases, Permissions::DELETE, Duration::from_secs(4), false);
             thread::sleep(wait);
             some.take().map(|permits| self.told("unlock", permits.release()));
         }
@@ -1227,7 +1332,10 @@ impl Shared {
             (taken, _) => taken.release(),
         });
         let is_silent = matches!(end, End::Drop | End::Panic);
-        let is_plain = plan.options.is_plain() && plan.kind != Kind::Single;
+        // Where numbers tell nothing, a read has the node of the write that it goes on from.
+        let is_shared = |(path, _): &(String, u64)| path.ends_with(&i32::MAX.to_string());
+        let goes_on = matches!(end, End::Downgrade) && node.as_ref().is_some_and(is_shared);
+        let is_plain = plan.options.is_plain() && plan.kind != Kind::Single && !goes_on;
         // Its answer has come, so that it is known what became of the node.
         let is_answered = self.client.stats().connections == connections
             && kernel::elapsed() - begun < limit / 2
@@ -1255,7 +1363,9 @@ impl Shared {
         if let Some(node) = kept
             && witness::turns(plan.place, plan.kind, node.1) == turns
         {
-            witness(|witness| witness.kept.insert(node, connections));
+            let (process, _) = kernel::whoami();
+            let kept = Kept { process, connections, since: kernel::elapsed() };
+            witness(|witness| witness.kept.insert(node, kept));
         }
         self.judge_unlock(was_lost && !is_silent, &released);
         number.into_iter().for_each(witness::ended);
@@ -1311,6 +1421,7 @@ impl Shared {
                 }
                 thread::sleep(Duration::from_millis(200));
             }
+            judge_watches(&self.name);
             let events = self.client.stats().events;
             witness(|witness| witness.events += events);
             *self.is_closed.borrow_mut() = true;

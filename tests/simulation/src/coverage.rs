@@ -40,8 +40,6 @@ const NOT_YET: &[(&str, &str)] = &[
         "a node to be removed is another one by now",
         "`break_lock` of a contender whose number was given anew",
     ),
-    ("a number tells nothing and the server is asked", "a directory whose count begins near 2^31"),
-    ("a read shares the node of its write", "a directory whose count begins near 2^31"),
     (
         "a read under a write finds no directory",
         "an operator who deletes a whole directory right then",

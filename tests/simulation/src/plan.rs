@@ -15,8 +15,11 @@ const STEPS: usize = 8;
 const OBJECTS: usize = 5;
 /// Threads where there is a crowd.
 const CROWD: usize = 8;
-/// Objects of each client in a long queue.
-const QUEUE: usize = 4;
+/// Clients in a long queue, and objects of each of them.
+const HERD: usize = 8;
+const QUEUE: usize = 2;
+/// Behind this number a directory has no more of them.
+const LAST: i32 = i32::MAX;
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -29,6 +32,8 @@ pub struct Plan {
     pub(crate) latency: Duration,
     /// Clients are given names of servers.
     pub(crate) has_names: bool,
+    /// Directories that were used so often before that their next node has this number.
+    pub(crate) used: Option<(i32, Vec<Place>)>,
     pub(crate) clients: Vec<ClientPlan>,
     /// Programs without locks. Faults count them behind the others.
     pub(crate) raw: Vec<RawPlan>,
@@ -50,6 +55,16 @@ pub(crate) enum Theme {
     Herd,
     /// Single nodes whose names end in numbers, in the directory of a queue.
     Numbers,
+    /// Some come and go, one turn after the other, while others stay for long.
+    Visitors,
+    /// Locks that are kept for the next thread.
+    Kept,
+    /// Operators delete what holds and what waits.
+    Weeding,
+    /// A server is behind the others, and connections move.
+    Behind,
+    /// What takes about as long as a session lives, where threads hand on to each other.
+    Outages,
     /// Short sessions, and long faults.
     Short,
     /// What may not be read, so that it is not told.
@@ -140,6 +155,11 @@ pub(crate) enum What {
     BreakLock(Place),
     CancelWaiters {
         object: usize,
+    },
+    /// So many turns in a row, with nothing between them.
+    Turns {
+        object: usize,
+        count: u32,
     },
     /// Fewer permits for a while.
     Narrow {
@@ -303,6 +323,11 @@ pub(crate) enum Trouble {
         client: usize,
         time: Duration,
     },
+    /// One of its threads does not run.
+    Stall {
+        client: usize,
+        time: Duration,
+    },
     Sleep {
         client: usize,
         time: Duration,
@@ -364,10 +389,21 @@ pub(crate) enum Trouble {
         place: Place,
         nth: usize,
     },
-    /// Nobody may read a node for a while, so that nobody is told of its end.
+    /// An operator deletes all nodes below here, one after the other.
+    Clear {
+        place: Place,
+        pause: Duration,
+    },
+    /// Nobody may read a node for a while, so that nobody is told of its end, which may come meanwhile.
     Hide {
         place: Place,
         nth: usize,
+        time: Duration,
+        is_deleted: bool,
+    },
+    /// Nobody may read a directory for a while, so that nobody is told who comes.
+    HideDirectory {
+        place: Place,
         time: Duration,
     },
     /// Nobody may delete what is in a directory for a while.
@@ -460,10 +496,13 @@ impl Plan {
         let mut random = Rng::with_seed(seed ^ 0x5eed);
         let random = &mut random;
         let theme = Theme::draw(random);
-        let servers = if random.u8(..4) == 0 { 3 } else { 1 };
+        let servers = if theme == Theme::Behind || random.u8(..4) == 0 { 3 } else { 1 };
         let clients = match theme {
             Theme::Crowd => random.usize(1..=2),
-            Theme::Herd => CLIENTS,
+            Theme::Herd => HERD,
+            Theme::Visitors => random.usize(1..=3),
+            Theme::Numbers | Theme::Kept | Theme::Behind => random.usize(2..=3),
+            Theme::Weeding => random.usize(2..=CLIENTS),
             Theme::Asked | Theme::Groups => random.usize(2..CLIENTS),
             Theme::Impatient | Theme::Stuck => 1 + random.usize(..3) / 2,
             _ => random.usize(1..=CLIENTS),
@@ -471,27 +510,36 @@ impl Plan {
         let timeouts = [1_000, 2_000, 4_000, 10_000];
         let tick = Duration::from_millis(500);
         let timeout = match theme {
-            Theme::Short | Theme::Hidden => 1_000,
+            Theme::Short | Theme::Hidden | Theme::Kept | Theme::Weeding => 1_000,
             Theme::Stuck | Theme::Groups => 1_000,
             Theme::Impatient => 10_000,
+            Theme::Outages => timeouts[random.usize(..2)],
             _ => timeouts[random.usize(..timeouts.len())],
         };
         let timeout = Duration::from_millis(timeout);
         // Few places, so that they meet.
         let places: Vec<Place> = match theme {
             Theme::Numbers => (5..Place::ALL.len()).map(Place).collect(),
-            Theme::Crowd | Theme::Herd | Theme::Asked | Theme::Impatient | Theme::Stuck => {
-                vec![Place(random.usize(..Place::ALL.len()))]
-            }
+            _ if theme.has_one_place() => vec![Place(random.usize(..Place::ALL.len()))],
+            Theme::Asked | Theme::Impatient => vec![Place(random.usize(..Place::ALL.len()))],
             Theme::Groups => vec![Place(0), Place(5)],
             _ => {
-                let count = random.usize(1..=3);
+                let count = random.usize(1..=if theme == Theme::Gentle { 2 } else { 3 });
                 (0..count).map(|_| Place(random.usize(..Place::ALL.len()))).collect()
             }
         };
         let kinds: Vec<Kind> = match theme {
             Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
             Theme::Herd => vec![Kind::Exclusive],
+            Theme::Visitors => {
+                let first = if random.bool() { Kind::Exclusive } else { Kind::Reentrant };
+                vec![first, Kind::Write, Kind::Read, Kind::Read]
+            }
+            Theme::Kept | Theme::Behind => vec![Kind::Exclusive, Kind::Reentrant],
+            Theme::Weeding | Theme::Outages | Theme::Hidden => {
+                let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Read];
+                (0..2).map(|_| kinds[random.usize(..kinds.len())]).collect()
+            }
             Theme::Crowd if random.u8(..3) == 0 => vec![Kind::Semaphore],
             Theme::Asked if random.u8(..3) == 0 => vec![Kind::Semaphore],
             Theme::Asked => vec![Kind::Single],
@@ -505,15 +553,25 @@ impl Plan {
                 (0..count).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect()
             }
         };
-        let is_uniform = random.bool() || theme == Theme::Herd || theme == Theme::Stuck;
+        let is_uniform = random.bool() || theme.has_one_place();
         let fixed = match theme {
-            Theme::Herd => Options::default(),
+            Theme::Herd | Theme::Visitors | Theme::Behind => Options::default(),
+            Theme::Kept => {
+                Options { keep_idle: Some(ms(random, 3_000, 30_000)), ..Options::default() }
+            }
+            Theme::Weeding => Options { observes_queue: random.bool(), ..Options::default() },
+            Theme::Outages => Options {
+                local_handoffs: random.u32(1..4),
+                observes_queue: random.bool(),
+                ..Options::default()
+            },
             Theme::Crowd if random.bool() => {
                 Options { local_handoffs: random.u32(1..4), ..Options::default() }
             }
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups if random.bool() => {
                 Options::default()
             }
+            Theme::Short if random.bool() => Options { observes_queue: true, ..Options::default() },
             _ => Options::draw(random),
         };
         let mut clients: Vec<ClientPlan> = (0..clients)
@@ -523,6 +581,9 @@ impl Plan {
                     Theme::Herd => (QUEUE, QUEUE),
                     Theme::Impatient => (1 + random.usize(..3) / 2, random.usize(2..=CROWD)),
                     Theme::Stuck => (random.usize(1..=3), random.usize(1..=3)),
+                    Theme::Weeding | Theme::Outages => (random.usize(1..=3), random.usize(2..=5)),
+                    Theme::Visitors => (4, random.usize(1..=2)),
+                    Theme::Kept | Theme::Behind => (1, random.usize(1..=2)),
                     _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
                 };
                 let objects: Vec<ObjectPlan> = (0..objects)
@@ -547,6 +608,12 @@ impl Plan {
                 ClientPlan { timeout, is_observed, objects, threads }
             })
             .collect();
+        if matches!(theme, Theme::Numbers | Theme::Visitors) {
+            let is_alone = clients.len() == 1;
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.visit(random, theme, number == 0 && !is_alone, is_alone);
+            }
+        }
         let mut faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
         if servers > 1 && !matches!(theme, Theme::Gentle | Theme::Herd) && random.u8(..3) == 0 {
             // It knows less than the others all the time, and people look.
@@ -561,6 +628,8 @@ impl Plan {
                 Trouble::Lag { server: random.usize(..servers), time: ms(random, 1_000, 16_000) };
             faults.push(Fault::At { when: ms(random, 1, 500), what });
         }
+        let is_used = theme != Theme::Herd && random.u8(..16) == 0;
+        let used = is_used.then(|| (LAST - random.i32(0..12), places.clone()));
         let latency = match theme {
             Theme::Impatient => ms(random, 2, 40),
             _ => ms(random, 1, 20) / 10,
@@ -568,7 +637,7 @@ impl Plan {
         let raw = Vec::new();
         let has_names = false;
         let mut plan =
-            Plan { seed, theme, servers, tick, latency, has_names, clients, raw, faults };
+            Plan { seed, theme, servers, tick, latency, has_names, used, clients, raw, faults };
         // Whoever judges programs without locks takes answers at their word.
         if !plan.add_oddities(&places) {
             raw::add(&mut plan);
@@ -634,9 +703,18 @@ impl Plan {
             Fault::Frame { what, .. } => {
                 matches!(what, FrameFault::CutBefore | FrameFault::CutBehind | FrameFault::Tear)
             }
-            Fault::At { what, .. } => matches!(what, Trouble::Cut { .. }),
+            Fault::At { what, .. } => {
+                matches!(what, Trouble::Cut { .. } | Trouble::Scribble { is_request: true, .. })
+            }
         };
         self.theme == Theme::Gentle && self.faults.iter().all(is_gentle)
+    }
+
+    /// Does nothing in it keep anybody from going on at once?
+    pub(crate) fn is_well(&self) -> bool {
+        let is_harmless =
+            |fault: &Fault| matches!(fault, Fault::At { what: Trouble::Scribble { .. }, .. });
+        self.faults.iter().all(is_harmless)
     }
 
     /// The longest session timeout of those that have locks.
@@ -706,7 +784,13 @@ impl Plan {
 
 impl Theme {
     fn draw(random: &mut Rng) -> Theme {
-        match random.u8(..21) {
+        match random.u8(..29) {
+            16 | 17 => Theme::Visitors,
+            18 => Theme::Kept,
+            19 => Theme::Weeding,
+            20 | 21 => Theme::Outages,
+            22 => Theme::Behind,
+            23 => Theme::Numbers,
             0..5 => Theme::Mixed,
             5 | 6 => Theme::Frames,
             7..10 => Theme::Gentle,
@@ -717,15 +801,75 @@ impl Theme {
             13 => Theme::Short,
             14 => Theme::Hidden,
             15 => Theme::Meddlers,
-            16 | 17 => Theme::Asked,
-            18 => Theme::Impatient,
-            19 => Theme::Stuck,
+            24 | 25 => Theme::Asked,
+            26 => Theme::Impatient,
+            27 => Theme::Stuck,
             _ => Theme::Groups,
         }
+    }
+
+    /// All locks are at the same path, and have the same options.
+    fn has_one_place(self) -> bool {
+        matches!(
+            self,
+            Theme::Crowd
+                | Theme::Herd
+                | Theme::Visitors
+                | Theme::Kept
+                | Theme::Weeding
+                | Theme::Hidden
+                | Theme::Behind
+                | Theme::Outages
+                | Theme::Stuck
+        )
     }
 }
 
 impl ClientPlan {
+    /// Makes it one that stays for long, or one that comes and goes.
+    fn visit(&mut self, random: &mut Rng, theme: Theme, stays: bool, is_alone: bool) {
+        let is_numbers = theme == Theme::Numbers;
+        if is_numbers {
+            // The single nodes in the order of their names, and the queue in whose directory they are.
+            let first = random.usize(6..8);
+            let places = if stays { 5..6 } else { first..Place::ALL.len() };
+            let object = |place: usize| ObjectPlan {
+                kind: if place == 5 { Kind::Exclusive } else { Kind::Single },
+                place: Place(place),
+                options: Options::default(),
+            };
+            let queue = (!stays).then(|| object(5));
+            self.objects = places.map(object).chain(queue).collect();
+            if !stays && random.bool() {
+                // The last of them is left out.
+                self.objects.swap_remove(self.objects.len() - 2);
+            }
+        }
+        let count = self.objects.len();
+        self.is_observed &= !is_alone;
+        self.threads.truncate(if is_numbers || is_alone { 1 } else { 2 });
+        for thread in &mut self.threads {
+            thread.begins = if stays { ms(random, 1, 50) } else { ms(random, 50, 2_000) };
+            let step = |number: usize| {
+                let object = if is_numbers { number % count } else { random.usize(..count) };
+                if is_alone && random.u8(..3) == 0 {
+                    let turns = What::Turns { object, count: random.u32(6..12) };
+                    return Step { rest: Duration::ZERO, what: turns };
+                }
+                let wait = match stays {
+                    true => Wait::Forever,
+                    false => Wait::For(ms(random, 20, 1_000)),
+                };
+                let time = if stays { ms(random, 500, 4_000) } else { ms(random, 1, 5) };
+                let (while_held, end) = (vec![Deed::Work(time)], End::Unlock);
+                let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
+                let what = What::Lock { object, wait, permits: 1, while_held, end };
+                Step { rest, what }
+            };
+            thread.steps = (0..if stays { 3 } else { 2 * STEPS }).map(step).collect();
+        }
+    }
+
     fn add_odd(&mut self, random: &mut Rng) {
         let thread = random.usize(..self.threads.len());
         let object = random.usize(..self.objects.len());
@@ -772,7 +916,7 @@ impl ThreadPlan {
         places: &[Place],
     ) -> ThreadPlan {
         let begins = match theme {
-            Theme::Crowd | Theme::Herd => 50,
+            Theme::Crowd | Theme::Herd | Theme::Weeding | Theme::Hidden => 50,
             Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 300,
             _ => 2_000,
         };
@@ -786,11 +930,12 @@ impl ThreadPlan {
 
 impl Step {
     fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Step {
-        let longest = match theme {
-            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 100,
-            _ => 3_000,
+        let rest = match theme {
+            Theme::Herd | Theme::Weeding | Theme::Behind => Duration::ZERO,
+            _ if random.bool() => Duration::ZERO,
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => ms(random, 1, 100),
+            _ => ms(random, 1, 3_000),
         };
-        let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, longest) };
         let place = places[random.usize(..places.len())];
         let object = random.usize(..objects.len());
         let of = if theme == Theme::Meddlers { 16 } else { 48 };
@@ -827,10 +972,15 @@ impl Step {
             4 | 5 => End::Downgrade,
             _ => End::Unlock,
         };
-        let deeds = (0..random.usize(..4)).map(|_| match theme {
+        let count = if theme == Theme::Behind { 1 } else { random.usize(..4) };
+        let deeds = (0..count).map(|_| match theme {
             Theme::Herd | Theme::Impatient => Deed::Work(ms(random, 1, 100)),
             Theme::Stuck => Deed::Work(ms(random, 1, 1_000)),
             Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),
+            Theme::Behind => Deed::ReadAndWrite(ms(random, 10, 400)),
+            Theme::Hidden | Theme::Weeding if random.bool() => Deed::Work(ms(random, 500, 9_000)),
+            Theme::Outages if random.bool() => Deed::Write,
+            Theme::Outages if random.bool() => Deed::Work(ms(random, 200, 2_000)),
             _ => Deed::draw(random, theme, objects),
         });
         let while_held = deeds.collect();
@@ -983,9 +1133,13 @@ impl Fault {
         timeout: Duration,
     ) -> Vec<Fault> {
         let count = match random.u8(..4) {
+            _ if theme == Theme::Behind => random.usize(8..24),
+            _ if matches!(theme, Theme::Outages | Theme::Weeding | Theme::Hidden) => {
+                random.usize(4..16)
+            }
             0 => 0,
             1 if theme != Theme::Herd => random.usize(1..3),
-            _ if theme == Theme::Herd => 0,
+            _ if matches!(theme, Theme::Herd | Theme::Numbers | Theme::Visitors) => 0,
             _ if theme == Theme::Gentle => random.usize(1..5),
             _ => random.usize(1..12),
         };
@@ -1000,18 +1154,55 @@ impl Fault {
         let has_operators = random.u8(..3) == 0;
         let longest = timeout.as_millis() as u64 * if theme == Theme::Short { 12 } else { 5 } / 2;
         let mut faults = Vec::new();
+        if theme == Theme::Behind {
+            let time = ms(random, 40, 1_600);
+            let what = Trouble::Lag { server: random.usize(..servers), time };
+            faults.push(Fault::At { when: ms(random, 1, 500), what });
+        }
+        let mut last = Duration::ZERO;
         for _ in 0..count {
+            // Trouble seldom comes alone.
+            last = match random.u8(..3) {
+                0 => last + ms(random, 1, 50),
+                _ => ms(random, 10, if theme.has_one_place() { 6_000 } else { 15_000 }),
+            };
+            let when = last;
             let client = random.usize(..clients);
             let server = random.usize(..servers);
             let place = places[random.usize(..places.len())];
-            let time = ms(random, 5, longest);
-            if theme == Theme::Gentle && random.bool() {
-                let when = ms(random, 10, 15_000);
-                faults.push(Fault::At { when, what: Trouble::Cut { client } });
+            // What counts is about as long as a session lives.
+            let time = match random.u8(..if theme == Theme::Outages { 4 } else { 12 }) {
+                0..3 => timeout.mul_f64(0.2 + random.f64()),
+                _ => ms(random, 5, longest),
+            };
+            if let Some(what) = Trouble::of(random, theme, (client, place), time) {
+                let soon = when + ms(random, 1, 50) / 10;
+                match (theme, &what) {
+                    // Some hear of it only on their next connection, or while they look.
+                    (Theme::Gentle, Trouble::Scribble { .. }) => {
+                        let cut = Trouble::Cut { client };
+                        let next = if random.bool() { cut } else { what.clone() };
+                        faults.push(Fault::At { when: soon, what: next });
+                    }
+                    // What a thread has been told is not true any more when it goes on.
+                    (Theme::Outages, Trouble::Expire { .. }) => {
+                        faults.push(Fault::At {
+                            when,
+                            what: Trouble::Stall { client, time: timeout },
+                        });
+                        let later = when + timeout.mul_f64(random.f64() * 0.8);
+                        faults.push(Fault::At { when: later, what });
+                        continue;
+                    }
+                    _ => {}
+                }
+                faults.push(Fault::At { when, what });
                 continue;
             }
-            if random.bool() || matches!(theme, Theme::Frames | Theme::Gentle) {
+            if random.bool() || matches!(theme, Theme::Frames | Theme::Gentle | Theme::Behind) {
                 let what = match random.u8(..if theme == Theme::Gentle { 5 } else { 6 }) {
+                    // Just behind what lets somebody in.
+                    _ if theme == Theme::Behind => FrameFault::CutBehind,
                     0 | 1 => FrameFault::CutBefore,
                     2 | 3 => FrameFault::CutBehind,
                     4 => FrameFault::Tear,
@@ -1021,7 +1212,8 @@ impl Fault {
                     0 => (Of::Create, random.u32(1..8)),
                     _ => (Of::Any, random.u32(1..if theme == Theme::Frames { 40 } else { 120 })),
                 };
-                faults.push(Fault::Frame { client, is_up: random.bool(), of, nth, what });
+                let is_up = theme != Theme::Behind && random.bool();
+                faults.push(Fault::Frame { client, is_up, of, nth, what });
                 continue;
             }
             if theme == Theme::Short && random.u8(..4) == 0 {
@@ -1033,21 +1225,13 @@ impl Fault {
                 faults.push(Fault::At { when: ms(random, 100, 5_000), what });
                 continue;
             }
-            if theme == Theme::Hidden && random.bool() {
-                let nth = random.usize(..3);
-                let what = match random.u8(..3) {
-                    0 => Trouble::Delete { place, nth },
-                    _ => Trouble::Hide { place, nth, time: time * 3 },
-                };
-                faults.push(Fault::At { when: ms(random, 500, 15_000), what });
-                continue;
-            }
             let what = match random.u8(..if has_operators { 26 } else { 19 }) {
                 0 | 1 => Trouble::Cut { client },
                 2 => Trouble::BlackHole { client, time },
                 3 => Trouble::Deaf { client, is_up: random.bool(), time },
                 4 => Trouble::Refuse { client, time },
-                5 | 6 => Trouble::Freeze { client, time },
+                5 => Trouble::Freeze { client, time },
+                6 => Trouble::Stall { client, time },
                 // Longer than a session lives, or not.
                 7 => {
                     Trouble::Sleep { client, time: if random.bool() { timeout * 2 } else { time } }
@@ -1068,8 +1252,39 @@ impl Fault {
                 23 => Trouble::Plant { place, what: Plant::Lookalike, time },
                 _ => Trouble::Scribble { place, nth: random.usize(..5), is_request: random.bool() },
             };
-            faults.push(Fault::At { when: ms(random, 10, 15_000), what });
+            faults.push(Fault::At { when, what });
         }
         faults
+    }
+}
+
+impl Trouble {
+    /// What a theme has more of than others.
+    fn of(
+        random: &mut Rng,
+        theme: Theme,
+        (client, place): (usize, Place),
+        time: Duration,
+    ) -> Option<Trouble> {
+        let nth = random.usize(..4);
+        let choice = random.u8(..12);
+        Some(match (theme, choice) {
+            (Theme::Gentle, 0..3) | (Theme::Kept, 0..6) => Trouble::Cut { client },
+            (Theme::Gentle, 3..9) => Trouble::Scribble { place, nth, is_request: true },
+            (Theme::Kept, 6..9) => Trouble::HideDirectory { place, time: time * 2 },
+            (Theme::Weeding, 0..6) => Trouble::Delete { place, nth },
+            (Theme::Weeding, 6..8) => Trouble::Clear { place, pause: ms(random, 1, 20) },
+            (Theme::Hidden, 0..2) => Trouble::Delete { place, nth },
+            (Theme::Hidden, 2..8) => {
+                Trouble::Hide { place, nth, time: time * 3, is_deleted: random.bool() }
+            }
+            (Theme::Outages, 0 | 1) => Trouble::Freeze { client, time },
+            (Theme::Outages, 2 | 3) => Trouble::Stall { client, time },
+            (Theme::Outages, 4 | 10 | 11) => Trouble::Expire { client },
+            (Theme::Outages, 5 | 6) => Trouble::Deaf { client, is_up: true, time },
+            (Theme::Outages, 8 | 9) => Trouble::Deaf { client, is_up: true, time: time * 3 },
+            (Theme::Outages, 7) => Trouble::BlackHole { client, time },
+            _ => return None,
+        })
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kernel::Process;
 use zookeeper::testing::ensemble::{ChangeKind, Committed};
-use zoolock::Hold;
+use zoolock::{Error, Hold, Result};
 
 use crate::client::board;
 use crate::histories;
@@ -24,6 +24,8 @@ pub(crate) const FOLDER: &str = "/folder";
 pub(crate) const LONG: &str = "/x";
 /// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong.
 const SOON: Duration = Duration::from_millis(500);
+/// In so many session timeouts everybody has looked who was not told of something.
+const UNTOLD: u32 = 6;
 
 /// How a hold excludes others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,14 +83,37 @@ struct Waiting {
     begun: Duration,
 }
 
+/// How a node went.
+#[derive(Debug, Clone, Copy)]
+struct Gone {
+    /// Somebody had deleted it who may.
+    by_somebody: bool,
+    /// Others were ahead of it then, so that it can never have been granted.
+    was_behind: bool,
+}
+
+/// What was kept when a turn ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept {
+    pub process: Process,
+    /// How many connections its client had made.
+    pub connections: u64,
+    pub since: Duration,
+}
+
 #[derive(Default)]
 pub(crate) struct Witness {
     pub violations: Vec<String>,
     held: BTreeMap<usize, Held>,
     last: usize,
     nodes: BTreeMap<String, Node>,
-    /// Nodes that are gone, and whether somebody had deleted them who may.
-    gone: BTreeMap<String, bool>,
+    gone: BTreeMap<String, Gone>,
+    /// Nodes that nobody might read for a while.
+    pub(crate) hidden: BTreeSet<String>,
+    /// The transaction that made the last contender of each directory.
+    newest_made: BTreeMap<String, i64>,
+    /// How many nodes each session has made.
+    made: BTreeMap<i64, u64>,
     /// Nodes that somebody means to delete, whom nobody can stop.
     pub(crate) broken: BTreeSet<String>,
     /// The locks, nodes and tokens of holds that have ended, where nobody else has the same.
@@ -102,10 +127,13 @@ pub(crate) struct Witness {
     /// Nodes that somebody has asked for, with their tokens; those whose holders have heard of it.
     asked: BTreeSet<(String, u64)>,
     heard: BTreeSet<(String, u64)>,
+    /// Nodes with a guarded write that has had no answer.
+    unanswered: BTreeSet<(String, u64)>,
     /// How many turns each node has had, by its token.
     turns: BTreeMap<(Place, bool, u64), u32>,
-    /// How many connections a client had made when a turn with this node and token ended.
-    pub kept: BTreeMap<(String, u64), u64>,
+    pub kept: BTreeMap<(String, u64), Kept>,
+    /// When the owner of the last turn with a node began to give it back.
+    given: BTreeMap<(String, u64), Duration>,
     /// Nodes that are to stay until then, and those of them that nobody may have meanwhile.
     reserved: BTreeMap<String, Duration>,
     /// The last hold of each queue.
@@ -130,10 +158,12 @@ pub(crate) struct Witness {
     sessions: BTreeMap<i64, Process>,
     /// Calls that may wait.
     waiting: BTreeMap<usize, Waiting>,
-    /// Holds whose nodes somebody has deleted just now.
-    deleted: Vec<usize>,
     /// Calls that somebody has deleted the turn of just now, and their sessions.
     turnless: Vec<(usize, i64)>,
+    /// Nothing keeps anybody from going on at once.
+    pub is_well: bool,
+    /// Holds whose nodes somebody has deleted just now.
+    deleted: Vec<(usize, bool)>,
     /// The version of what guarded writes go to, and the last one that holders of each queue have written alone.
     version: i32,
     written: BTreeMap<(Place, u8), i32>,
@@ -250,7 +280,15 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
                     held.who, node.czxid
                 )),
                 None => match witness.gone.get(path) {
-                    Some(true) => held.is_doubtful = true,
+                    Some(gone) if gone.by_somebody => {
+                        held.is_doubtful = true;
+                        if gone.was_behind && under.is_none() && is_held(&held) == Some(true) {
+                            problems.push(format!(
+                                "{} has {path}, which was deleted when others were ahead of it",
+                                held.who
+                            ));
+                        }
+                    }
                     _ if is_held(&held) == Some(true) => {
                         problems.push(format!("{} has {path}, which is not there", held.who));
                     }
@@ -302,9 +340,15 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             }
             *highest = (*highest).max(held.token);
         }
+        // Fewer permits may be free for a while, and a leader comes and goes by himself.
+        let is_well = witness.is_well
+            && !matches!(held.kind, Kind::Semaphore | Kind::Several | Kind::Leadership);
         // Where connections break, the next one has to be made first.
-        let soon = if witness.is_calm { SOON } else { witness.timeout * 3 / 4 };
-        if witness.is_calm || witness.is_gentle {
+        let soon = match witness.is_calm || is_well {
+            true => SOON,
+            false => witness.timeout * 3 / 4,
+        };
+        if witness.is_calm || witness.is_gentle || is_well {
             // What it may have waited for.
             // Nobody waits for what the same call has made.
             let own = held.nodes.first().and_then(|path| witness.nodes.get(path));
@@ -371,6 +415,8 @@ pub(crate) fn turn(
             Some(format!("{place} goes to the {count}th of one process with {path}"))
         } else if is_again && witness.heard.contains(&(path.clone(), token)) {
             Some(format!("{path} was asked for, and goes to the next of its process"))
+        } else if is_again && witness.unanswered.contains(&(path.clone(), token)) {
+            Some(format!("{path} goes to the next of its process with a write on its way"))
         } else if is_again && reserved.is_some() {
             Some(format!("{path} is to be held on to until {reserved:?}, and goes to the next"))
         } else {
@@ -385,6 +431,14 @@ pub(crate) fn turn(
     });
     problem.into_iter().for_each(violation);
     count == 1
+}
+
+/// What became of a guarded write. One without an answer may be carried out as long as the node is there.
+pub(crate) fn wrote(kind: Kind, hold: &Hold, written: &Result<()>) {
+    if matches!(written, Err(Error::Disconnected { .. })) {
+        let token = hold.fencing_token().unwrap_or_default();
+        witness(|witness| witness.unanswered.insert((path_of(kind, hold), token)));
+    }
 }
 
 /// How many turns have had the node of this token.
@@ -423,6 +477,48 @@ pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     })
 }
 
+/// Is there a node at this path?
+pub(crate) fn is_any(path: &str) -> bool {
+    witness(|witness| witness.nodes.contains_key(path))
+}
+
+/// Since when this node is there, if it is the only contender of its directory, the last that has come, and nobody
+/// has asked for it.
+pub(crate) fn is_only(path: &str, token: u64) -> Option<Duration> {
+    witness(|witness| {
+        let node = witness.nodes.get(path).filter(|node| node.czxid as u64 == token)?;
+        let (directory, _) = path.rsplit_once('/')?;
+        let is_asked = witness.asked.contains(&(path.to_owned(), token));
+        let is_alone = witness.contenders(directory).count() == 1;
+        (!is_asked && is_alone).then_some(node.made)
+    })
+    .filter(|_| is_last(path, token))
+}
+
+/// Has no contender come to the directory of this one since?
+pub(crate) fn is_last(path: &str, token: u64) -> bool {
+    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    witness(|witness| witness.newest_made.get(directory) == Some(&(token as i64)))
+}
+
+/// Has somebody deleted it who may?
+pub(crate) fn was_deleted(path: &str) -> bool {
+    witness(|witness| witness.gone.get(path).is_some_and(|gone| gone.by_somebody))
+}
+
+/// When the owner of the last turn with a node began to give it back.
+pub(crate) fn given(path: &str, token: u64) -> Option<Duration> {
+    witness(|witness| witness.given.get(&(path.to_owned(), token)).copied())
+}
+
+/// How many nodes a session has made, and how many others have.
+pub(crate) fn made(session: i64) -> (u64, u64) {
+    witness(|witness| {
+        let own = witness.made.get(&session).copied().unwrap_or_default();
+        (own, witness.made.values().sum::<u64>() - own)
+    })
+}
+
 /// Is it sure that nobody has deleted the node of a hold?
 pub(crate) fn is_sure(hold: usize) -> bool {
     witness(|witness| witness.held.get(&hold).is_some_and(|held| !held.is_doubtful))
@@ -441,6 +537,9 @@ pub(crate) fn left(hold: usize) {
                 histories::lost(hold);
             }
             held.has_left = true;
+            let nodes =
+                held.nodes.iter().map(|node| ((node.clone(), held.token), kernel::elapsed()));
+            witness.given.extend(nodes);
             witness.ended_at.insert(held.place, kernel::elapsed());
             histories::left(hold);
         }
@@ -475,6 +574,15 @@ pub(crate) fn former() -> Option<(String, String, u64)> {
 /// How many permits a semaphore has.
 pub(crate) fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
+}
+
+/// What a name asks for, with a number that tells its place: a write and an exclusive one alike.
+fn contender(name: &str) -> Option<(bool, i32)> {
+    let (head, number) = name.split_at_checked(name.len().checked_sub(10)?)?;
+    let is_read = head.ends_with("__READ__");
+    let is_any = is_read || head.ends_with("__WRIT__") || head.ends_with("-lock-");
+    let number = number.parse().ok().filter(|number| (0..i32::MAX).contains(number))?;
+    is_any.then_some((is_read, number))
 }
 
 /// A hold whose node was deleted then: its owner has looked, or its lease is over.
@@ -615,9 +723,11 @@ pub(crate) fn committed(_: &World, one: &Committed) {
     for (call, session) in turnless {
         kernel::after(timeout / 3, move || has_a_turn(call, session));
     }
-    for hold in deleted {
+    for (hold, is_hidden) in deleted {
         let begun = kernel::elapsed();
-        kernel::after(timeout * 3 / 2, move || goes_on(hold, begun));
+        // What is not told is looked for from time to time.
+        let time = if is_hidden { timeout * UNTOLD } else { timeout * 3 / 2 };
+        kernel::after(time, move || goes_on(hold, begun));
     }
 }
 
@@ -667,6 +777,12 @@ impl Witness {
                     let said = String::from_utf8_lossy(data).into_owned();
                     let made = kernel::elapsed();
                     let node = Node { owner: *owner, czxid: one.zxid, made, said };
+                    if let Some((directory, name)) = change.path.rsplit_once('/')
+                        && name.starts_with("_c_")
+                    {
+                        self.newest_made.insert(directory.to_owned(), one.zxid);
+                    }
+                    *self.made.entry(one.session).or_default() += 1;
                     self.nodes.insert(change.path.to_string(), node);
                     self.gone.remove(&*change.path);
                     self.created(&change.path, *owner, &mut problems);
@@ -747,7 +863,9 @@ impl Witness {
         if by_somebody && !one.is_close {
             self.robbed.insert((node.owner, path.to_owned(), node.czxid));
         }
-        self.gone.insert(path.to_owned(), by_somebody);
+        let is_hidden = self.hidden.contains(path);
+        let was_behind = by_somebody && !is_hidden && self.is_behind(path);
+        self.gone.insert(path.to_owned(), Gone { by_somebody, was_behind });
         if let Some(place) = parent(path).strip_suffix("/locks")
             && by_somebody
             && !one.is_close
@@ -757,6 +875,9 @@ impl Witness {
                 is_its && call.kind == Kind::Semaphore && call.place.path() == place
             });
             self.turnless.extend(calls.map(|(call, _)| (*call, node.owner)));
+        }
+        if !by_somebody && !one.is_close {
+            problems.extend(self.was_kept(path, &node));
         }
         let reserved = self.reserved.remove(path);
         if let Some(until) = reserved
@@ -774,7 +895,7 @@ impl Witness {
             if by_somebody {
                 held.is_doubtful = true;
                 histories::doubted(*number);
-                self.deleted.push(*number);
+                self.deleted.push((*number, is_hidden));
             } else if !self.dead.contains(&held.process) && is_held(held) == Some(true) {
                 problems.push(format!(
                     "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",
@@ -786,6 +907,46 @@ impl Witness {
                 ));
             }
         }
+    }
+
+    /// The contenders in a directory: whether they read, their numbers, and the nodes.
+    fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
+        let prefix = format!("{directory}/");
+        let length = prefix.len();
+        let below = self.nodes.range(prefix.clone()..);
+        let below = below.take_while(move |(path, _)| path.starts_with(&prefix));
+        below.filter_map(move |(path, node)| {
+            let (is_read, number) = contender(&path[length..])?;
+            (!path[length..].contains('/')).then_some((is_read, number, node))
+        })
+    }
+
+    /// Is somebody ahead of this node, which has just gone, whom it has to wait for?
+    fn is_behind(&self, path: &str) -> bool {
+        let Some((directory, name)) = path.rsplit_once('/') else {
+            return false;
+        };
+        let Some((is_read, number)) = contender(name) else {
+            return false;
+        };
+        let mut others = self.contenders(directory);
+        others.any(|(other_reads, other, _)| other < number && !(is_read && other_reads))
+    }
+
+    /// What is kept for the next thread of a process is not kept for long when somebody else has come.
+    fn was_kept(&mut self, path: &str, node: &Node) -> Option<String> {
+        let kept = self.kept.remove(&(path.to_owned(), node.czxid as u64))?;
+        let (directory, name) = path.rsplit_once('/')?;
+        let (_, number) = contender(name)?;
+        let rivals = self.contenders(directory);
+        let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
+        let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
+        let now = kernel::elapsed();
+        let is_late = now - since > self.timeout * UNTOLD && !has_stalled(kept.process, since);
+        let is_reserved = self.reserved.contains_key(path);
+        (is_late && !is_reserved).then(|| {
+            format!("{path} is kept for nobody since {:?}, with others behind it", kept.since)
+        })
     }
 
     fn written(&mut self, path: &str, data: &[u8], problems: &mut Vec<String>) {
@@ -826,7 +987,8 @@ impl Witness {
         let is_it = |(path, node): &(&String, &Node)| {
             path.starts_with(&prefix) || (*path == place.path() && node.owner != 0)
         };
-        self.nodes.iter().filter(is_it).nth(nth).map(|(path, _)| path.clone())
+        let below: Vec<_> = self.nodes.iter().filter(is_it).map(|(path, _)| path).collect();
+        below.get(nth % below.len().max(1)).map(|path| (*path).clone())
     }
 
     /// The nodes of sessions in a directory.

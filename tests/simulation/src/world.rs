@@ -14,7 +14,7 @@ use crate::client::{self, Board, board};
 use crate::coverage;
 use crate::histories;
 use crate::network::{Net, World, addresses, names};
-use crate::plan::{Fault, Kind, Plan, Plant, Theme, Trouble, Wait, What};
+use crate::plan::{Deed, Fault, Kind, Place, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::raw;
 use crate::witness::{self, DATA, FOLDER, violation, witness};
 
@@ -85,6 +85,7 @@ fn live(plan: &Plan) {
         servers: plan.servers,
         tick: plan.tick,
         containers: Duration::from_secs(random.u64(2..30)),
+        numbered_events: random.bool(),
         ..Settings::default()
     };
     let settings = raw::settings(plan, settings);
@@ -102,7 +103,21 @@ fn live(plan: &Plan) {
         let path = format!("{FOLDER}{path}");
         net.act(|world| world.ensemble.create(&path, b"", kernel::instant())).expect("a folder");
     }
+    if let Some((number, places)) = &plan.used {
+        for place in places.iter().filter(|place| has_queue(plan, **place)) {
+            let path = place.path();
+            let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+            for end in ends {
+                // It may be there for another place.
+                let _ =
+                    net.act(|world| world.ensemble.create(&path[..end], b"", kernel::instant()));
+            }
+            kernel::count("option: a directory that was used before");
+            net.act(|world| world.ensemble.count_from(path, *number));
+        }
+    }
     witness(|witness| {
+        witness.is_well = plan.is_well();
         witness.is_gentle = plan.is_gentle();
         witness.timeout = plan.timeout();
         witness.is_steady = plan.is_steady();
@@ -117,6 +132,10 @@ fn live(plan: &Plan) {
     });
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
+    // Whoever judges programs without locks expects answers at once.
+    if plan.raw.is_empty() && random.u8(..3) == 0 {
+        processes.iter().for_each(|process| kernel::is_busy(*process));
+    }
     for fault in &plan.faults {
         if let Fault::Frame { client, is_up, of, nth, what } = *fault {
             net.act(|world| world.machine(processes[client]).faults.push((is_up, of, nth, what)));
@@ -209,6 +228,13 @@ fn live(plan: &Plan) {
     kernel::stop();
 }
 
+/// Is this the directory of a queue, and no single node, nor above one?
+fn has_queue(plan: &Plan, place: Place) -> bool {
+    let mut objects = plan.clients.iter().flat_map(|client| &client.objects);
+    objects
+        .all(|object| object.kind != Kind::Single || !place.path().starts_with(object.place.path()))
+}
+
 /// Nothing goes wrong from now on.
 fn heal(net: &Net, processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
@@ -236,7 +262,13 @@ fn longest(plan: &Plan) -> Duration {
         for step in client.threads.iter().flat_map(|thread| &thread.steps) {
             longest += step.rest;
             match &step.what {
+                What::Turns { count, .. } => longest += Duration::from_secs(2) * (count + 2),
                 What::Lock { wait, while_held, object, .. } => {
+                    let work = while_held.iter().map(|deed| match deed {
+                        Deed::Work(time) => *time,
+                        _ => Duration::ZERO,
+                    });
+                    longest += work.sum::<Duration>();
                     longest += client.objects[*object].options.hold_at_least.unwrap_or_default();
                     if let Wait::For(time) = wait {
                         longest += *time;
@@ -279,11 +311,16 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             world.machine(processes[client]).refused_until = now + time;
             world.cut(processes[client]);
         }),
-        Trouble::Freeze { client, time } | Trouble::Sleep { client, time } => {
+        Trouble::Freeze { client, time }
+        | Trouble::Sleep { client, time }
+        | Trouble::Stall { client, time } => {
             let process = processes[client];
             board(|board| board.stalls.push((process, time, now + time)));
             match trouble {
-                Trouble::Freeze { .. } => kernel::freeze(process, time),
+                Trouble::Stall { .. } if client < plan.clients.len() => {
+                    kernel::stall(process, time);
+                }
+                Trouble::Freeze { .. } | Trouble::Stall { .. } => kernel::freeze(process, time),
                 _ => kernel::machine_sleeps(process, time),
             }
         }
@@ -342,14 +379,20 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
                 let _ = net.act(|world| world.ensemble.delete(&node, instant));
             }
         }
-        Trouble::Hide { place, nth, time } => {
+        Trouble::Clear { place, pause } => clear(net, place, pause),
+        Trouble::Hide { place, nth, time, is_deleted } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
-                restrict(&hosts(plan), node, Permissions::READ, time);
+                witness(|witness| witness.hidden.insert(node.clone()));
+                restrict(&hosts(plan), node, Permissions::READ, time, is_deleted);
             }
+        }
+        Trouble::HideDirectory { place, time } => {
+            let node = place.path().to_owned();
+            restrict(&hosts(plan), node, Permissions::READ, time, false);
         }
         Trouble::Forbid { place, below, time } => {
             let node = format!("{place}{below}");
-            restrict(&hosts(plan), node, Permissions::DELETE, time);
+            restrict(&hosts(plan), node, Permissions::DELETE, time, false);
         }
         Trouble::Plant { place, what, time } => {
             // What the servers would put at the end of its name.
@@ -374,7 +417,10 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             }
         }
         Trouble::Scribble { place, nth, is_request } => {
-            if let Some(node) = witness(|witness| witness.below(place, nth)) {
+            let node = witness(|witness| witness.below(place, nth));
+            // Of a single node it takes away what says whose it is.
+            let is_one = |node: &String| !plan.is_gentle() || node.contains("/_c_");
+            if let Some(node) = node.filter(is_one) {
                 let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
                 let _ = net.act(|world| world.ensemble.set_data(&node, data, instant));
             }
@@ -400,8 +446,26 @@ fn take_away(net: Net, path: String) {
     }
 }
 
-/// An operator, with a client of its own, takes a right from everybody for a while.
-pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Duration) {
+/// Deletes what is below a place, one after the other.
+fn clear(net: &Net, place: Place, pause: Duration) {
+    let nodes = witness(|witness| witness.sessions_nodes(place.path()));
+    for (number, node) in nodes.into_iter().enumerate() {
+        let net = net.share();
+        kernel::after(pause * number as u32, move || {
+            // It may be gone by now.
+            let _ = net.act(|world| world.ensemble.delete(&node, kernel::instant()));
+        });
+    }
+}
+
+/// An operator, with a client of its own, takes a right from everybody for a while, and may delete the node meanwhile.
+pub(crate) fn restrict(
+    hosts: &str,
+    node: String,
+    right: Permissions,
+    time: Duration,
+    is_deleted: bool,
+) {
     let hosts = hosts.to_owned();
     witness(|witness| witness.has_hidden = true);
     let rights = [
@@ -418,6 +482,9 @@ pub(crate) fn restrict(hosts: &str, node: String, right: Permissions, time: Dura
         let is_set = set_acl(&hosts, &node, &[Acl::new(others, "world", "anyone")]);
         kernel::note(|| format!("takes {right:?} of {node}: {is_set}"));
         if is_set {
+            if is_deleted && let Some(net) = board(|board| board.net.as_ref().map(Net::share)) {
+                let _ = net.act(|world| world.ensemble.delete(&node, kernel::instant()));
+            }
             thread::sleep(time);
             set_acl(&hosts, &node, &Acl::open());
             kernel::note(|| format!("gives {right:?} of {node} back"));
@@ -457,6 +524,7 @@ fn name(trouble: &Trouble) -> &'static str {
         Trouble::Refuse { .. } => "fault: connections refused",
         Trouble::Freeze { .. } => "fault: a client stands still",
         Trouble::Sleep { .. } => "fault: a machine sleeps",
+        Trouble::Stall { .. } => "fault: a thread stands still",
         Trouble::ClockStep { .. } => "fault: a clock is set",
         Trouble::NoThreads { .. } => "fault: no threads",
         Trouble::Kill { .. } => "fault: a client is killed",
@@ -470,6 +538,8 @@ fn name(trouble: &Trouble) -> &'static str {
         Trouble::NoName { .. } => "fault: a name is not known for a while",
         Trouble::Useless { .. } => "fault: only handshakes pass",
         Trouble::Delete { .. } => "fault: an operator deletes a node",
+        Trouble::Clear { .. } => "fault: an operator deletes all nodes",
+        Trouble::HideDirectory { .. } => "fault: a directory may not be read",
         Trouble::Hide { .. } => "fault: a node may not be read",
         Trouble::Forbid { .. } => "fault: nodes may not be deleted",
         Trouble::Full { .. } => "fault: a socket is full",

@@ -229,6 +229,14 @@ impl Tree {
 
 #[cfg(any(test, zoolock_simulation))]
 impl Tree {
+    /// So many children were made of a node before.
+    pub(super) fn count_from(&mut self, path: &str, number: i32) {
+        let newest = self.slots.get_mut(path).and_then(|slot| slot.versions.last_mut());
+        if let Some((_, Some(node))) = newest {
+            node.kept.cversion = number;
+        }
+    }
+
     /// The paths below this one that were there after a transaction.
     pub(super) fn below(&self, path: &str, zxid: i64) -> impl Iterator<Item = &Arc<str>> {
         let start = format!("{}/", path.trim_end_matches('/'));

@@ -21,6 +21,10 @@ const PREEMPTED: u32 = 8;
 /// In nanoseconds, what a thread needs from one wait to the next, at the most.
 const STEP: u64 = 20_000;
 
+/// On a busy machine so many are resumed before one has to wait, in the mean, and so long at the most.
+const DELAYED: u32 = 64;
+const DELAY: u64 = 4_000_000;
+
 type Fiber = Coroutine<(), (), (), DefaultStack>;
 /// Something outside of all threads, at its time.
 type Happening = Box<dyn FnOnce()>;
@@ -64,6 +68,8 @@ pub(crate) struct Task {
     fiber: Option<Fiber>,
     yielder: *const Yielder<(), ()>,
     state: State,
+    /// It does not run until then, whatever it waits for.
+    stands_until: u64,
     /// What ended its last wait was what it waited for, and not its deadline.
     is_met: bool,
     pub(crate) name: Arc<str>,
@@ -82,6 +88,8 @@ pub(crate) struct Machine {
     /// What its system clock is ahead, in nanoseconds.
     pub(crate) ahead: i64,
     fails_spawns: f64,
+    /// Others have its processors, now and then.
+    is_busy: bool,
     pub(crate) random: Rng,
 }
 
@@ -180,6 +188,7 @@ fn go(most_steps: u64) -> End {
         }
         let next = choose();
         match next {
+            Some(task) if with(|kernel| kernel.has_to_wait(task)) => {}
             Some(task) => resume(task),
             None => match with(Kernel::jump) {
                 true => {}
@@ -248,6 +257,16 @@ fn resume(task: usize) {
 }
 
 impl Kernel {
+    /// Does this one not run yet, though it could?
+    fn has_to_wait(&mut self, task: usize) -> bool {
+        let is_busy = self.machines[self.tasks[task].process.0].is_busy;
+        let waits = is_busy && self.choices.u32(..DELAYED) == 0;
+        if waits {
+            self.tasks[task].stands_until = self.now + self.choices.u64(..DELAY);
+        }
+        waits
+    }
+
     fn due(&mut self) -> Option<Happening> {
         let first = self.happenings.first_entry()?;
         (first.key().0 <= self.now).then(|| first.remove())
@@ -255,7 +274,10 @@ impl Kernel {
 
     fn is_due(&mut self, task: usize) -> Due {
         let now = self.now;
-        let Task { state, process, .. } = &self.tasks[task];
+        let Task { state, process, stands_until, .. } = &self.tasks[task];
+        if *stands_until > now {
+            return Due::Never;
+        }
         match self.machines[process.0].fate {
             Fate::Dead => return Due::Never,
             Fate::Frozen(until) if until > now => return Due::Never,
@@ -278,20 +300,20 @@ impl Kernel {
     fn jump(&mut self) -> bool {
         let mut first = self.happenings.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
         for &task in &self.live {
-            let Task { state, process, .. } = &self.tasks[task];
+            let Task { state, process, stands_until, .. } = &self.tasks[task];
             let machine = &self.machines[process.0];
             let thaws = match machine.fate {
                 Fate::Dead => continue,
-                Fate::Frozen(until) => until,
-                Fate::Runs => 0,
+                Fate::Frozen(until) => until.max(*stands_until),
+                Fate::Runs => *stands_until,
             };
             let due = match *state {
-                State::Waits { deadline: Some(deadline), .. } => deadline + machine.asleep,
-                // It may be able to go on when its process does.
+                // It may be able to go on then.
                 _ if thaws > self.now => thaws,
+                State::Waits { deadline: Some(deadline), .. } => deadline + machine.asleep,
                 _ => continue,
             };
-            first = first.min(due.max(thaws));
+            first = first.min(due);
         }
         self.now = self.now.max(first.min(u64::MAX - 1));
         first < u64::MAX
@@ -341,6 +363,7 @@ pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static)
             fiber: Some(fiber),
             yielder: std::ptr::null(),
             state: State::Ready,
+            stands_until: 0,
             is_met: false,
             name: name.into(),
             process,
@@ -451,6 +474,7 @@ pub fn process() -> Process {
             awake_at: 0,
             ahead: 0,
             fails_spawns: 0.0,
+            is_busy: false,
             random,
         });
         Process(kernel.machines.len() - 1)
@@ -490,7 +514,24 @@ pub fn freeze(process: Process, time: Duration) {
     });
 }
 
-/// The same, and the monotonic clock stands still, too, as when a laptop is closed.
+/// The threads of a process share their processors with others from now on.
+pub fn is_busy(process: Process) {
+    with(|kernel| kernel.machines[process.0].is_busy = true);
+}
+
+/// One thread of a process, whichever, does not run for so long.
+pub fn stall(process: Process, time: Duration) {
+    with(|kernel| {
+        let is_own = |task: &usize| kernel.tasks[*task].process == process;
+        let own: Vec<usize> = kernel.live.iter().copied().filter(is_own).collect();
+        if !own.is_empty() {
+            let task = own[kernel.choices.usize(..own.len())];
+            kernel.tasks[task].stands_until = kernel.now + time.as_nanos() as u64;
+        }
+    });
+}
+
+/// As [`freeze`], and the monotonic clock stands still, too, as when a laptop is closed.
 pub fn machine_sleeps(process: Process, time: Duration) {
     freeze(process, time);
     with(|kernel| {

@@ -119,6 +119,12 @@ impl Ensemble {
         self.tree.below(path, self.committed).map(|path| path.to_string()).collect()
     }
 
+    /// The paths of all nodes that are watched for their data or their end, on any server.
+    #[must_use]
+    pub fn watched(&self) -> Vec<String> {
+        self.servers.iter().flat_map(|server| server.watches.data_paths()).cloned().collect()
+    }
+
     /// The sessions that are not over.
     #[must_use]
     pub fn sessions(&self) -> Vec<i64> {
@@ -138,6 +144,11 @@ impl Ensemble {
         let (acl, mode) = (Acl::open().into(), CreateMode::Persistent);
         let created = self.operate(Op::Create { path, data, acl, mode }, now);
         created.map_err(|kind| Error::from(kind).of("create", path))
+    }
+
+    /// The next sequential node below this one has this number, as if so many had been made there before.
+    pub fn count_from(&mut self, path: &str, number: i32) {
+        self.tree.count_from(path, number);
     }
 
     /// Sets the data of a node, likewise.

@@ -45,6 +45,11 @@ impl Watches {
         self.child.add(path, connection);
     }
 
+    #[cfg(any(test, zoolock_simulation))]
+    pub(super) fn data_paths(&self) -> impl Iterator<Item = &String> {
+        self.data.0.keys()
+    }
+
     /// Those that are to be told of a node itself; they watch it no more.
     pub(super) fn take_data(&mut self, path: &str) -> Vec<u64> {
         self.data.take(path)
