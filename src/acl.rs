@@ -2,10 +2,10 @@
 
 use zookeeper::Permissions;
 
-/// The access control list that a client's nodes are made with: the nodes of its locks and the
-/// directories that it has to make for them.
+/// The access control list of the nodes that a client creates: those of its locks, and the
+/// directories that it creates for them.
 ///
-/// Everybody who shall take part in a lock needs [`Permissions::CONTEND`].
+/// Every contender of a lock needs [`Permissions::CONTEND`].
 ///
 /// ```
 /// use zoolock::{Acl, Permissions};
@@ -19,29 +19,29 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Everybody may do everything. The default.
+    /// Everybody may do everything. This is the default.
     #[must_use]
     pub fn open() -> Acl {
         Acl::none().and("world", "anyone", Permissions::ALL)
     }
 
-    /// Whoever makes a node, by all the credentials given to
-    /// [`ClientBuilder::auth`](crate::ClientBuilder::auth) and `ClientBuilder::sasl`, may do everything with it, and nobody
-    /// else anything.
+    /// The creator of a node may do everything with it, and nobody else may do anything. The
+    /// creator is identified by all credentials of
+    /// [`ClientBuilder::auth`](crate::ClientBuilder::auth) and `ClientBuilder::sasl`.
     #[must_use]
     pub fn creator() -> Acl {
         Acl::none().and("auth", "", Permissions::ALL)
     }
 
-    /// Nobody may do anything: to add to.
+    /// Nobody may do anything: a base for [`and`](Acl::and).
     #[must_use]
     pub fn none() -> Acl {
         Acl { entries: Vec::new() }
     }
 
-    /// Adds an entry: a scheme of the server such as `digest`, `sasl`, `ip` or `world`, an id of that
-    /// scheme (for `digest`: `user:base64(sha1(user:password))`, for `sasl` the user's name), and what
-    /// it may do.
+    /// Adds an entry: a scheme of the server such as `digest`, `sasl`, `ip` or `world`, an id of
+    /// that scheme, and what it may do. The id is `user:base64(sha1(user:password))` for `digest`,
+    /// and the user's name for `sasl`.
     #[must_use]
     pub fn and(
         mut self,

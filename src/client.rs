@@ -1,4 +1,4 @@
-//! The public handle of a connection to ZooKeeper, and how it is built.
+//! The public handle of a connection to ZooKeeper, and its builder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::session::{ClientState, Failure, Session, Stats, Subscription};
 use crate::signal::Until;
 use crate::sys::{self, thread};
 
-/// What a client asks for unless told otherwise.
+/// The default session timeout.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most that the protocol can carry: milliseconds in 31 bits.
+/// The maximum of the protocol: milliseconds in 31 bits.
 const MAX_MILLIS: u128 = i32::MAX as u128;
 
-/// A client of a ZooKeeper ensemble: the source of locks. A cheap clone of one shared connection
-/// that reconnects by itself.
+/// A client of a ZooKeeper ensemble, from which locks are made. It is a cheaply cloned handle to
+/// one shared connection, which reconnects by itself.
 ///
 /// # When it ends
-/// [`close`](Client::close), or the last clone, lock and guard dropped, ends the session, and with
-/// it every hold. A process that exits without it leaves that to the servers, which end the
-/// session one session timeout later.
+/// [`close`](Client::close) ends the session, and with it every hold. So does dropping the last
+/// clone, lock and guard. If a process exits without either, the servers end the session one
+/// session timeout later.
 ///
 /// # Example
 /// ```no_run
@@ -56,7 +56,7 @@ pub struct Client {
 #[derive(Clone)]
 enum Identity {
     Given(Arc<str>),
-    /// `<host>/<process id>`, to be followed by the thread.
+    /// `<host>/<process id>`, to which the thread is appended.
     Process(Arc<str>),
 }
 
@@ -65,16 +65,16 @@ impl Client {
     /// `"a:2181,[::1]:2182/chroot"`. The port defaults to 2181.
     ///
     /// Blocks until a server has answered, for at most `session_timeout`. Fails sooner if every
-    /// server of the list was tried and none will do.
+    /// server of the list was tried and none can be used.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a malformed list or timeout, [`Error::Connect`] with what
-    /// each server said, [`Error::Thread`] if the operating system refuses a thread.
+    /// [`Error::InvalidArgument`] for a malformed list or timeout; [`Error::Connect`] with the
+    /// answer of each server; [`Error::Thread`] if the operating system refuses a thread.
     pub fn connect(hosts: &str, session_timeout: Duration) -> Result<Client> {
         Client::builder(hosts).session_timeout(session_timeout).connect()
     }
 
-    /// A client with more settings. No I/O before [`ClientBuilder::connect`].
+    /// Returns a builder for a client with more settings. No I/O before [`ClientBuilder::connect`].
     pub fn builder(hosts: &str) -> ClientBuilder {
         ClientBuilder {
             hosts: hosts.to_owned(),
@@ -92,39 +92,39 @@ impl Client {
         }
     }
 
-    /// The state of the connection. No I/O, never blocks.
+    /// Returns the state of the connection. No I/O, never blocks.
     #[must_use]
     pub fn state(&self) -> ClientState {
         self.session().state()
     }
 
-    /// The session timeout as the server gives it: servers keep what is asked for between their
-    /// own bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks).
+    /// Returns the session timeout that the servers granted. They limit the requested one to their
+    /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks).
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.session().timeout()
     }
 
-    /// A channel of the connection's changes from now on. It is disconnected when the client is
-    /// closed. Up to 256 unread events are kept, later ones are dropped.
+    /// Returns a channel of the connection's changes from now on. It is disconnected when the
+    /// client is closed. It keeps up to 256 unread events and drops later ones.
     pub fn subscribe(&self) -> Subscription {
         self.session().subscribe()
     }
 
-    /// Counts since the client was made. No I/O.
+    /// Returns counts since the client was created. No I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.session().stats()
     }
 
-    /// Who holds the lock at `path`, of whatever type and whoever made its nodes, and who waits for
-    /// it, in order. Empty if there is nothing. One list and one read a contender; blocks for at
-    /// most a session timeout.
+    /// Returns the holders and waiters of the lock at `path`, in order. The lock may be of any
+    /// type, and its nodes of any client. Empty if there are none. Costs one list and one read for
+    /// each contender; blocks for at most a session timeout.
     ///
     /// A node that may not be read makes the whole answer [`Error::Denied`].
     ///
-    /// What it says may be out of date when it arrives: for people and for
-    /// [`revoke`](Client::revoke), not for deciding who may do what.
+    /// The answer may be out of date when it arrives. It is for people and for
+    /// [`revoke`](Client::revoke), not for deciding who may act.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -143,18 +143,19 @@ impl Client {
         contenders(self.session(), &LockPath::parse_node(path)?)
     }
 
-    /// All locks at and below `root`, of whatever type and whoever made their nodes: for each its
-    /// contenders in order, as [`contenders`](Client::contenders) has them, at least one. A path comes
-    /// before what is below it, names in the order of their bytes. `root` may be `/`.
+    /// Returns all locks at and below `root`, which may be `/`. The locks may be of any type, and
+    /// their nodes of any client. Each item has the contenders of one lock in order, as
+    /// [`contenders`](Client::contenders) returns them, and at least one. A path comes before the
+    /// paths below it, and names are in the order of their bytes.
     ///
-    /// A lock that nobody holds or waits for is not found: what is left of it is an empty directory, as
-    /// any other. Nor is what has no part in a lock, such as [`Kind::Foreign`] and single nodes that no
-    /// [`EphemeralLock`](crate::EphemeralLock) has made. What vanishes meanwhile is left out; it is no
-    /// view of one instant.
+    /// A lock without holders and waiters is not found: only an empty directory is left of it.
+    /// Nodes that take no part in a lock are not found either, such as [`Kind::Foreign`] and single
+    /// nodes that no [`EphemeralLock`](crate::EphemeralLock) created. Nodes that vanish meanwhile
+    /// are left out. The result is not a snapshot of one instant.
     ///
-    /// The iterator looks as it goes, at a hundred nodes in one write: one list a node, and one read
-    /// a contender. It keeps what it has found of those, and the names of their neighbours, not the tree.
-    /// Each step blocks for at most a session timeout.
+    /// The iterator reads as it goes, a hundred nodes in one write: one list for each node, and one
+    /// read for each contender. It keeps in memory what it found in those and the names of their
+    /// neighbours, not the tree. Each step blocks for at most a session timeout.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -170,9 +171,9 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]. From the iterator [`Error::Denied`] for each lock and directory that may
-    /// not be read, and goes on; any other is its last item: [`Error::Disconnected`] without a connection
-    /// or an answer in time, [`Error::Closed`].
+    /// [`Error::InvalidPath`]. The iterator returns [`Error::Denied`] for each lock and directory
+    /// that may not be read, and continues. Any other error is its last item:
+    /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`].
     pub fn locks_below(
         &self,
         root: &str,
@@ -180,20 +181,21 @@ impl Client {
         Ok(Below::new(Arc::clone(&self.session), LockPath::parse_directory(root)?))
     }
 
-    /// Does this [fencing token](crate::Hold::fencing_token) belong to whoever holds the lock at
-    /// `path` now, of whatever type? For third parties that were handed the token. With several
-    /// holders, readers or permits of a semaphore, the token of any of them will do.
+    /// Returns whether this [fencing token](crate::Hold::fencing_token) belongs to the current
+    /// holder of the lock at `path`, of any type. This is for third parties that were handed the
+    /// token. If there are several holders, readers or permits of a semaphore, the token may be any
+    /// of theirs.
     ///
-    /// Unlike [`contenders`](Client::contenders) it is not taken in by a server that has fallen
-    /// behind: the answer is no older than the call. But it may be outdated as soon as it is there, so
-    /// it cannot make a write safe: that takes a resource that each holder
+    /// Unlike [`contenders`](Client::contenders), this is not misled by a server that lags: the
+    /// answer is no older than the call. But it may be outdated as soon as it arrives, so it cannot
+    /// make a write safe. Safe writes take a resource that each holder
     /// [claims](crate::Hold::fencing_token) with its token.
     ///
-    /// False when the lock is free, or held with another token, and when the holder's session has ended,
-    /// whether it knows of it or not.
+    /// False when the lock is free, when it is held with another token, and when the holder's
+    /// session has ended, even if the holder does not know that.
     ///
-    /// One refused write, one list and one read a contender; blocks for at most a third of the session
-    /// timeout.
+    /// Costs one refused write, one list and one read for each contender; blocks for at most a
+    /// third of the session timeout.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client, token: u64) -> zoolock::Result<()> {
@@ -205,23 +207,26 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time, also
-    /// from a server that has lost its leader; [`Error::Closed`], [`Error::Denied`].
+    /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
+    /// also from a server that has lost its leader; [`Error::Closed`], [`Error::Denied`].
     pub fn verify(&self, path: &str, token: u64) -> Result<bool> {
         verify(self.session(), &LockPath::parse_node(path)?, token)
     }
 
-    /// Asks a holder to let go, by writing `__REVOKE__` to its node, as Curator does. It is up to
-    /// the holder whether it listens, with [`Hold::revocation`](crate::Hold::revocation) or
-    /// Curator's `makeRevocable`. It hears of it also if its connection is just away. Blocks for at most a third of the session timeout.
+    /// Requests the lock from a holder, by writing `__REVOKE__` to its node, as Curator does. The
+    /// holder decides whether to let go. It receives the request through
+    /// [`Hold::revocation`](crate::Hold::revocation) or Curator's `makeRevocable`, even if its
+    /// connection is down at the moment. Blocks for at most a third of the session timeout.
     ///
-    /// Asks nobody but this contender. The node of an [`EphemeralLock`](crate::EphemeralLock) has the same name for
-    /// every holder, so the call reads it first and compares the token. If the lock changes hands between that
-    /// read and the write, the next holder is not asked, but its node then shows the identity of the holder before.
+    /// Only this contender is asked. The node of an [`EphemeralLock`](crate::EphemeralLock) has the
+    /// same name for every holder, so the call first reads it and compares the token. If the lock
+    /// changes hands between that read and the write, the next holder is not asked, but its node
+    /// then shows the identity of the previous holder.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if the node is gone, or is another holder's by now. [`Error::InvalidArgument`] for a node that is not a contender's. [`Error::Disconnected`] without a connection or an answer,
-    /// [`Error::Closed`], [`Error::Denied`].
+    /// [`Error::NotHeld`] if the node is gone or belongs to another holder by now.
+    /// [`Error::InvalidArgument`] for a node that is not a contender's. [`Error::Disconnected`]
+    /// without a connection or an answer, [`Error::Closed`], [`Error::Denied`].
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
         check_contender(contender)?;
         let path = contender.path.as_str();
@@ -234,9 +239,10 @@ impl Client {
         asked.map_err(|failure| self.gone_or(path, failure))
     }
 
-    /// Keeps what the node says of its maker, since its name does not tell. A node that takes its place begins with
-    /// the same version, so the version does not protect that from the write. Hence the token in the data: its
-    /// holder takes no notice.
+    /// Asks the holder of a single node. The request keeps the identity of the node's maker, which
+    /// the name does not tell. A node that replaces this one starts with the same version, so the
+    /// version does not protect it from the write. Hence the data carry the token, and the holder
+    /// of another token ignores the request.
     fn revoke_single(&self, contender: &Contender, until: &Until) -> Result<(), Failure> {
         let (path, token) = (contender.path.as_str(), contender.token);
         let check = |stat: &Stat| match stat.czxid.unsigned_abs() == token {
@@ -270,21 +276,23 @@ impl Client {
         self.session.ask_one(None, until, |batch| batch.set_data(path, data, version))
     }
 
-    /// Takes the lock from a holder, or the place from a waiter, by deleting its node, and no other that is in
-    /// its place by now. **The next one is let in at once, and the old holder may still be at work** until it
-    /// hears of its loss: do it when that process is certainly dead, or when the resource checks
-    /// [fencing tokens](crate::Hold::fencing_token). A waiter that lives queues again, behind the others.
+    /// Takes the lock from a holder, or the queue position from a waiter, by deleting its node. A
+    /// node that has taken its place is not deleted. **The next contender is let in at once, and
+    /// the old holder may still be at work** until it learns of its loss. Use this when that
+    /// process is certainly dead, or when the resource checks [fencing
+    /// tokens](crate::Hold::fencing_token). A living waiter queues again, behind the others.
     ///
-    /// Not for an [`EphemeralLock`](crate::EphemeralLock): the next holder's node has the same name, and the old
-    /// holder, who may not have heard of its loss, would delete that. Revoke it, or end the session of its holder.
+    /// This does not work for an [`EphemeralLock`](crate::EphemeralLock). The next holder's node
+    /// has the same name, and the old holder might delete it before it learns of its loss. Revoke
+    /// the holder, or end its session.
     ///
-    /// Two requests; blocks for at most a third of the session timeout.
+    /// Costs two requests; blocks for at most a third of the session timeout.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a contender's, or
-    /// an [`EphemeralLock`](crate::EphemeralLock)'s.
-    /// [`Error::Disconnected`] without a connection or an answer: it may be deleted; [`Error::Closed`],
-    /// [`Error::Denied`].
+    /// [`Error::NotHeld`] if the node is gone. [`Error::InvalidArgument`] for a node that is not a
+    /// contender's, or that is an [`EphemeralLock`](crate::EphemeralLock)'s.
+    /// [`Error::Disconnected`] without a connection or an answer: the node may be deleted;
+    /// [`Error::Closed`], [`Error::Denied`].
     pub fn break_lock(&self, contender: &Contender) -> Result<()> {
         check_contender(contender)?;
         let path = contender.path.as_str();
@@ -305,9 +313,10 @@ impl Client {
         }
     }
 
-    /// The data of the node at `path` and its version, for a [`Transaction`](crate::Transaction); none if it is
-    /// not there. To whoever holds a lock of this client it is no older than what holders before have written.
-    /// Takes one request; the first read after the session was resumed takes two, of which one is a refused write.
+    /// Returns the data of the node at `path` and its version, for a
+    /// [`Transaction`](crate::Transaction), or `None` if there is no node. For the holder of a lock
+    /// of this client, the answer is no older than the writes of earlier holders. Costs one
+    /// request; the first read after a resumed session costs two, one of them a refused write.
     /// Blocks for at most a third of the session timeout.
     ///
     /// # Errors
@@ -323,17 +332,17 @@ impl Client {
         }
     }
 
-    /// Ends the session: every lock still held is lost with
-    /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed), every waiting call returns
-    /// [`Error::Closed`], and so do all later ones. Closing twice is fine.
+    /// Ends the session. Every lock still held is lost with
+    /// [`LossReason::ClientClosed`](crate::LossReason::ClientClosed). Waiting and later calls
+    /// return [`Error::Closed`]. Closing twice is allowed.
     ///
-    /// Blocks until the servers have ended the session, so that others can hold its locks, or for
-    /// at most one session timeout. Without a connection it waits for the next one, until a session
-    /// timeout after the last one broke; later it returns at once.
+    /// Blocks until the servers have ended the session, so that others can hold its locks, and for
+    /// at most one session timeout. Without a connection it waits for the next one, until one
+    /// session timeout after the connection broke. After that it returns at once.
     ///
     /// # Errors
-    /// [`Error::Timeout`] if the servers could not be told. They end the session by themselves, one
-    /// session timeout after they last heard of it, give or take a tick.
+    /// [`Error::Timeout`] if the servers could not be told. They end the session themselves, one
+    /// session timeout after they last heard from it, give or take a tick.
     pub fn close(&self) -> Result<()> {
         let after = self.session.timeout();
         let what = "confirmed end of the session";
@@ -348,7 +357,7 @@ impl Client {
         self.observer.as_ref()
     }
 
-    /// What the nodes of the calling thread say of their maker.
+    /// Returns what the nodes of the calling thread say of their maker.
     pub(crate) fn identity(&self) -> Arc<str> {
         let process = match &self.identity {
             Identity::Given(identity) => return Arc::clone(identity),
@@ -368,7 +377,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Settings of a [`Client`]; made by [`Client::builder`].
+/// Settings of a [`Client`]; created by [`Client::builder`].
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -402,42 +411,44 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// How long the servers keep the session, and with it the locks, of a client that they do not
-    /// hear of. Default: 10 s. It should be four server ticks or more (8 s at the default tick of 2 s): a
-    /// follower tells its leader every half tick whom it has heard of, an observer behind another one
-    /// takes up to a tick, and a lease counts on that within a quarter of this.
+    /// Sets how long the servers keep the session, and with it the locks, of a silent client.
+    /// Default: 10 s. It should be four server ticks or more, which is 8 s at the default tick of 2
+    /// s. A follower tells its leader every half tick which clients it has heard from, and an
+    /// observer behind another one takes up to a tick. A lease relies on that within a quarter of
+    /// this timeout.
     pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long [`connect`](ClientBuilder::connect) may take. Default: the session timeout.
+    /// Sets how long [`connect`](ClientBuilder::connect) may take. Default: the session timeout.
     pub fn connect_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.connect_timeout = Some(timeout);
         self
     }
 
-    /// Credentials, given to every server that the client connects to; for scheme `digest` the
-    /// secret is `user:password`. May be called several times. Default: none.
+    /// Adds credentials, which are sent to every server that the client connects to. For scheme
+    /// `digest` the secret is `user:password`. May be called several times. Default: none.
     pub fn auth(mut self, scheme: impl Into<String>, secret: impl Into<Vec<u8>>) -> ClientBuilder {
         self.auth.push((scheme.into(), secret.into()));
         self
     }
 
-    /// A user and a password that the servers know from their JAAS configuration: SASL, DIGEST-MD5. The
-    /// client proves on every connection, before anything else, that it knows the password, which is not
-    /// sent, and the server that it does, too. Kerberos is left out. The last call counts. Default: none.
+    /// Sets a user and a password that the servers know from their JAAS configuration, for SASL
+    /// with DIGEST-MD5. On every connection, before anything else, client and server prove to each
+    /// other that they know the password, which is not sent. Kerberos is not supported. The last
+    /// call counts. Default: none.
     ///
-    /// With [`Acl::creator`] the client's nodes belong to the user; an entry for somebody else has the
-    /// scheme `sasl` and the user's name: `Acl::creator().and("sasl", "ann", Permissions::CONTEND)`.
+    /// With [`Acl::creator`] the client's nodes belong to the user. An entry for another user has
+    /// the scheme `sasl` and the user's name: `Acl::creator().and("sasl", "ann",
+    /// Permissions::CONTEND)`.
     #[cfg(feature = "sasl")]
     pub fn sasl(mut self, user: impl Into<String>, password: impl Into<String>) -> ClientBuilder {
         self.sasl = Some((user.into(), password.into()));
         self
     }
 
-    /// Speaks TLS with the servers, at the port that they have for it (`secureClientPort`). Default: plain
-    /// TCP.
+    /// Uses TLS to the servers, at their port for it (`secureClientPort`). Default: plain TCP.
     ///
     /// ```no_run
     /// use zoolock::{Client, Tls};
@@ -455,28 +466,29 @@ impl ClientBuilder {
         self
     }
 
-    /// The access control list of the nodes that the client makes. Default: [`Acl::open`].
+    /// Sets the access control list of the nodes that the client creates. Default: [`Acl::open`].
     pub fn acl(mut self, acl: Acl) -> ClientBuilder {
         self.acl = acl;
         self
     }
 
-    /// What the client's nodes say of their maker, for people who look. Default:
+    /// Sets what the client's nodes say of their maker, for people who look. Default:
     /// `<host>/<process id>/<thread>`.
     pub fn identity(mut self, who: impl Into<String>) -> ClientBuilder {
         self.identity = Some(who.into());
         self
     }
 
-    /// Has [`connect`](ClientBuilder::connect) fail if there is nothing at the chroot of the list of servers. Else the
-    /// first lock makes it, and a client with a typing error there locks by itself. Default: false.
+    /// Makes [`connect`](ClientBuilder::connect) fail if there is no node at the chroot. Otherwise
+    /// the first lock creates it, and a client with a typing error in its chroot locks apart from
+    /// all others. Default: false.
     pub fn existing_chroot(mut self, required: bool) -> ClientBuilder {
         self.existing_chroot = required;
         self
     }
 
-    /// Who is told of every call for a lock of this client, and of the end of every hold: see
-    /// [`observer`](crate::observer). The last call counts. Default: nobody.
+    /// Sets an observer that is told of every call for a lock of this client, and of the end of
+    /// every hold: see [`observer`](crate::observer). The last call counts. Default: none.
     pub fn observer(mut self, observer: impl Observer + 'static) -> ClientBuilder {
         self.observer = Some(SharedObserver::new(observer));
         self
@@ -485,9 +497,9 @@ impl ClientBuilder {
     /// Connects. Blocks for at most the connect timeout.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] that names the setting which is not usable, [`Error::Refused`] if a server
-    /// refused the credentials, [`Error::Connect`] with what each server said, [`Error::Thread`] if the
-    /// operating system refuses a thread.
+    /// [`Error::InvalidArgument`], which names the setting that is not usable; [`Error::Refused`]
+    /// if a server refused the credentials; [`Error::Connect`] with the answer of each server;
+    /// [`Error::Thread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<Client> {
         check_timeout("session timeout", self.session_timeout)?;
         let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
@@ -531,7 +543,8 @@ impl ClientBuilder {
         Ok(Client { session: Session::new(zk, self.acl.entries), identity, observer })
     }
 
-    /// Could a server know who the client is? By TLS it may, if it is shown a certificate.
+    /// Returns whether a server could know who the client is. With TLS it may, by a client
+    /// certificate.
     fn has_credentials(&self) -> bool {
         let has_credentials = !self.auth.is_empty();
         #[cfg(feature = "sasl")]
@@ -570,7 +583,7 @@ fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
     }
 }
 
-/// Its nodes are made with the first lock, and stay.
+/// Checks the chroot. Its nodes are created with the first lock, and stay.
 fn check_chroot(hosts: &str) -> Result<()> {
     let root = hosts.find('/').map_or("", |at| &hosts[at..]);
     let reason = |reason| invalid("host list", format!("the chroot {root:?} is invalid: {reason}"));
@@ -587,7 +600,8 @@ fn check_contender(contender: &Contender) -> Result<()> {
     }
 }
 
-/// A list that lets nobody take part would only show when a lease cannot be renewed.
+/// Checks that somebody can take part. Otherwise the mistake would show only when a lease cannot be
+/// renewed.
 fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     let contends = |entry: &zookeeper::Acl| entry.permissions.contains(Permissions::CONTEND);
     if !acl.entries.iter().any(contends) {
@@ -601,7 +615,7 @@ fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
     Ok(())
 }
 
-/// Is there a node at the client's root? One that may not be seen is there.
+/// Returns whether there is a node at the client's root. A node that may not be read is there.
 fn has_root(zk: &ZooKeeper, within: Duration) -> zookeeper::Result<bool> {
     match zk.with_timeout(within).exists("/") {
         Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),

@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it, for people and programs that look from outside.
+//! The holders and waiters of a lock, for people and programs that look from outside.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,60 +12,60 @@ use crate::session::{Claim, Failure, Session};
 use crate::signal::Until;
 use crate::sys;
 
-/// The directories below a semaphore's path: of those who wait, and of the permits.
+/// The directories below a semaphore's path: `locks` has the waiters, `leases` the permits.
 pub(crate) const LOCKS: &str = "locks";
 pub(crate) const LEASES: &str = "leases";
 
-/// How many nodes are read at once.
+/// How many nodes are read in one write.
 const AT_ONCE: usize = 100;
 
 /// What a contender asks for.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// To be alone.
+    /// Exclusive access.
     Exclusive,
-    /// To read beside others.
+    /// To read beside other readers.
     Read,
-    /// To write, and to be alone.
+    /// To write, alone.
     Write,
     /// A permit of a semaphore.
     Permit,
-    /// Nothing that a lock knows: a node that somebody else has put there. It blocks nobody.
+    /// Nothing that a lock knows: a node that another program created there. It blocks nobody.
     Foreign,
 }
 
-/// One node in a lock's directory: somebody who holds the lock, or waits for it.
+/// One node in a lock's directory: a holder of the lock or a waiter.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contender {
     /// The lock's path.
     pub path: String,
-    /// The node's name below it; empty for an [`EphemeralLock`](crate::EphemeralLock), whose path
-    /// is the node.
+    /// The node's name below that path. Empty for an [`EphemeralLock`](crate::EphemeralLock), whose
+    /// path is the node.
     pub node: String,
-    /// The number behind its name, if there is one.
+    /// The number at the end of the name, if there is one.
     pub sequence: Option<i64>,
-    /// What it asks for.
+    /// What the contender asks for.
     pub kind: Kind,
-    /// Does it hold the lock? Else it waits.
+    /// Whether the contender holds the lock. If not, it waits.
     pub holds: bool,
-    /// What it says of itself; none if the node's data are something else, or a request that it has not heard of
-    /// yet.
+    /// The identity in the node's data. `None` if the data are something else, or a revocation
+    /// request that the contender has not received yet.
     pub identity: Option<String>,
-    /// Was it [asked](crate::Client::revoke) to let go?
+    /// Whether the contender was [asked](crate::Client::revoke) to let go.
     pub asked: bool,
-    /// The id of its session, as ZooKeeper's logs and four-letter words have it in hexadecimal. 0
+    /// The id of its session, which ZooKeeper's logs and four-letter words show in hexadecimal. 0
     /// for a node that is not ephemeral.
     pub session: i64,
-    /// Since when it is there, by the server's clock.
+    /// When the node was created, by the server's clock.
     pub since: SystemTime,
-    /// What [`Hold::fencing_token`](crate::Hold::fencing_token) is if it holds or will.
+    /// The [`Hold::fencing_token`](crate::Hold::fencing_token) of its hold, present or future.
     pub token: u64,
 }
 
 impl Contender {
-    /// The path of the node.
+    /// Returns the path of the node.
     pub(crate) fn znode(&self) -> String {
         match self.node.as_str() {
             "" => self.path.clone(),
@@ -74,16 +74,17 @@ impl Contender {
     }
 }
 
-/// A node and what it says.
+/// A node and its data.
 #[derive(Debug, Clone)]
 struct Znode {
-    /// Empty if it was asked for by its path.
+    /// Empty if the node was read by its path.
     name: String,
     data: Vec<u8>,
     stat: Stat,
 }
 
-/// Deletes the node of a contender in a queue, and no other that has its path by now; `NoNode` if it has gone.
+/// Deletes the node of a contender in a queue, but no other node that has its path by now. Fails
+/// with `NoNode` if it has gone.
 pub(crate) fn remove(
     session: &Session,
     contender: &Contender,
@@ -91,7 +92,7 @@ pub(crate) fn remove(
 ) -> Result<(), Failure> {
     loop {
         match remove_as_read(session, contender, until) {
-            // Somebody has written to it since.
+            // Somebody has written to the node since.
             Err(failure) if failure.is(ErrorKind::BadVersion) => {
                 sys::reached("a node is written to before it is removed");
             }
@@ -115,17 +116,18 @@ fn remove_as_read(session: &Session, contender: &Contender, until: &Until) -> Re
     session.ask_one(None, until, |batch| batch.delete(&path, version))
 }
 
-/// Who holds the lock at `path` and who waits for it, in the order in which they are served.
+/// Returns the holders and waiters of the lock at `path`, in the order in which they are served.
 pub(crate) fn contenders(session: &Session, path: &LockPath) -> Result<Vec<Contender>> {
     let until = Until::within(session.timeout());
     session.await_connection(path.as_str(), &until)?;
     read(session, path, &until).map_err(|failure| session.error(path.as_str(), failure))
 }
 
-/// Has the current holder of the lock at `path`, or one of them, this token?
+/// Returns whether the current holder of the lock at `path`, or one of several, has this token.
 ///
-/// A follower may lag behind, so that what it says is old. The answer to a write comes behind all
-/// that the leader has done before it, so what the same server says then is no older than the call.
+/// A follower may lag, so its answers may be old. But the answer to a write arrives after
+/// everything that the leader did before it. What the same server says after that is no older than
+/// the call.
 pub(crate) fn verify(session: &Session, path: &LockPath, token: u64) -> Result<bool> {
     session.require_connection(path.as_str())?;
     let until = Until::within(session.patience());
@@ -157,7 +159,8 @@ fn read(session: &Session, path: &LockPath, until: &Until) -> Result<Vec<Contend
     Ok(contenders)
 }
 
-/// The nodes in `directory`; none if there is no directory. Those that vanish meanwhile are left out.
+/// Returns the nodes in `directory`; none if there is no directory. Nodes that vanish meanwhile are
+/// left out.
 fn survey(session: &Session, directory: &LockPath, until: &Until) -> Result<Vec<Znode>, Failure> {
     let listed = session.ask_one(None, until, |batch| batch.get_children(directory.as_str(), None));
     let names = match listed {
@@ -176,8 +179,8 @@ struct Wanted {
     names: Vec<String>,
 }
 
-/// Reads the nodes of several directories, [`AT_ONCE`]. Those that vanish meanwhile are left out. If
-/// one may not be read, that is what is said of its directory.
+/// Reads the nodes of several directories, [`AT_ONCE`] in a write. Nodes that vanish meanwhile are
+/// left out. If a node may not be read, its directory gets that error.
 fn read_nodes(
     session: &Session,
     wanted: &[Wanted],
@@ -208,7 +211,7 @@ fn read_nodes(
     Ok(found)
 }
 
-/// The node at `path`, if there is one.
+/// Returns the node at `path`, if there is one.
 fn look(session: &Session, path: &str, until: &Until) -> Result<Option<Znode>, Failure> {
     match session.ask_one(None, until, |batch| batch.get_data(path, None)) {
         Ok((data, stat)) => Ok(Some(Znode { name: String::new(), data, stat })),
@@ -217,16 +220,16 @@ fn look(session: &Session, path: &str, until: &Until) -> Result<Option<Znode>, F
     }
 }
 
-/// Of a lock with a queue.
+/// Returns the contenders of a lock with a queue.
 fn queue(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
     nodes.sort_unstable_by(|a, b| (order(a), &a.name).cmp(&(order(b), &b.name)));
-    // The kinds of all that are before the place, and of those in it.
+    // The modes of all contenders before the current position, and of those at it.
     let (mut ahead, mut beside): (Vec<Mode>, Vec<Mode>) = Default::default();
     let mut last = None;
     let mut contenders = Vec::with_capacity(nodes.len());
     for node in nodes {
         let order = order(&node);
-        // Equal sequences are one place: they do not wait for each other.
+        // Contenders with equal sequences share a position: they do not wait for each other.
         if last.replace(order) != Some(order) {
             ahead.append(&mut beside);
         }
@@ -239,7 +242,7 @@ fn queue(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
     contenders
 }
 
-/// Normal sequences first, by number, then the others as they were made, then what is foreign.
+/// Orders normal sequences first, by number, then other sequences by creation, then foreign nodes.
 fn order(node: &Znode) -> (u8, i64) {
     match names::sequence(&node.name) {
         Some(sequence) if names::is_normal(sequence) => (0, sequence.into()),
@@ -248,14 +251,15 @@ fn order(node: &Znode) -> (u8, i64) {
     }
 }
 
-/// Of a semaphore: who has permits, and behind them who waits for the turn to get some.
+/// Returns the contenders of a semaphore: the permits that are held, then the waiters.
 fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Contender> {
     let turns = queue(&path.below(LOCKS), turns);
-    // Whoever has the turn is not granted what it has made since, or would have given it back.
+    // The call with the turn does not hold the permits that it has created since; otherwise it
+    // would have given the turn back.
     let acquiring = turns.iter().find(|turn| turn.holds);
     let waits = |lease: &Contender, name: &str| {
         acquiring.is_some_and(|turn| {
-            // Of others it can only be guessed.
+            // Of permits of other libraries this is a guess.
             let guess = || lease.token > turn.token;
             names::is_of_turn(name, &turn.node).unwrap_or_else(guess)
                 && lease.session == turn.session
@@ -281,7 +285,7 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
     leases.into_iter().chain(waiting).collect()
 }
 
-/// The first of the queue that somebody with this claim waits in; none if it has gone.
+/// Returns the first contender of the queue in which `claim` waits, or `None` if it has gone.
 pub(crate) fn first_of(
     session: &Session,
     claim: &Claim,
@@ -294,15 +298,15 @@ pub(crate) fn first_of(
         let node = Znode { name: name.to_owned(), ..node };
         match claim.directory == *path {
             true => contender(path, None, kind, true, node),
-            // It has the turn, which is not what people ask for.
+            // It has the turn, but no permit yet.
             false => contender(path, Some(LOCKS), Kind::Permit, false, node),
         }
     }))
 }
 
-/// Of a lock that is a single node.
+/// Returns the contender of a lock that is a single node.
 fn single(path: &LockPath, node: Znode) -> Contender {
-    // Of ours an id stands before it.
+    // In a node of this library, an id precedes the identity.
     let of = token(&node.name, &node.stat);
     let identity = data::decode_single(&node.data, of).map(|(_, identity)| identity.to_owned());
     let asked = data::asks(&node.data, Some(of));

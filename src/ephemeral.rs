@@ -1,4 +1,4 @@
-//! The lock that is a single znode.
+//! The lock that is a single node.
 
 use std::sync::Arc;
 
@@ -6,45 +6,49 @@ use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::Guard;
 use crate::level::{Ownership, TwoLevel};
 
-/// The simplest lock: a single ephemeral node, at the lock's path. Who makes it holds the lock.
+/// The simplest lock: a single ephemeral node at the lock's path. The client that creates the node
+/// holds the lock.
 ///
-/// It takes two requests to lock and unlock. So does [`DistributedLock`] while nobody else comes, but it
-/// takes one more where the last turn was another client's, and more behind others. The price of that:
+/// A lock and an unlock take two requests. [`DistributedLock`] takes two as well while there are no
+/// rivals, one more if the last turn was another client's, and more behind others. The price of a
+/// single node:
 ///
-/// - There is no queue. A release wakes all who wait, each tries to make the node, and whoever comes
-///   first has it, so that the work of a release grows with their number: from about five
-///   contenders on, prefer [`DistributedLock`]. Hand-overs between clients, measured by
-///   `benches/herd.rs` on two processors that the server shared (`forceSync=no`): 1.1 to 1.4 times
-///   as many as with the queue for two to four contenders, 0.85 for eight, 0.2 for 64. Where each
-///   transaction is forced to disk the two are level up to about eight.
-/// - To find the lock taken costs two requests, of which one is a create that is refused: the
-///   server counts it as a transaction.
-/// - The node's name does not say who made it. Somebody who deletes it by hand while the lock is held
-///   lets the next one in. The holder is told at once if it has held for a quarter of the session
-///   timeout, and else by then; an unlock that comes before deletes the node that it
-///   finds. A deletion whose answer was lost is not sent again before a look at whose node is there.
+/// - There is no queue. A release wakes all waiters, and each tries to create the node. So the work
+///   of a release grows with their number: from about five contenders on, prefer
+///   [`DistributedLock`]. Hand-overs between clients were measured by `benches/herd.rs`, on two
+///   processors shared with the server (`forceSync=no`). Compared with the queue there are 1.1 to
+///   1.4 times as many for two to four contenders, 0.85 for eight, and 0.2 for 64. Where each
+///   transaction is forced to disk, both are equal up to about eight.
+/// - Finding the lock taken costs two requests. One of them is a refused create, which the server
+///   counts as a transaction.
+/// - The node's name does not say who created it. Deleting it by hand while the lock is held lets
+///   the next contender in. The holder learns of that at once if it has held for a quarter of the
+///   session timeout, and otherwise by the end of that quarter. An earlier unlock deletes the node
+///   that it finds. If the answer to a deletion is lost, the client first reads whose node is
+///   there, and only then deletes it again.
 ///
-/// An object has one hold at most, and it is the object's, as with [`DistributedLock`]: any thread
-/// may unlock it, and threads that share the object take turns in the order of their calls.
+/// A lock object has at most one hold, which belongs to the object, as with [`DistributedLock`].
+/// Any thread may unlock it, and threads that share the object take turns in the order of their
+/// calls.
 ///
-/// The node's data are an id, new for every hold, and the maker's identity. The lock's parent
-/// directories are made when they are missing, as containers.
+/// The node's data are an id, new for every hold, and the maker's identity. Missing parent
+/// directories are created as containers.
 ///
 /// # Guarantees
-/// Those of [`DistributedLock`](crate::DistributedLock#guarantees) as long as nobody deletes the node
-/// by hand: for what may come of that, see above. A later hold has a higher fencing token here, too.
+/// Those of [`DistributedLock`](crate::DistributedLock#guarantees), unless somebody deletes the
+/// node by hand, as described above. Here, too, a later hold has a higher fencing token.
 ///
 /// # Fairness
-/// None among clients. Among the threads that share the object, first come, first served.
+/// None among clients. First come, first served among the threads that share the object.
 ///
 /// # When the session dies
-/// As for [`DistributedLock`](crate::DistributedLock#when-the-session-dies). Nobody has a place in a
-/// queue: a call that waits goes on when the client has connected again.
+/// As for [`DistributedLock`](crate::DistributedLock#when-the-session-dies), without a queue
+/// position: a waiting call continues when the client has connected again.
 ///
 /// # Errors
-/// Those of [`DistributedLock`](crate::DistributedLock#errors);
-/// [`InvalidPath`](crate::Error::InvalidPath) also if there is a persistent node at the path,
-/// such as the directory of another lock: nobody would ever release it.
+/// Those of [`DistributedLock`](crate::DistributedLock#errors).
+/// [`InvalidPath`](crate::Error::InvalidPath) also if there is a persistent node at the path, such
+/// as the directory of another lock, since nobody would ever release it.
 ///
 /// # Example
 /// ```no_run
@@ -68,7 +72,7 @@ pub struct EphemeralLock {
 }
 
 constructors!(EphemeralLock, |mut site| {
-    // None of these makes sense without a queue.
+    // These options make no sense without a queue.
     site.options = site.options.without_queue();
     let (directory, _) = site.path.split();
     let inner = TwoLevel::new(site, directory, None, Ownership::AnyThread);

@@ -1,4 +1,4 @@
-//! The one error type of the crate, and why a hold was lost. It knows no other file.
+//! The one error type of the crate, and the reasons of a loss. It uses no other file.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,35 +12,37 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call failed.
 ///
-/// That somebody else holds a lock is *not* an error: `try_lock` and its relatives say `Ok(false)`
-/// or `Ok(None)`. Not knowing is one: without a live connection they say [`Error::Disconnected`].
+/// Finding a lock taken is *not* an error: `try_lock` and its relatives return `Ok(false)` or
+/// `Ok(None)`. Not knowing whether it is taken is one: without a live connection they return
+/// [`Error::Disconnected`].
 ///
 /// | error | what to do |
 /// |---|---|
 /// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
 /// | [`Timeout`](Error::Timeout) | nothing; the servers end the session themselves |
-/// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if need be |
+/// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if needed |
 /// | [`Connect`](Error::Connect) | check the address, try later |
 /// | [`Refused`](Error::Refused) | check the credentials |
 /// | [`Thread`](Error::Thread) | raise the process's limits of threads and memory |
 /// | [`Denied`](Error::Denied) | check credentials and ACLs |
-/// | [`Limit`](Error::Limit) | hold fewer locks, or have more clients; behind an outage, try again later |
+/// | [`Limit`](Error::Limit) | hold fewer locks, or use more clients; after an outage, try again later |
 /// | [`Release`](Error::Release) | look at each failure |
-/// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | as the program wishes: it asked for that |
-/// | [`Conflict`](Error::Conflict) | read again, and see whether it still has to be written |
-/// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | a bug of the caller, who unlocks too much or elsewhere |
+/// | [`Cancelled`](Error::Cancelled), [`Closed`](Error::Closed) | up to the program, which asked for it |
+/// | [`Conflict`](Error::Conflict) | read again, and check whether the write is still needed |
+/// | [`NotHeld`](Error::NotHeld), [`NotOwner`](Error::NotOwner) | fix the caller, which unlocks too often or on the wrong thread |
 /// | [`WouldDeadlock`](Error::WouldDeadlock) | share the lock object; unlock the read before taking the write |
-/// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | a bug, or a wrong setting; the text says which rule |
+/// | [`InvalidPath`](Error::InvalidPath), [`InvalidArgument`](Error::InvalidArgument) | fix the program or a setting; the text says which rule |
 /// | [`ZooKeeper`](Error::ZooKeeper) | see its source, and the server's log |
 ///
 /// The texts are lower case, without a full stop, and name the object and what was wrong with it.
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub enum Error {
-    /// The path is not one that a lock can live at. The rules are ZooKeeper's for any path (absolute,
-    /// no empty part, no `.` or `..`, no control or private characters, nothing above U+FFEF), and four of
-    /// this crate: not the root, not in `/zookeeper`, at most 255 bytes a part and 4096 in all,
-    /// without the chroot, and no part that is named [as a contender](crate::guide::names#paths). Also, from calls that lock: a node that is there already and in the way.
+    /// A lock cannot live at this path. ZooKeeper's rules apply to any path: absolute, no empty
+    /// part, no `.` or `..`, no control or private characters, nothing above U+FFEF. This crate
+    /// adds four: not the root, not in `/zookeeper`, at most 255 bytes a part and 4096 in all
+    /// without the chroot, and no part that is named [as a contender](crate::guide::names#paths).
+    /// Calls that lock also return this if an existing node is in the way.
     InvalidPath {
         /// The path as it was given.
         path: String,
@@ -54,48 +56,48 @@ pub enum Error {
         /// What was wrong with it.
         reason: String,
     },
-    /// No server of the list could be reached when the client was made.
+    /// No server of the list could be reached when the client was created.
     Connect {
         /// The connect string.
         hosts: String,
-        /// What each server that was tried said.
+        /// The answer of each server that was tried.
         cause: String,
     },
-    /// A server refused the credentials when the client was made.
+    /// A server refused the credentials when the client was created.
     Refused {
         /// The connect string.
         hosts: String,
-        /// What each server that was tried said.
+        /// The answer of each server that was tried.
         cause: String,
     },
     /// The operating system refused a thread to a new [`Client`](crate::Client) or
     /// [`Leadership`](crate::Leadership).
     Thread {
-        /// What the operating system said.
+        /// The message of the operating system.
         cause: String,
     },
     /// `Client::close` was not confirmed in time.
     Timeout {
         /// What was waited for.
         what: &'static str,
-        /// How long at most, since the call or the end of the connection before it.
+        /// The limit of the wait, from the call or from the end of the connection before it.
         after: Duration,
     },
-    /// There is no live connection, or it broke before the answer came, so whether the lock is
-    /// free is not known. The client reconnects by itself: try again.
+    /// There is no live connection, or it broke before the answer came. So the client does not know
+    /// whether the lock is free. It reconnects by itself: try again.
     Disconnected {
         /// The lock's path.
         path: String,
     },
-    /// The hold is over although nobody released it. Another client may hold the lock by now.
+    /// The hold ended without a release. Another client may hold the lock by now.
     Lost {
         /// The lock's path.
         path: String,
-        /// How it came about.
+        /// How the hold was lost.
         reason: LossReason,
     },
-    /// The lock is held, but a node is not as the [`Transaction`](crate::Transaction) says, so nothing of it
-    /// was carried out.
+    /// The lock is held, but a node is not as the [`Transaction`](crate::Transaction) requires, so
+    /// nothing of it was carried out.
     Conflict {
         /// The path of the node.
         path: String,
@@ -114,8 +116,8 @@ pub enum Error {
         /// The thread that owns it.
         owner: ThreadId,
     },
-    /// The calling thread holds this lock already, through another object of the same client or as
-    /// a reader, so the call would wait for itself.
+    /// The calling thread already holds this lock, through another object of the same client or as
+    /// a reader. The call would wait for itself.
     WouldDeadlock {
         /// The lock's path.
         path: String,
@@ -127,28 +129,29 @@ pub enum Error {
     },
     /// The client has been closed.
     Closed,
-    /// The server refused for want of permission: the credentials or the ACL do not fit.
+    /// The server refused the request for lack of permission: the credentials or the ACL do not
+    /// fit.
     Denied {
-        /// The lock's path; of a node of ours that cannot be deleted, or one that is read or written for a user,
-        /// that node's.
+        /// The lock's path. If one of the client's own nodes cannot be deleted, or a node is read
+        /// or written for the user, that node's path.
         path: String,
     },
     /// A limit of this library was reached.
     Limit {
-        /// What there would be too much of.
+        /// What is limited.
         what: &'static str,
-        /// The most there may be.
+        /// The limit.
         max: usize,
     },
-    /// Of several locks that were to be released together, some failed. All were visited: those
-    /// that no failure names are released.
+    /// Some of several locks could not be released. All were visited: locks that no failure names
+    /// are released.
     Release {
-        /// What failed, in the order in which it happened. After a call that could not take all
-        /// of its locks, the first is why, if that was a failure, and the others are of giving
-        /// back what it had taken.
+        /// The failures, in the order in which they happened. After a call that could not take all
+        /// of its locks, the first is the cause, if that was a failure. The others are from giving
+        /// back the locks that it had taken.
         failures: Vec<Error>,
     },
-    /// The server answered with an error that has no meaning of its own here.
+    /// The server answered with an error that has no other variant here.
     ZooKeeper {
         /// The lock's path.
         path: String,
@@ -161,11 +164,11 @@ pub enum Error {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LossReason {
-    /// The certified lease ran out before the servers were heard of again, so that they may have expired
-    /// the session and let the next contender in; or they said that they have, before its time if an
-    /// operator wanted it so.
+    /// The certified lease ran out before the client heard from the servers again. They may have
+    /// expired the session and let the next contender in. Or the servers reported that the session
+    /// has ended, which an operator can bring about early.
     LeaseExpired,
-    /// The node that stands for the hold was deleted by somebody else.
+    /// Somebody else deleted the node that stands for the hold.
     NodeDeleted,
     /// The client was closed while the lock was held.
     ClientClosed,
@@ -175,20 +178,20 @@ pub enum LossReason {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConflictReason {
-    /// It has another version: somebody has written to it.
+    /// The node has another version: somebody has written to it.
     BadVersion,
-    /// It is not there.
+    /// The node does not exist.
     NoNode,
-    /// It is there already.
+    /// The node already exists.
     NodeExists,
-    /// It cannot be created, since there is none above it.
+    /// The node cannot be created, because it has no parent.
     NoParent,
-    /// It cannot be deleted, since there are others below it.
+    /// The node cannot be deleted, because it has children.
     NotEmpty,
 }
 
 impl Error {
-    /// Why the hold was lost that it tells of.
+    /// Returns the reason of the loss that this error reports.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         match self {
             Error::Lost { reason, .. } => Some(*reason),
@@ -196,9 +199,9 @@ impl Error {
         }
     }
 
-    /// Is it worth calling again? True for [`Error::Disconnected`] and [`Error::Timeout`], which
-    /// pass when the connection is back, and for [`Error::Release`] if the first failure is one of
-    /// these: it is what ended the call.
+    /// Returns whether the call is worth repeating. True for [`Error::Disconnected`] and
+    /// [`Error::Timeout`], which pass when the connection is back. True for [`Error::Release`] if
+    /// its first failure, which ended the call, is one of these.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -208,25 +211,26 @@ impl Error {
         }
     }
 
-    /// Was a hold lost? With [`Error::Release`], was one of them?
+    /// Returns whether a hold was lost. For [`Error::Release`], whether one of them was.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.any(|error| matches!(error, Error::Lost { .. }))
     }
 
-    /// Is the client closed? With [`Error::Release`], is that of one of the locks?
+    /// Returns whether the client is closed. For [`Error::Release`], whether that of one of the
+    /// locks is.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.any(|error| matches!(error, Error::Closed))
     }
 
-    /// Was the call ended by `cancel_waiters()`?
+    /// Returns whether `cancel_waiters()` ended the call.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.any(|error| matches!(error, Error::Cancelled { .. }))
     }
 
-    /// This error, or one of those that it is made of.
+    /// Returns whether `is_it` is true for this error, or for one of those that it contains.
     fn any(&self, is_it: fn(&Error) -> bool) -> bool {
         match self {
             Error::Release { failures } => failures.iter().any(|error| error.any(is_it)),

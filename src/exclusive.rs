@@ -1,41 +1,44 @@
-//! The methods that every lock with one hold has, and how lock objects are made, written once: the types differ in what a hold is
-//! and who owns it, which is for their [`TwoLevel`](crate::level::TwoLevel) or
-//! [`Readers`](crate::level::Readers).
+//! The methods that every lock with one hold shares, and the constructors of lock objects.
+//!
+//! The types differ in what a hold is and who owns it. Their [`TwoLevel`](crate::level::TwoLevel)
+//! or [`Readers`](crate::level::Readers) knows that.
 
-/// Implements them, and [`Lock`](crate::Lock), for a type whose `.inner` is an `Arc` of one of
-/// these. `$guard` is what its `acquire` returns.
+/// Implements these methods, and [`Lock`](crate::Lock), for a type whose `.inner` is an `Arc` of a
+/// [`TwoLevel`](crate::level::TwoLevel) or [`Readers`](crate::level::Readers). `$guard` is what its
+/// `acquire` returns.
 macro_rules! exclusive_methods {
     ($lock:ident, $guard:ty) => {
         impl $lock {
-            /// The lock's path.
+            /// Returns the lock's path.
             #[must_use]
             pub fn path(&self) -> &str {
                 self.inner.path()
             }
 
-            /// Locks, waiting for as long as it takes, also for a connection.
+            /// Locks the lock. Waits without a limit, also for a connection.
             ///
             /// # Errors
             /// [`Cancelled`](crate::Error::Cancelled), [`Closed`](crate::Error::Closed),
-            /// [`Denied`](crate::Error::Denied), [`Limit`](crate::Error::Limit), and what the
-            /// type's documentation adds.
+            /// [`Denied`](crate::Error::Denied), [`Limit`](crate::Error::Limit), and the errors
+            /// that the type's documentation adds.
             pub fn lock(&self) -> $crate::Result<()> {
                 self.inner.acquire($crate::level::Patience::Until(None)).map(drop)
             }
 
-            /// Locks if nobody else holds the lock, in this process or another. Waits for the
+            /// Locks the lock if nobody else holds it, in this process or another. Waits for the
             /// servers' answers only, for at most a third of the session timeout.
             ///
             /// # Errors
-            /// As [`lock`](Self::lock); and [`Disconnected`](crate::Error::Disconnected) if it is
-            /// not known whether the lock is free.
+            /// As [`lock`](Self::lock), and [`Disconnected`](crate::Error::Disconnected) if the
+            /// client cannot find out whether the lock is free.
             pub fn try_lock(&self) -> $crate::Result<bool> {
                 let got = self.inner.acquire($crate::level::Patience::Try)?;
                 Ok(got.is_some())
             }
 
-            /// Locks, waiting for `timeout` at most, connection and all. A timeout that the clock
-            /// cannot hold is none; zero is [`try_lock`](Self::try_lock).
+            /// Locks the lock. Waits for at most `timeout`, which includes the wait for a
+            /// connection. A timeout too large for the clock waits forever. A zero timeout is the
+            /// same as [`try_lock`](Self::try_lock).
             ///
             /// # Errors
             /// As [`try_lock_until`](Self::try_lock_until).
@@ -43,36 +46,38 @@ macro_rules! exclusive_methods {
                 $crate::Lock::try_lock_for(self, timeout)
             }
 
-            /// Locks, waiting until `deadline` at most, connection and all. False if somebody
-            /// else was ahead until then.
+            /// Locks the lock. Waits until `deadline` at most, which includes the wait for a
+            /// connection. Returns false if another contender was ahead until then.
             ///
             /// # Errors
-            /// As [`lock`](Self::lock); and [`Disconnected`](crate::Error::Disconnected) if it is
-            /// not known by then whether the lock is free.
+            /// As [`lock`](Self::lock), and [`Disconnected`](crate::Error::Disconnected) if the
+            /// client has not found out by then whether the lock is free.
             pub fn try_lock_until(&self, deadline: std::time::Instant) -> $crate::Result<bool> {
                 let got = self.inner.acquire($crate::level::Patience::Until(Some(deadline)))?;
                 Ok(got.is_some())
             }
 
-            /// Unlocks once. Waits for the answer for at most a third of the session timeout;
-            /// what has no answer by then is done in the background.
+            /// Unlocks the lock once. Waits for the answer for at most a third of the session
+            /// timeout. A deletion without an answer by then is completed in the background.
             ///
             /// # Errors
-            /// [`Lost`](crate::Error::Lost) if the hold was lost: nothing of anybody else's was
-            /// touched, and the lock can be used again. [`NotHeld`](crate::Error::NotHeld);
-            /// [`Denied`](crate::Error::Denied) if its node must not be deleted, which then goes with
-            /// the session; and what the type's documentation adds.
+            /// - [`Lost`](crate::Error::Lost) if the hold was lost. No other holder's node was
+            ///   touched, and the lock can be used again.
+            /// - [`NotHeld`](crate::Error::NotHeld) if the lock is not locked.
+            /// - [`Denied`](crate::Error::Denied) if the server refuses to delete the node, which
+            ///   then ends with the session.
+            /// - The errors that the type's documentation adds.
             pub fn unlock(&self) -> $crate::Result<()> {
                 self.inner.release(None)
             }
 
-            /// Locks until the returned guard is dropped; waits like [`lock`](Self::lock).
+            /// Locks the lock until the returned guard is dropped. Waits like [`lock`](Self::lock).
             ///
             /// # Errors
             /// As [`lock`](Self::lock).
             pub fn acquire(&self) -> $crate::Result<$guard> {
                 let got = self.inner.acquire($crate::level::Patience::Until(None))?;
-                // Without a deadline there is no coming back without the lock.
+                // A call without a deadline never returns without the lock.
                 let path = || self.path().to_owned();
                 let grant = got.ok_or_else(|| $crate::Error::NotHeld { path: path() })?;
                 Ok(self.inner.guard(grant))
@@ -113,22 +118,22 @@ macro_rules! exclusive_methods {
                 Ok(got.map(|grant| self.inner.guard(grant)))
             }
 
-            /// Is the lock held, by the calling thread where a thread owns it? Reads the clocks;
-            /// no I/O, never blocks.
+            /// Returns whether the lock is held. Where a thread owns the hold, returns whether the
+            /// calling thread holds it. Reads the clocks; no I/O, never blocks.
             #[must_use]
             pub fn is_held(&self) -> bool {
                 self.hold().is_some_and(|hold| hold.is_held())
             }
 
-            /// The hold of the calling thread, or of the object where any thread may unlock: for
-            /// token, loss and state after `lock()`. A lost hold is still there, until the
-            /// unlock that reports it. No I/O, never blocks.
+            /// Returns the hold, for its token, loss and state after `lock()`. Where a thread owns
+            /// the hold, returns that of the calling thread. A lost hold is returned until the
+            /// unlock that reports the loss. No I/O, never blocks.
             #[must_use]
             pub fn hold(&self) -> Option<$crate::Hold> {
                 self.inner.hold()
             }
 
-            /// Who holds the lock, and who waits for it, in order; as
+            /// Returns the holders and waiters of the lock, in order, like
             /// [`Client::contenders`](crate::Client::contenders). Blocks for at most a session
             /// timeout.
             ///
@@ -140,9 +145,9 @@ macro_rules! exclusive_methods {
                 self.inner.site().contenders()
             }
 
-            /// Wakes the threads that wait on this object or a clone of it: their calls return
-            /// [`Cancelled`](crate::Error::Cancelled), and their nodes are deleted. Calls that
-            /// come later are not affected. Does not block.
+            /// Cancels all calls that wait on this object or a clone of it. They return
+            /// [`Cancelled`](crate::Error::Cancelled), and their nodes are deleted. Later calls are
+            /// not affected. Does not block.
             pub fn cancel_waiters(&self) {
                 self.inner.cancel_waiters();
             }
@@ -190,24 +195,27 @@ macro_rules! exclusive_methods {
     };
 }
 
-/// Implements how a lock object is made, by a function from its [`Site`](crate::level::Site).
+/// Implements the constructors of a lock object, from a function that takes its
+/// [`Site`](crate::level::Site).
 macro_rules! constructors {
     ($lock:ident, $make:expr) => {
         impl $lock {
-            /// A lock at `path`, an absolute path below the client's chroot. No I/O.
+            /// Creates a lock at `path`, an absolute path below the client's chroot. No I/O.
             ///
             /// # Errors
-            /// [`Error::InvalidPath`](crate::Error::InvalidPath) with the rule that the path breaks.
+            /// [`Error::InvalidPath`](crate::Error::InvalidPath), which says which rule the path
+            /// breaks.
             pub fn new(client: &$crate::Client, path: impl Into<String>) -> $crate::Result<$lock> {
                 $lock::with(client, path, $crate::LockOptions::new())
             }
 
-            /// [`new`](Self::new), with other settings.
+            /// Creates a lock like [`new`](Self::new), with these options.
             ///
             /// # Errors
-            /// [`Error::InvalidPath`](crate::Error::InvalidPath),
-            /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is too
-            /// long, or would be read as a request to let go.
+            /// - [`Error::InvalidPath`](crate::Error::InvalidPath).
+            /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is
+            ///   too long or would be read as a revocation request, and for an interval of
+            ///   `observe_queue` below 10 ms.
             pub fn with(
                 client: &$crate::Client,
                 path: impl Into<String>,

@@ -1,4 +1,4 @@
-//! Guards: a hold that is released when it is dropped.
+//! Guards: holds that are released when they are dropped.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,25 +14,25 @@ use crate::hold::Hold;
 #[derive(Debug)]
 pub struct AnyThread(());
 
-/// Marks a [`Guard`] that only the thread that got it may release: it is `Sync`, not `Send`.
+/// Marks a [`Guard`] that only the thread that acquired it may release: it is `Sync`, not `Send`.
 #[derive(Debug)]
 pub struct ThisThread(PhantomData<MutexGuard<'static, ()>>);
 
-/// What a guard gives its hold back to.
+/// A lock object to which a guard gives its hold back.
 pub(crate) trait Releases: Send + Sync {
     /// Releases this hold, and no other that the object may have by now.
     fn release(&self, hold: &Hold) -> Result<()>;
 }
 
-/// A held lock, released when this is dropped.
+/// A held lock, which is released when this is dropped.
 ///
-/// It is owned (`'static`), so that it can be stored, and derefs to its [`Hold`]. Dropping waits
-/// for the server's answer for at most a third of the session timeout; what has no answer by then
-/// is deleted in the background. A drop that finds the lock lost writes that to the log; call
-/// [`release`](Guard::release) to hear of it.
+/// The guard is owned (`'static`), so it can be stored. It derefs to its [`Hold`]. A drop waits for
+/// the server's answer for at most a third of the session timeout. A deletion without an answer by
+/// then is completed in the background. A drop that finds the lock lost only logs that;
+/// [`release`](Guard::release) returns it.
 ///
-/// A guard releases its own hold only. If that is gone already, because somebody called `unlock`
-/// too often, the drop says so in the log and touches nothing.
+/// A guard releases only its own hold. If that is already gone, because `unlock` was called too
+/// often, the drop logs that and touches nothing.
 #[must_use = "if unused the lock is released at once"]
 pub struct Guard<O = AnyThread> {
     hold: Hold,
@@ -40,7 +40,7 @@ pub struct Guard<O = AnyThread> {
     owner: PhantomData<O>,
 }
 
-/// The guard of a lock that is owned by a thread: it stays with that thread.
+/// The guard of a lock that belongs to a thread. It stays with that thread.
 ///
 /// ```compile_fail
 /// fn to_another_thread(guard: zoolock::ReentrantGuard) {
@@ -54,7 +54,7 @@ impl<O> Guard<O> {
         Guard { hold, lock: Some(lock), owner: PhantomData }
     }
 
-    /// Releases the lock and says how that went. Blocks like the drop.
+    /// Releases the lock and returns the result. Blocks like a drop.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) if the hold was lost,
@@ -66,7 +66,7 @@ impl<O> Guard<O> {
         }
     }
 
-    /// A view of the hold, for other threads. No I/O.
+    /// Returns a view of the hold, for other threads. No I/O.
     #[must_use]
     pub fn hold(&self) -> Hold {
         self.hold.clone()

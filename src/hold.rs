@@ -1,4 +1,5 @@
-//! One hold, seen from any thread. It reads clocks, has its node watched if asked, and releases nothing.
+//! One hold, seen from any thread. It reads clocks, has its node watched on request, and releases
+//! nothing.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,12 +12,12 @@ use crate::error::Result;
 use crate::session::{Grant, HoldState, Node};
 use crate::transaction::Transaction;
 
-/// A view of one hold of a lock, for any number of threads: is it still valid, tell me when it
-/// ends, what is its fencing token. It keeps nothing locked and releases nothing.
+/// A view of one hold of a lock, for any number of threads. It tells whether the hold is still
+/// valid, when it ends, and its fencing token. It keeps nothing locked and releases nothing.
 ///
-/// A hold is valid while its *certified lease* runs: for as long as the servers cannot have
-/// expired the session, by what this client knows. See the [crate documentation](crate#loss) for
-/// what that means for code that runs while it holds.
+/// A hold is valid while its *certified lease* runs: as long as, by what this client knows, the
+/// servers cannot have expired the session. The [crate documentation](crate#loss) says what that
+/// means for code that runs while it holds the lock.
 #[derive(Clone)]
 pub struct Hold {
     grant: Arc<Grant>,
@@ -37,82 +38,83 @@ impl Hold {
         &self.grant.list()[self.index]
     }
 
-    /// Is the lock held by this hold now? True while [`HoldState::Held`] or
+    /// Returns whether this hold has the lock now: true for [`HoldState::Held`] and
     /// [`HoldState::Suspended`]. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self.state(), HoldState::Held | HoldState::Suspended)
     }
 
-    /// How the hold stands. Reads the clocks; no I/O, never blocks.
+    /// Returns the state of the hold. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn state(&self) -> HoldState {
         self.grant.state()
     }
 
-    /// A channel that never carries a message and is disconnected when the hold ends, by release
-    /// or by loss: clones of it can be used with `select!` in any number of threads. A loss is
-    /// announced here within 100 ms of the end of [`valid_for`](Hold::valid_for). There is an example in
-    /// the [crate documentation](crate#loss).
+    /// Returns a channel that never carries a message, and is disconnected when the hold ends, by
+    /// release or by loss. Clones of it can be used with `select!` in any number of threads. A loss
+    /// is announced within 100 ms of the end of [`valid_for`](Hold::valid_for). The [crate
+    /// documentation](crate#loss) has an example.
     #[must_use]
     pub fn lost(&self) -> &Receiver<Infallible> {
         self.grant.ended()
     }
 
-    /// What is left of the certified lease, by the clock that went further; zero when the hold is
-    /// over. It grows again with every heartbeat that is certified. No I/O, never blocks.
+    /// Returns what is left of the certified lease, by the clock that advanced further. Zero when
+    /// the hold is over. It grows again with every certified heartbeat. No I/O, never blocks.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.grant.valid_for()
     }
 
-    /// Returns the fencing token, a number by which a resource can refuse writes of earlier holders.
-    /// No I/O.
+    /// Returns the fencing token, a number by which a resource can refuse writes of earlier
+    /// holders. No I/O.
     ///
-    /// What it guarantees, for every lock but a semaphore:
-    /// - It rises from one exclusive hold of a path to the next, whoever holds, also over crashes and when
-    ///   the lock's directory was deleted and made again.
-    /// - It does not change while the hold lasts, neither by re-entry nor when the session is resumed on
-    ///   another connection.
-    /// - Holds that follow on each other share a token in two cases: threads of one process that take over
+    /// What it guarantees, for every lock except a semaphore:
+    /// - It rises from one exclusive hold of a path to the next, for all clients. That includes
+    ///   crashes and a lock directory that was deleted and created again.
+    /// - It does not change while the hold lasts: neither by re-entry nor when the session is
+    ///   resumed on another connection.
+    /// - Consecutive holds share a token in two cases. One is threads of one process that take over
     ///   by [`local_handoffs`](crate::LockOptions::local_handoffs) or
-    ///   [`keep_idle`](crate::LockOptions::keep_idle), and a read that its thread took under its write. A
-    ///   write of the first that is still on its way is not refused: wait for its answer before the unlock.
+    ///   [`keep_idle`](crate::LockOptions::keep_idle). The other is a read that its thread took
+    ///   under its write. The resource does not refuse a late write of the first hold: wait for its
+    ///   answer before the unlock.
     ///
-    /// What it does not guarantee: **a token that is only sent along with writes does not stop a late
-    /// write.** The resource refuses a token only if it has seen a higher one. A next holder that has
-    /// read, and not written yet, has shown it none: the late write is carried out, and the next
-    /// holder's write undoes it. So every holder takes three steps:
+    /// What it does not guarantee: **a token that is only sent along with writes does not stop a
+    /// late write.** The resource refuses a token only if it has seen a higher one. A next holder
+    /// that has read, but not yet written, has shown it none. The late write is then carried out,
+    /// and the next holder's write undoes it. So every holder takes three steps:
     ///
     /// 1. **Claim**: give the resource the token. From now on it refuses every lower one.
     /// 2. **Read**.
     /// 3. **Write**, in one step with a check that the token is still the one that has claimed.
     ///
-    /// [Guarded writes](crate::guide::guarded_writes#what-lives-elsewhere) has these steps in SQL, and the
-    /// example `fenced_register` as a program.
+    /// [Guarded writes](crate::guide::guarded_writes#what-lives-elsewhere) has these steps in SQL,
+    /// and the example `fenced_register` as a program.
     ///
-    /// Readers that share a lock have tokens in no order among themselves, and so have a semaphore's
-    /// permits: do not claim with those. Servers that were set up anew, or from a backup, begin with low
-    /// tokens again.
+    /// Readers that share a lock, and a semaphore's permits, have tokens in no particular order: do
+    /// not claim with those. Servers that were set up anew, or from a backup, start with low tokens
+    /// again.
     ///
-    /// The token is the `czxid` of the hold's node: the id of the transaction that made it.
+    /// The token is the `czxid` of the hold's node: the id of the transaction that created it.
     ///
     /// # Errors
-    /// None: it is known from the grant on, also when the hold is over.
+    /// None. The token is known from the grant on, and stays known when the hold is over.
     pub fn fencing_token(&self) -> Result<u64> {
         Ok(self.token())
     }
 
-    /// A channel that gets a message when somebody has asked for the lock, with
-    /// [`Client::revoke`](crate::Client::revoke), Curator's `Revoker`, or by writing `__REVOKE__`
-    /// to the hold's node. It is up to the holder to unlock. The channel is disconnected when the
-    /// hold ends.
+    /// Returns a channel that gets a message when somebody requests the lock with
+    /// [`Client::revoke`](crate::Client::revoke), with Curator's `Revoker`, or by writing
+    /// `__REVOKE__` to the hold's node. The holder decides whether to unlock. The channel is
+    /// disconnected when the hold ends.
     ///
-    /// A message for each request, but no more than one that is not read yet. Each call makes a
-    /// channel that is kept until the hold ends: call once, and keep it.
+    /// Each request sends a message, unless one is still unread. Each call creates a channel that
+    /// is kept until the hold ends: call once, and keep it.
     ///
-    /// Does not block: the node is watched from now on, at the cost of one request. Without a connection
-    /// it is watched from the next one on.
+    /// Does not block. The node is watched from now on, which costs one request. Without a
+    /// connection it is watched from the next one on.
     ///
     /// ```
     /// use zoolock::crossbeam_channel::select;
@@ -128,8 +130,8 @@ impl Hold {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the hold is
-    /// over.
+    /// [`Error::Lost`](crate::Error::Lost) or [`Error::NotHeld`](crate::Error::NotHeld) when the
+    /// hold is over.
     pub fn revocation(&self) -> Result<Receiver<()>> {
         self.grant.check()?;
         let asked = self.grant.revocation(self.index);
@@ -137,8 +139,8 @@ impl Hold {
         Ok(asked)
     }
 
-    /// Writes in ZooKeeper that are carried out only while this hold is held, which the servers see to. No
-    /// I/O before [`commit`](Transaction::commit).
+    /// Returns an empty transaction of writes in ZooKeeper, which the servers carry out only while
+    /// this hold is held. No I/O before [`commit`](Transaction::commit).
     ///
     /// ```no_run
     /// # fn f(guard: &zoolock::Guard) -> zoolock::Result<()> {
@@ -153,29 +155,29 @@ impl Hold {
         self.its_node().token
     }
 
-    /// Has somebody asked for the lock, as far as its node is watched?
+    /// Returns whether somebody has requested the lock, as far as its node is watched.
     pub(crate) fn is_asked_for(&self) -> bool {
         self.grant.nodes().is_asked_for(self.index)
     }
 
-    /// Its hold, and which of the nodes that were granted together.
+    /// Returns its grant, and which of the nodes that were granted together.
     pub(crate) fn parts(&self) -> (Arc<Grant>, usize) {
         (Arc::clone(&self.grant), self.index)
     }
 
-    /// The lock's path.
+    /// Returns the lock's path.
     #[must_use]
     pub fn path(&self) -> &str {
         self.grant.path()
     }
 
-    /// The name of the node that stands for the hold.
+    /// Returns the name of the node that stands for the hold.
     #[must_use]
     pub fn node(&self) -> String {
         self.its_node().name.clone()
     }
 
-    /// The path of that node, below the client's root.
+    /// Returns the path of that node, below the client's root.
     #[cfg(feature = "testing")]
     pub(crate) fn znode(&self) -> String {
         self.grant.znode(self.index)

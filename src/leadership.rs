@@ -1,6 +1,6 @@
-//! Leadership: a thread that contends for a lock again and again, and runs a function each time it has it. It
-//! has the object beneath the lock types, so that a shutdown can end its wait, and asks the session how the
-//! connection is.
+//! Leadership: a thread that contends for a lock again and again, and runs a function each time it
+//! holds the lock. It uses the object beneath the lock types, so that a shutdown can end its wait.
+//! It asks the session about the connection.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -23,16 +23,17 @@ use crate::signal::{Ended, Signal, Until};
 use crate::sys::thread::{self, JoinHandle};
 use crate::sys::{self, Mutex, select};
 
-/// The first pause after something went wrong; each one more in a row takes twice as long, up to a third of
-/// the session timeout.
+/// The first pause after a failure. Each further failure in a row doubles it, up to a third of the
+/// session timeout.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One of several processes leads: it runs a function, the others stand by.
+/// One of several processes leads: it runs a function while the others stand by.
 ///
-/// A thread of its own waits for the lock at a path. Each time it has it, it calls the function with the
-/// [`Term`] that this begins, and releases the lock when the function returns. Then it waits for its next
-/// term, at the end of the queue; so it does when the lock was lost, after every error, and when the function
-/// has panicked, until [`shutdown`](Leadership::shutdown) or the end of the client.
+/// A `Leadership` has a thread that waits for the lock at a path. Each time the thread gets the
+/// lock, it calls the function with a new [`Term`], and releases the lock when the function
+/// returns. Then it queues again, at the end. It also queues again after a loss of the lock, an
+/// error, or a panic of the function. Only [`shutdown`](Leadership::shutdown) and the end of the
+/// client stop it.
 ///
 /// ```text
 ///                        the lock              `lead` returns
@@ -42,23 +43,26 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// ```
 ///
 /// # Guarantees
-/// Those of [`DistributedLock`](crate::DistributedLock): no two terms run at the same time, as long as the function keeps
-/// to [`Term::deadline`]. Terms have rising [fencing tokens](crate::Hold::fencing_token).
+/// Those of [`DistributedLock`](crate::DistributedLock): no two terms run at the same time, if the
+/// function respects [`Term::deadline`]. Terms have rising [fencing
+/// tokens](crate::Hold::fencing_token).
 ///
 /// # Fairness
-/// Candidates lead in the order in which they came. One that has lost its session comes last.
+/// Candidates lead in the order in which they queued. A candidate that has lost its session queues
+/// last.
 ///
 /// # When the session dies
-/// The term is over: [`Term::is_over`] is true from the very end of its lease, and [`lost`](Hold::lost) wakes whoever
-/// waits for it. The function has to return then; there is no next term before it has.
+/// The term is over: [`Term::is_over`] is true from the very end of its lease, and
+/// [`lost`](Hold::lost) wakes its listeners. The function must return then. The next term does not
+/// begin before it has.
 ///
-/// To have a leader step down, from wherever: [`Client::revoke`] what [`leader`](Leadership::leader) tells. It
-/// contends again, behind the others.
+/// To make a leader step down, from any process, call [`Client::revoke`] with what
+/// [`leader`](Leadership::leader) returns. The leader queues again, behind the others.
 ///
 /// # Errors
-/// None ends the contest but [`Error::Closed`]. Others are logged as warnings, and tried again after a pause
-/// of 100 ms at first and a third of the session timeout at most; [`health`](Leadership::health) tells when
-/// that goes on for too long.
+/// Only [`Error::Closed`] ends the contest. Other errors are logged as warnings. The thread tries
+/// again after a pause of 100 ms at first, and of a third of the session timeout at most.
+/// [`health`](Leadership::health) reports errors that last too long.
 ///
 /// # Example
 /// ```no_run
@@ -84,7 +88,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[must_use = "the contest ends with it"]
 pub struct Leadership {
     shared: Arc<Shared>,
-    /// None when it was waited for.
+    /// `None` after it was joined.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -95,28 +99,30 @@ struct Shared {
     contest: Mutex<Contest>,
 }
 
-/// How the contest stands. What fails does so since the first of all failures in a row.
+/// State of the contest. `failing` is the time of the first failure in a row.
 #[derive(Debug)]
 enum Contest {
     /// In a call for the lock.
     Contends { since: Instant, failing: Option<Instant> },
-    /// Behind a failure.
+    /// In the pause after a failure.
     Pauses { failing: Instant },
-    /// The function runs. It was seen to run though its term was over, since then.
+    /// The function runs. `overdue` is when it was first seen to run after the end of its term.
     Leads { term: Arc<Term>, overdue: Option<Instant> },
 }
 
 impl Leadership {
-    /// Has `lead` called for each term, on a thread that this starts. Does not wait for a connection.
+    /// Starts a thread that calls `lead` for each term. Does not wait for a connection.
     ///
-    /// The term ends when `lead` returns. Then the next in the queue leads; if there is none, `lead` is called
-    /// again at once: one that has nothing to do should [wait](Term::wait). With
-    /// [`hold_at_least`](LockOptions::hold_at_least) no term begins sooner than that behind the one before, whoever
-    /// leads. Of the options, those for the other threads of a process have no effect:
-    /// [`local_handoffs`](LockOptions::local_handoffs), [`keep_idle`](LockOptions::keep_idle).
+    /// The term ends when `lead` returns, and the next candidate in the queue leads. Without other
+    /// candidates, `lead` is called again at once, so a function with nothing to do should
+    /// [wait](Term::wait). With [`hold_at_least`](LockOptions::hold_at_least), the next term of any
+    /// process begins no sooner than that long after the start of this one. The options for other
+    /// threads of the process, [`local_handoffs`](LockOptions::local_handoffs) and
+    /// [`keep_idle`](LockOptions::keep_idle), have no effect.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::Thread`] if the operating system refuses a thread.
+    /// [`Error::InvalidPath`], [`Error::InvalidArgument`]; [`Error::Thread`] if the operating
+    /// system refuses a thread.
     pub fn new(
         client: &Client,
         path: impl Into<String>,
@@ -135,16 +141,17 @@ impl Leadership {
         Ok(Leadership { shared, thread: Some(thread) })
     }
 
-    /// Does this process lead now? Reads the clocks; no I/O, never blocks.
+    /// Returns whether this process leads now. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         matches!(&*self.shared.contest.lock(), Contest::Leads { term, .. } if term.is_held())
     }
 
-    /// Who leads now, whichever process that is: for people, and for handing requests on, since it may be out of
-    /// date when it arrives. An address can stand in its [identity](LockOptions::identity). None if nobody
-    /// does. A lock that is [held on](LockOptions::hold_at_least) shows the leader that has ended its term. One
-    /// list and one read a candidate; blocks for at most a session timeout.
+    /// Returns the current leader, of any process, or `None` if there is none. The answer is for
+    /// people, and for forwarding requests, since it may be out of date when it arrives. The
+    /// leader's [identity](LockOptions::identity) may contain an address. A lock that is [held
+    /// on](LockOptions::hold_at_least) shows the leader whose term has ended. Costs one list and
+    /// one read for each candidate; blocks for at most a session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer in time, [`Error::Closed`],
@@ -154,10 +161,16 @@ impl Leadership {
         Ok(candidates.into_iter().find(|candidate| candidate.holds))
     }
 
-    /// Does the contest go on? For a liveness probe. That somebody else leads is well. False when it has ended,
-    /// and when for longer than a session timeout calls for the lock failed, or there was no connection that
-    /// lasts, or the function has not returned though its term is over; of the last two the time runs from
-    /// the first call of this that sees it. No I/O, never blocks.
+    /// Returns whether the contest goes on, for a liveness probe. Standing by while another process
+    /// leads is healthy. No I/O, never blocks.
+    ///
+    /// Returns false when the contest has ended, and when one of these lasts longer than a session
+    /// timeout:
+    /// - Calls for the lock fail.
+    /// - The connection does not last.
+    /// - The function has not returned although its term is over.
+    ///
+    /// For the last two, the time runs from the first call of this method that sees it.
     #[must_use]
     pub fn health(&self) -> bool {
         let session = self.shared.session();
@@ -165,20 +178,20 @@ impl Leadership {
         runs && self.shared.contest.lock().is_well(session)
     }
 
-    /// Ends the contest in order: the running term [is over](Term::is_over), and when the function has returned the
-    /// lock is released, so that the next candidate leads.
+    /// Ends the contest in order: the running term [is over](Term::is_over), and when the function
+    /// has returned the lock is released, so that the next candidate leads.
     ///
-    /// Blocks until the function has returned, and for a third of the session timeout behind that at most; not at
-    /// all where the function itself calls it.
+    /// Blocks until the function has returned, and for at most a third of the session timeout after
+    /// that. Does not block when the function itself calls it.
     pub fn shutdown(mut self) {
         self.shared.stopping.raise();
         let is_another = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
-        // It catches what panics.
+        // The thread catches panics of the function.
         let _ = self.thread.take().filter(is_another).map(JoinHandle::join);
     }
 }
 
-/// Ends the contest as [`shutdown`](Leadership::shutdown) does, and waits for nothing.
+/// Ends the contest like [`shutdown`](Leadership::shutdown), without waiting.
 impl Drop for Leadership {
     fn drop(&mut self) {
         self.shared.stopping.raise();
@@ -195,7 +208,8 @@ impl Shared {
         while !is_ended(self.stopping.ended()) {
             let since = sys::now();
             *self.contest.lock() = Contest::Contends { since, failing };
-            // Whoever shares something with the function has to see to it that it bears a panic.
+            // State that the function shares with others must survive its panic; that is up to the
+            // program.
             let problem = match caught(|| self.one_term(&mut lead, &mut failing)) {
                 Some(Ok(())) => {
                     pause = PAUSE;
@@ -212,7 +226,7 @@ impl Shared {
             };
             sys::reached("a contest pauses behind a failure");
             let path = self.lock.path();
-            // A logger panics if it prints to a stream that is closed.
+            // A logger panics if it prints to a closed stream.
             let _ = caught(|| {
                 warn!(target: "zoolock", "leadership of {path}: once more in {pause:?}: {problem}");
             });
@@ -226,7 +240,7 @@ impl Shared {
         }
     }
 
-    /// With the lock nothing is failing any more.
+    /// Runs one term. Resets `failing` as soon as it has the lock.
     fn one_term(&self, lead: &mut impl FnMut(&Term), failing: &mut Option<Instant>) -> Result<()> {
         let stopping = self.stopping.ended().clone();
         let until = Until { deadline: None, cancelled: stopping.clone() };
@@ -259,7 +273,7 @@ impl Contest {
         let (limit, long) = (session.timeout(), session.patience());
         match self {
             Contest::Contends { since, failing } => {
-                // A call that goes on for so long on one connection has its place in the queue.
+                // A call that goes on for this long on one connection has its queue position.
                 match (sys::now() - *since > long, session.has_been_connected_for(long)) {
                     (true, true) => *failing = None,
                     (true, false) => {
@@ -283,9 +297,9 @@ fn is_ended(signal: &Ended) -> bool {
     signal.try_recv() == Err(TryRecvError::Disconnected)
 }
 
-/// One term of a [`Leadership`], and a view of its [`Hold`]: of its [fencing token](Hold::fencing_token), of
-/// [`lost`](Hold::lost), and for [guarded writes](Hold::transaction). Other threads can have a clone of the hold,
-/// `Hold::clone(term)`.
+/// One term of a [`Leadership`]. It derefs to its [`Hold`], for the [fencing
+/// token](Hold::fencing_token), [`lost`](Hold::lost), and [guarded writes](Hold::transaction).
+/// Other threads can have a clone of the hold, `Hold::clone(term)`.
 #[derive(Debug)]
 pub struct Term {
     hold: Hold,
@@ -294,22 +308,23 @@ pub struct Term {
 }
 
 impl Term {
-    /// The number of the term, which rises from one leader to the next: the
-    /// [fencing token](Hold::fencing_token), with which a leader claims what it writes to before it reads.
+    /// Returns the number of the term, which rises from one leader to the next. It is the [fencing
+    /// token](Hold::fencing_token): a leader claims a resource with it before reading.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.hold.token()
     }
 
-    /// Until when the leader may act, by what is known now: nobody else leads before. In the past when the term was
-    /// lost. Heartbeats move it on while there is a connection: ask again before each act, and act only if
-    /// there is enough time for it. Reads the clocks; no I/O, never blocks.
+    /// Returns the instant until which the leader may act, as known now: no other process leads
+    /// before. It is in the past when the term was lost. Heartbeats move it forward while there is
+    /// a connection. Ask again before each action, and act only if the time is enough for it. Reads
+    /// the clocks; no I/O, never blocks.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         sys::now() + self.hold.valid_for()
     }
 
-    /// Has the function to return? Because the term was lost, because somebody has asked for it with
+    /// Returns whether the function must return: because the term was lost, because of a
     /// [`Client::revoke`], or because of [`Leadership::shutdown`]. No I/O, never blocks.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -317,15 +332,15 @@ impl Term {
         !self.hold.is_held() || is_asked || self.is_stopping()
     }
 
-    /// Is it to end because of [`Leadership::shutdown`]? Then there is still time to leave things in order, until
-    /// [`deadline`](Term::deadline).
+    /// Returns whether [`Leadership::shutdown`] ends the term. Then there is still time to clean
+    /// up, until [`deadline`](Term::deadline).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         is_ended(&self.stopping)
     }
 
-    /// Blocks for so long, or until the term [is over](Term::is_over) if that is sooner. True if it is over. Of
-    /// several threads that wait, one is woken when somebody asks for it.
+    /// Blocks for `time`, or until the term [is over](Term::is_over) if that is sooner. Returns
+    /// whether it is over. Of several waiting threads, a revocation wakes one.
     pub fn wait(&self, time: Duration) -> bool {
         if !self.is_over() {
             select! {

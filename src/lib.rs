@@ -1,24 +1,25 @@
-//! Distributed locks on Apache ZooKeeper, for blocking, threaded programs: processes on different
-//! machines take turns at something that only one of them, or only so many, may do at a time.
+//! Distributed locks on Apache ZooKeeper, for blocking, threaded programs. They let processes on
+//! different machines take turns at work that only one of them, or a limited number, may do at a
+//! time.
 //!
-//! | type | what | who may unlock |
+//! | type | what it does | who may unlock |
 //! |---|---|---|
-//! | [`DistributedLock`] | one at a time, fair | any thread |
-//! | [`DistributedReentrantLock`] | the same, may be entered again | its thread |
-//! | [`DistributedRwLock`] | many readers or one writer, fair | its thread |
-//! | [`DistributedSemaphore`] | at most so many permits at a time, fair | any thread |
-//! | [`MultiLock`] | several of the others but semaphores, all or none | as they are |
-//! | [`EphemeralLock`] | one at a time, a single node, no queue | any thread |
-//! | [`Leadership`] | a function that runs in one process at a time | |
+//! | [`DistributedLock`] | fair exclusive lock | any thread |
+//! | [`DistributedReentrantLock`] | fair exclusive lock that its owner may lock again | the owning thread |
+//! | [`DistributedRwLock`] | fair lock for many readers or one writer | the owning thread |
+//! | [`DistributedSemaphore`] | fair semaphore with a limit of permits | any thread |
+//! | [`MultiLock`] | several locks together, all or none; no semaphores | as its members |
+//! | [`EphemeralLock`] | exclusive lock of one node, without a queue | any thread |
+//! | [`Leadership`] | runs a function in one process at a time | |
 //!
-//! All calls are blocking and may be made from any thread; no async runtime is needed. This is a
+//! All calls block and may be made from any thread. No async runtime is needed. This page is a
 //! tour, in the order in which a program meets these things. The [guide] has pages for
-//! [those who run it](guide::operating), and for those who come from [Curator](guide::from_curator),
-//! [kazoo](guide::from_kazoo) or [`parking_lot`](guide::from_parking_lot).
+//! [operators](guide::operating) and for users of [Curator](guide::from_curator),
+//! [kazoo](guide::from_kazoo) and [`parking_lot`](guide::from_parking_lot).
 //!
 //! # Connect
 //!
-//! A [`Client`] is one connection to an ensemble, shared by all its clones and locks. It reconnects
+//! A [`Client`] is one connection to an ensemble. All its clones and locks share it. It reconnects
 //! by itself until it is closed.
 //!
 //! ```no_run
@@ -33,14 +34,14 @@
 //! # }
 //! ```
 //!
-//! The second argument is the *session timeout*: how long the servers keep the locks of a client
-//! that they do not hear of, and so how long others wait for a process that crashed. Longer ones
-//! forgive longer network troubles. It should be four server ticks or more, 8 s at ZooKeeper's default.
-//! The path behind the hosts is the *chroot*, below which all paths of this client are.
-//! [`Client::builder`] has credentials and ACLs, and [`Client::from_env`] takes all that from the environment
-//! and a file, as the command does.
+//! The second argument is the *session timeout*. The servers keep the locks of a silent client for
+//! that long, so it is also how long others wait for a process that crashed. A longer timeout
+//! survives longer network trouble. It should be four server ticks or more, which is 8 s at
+//! ZooKeeper's default. The path behind the hosts is the *chroot*: all paths of this client are
+//! below it. [`Client::builder`] takes credentials and ACLs. [`Client::from_env`] reads all
+//! settings from the environment and a file, as the command does.
 //!
-//! | feature | what |
+//! | feature | what it adds |
 //! |---|---|
 //! | `tls` | `ClientBuilder::tls`: TLS 1.2 and 1.3, by rustls |
 //! | `sasl` | `ClientBuilder::sasl`: a user and a password that is not sent (DIGEST-MD5) |
@@ -48,19 +49,20 @@
 //! | `metrics` | `metrics::MetricsObserver`: an [`observer`] for the crate `metrics` 0.24, and so for Prometheus |
 //! | `testing` | the module `testing`: a ZooKeeper server in the process of a test |
 //!
-//! None of them is on by default.
+//! All features are off by default.
 //!
 //! # Lock
 //!
-//! A lock is a path. [`DistributedLock`] is the plain one, fair among all clients, and any thread may
-//! unlock it. Every call that waits has a variant that does not, and one with a deadline:
+//! A lock is identified by its path. [`DistributedLock`] is the plain one: it is fair among all
+//! clients, and any thread may unlock it. Its calls differ in how long they wait, and in whether
+//! they return a guard:
 //!
-//! | waits | without a guard | with a guard |
-//! |---|---|---|
-//! | for as long as it takes | `lock()` | `acquire()` |
-//! | until a deadline | `try_lock_for(..)`, `try_lock_until(..)` | `try_acquire_for(..)`, `try_acquire_until(..)` |
-//! | for the servers' answers only | `try_lock()` | `try_acquire()` |
-//! | release: for the answer | `unlock()` | `release()`, or drop |
+//! | call | waits | without a guard | with a guard |
+//! |---|---|---|---|
+//! | lock | without a limit | `lock()` | `acquire()` |
+//! | lock | until a deadline | `try_lock_for(..)`, `try_lock_until(..)` | `try_acquire_for(..)`, `try_acquire_until(..)` |
+//! | lock | for the servers' answers only | `try_lock()` | `try_acquire()` |
+//! | unlock | for the servers' answers only | `unlock()` | `release()`, or drop |
 //!
 //! ```no_run
 //! # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -77,18 +79,19 @@
 //! # }
 //! ```
 //!
-//! `Ok(false)` means that somebody else was seen to have the lock. If that could not be found out,
-//! because there is no connection, the answer is [`Error::Disconnected`].
+//! `Ok(false)` means that another holder was seen. If the client cannot find out, because it has no
+//! connection, the call returns [`Error::Disconnected`].
 //!
 //! # Re-entry
 //!
-//! The hold of a [`DistributedReentrantLock`] belongs to a thread, which may lock again, without a
-//! request, and has to unlock as often.
+//! The hold of a [`DistributedReentrantLock`] belongs to a thread. That thread may lock again
+//! without a request, and must unlock as often.
 //!
-//! This lock and the plain one have two levels. The threads that share an object queue in the process,
-//! first come, first served, and only the one at the front queues in ZooKeeper, so that a turn costs
-//! two requests however many they are; release goes the other way round. A clone of a lock is the same
-//! object. Two objects on one path exclude each other like two processes.
+//! Both this lock and the plain one have two levels. The threads that share a lock object queue
+//! inside the process, first come, first served. Only the thread at the front queues in ZooKeeper,
+//! so a turn costs two requests however many threads wait. Release works in the reverse order. A
+//! clone of a lock is the same object. Two objects at one path exclude each other like two
+//! processes.
 //!
 //! ```text
 //!  threads of a process         ZooKeeper, one node per process at a time
@@ -97,14 +100,20 @@
 //!                               /locks/report/_c_..-lock-0000000009   watches ..08
 //! ```
 //!
-//! [`LockOptions`] can spare requests where the threads of one process take many turns in a row.
+//! [`LockOptions`] can save requests where the threads of one process take many turns in a row.
 //!
 //! # Guards
 //!
-//! `acquire` and its variants return a [`Guard`] that releases the lock when it is dropped. It is
-//! owned, so it can be stored, and derefs to its [`Hold`]. A drop waits like an unlock, for at most a
-//! third of the session timeout, and can only log a failure; [`Guard::release`] returns it. The guard
-//! of a lock that belongs to a thread stays with that thread.
+//! `acquire` and its variants return a guard that releases the lock when it is dropped. It derefs
+//! to its [`Hold`]. A drop waits like an unlock, for at most a third of the session timeout, and
+//! only logs a failure. [`Guard::release`] returns the failure.
+//!
+//! | guard | returned by | where it can go |
+//! |---|---|---|
+//! | [`Guard`] | [`DistributedLock`], [`EphemeralLock`] | owned: into a struct, to any thread |
+//! | [`ReentrantGuard`] | [`DistributedReentrantLock`], [`ReadLock`], [`WriteLock`] | owned: into a struct, stays with its thread |
+//! | [`Permits`] | [`DistributedSemaphore`] | owned: into a struct, to any thread |
+//! | [`Locker`] | [`MultiLock`], and any [`Lock`] by `Locker::acquire` | borrows its lock |
 //!
 //! ```no_run
 //! use zoolock::{DistributedLock, Guard};
@@ -126,15 +135,15 @@
 //! }
 //! ```
 //!
-//! [`Locker`] does the same over any [`Lock`], the trait of all of these but the semaphore.
+//! [`Lock`] is the trait of all locks except the semaphore, for code that takes any of them.
 //!
 //! # Deadlines
 //!
-//! One deadline covers a whole call: waiting for a connection, for the threads of this process and
-//! for the other clients. `try_lock` and `try_acquire` wait for answers only, for at most a third of
-//! the session timeout, and so do `unlock` and the drop of a guard. `lock` and `acquire` wait for as
-//! long as it takes; [`cancel_waiters`](DistributedLock::cancel_waiters) and [`Client::close`] end
-//! them from another thread.
+//! One deadline covers a whole call: the wait for a connection, for the threads of this process and
+//! for other clients. `try_lock`, `try_acquire`, `unlock` and the drop of a guard wait for answers
+//! only, for at most a third of the session timeout. `lock` and `acquire` wait without a limit.
+//! Another thread can end them with [`cancel_waiters`](DistributedLock::cancel_waiters) or
+//! [`Client::close`].
 //!
 //! ```no_run
 //! # fn f(lock: &zoolock::DistributedLock) -> zoolock::Result<()> {
@@ -151,15 +160,24 @@
 //! # }
 //! ```
 //!
-//! All calls return [`Error`], whose page says what to do about each. Being second is not one.
+//! All calls return [`Error`], whose page says what to do about each. Finding the lock taken is not
+//! an error.
 //!
 //! # Loss
 //!
-//! A distributed lock can end without being released: the servers give it to the next in line when
-//! they have not heard of its holder for a session timeout. A hold is therefore a *lease*. It is
-//! valid for as long as the servers cannot have ended the session, by what this client knows: the
-//! session timeout, less a margin, from the last sign of life that the leader of the ensemble
-//! certainly took note of. Heartbeats renew it while the connection lives.
+//! A distributed lock can end without being released: the servers give it to the next contender
+//! when they have not heard from its holder for a session timeout. A hold is therefore a *lease*.
+//! The lease runs from the newest sign of life that the leader of the ensemble certainly received,
+//! and ends shortly before the servers can end the session. Heartbeats renew it while the
+//! connection lives. With the session timeout T:
+//!
+//! ```text
+//!  newest certified                                          lease   servers may
+//!  sign of life                                              ends    end the session
+//!  0 ----------- T/4 ----------- T/2 ----------- 3/4 T ------ 0.98 T - T
+//!                 '--- "now" ----'
+//!                   stays in here while heartbeats are answered
+//! ```
 //!
 //! ```text
 //!        connection breaks             lease ends
@@ -169,24 +187,24 @@
 //!   '--------- unlock ----------'-----------------> Released
 //! ```
 //!
-//! - *Suspended* is still held, by nobody else. [`Hold::valid_for`] is what is left of the lease: at
-//!   a break between about half and the whole of the session timeout, and down to a quarter of it
-//!   when the network fell silent and that had to be noticed first. The client connects again
-//!   meanwhile and resumes its session, usually within milliseconds, to which the nodes belong. Then
-//!   the hold is *Held* again.
-//! - *Lost* is also a hold whose node was deleted by an operator, or whose client was closed. It
-//!   stays lost. [`Hold::is_held`] is false from the very end of the lease, and [`Hold::lost`]
-//!   wakes whoever waits for it within 100 ms.
-//! - The unlock that ends a lost hold returns [`Error::Lost`], touches nothing of the next holder's,
-//!   and makes the object usable again. Until then it counts as in use, because the code that lost
-//!   the lock may still be running; a reentrant lock refuses to be entered again, also with
+//! - A *Suspended* hold is still yours; nobody else can have the lock. [`Hold::valid_for`] returns
+//!   what is left of the lease. After a break that is about half of T to the whole of it. If the
+//!   network falls silent instead, the client notices later, and as little as a quarter is left.
+//!   The client reconnects and resumes its session, usually within milliseconds. The nodes belong
+//!   to the session, so the hold is then *Held* again.
+//! - A hold is also *Lost* when an operator deletes its node, or when its client is closed. It
+//!   stays lost. [`Hold::is_held`] is false from the very end of the lease. [`Hold::lost`] wakes
+//!   its listeners within 100 ms.
+//! - The unlock of a lost hold returns [`Error::Lost`], does not touch the next holder's node, and
+//!   makes the object usable again. Until then the object counts as in use, because the code that
+//!   lost the lock may still be running. A reentrant lock also refuses re-entry with
 //!   [`Error::Lost`].
-//! - A session may outlive its lease, when all servers are down for long. Then holds are lost, and
-//!   their nodes are deleted when a server is back, but calls that wait have kept their places.
-//! - A call that waits is not ended by a broken connection. It keeps its place; if the servers have
-//!   ended the session meanwhile, it queues again behind those who are there by then.
+//! - A session may outlive its lease, when all servers are down for long. The holds are then lost,
+//!   and their nodes are deleted when a server is back. Waiting calls keep their queue positions.
+//! - A broken connection does not end a waiting call. The call keeps its queue position. If the
+//!   servers have ended the session, it queues again, behind the contenders that are there by then.
 //!
-//! Long work should look from time to time, or wait on [`Hold::lost`] beside what it waits for:
+//! Long work should check from time to time, or wait on [`Hold::lost`] beside its other channels:
 //!
 //! ```no_run
 //! # fn step(_part: u32) {}
@@ -210,10 +228,10 @@
 //!
 //! # Fencing
 //!
-//! No lease stops a process that was paused between its last look and its write. Where that matters,
-//! the resource has to refuse the late write, by [`Hold::fencing_token`], which rises from one hold to the
-//! next. It can do that only if the next holder has shown it a higher token *before it read*. So a holder
-//! claims, then reads, then writes:
+//! No lease stops a process that was paused between its last check and its write. Where that
+//! matters, the resource has to refuse the late write, by [`Hold::fencing_token`], which rises from
+//! one hold to the next. The resource can do so only if the next holder has shown it a higher token
+//! *before it read*. So a holder claims, then reads, then writes:
 //!
 //! ```no_run
 //! # struct Table;
@@ -247,61 +265,66 @@
 //! COMMIT;
 //! ```
 //!
-//! To compare tokens in the write alone is not enough: [the guide](guide::guarded_writes#what-lives-elsewhere)
-//! has why, and the details.
+//! Comparing tokens in the write alone is not enough. [The
+//! guide](guide::guarded_writes#what-lives-elsewhere) has the reason and the details.
 //!
-//! What lives in nodes of the same ZooKeeper needs no token: [`Hold::transaction`] has writes carried out only
-//! while the lock is held, which the servers see to. [Guarded writes](guide::guarded_writes) says where which of
-//! the two is right.
+//! Data in nodes of the same ZooKeeper needs no token: the servers carry out the writes of a
+//! [`Hold::transaction`] only while the lock is held. [Guarded writes](guide::guarded_writes) says
+//! when to use which.
 //!
 //! # Leadership
 //!
-//! [`Leadership`] runs a function on a thread of its own whenever this process leads, contends again whatever
-//! ends its term, says who leads now, and hands over in order at a shutdown.
+//! [`Leadership`] starts a thread that runs a function whenever this process leads. It contends
+//! again after each term, however that ended. It also tells who leads now, and hands over in order
+//! at a shutdown.
 //!
 //! # Readers and writers
 //!
-//! A [`DistributedRwLock`] has a reading and a writing side, each a lock of its own. Readers share,
-//! a writer is alone, and both come in the order of their calls. A thread that writes may read as
-//! well and go on reading when it unlocks the write.
+//! A [`DistributedRwLock`] has a reading and a writing side, and each of them is a [`Lock`].
+//! Readers share, a writer is alone, and both are served in the order of their calls. A thread that
+//! holds the write may take the read as well, and keep reading after it unlocks the write.
 //!
 //! # Semaphores
 //!
-//! A [`DistributedSemaphore`] lets in as many as its limit says. [`Permits`] are taken any number at
-//! once, all or nothing.
+//! A [`DistributedSemaphore`] grants as many [`Permits`] as its limit says. A call takes any number
+//! of permits at once, all or none.
 //!
 //! # Several locks
 //!
-//! A [`MultiLock`] takes several of these locks together, all or none, in an order that keeps programs
-//! from waiting for each other in a circle. Semaphores are not among them.
+//! A [`MultiLock`] takes several locks together, all or none. It takes them in an order that keeps
+//! programs from waiting for each other in a circle. Semaphores cannot be members.
 //!
-//! An [`EphemeralLock`] is the simplest lock there is, a single node, for few contenders.
+//! An [`EphemeralLock`] is the simplest lock: a single node, for few contenders.
 //!
 //! # Looking from outside
 //!
-//! [`Client::contenders`] lists who holds a lock and who waits for it, and [`Client::locks_below`]
-//! all locks of a tree; [`Client::revoke`] asks a holder to let go, which hears of it through
-//! [`Hold::revocation`]; [`Client::verify`] tells whether a fencing token is the current holder's. A call
-//! that waits tells its place to the observer of [`LockOptions::observe_queue`].
+//! - [`Client::contenders`] lists the holders and waiters of a lock, and [`Client::locks_below`]
+//!   all locks of a tree.
+//! - [`Client::revoke`] asks a holder to let go. The holder learns of it through
+//!   [`Hold::revocation`].
+//! - [`Client::verify`] tells whether a fencing token is the current holder's.
+//! - [`LockOptions::observe_queue`] tells a waiting call its queue position.
+//! - [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell about the connection.
+//! - An [`observer`] is told how long calls waited, how long locks were held, and how both ended.
+//!   With the feature `metrics` it reports to Prometheus.
+//! - [Operating](guide::operating) says what to watch, what log lines mean, and what to do when a
+//!   lock is stuck.
 //!
-//! [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell of the connection, an
-//! [`observer`] of how long calls waited, how long locks were held, and what came of both (with the feature
-//! `metrics`, for Prometheus too), and [operating](guide::operating) of what to watch, what log lines mean, and what to do when a lock is
-//! stuck. Scripts have all this in the command `zoolock`, of the package `zoolock-cli`, which also runs
+//! The command `zoolock`, of the package `zoolock-cli`, offers all this to scripts and also runs
 //! programs under a lock.
 //!
 //! # Other clients
 //!
-//! The [nodes](guide::names) are those of Curator's recipes, so that programs in Java can take part in
-//! the same locks, and with some care those that use kazoo, go-zookeeper and zookeeper-client.
-//! [With other clients](guide::other_clients) has the table of what works with which, what is not safe,
-//! and the tests that show it.
+//! The [nodes](guide::names) are those of Curator's recipes, so Java programs can take part in the
+//! same locks. With some care, so can programs that use kazoo, go-zookeeper and zookeeper-client.
+//! [With other clients](guide::other_clients) has the table of what works with which, what is not
+//! safe, and the tests that show it.
 //!
 //! # Testing one's own code
 //!
-//! With the feature `testing`, the module `testing` has a ZooKeeper server that runs in the process of the
-//! test, without Java. The locks on it are real ones, and a test can have each hold suspended, lost or revoked,
-//! in milliseconds. It is for tests only:
+//! With the feature `testing`, the module `testing` has a ZooKeeper server that runs in the process
+//! of the test, without Java. The locks on it are real ones. A test can have each hold suspended,
+//! lost or revoked, in milliseconds. It is for tests only:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -327,32 +350,37 @@
 //! # fn main() {}
 //! ```
 //!
-//! Code that takes a `&dyn Lock` can also be given a lock of the test's own, such as one that is always busy:
-//! [`Lock`] has seven methods to write.
+//! Code that takes a `&dyn Lock` can also be given a lock written for the test, such as one that is
+//! always busy: [`Lock`] has seven methods to write.
 //!
-//! What ensembles do to locks, with servers that stop and networks that lose things, is shown by the crate
-//! `zoolock-test-support` beside this one (`tests/support`): it starts real servers and a proxy that
-//! makes network faults. Against other servers, a `tickTime` of 500 ms gives sessions short enough for tests.
+//! The crate `zoolock-test-support` beside this one (`tests/support`) shows what ensembles do to
+//! locks. It starts real servers, stops them, and runs a proxy that makes network faults. Against
+//! other servers, a `tickTime` of 500 ms allows sessions short enough for tests.
 //!
 //! # Limits
 //!
-//! - **Machines that stand still**, and clocks that are set: see
-//!   [machines and clocks](guide::operating#machines-and-clocks).
-//! - **Followers that lag.** A server that is behind its leader makes turns late, never two holders: a
-//!   place in the queue is a write, and only what a leader certainly took note of renews a lease. But
-//!   what [`Client::contenders`] lists may be out of date by as much as its server is.
-//! - **No Kerberos.** SASL is DIGEST-MD5 alone, and the credentials of [`ClientBuilder::auth`], such as
-//!   `digest`, are sent as they are: [operating](guide::operating#credentials-and-tls) has what that means.
-//! - A session must not be shorter than four ticks, and the servers of an ensemble have to agree on some
-//!   [settings](guide::operating#what-to-set).
-//! - Round trips must be well below the session timeout. A hold outlives those of up to an eighth of
-//!   it; from a sixth on its lease ends before a heartbeat can renew it.
-//! - Servers before 3.5 are not supported. Those before 3.5.3 have no containers: there the directories of locks stay. Servers before 3.6 do
-//!   not keep the order after 2,147,483,647 turns in one directory. ([Names](guide::names) has more.)
-//! - A client may have 896 KiB of node paths at a time: 10,000 locks held or waited for at paths of 20 bytes.
-//!   Nodes count until the servers are known not to have them: also those that are being deleted, that the
-//!   servers refuse to delete, or whose creates have no answer. Past that, calls return [`Error::Limit`].
-//! - A client has two threads and one connection. After a fork, a child must not use it, nor drop it.
+//! - **Machines that stand still**, and clocks that are set: see [machines and
+//!   clocks](guide::operating#machines-and-clocks).
+//! - **Followers that lag.** A server that is behind its leader makes turns late, and never lets in
+//!   two holders: a queue position is a write, and only a sign of life that the leader certainly
+//!   received renews a lease. But the list of [`Client::contenders`] may be as old as its server is
+//!   behind.
+//! - **No Kerberos.** SASL is DIGEST-MD5 alone. Without TLS, the credentials of
+//!   [`ClientBuilder::auth`], such as `digest`, are sent as plain text:
+//!   [operating](guide::operating#credentials-and-tls) says what that means.
+//! - **Sessions** must not be shorter than four ticks, and the servers of an ensemble must agree on
+//!   some [settings](guide::operating#what-to-set).
+//! - **Round trips** must be well below the session timeout. A hold survives round trips of up to
+//!   an eighth of it. From a sixth on, its lease ends before a heartbeat can renew it.
+//! - **Old servers.** Servers before 3.5 are not supported. Those before 3.5.3 have no containers,
+//!   so the directories of locks stay. Those before 3.6 do not keep the order after 2,147,483,647
+//!   turns in one directory. [Names](guide::names) has more.
+//! - **Quota.** A client may have 896 KiB of node paths at a time: 10,000 locks held or waited for
+//!   at paths of 20 bytes. A node counts until the servers are known not to have it. That includes
+//!   nodes that are being deleted, that the servers refuse to delete, or whose creates have no
+//!   answer. Past the quota, calls return [`Error::Limit`].
+//! - **Threads and forks.** A client has two threads and one connection. After a fork, the child
+//!   must neither use nor drop it.
 
 mod acl;
 mod client;
@@ -413,7 +441,7 @@ pub use zookeeper::Permissions;
 #[cfg(feature = "tls")]
 pub use zookeeper::Tls;
 
-/// Has the examples of the README compiled.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -1,5 +1,4 @@
-//! What every lock of the crate can do, whatever it is; which lock it is; and a guard over any of
-//! them.
+//! The trait of all locks, the id of a lock, and a guard over any lock.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,9 +11,9 @@ use crate::hold::Hold;
 use crate::level::Site;
 use crate::sys;
 
-/// A lock of any type, for code that works with all of them. Object safe.
+/// A lock of any type, for code that works with all of them. It can be used as a trait object.
 ///
-/// The calls of each type say what they mean there. `&L`, `Box<L>` and `Arc<L>` are locks, too.
+/// The methods of each type say what they mean there. `&L`, `Box<L>` and `Arc<L>` are locks, too.
 ///
 /// ```no_run
 /// use zoolock::{Client, DistributedLock, DistributedReentrantLock, Lock, Locker};
@@ -26,38 +25,40 @@ use crate::sys;
 /// }
 /// ```
 pub trait Lock: Debug + Send + Sync {
-    /// The lock's path.
+    /// Returns the lock's path.
     fn path(&self) -> &str;
 
-    /// Which lock this is: where it lives, and which object it is. No I/O.
+    /// Returns which lock this is: where it lives, and which object it is. No I/O.
     ///
-    /// By default it is told by its path alone, which will do for a lock that is all one's own. A
-    /// lock that wraps another one should hand on that one's id, as it does with its path: a
-    /// [`MultiLock`](crate::MultiLock) has its order from it, and what is there twice.
+    /// The default identifies the lock by its path alone, which is enough for a lock type of your
+    /// own. A lock that wraps another one should return the id of that one, as well as its path: a
+    /// [`MultiLock`](crate::MultiLock) orders its members and finds duplicates by id.
     fn id(&self) -> LockId {
         LockId::new(self.path())
     }
 
-    /// Locks, waiting for as long as it takes, also for a connection.
+    /// Locks the lock. Waits without a limit, also for a connection.
     ///
     /// # Errors
     /// See the lock's type.
     fn lock(&self) -> Result<()>;
 
-    /// Locks if nobody else holds the lock. Waits for the servers' answers only, for at most a third
-    /// of the session timeout (and of each member's, if it is several locks).
+    /// Locks the lock if nobody else holds it. Waits for the servers' answers only, for at most a
+    /// third of the session timeout. With several locks, that is a third for each member.
     ///
     /// # Errors
-    /// [`Error::Disconnected`](crate::Error::Disconnected) if that is not known.
+    /// [`Error::Disconnected`](crate::Error::Disconnected) if the client cannot find out whether
+    /// the lock is free.
     fn try_lock(&self) -> Result<bool>;
 
-    /// Locks, waiting until `deadline` at most.
+    /// Locks the lock. Waits until `deadline` at most.
     ///
     /// # Errors
     /// [`Error::Disconnected`](crate::Error::Disconnected) if there is no connection then.
     fn try_lock_until(&self, deadline: Instant) -> Result<bool>;
 
-    /// Locks, waiting for `timeout` at most; one that the clock cannot hold is no deadline.
+    /// Locks the lock. Waits for at most `timeout`. A timeout too large for the clock waits
+    /// forever.
     ///
     /// # Errors
     /// [`Error::Disconnected`](crate::Error::Disconnected) if there is no connection then.
@@ -68,18 +69,19 @@ pub trait Lock: Debug + Send + Sync {
         }
     }
 
-    /// Unlocks. Waits for the answer for at most a third of the session timeout.
+    /// Unlocks the lock. Waits for the answer for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) if the hold was lost,
     /// [`Error::NotHeld`](crate::Error::NotHeld) if there is none.
     fn unlock(&self) -> Result<()>;
 
-    /// Is the lock held, by the calling thread where a thread owns it? Reads the clocks; no I/O.
+    /// Returns whether the lock is held. Where a thread owns the hold, returns whether the calling
+    /// thread holds it. Reads the clocks; no I/O.
     fn is_held(&self) -> bool;
 
-    /// The holds behind [`is_held`](Lock::is_held): none or one, or one of each member. A lost one is
-    /// still there, until the unlock that reports it. No I/O.
+    /// Returns the holds behind [`is_held`](Lock::is_held): none or one, or one of each member. A
+    /// lost hold is returned until the unlock that reports the loss. No I/O.
     fn holds(&self) -> Vec<Hold>;
 }
 
@@ -119,16 +121,14 @@ macro_rules! lock_through_pointer {
 
 lock_through_pointer!(&L, Box<L>, Arc<L>);
 
-/// Which lock a [`Lock`] is: the place where it lives, and which object it is there.
+/// Identifies a [`Lock`]: the place where it lives, and its object there.
 ///
-/// Ids sort by place: first by the servers, which are the same in whatever order and with or
-/// without the default port they were given, then by the path below the root of ZooKeeper, the
-/// client's chroot included. Programs that take locks in this order do not wait for each other in
-/// a circle.
+/// Ids sort by place. The servers come first, regardless of their order and of whether the default
+/// port was written. The path from the root of ZooKeeper comes second, with the client's chroot.
+/// Programs that take locks in this order do not wait for each other in a circle.
 ///
-/// The clones of a lock of this crate have equal ids. Two objects on one path do not, and neither
-/// do the locks of another server list that leads to the same servers under other names. An id
-/// means nothing any more when its lock is gone.
+/// Clones of a lock of this crate have equal ids. Two objects on one path have different ids, and
+/// so have locks on the same servers under other names. An id is meaningless once its lock is gone.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
@@ -148,34 +148,34 @@ pub struct LockId {
     object: Object,
 }
 
-/// What two contenders have in common that can exclude each other.
+/// The place of a lock. Contenders can exclude each other only at the same address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Address {
-    /// In their normal form; empty where they are not known.
+    /// In normal form; empty where they are not known.
     servers: String,
-    /// From the root.
+    /// The path from the root.
     path: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Object {
-    /// Any of those at the place.
+    /// Any object at the address.
     Unknown,
-    /// The one whose clones share what is at this address.
+    /// The object whose clones share what is at this memory address.
     At(usize),
     /// Several locks as one.
     Several,
 }
 
 impl LockId {
-    /// The id of a lock of one's own that is told by its path alone: what [`Lock::id`] returns by
-    /// default. It is not that of a lock of this crate at the same path.
+    /// Creates the id of a lock type of your own, from its path alone. [`Lock::id`] returns this by
+    /// default. It differs from the id of a lock of this crate at the same path.
     pub fn new(path: impl Into<String>) -> LockId {
         let servers = String::new();
         LockId::at(servers, path.into(), Object::Unknown)
     }
 
-    /// Of a lock of this crate. `object` is what its clones share with each other, and with nobody
+    /// Returns the id of a lock of this crate. `object` is shared by its clones and by nothing
     /// else.
     pub(crate) fn of<T>(site: &Site, object: &T) -> LockId {
         let (servers, root) = site.session().address();
@@ -183,7 +183,7 @@ impl LockId {
         LockId::at(servers, path, Object::At(std::ptr::from_ref(object).addr()))
     }
 
-    /// Of several locks as one; `path` names them all.
+    /// Returns the id of several locks as one; `path` names them all.
     pub(crate) fn several(path: &str) -> LockId {
         LockId::at(String::new(), path.to_owned(), Object::Several)
     }
@@ -193,7 +193,7 @@ impl LockId {
         LockId { address, object }
     }
 
-    /// The lock's path from the root.
+    /// Returns the lock's path from the root.
     pub(crate) fn full_path(&self) -> &str {
         &self.address.path
     }
@@ -202,19 +202,20 @@ impl LockId {
         self.object == Object::Several
     }
 
-    /// Would two holds of these exclude each other?
+    /// Returns whether holds of the two locks would exclude each other.
     pub(crate) fn is_at_place_of(&self, other: &LockId) -> bool {
         self.address == other.address
     }
 
-    /// Are these certainly one object? Equal ids are not enough where the object is not known.
+    /// Returns whether these are certainly one object. Equal ids are not enough where the object is
+    /// unknown.
     pub(crate) fn is_clone_of(&self, other: &LockId) -> bool {
         matches!(self.object, Object::At(_)) && self == other
     }
 }
 
-/// Any lock, locked; unlocked when this is dropped, which waits as [`Lock::unlock`] does. A drop that
-/// fails writes to the log.
+/// A guard over any lock, which is unlocked when this is dropped. A drop waits as [`Lock::unlock`]
+/// does, and logs a failure.
 #[derive(Debug)]
 #[must_use = "if unused the lock is released at once"]
 pub struct Locker<'l, L: Lock + ?Sized> {
@@ -222,7 +223,7 @@ pub struct Locker<'l, L: Lock + ?Sized> {
 }
 
 impl<'l, L: Lock + ?Sized> Locker<'l, L> {
-    /// Locks, waiting for as long as it takes.
+    /// Locks `lock`. Waits without a limit.
     ///
     /// # Errors
     /// As [`Lock::lock`].
@@ -230,7 +231,7 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         lock.lock().map(|()| Locker { lock: Some(lock) })
     }
 
-    /// Locks if nobody else holds the lock.
+    /// Locks `lock` if nobody else holds it.
     ///
     /// # Errors
     /// As [`Lock::try_lock`].
@@ -238,7 +239,7 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         Ok(lock.try_lock()?.then(|| Locker { lock: Some(lock) }))
     }
 
-    /// Locks, waiting for `timeout` at most.
+    /// Locks `lock`. Waits for at most `timeout`.
     ///
     /// # Errors
     /// As [`Lock::try_lock_for`].
@@ -247,7 +248,7 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         Ok(locked.then(|| Locker { lock: Some(lock) }))
     }
 
-    /// Locks, waiting until `deadline` at most.
+    /// Locks `lock`. Waits until `deadline` at most.
     ///
     /// # Errors
     /// As [`Lock::try_lock_until`].
@@ -256,13 +257,14 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         Ok(locked.then(|| Locker { lock: Some(lock) }))
     }
 
-    /// What is held, for its fencing tokens and its loss, as [`Lock::holds`] has it.
+    /// Returns the holds of the lock, as [`Lock::holds`] does, for their fencing tokens and their
+    /// loss.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
         self.lock.map_or_else(Vec::new, L::holds)
     }
 
-    /// Unlocks and says how that went. Waits as [`Lock::unlock`] does.
+    /// Unlocks the lock and returns the result. Waits as [`Lock::unlock`] does.
     ///
     /// # Errors
     /// As [`Lock::unlock`].
@@ -280,7 +282,7 @@ impl<L: Lock + ?Sized> Drop for Locker<'_, L> {
 }
 
 impl dyn Lock + '_ {
-    /// Locks until the returned guard is dropped.
+    /// Locks the lock until the returned guard is dropped. Waits without a limit.
     ///
     /// # Errors
     /// As [`Lock::lock`].
@@ -288,7 +290,7 @@ impl dyn Lock + '_ {
         Locker::acquire(self)
     }
 
-    /// Locks until the returned guard is dropped, if nobody else holds the lock.
+    /// Locks the lock until the returned guard is dropped, if nobody else holds it.
     ///
     /// # Errors
     /// As [`Lock::try_lock`].
@@ -296,7 +298,7 @@ impl dyn Lock + '_ {
         Locker::try_acquire(self)
     }
 
-    /// Locks until the returned guard is dropped, waiting for `timeout` at most.
+    /// Locks the lock until the returned guard is dropped. Waits for at most `timeout`.
     ///
     /// # Errors
     /// As [`Lock::try_lock_for`].
@@ -304,7 +306,7 @@ impl dyn Lock + '_ {
         Locker::try_acquire_for(self, timeout)
     }
 
-    /// Locks until the returned guard is dropped, waiting until `deadline` at most.
+    /// Locks the lock until the returned guard is dropped. Waits until `deadline` at most.
     ///
     /// # Errors
     /// As [`Lock::try_lock_until`].

@@ -1,24 +1,25 @@
-//! The numbers of locks and clients for the crate [`metrics`](https://docs.rs/metrics), which hands them to
-//! Prometheus and others. With the feature `metrics`. It is version 0.24 of that crate: a recorder for another
-//! one hears nothing.
+//! Metrics of locks and clients for the crate [`metrics`](https://docs.rs/metrics), which exports
+//! them to Prometheus and others. Needs the feature `metrics`. The crate's version is 0.24: a
+//! recorder for another version receives nothing.
 //!
-//! [`MetricsObserver`] is given to a client, and [`record_client`] is called before each time that the numbers
-//! are read; the example `prometheus` does both. The recorder has to be installed before the first call for a
-//! lock: what is told earlier goes nowhere.
+//! A client takes a [`MetricsObserver`]. Call [`record_client`] before each time that the metrics
+//! are read. The example `prometheus` does both. Install the recorder before the first call for a
+//! lock, because earlier events are lost.
 //!
 //! | metric | labels | what |
 //! |---|---|---|
 //! | `zoolock_acquisitions_total` | `lock`, `name`, `outcome` | counter: calls that lock, as `acquired`, `busy`, `timed_out`, `cancelled` or `failed` |
-//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long those waited that acquired |
-//! | `zoolock_queue_length` | `lock`, `name` | histogram: how many were ahead on the servers when a call came there, whatever came of it |
+//! | `zoolock_wait_seconds` | `lock`, `name` | histogram: how long the calls that acquired had waited |
+//! | `zoolock_queue_length` | `lock`, `name` | histogram: how many were ahead on the servers when a call queued, whatever its outcome |
 //! | `zoolock_hold_seconds` | `lock`, `name` | histogram: how long holds were held, lost ones included |
 //! | `zoolock_lost_total` | `lock`, `name`, `reason` | counter: holds that were lost, as `lease_expired`, `node_deleted` or `client_closed` |
-//! | `zoolock_connected` | | gauge: 1 with a connection, else 0 |
+//! | `zoolock_connected` | | gauge: 1 with a connection, otherwise 0 |
 //! | `zoolock_held`, `zoolock_waiting`, `zoolock_deleting` | | gauges: those of [`Stats`](crate::Stats) |
 //! | `zoolock_requests_total`, `zoolock_events_total`, `zoolock_connections_total`, `zoolock_sessions_total`, `zoolock_resumed_total`, `zoolock_holds_lost_total` | | counters: those of [`Stats`](crate::Stats) |
 //!
-//! `lock` is the [kind](LockKind::as_str), and `name` what [`LockOptions::name`](crate::LockOptions::name)
-//! says. What is counted when, [`observer`](crate::observer) tells.
+//! `lock` is the [kind](LockKind::as_str), and `name` the lock's
+//! [`LockOptions::name`](crate::LockOptions::name). [`observer`](crate::observer) says what is
+//! counted when.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -54,7 +55,7 @@ pub struct MetricsObserver {
     known: RwLock<HashMap<LockKind, HashMap<String, Arc<Handles>>>>,
 }
 
-/// What is recorded of the locks of one kind and name.
+/// The metrics of the locks of one kind and name.
 struct Handles {
     acquired: Counter,
     busy: Counter,
@@ -98,7 +99,7 @@ impl Handles {
 }
 
 impl MetricsObserver {
-    /// One that has recorded nothing. Says in words what its numbers are.
+    /// Creates an observer without records, and describes its metrics to the recorder.
     #[must_use]
     pub fn new() -> MetricsObserver {
         let calls = "Calls for a lock, by what came of them.";
@@ -119,7 +120,8 @@ impl MetricsObserver {
         if let Some(handles) = self.known.read().get(&lock).and_then(known) {
             return handles;
         }
-        // Without the mutex: the recorder is somebody else's. To whoever comes meanwhile it gives the same ones.
+        // Without the mutex, because the recorder is foreign code. It returns the same handles to
+        // concurrent calls.
         let handles = Arc::new(Handles::new(lock, name));
         let mut known = self.known.write();
         known.entry(lock).or_default().insert(name.to_owned(), Arc::clone(&handles));
@@ -165,8 +167,8 @@ impl fmt::Debug for MetricsObserver {
     }
 }
 
-/// Records how this client stands now, by [`Client::state`] and [`Client::stats`]: to be called before the
-/// numbers are read. Of several clients the last one counts. No I/O.
+/// Records the current [`Client::state`] and [`Client::stats`]. Call this before the metrics are
+/// read. Of several clients the last one counts. No I/O.
 pub fn record_client(client: &Client) {
     let stats = client.stats();
     let gauges = [

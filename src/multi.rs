@@ -1,5 +1,5 @@
-//! Several locks as one, taken in an order that all programs share. It knows them as [`Lock`]s
-//! only.
+//! Several locks as one, taken in an order that all programs share. This file knows them only as
+//! [`Lock`]s.
 
 use std::any::Any;
 use std::mem;
@@ -17,50 +17,50 @@ use crate::sys;
 /// Several locks that are held together or not at all.
 ///
 /// The members may be of any type and of several clients. They are taken one after the other, and
-/// released in reverse. A member that is not to be had, because it is busy or because it failed,
-/// has those taken before it released again.
+/// released in reverse order. If a member is busy or fails, the members taken before it are
+/// released again.
 ///
-/// It holds nothing itself: it is held while all its members are, whoever locked them. So their
-/// rules are its own. One of [`DistributedReentrantLock`](crate::DistributedReentrantLock)s belongs
-/// to a thread, which may lock it again; one with a [`DistributedLock`](crate::DistributedLock)
-/// among them may be locked once, and waits for itself when it is locked again. A clone is the
-/// same lock.
+/// A `MultiLock` has no state: it is held while all its members are, no matter who locked them. So
+/// the rules of its members apply. A `MultiLock` of
+/// [`DistributedReentrantLock`](crate::DistributedReentrantLock)s belongs to a thread, which may
+/// lock it again. With a [`DistributedLock`](crate::DistributedLock) among the members, it waits
+/// for itself when it is locked again. A clone is the same lock.
 ///
-/// Permits of a [`DistributedSemaphore`](crate::DistributedSemaphore) are not among its members: that
-/// is not a [`Lock`].
+/// A [`DistributedSemaphore`](crate::DistributedSemaphore) is not a [`Lock`], so permits cannot be
+/// members.
 ///
 /// # Order
 /// The members are taken in the order of their [`LockId`]s, whatever order they were given in: by
-/// server list, then by path with the client's chroot before it. So two programs that want the
-/// same locks never each have what the other waits for, provided that they take them through
-/// `MultiLock`s, or in this order, and that all programs name an ensemble by the same servers.
-/// Names and addresses of one server are different servers here.
+/// server list, then by path with the client's chroot before it. So two programs that want the same
+/// locks never each hold what the other waits for, on two conditions. They take the locks through
+/// `MultiLock`s, or in this order, and they name an ensemble by the same servers. A server's name
+/// and its address count as different servers.
 ///
 /// # Deadlines
-/// One deadline covers all members. When an earlier member has used it up, a later one is still
-/// asked, as by `try_lock`: that it is busy has to be seen. Giving back what had been taken comes
-/// after the deadline. It waits for answers like every unlock: usually for milliseconds, for a
-/// third of the session timeout if the network has just fallen silent.
+/// One deadline covers all members. If an earlier member has used it up, a later one is still
+/// tried, as by `try_lock`, to find out whether it is busy. Members that were taken are given back
+/// after the deadline. That waits for answers like every unlock: usually for milliseconds, and for
+/// a third of the session timeout if the network has just fallen silent.
 ///
 /// # Guarantees
-/// - While [`is_held`](MultiLock::is_held) is true all members are held, each with the guarantees of
-///   its type. Each has a fencing token of its own, see [`holds`](MultiLock::holds).
-/// - A call that returns without the whole has released what it had, or says what it could not
-///   release. So does an unlock: it visits every member.
+/// - While [`is_held`](MultiLock::is_held) is true, all members are held, each with the guarantees
+///   of its type. Each has a separate fencing token; see [`holds`](MultiLock::holds).
+/// - A call that returns without all members has released the ones it took, or reports those that
+///   it could not release. An unlock also visits every member.
 ///
 /// # Fairness
 /// Each member is as fair as its type. The whole is not: it queues for one member at a time, and
-/// keeps those it has from others meanwhile.
+/// keeps the members it has from others meanwhile.
 ///
 /// # When the session dies
-/// Each hold ends for itself, see [`Hold`]: [`is_held`](MultiLock::is_held) is false as soon as one
-/// of them is lost, and [`unlock`](MultiLock::unlock) says which were. A hold that is lost while a
-/// later member is being waited for is noticed when that one is there: the call releases the
-/// others and fails with [`Error::Lost`].
+/// Each hold ends separately; see [`Hold`]. [`is_held`](MultiLock::is_held) is false as soon as one
+/// of them is lost, and [`unlock`](MultiLock::unlock) reports which were. If a hold is lost while
+/// the call waits for a later member, the call notices when it gets that member. It then releases
+/// the others and returns [`Error::Lost`].
 ///
 /// # Errors
-/// Those of the members. If giving back what had been taken fails, too, [`Error::Release`] has
-/// both, the reason first; a failed unlock is always an [`Error::Release`].
+/// Those of the members. If giving back members fails, too, [`Error::Release`] has both errors, the
+/// cause first. A failed unlock is always an [`Error::Release`].
 ///
 /// # Example
 /// ```no_run
@@ -93,13 +93,16 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// One of these locks, in any order. An object that is there more than once, as itself or as a
-    /// clone, is taken once. No I/O.
+    /// Creates a lock of these members, given in any order. An object that is given more than once,
+    /// as itself or as a clone, is taken once. No I/O.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is none; if two different objects are at one path,
-    /// since they exclude each other, the two handles of a read-write lock included; and if one is
-    /// a `MultiLock` itself, whose members could not be taken in order: give its members instead.
+    /// [`Error::InvalidArgument`] in three cases:
+    /// - There is no member.
+    /// - Two different objects are at one path, because they exclude each other. That includes the
+    ///   two handles of a read-write lock.
+    /// - A member is a `MultiLock`, whose members could not be taken in order. Pass its members
+    ///   instead.
     pub fn new(locks: impl IntoIterator<Item = Box<dyn Lock>>) -> Result<MultiLock> {
         let with_id = |lock: Box<dyn Lock>| (lock.id(), lock);
         let mut locks: Vec<_> = locks.into_iter().map(with_id).collect();
@@ -113,40 +116,40 @@ impl MultiLock {
         Ok(MultiLock { locks, path })
     }
 
-    /// The members' paths in the order in which they are taken, with `", "` between them: for
-    /// people, not for ZooKeeper.
+    /// Returns the members' paths in the order in which they are taken, separated by `", "`. This
+    /// is text for people, not a path in ZooKeeper.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The members in the order in which they are taken, each object once.
+    /// Returns the members in the order in which they are taken, each object once.
     #[must_use]
     pub fn locks(&self) -> &[Box<dyn Lock>] {
         &self.locks
     }
 
-    /// Locks all members, waiting for as long as it takes.
+    /// Locks all members. Waits without a limit.
     ///
     /// # Errors
-    /// Those of the members' `lock`; [`Lost`](Error::Lost) if a member was lost before the last
-    /// one was taken; [`Release`](Error::Release), see the type. None is held then.
+    /// Those of the members' `lock`; [`Lost`](Error::Lost) if a member was lost before the last one
+    /// was taken; [`Release`](Error::Release), see the type. After an error no member is held.
     pub fn lock(&self) -> Result<()> {
         self.take(|lock| lock.lock().map(|()| true)).map(drop)
     }
 
-    /// Locks all members if nobody else holds one of them. Waits for the servers' answers only,
-    /// for each member at most a third of the session timeout.
+    /// Locks all members if nobody else holds one of them. Waits for the servers' answers only, for
+    /// at most a third of the session timeout for each member.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock); and [`Disconnected`](Error::Disconnected) if it is not known
-    /// whether a member is free.
+    /// As [`lock`](Self::lock), and [`Disconnected`](Error::Disconnected) if the client cannot find
+    /// out whether a member is free.
     pub fn try_lock(&self) -> Result<bool> {
         self.take(|lock| lock.try_lock())
     }
 
-    /// Locks all members, waiting for `timeout` at most for all of them together. A timeout that
-    /// the clock cannot hold is none; zero is [`try_lock`](Self::try_lock).
+    /// Locks all members. Waits for at most `timeout` for all of them together. A timeout too large
+    /// for the clock waits forever. A zero timeout is the same as [`try_lock`](Self::try_lock).
     ///
     /// # Errors
     /// As [`try_lock_until`](Self::try_lock_until).
@@ -154,22 +157,22 @@ impl MultiLock {
         Lock::try_lock_for(self, timeout)
     }
 
-    /// Locks all members, waiting until `deadline` at most. False if somebody else was ahead at
-    /// one of them until then; the others are released again.
+    /// Locks all members. Waits until `deadline` at most. Returns false if another contender was
+    /// ahead at one of them until then; the others are released again.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock); and [`Disconnected`](Error::Disconnected) if it is not known by
-    /// then whether a member is free.
+    /// As [`lock`](Self::lock), and [`Disconnected`](Error::Disconnected) if the client has not
+    /// found out by then whether a member is free.
     pub fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
         self.take(|lock| lock.try_lock_until(deadline))
     }
 
-    /// Unlocks every member once, in reverse order, also when some of them fail. Waits for each as
+    /// Unlocks every member once, in reverse order, even if some of them fail. Waits for each as
     /// its own `unlock` does.
     ///
     /// # Errors
-    /// [`Release`](Error::Release) with the failures of all members, in this order: those that
-    /// were lost, or are not held, or not by this thread. The others are released.
+    /// [`Release`](Error::Release) with the failures of all members, in this order: the members
+    /// that were lost, not held, or not held by this thread. The others are released.
     pub fn unlock(&self) -> Result<()> {
         match release(&self.locks) {
             failures if failures.is_empty() => Ok(()),
@@ -177,7 +180,7 @@ impl MultiLock {
         }
     }
 
-    /// Locks all members until the returned guard is dropped; waits like [`lock`](Self::lock).
+    /// Locks all members until the returned guard is dropped. Waits like [`lock`](Self::lock).
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -209,21 +212,21 @@ impl MultiLock {
         Locker::try_acquire_until(self, deadline)
     }
 
-    /// Are all members held, by the calling thread where a thread owns them? Reads the clocks; no
-    /// I/O, never blocks.
+    /// Returns whether all members are held. Where a thread owns a member's hold, returns whether
+    /// the calling thread holds it. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.locks.iter().all(|lock| lock.is_held())
     }
 
-    /// The members' holds, in the order in which they were taken; also when only some are held. A
-    /// lost hold is still there, until the unlock that reports it.
+    /// Returns the members' holds, in the order in which they were taken, even if only some are
+    /// held. A lost hold is returned until the unlock that reports the loss.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
         self.locks.iter().flat_map(|lock| lock.holds()).collect()
     }
 
-    /// Takes all members by `one`, or none; false if one is busy.
+    /// Takes all members by `one`, or none. Returns false if one is busy.
     fn take(&self, one: impl Fn(&dyn Lock) -> Result<bool>) -> Result<bool> {
         let mut taken = Taken(&[]);
         for (index, lock) in self.locks.iter().enumerate() {
@@ -255,7 +258,7 @@ impl MultiLock {
         };
         sys::reached("a lock of a group is lost while another is waited for");
         let mut losses = taken.give_back().into_iter();
-        // A lock that is not held and does not say so when it is unlocked is not one of this crate.
+        // A foreign lock may be unheld and still unlock without an error.
         let path = || gone.path().to_owned();
         let first = losses.next();
         let first = first.unwrap_or_else(|| Error::NotHeld { path: path() });
@@ -297,7 +300,7 @@ fn failure(reason: Error, others: Vec<Error>) -> Error {
     Error::Release { failures }
 }
 
-/// The members that a call has taken so far. Dropped, which a panic does, they are released.
+/// The members that a call has taken so far. Dropping this, as a panic does, releases them.
 struct Taken<'m>(&'m [Box<dyn Lock>]);
 
 impl Taken<'_> {
@@ -312,14 +315,15 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // A second panic would end the process, and has been reported by its hook. So would one of its payload.
+        // A second panic would end the process, and its hook has already reported it. So would a
+        // panic of its payload's destructor.
         let (failures, panic) = release_each(self.0);
         mem::forget(panic);
         log_all(&failures);
     }
 }
 
-/// Releases all in reverse order. A panic of one of them goes on after the last.
+/// Releases all members in reverse order. If one of them panics, the panic resumes after the last.
 fn release(locks: &[Box<dyn Lock>]) -> Vec<Error> {
     let (failures, panic) = release_each(locks);
     if let Some(panic) = panic {
@@ -329,23 +333,23 @@ fn release(locks: &[Box<dyn Lock>]) -> Vec<Error> {
     failures
 }
 
-/// The failures, and the first panic.
+/// Releases all members, and returns the failures and the first panic.
 fn release_each(locks: &[Box<dyn Lock>]) -> (Vec<Error>, Option<Box<dyn Any + Send>>) {
     let (mut failures, mut panic) = (Vec::new(), None);
     for lock in locks.iter().rev() {
-        // What a panic may have left half done is the lock's own, and nothing here reads it.
+        // A panic may leave state of the lock half done, and nothing here reads that state.
         match catch_unwind(AssertUnwindSafe(|| lock.unlock())) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => failures.push(error),
             Err(payload) if panic.is_none() => panic = Some(payload),
-            // Its destructor may panic.
+            // The destructor of the payload may panic.
             Err(payload) => mem::forget(payload),
         }
     }
     (failures, panic)
 }
 
-/// Where a panic leaves nobody to return them to.
+/// Logs failures that a panic leaves no caller to return to.
 fn log_all(failures: &[Error]) {
     for error in failures {
         warn!(target: "zoolock", "released several locks in a panic: {error}");

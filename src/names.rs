@@ -1,5 +1,5 @@
 //! The names in a lock's directory: which of them contend, in what order, and whether a node is
-//! granted or behind whom. Pure: must not know requests, sessions or watches.
+//! granted or behind which other. Pure: must not know requests, sessions or watches.
 
 use std::cmp::Reverse;
 use std::{fmt, iter, mem};
@@ -9,9 +9,9 @@ use uuid::{Builder, Uuid};
 use crate::sys::new_uuid;
 use zookeeper::Names;
 
-/// Names that contend end in one of these and a sequence. The first three are ours and Curator's
-/// (`lock-` is also go-zookeeper's and .NET's), the others kazoo's, which count so that a mixed
-/// directory still has one order.
+/// Names that contend end in one of these and a sequence. The first three are those of this library
+/// and Curator (`lock-` is also go-zookeeper's and .NET's). The others are kazoo's, which count so
+/// that a mixed directory still has one order.
 const MARKERS: [(&str, Mode); 5] = [
     ("lock-", Mode::Exclusive),
     ("__READ__", Mode::Read),
@@ -20,8 +20,8 @@ const MARKERS: [(&str, Mode); 5] = [
     ("__rlock__", Mode::Read),
 ];
 
-/// Stands before the uuid. Curator's, and the number of characters that follow is fixed:
-/// go-zookeeper panics on fewer.
+/// Precedes the uuid, as in Curator. The number of characters that follow is fixed: go-zookeeper
+/// panics on fewer.
 const PREFIX: &str = "_c_";
 const ID_LEN: usize = 36;
 /// The last group of a uuid.
@@ -34,12 +34,12 @@ pub(crate) enum Mode {
     Exclusive,
     Read,
     Write,
-    /// One of the permits of a semaphore: they are counted, and have no order.
+    /// One of the permits of a semaphore. Permits are counted and have no order.
     Permit,
 }
 
 impl Mode {
-    /// What a name of ours has before its sequence.
+    /// Returns what precedes the sequence in a name of this library.
     pub(crate) fn marker(self) -> &'static str {
         match self {
             Mode::Exclusive => "lock-",
@@ -49,7 +49,7 @@ impl Mode {
         }
     }
 
-    /// Whether this contender must let a lower `other` go first.
+    /// Returns whether this contender must let a lower `other` go first.
     pub(crate) fn waits_for(self, other: Mode) -> bool {
         self != Mode::Read || other != Mode::Read
     }
@@ -59,12 +59,12 @@ impl Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Child<'a> {
     pub(crate) name: &'a str,
-    /// The transaction that made it, where it is known. Lists do not have it; see
+    /// The transaction that created it, if known. Lists do not include it; see
     /// [`Standing::NeedsCzxid`].
     pub(crate) czxid: Option<i64>,
 }
 
-/// As a list has them.
+/// Returns the children of a list.
 pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
     names.iter().map(|name| Child { name, czxid: None }).collect()
 }
@@ -72,34 +72,35 @@ pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
 /// Where a node stands in its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nothing strictly lower counts against it.
+    /// No lower node blocks it.
     Granted,
     Behind(Ahead),
-    /// It is not there (or has no sequence, so that it can never be granted).
+    /// The node does not exist, or has no sequence, so that it can never be granted.
     Gone,
-    /// The order hangs on when these nodes were made. Ask the server, leave out those that have
-    /// vanished, and decide again.
+    /// The order depends on when these nodes were created. Ask the server, leave out those that
+    /// have vanished, and decide again.
     NeedsCzxid(Vec<String>),
 }
 
-/// Who is before a node.
+/// What is ahead of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    /// The nearest lower node that counts against it: the one to watch.
+    /// The predecessor: the nearest lower node that blocks this one, and the one to watch.
     pub(crate) nearest: String,
     pub(crate) next: Next,
 }
 
-/// What the end of the nearest means.
+/// What the end of the predecessor means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Only a list can tell.
     List,
-    /// The nearest waits for this one: when it has gone, the nearest may be the only one.
+    /// The predecessor waits for this one. When this one has gone, the predecessor may be the only
+    /// one left.
     Second(String),
-    /// The grant: nothing else is before, and nothing can come there any more. Numbers rise, and the only
-    /// node that is ever made with a lower one is the read that a holder takes under its own write, which
-    /// only reads do not wait for.
+    /// The grant: nothing else is ahead, and nothing can get ahead any more. Numbers rise. The only
+    /// node that is ever created with a lower one is the read that a holder takes under its own
+    /// write. Only readers need not wait for that read.
     Grant,
 }
 
@@ -118,21 +119,22 @@ impl Next {
         match second {
             _ if may_downgrade => Next::List,
             None => Next::Grant,
-            // Many reads may wait for one write: to tell all of them what comes before it would be a herd.
+            // Many reads may wait for one write. Telling all of them what precedes it would wake a
+            // herd.
             Some(second) if mode != Mode::Read && waits(&second) => Next::Second(second),
             Some(_) => Next::List,
         }
     }
 }
 
-/// Where the node `own` stands among the children. Every other one is a rival, also one of the same
-/// client.
+/// Returns where the node `own` stands among the children. Every other child is a rival, including
+/// those of the same client.
 ///
-/// Normal sequences come first, by number. Behind them numbers [tell nothing](is_normal): those are
-/// ordered by czxid, which only they have to know. Whole names are never compared for order: uuids are
-/// random.
+/// Normal sequences come first, by number. After them, numbers [tell nothing](is_normal): those
+/// nodes are ordered by czxid, which only they have to know. Whole names are never compared for
+/// order, because uuids are random.
 ///
-/// Of any two who want to be alone one waits for the other, whatever there is beside them.
+/// Of any two exclusive contenders, one waits for the other, whatever else is in the directory.
 pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing {
     let Some(place) = sequence(own).map(place_of) else {
         return Standing::Gone;
@@ -142,8 +144,8 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
         let rival = contender(child.name).filter(|&(rival, _)| mode.waits_for(rival));
         match rival.map(|(_, sequence)| place_of(sequence)) {
             _ if child.name == own => me = Some(child),
-            // Among equals any would do; always the same one, so that callers that list again watch the
-            // same node again.
+            // Among equals any would do. It is always the same one, so that callers that list again
+            // watch the same node again.
             Some(lower) if lower < place => {
                 let one = Some((lower, Reverse(child.name)));
                 match one > nearest {
@@ -179,8 +181,8 @@ pub(crate) fn decide(mode: Mode, children: &[Child<'_>], own: &str) -> Standing 
     }
 }
 
-/// Who stands before `own`, whatever they want, first things first. By the numbers alone: of two that
-/// tell nothing neither is before the other.
+/// Returns the contenders ahead of `own`, whatever they ask for, in order. Only the numbers count:
+/// of two abnormal ones, neither is ahead of the other.
 pub(crate) fn ahead<'a>(names: &'a Names, own: &str) -> Vec<&'a str> {
     let Some(own) = sequence(own).map(place_of) else {
         return Vec::new();
@@ -194,33 +196,35 @@ pub(crate) fn ahead<'a>(names: &'a Names, own: &str) -> Vec<&'a str> {
     before.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The number if that alone tells the place; all others have one place behind those.
+/// Returns the number if it alone tells the position. All others share one position after those.
 fn place_of(sequence: i32) -> i32 {
     if is_normal(sequence) { sequence } else { i32::MAX }
 }
 
-/// Whether a newcomer of this mode would be granted at once. Nothing that counts may be there,
-/// whatever its sequence: the server would give the newcomer a higher one.
+/// Returns whether a newcomer of this mode would be granted at once. Any blocking name prevents
+/// that, whatever its sequence, because the server would give the newcomer a higher one.
 pub(crate) fn vacant(mode: Mode, names: &Names) -> bool {
     !names.iter().any(|name| mode_of(name).is_some_and(|other| mode.waits_for(other)))
 }
 
 // ---- names of ours
 
-/// The number that the server has put behind a name that it was asked for: the count of nodes that were made in
-/// the directory before. A name that somebody chose may end in ten digits, too, and is never one of these.
+/// The number that the server appended to a requested name: the count of nodes created in the
+/// directory before. A name that a user chose may also end in ten digits, and is never one of
+/// these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number(i32);
 
 impl Number {
-    /// Returns what a node that was made has behind the name that was asked for, if that alone tells its place.
-    /// A node that was made with the very name has none.
+    /// Returns the number that follows the requested name in a created one, if it alone tells the
+    /// position. A node that was created with exactly the requested name has none.
     pub(crate) fn given(asked: &str, made: &str) -> Option<Number> {
         let number = made.strip_prefix(asked)?.parse().ok()?;
         is_normal(number).then_some(Number(number))
     }
 
-    /// Returns the number of the next node that is made in the directory, if that tells its place, too.
+    /// Returns the number of the next node that is created in the directory, if it also tells the
+    /// position.
     pub(crate) fn next(self) -> Option<Number> {
         Some(self.0 + 1).filter(|&next| is_normal(next)).map(Number)
     }
@@ -232,20 +236,20 @@ impl fmt::Display for Number {
     }
 }
 
-/// New for every create.
+/// Returns an id that is new for every create.
 pub(crate) fn new_id() -> String {
     new_uuid().hyphenated().to_string()
 }
 
-/// What to create with a sequence behind it: `_c_<id>-lock-`.
+/// Returns the name to create with a sequence: `_c_<id>-lock-`.
 pub(crate) fn new_name_prefix(id: &str, mode: Mode) -> String {
     debug_assert_eq!(id.len(), ID_LEN, "{id:?}");
     format!("{PREFIX}{id}-{}", mode.marker())
 }
 
-/// An id for permits, of version 8, which tells them from those of others. Of permits that are asked for
-/// in the turn of a node it ends as that node's: what they are for has to be in the name, since anybody
-/// may write over the data.
+/// Returns an id for permits, of version 8, which distinguishes them from other libraries' permits.
+/// The id of permits that are requested during a node's turn ends like that node's id. The name has
+/// to tell which turn they belong to, because anybody may overwrite the data.
 pub(crate) fn new_permit_id(turn: Option<&str>) -> String {
     let id = Builder::from_custom_bytes(new_uuid().into_bytes()).into_uuid();
     let mut id = id.hyphenated().to_string();
@@ -255,7 +259,8 @@ pub(crate) fn new_permit_id(turn: Option<&str>) -> String {
     id
 }
 
-/// Was the permit asked for in the turn of this node? None if it cannot be told, since it is not ours.
+/// Returns whether the permit was requested during the turn of this node, or `None` if it is
+/// another library's.
 pub(crate) fn is_of_turn(permit: &str, turn: &str) -> Option<bool> {
     let is_ours = Uuid::try_parse(id_of(permit)?).is_ok_and(|id| id.get_version_num() == 8);
     is_ours.then(|| last_group(permit) == last_group(turn))
@@ -265,33 +270,33 @@ fn last_group(name: &str) -> Option<&str> {
     id_of(name).and_then(|id| id.get(ID_LEN - GROUP_LEN..))
 }
 
-/// The name of a read that its thread takes under its own write: with the same sequence, so that no
-/// queued writer comes between, and an id that has the write's token, which is the read's, too. Only
-/// where the sequence alone tells the place.
+/// Returns the id and name of a read that its thread takes under its own write. The read has the
+/// same sequence, so that no queued writer comes between. Its id contains the write's token, which
+/// is also the read's. Only for a sequence that alone tells the position.
 pub(crate) fn read_under(write: &str, token: u64) -> (String, String) {
     let sequence = sequence(write).unwrap_or(i32::MAX);
     let mut bytes = new_uuid().into_bytes();
-    // The last 62 bits of a uuid of version 8 are its maker's; transaction ids have fewer for
-    // longer than any ensemble will live.
+    // The last 62 bits of a version 8 uuid are free. Transaction ids will have fewer bits for
+    // longer than any ensemble lives.
     bytes[8..].copy_from_slice(&token.to_be_bytes());
     let id = Builder::from_custom_bytes(bytes).into_uuid().hyphenated().to_string();
     let name = format!("{}{sequence:010}", new_name_prefix(&id, Mode::Read));
     (id, name)
 }
 
-/// The token of a read under a write, if this is the name of one.
+/// Returns the token of a read under a write, if this is the name of one.
 pub(crate) fn token_under(name: &str) -> Option<u64> {
     let id = Uuid::try_parse(id_of(name)?).ok()?;
     let custom = mode_of(name) == Some(Mode::Read) && id.get_version_num() == 8;
     custom.then_some(id.as_u64_pair().1 & (u64::MAX >> 2))
 }
 
-/// Whether this is the name of the create that carried `id`.
+/// Returns whether this is the name of the create that carried `id`.
 pub(crate) fn carries(name: &str, id: &str) -> bool {
     id_of(name) == Some(id)
 }
 
-/// What the create of a node with this name carried, if it is ours or Curator's.
+/// Returns the id that the create of this name carried, if the name is Curator's or this library's.
 pub(crate) fn id_of(name: &str) -> Option<&str> {
     let (id, rest) = name.strip_prefix(PREFIX)?.split_at_checked(ID_LEN)?;
     rest.starts_with('-').then_some(id)
@@ -299,47 +304,47 @@ pub(crate) fn id_of(name: &str) -> Option<&str> {
 
 // ---- names of anybody
 
-/// The sequence of a name that contends.
+/// Returns the sequence of a name that contends.
 pub(crate) fn sequence(name: &str) -> Option<i32> {
     contender(name).map(|(_, sequence)| sequence)
 }
 
-/// What a name asks for; None if it does not contend.
+/// Returns what a name asks for, or `None` if it does not contend.
 pub(crate) fn mode_of(name: &str) -> Option<Mode> {
     contender(name).map(|(mode, _)| mode)
 }
 
-/// Whether this is the name of a permit of a semaphore.
+/// Returns whether this is the name of a semaphore's permit.
 pub(crate) fn is_permit(name: &str) -> bool {
     let mut heads = [10, 11].into_iter().filter_map(|length| split(name, length));
     heads.any(|(head, _)| head.ends_with(Mode::Permit.marker()))
 }
 
-/// The number that a server has put behind any name.
+/// Returns the number that a server appended to any name.
 pub(crate) fn number(name: &str) -> Option<i32> {
     let number = |length| {
         let (head, number) = split(name, length)?;
-        // The dash that ends `lease-` is no sign.
+        // The dash that ends `lease-` is not a minus sign.
         (number >= 0 || !head.ends_with("lease")).then_some(number)
     };
     sequence(name).or_else(|| [11, 10].into_iter().find_map(number))
 }
 
-/// Whether the number alone tells the place: the server gives each of these once, in rising order.
-/// Behind them it gives 2147483647 for ever, and negative ones to creates that are under way together.
+/// Returns whether the number alone tells the position: the server assigns each of these once, in
+/// rising order. After them it assigns 2147483647 forever, and negative ones to concurrent creates.
 pub(crate) fn is_normal(sequence: i32) -> bool {
     (0..i32::MAX).contains(&sequence)
 }
 
-/// The [`number`] of a node, if that alone tells its place.
+/// Returns the [`number`] of a node, if it alone tells the position.
 pub(crate) fn normal_number(name: &str) -> Option<i32> {
     number(name).filter(|&number| is_normal(number))
 }
 
-/// What precedes the marker is free. Everything that does not fit is somebody else's business and
-/// neither blocks nor fails.
+/// Returns the mode and sequence of a name that contends. Any text may precede the marker. All
+/// other names belong to other programs, and neither block nor fail.
 fn contender(name: &str) -> Option<(Mode, i32)> {
-    // At most one length fits: behind the dash of `lock-` stands either a digit or the minus sign.
+    // At most one length fits: the dash of `lock-` is followed by either a digit or the minus sign.
     [10, 11].into_iter().find_map(|length| {
         let (head, sequence) = split(name, length)?;
         let &(_, mode) = MARKERS.iter().find(|(marker, _)| head.ends_with(marker))?;
@@ -347,8 +352,9 @@ fn contender(name: &str) -> Option<(Mode, i32)> {
     })
 }
 
-/// Takes off what a server appends, `%010d` of a signed number of 32 bits. Ten digits above 2147483647
-/// or a minus zero come from no server: as junk they would stay for ever, so they must not block.
+/// Splits off what a server appends, `%010d` of a signed 32-bit number. Ten digits above
+/// 2147483647, or a minus zero, come from no server. As junk they would stay forever, so they must
+/// not block.
 fn split(name: &str, length: usize) -> Option<(&str, i32)> {
     let (head, tail) = name.split_at_checked(name.len().checked_sub(length)?)?;
     let (sign, digits) = tail.strip_prefix('-').map_or((1, tail), |digits| (-1, digits));

@@ -1,9 +1,10 @@
-//! Numbers to watch: how long calls waited, how long locks were held, and what came of both.
+//! Measurements: how long calls waited, how long locks were held, and how both ended.
 //!
-//! An [`Observer`] is told of every call for a lock of its client, and of the end of every hold, by the
-//! [kind](LockKind) of the lock and the [name](crate::LockOptions::name) that its user gave it: never by its
-//! path, of which there may be any number. It is given to [`ClientBuilder::observer`]. With the feature
-//! `metrics` there is one ready made, `zoolock::metrics::MetricsObserver`.
+//! An [`Observer`] is told of every call for a lock of its client, and of the end of every hold. It
+//! is told the [kind](LockKind) of the lock and the [name](crate::LockOptions::name) that its user
+//! gave it. It is never told the path, because paths may be of any number.
+//! [`ClientBuilder::observer`] takes one. With the feature `metrics`,
+//! `zoolock::metrics::MetricsObserver` is a ready-made one.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -37,20 +38,21 @@
 //!
 //! # What is told
 //! - Each call that locks is told once, as [`acquired`](Observer::acquired) or as
-//!   [`not_acquired`](Observer::not_acquired), and each hold that was acquired once more, as
+//!   [`not_acquired`](Observer::not_acquired). Each acquired hold is told once more, as
 //!   [`ended`](Observer::ended).
-//! - A thread that enters again what it holds has not acquired anything, and its unlocks but the last have
-//!   ended nothing. A lock that was [handed on](crate::LockOptions::local_handoffs) or
-//!   [kept](crate::LockOptions::keep_idle) is acquired and ended by each thread.
-//! - Permits of a semaphore that are taken together are one hold. Of a [`MultiLock`](crate::MultiLock) each
-//!   member is told.
+//! - Re-entry by the owner is not told, and neither are its unlocks except the last. A lock that
+//!   was [handed on](crate::LockOptions::local_handoffs) or [kept](crate::LockOptions::keep_idle)
+//!   is acquired and ended by each thread.
+//! - Permits of a semaphore that are taken together are one hold. Each member of a
+//!   [`MultiLock`](crate::MultiLock) is told.
 //!
 //! # On which thread
-//! Calls and releases are told on their own threads, before they return, with nothing locked: an observer may
-//! use the client and its locks, also the one that it is told of. What it takes its time for is what its callers
-//! wait for. A loss is told by the release that finds it out, or else soon after it was noticed, by a thread that
-//! the client has for that, whether the holder unlocks or not. What two threads do may be told in any order. An
-//! observer that panics is called again the next time, and nothing else comes of it.
+//! Calls and releases are told on their own threads, before they return, with no mutex held. So an
+//! observer may use the client and its locks, including the lock that it is told of. Callers wait
+//! for an observer that takes long. The release that finds a loss tells it. Otherwise a thread of
+//! the client tells it soon after it was noticed, whether the holder unlocks or not. Events of two
+//! threads may be told in any order. An observer that panics is called again the next time; the
+//! panic has no other effect.
 
 use std::cell::Cell;
 use std::fmt;
@@ -63,10 +65,9 @@ use crate::error::{Error, LossReason};
 use crate::panics::caught;
 use crate::sys;
 
-/// Is told what becomes of calls and holds; see the [module](self). The methods do nothing unless they are
-/// written.
+/// Is told about calls and holds; see the [module](self). The default methods do nothing.
 pub trait Observer: Send + Sync {
-    /// A call has its lock.
+    /// A call has acquired its lock.
     fn acquired(&self, call: &Acquired<'_>) {
         let _ = call;
     }
@@ -82,7 +83,7 @@ pub trait Observer: Send + Sync {
     }
 }
 
-/// Whoever has given it away can look what it has been told.
+/// Lets a program keep the observer, to read what it was told.
 impl<O: Observer + ?Sized> Observer for Arc<O> {
     fn acquired(&self, call: &Acquired<'_>) {
         (**self).acquired(call);
@@ -116,7 +117,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// What it is called as a label: in lower case, one word.
+    /// Returns its name as a label: one word in lower case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -136,35 +137,37 @@ impl fmt::Display for LockKind {
     }
 }
 
-/// A call that has its lock.
+/// A call that acquired its lock.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub struct Acquired<'a> {
     /// The type of the lock.
     pub lock: LockKind,
-    /// What [`LockOptions::name`](crate::LockOptions::name) says.
+    /// The lock's [`LockOptions::name`](crate::LockOptions::name).
     pub name: &'a str,
-    /// From the call to the grant: for the threads of this process, for a connection, and in the queue.
+    /// Time from the call to the grant: for threads of this process, for a connection, and in the
+    /// queue.
     pub waited: Duration,
-    /// How many were before it in the queue on the servers when it came there, holders included; of a
-    /// semaphore, how many waited. Threads of this process that wait for each other are not in it. None if it
-    /// did not come there: the lock was left by another thread, or a semaphore was only tried.
+    /// How many were ahead in the queue on the servers when the call queued, holders included. For
+    /// a semaphore, how many waited. Threads of this process that wait for each other do not count.
+    /// `None` if the call did not queue: another thread handed it the lock, or it only tried a
+    /// semaphore.
     pub queue: Option<usize>,
 }
 
-/// A call that has ended without the lock.
+/// A call that ended without the lock.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub struct NotAcquired<'a> {
     /// The type of the lock.
     pub lock: LockKind,
-    /// What [`LockOptions::name`](crate::LockOptions::name) says.
+    /// The lock's [`LockOptions::name`](crate::LockOptions::name).
     pub name: &'a str,
-    /// From the call to its end.
+    /// Time from the call to its end.
     pub waited: Duration,
-    /// As [`Acquired::queue`]. None also if it was not known before its end.
+    /// As [`Acquired::queue`]. Also `None` if it was not known before the call ended.
     pub queue: Option<usize>,
-    /// Why it has no lock.
+    /// Why the call has no lock.
     pub reason: Reason<'a>,
 }
 
@@ -172,39 +175,39 @@ pub struct NotAcquired<'a> {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub enum Reason<'a> {
-    /// It was not to wait, and somebody else was seen to have the lock.
+    /// The call only tried, and another holder was seen.
     Busy,
-    /// Somebody else had it until the deadline.
+    /// Another contender was ahead until the deadline.
     TimedOut,
-    /// By `cancel_waiters`.
+    /// `cancel_waiters` ended the call.
     Cancelled,
-    /// This is what it returned.
+    /// The call returned this error.
     Failed(&'a Error),
 }
 
-/// A hold that has ended.
+/// A hold that ended.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
     /// The type of the lock.
     pub lock: LockKind,
-    /// What [`LockOptions::name`](crate::LockOptions::name) says.
+    /// The lock's [`LockOptions::name`](crate::LockOptions::name).
     pub name: &'a str,
-    /// From the grant to the unlock, or to when the loss was noticed.
+    /// Time from the grant to the unlock, or until the loss was noticed.
     pub held: Duration,
-    /// How it has ended.
+    /// How the hold ended.
     pub outcome: Outcome,
 }
 
-/// How a hold has ended.
+/// How a hold ended.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Its owner has let go of it, and was not told of a loss. With
-    /// [`background_release`](crate::LockOptions::background_release) one that comes out later is counted by
-    /// [`Stats::holds_lost`](crate::Stats::holds_lost) alone.
+    /// Its owner released it and was not told of a loss. With
+    /// [`background_release`](crate::LockOptions::background_release), a loss that is found later
+    /// is only counted by [`Stats::holds_lost`](crate::Stats::holds_lost).
     Released,
-    /// It was lost.
+    /// The hold was lost.
     Lost(LossReason),
 }
 
@@ -228,7 +231,7 @@ impl fmt::Debug for SharedObserver {
     }
 }
 
-/// Who is told of a lock, and as what.
+/// An observer of a lock, and the names under which it is told of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     pub(crate) observer: SharedObserver,
@@ -261,14 +264,14 @@ impl Call {
         Call { observed, begun: sys::now(), waits, queue, enters_again }
     }
 
-    /// So many were ahead. The first time counts.
+    /// Records how many were ahead. Only the first record counts.
     pub(crate) fn has_ahead(&self, count: impl FnOnce() -> usize) {
         if self.queue.get().is_none() {
             self.queue.set(Some(count()));
         }
     }
 
-    /// It takes nothing, and is not told of.
+    /// Marks the call as a re-entry, which is not told of.
     pub(crate) fn enters_again(&self) {
         self.enters_again.set(true);
     }

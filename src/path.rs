@@ -1,5 +1,5 @@
-//! Lock paths, checked once when a lock object is made, so that no later request can fail because
-//! of its path, and no node above its own is taken for a contender of another lock. Knows no sessions.
+//! Lock paths, checked once when a lock object is created. So no later request can fail because of
+//! its path, and no node above a lock is taken for a contender of another lock. Knows no sessions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use zookeeper::check_path;
 use crate::error::{Error, Result};
 use crate::names;
 
-/// Longest part of a lock path, in bytes. ZooKeeper has no such limit; this is what file systems
-/// allow, so that a path can be written into a backup or a shell. Children that a lock appends are
-/// parts of their own and do not count.
+/// Longest part of a lock path, in bytes. ZooKeeper has no such limit. It is the limit of file
+/// systems, so that a path can be written into a backup or a shell. Children that a lock appends
+/// are separate parts and do not count.
 const MAX_PART: usize = 255;
 
-/// Longest lock path, in bytes. ZooKeeper limits requests only.
+/// Longest lock path, in bytes. ZooKeeper limits only requests.
 const MAX_PATH: usize = 4096;
 
 /// The absolute path of a lock: legal for ZooKeeper, not the root and not below `/zookeeper`.
 ///
-/// Clones are cheap. Of a directory that is the root, the empty string.
+/// Clones are cheap. For a directory that is the root, this is the empty string.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockPath(Arc<str>);
 
 impl LockPath {
-    /// Checks ZooKeeper's rules and ours. Under a chroot `/zookeeper` would be an ordinary node to
-    /// the server; it is refused all the same, so that a path does not become illegal when the
-    /// chroot goes away.
+    /// Checks ZooKeeper's rules and those of this crate. Under a chroot `/zookeeper` would be an
+    /// ordinary node to the server. It is refused anyway, so that a path stays legal when the
+    /// chroot is removed.
     pub(crate) fn parse(path: &str) -> Result<LockPath> {
         LockPath::checked(path, |path| check_lock_rules(path).and_then(|()| check_parts(path)))
     }
 
-    /// Where to look: at any node that may be there, also at a contender's own.
+    /// Checks the path of any existing node, including a contender's.
     pub(crate) fn parse_node(path: &str) -> Result<LockPath> {
         LockPath::checked(path, check_lock_rules)
     }
 
-    /// Where to look for locks: the root, or any node below it.
+    /// Checks the path of a directory to search for locks: the root, or any node below it.
     pub(crate) fn parse_directory(path: &str) -> Result<LockPath> {
         match path {
             "/" => Ok(LockPath("".into())),
@@ -55,7 +55,7 @@ impl LockPath {
         self.0.is_empty()
     }
 
-    /// As requests and people have it, also if it is the root.
+    /// Returns the path as requests and people write it, also for the root.
     pub(crate) fn or_slash(&self) -> &str {
         if self.is_root() { "/" } else { self.as_str() }
     }
@@ -64,20 +64,20 @@ impl LockPath {
         &self.0
     }
 
-    /// The directory that this is in, and its name there.
+    /// Returns the directory that contains this path, and the name there.
     pub(crate) fn split(&self) -> (LockPath, &str) {
         // A checked path has a slash; the root is the empty string, as children need it.
         let (parent, name) = self.0.rsplit_once('/').unwrap_or_default();
         (LockPath(parent.into()), name)
     }
 
-    /// A directory of the lock's own below its path; `name` is one legal part.
+    /// Returns a directory of the lock below its path; `name` is one legal part.
     pub(crate) fn below(&self, name: &str) -> LockPath {
         LockPath(self.child(name).into())
     }
 
-    /// The path of a node in this directory. `name` is one part, or several that the caller knows
-    /// to be legal.
+    /// Returns the path of a node in this directory. `name` is one part, or several that the caller
+    /// knows to be legal.
     pub(crate) fn child(&self, name: &str) -> String {
         format!("{}/{name}", self.0)
     }
@@ -116,8 +116,9 @@ fn check_lock_rules(path: &str) -> Result<(), String> {
     }
 }
 
-/// Each part of a lock's path, and of a chroot, becomes a node when the first lock is taken. A lock at the path above
-/// it would wait for one that is named as a contender, until the servers remove it.
+/// Refuses parts that are named as contenders. Each part of a lock's path, and of a chroot, becomes
+/// a node when the first lock is taken. A lock at the path above such a node would wait for it,
+/// until the servers remove it.
 pub(crate) fn check_parts(path: &str) -> Result<(), String> {
     let mut parts = path.split('/').enumerate();
     match parts.find(|(_, part)| names::mode_of(part).is_some()) {

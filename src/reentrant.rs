@@ -7,35 +7,37 @@ use crate::guard::ReentrantGuard;
 use crate::level::{Ownership, TwoLevel};
 use crate::names::Mode;
 
-/// A fair exclusive lock that its owner, a thread, may enter again.
+/// A fair exclusive lock that belongs to a thread, which may lock it again.
 ///
-/// Two levels: a local mutex first, the node in ZooKeeper second, released in reverse order. So
-/// the threads of one process do not each pay for the network. Entering again costs no request;
-/// the node goes at the outermost unlock. A clone is the same object. A thread that ends while it
-/// holds the lock keeps it until the client is closed or the object's last clone is dropped.
+/// The lock has two levels: first a queue of the threads that share the object, second the node in
+/// ZooKeeper. They are released in reverse order, so the threads of one process do not each pay for
+/// the network. Re-entry costs no request, and the node is deleted at the outermost unlock. A clone
+/// is the same object. A thread that ends while it holds the lock keeps it until the client is
+/// closed or the last clone of the object is dropped.
 ///
 /// # Guarantees
-/// Those of [`DistributedLock`](crate::DistributedLock#guarantees), and: only the thread that has
-/// locked enters again and unlocks. Threads are told apart by their
-/// [`ThreadId`](std::thread::ThreadId), which is never given to another one. All entries of a nest
-/// have one fencing token.
+/// Those of [`DistributedLock`](crate::DistributedLock#guarantees). In addition, only the owning
+/// thread can lock again and unlock. Threads are identified by their
+/// [`ThreadId`](std::thread::ThreadId), which is never reused. All nested holds share one fencing
+/// token.
 ///
 /// # Fairness
-/// Among the clients, first come, first served; among the threads that share this object, too. A
-/// process has one place in the queue per object, however many threads wait on it, and queues
-/// anew for each of them. Its owner enters again past all who wait.
+/// First come, first served, both among the clients and among the threads that share this object. A
+/// process has one queue position per object, however many threads wait on it, and queues anew for
+/// each of them. The owner locks again ahead of all waiters.
 ///
 /// # When the session dies
-/// As for [`DistributedLock`](crate::DistributedLock#when-the-session-dies). A nest of depth n that
-/// was lost says [`Error::Lost`](crate::Error::Lost) to its owner's next `lock()` and to each of its
-/// n unlocks; after the last of them the lock can be used again.
+/// As for [`DistributedLock`](crate::DistributedLock#when-the-session-dies). After a loss at depth
+/// n, the owner's next `lock()` and each of its n unlocks return
+/// [`Error::Lost`](crate::Error::Lost). After the last unlock the lock can be used again.
 ///
 /// # Errors
 /// Those of [`DistributedLock`](crate::DistributedLock#errors), and:
-/// [`NotOwner`](crate::Error::NotOwner) to another thread's unlock;
-/// [`WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds the path through another
-/// object of the same client and would wait for itself (`Ok(false)` from calls that only try);
-/// [`Lost`](crate::Error::Lost) to an owner that enters again what it has lost.
+/// - [`NotOwner`](crate::Error::NotOwner) when another thread unlocks.
+/// - [`WouldDeadlock`](crate::Error::WouldDeadlock) when this thread holds the path through another
+///   object of the same client, and would wait for itself. Calls that only try return `Ok(false)`
+///   instead.
+/// - [`Lost`](crate::Error::Lost) when the owner locks again after it has lost the lock.
 ///
 /// # Example
 /// ```no_run
@@ -69,8 +71,8 @@ constructors!(DistributedReentrantLock, |site| {
 });
 
 impl DistributedReentrantLock {
-    /// How often the calling thread has locked and not unlocked; a lost hold counts until its
-    /// unlocks have reported it. No I/O.
+    /// Returns how many times the calling thread has locked without unlocking. A lost hold counts
+    /// until its unlocks have reported the loss. No I/O.
     #[must_use]
     pub fn hold_count(&self) -> u32 {
         self.inner.depth()

@@ -24,49 +24,51 @@ use crate::session::{Grant, HoldState};
 use crate::signal::Until;
 use crate::sys;
 
-/// A fair counting semaphore: at most so many permits at a time, among all clients.
+/// A fair counting semaphore: all clients together hold at most a limit of permits.
 ///
-/// Permits are taken any number at once, all or nothing, as [`Permits`], which any thread may
+/// A call takes any number of permits at once, all or none, as [`Permits`], which any thread may
 /// release. Clones are the same object.
 ///
 /// # The limit
-/// Belongs to the object, not to ZooKeeper: all who use a path should use the same. Where they do
-/// not, each sees to it that its own permits are granted only while no more than *its* limit are
-/// out. [`set_limit`](DistributedSemaphore::set_limit) changes it for calls that wait and for later
-/// ones; permits that are out stay valid.
+/// The limit belongs to the object, not to ZooKeeper, so all users of a path should use the same
+/// one. Where limits differ, each object grants its own permits only while no more than *its* limit
+/// are taken. [`set_limit`](DistributedSemaphore::set_limit) changes the limit for waiting and
+/// later calls. Permits that are held stay valid.
 ///
-/// Only semaphores know of permits: a lock of another type at the same path does not wait for them, nor they
-/// for it.
+/// Only semaphores know of permits: a lock of another type at the same path does not wait for
+/// permits, and permits do not wait for it.
 ///
 /// # With Curator
-/// The nodes are those of `InterProcessSemaphoreV2`, but see what is
-/// [not safe](crate::guide::other_clients#what-is-not-safe).
+/// The nodes are those of `InterProcessSemaphoreV2`, but some uses are [not
+/// safe](crate::guide::other_clients#what-is-not-safe).
 ///
 /// # Guarantees
-/// - While [`Permits::is_held`] is true, these permits and all others of the path that are held are
-///   no more than the limit, if all use the same one.
-/// - All of a request or nothing: no call has a part of its permits while it waits for the rest.
-/// - What a process had that dies comes back one session timeout later, give or take a server tick.
+/// - While [`Permits::is_held`] is true, these permits and all other held permits of the path are
+///   no more than the limit, if all objects use the same one.
+/// - No call has a part of its permits while it waits for the rest.
+/// - The permits of a process that dies are free one session timeout later, give or take a server
+///   tick.
 ///
-/// The [fencing tokens](crate::Hold::fencing_token) of permits are in no order: a semaphore fences
-/// nobody.
+/// The [fencing tokens](crate::Hold::fencing_token) of permits are in no particular order, so they
+/// cannot fence.
 ///
 /// # Fairness
-/// First come, first served: who waits has a turn in a queue, and takes its permits when its turn
-/// has come. So a request for many permits is not starved by requests for few, and two large ones
-/// cannot block each other half-way. [`try_acquire`](DistributedSemaphore::try_acquire) has no
-/// turn: it takes permits that are free and that whoever has the turn does not wait for.
+/// First come, first served. A waiting call has a turn in a queue, and takes its permits when its
+/// turn has come. So requests for few permits do not starve a request for many, and two large
+/// requests cannot block each other half-way. [`try_acquire`](DistributedSemaphore::try_acquire)
+/// takes no turn: it takes free permits that the call with the turn does not wait for.
 ///
 /// # When the session dies
 /// Permits are holds like those of
-/// [`DistributedLock`](crate::DistributedLock#when-the-session-dies): they outlive their
-/// connection while the certified lease runs. Permits that were taken together are lost together. A call that waits goes on waiting and keeps its turn.
+/// [`DistributedLock`](crate::DistributedLock#when-the-session-dies): they outlive their connection
+/// while the certified lease runs. Permits that were taken together are lost together. A waiting
+/// call goes on waiting and keeps its turn.
 ///
 /// # Errors
-/// That too few are free is none. Calls that take permits: those of
+/// Finding too few permits free is not an error. Calls that take permits return the errors of
 /// [`DistributedLock`](crate::DistributedLock#errors), and
-/// [`InvalidArgument`](crate::Error::InvalidArgument) for none, or for more than the limit.
-/// [`Permits::release`]: [`Lost`](crate::Error::Lost).
+/// [`InvalidArgument`](crate::Error::InvalidArgument) for a count of zero or above the limit.
+/// [`Permits::release`] returns [`Lost`](crate::Error::Lost).
 ///
 /// # Example
 /// ```no_run
@@ -103,12 +105,12 @@ struct Semaphore {
 }
 
 impl DistributedSemaphore {
-    /// A semaphore at `path`, an absolute path below the client's chroot, for at most `limit`
-    /// permits. No I/O.
+    /// Creates a semaphore for at most `limit` permits at `path`, an absolute path below the
+    /// client's chroot. No I/O.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`] with the rule that the path breaks, [`Error::InvalidArgument`] if the
-    /// limit is zero.
+    /// [`Error::InvalidPath`], which says which rule the path breaks. [`Error::InvalidArgument`] if
+    /// the limit is zero.
     pub fn new(
         client: &Client,
         path: impl Into<String>,
@@ -117,10 +119,11 @@ impl DistributedSemaphore {
         DistributedSemaphore::with(client, path, limit, LockOptions::new())
     }
 
-    /// [`new`](Self::new), with other settings.
+    /// Creates a semaphore like [`new`](Self::new), with these options.
     ///
     /// # Errors
-    /// As [`new`](Self::new); and [`Error::InvalidArgument`] for an identity that is too long.
+    /// As [`new`](Self::new), and [`Error::InvalidArgument`] for an identity that is too long or
+    /// would be read as a revocation request, and for an interval of `observe_queue` below 10 ms.
     pub fn with(
         client: &Client,
         path: impl Into<String>,
@@ -131,7 +134,7 @@ impl DistributedSemaphore {
         let site = Site::new(client, &path.into(), options)?;
         let turns = site.path.below(LOCKS);
         let mut turn = site.clone();
-        // Whoever has its permits, or no more time, need not wait for the end of its turn.
+        // A call that has its permits, or no time left, need not wait for the end of its turn.
         let options = turn.options.without_handoffs();
         let (background_release, hold_at_least) = (true, Duration::ZERO);
         turn.options = LockOptions { background_release, hold_at_least, ..options };
@@ -146,35 +149,36 @@ impl DistributedSemaphore {
         Ok(DistributedSemaphore { inner })
     }
 
-    /// The semaphore's path.
+    /// Returns the semaphore's path.
     #[must_use]
     pub fn path(&self) -> &str {
         self.inner.site.path.as_str()
     }
 
-    /// Takes `count` permits, waiting for as long as it takes, also for a connection.
+    /// Takes `count` permits. Waits without a limit, also for a connection.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for no permits, or more than the limit;
-    /// [`Error::Cancelled`], [`Error::Closed`], [`Error::Denied`], [`Error::Limit`].
+    /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Cancelled`],
+    /// [`Error::Closed`], [`Error::Denied`], [`Error::Limit`].
     pub fn acquire(&self, count: u32) -> Result<Permits> {
         let permits = self.inner.acquire(count, Patience::Until(None))?;
-        // Without a deadline there is no coming back without them.
+        // A call without a deadline never returns without the permits.
         permits.ok_or_else(|| self.inner.site.not_held())
     }
 
-    /// Takes `count` permits if so many are free. Waits for the servers' answers only, for at most
-    /// a third of the session timeout.
+    /// Takes `count` permits if that many are free. Waits for the servers' answers only, for at
+    /// most a third of the session timeout.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); and [`Error::Disconnected`] if it is not known how many are
-    /// free.
+    /// As [`acquire`](Self::acquire), and [`Error::Disconnected`] if the client cannot find out how
+    /// many are free.
     pub fn try_acquire(&self, count: u32) -> Result<Option<Permits>> {
         self.inner.acquire(count, Patience::Try)
     }
 
-    /// Takes `count` permits, waiting for `timeout` at most, connection and all. A timeout that
-    /// the clock cannot hold is none; zero is [`try_acquire`](Self::try_acquire).
+    /// Takes `count` permits. Waits for at most `timeout`, which includes the wait for a
+    /// connection. A timeout too large for the clock waits forever. A zero timeout is the same as
+    /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
@@ -185,8 +189,9 @@ impl DistributedSemaphore {
         }
     }
 
-    /// Takes `count` permits, waiting until `deadline` at most, connection and all. None if others
-    /// were ahead until then, or had too many.
+    /// Takes `count` permits. Waits until `deadline` at most, which includes the wait for a
+    /// connection. Returns `None` if other calls were ahead until then, or too few permits were
+    /// free.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
@@ -194,27 +199,27 @@ impl DistributedSemaphore {
         self.inner.acquire(count, Patience::Until(Some(deadline)))
     }
 
-    /// The most permits that there may be, for this object.
+    /// Returns this object's limit of permits.
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.inner.limit.get()
     }
 
-    /// Changes the limit of this object and its clones; calls that wait go by the new one. A call
-    /// that waits for more than the new limit goes on waiting, and if it has the turn all others
-    /// wait behind it: [`cancel_waiters`](Self::cancel_waiters) ends that.
+    /// Changes the limit of this object and its clones, also for waiting calls. A call that waits
+    /// for more than the new limit goes on waiting. If it has the turn, all others wait behind it,
+    /// until [`cancel_waiters`](Self::cancel_waiters) ends that.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if it is zero.
+    /// [`Error::InvalidArgument`] if `limit` is zero.
     pub fn set_limit(&self, limit: u32) -> Result<()> {
         check_limit(limit)?;
         self.inner.limit.set(limit);
         Ok(())
     }
 
-    /// How many permits are free: the limit less all that are out. Those that somebody is just
-    /// about to get, or waits for in its turn, count as out. Blocks for at most a third of the
-    /// session timeout.
+    /// Returns how many permits are free: the limit less all that are taken. Permits count as taken
+    /// also while they are being granted, or while the call with the turn waits for the rest of its
+    /// request. Blocks for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
@@ -224,8 +229,8 @@ impl DistributedSemaphore {
         Ok(self.limit().saturating_sub(out))
     }
 
-    /// Who has permits, one contender a permit, and who waits, in order. Blocks for at most a
-    /// session timeout.
+    /// Returns the holders, one contender for each permit, and the waiters, in order. Blocks for at
+    /// most a session timeout.
     ///
     /// # Errors
     /// [`Error::Disconnected`] without a connection or an answer, [`Error::Closed`],
@@ -234,8 +239,8 @@ impl DistributedSemaphore {
         self.inner.site.contenders()
     }
 
-    /// Wakes the threads that wait on this object or a clone of it: their calls return
-    /// [`Error::Cancelled`], and their nodes are deleted. Calls that come later are not affected. Does not
+    /// Cancels all calls that wait on this object or a clone of it. They return
+    /// [`Error::Cancelled`], and their nodes are deleted. Later calls are not affected. Does not
     /// block.
     pub fn cancel_waiters(&self) {
         self.inner.turn.cancel_waiters();
@@ -275,7 +280,7 @@ impl Semaphore {
         Err(Error::InvalidArgument { what, reason })
     }
 
-    /// Takes permits that are free, or waits for them in a turn.
+    /// Takes free permits, or waits for them in a turn.
     fn take(
         &self,
         count: u32,
@@ -286,8 +291,8 @@ impl Semaphore {
         self.site.take(&claim, &recipe::Permits::new(count, &self.limit, turn), until, None)
     }
 
-    /// Waits for the turn, then for the permits, and gives the turn back: again, if the turn was lost
-    /// meanwhile.
+    /// Waits for the turn, then for the permits, and gives the turn back. If the turn was lost
+    /// meanwhile, the call waits for another one.
     fn wait(
         &self,
         count: u32,
@@ -299,15 +304,15 @@ impl Semaphore {
         loop {
             let grant = match self.turn.wait(&until, call) {
                 Ok(Some(grant)) => grant,
-                // It has been in the queue, and there is no time left to see who is.
+                // The call was in the queue before, and has no time left to look at it again.
                 Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {
                     sys::reached("a deadline comes before the next turn");
                     return Ok(None);
                 }
                 other => return other,
             };
-            // Given back when this is dropped. That it was lost does not matter: what it was for is granted,
-            // or over.
+            // Dropping this gives the turn back. A lost turn does not matter by then: its permits
+            // are granted, or the call is over.
             let turn = Turn(&self.turn, grant);
             match self.take(count, Some(&turn.1), Some(&until)) {
                 Err(Error::Lost { .. }) => {
@@ -322,7 +327,7 @@ impl Semaphore {
         }
     }
 
-    /// Is the deadline over, on a connection that is well?
+    /// Returns whether the deadline has passed while the connection is alive.
     fn is_late(&self, until: &Until) -> bool {
         until.is_over() && self.site.session().is_connected()
     }
@@ -347,15 +352,15 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Permits of a semaphore, released when this is dropped.
+/// Permits of a semaphore, which are released when this is dropped.
 ///
-/// Owned (`'static`), and any thread may release them. The drop waits for the server's answer for
-/// at most a third of the session timeout; what has no answer by then is deleted in the background.
-/// A drop that finds the permits lost writes that to the log; call [`release`](Permits::release)
-/// to hear of it.
+/// They are owned (`'static`), and any thread may release them. A drop waits for the server's
+/// answer for at most a third of the session timeout. A deletion without an answer by then is
+/// completed in the background. A drop that finds the permits lost only logs that;
+/// [`release`](Permits::release) returns it.
 ///
-/// Permits that were taken together stand and fall together: if one is lost they are, and the
-/// release gives the others back.
+/// Permits that were taken together end together. If one is lost, all are, and the release gives
+/// the others back.
 #[must_use = "if unused the permits are released at once"]
 pub struct Permits {
     grant: Arc<Grant>,
@@ -364,52 +369,52 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// How many there are.
+    /// Returns the number of permits.
     #[must_use]
     pub fn count(&self) -> usize {
         self.grant.list().len()
     }
 
-    /// The semaphore's path.
+    /// Returns the semaphore's path.
     #[must_use]
     pub fn path(&self) -> &str {
         self.semaphore.site.path.as_str()
     }
 
-    /// Are all of them held now? Reads the clocks; no I/O, never blocks.
+    /// Returns whether all of them are held now. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self.state(), HoldState::Held | HoldState::Suspended)
     }
 
-    /// How they stand. Reads the clocks; no I/O, never blocks.
+    /// Returns their state. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn state(&self) -> HoldState {
         self.grant.state()
     }
 
-    /// What is left of their lease. Reads the clocks; no I/O, never blocks.
+    /// Returns what is left of their lease. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.grant.valid_for()
     }
 
-    /// A channel that never carries a message and is disconnected when they end, by release or by loss;
-    /// see [`Hold::lost`].
+    /// Returns a channel that never carries a message, and is disconnected when they end, by
+    /// release or by loss; see [`Hold::lost`].
     #[must_use]
     pub fn lost(&self) -> &Receiver<Infallible> {
         self.grant.ended()
     }
 
-    /// Each of them, for other threads: token, node, revocation. They end together. Tokens of permits are
-    /// in no order.
+    /// Returns a hold for each permit, for other threads: token, node, revocation. They end
+    /// together. Tokens of permits are in no particular order.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
         let hold = |index| Hold::new(Arc::clone(&self.grant), index);
         (0..self.count()).map(hold).collect()
     }
 
-    /// Releases them and says how that went. Blocks like the drop.
+    /// Releases them and returns the result. Blocks like a drop.
     ///
     /// # Errors
     /// [`Error::Lost`] if one was lost; the others are released.

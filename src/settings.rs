@@ -1,5 +1,5 @@
-//! Settings of a client from outside of the program: the environment, and a file. It makes a builder of
-//! them, and knows nothing of what that does.
+//! Settings of a client from outside the program: the environment and a file. It turns them into a
+//! builder, and knows nothing of what that does.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,10 +19,10 @@ const TLS: &str = "ZOOKEEPER_TLS";
 const CACERT: &str = "ZOOKEEPER_CACERT";
 const CERT: &str = "ZOOKEEPER_CERT";
 const KEY: &str = "ZOOKEEPER_KEY";
-/// Where the others may be.
+/// The file that may contain the other settings.
 const CONFIG: &str = "ZOOKEEPER_CONFIG";
 
-/// What a file may have: by these names, in lower case and without the first word.
+/// The settings that a file may contain, by these names in lower case and without the first word.
 #[cfg(feature = "config")]
 const SETTINGS: [&str; 7] = [CONNECT, SESSION_TIMEOUT, AUTH, TLS, CACERT, CERT, KEY];
 
@@ -31,7 +31,7 @@ impl Client {
     /// [`ClientBuilder::from_env`]. Blocks as [`connect`](Client::connect) does.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] that names the variable which is not usable, and those of
+    /// [`Error::InvalidArgument`], which names the variable that is not usable, and those of
     /// [`ClientBuilder::connect`].
     pub fn from_env() -> Result<Client> {
         ClientBuilder::from_env()?.connect()
@@ -39,22 +39,23 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// The settings of the environment, and of the TOML file that it may name. A variable wins over the
-    /// file, and one that is empty counts as not set.
+    /// Reads the settings of the environment, and of the TOML file that it may name. A variable
+    /// overrides the file. An empty variable counts as not set.
     ///
     /// | variable | in the file | value |
     /// |---|---|---|
     /// | `ZOOKEEPER_CONNECT` | `connect` | the servers, as for [`Client::builder`]; required |
     /// | `ZOOKEEPER_SESSION_TIMEOUT` | `session_timeout` | seconds, such as `10` or `2.5`, see [`session_timeout`](Self::session_timeout) |
     /// | `ZOOKEEPER_AUTH` | `auth` | `digest:USER:PASSWORD`, `sasl:USER:PASSWORD`, or another scheme and its secret |
-    /// | `ZOOKEEPER_TLS` | `tls` | `true` or `false` (`1`, `0`); if it is not set, true where one of the following is |
-    /// | `ZOOKEEPER_CACERT` | `cacert` | a file in PEM: whom to trust, in place of the system's roots |
-    /// | `ZOOKEEPER_CERT`, `ZOOKEEPER_KEY` | `cert`, `key` | files in PEM: what the client shows of itself |
+    /// | `ZOOKEEPER_TLS` | `tls` | `true` or `false` (`1`, `0`); if not set, true if one of the following is set |
+    /// | `ZOOKEEPER_CACERT` | `cacert` | a PEM file of the roots to trust, in place of the system's |
+    /// | `ZOOKEEPER_CERT`, `ZOOKEEPER_KEY` | `cert`, `key` | PEM files of the client's certificate and key |
     /// | `ZOOKEEPER_CONFIG` | | the file |
     ///
-    /// With credentials the ACL is [`Acl::creator`]: what the client makes belongs to them, and whoever
-    /// shares its locks needs the same. Paths in the file begin at its folder. A file with `auth`, and the
-    /// key, must not be open to everybody (`chmod o= FILE`).
+    /// With credentials the ACL is [`Acl::creator`]: the client's nodes belong to these
+    /// credentials, and all contenders of its locks need the same. Paths in the file are relative
+    /// to its folder. A file with `auth`, and the key, must not be open to everybody (`chmod o=
+    /// FILE`).
     ///
     /// ```toml
     /// connect = "zk1:2182,zk2:2182,zk3:2182/my-app"
@@ -63,18 +64,20 @@ impl ClientBuilder {
     /// cacert = "ca.pem"
     /// ```
     ///
-    /// SASL, TLS and the file are there with the features `sasl`, `tls` and `config`; without them these
+    /// SASL, TLS and the file need the features `sasl`, `tls` and `config`; without them these
     /// settings are an error. Reads files, and makes no connection.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] with the name of the variable. Of the file it has the line, never a secret. What is
-    /// wrong with the list of servers is said by [`connect`](Self::connect).
+    /// [`Error::InvalidArgument`] with the name of the variable. For the file it names the line,
+    /// and never shows a secret. [`connect`](Self::connect) reports what is wrong with the list of
+    /// servers.
     pub fn from_env() -> Result<ClientBuilder> {
         ClientBuilder::from_vars(|name| env::var_os(name))
     }
 
-    /// The same, with other variables than those of the environment: `look_up` is asked for each of them by
-    /// its name. So a program can let options win over the environment, or name a file of its own:
+    /// Reads the same settings from other variables than those of the environment: `look_up` is
+    /// called with the name of each. So a program can let options override the environment, or name
+    /// its own file:
     ///
     /// ```no_run
     /// use std::env;
@@ -121,13 +124,13 @@ impl ClientBuilder {
     }
 }
 
-/// A setting, and where it is from.
+/// A setting, and its origin.
 #[derive(Clone)]
 struct Value {
-    /// The variable, also if it is from the file.
+    /// The variable, even if the setting is from the file.
     name: &'static str,
     text: OsString,
-    /// To be put behind what is wrong with it.
+    /// Appended to an error about the setting.
     place: String,
 }
 
@@ -155,7 +158,7 @@ impl Value {
         }
     }
 
-    /// What is in the file that it names, and whether everybody may open that.
+    /// Returns the content of the file that this names, and whether everybody may open it.
     #[cfg(any(feature = "config", feature = "tls"))]
     fn read(&self) -> Result<(Vec<u8>, bool)> {
         use std::fs::{metadata, read};
@@ -172,7 +175,8 @@ impl Value {
         self.wrong(format!("{file:?} has a secret and is open to everybody: chmod o= {file:?}"))
     }
 
-    /// Settings of TLS that have just got what is in the file that it names, `with` another.
+    /// Checks TLS settings right after they got the content of the file that this names, `with`
+    /// another.
     #[cfg(feature = "tls")]
     fn used_by(&self, tls: zookeeper::Tls, with: &str) -> Result<zookeeper::Tls> {
         match tls.wrong() {
@@ -183,7 +187,7 @@ impl Value {
 }
 
 fn credentials(builder: ClientBuilder, auth: &Value) -> Result<ClientBuilder> {
-    // What is wrong with it is not shown: it is a secret.
+    // The wrong text is not shown: it is a secret.
     let wrong = || auth.wrong("it is not SCHEME:SECRET");
     let bytes = auth.text.as_bytes();
     let colon = bytes.iter().position(|byte| *byte == b':').ok_or_else(wrong)?;

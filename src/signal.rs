@@ -1,6 +1,6 @@
-//! Telling any number of threads that something is over, through channels that never carry a
-//! message: whoever listens sees the channel disconnected; and how long a call may wait. It knows no
-//! other layer.
+//! Tells any number of threads that something is over, through channels that never carry a message:
+//! listeners see the channel disconnected. Also defines how long a call may wait. It uses no other
+//! layer.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -25,9 +25,9 @@ impl Signal {
         Signal { keeper: Mutex::new(Some(keeper)), ended }
     }
 
-    /// Ends it. True for the call that did.
+    /// Ends it. Returns true for the call that did.
     pub(crate) fn raise(&self) -> bool {
-        // Taken out first, so that the waking happens without the mutex.
+        // Taken out first, so that listeners are woken without the mutex.
         let keeper = self.keeper.lock().take();
         keeper.is_some()
     }
@@ -37,8 +37,8 @@ impl Signal {
     }
 }
 
-/// Something that ends again and again: each listener hears the first end after it began to
-/// listen, and no earlier one.
+/// Something that ends repeatedly. Each listener hears the first end after it began to listen, and
+/// no earlier one.
 #[derive(Debug)]
 pub(crate) struct Broadcast {
     current: Mutex<Signal>,
@@ -67,17 +67,17 @@ pub(crate) struct Until {
 }
 
 impl Until {
-    /// For `limit` from now; nobody can cancel it.
+    /// Waits for `limit` from now, and cannot be cancelled.
     pub(crate) fn within(limit: Duration) -> Until {
         Until { deadline: Some(sys::now() + limit), cancelled: never() }
     }
 
-    /// A channel that is ready at the deadline.
+    /// Returns a channel that is ready at the deadline.
     pub(crate) fn expiry(&self) -> Receiver<Instant> {
         self.deadline.map_or_else(never, sys::at)
     }
 
-    /// What is left until the deadline.
+    /// Returns the time until the deadline.
     pub(crate) fn left(&self) -> Duration {
         let left = |deadline: Instant| deadline.saturating_duration_since(sys::now());
         self.deadline.map_or(Duration::MAX, left)

@@ -1,31 +1,34 @@
-//! For tests of programs that use these locks: a ZooKeeper server in the process of the test, without Java, and
-//! every way in which a hold can end, brought about in milliseconds.
+//! For tests of programs that use these locks: a ZooKeeper server in the process of the test,
+//! without Java. A test can bring about every way in which a hold ends, in milliseconds.
 //!
-//! A [`Server`] has a tree of its own and listens on a free port of the loopback interface. Clients are real
-//! ones: what runs against it is what runs against an ensemble, and each client stands for a process.
+//! A [`Server`] has a separate tree and listens on a free port of the loopback interface. Clients
+//! are real ones: code that works on this server works on an ensemble. Each client stands for a
+//! process.
 //!
 //! | what happens to the program | how | its holds |
 //! |---|---|---|
-//! | its connection breaks | [`suspend`](Server::suspend), back by [`resume`](Server::resume) | [`Suspended`](HoldState::Suspended), then held again |
-//! | it stays away for longer than its lease | `suspend` and no `resume` | [`LeaseExpired`](LossReason::LeaseExpired), a session timeout later |
+//! | its connection breaks | [`suspend`](Server::suspend), then [`resume`](Server::resume) | [`Suspended`](HoldState::Suspended), then held again |
+//! | it stays away for longer than its lease | `suspend` without `resume` | [`LeaseExpired`](LossReason::LeaseExpired), a session timeout later |
 //! | the servers end its session | [`expire`](Server::expire) | `LeaseExpired`, at once |
 //! | an operator deletes its node | [`delete`](Server::delete) | [`NodeDeleted`](LossReason::NodeDeleted) |
-//! | somebody asks for the lock | [`Client::revoke`] | held; [`Hold::revocation`] tells |
+//! | another client requests the lock | [`Client::revoke`] | held; [`Hold::revocation`] tells |
 //! | its client is closed | [`Client::close`] | [`ClientClosed`](LossReason::ClientClosed) |
-//! | all servers are away | [`stop`](Server::stop), back by [`start_again`](Server::start_again) | as when its connection breaks |
+//! | all servers are down | [`stop`](Server::stop), then [`start_again`](Server::start_again) | as when its connection breaks |
 //! | another process is first | a second [`client`](Server::client) | |
 //!
-//! No test has to sleep: [`Hold::lost`] is ready when a hold is over, [`Client::subscribe`] tells of the
-//! connection, and the calls here return when the client knows.
+//! No test has to sleep: [`Hold::lost`] is ready when a hold is over, [`Client::subscribe`] tells
+//! of the connection, and the methods here return when the client knows.
 //!
-//! To stop while suspended: [`Client::subscribe`] tells [`Suspended`](crate::ConnectionEvent::Suspended), and
-//! [`Hold::state`] says it by then. A release without a connection returns at once; the node goes with the next
-//! connection, or with the session.
+//! A program that stops its work while suspended can rely on this: when [`Client::subscribe`] sends
+//! [`Suspended`](crate::ConnectionEvent::Suspended), [`Hold::state`] already returns it. A release
+//! without a connection returns at once. The node is deleted on the next connection, or ends with
+//! the session.
 //!
-//! The server does what ZooKeeper 3.9.5 does. It has no quotas, no nodes with a time to live, no four-letter words
-//! and no SASL, ACLs of the schemes `world`, `auth`, `digest` and `ip` alone, and sessions from 50 ms on. What it
-//! cannot show is how ensembles behave: leaders that change, followers that lag, slow networks. For that
-//! there is the crate `zoolock-test-support`, which starts real servers.
+//! The server behaves like ZooKeeper 3.9.5. It has no quotas, no nodes with a time to live, no
+//! four-letter words and no SASL. Its ACL schemes are `world`, `auth`, `digest` and `ip`, and its
+//! sessions may be as short as 50 ms. It cannot show how ensembles behave: leaders that change,
+//! followers that lag, slow networks. For those, the crate `zoolock-test-support` starts real
+//! servers.
 //!
 //! # A service that loses its lock
 //!
@@ -66,8 +69,9 @@
 //!
 //! # Suspended, and lost when the lease ends
 //!
-//! Leases are as long as sessions, and these as short as the test wants, from 50 ms on. A machine that stands
-//! still for that long ends them, too: short ones are for tests that wait for the end.
+//! Leases are as long as sessions, which may be as short as the test wants, from 50 ms on. A
+//! machine that stands still for that long also ends them, so short sessions are for tests that
+//! wait for the end.
 //!
 //! ```
 //! use std::time::Duration;
@@ -92,7 +96,7 @@
 //! # }
 //! ```
 //!
-//! # An operator deletes the node; somebody asks for the lock
+//! # An operator deletes the node; another client requests the lock
 //!
 //! ```
 //! use zoolock::testing::Server;
@@ -180,39 +184,41 @@ use crate::signal::Broadcast;
 #[cfg(doc)]
 use crate::{HoldState, LossReason};
 
-/// A ZooKeeper server in this process. It ends when this is dropped, and all connections with it.
+/// A ZooKeeper server in this process. Dropping it ends the server and all its connections.
 #[derive(Debug)]
 pub struct Server {
     server: testing::Server,
     is_stopped: AtomicBool,
-    /// Whoever waits for a client to be back hears of a stop.
+    /// Tells calls that wait for a client's return about a stop.
     stops: Broadcast,
 }
 
 impl Server {
-    /// Starts one with nothing in it, in less than a millisecond.
+    /// Starts an empty server, in less than a millisecond.
     ///
     /// # Errors
-    /// When no port of 127.0.0.1 or no thread can be had.
+    /// When no port of 127.0.0.1 or no thread is available.
     pub fn start() -> io::Result<Server> {
         let server = testing::Server::start()?;
         Ok(Server { server, is_stopped: AtomicBool::new(false), stops: Broadcast::new() })
     }
 
-    /// Where it listens: for proxies, and for other clients.
+    /// Returns the address on which it listens, for proxies and other clients.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// The same for [`Client::connect`], for programs that make their clients themselves.
+    /// Returns the same address for [`Client::connect`], for programs that create their own
+    /// clients.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.server.connect_string()
     }
 
-    /// One more client, with a session of its own, as another process would have. Its session timeout is that of
-    /// [`ClientBuilder::session_timeout`], 10 s: longer than a busy machine stands still.
+    /// Connects one more client, with a separate session, as another process would have. Its
+    /// session timeout is the default of [`ClientBuilder::session_timeout`], 10 s, which is longer
+    /// than a busy machine stands still.
     ///
     /// # Errors
     /// [`Error::Connect`] when the server is [stopped](Server::stop).
@@ -220,48 +226,51 @@ impl Server {
         self.builder().connect()
     }
 
-    /// One with other settings. However short its session, it has 10 s to connect.
+    /// Returns a builder for a client with other settings. It has 10 s to connect, however short
+    /// its session.
     pub fn builder(&self) -> ClientBuilder {
         Client::builder(&self.connect_string()).connect_timeout(Duration::from_secs(10))
     }
 
-    /// Breaks the connection of a client, and each one that it tries to make instead, until
-    /// [`resume`](Server::resume). Its holds are suspended when this returns; they are lost when their leases
-    /// end, and the server gives them to others when the session ends, just behind that.
+    /// Breaks the connection of a client, and all later ones that it makes, until
+    /// [`resume`](Server::resume). The client's holds are suspended when this returns, and lost
+    /// when their leases end. Shortly after that the session ends, and the server gives the locks
+    /// to others.
     ///
     /// Blocks until the client has noticed, which is soon.
     ///
     /// # Panics
-    /// If it is a client of another server.
+    /// If the client belongs to another server.
     pub fn suspend(&self, client: &Client) {
         self.check(client);
         self.server.suspend(client.session().id());
         self.await_state(client, |state| state != ClientState::Connected);
     }
 
-    /// Lets a suspended client in again. If its session lives, the holds whose leases run are held again.
+    /// Lets a suspended client in again. If its session lives, holds whose leases run are held
+    /// again.
     ///
-    /// Blocks until the client has a session again, for a tenth of the session timeout and at most a second
-    /// or so: that is how often it tries. While the server is [stopped](Server::stop) it returns at once; the client
-    /// is then let in after [`start_again`](Server::start_again).
+    /// Blocks until the client has a session again. The client tries every tenth of the session
+    /// timeout, and at least about every second. While the server is [stopped](Server::stop) this
+    /// returns at once; the client is then let in after [`start_again`](Server::start_again).
     ///
     /// # Panics
-    /// If it is a client of another server.
+    /// If the client belongs to another server.
     pub fn resume(&self, client: &Client) {
         self.check(client);
         self.server.resume(client.session().id());
         self.await_state(client, |state| state == ClientState::Connected || self.is_stopped());
     }
 
-    /// Ends the session of a client, as when the server had not heard of it for too long: its holds are lost, and
-    /// whoever waits for them is next. The client goes on in another session.
+    /// Ends the session of a client, as if the server had not heard from it for too long. Its holds
+    /// are lost, and the next contenders are let in. The client continues in another session.
     ///
-    /// Blocks until the client knows and has its next session, which is soon. A client without a connection, or
-    /// of a server that is [stopped](Server::stop), cannot know: then only the others notice, and this returns at
-    /// once.
+    /// Blocks until the client knows and has its next session, which is soon. A client without a
+    /// connection, or of a [stopped](Server::stop) server, cannot know: then only the others
+    /// notice, and this returns at once.
     ///
     /// # Panics
-    /// If it is a client of another server.
+    /// If the client belongs to another server.
     pub fn expire(&self, client: &Client) {
         self.check(client);
         let (ended, is_told) = (client.session().id(), client.state() == ClientState::Connected);
@@ -272,14 +281,15 @@ impl Server {
         });
     }
 
-    /// Deletes the node of a hold, as an operator might. The hold must be of a client without a chroot.
+    /// Deletes the node of a hold, as an operator might. The hold must be of a client without a
+    /// chroot.
     ///
     /// Blocks until the hold is over, which is soon while its client is connected.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no such node.
     pub fn delete(&self, hold: &Hold) -> Result<()> {
-        // Else its client looks for the first time when a quarter of the session timeout is over.
+        // Otherwise the client first looks after a quarter of the session timeout.
         hold.grant().watch_now();
         self.server.delete(&hold.znode()).map_err(|error| match error.kind() {
             ErrorKind::NoNode => {
@@ -289,7 +299,7 @@ impl Server {
             }
             _ => Error::ZooKeeper { path: hold.path().to_owned(), cause: Arc::new(error) },
         })?;
-        // Never a message: it is disconnected.
+        // The channel never has a message: it is disconnected.
         let _ = hold.lost().recv();
         Ok(())
     }
@@ -299,16 +309,17 @@ impl Server {
         assert_eq!(servers, self.connect_string(), "this is a client of another server");
     }
 
-    /// Breaks all connections, and refuses others, until [`start_again`](Server::start_again), as if all
-    /// servers were away. No session ends meanwhile, but leases do. Does not wait for the clients to notice.
+    /// Breaks all connections and refuses new ones, until [`start_again`](Server::start_again), as
+    /// if all servers were down. No session ends meanwhile, but leases do. Does not wait for the
+    /// clients to notice.
     pub fn stop(&self) {
         self.server.stop();
         self.is_stopped.store(true, Ordering::SeqCst);
         self.stops.send();
     }
 
-    /// Goes on with all nodes and sessions that there were. Does not wait for the clients to come back, which they
-    /// do within a second or so.
+    /// Continues with all nodes and sessions that existed. Does not wait for the clients to return,
+    /// which they do within about a second.
     pub fn start_again(&self) {
         self.is_stopped.store(false, Ordering::SeqCst);
         self.server.start_again();
@@ -318,7 +329,8 @@ impl Server {
         self.is_stopped.load(Ordering::SeqCst)
     }
 
-    /// Waits for a client to be in such a state, or closed. A stop makes it look once more.
+    /// Waits until a client is in such a state, or closed. A stop of the server makes it check
+    /// again.
     fn await_state(&self, client: &Client, is_it: impl Fn(ClientState) -> bool) {
         let (changes, mut is_closed) = (client.subscribe(), false);
         let mut stop = self.stops.listen();

@@ -1,4 +1,4 @@
-//! All locks below a path, found by the names of their nodes. A free one cannot be told from any other
+//! All locks below a path, found by the names of their nodes. A free lock looks like any other
 //! empty directory.
 
 use std::mem;
@@ -16,29 +16,29 @@ use crate::path::LockPath;
 use crate::session::{Failure, Session};
 use crate::signal::Until;
 
-/// When so many contenders are to be read, other nodes have to wait: what they say is kept until it is
-/// asked for.
+/// When this many contenders are to be read, other nodes wait: their data are kept until the caller
+/// asks.
 const ENOUGH: usize = 10 * AT_ONCE;
 
-/// A walk through a tree, to a path before what is below it.
+/// A walk through a tree. It visits a path before the paths below it.
 pub(crate) struct Below {
     session: Arc<Session>,
     root: LockPath,
-    /// What is still to come, the next step last.
+    /// The remaining steps, the next one last.
     steps: Vec<Step>,
 }
 
 enum Step {
     /// A node to look at.
     Look(LockPath),
-    /// A lock, or what may not be read.
+    /// A lock to return, or an error of a node that may not be read.
     Tell(Result<Vec<Contender>>),
 }
 
-/// What there is at a path.
+/// What was found at a path.
 struct Sight {
     what: What,
-    /// Its nodes, as there are still to be read.
+    /// Its nodes that are still to be read.
     wanted: Vec<Wanted>,
     /// Nodes that have no part in a lock of this path.
     below: Vec<LockPath>,
@@ -52,7 +52,7 @@ enum What {
     Semaphore,
 }
 
-/// What there is in a directory, and of what kind it is itself; or that it may not be read.
+/// The children of a node and its own `Stat`, or that it may not be read.
 type Listed = Result<(Names, Stat), Failure>;
 
 impl Below {
@@ -60,7 +60,7 @@ impl Below {
         Below { session, steps: vec![Step::Look(root.clone())], root }
     }
 
-    /// Looks at the next nodes, many at once, and puts what comes of it in their places.
+    /// Looks at the next nodes, many at once, and replaces their steps by what was found.
     fn look(&mut self) -> Result<()> {
         let (session, root) = (&self.session, self.root.or_slash());
         let until = Until::within(session.timeout());
@@ -116,7 +116,7 @@ impl Step {
     }
 }
 
-/// What there is at each of these, or at the first ones if that is enough.
+/// Returns what is at each of these nodes, or at the first ones if those have enough contenders.
 fn look_at(session: &Session, nodes: &[LockPath], until: &Until) -> Result<Vec<Sight>, Failure> {
     let lists = list_each(session, nodes, until)?;
     let may_be_semaphores = nodes.iter().zip(&lists).filter(|(_, list)| may_be_semaphore(list));
@@ -138,12 +138,14 @@ fn look_at(session: &Session, nodes: &[LockPath], until: &Until) -> Result<Vec<S
     Ok(sights)
 }
 
-/// Waiters may have a semaphore without permits for a moment only, so that there is this directory.
+/// Returns whether a node may be a semaphore. Waiters are without permits only for a moment, so a
+/// semaphore has this directory.
 fn may_be_semaphore(list: &Listed) -> bool {
     list.as_ref().is_ok_and(|(names, _)| names.contains(LEASES))
 }
 
-/// What there is at a node, by what is in it and in the parts that it would have as a semaphore.
+/// Returns what is at a node, from its children and from the parts that it would have as a
+/// semaphore.
 fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sight {
     let (names, stat) = match list {
         Ok(list) => list,
@@ -155,7 +157,7 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sigh
     let waits = |names: &Names| owned(names.iter().filter(contends));
     let (mut what, mut wanted) = (What::Nothing, Vec::new());
     match parts {
-        // Nothing that a lock could be called.
+        // The root cannot be a lock.
         _ if node.is_root() => {}
         _ if stat.ephemeral_owner != 0 => {
             let (directory, name) = node.split();
@@ -175,7 +177,7 @@ fn sight(node: &LockPath, list: Listed, parts: Option<(Listed, Listed)>) -> Sigh
                 what = What::Semaphore;
             }
         }
-        // What is not known to be a part is looked at by itself.
+        // A directory that is not known to be a part is looked at separately.
         _ => {}
     }
     let is_part = |name: &str| match what {
@@ -193,7 +195,7 @@ fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// The locks that were seen at these nodes, as far as they still are there.
+/// Returns the locks that were seen at these nodes and still exist.
 fn read(
     session: &Session,
     nodes: &[LockPath],
@@ -222,7 +224,7 @@ fn read(
     Ok(locks.collect())
 }
 
-/// Others make ephemeral nodes for other ends than locks.
+/// Keeps nodes of this library: other programs create ephemeral nodes for other purposes.
 fn nodes_of_ours(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
     nodes.retain(|node| data::is_single(&node.data));
     let unnamed = nodes.into_iter().map(|node| Znode { name: String::new(), ..node });

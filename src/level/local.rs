@@ -1,9 +1,10 @@
 //! The first level of a lock: the threads of one process, in the order of their calls. It knows
-//! threads and what they hold, nothing of ZooKeeper.
+//! threads and what they hold, and nothing of ZooKeeper.
 //!
-//! Not a `parking_lot` guard kept over the hold: that could not be unlocked by another call
-//! without `unsafe`, could not be cancelled or closed, and `parking_lot`'s `RawThreadId` is given
-//! to later threads again, which would make them owners. A [`ThreadId`] is never given twice.
+//! It is not a `parking_lot` guard kept over the hold. Such a guard could not be unlocked by
+//! another call without `unsafe`, and could not be cancelled or closed. `parking_lot`'s
+//! `RawThreadId` is reused for later threads, which would become owners. A [`ThreadId`] is never
+//! reused.
 
 use std::collections::VecDeque;
 
@@ -13,23 +14,23 @@ use crate::signal::{Broadcast, Ended, Until};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex, select_biased};
 
-/// Who may unlock and enter again.
+/// Who may unlock and lock again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// The hold is the object's: any thread unlocks, nobody enters twice.
+    /// The hold belongs to the object: any thread unlocks, and none locks again.
     AnyThread,
-    /// The hold is a thread's: it alone unlocks, and it may enter again.
+    /// The hold belongs to a thread: only that thread unlocks, and it may lock again.
     ThisThread,
 }
 
 impl Ownership {
-    /// The thread that owns what this one takes, where a thread does.
+    /// Returns the thread that owns what `thread` takes, if a thread owns it.
     pub(crate) fn of(self, thread: ThreadId) -> Option<ThreadId> {
         (self == Ownership::ThisThread).then_some(thread)
     }
 }
 
-/// A fair mutex over what a lock object holds, and what a thread leaves to the next one.
+/// A fair mutex over what a lock object holds. A thread can leave something to the next one.
 pub(crate) struct Local<H, L> {
     ownership: Ownership,
     state: Mutex<State<H, L>>,
@@ -37,11 +38,11 @@ pub(crate) struct Local<H, L> {
     unclaimed: Unclaimed<L>,
 }
 
-/// What becomes of what was [left](Turn::leave) to a next thread when there is none.
+/// What to do with something that was [left](Turn::leave) when there is no next thread.
 pub(crate) struct Unclaimed<L> {
-    /// Does it stay for whoever comes? Asked under the mutex.
+    /// Returns whether it stays for a later thread. Called under the mutex.
     pub(crate) stays: fn(&L) -> bool,
-    /// Does away with it.
+    /// Discards it.
     pub(crate) discard: Box<dyn Fn(L) + Send + Sync>,
 }
 
@@ -54,7 +55,7 @@ struct State<H, L> {
     owner: Option<ThreadId>,
     hold: Option<H>,
     depth: u32,
-    /// What the last thread has left to the next one, and how often that was done in a row.
+    /// What the last thread left to the next one. `times` counts how often that happened in a row.
     left: Option<L>,
     times: u32,
     waiting: VecDeque<Waiter>,
@@ -67,15 +68,15 @@ struct Waiter {
     turn: Sender<()>,
 }
 
-/// How a thread got in.
+/// Result of entering the local level.
 pub(crate) enum Entry<'a, H, L> {
-    /// As the only one: it goes on to the second level.
+    /// The thread is alone, and goes on to the second level.
     First(Turn<'a, H, L>),
-    /// It is in already, with this. Not counted before [`Local::deepen`].
+    /// The thread is already in, with this hold. [`Local::deepen`] counts the entry.
     Again(H),
 }
 
-/// Why a thread did not get in.
+/// Why a thread did not enter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopped {
     Deadline,
@@ -90,23 +91,23 @@ pub(crate) enum Refused {
     NotOwner(ThreadId),
 }
 
-/// How a thread unlocks.
+/// Result of unlocking once.
 pub(crate) enum Exit<'a, H, L> {
-    /// It stays in.
+    /// The thread stays in.
     Inner(H),
-    /// It was the last time: what it held, and the turn to give back afterwards.
+    /// The last unlock: what the thread held, and the turn to give back afterwards.
     Last(H, Turn<'a, H, L>),
 }
 
-/// The first level, taken. Dropped, it goes to the next thread: a second level that fails or
-/// unwinds gives the first one back.
+/// Ownership of the local level. Dropping it wakes the next thread, so a failure or panic at the
+/// second level releases the first.
 pub(crate) struct Turn<'a, H, L> {
     local: &'a Local<H, L>,
     kept: bool,
 }
 
 impl<H, L> Turn<'_, H, L> {
-    /// The second level is taken as well.
+    /// Keeps the turn: the thread has the second level as well.
     pub(crate) fn keep(mut self, hold: H) {
         let mut state = self.local.state.lock();
         state.hold = Some(hold);
@@ -114,7 +115,7 @@ impl<H, L> Turn<'_, H, L> {
         self.kept = true;
     }
 
-    /// What the thread before has left.
+    /// Takes what the previous thread left.
     pub(crate) fn take_left(&self) -> Option<L> {
         let left = self.local.state.lock().left.take();
         if left.is_none() {
@@ -123,18 +124,20 @@ impl<H, L> Turn<'_, H, L> {
         left
     }
 
-    /// What was left is of no use: this is the first of those that follow on each other.
+    /// Starts a new series of hand-offs, because what was left is of no use.
     pub(crate) fn start_over(&self) {
         self.local.state.lock().times = 0;
     }
 
-    /// Does a thread wait, and may the hold be left to it? So many times in a row.
+    /// Returns whether a thread waits and the hold may be left to it. `times` limits how often that
+    /// may happen in a row.
     pub(crate) fn may_leave(&self, times: u32) -> bool {
         let state = self.local.state.lock();
         state.times < times && !state.waiting.is_empty()
     }
 
-    /// Gives the first level to the next thread with the second one, which that need not take.
+    /// Gives the first level to the next thread, with the second one, which that thread need not
+    /// take.
     pub(crate) fn leave(self, left: L) {
         let mut state = self.local.state.lock();
         state.left = Some(left);
@@ -168,7 +171,8 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Ready at the next [`Local::cancel_waiters`]; to be taken at the start of a call.
+    /// Returns a signal that is ready at the next [`Local::cancel_waiters`]. Take it at the start
+    /// of a call.
     pub(crate) fn cancelled(&self) -> Ended {
         self.cancel.listen()
     }
@@ -177,12 +181,12 @@ impl<H: Clone, L> Local<H, L> {
         self.cancel.send();
     }
 
-    /// Enters without waiting, if the way is free or the thread is in.
+    /// Enters without waiting, if the level is free or the thread is already in.
     pub(crate) fn try_enter(&self) -> Option<Entry<'_, H, L>> {
         self.take(&mut self.state.lock())
     }
 
-    /// Enters, after all who came before.
+    /// Enters, after all earlier threads.
     pub(crate) fn enter(&self, until: &Until, closed: &Ended) -> Result<Entry<'_, H, L>, Stopped> {
         let (number, turn) = {
             let mut state = self.state.lock();
@@ -236,8 +240,8 @@ impl<H: Clone, L> Local<H, L> {
         Turn { local: self, kept: false }
     }
 
-    /// Stops waiting. A hand-over sets the owner before it wakes it, so who is not in the queue
-    /// any more has been made the owner, and passes it on.
+    /// Stops waiting. A hand-over sets the owner before it wakes the thread. So a thread that is no
+    /// longer in the queue has become the owner, and passes the turn on.
     fn leave_queue(&self, number: u64) {
         let mut state = self.state.lock();
         let position = state.waiting.iter().position(|w| w.number == number);
@@ -251,12 +255,12 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Counts one more entry of the thread that is in.
+    /// Increments the owner's entry count.
     pub(crate) fn deepen(&self) {
         self.state.lock().depth += 1;
     }
 
-    /// Begins to unlock; with `only`, only if that is what is held.
+    /// Begins to unlock. With `only`, only if that is the current hold.
     pub(crate) fn exit(
         &self,
         only: Option<&dyn Fn(&H) -> bool>,
@@ -279,7 +283,7 @@ impl<H: Clone, L> Local<H, L> {
         Ok(Exit::Last(hold, self.turn()))
     }
 
-    /// What the calling thread holds, or the object where any thread may unlock.
+    /// Returns the hold of the calling thread, or that of the object where any thread may unlock.
     pub(crate) fn hold(&self) -> Option<H> {
         let state = self.state.lock();
         let mine =
@@ -287,12 +291,12 @@ impl<H: Clone, L> Local<H, L> {
         state.hold.clone().filter(|_| mine)
     }
 
-    /// Does anybody hold it, both levels?
+    /// Returns whether any thread holds both levels.
     pub(crate) fn is_held(&self) -> bool {
         self.state.lock().hold.is_some()
     }
 
-    /// How often the calling thread is in.
+    /// Returns the entry count of the calling thread.
     pub(crate) fn depth(&self) -> u32 {
         let state = self.state.lock();
         match state.owner {
@@ -301,7 +305,7 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Takes out what is held, whoever owns it: for the end of the object.
+    /// Takes out the hold, whoever owns it, at the end of the object.
     pub(crate) fn abandon(&mut self) -> Option<H> {
         let state = self.state.get_mut();
         if let Some(left) = state.left.take() {
@@ -312,7 +316,7 @@ impl<H: Clone, L> Local<H, L> {
 }
 
 impl<H, L> Local<H, L> {
-    /// To the next thread in the queue, or free.
+    /// Gives the level to the next thread in the queue, or frees it.
     fn hand_over(&self) {
         let mut state = self.state.lock();
         state.hold = None;
@@ -322,7 +326,7 @@ impl<H, L> Local<H, L> {
         let discarded = state.left.take_if(|left| next.is_none() && !(self.unclaimed.stays)(left));
         drop(state);
         if let Some(waiter) = next {
-            // Room for one, and only one is ever sent.
+            // The channel has room for one, and only one is ever sent.
             let _ = waiter.turn.try_send(());
         }
         if let Some(discarded) = discarded {

@@ -1,5 +1,5 @@
 //! The reading side of a read-write lock: what each thread of this process holds. Threads do not
-//! wait for each other here; each has a place of its own in the queue.
+//! wait for each other here. Each thread has a separate queue position.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,18 +21,18 @@ use crate::signal::{Broadcast, Until};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
 
-/// What a read asks for, and who owns it.
+/// What a reader asks for, and who owns it.
 const AS_READER: (Option<Mode>, Ownership) = (Some(Mode::Read), Ownership::ThisThread);
 
 /// The reads of one lock object.
 pub(crate) struct Readers {
     reads: Mutex<HashMap<ThreadId, Read>>,
     cancel: Broadcast,
-    /// The writing side, which knows what the calling thread has there.
+    /// The writing side, which knows what the calling thread holds there.
     write: Arc<TwoLevel>,
 }
 
-/// What one thread holds, and how often it has entered.
+/// The hold of one thread, and its entry count.
 struct Read {
     grant: Arc<Grant>,
     depth: u32,
@@ -47,7 +47,7 @@ impl Readers {
         self.write.path()
     }
 
-    /// Enters. None if a writer is ahead.
+    /// Enters. Returns `None` if a writer is ahead.
     pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Grant>>> {
         let me = thread::current().id();
         if let Some(grant) = self.grant() {
@@ -87,7 +87,7 @@ impl Readers {
         }
     }
 
-    /// Under the thread's own write.
+    /// Takes the read under the thread's own write.
     fn under(
         &self,
         write: &Arc<Grant>,
@@ -97,7 +97,7 @@ impl Readers {
         write.check()?;
         write.nodes().read_under();
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
-            // Its number does not tell the place: the read shares the write's node.
+            // Its number does not tell its position, so the read shares the write's node.
             return match write.share() {
                 Some(read) => {
                     sys::reached("a read shares the node of its write");
@@ -113,7 +113,7 @@ impl Readers {
         read
     }
 
-    /// Releases once; with `only`, only if that is what is held.
+    /// Releases once. With `only`, only if that is the current hold.
     pub(crate) fn release(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         let me = thread::current().id();
         let mut reads = self.reads.lock();
@@ -140,7 +140,7 @@ impl Readers {
         Guard::new(Hold::new(grant, 0), lock)
     }
 
-    /// Of the calling thread.
+    /// Returns the hold of the calling thread.
     pub(crate) fn hold(&self) -> Option<Hold> {
         self.grant().map(|grant| Hold::new(grant, 0))
     }

@@ -1,4 +1,4 @@
-//! Where a lock lives, and on whose behalf: what every lock makes its claims from.
+//! The path, client and options of a lock object, from which it makes its claims.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,14 +19,14 @@ use crate::sys::{self, thread};
 /// How long a call may wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Patience {
-    /// Not at all, but for answers.
+    /// For answers only.
     Try,
-    /// Until an instant; none is for ever.
+    /// Until an instant; `None` waits forever.
     Until(Option<Instant>),
 }
 
 impl Patience {
-    /// A deadline that has passed leaves no time to wait in.
+    /// Turns a deadline that has passed into a try.
     pub(crate) fn now(self) -> Patience {
         match self {
             Patience::Until(Some(end)) if end <= sys::now() => Patience::Try,
@@ -35,7 +35,7 @@ impl Patience {
     }
 }
 
-/// A lock's path, the client that uses it, and how.
+/// A lock's path, the client that uses it, and its options.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     pub(crate) client: Client,
@@ -53,7 +53,8 @@ impl Site {
         self.client.session()
     }
 
-    /// The calling thread's claim to nodes in `directory`, which is the lock's path, below it, or above it.
+    /// Returns the calling thread's claim to nodes in `directory`, which is the lock's path, below
+    /// it, or above it.
     pub(crate) fn claim(
         &self,
         directory: &LockPath,
@@ -71,7 +72,7 @@ impl Site {
         }
     }
 
-    /// Makes a call for this, and has the observer told what comes of it.
+    /// Runs a call, and tells the observer its outcome.
     pub(crate) fn observe(
         &self,
         what: (Option<Mode>, Ownership),
@@ -95,7 +96,7 @@ impl Site {
         let got = acquire(patience, Some(&call));
         if !call.has_entered_again() {
             let grant = got.as_ref().ok().and_then(Option::as_ref);
-            // Before anybody is told, so that nobody's end is missed.
+            // Before the observer is told of the call, so that no end is missed.
             let is_over = grant.and_then(|grant| grant.observe(call.observed()));
             call.end(got.as_ref().map(Option::is_some));
             is_over.into_iter().for_each(|tell| tell());
@@ -103,7 +104,7 @@ impl Site {
         got
     }
 
-    /// Takes what this recipe says, on the servers; with `until`, waits for it.
+    /// Takes what the recipe says, on the servers; with `until`, waits for it.
     pub(crate) fn take(
         &self,
         claim: &Claim,
@@ -114,7 +115,7 @@ impl Site {
         self.take_instead_of(None, claim, recipe, until, call)
     }
 
-    /// [`take`](Self::take), in the place of the thread before.
+    /// Like [`take`](Self::take), replacing the node of the previous thread.
     pub(crate) fn take_instead_of(
         &self,
         departure: Option<Departure>,
@@ -139,7 +140,7 @@ impl Site {
         Error::NotHeld { path: self.path.as_str().to_owned() }
     }
 
-    /// What to say to whoever unlocks what is not locked.
+    /// Returns the error for an unlock without a hold.
     pub(crate) fn refuse(&self) -> Error {
         match self.session().is_closed() {
             true => Error::Closed,

@@ -1,5 +1,5 @@
-//! What the exclusive locks share: the local level first, the node in ZooKeeper second, released
-//! in reverse order.
+//! What the exclusive locks share: the local level first, the node in ZooKeeper second, released in
+//! reverse order.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::sys;
 
 /// What a thread leaves to the next one.
 enum Left {
-    /// What it held, to be held again.
+    /// Its nodes, to be held again.
     Kept(Arc<Nodes>),
     /// Its node, to be replaced.
     Leaving(Departure),
@@ -31,15 +31,16 @@ enum Left {
 pub(crate) struct TwoLevel {
     local: Local<Arc<Grant>, Left>,
     site: Site,
-    /// Where its nodes are.
+    /// The directory of its nodes.
     directory: LockPath,
-    /// What they ask for; none of a single node.
+    /// What the nodes ask for; `None` for a single-node lock.
     mode: Option<Mode>,
     ownership: Ownership,
 }
 
 impl TwoLevel {
-    /// One whose nodes are in `directory`, and whose threads pass it on as its options say.
+    /// Creates a lock whose nodes are in `directory`, and whose threads pass it on as its options
+    /// say.
     pub(crate) fn new(
         site: Site,
         directory: LockPath,
@@ -59,7 +60,7 @@ impl TwoLevel {
         Arc::new(TwoLevel { local, site, directory, mode, ownership })
     }
 
-    /// One whose directory is the lock's path.
+    /// Creates a lock whose directory is its path.
     pub(crate) fn at(site: Site, mode: Mode, ownership: Ownership) -> Arc<TwoLevel> {
         let directory = site.path.clone();
         TwoLevel::new(site, directory, Some(mode), ownership)
@@ -73,7 +74,7 @@ impl TwoLevel {
         &self.site
     }
 
-    /// Takes both levels. None if somebody is ahead, now or until the deadline.
+    /// Takes both levels. Returns `None` if another contender is ahead, now or until the deadline.
     pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Grant>>> {
         self.site.observe((self.mode, self.ownership), patience, |patience, call| match patience {
             Patience::Try => match self.local.try_enter() {
@@ -86,18 +87,18 @@ impl TwoLevel {
         })
     }
 
-    /// [`acquire`](Self::acquire), cancelled as `until` says.
+    /// Like [`acquire`](Self::acquire), with the deadline and the cancel signal of `until`.
     pub(crate) fn acquire_until(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
         let patience = Patience::Until(until.deadline);
         self.site.observe((self.mode, self.ownership), patience, |_, call| self.wait(until, call))
     }
 
-    /// The same as part of this call.
+    /// Like [`acquire_until`](Self::acquire_until), as part of an observed call.
     pub(crate) fn wait(&self, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
         let path = || self.path().to_owned();
         let entry = match self.local.try_enter() {
             Some(entry) => Ok(entry),
-            // Whoever is ahead waits for this thread, or will.
+            // The thread that is ahead waits for this thread, or will.
             None if self.session().holds_here(&self.claim()) => {
                 sys::reached("a thread would wait for one that waits for it");
                 return Err(Error::WouldDeadlock { path: path() });
@@ -112,8 +113,8 @@ impl TwoLevel {
         }
     }
 
-    /// Another thread of this process is ahead. That says nothing while it waits for a
-    /// connection itself.
+    /// Returns busy, because another thread of this process is ahead. If that thread does not hold
+    /// the lock and there is no connection, this is an error: nobody knows.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
         match self.session().require_connection(self.path()) {
             Err(Error::Disconnected { .. }) if self.local.is_held() => {
@@ -167,7 +168,7 @@ impl TwoLevel {
         Ok(grant)
     }
 
-    /// Releases once; with `only`, only if that is what is held.
+    /// Releases once. With `only`, only if that is the current hold.
     pub(crate) fn release(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
         match self.local.exit(Some(&is_it)) {
@@ -208,12 +209,12 @@ impl TwoLevel {
         Guard::new(Hold::new(grant, 0), lock)
     }
 
-    /// Of the calling thread, or of the object where any thread may unlock.
+    /// Returns the hold of the calling thread, or that of the object where any thread may unlock.
     pub(crate) fn hold(&self) -> Option<Hold> {
         self.grant().map(|grant| Hold::new(grant, 0))
     }
 
-    /// What [`TwoLevel::hold`] is a view of.
+    /// Returns the grant behind [`TwoLevel::hold`].
     pub(crate) fn grant(&self) -> Option<Arc<Grant>> {
         self.local.hold()
     }
@@ -226,7 +227,7 @@ impl TwoLevel {
         self.local.cancel_waiters();
     }
 
-    /// Ready at the next [`TwoLevel::cancel_waiters`].
+    /// Returns a signal that is ready at the next [`TwoLevel::cancel_waiters`].
     pub(crate) fn cancelled(&self) -> Ended {
         self.local.cancelled()
     }
