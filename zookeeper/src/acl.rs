@@ -1,4 +1,4 @@
-//! Who may do what with a node. Knows nothing of requests.
+//! What users may do with a node. Knows nothing of requests.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -19,12 +19,12 @@ impl Permissions {
     pub const DELETE: Permissions = Permissions(8);
     /// The ACL may be set.
     pub const ADMIN: Permissions = Permissions(16);
-    /// All but [`ADMIN`](Self::ADMIN): what it takes to share nodes with others.
+    /// All except [`ADMIN`](Self::ADMIN): what a program needs to share nodes with others.
     pub const CONTEND: Permissions = Permissions(15);
-    /// All of them.
+    /// All permissions.
     pub const ALL: Permissions = Permissions(31);
 
-    /// Are all of `others` among these?
+    /// Returns whether these include all of `others`.
     #[must_use]
     pub fn contains(self, others: Permissions) -> bool {
         self.0 & others.0 == others.0
@@ -39,7 +39,7 @@ impl BitOr for Permissions {
     }
 }
 
-/// As ZooKeeper's command line has it: `cdrwa`.
+/// Prints like ZooKeeper's command line: `cdrwa`.
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = [(4, 'c'), (8, 'd'), (1, 'r'), (2, 'w'), (16, 'a')];
@@ -54,32 +54,32 @@ impl fmt::Debug for Permissions {
 pub struct Acl {
     /// What is allowed.
     pub permissions: Permissions,
-    /// How the id is to be read: `world`, `auth`, `digest`, `ip`, `x509`, ...
+    /// How to read the id: `world`, `auth`, `digest`, `ip`, `x509`, ...
     pub scheme: String,
     /// Who, for example `anyone`, `user:hash` or `10.0.0.0/8`.
     pub id: String,
 }
 
 impl Acl {
-    /// An entry.
+    /// Creates an entry.
     pub fn new(permissions: Permissions, scheme: impl Into<String>, id: impl Into<String>) -> Acl {
         Acl { permissions, scheme: scheme.into(), id: id.into() }
     }
 
-    /// Everything for everybody, ZooKeeper's `OPEN_ACL_UNSAFE`.
+    /// Returns an ACL that allows everybody everything, ZooKeeper's `OPEN_ACL_UNSAFE`.
     #[must_use]
     pub fn open() -> Vec<Acl> {
         vec![Acl::new(Permissions::ALL, "world", "anyone")]
     }
 
-    /// Reading for everybody and no more, ZooKeeper's `READ_ACL_UNSAFE`.
+    /// Returns an ACL that allows everybody to read, ZooKeeper's `READ_ACL_UNSAFE`.
     #[must_use]
     pub fn read_only() -> Vec<Acl> {
         vec![Acl::new(Permissions::READ, "world", "anyone")]
     }
 
-    /// Everything for whoever has the credentials of this connection, ZooKeeper's
-    /// `CREATOR_ALL_ACL`.
+    /// Returns an ACL that allows everything to clients with this connection's credentials,
+    /// ZooKeeper's `CREATOR_ALL_ACL`.
     #[must_use]
     pub fn creator_all() -> Vec<Acl> {
         vec![Acl::new(Permissions::ALL, "auth", "")]

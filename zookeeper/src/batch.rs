@@ -1,4 +1,5 @@
-//! What can be asked of the servers, and what the answers mean. It encodes requests and sends none.
+//! The requests that can be sent, and the meaning of their answers. It encodes requests and sends
+//! none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,20 +19,21 @@ use crate::shared::{Call, Shared};
 use crate::sys;
 use crate::types::{CreateMode, Stat};
 
-/// Longer requests are refused by servers as they come, by cutting the connection
-/// (`jute.maxbuffer`), and so are not sent.
+/// Servers refuse longer requests by cutting the connection (`jute.maxbuffer`), so these are not
+/// sent.
 const LONGEST: usize = 0xf_ffff;
-/// What ZooKeeper allows as a time to live, in milliseconds.
+/// ZooKeeper's maximum of a time to live, in milliseconds.
 const TTL_MAX: u128 = (1 << 40) - 1;
 /// As good as never.
 pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
 
-/// Requests that are sent together, in the order in which they were made: in one write, and so close
-/// together that the answers may come in one read. It is no transaction; see
+/// Requests that are sent together, in the order in which they were created. They go out in one
+/// write, so that their answers may arrive in one read. This is not a transaction; see
 /// [`ZooKeeper::multi`](crate::ZooKeeper::multi).
 ///
-/// Its methods are the operations of [`ZooKeeper`](crate::ZooKeeper), with the same errors. One that
-/// is given a watcher is what there ends in `_w`. See [`submit`](crate::ZooKeeper::submit).
+/// The methods are the operations of [`ZooKeeper`](crate::ZooKeeper), with the same errors. With a
+/// watcher they are the operations that end in `_w` there. See
+/// [`submit`](crate::ZooKeeper::submit).
 pub struct Batch<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) timeout: Duration,
@@ -39,7 +41,7 @@ pub struct Batch<'a> {
     pub(crate) calls: Vec<Call>,
 }
 
-/// What was made and not sent, because making the rest panicked.
+/// Settles requests that were never sent, because creating the rest panicked.
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         for slot in self.calls.drain(..).filter_map(|call| call.slot) {
@@ -60,15 +62,15 @@ impl fmt::Debug for Batch<'_> {
 pub enum Op<'a> {
     /// Creates a node at this path, with this data.
     Create(&'a str, &'a [u8], &'a [Acl], CreateMode),
-    /// Deletes a node, of this version if one is given.
+    /// Deletes a node, with this version if one is given.
     Delete(&'a str, Option<i32>),
-    /// Sets the data of a node, of this version if one is given.
+    /// Sets the data of a node, with this version if one is given.
     SetData(&'a str, &'a [u8], Option<i32>),
-    /// Changes nothing, and fails if there is no such node or it has another version.
+    /// Changes nothing. Fails if there is no such node or it has another version.
     Check(&'a str, Option<i32>),
 }
 
-/// What an [`Op`] has come to.
+/// The result of an [`Op`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpResult {
@@ -78,7 +80,7 @@ pub enum OpResult {
     Deleted,
     /// The data was set.
     Set(Stat),
-    /// The node is there and has the version.
+    /// The node exists and has the version.
     Checked,
 }
 
@@ -86,16 +88,16 @@ pub enum OpResult {
 #[derive(Debug)]
 pub(crate) struct Decode<T> {
     pub(crate) read: Read<T>,
-    /// What it means that there is no such node, if that is not an error.
+    /// What a missing node means, if it is not an error.
     pub(crate) no_node: fn() -> Option<T>,
-    /// How many operations were asked for, in a `multi`.
+    /// The number of operations in a `multi`.
     pub(crate) ops: usize,
 }
 
 /// What an answer has to fit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// Paths begin with so many bytes of the client's root.
+    /// The length of the client's root, with which paths begin.
     pub(crate) root: usize,
     /// As in [`Decode`].
     pub(crate) ops: usize,
@@ -235,7 +237,7 @@ impl Batch<'_> {
 
     /// See [`ZooKeeper::renew_lease`](crate::ZooKeeper::renew_lease).
     pub fn renew_lease(&mut self) -> Pending<()> {
-        // There is no such node, which the leader says by a proposal.
+        // There is no such node, which takes the leader a proposal to say.
         let decode = Decode { read: NOTHING, no_node: || Some(()), ops: 0 };
         self.add(OpCode::SetData, Ok(()), decode, |out, _| message::renew_lease(out))
     }
@@ -267,7 +269,7 @@ impl Batch<'_> {
         pending
     }
 
-    /// What cannot be sent is answered at once.
+    /// Adds a request. A request that cannot be sent is answered at once.
     fn add<T: Send + 'static>(
         &mut self,
         code: OpCode,
@@ -300,7 +302,7 @@ impl Batch<'_> {
 }
 
 impl Op<'_> {
-    /// What it does, and where.
+    /// Returns its verb and its path.
     pub(crate) fn describe(&self) -> (&'static str, &str) {
         match *self {
             Op::Create(path, ..) => ("create", path),
@@ -351,7 +353,7 @@ fn results(reader: &mut Reader<'_>, asked: Asked) -> Result<Vec<OpResult>, Unrea
             MultiResult::Deleted => OpResult::Deleted,
             MultiResult::Set(stat) => OpResult::Set(stat),
             MultiResult::Checked => OpResult::Checked,
-            // Those before the one that was refused are undone and have the code 0.
+            // The operations before the refused one are undone and have the code 0.
             MultiResult::Failed(code) => {
                 failed = true;
                 refused = refused.or((code != 0).then_some((code, index)));
@@ -369,7 +371,7 @@ fn results(reader: &mut Reader<'_>, asked: Asked) -> Result<Vec<OpResult>, Unrea
     }
 }
 
-/// A path as the client's user knows it.
+/// Returns a path as the client's user knows it.
 pub(crate) fn below(path: &str, root: usize) -> String {
     match path.get(root..) {
         Some("") => "/".to_owned(),
@@ -391,7 +393,7 @@ fn check_create(path: &str, mode: CreateMode) -> Result<()> {
     {
         return Err(bad(format!("a time to live of {ttl} ms, 1 to {TTL_MAX} are allowed")));
     }
-    // The server appends a number, which may well be the whole name.
+    // The server appends a number, which may be the whole name.
     match mode.is_sequential() && path.ends_with('/') {
         true => check(&format!("{path}0")),
         false => check(path),

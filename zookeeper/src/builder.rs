@@ -1,4 +1,4 @@
-//! How a client is made.
+//! How a client is created.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,57 +61,58 @@ impl Builder {
         }
     }
 
-    /// For how long the servers keep the session when they hear nothing of it; 10 s by default, from
-    /// 1 ms to 24 days. They may give another ([`ZooKeeper::session_timeout`]), by default 2 to 20 of
-    /// their ticks of 2 s. Four ticks or more are what leases are made for, and
-    /// the same minimum and maximum on all servers.
+    /// Sets how long the servers keep the session of a silent client; 10 s by default, from 1 ms to
+    /// 24 days. The servers may grant another timeout ([`ZooKeeper::session_timeout`]), by default
+    /// 2 to 20 of their ticks of 2 s. Leases need four ticks or more, and the same minimum and
+    /// maximum on all servers.
     pub fn session_timeout(mut self, timeout: Duration) -> Builder {
         self.session_timeout = timeout;
         self
     }
 
-    /// How long [`connect`](Self::connect) may take; 10 s by default.
+    /// Sets how long [`connect`](Self::connect) may take; 10 s by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Builder {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long each call may take, 10 s by default; see also [`ZooKeeper::with_timeout`].
+    /// Sets how long each call may take; 10 s by default. See also [`ZooKeeper::with_timeout`].
     pub fn request_timeout(mut self, timeout: Duration) -> Builder {
         self.request_timeout = timeout;
         self
     }
 
-    /// Credentials, such as `digest` and `user:password`. They are sent on every connection before
-    /// anything else; several can be given.
+    /// Adds credentials, such as `digest` and `user:password`. They are sent on every connection
+    /// before anything else. May be called several times.
     pub fn auth(mut self, scheme: &str, secret: &[u8]) -> Builder {
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() });
         self
     }
 
-    /// Proves who it is by SASL, on every connection before anything else: by DIGEST-MD5, where the
-    /// password itself is not sent; see [SASL](crate#sasl). The last call counts.
+    /// Authenticates by SASL, on every connection before anything else. The mechanism is
+    /// DIGEST-MD5, which does not send the password itself; see [SASL](crate#sasl). The last call
+    /// counts.
     #[cfg(feature = "sasl")]
     pub fn sasl(mut self, user: &str, password: &str) -> Builder {
         self.sasl = Some(User::new(user, password, random));
         self
     }
 
-    /// Has `listener` told of what happens to the session, from the first
-    /// [`Connected`](SessionEventKind::Connected) on and as long as the client lives.
+    /// Tells `listener` what happens to the session, from the first
+    /// [`Connected`](SessionEventKind::Connected) on, as long as the client lives.
     pub fn subscribe(mut self, listener: &Listener<SessionEvent>) -> Builder {
         self.listeners.push(listener.clone());
         self
     }
 
-    /// The longest answer that is taken, in bytes; 64 MiB by default. A longer one ends the
-    /// connection. (Requests are limited by the servers, to a megabyte.)
+    /// Sets the longest accepted answer, in bytes; 64 MiB by default. A longer one ends the
+    /// connection. Requests are limited by the servers, to a megabyte.
     pub fn max_answer(mut self, bytes: usize) -> Builder {
         self.max_answer = bytes;
         self
     }
 
-    /// Speaks TLS with the servers.
+    /// Uses TLS to the servers.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Builder {
         self.tls = Some(tls);
@@ -120,15 +121,16 @@ impl Builder {
 
     /// Opens a session.
     ///
-    /// Each address of each server is tried once, and again as long as one of them accepts a
-    /// connection and says nothing.
+    /// Each address of each server is tried once, and again while one of them accepts a connection
+    /// and says nothing.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::BadArguments`] for settings that make no sense, [`ErrorKind::AuthFailed`] for
-    /// credentials that the servers refuse, [`ErrorKind::ConnectFailed`] if no server can be used, or
-    /// not within the timeout; it says of each server why. [`ErrorKind::NoThread`] if the operating system refuses
-    /// a thread.
+    /// - [`ErrorKind::BadArguments`] for settings that make no sense.
+    /// - [`ErrorKind::AuthFailed`] for credentials that the servers refuse.
+    /// - [`ErrorKind::ConnectFailed`] if no server can be used, or not within the timeout. The
+    ///   error has the reason for each server.
+    /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<ZooKeeper> {
         let servers = self.servers.clone();
         self.try_connect().map_err(|error| error.of("connect to", &servers))
@@ -170,7 +172,7 @@ impl Builder {
             timing.keep_time();
             drop(alive);
         };
-        // From here on dropping it ends everything.
+        // From here on, dropping the client ends everything.
         let client = ZooKeeper::new(&shared, request_timeout, ended);
         client.has_thread(spawn("zookeeper-timer", timer)?);
         client.has_thread(spawn("zookeeper-reader", reader)?);

@@ -26,24 +26,25 @@ use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
 
 /// A client of an ensemble of ZooKeeper servers.
 ///
-/// Clones are cheap and are the same client, which any number of threads may use at once. It has one
-/// session at a time and two threads. When the last clone is dropped, the session is closed in the
-/// background and the threads end; [`close`](Self::close) waits for that.
+/// Clones are cheap handles to the same client, which any number of threads may use at once. A
+/// client has one session at a time and two threads. When the last clone is dropped, the session is
+/// closed in the background and the threads end. [`close`](Self::close) waits for that.
 ///
 /// # What each call does
 ///
-/// It sends one request and waits for its answer, until its deadline at the most: the request timeout
-/// of the [`Builder`], or of [`with_timeout`](Self::with_timeout). While there is no connection it
-/// waits for one. Beside the errors that stand at the operations, each may fail with
+/// A call sends one request and waits for its answer, until its deadline at most. The deadline
+/// comes from the request timeout of the [`Builder`] or of [`with_timeout`](Self::with_timeout).
+/// While there is no connection, the call waits for one. Beside the errors of each operation, a
+/// call may fail with
 ///
-/// - [`ConnectionLoss`](ErrorKind::ConnectionLoss), at once when the connection breaks that it was sent
-///   on, and [`Timeout`](ErrorKind::Timeout): it may or may not be carried out, now or a little later.
-///   Reads can be repeated; before a write is, look whether it was done.
+/// - [`ConnectionLoss`](ErrorKind::ConnectionLoss), at once when the connection of the request
+///   breaks, and [`Timeout`](ErrorKind::Timeout): the request may or may not be carried out, now or
+///   a little later. Reads can be repeated. Before repeating a write, find out whether it was done.
 /// - [`NoConnection`](ErrorKind::NoConnection), [`SessionExpired`](ErrorKind::SessionExpired) and
-///   [`Closed`](ErrorKind::Closed): it was not carried out.
+///   [`Closed`](ErrorKind::Closed): the request was not carried out.
 /// - [`NoAuth`](ErrorKind::NoAuth) if the ACL does not allow it.
-/// - [`BadArguments`](ErrorKind::BadArguments) for a path that ZooKeeper does not allow, or more than a
-///   megabyte; nothing was sent.
+/// - [`BadArguments`](ErrorKind::BadArguments) for a path that ZooKeeper does not allow, or for
+///   more than a megabyte; nothing was sent.
 #[derive(Clone)]
 pub struct ZooKeeper {
     handle: Arc<Handle>,
@@ -51,11 +52,11 @@ pub struct ZooKeeper {
     session: Option<i64>,
 }
 
-/// The client ends with this.
+/// The client ends when this is dropped.
 struct Handle {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Disconnected when both of them are about to end.
+    /// Disconnected when both threads are about to end.
     ended: Receiver<Infallible>,
 }
 
@@ -82,26 +83,29 @@ impl ZooKeeper {
         self.handle.threads.lock().push(thread);
     }
 
-    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port is
-    /// 2181 if none is given. With a root, which has to be there, all paths are below it. See [`Builder::connect`] for what may go wrong.
+    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port
+    /// defaults to
+    /// 2181. With a root, which must exist, all paths are below it. See [`Builder::connect`] for
+    ///       the errors.
     pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
         ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
     }
 
-    /// A client with other settings.
+    /// Returns a builder for a client with other settings.
     pub fn builder(servers: &str) -> Builder {
         Builder::new(servers)
     }
 
-    /// The same client; calls by this handle have this much time.
+    /// Returns a handle to the same client, whose calls have this timeout.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> ZooKeeper {
         ZooKeeper { timeout, ..self.clone() }
     }
 
-    /// The same client; calls by this handle fail with [`ErrorKind::SessionExpired`] when the session is
-    /// not this one, so that nothing that belongs to an old session is done in a new one, and its
-    /// [`lease`](Self::lease) has then run out. Closing it closes the client.
+    /// Returns a handle to the same client for one session. Its calls fail with
+    /// [`ErrorKind::SessionExpired`] when the client has another session, so nothing that belongs
+    /// to an old session is done in a new one. Its [`lease`](Self::lease) has run out by then.
+    /// Closing the handle closes the client.
     #[must_use]
     pub fn in_session(&self, session_id: i64) -> ZooKeeper {
         ZooKeeper { session: Some(session_id), ..self.clone() }
@@ -113,14 +117,14 @@ impl ZooKeeper {
 
     // ---- operations
 
-    /// Creates a node. Returns its path, which with a sequential mode is not the one given.
+    /// Creates a node. Returns its path, which differs from the given one in a sequential mode.
     ///
-    /// After a connection loss a sequential node may be there under a name that nobody was told: put
-    /// something into the name that you find it by. Fails with
+    /// After a connection loss, a sequential node may exist under a name that the client was not
+    /// told: put something into the name by which you can find it. Fails with
     /// [`NodeExists`](ErrorKind::NodeExists), [`NoNode`](ErrorKind::NoNode) if there is no parent,
     /// [`NoChildrenForEphemerals`](ErrorKind::NoChildrenForEphemerals),
-    /// [`InvalidAcl`](ErrorKind::InvalidAcl), and [`Unimplemented`](ErrorKind::Unimplemented) for modes
-    /// that the server does not know.
+    /// [`InvalidAcl`](ErrorKind::InvalidAcl), and [`Unimplemented`](ErrorKind::Unimplemented) for
+    /// modes that the server does not know.
     pub fn create(
         &self,
         path: &str,
@@ -131,8 +135,8 @@ impl ZooKeeper {
         self.ask("create", path, |batch| batch.create(path, data, acl, mode))
     }
 
-    /// Creates a node without data, and its parents likewise, as far as they are not there yet, those
-    /// above the client's root included. `mode` is [`Persistent`](CreateMode::Persistent) or
+    /// Creates a node without data, and its missing parents likewise, including those above the
+    /// client's root. `mode` is [`Persistent`](CreateMode::Persistent) or
     /// [`Container`](CreateMode::Container). Fails as [`create`](Self::create) does.
     pub fn create_all(&self, path: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
         check(path).map_err(|error| error.of("create", path))?;
@@ -140,7 +144,8 @@ impl ZooKeeper {
         self.create_from_root(&full, (acl, mode), sys::now() + self.timeout.min(FOREVER))
     }
 
-    /// Up to the first that is there, and no further: it may be that more is not allowed.
+    /// Walks up to the first node that exists, and no further: the client may not be allowed to
+    /// look higher.
     fn create_from_root(
         &self,
         full: &str,
@@ -159,32 +164,36 @@ impl ZooKeeper {
         }
     }
 
-    /// Deletes a node, of this version if one is given. Fails with [`NoNode`](ErrorKind::NoNode),
+    /// Deletes a node, with this version if one is given. Fails with [`NoNode`](ErrorKind::NoNode),
     /// [`NotEmpty`](ErrorKind::NotEmpty), [`BadVersion`](ErrorKind::BadVersion).
     pub fn delete(&self, path: &str, version: Option<i32>) -> Result<()> {
         self.ask("delete", path, |batch| batch.delete(path, version))
     }
 
-    /// Deletes a node of whatever version, in the background and over as many connections as it takes,
-    /// until it is gone, the server refuses, or the session is over. What is pending ends with that; if
-    /// the session ends when it had been sent, with [`ConnectionLoss`](ErrorKind::ConnectionLoss).
+    /// Deletes a node of any version in the background, over as many connections as it takes. It
+    /// ends when the node is gone, the server refuses, or the session is over; then the result is
+    /// ready. If the session ends after the request was sent, the result is
+    /// [`ConnectionLoss`](ErrorKind::ConnectionLoss).
     pub fn delete_eventually(&self, path: &str) -> Pending<()> {
         self.submit(|batch| batch.delete_eventually(path))
     }
 
-    /// Looks whether there is a node. Fails with [`NoAuth`](ErrorKind::NoAuth) if this client may not read it;
-    /// older servers, up to ZooKeeper 3.8.3 and 3.9.1, answer all the same.
+    /// Returns the `Stat` of a node, or `None` if there is no node. Fails with
+    /// [`NoAuth`](ErrorKind::NoAuth) if this client may not read it; ZooKeeper up to 3.8.3 and
+    /// 3.9.1 answers anyway.
     pub fn exists(&self, path: &str) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, None))
     }
 
-    /// The same; `watcher` is told once when the node is created, deleted, or its data set, whether it is
-    /// there now or not. Nothing is watched if this fails, nor when the watcher is dropped.
+    /// Like [`exists`](Self::exists), with a watch: `watcher` is told once when the node is
+    /// created, deleted, or its data set, whether the node exists now or not. Nothing is watched if
+    /// this fails, or once the watcher is dropped.
     ///
-    /// Servers look at the ACL **when the event happens**, since the fix of CVE-2024-23944 (ZooKeeper 3.8.4 and
-    /// 3.9.2, Debian's 3.8.0). A client that may not read the node by then is told nothing, and its watch there is
-    /// over. [`get_data_w`](Self::get_data_w) and [`get_children_w`](Self::get_children_w) share this. Where others
-    /// may set the ACL, look again from time to time.
+    /// Since the fix of CVE-2024-23944 (ZooKeeper 3.8.4 and 3.9.2, Debian's 3.8.0), servers check
+    /// the ACL **when the event happens**. A client that may not read the node by then is told
+    /// nothing, and its watch there is over. This also applies to [`get_data_w`](Self::get_data_w)
+    /// and [`get_children_w`](Self::get_children_w). Where others may set the ACL, look again from
+    /// time to time.
     pub fn exists_w(&self, path: &str, watcher: &Watcher) -> Result<Option<Stat>> {
         self.ask("look for", path, |batch| batch.exists(path, Some(watcher)))
     }
@@ -194,25 +203,26 @@ impl ZooKeeper {
         self.ask("read", path, |batch| batch.get_data(path, None))
     }
 
-    /// The same; `watcher` is told once when the data is set or the node deleted. Nothing is watched if
-    /// this fails.
+    /// Like [`get_data`](Self::get_data), with a watch: `watcher` is told once when the data is set
+    /// or the node deleted. Nothing is watched if this fails.
     pub fn get_data_w(&self, path: &str, watcher: &Watcher) -> Result<(Vec<u8>, Stat)> {
         self.ask("read", path, |batch| batch.get_data(path, Some(watcher)))
     }
 
-    /// Sets the data of a node, of this version if one is given. Fails with
+    /// Sets the data of a node, with this version if one is given. Fails with
     /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion).
     pub fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat> {
         self.ask("write", path, |batch| batch.set_data(path, data, version))
     }
 
-    /// Lists the names of a node's children, in no order. Fails with [`NoNode`](ErrorKind::NoNode).
+    /// Lists the names of a node's children, in no particular order. Fails with
+    /// [`NoNode`](ErrorKind::NoNode).
     pub fn get_children(&self, path: &str) -> Result<(Names, Stat)> {
         self.ask("list", path, |batch| batch.get_children(path, None))
     }
 
-    /// The same; `watcher` is told once when a child is created or deleted, or the node deleted. Nothing
-    /// is watched if this fails.
+    /// Like [`get_children`](Self::get_children), with a watch: `watcher` is told once when a child
+    /// is created or deleted, or the node deleted. Nothing is watched if this fails.
     pub fn get_children_w(&self, path: &str, watcher: &Watcher) -> Result<(Names, Stat)> {
         self.ask("list", path, |batch| batch.get_children(path, Some(watcher)))
     }
@@ -222,20 +232,20 @@ impl ZooKeeper {
         self.ask("read the ACL of", path, |batch| batch.get_acl(path))
     }
 
-    /// Sets the ACL of a node, of this version ([`Stat::aversion`]) if one is given. Fails with
+    /// Sets the ACL of a node, with this version ([`Stat::aversion`]) if one is given. Fails with
     /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion),
     /// [`InvalidAcl`](ErrorKind::InvalidAcl).
     pub fn set_acl(&self, path: &str, acl: &[Acl], version: Option<i32>) -> Result<Stat> {
         self.ask("set the ACL of", path, |batch| batch.set_acl(path, acl, version))
     }
 
-    /// Lets the server catch up with its leader: later reads see what was written by anybody before.
+    /// Makes the server catch up with its leader: later reads see all earlier writes of any client.
     pub fn sync(&self, path: &str) -> Result<()> {
         self.ask("sync", path, |batch| batch.sync(path))
     }
 
-    /// Does all of these or none, in this order. Fails with the error of the first that fails, which is
-    /// [`Error::failed_op`](crate::Error::failed_op).
+    /// Carries out all operations in this order, or none. Fails with the error of the first one
+    /// that fails; its index is [`Error::failed_op`](crate::Error::failed_op).
     pub fn multi(&self, ops: &[Op<'_>]) -> Result<Vec<OpResult>> {
         self.wait_for(|batch| batch.multi(ops)).map_err(|error| {
             let failed = error.failed_op().and_then(|index| ops.get(index));
@@ -244,9 +254,9 @@ impl ZooKeeper {
         })
     }
 
-    /// Adds credentials to this connection and, once the server has taken them, to all later ones. Fails
-    /// with [`AuthFailed`](ErrorKind::AuthFailed); the server then ends the connection, and the session
-    /// goes on without these credentials.
+    /// Adds credentials to this connection and, once the server has accepted them, to all later
+    /// ones. Fails with [`AuthFailed`](ErrorKind::AuthFailed). The server then ends the connection,
+    /// and the session continues without these credentials.
     pub fn add_auth(&self, scheme: &str, secret: &[u8]) -> Result<()> {
         self.remember(Credential { scheme: scheme.to_owned(), secret: secret.to_owned() })
     }
@@ -263,14 +273,14 @@ impl ZooKeeper {
         })
     }
 
-    /// Ends the session: its ephemeral nodes are gone when this returns, and both threads of the client
-    /// have ended. What was asked for before is done first; all calls fail from now on with
-    /// [`ErrorKind::Closed`]. Closing it again does nothing. A callback only begins it, with
-    /// [`ErrorKind::WouldBlock`].
+    /// Ends the session. When this returns, its ephemeral nodes are gone and both threads of the
+    /// client have ended. Earlier requests are carried out first. All later calls fail with
+    /// [`ErrorKind::Closed`]. Closing again does nothing. In a callback, this only begins to close,
+    /// and fails with [`ErrorKind::WouldBlock`].
     ///
-    /// Without a connection it waits for the next one, but for no longer than the session could have
-    /// lived since the last. It fails if the servers cannot be told in time; they will end the session by
-    /// themselves, its timeout after they last heard of it.
+    /// Without a connection it waits for the next one, but no longer than the session could have
+    /// lived since the last one. It fails if the servers cannot be told in time. They then end the
+    /// session themselves, one session timeout after they last heard from it.
     pub fn close(&self) -> Result<()> {
         let shared = &self.handle.shared;
         let mut batch = self.batch();
@@ -279,22 +289,22 @@ impl ZooKeeper {
         let slot = batch.calls.pop().and_then(|call| call.slot);
         shared.change(|core, now| core.close(slot, deadline, now));
         let result = pending.wait();
-        // They end at once, unless somebody's callback keeps them, such as this very one.
+        // The threads end at once, unless a callback keeps them, perhaps this one.
         if !must_not_wait()
             && sys::recv_deadline(&self.handle.ended, deadline)
                 == Err(RecvTimeoutError::Disconnected)
         {
             for thread in std::mem::take(&mut *self.handle.threads.lock()) {
-                // It has let go of everything; what it panicked with, if it has, is printed.
+                // The thread has released everything. If it panicked, the panic was printed.
                 let _ = thread.join();
             }
         }
         result.map_err(|error| error.of("close the session with", &format!("{shared:?}")))
     }
 
-    /// Sends the requests that `make` makes, in one write and when it has returned, and does not wait for
-    /// the answers. Their deadlines run. Who waits for the last one first is woken once: the others are
-    /// answered by then.
+    /// Sends the requests that `make` creates, in one write after it has returned, and does not
+    /// wait for the answers. Their deadlines run. A caller that waits for the last one first is
+    /// woken once, because the others are answered by then.
     ///
     /// ```no_run
     /// # fn example(zk: &zoolock_zookeeper::ZooKeeper) -> zoolock_zookeeper::Result<()> {
@@ -329,7 +339,7 @@ impl ZooKeeper {
         self.wait_for(make).map_err(|error| error.of(verb, path))
     }
 
-    /// Nothing is sent where nobody may wait.
+    /// Sends nothing on a thread that must not wait.
     fn wait_for<T: Send + 'static>(
         &self,
         make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
@@ -342,75 +352,77 @@ impl ZooKeeper {
 
     // ---- the client
 
-    /// The servers that it was given, in a form that does not depend on how they were written: sorted,
-    /// with their ports, in lower case.
+    /// Returns the servers of this client in normal form: sorted, with their ports, in lower case.
     #[must_use]
     pub fn servers(&self) -> String {
         self.handle.shared.hosts.servers()
     }
 
-    /// The node that all paths are below, empty if that is the root of ZooKeeper.
+    /// Returns the node that all paths are below. Empty for the root of ZooKeeper.
     #[must_use]
     pub fn root(&self) -> &str {
         self.handle.shared.root()
     }
 
-    /// What it has done since it was made.
+    /// Returns what the client has done since it was created.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.handle.shared.look(|core| core.counts())
     }
 
-    /// Calls back at this instant or soon after, on the client's timer, which nothing else may wait for:
-    /// the callback must not block. A client that is closed before does not call.
+    /// Calls `callback` at this instant or soon after, on the client's timer thread. The callback
+    /// must not block, because the timer waits for it. A client that is closed before does not
+    /// call.
     pub fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
         self.handle.shared.call_at(when, callback);
     }
 
-    /// Calls back soon, on a thread of its own that comes and goes, in the order of these calls: for what may
-    /// block, which callbacks must not. Should it panic, the next ones are still called. Beyond ten thousand
-    /// that wait for one that blocks they are dropped, and counted in the log.
+    /// Calls `callback` soon, on a separate short-lived thread, in the order of these calls. This
+    /// is for code that may block, which callbacks must not. After a panic the next ones are still
+    /// called. While one blocks, up to ten thousand wait; further ones are dropped, and counted in
+    /// the log.
     pub fn call_aside(&self, callback: impl FnOnce() + Send + 'static) {
         self.handle.shared.call_aside(Box::new(callback));
     }
 
-    /// Has `write` write a line to the log, on another such thread, since a logger may block: not called
-    /// unless such lines are wanted. Beyond a hundred that wait they are dropped, and counted.
+    /// Has `write` write a line to the log, on another such thread, because a logger may block.
+    /// `write` is not called if such lines are not wanted. Up to a hundred lines wait; further ones
+    /// are dropped, and counted.
     pub fn note(&self, target: &'static str, level: Level, write: impl FnOnce() + Send + 'static) {
         self.handle.shared.note_by(target, level, Box::new(write));
     }
 
     // ---- the session
 
-    /// The session's id; 0 while there is none.
+    /// Returns the session's id; 0 while there is none.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.handle.shared.look(|core| core.session_id())
     }
 
-    /// The session timeout that the servers have given.
+    /// Returns the session timeout that the servers granted.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.handle.shared.look(|core| core.timeout())
     }
 
-    /// Where it is; outdated as soon as it is told.
+    /// Returns the state of the client, which may be outdated when it arrives.
     #[must_use]
     pub fn state(&self) -> State {
         self.handle.shared.look(|core| core.state())
     }
 
-    /// Has `listener` told of what happens to the session from now on, until it is dropped: hold on to it,
-    /// or nothing is told. See [`Builder::subscribe`] for one that misses nothing.
+    /// Tells `listener` what happens to the session from now on, until the listener is dropped:
+    /// keep it, or it receives nothing. A listener of [`Builder::subscribe`] misses nothing.
     pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
         self.handle.shared.subscribe(listener);
     }
 
-    /// What is certain about the session now. Asks the clocks, not the servers.
+    /// Returns what is certain about the session now. Reads the clocks, without asking the servers.
     ///
-    /// Only writes renew it, those that fail included: without [`keep_lease`](Self::keep_lease) it runs
-    /// out a session timeout after the last one, though all is well. Kept, and with servers that answer
-    /// soon, it stays above two fifths of the timeout.
+    /// Only writes renew a lease, including writes that fail. Without
+    /// [`keep_lease`](Self::keep_lease) it runs out a session timeout after the last write, even if
+    /// all is well. A kept lease stays above two fifths of the timeout while servers answer soon.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.handle.shared.look(|core| {
@@ -423,31 +435,31 @@ impl ZooKeeper {
         })
     }
 
-    /// How long the servers cannot have expired the session yet: what is left of its lease. That is the
-    /// session there is now; see [`left_of`](Self::left_of) for the one that something was granted in.
+    /// Returns what is left of the current session's lease: how long the servers cannot have
+    /// expired it. See [`left_of`](Self::left_of) for the session in which something was granted.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.lease().valid_for
     }
 
-    /// What is left of the lease that was `granted`, however often it has been renewed; zero for ever
-    /// when its term is over.
+    /// Returns what is left of the lease that was `granted`, however often it was renewed; zero
+    /// forever once its term is over.
     #[must_use]
     pub fn left_of(&self, granted: &Lease) -> Duration {
         let lease = self.lease();
         if lease.term == granted.term { lease.valid_for } else { Duration::ZERO }
     }
 
-    /// Has a write that changes nothing certify the lease, and returns what that has made certain: with
-    /// servers that answer soon, two fifths of the timeout at least.
+    /// Certifies the lease by a write that changes nothing, and returns the result. With servers
+    /// that answer soon, it is at least two fifths of the timeout.
     pub fn renew_lease(&self) -> Result<Lease> {
         self.ask("renew the lease of", "the session", |batch| batch.renew_lease())?;
         Ok(self.lease())
     }
 
-    /// As long as what this returns lives, the lease is kept: writes that change nothing certify it
-    /// before it runs out, a silent server is given up sooner, and
-    /// [`LeaseEnded`](crate::SessionEventKind::LeaseEnded) is told if it runs out all the same.
+    /// Keeps the lease while the returned value lives. Writes that change nothing certify it before
+    /// it runs out, and a silent server is given up sooner. If the lease runs out anyway,
+    /// [`LeaseEnded`](crate::SessionEventKind::LeaseEnded) is reported.
     pub fn keep_lease(&self) -> LeaseKeeper {
         self.handle.shared.change(|core, now| core.keep_lease(now));
         let handle = Arc::clone(&self.handle);
@@ -461,32 +473,33 @@ impl fmt::Debug for ZooKeeper {
     }
 }
 
-/// How long a session is certain to live: no server can have expired it, whatever happens to this
-/// client, before `end`.
+/// How long a session is certain to live: before `end`, no server can have expired it, whatever
+/// happens to this client.
 ///
-/// It is not "the last answer and the timeout": a server that has lost its leader answers reads for
-/// seconds while the leader expires the session. It counts from requests that a quorum is known to have
-/// heard of, and both clocks of the machine count, the one that went further. It is right for session
-/// timeouts of four ticks of the servers or more (`tickTime`, 2 s by default), which the client cannot
-/// check, and for clocks that run at the same speed within 2%.
+/// This is not "the last answer and the timeout": a server that has lost its leader answers reads
+/// for seconds while the leader expires the session. It counts from requests that a quorum is known
+/// to have heard of. Both clocks of the machine count, the one that advanced further. It relies on
+/// two conditions that the client cannot check. The session timeout is four ticks of the servers or
+/// more (`tickTime`, 2 s by default), and clocks run at the same speed within 2%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
-    /// Of which session.
+    /// The session.
     pub session_id: i64,
-    /// Rises whenever the lease was renewed after it had run out, and with each session. What was
-    /// granted in one term is over with it, whatever comes later.
+    /// Rises with each session, and whenever the lease is renewed after it had run out. A grant of
+    /// one term is over with that term, whatever comes later.
     pub term: u64,
     /// What is left of it; zero when it has run out.
     pub valid_for: Duration,
-    /// When it runs out by the monotonic clock, if nothing renews it; now, if it has.
+    /// When it runs out by the monotonic clock, if nothing renews it. The current instant if it has
+    /// run out.
     pub end: Instant,
-    /// A write that is sent from then on renews it, none before. It may be past. While answers come it is a
-    /// quarter of the session timeout ahead at most.
+    /// A write that is sent from then on renews the lease, and no earlier one. It may be in the
+    /// past. While answers arrive, it is at most a quarter of the session timeout ahead.
     pub renewable: Instant,
 }
 
-/// See [`ZooKeeper::keep_lease`]. It keeps the client alive.
+/// Keeps the lease, and the client, alive; see [`ZooKeeper::keep_lease`].
 #[must_use = "the lease is kept as long as this lives"]
 pub struct LeaseKeeper {
     handle: Arc<Handle>,

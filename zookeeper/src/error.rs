@@ -1,4 +1,4 @@
-//! What can go wrong, and what it means for the request. Knows nothing of how it is found out.
+//! What can go wrong, and what that means for the request. Knows nothing of how it is found out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,45 +9,47 @@ use std::sync::Arc;
 pub enum ErrorKind {
     /// There is no node at the path, or no parent to create it in.
     NoNode,
-    /// There is a node at the path already.
+    /// There is already a node at the path.
     NodeExists,
-    /// The node has another version than the one asked for.
+    /// The node has another version than requested.
     BadVersion,
     /// The node has children and cannot be deleted.
     NotEmpty,
-    /// The ACL does not allow it with the credentials that the connection has.
+    /// The ACL does not allow it with the connection's credentials.
     NoAuth,
-    /// The parent is an ephemeral node, which has no children.
+    /// The parent is an ephemeral node, which cannot have children.
     NoChildrenForEphemerals,
-    /// The ACL is empty, or has an entry that the server does not know what to do with.
+    /// The ACL is empty, or has an entry that the server cannot use.
     InvalidAcl,
     /// The server refused the credentials.
     AuthFailed,
-    /// The server does not know this operation: it is too old, or it is switched off there.
+    /// The server does not support this operation: it is too old, or the operation is disabled.
     Unimplemented,
-    /// A quota of the server's is exceeded.
+    /// A quota of the server is exceeded.
     QuotaExceeded,
     /// Any other answer of the server, by its code in `KeeperException.Code`.
     Server(i32),
-    /// The connection broke after the request was sent: it may or may not be carried out.
+    /// The connection broke after the request was sent. It may or may not be carried out.
     ConnectionLoss,
-    /// The deadline passed after the request was sent: it may or may not be carried out.
+    /// The deadline passed after the request was sent. It may or may not be carried out.
     Timeout,
-    /// The deadline passed while there was no connection: it was not and will not be carried out.
+    /// The deadline passed while there was no connection. The request was not and will not be
+    /// carried out.
     NoConnection,
-    /// The session that the request belongs to is over. If it had been sent before, that was said
-    /// by [`ConnectionLoss`](Self::ConnectionLoss); it was not carried out.
+    /// The session of the request is over. The request was not carried out. One that had been sent
+    /// before fails with [`ConnectionLoss`](Self::ConnectionLoss) instead.
     SessionExpired,
     /// The client was closed before the request was sent.
     Closed,
-    /// The request cannot be sent: a path that ZooKeeper does not allow, too much data, ...
+    /// The request cannot be sent, for example for a path that ZooKeeper does not allow, or too
+    /// much data.
     BadArguments,
-    /// No session could be had in the first place.
+    /// The first session could not be opened.
     ConnectFailed,
     /// The operating system refuses the client a thread.
     NoThread,
-    /// A callback waited for an answer on the thread that reads answers. A call was not sent; what had
-    /// been submitted before may be carried out.
+    /// A callback waited for an answer on the thread that reads answers. A call was not sent. A
+    /// request that had been submitted before may be carried out.
     WouldBlock,
 }
 
@@ -74,7 +76,7 @@ const CODES: &[(i32, ErrorKind, &str)] = &[
     (0, ErrorKind::WouldBlock, "a callback must not wait for an answer"),
 ];
 
-/// The names of the codes that have no kind of their own.
+/// The texts of codes without a kind.
 const OTHERS: &[(i32, &str)] = &[
     (-1, "a system error"),
     (-2, "not tried, because another operation of the same request failed"),
@@ -100,7 +102,7 @@ impl ErrorKind {
 
 #[cfg(feature = "testing")]
 impl ErrorKind {
-    /// What a server says for it.
+    /// Returns the code that a server sends for it.
     pub(crate) fn code(self) -> i32 {
         match self {
             ErrorKind::Server(code) => code,
@@ -126,9 +128,8 @@ impl fmt::Display for ErrorKind {
 
 /// Why a request was not done, or may not have been done.
 ///
-/// It prints as `failed to create `/a`: the node exists`, with the reason behind it where one is
-/// known: which server could not be reached and why, what was wrong with an answer. Data and
-/// credentials are never part of it.
+/// It prints as `failed to create `/a`: the node exists`, followed by the cause if one is known,
+/// such as which server could not be reached and why. It never contains data or credentials.
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -148,42 +149,43 @@ impl Error {
         error
     }
 
-    /// The operation of a `multi` with this index failed.
+    /// Sets the index of the operation of a `multi` that failed.
     pub(crate) fn at(mut self, failed: usize) -> Error {
         self.failed = Some(failed);
         self
     }
 
-    /// What was asked for, unless that is known more exactly.
+    /// Sets the request, unless a more exact one is known.
     pub(crate) fn of(mut self, verb: &'static str, what: &str) -> Error {
         self.request.get_or_insert_with(|| (verb, what.into()));
         self
     }
 
-    /// What went wrong.
+    /// Returns what went wrong.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What is known of the cause beside that.
+    /// Returns what else is known of the cause.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// The index of the operation that failed, for a `multi` that the server refused.
+    /// Returns the index of the operation that failed, for a `multi` that the server refused.
     #[must_use]
     pub fn failed_op(&self) -> Option<usize> {
         self.failed
     }
 
-    /// May the servers have carried it out all the same, or do so later? False is certain.
+    /// Returns whether the servers may have carried out the request, or may do so later. False is
+    /// certain.
     #[must_use]
     pub fn is_maybe_done(&self) -> bool {
         match self.kind {
             ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::WouldBlock => true,
-            // The server has given up on it itself, or failed when it had done it.
+            // The server gave up on the request, or failed after carrying it out.
             ErrorKind::Server(code) => [-1, -4, -5, -7].contains(&code),
             _ => false,
         }
@@ -214,7 +216,7 @@ impl From<ErrorKind> for Error {
     }
 }
 
-/// What the calls of this crate return.
+/// The result of the calls of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[cfg(test)]

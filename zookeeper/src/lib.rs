@@ -1,10 +1,10 @@
 //! A blocking client of [Apache ZooKeeper](https://zookeeper.apache.org) that keeps its session.
 //!
-//! - **Every call has a deadline** and is answered by then, whatever servers and networks do.
-//! - **Sessions are resumed.** When a connection breaks, the client goes on with the same session on
-//!   another one: ephemeral nodes stay, watches are set again, and what happened meanwhile is told.
-//! - **Leases are certified.** It can say for how long no server can have ended the session.
-//! - Two threads a client, no async runtime, no `unsafe`.
+//! - **Every call has a deadline**, and returns by then, whatever servers and networks do.
+//! - **Sessions are resumed.** After a broken connection, the client continues the same session on
+//!   another one. Ephemeral nodes stay, watches are set again, and missed changes are reported.
+//! - **Leases are certified.** The client can tell how long no server can have ended the session.
+//! - Each client has two threads. There is no async runtime and no `unsafe`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -25,44 +25,46 @@
 //!
 //! # Calls
 //!
-//! Each operation of [`ZooKeeper`] sends a request and waits for its answer. By
-//! [`submit`](ZooKeeper::submit) several go out in one write, each with a [`Pending`] to wait for, to be
-//! told by, or to drop. Those in flight when a connection breaks fail at once with
-//! [`ConnectionLoss`](ErrorKind::ConnectionLoss): they may or may not be carried out, and
-//! [`Error::is_maybe_done`] says so; only [`delete_eventually`](ZooKeeper::delete_eventually) is sent
-//! again. Calls made while there is no connection wait for the next one.
+//! Each operation of [`ZooKeeper`] sends a request and waits for its answer.
+//! [`submit`](ZooKeeper::submit) sends several in one write and returns a [`Pending`] for each,
+//! which can be waited for, called back, or dropped. When a connection breaks, requests in flight
+//! fail at once with [`ConnectionLoss`](ErrorKind::ConnectionLoss). They may or may not be carried
+//! out, which [`Error::is_maybe_done`] tells. Only
+//! [`delete_eventually`](ZooKeeper::delete_eventually) is sent again. Calls made while there is no
+//! connection wait for the next one.
 //!
 //! # Watches
 //!
-//! A [`Watcher`] is a channel or a callback. Reads that are given one (`get_data_w`, ...) have it told
-//! once of the next change, also over a resume as far as the change still shows then, and before any
-//! answer that shows it. The same watcher, path and kind of watch (of the node or of its children) is one
-//! watch, however often it is set. If the session ends, it is told
-//! [`WatchEnded`](EventType::WatchEnded). The client keeps no watcher alive: hold on to it, or nothing is
-//! told.
+//! A [`Watcher`] is a channel or a callback. A read that takes one (`get_data_w`, ...) sets a
+//! watch, which reports the next change once. It also reports a change that happened before a
+//! resume, if it still shows by then. The report comes before any answer that shows the change. The
+//! same watcher, path and kind of watch (of the node or of its children) is one watch, however
+//! often it is set. When the session ends, the watcher gets [`WatchEnded`](EventType::WatchEnded).
+//! The client does not keep watchers alive: keep the watcher, or it receives nothing.
 //!
 //! # Sessions
 //!
-//! A client has one session at a time. [`SessionEvent`]s tell what happens to it: `Suspended` when the
-//! connection is lost, `Resumed` when it goes on, `Expired` when the servers have ended it, which they
-//! alone can say; then the next one is opened and `Connected`. How long a session lives without a
-//! connection is its timeout, by the clock of the servers' leader: an ensemble that is down ends none.
-//! [`in_session`](ZooKeeper::in_session) makes calls that must not reach the next session.
+//! A client has one session at a time. [`SessionEvent`]s report what happens to it. `Suspended`:
+//! the connection is lost. `Resumed`: the session continues on another one. `Expired`: the servers
+//! have ended the session, which only they can say. The client then opens the next session and
+//! reports `Connected`. A session lives for its timeout without a connection, by the clock of the
+//! servers' leader, so an ensemble that is down ends none. Calls by
+//! [`in_session`](ZooKeeper::in_session) never reach the next session.
 //!
 //! # Names of servers
 //!
-//! Names are resolved anew for each connection, each by a thread that ends with the answer: a name that hangs
-//! holds up no other. While the resolver fails, or takes longer than a quarter of a second, the addresses that a
-//! name had before are tried last, and only to resume the session. They may be another ensemble's by now, so no
-//! session is opened there, and none is taken for expired. An address that its name does not have any more is not
-//! tried.
+//! Names are resolved anew for each connection. A separate thread resolves each name, so a name
+//! that hangs delays no other. While the resolver fails, or takes longer than a quarter of a
+//! second, the earlier addresses of a name are tried last, and only to resume the session. They may
+//! belong to another ensemble by now. So no session is opened there, and an expiry there is not
+//! believed. An address that its name no longer has is not tried.
 //!
 //! # Leases
 //!
-//! Whoever holds something by an ephemeral node must know when to stop believing in it.
-//! [`ZooKeeper::lease`] says for how long the session is certain to live, and
-//! [`keep_lease`](ZooKeeper::keep_lease) has the client see to it that this does not run out as long as
-//! servers answer. A leader, who was found to be the first in the queue, acts like this:
+//! A program that holds something by an ephemeral node must know when to stop relying on it.
+//! [`ZooKeeper::lease`] tells how long the session is certain to live.
+//! [`keep_lease`](ZooKeeper::keep_lease) makes the client renew the lease in time while servers
+//! answer. A leader, which found itself first in the queue, acts like this:
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -82,39 +84,44 @@
 //! # }
 //! ```
 //!
-//! A session may outlive its lease, for example when the ensemble is down for long. While it lives nobody
-//! else has got what it held, but that cannot be known before the lease is renewed
-//! ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)). It has another term then: look again.
+//! A session may outlive its lease, for example when the ensemble is down for long. While the
+//! session lives nobody else has got what it held, but the client cannot know that before the lease
+//! is renewed ([`LeaseRenewed`](SessionEventKind::LeaseRenewed)). The lease then has another term:
+//! look again.
 //!
 //! # TLS
 //!
-//! With the feature `tls`, by rustls: the type `Tls` has the settings, which `Builder::tls` takes.
+//! With the feature `tls`, by rustls. The type `Tls` has the settings, which `Builder::tls` takes.
 //!
 //! # SASL
 //!
-//! With the feature `sasl`, by the mechanism DIGEST-MD5, as Java's clients have it with a
-//! `DigestLoginModule`: `Builder::sasl` takes a user and a password, which the servers need to know from
-//! their JAAS configuration. The password itself is never sent, and a server has to show that it knows it,
-//! too. It happens on every connection before anything else, in two more round trips. Nodes can belong to a
-//! user by the scheme `sasl` and the user's name, see [`Acl`].
+//! With the feature `sasl`, by the mechanism DIGEST-MD5, like Java's clients with a
+//! `DigestLoginModule`. `Builder::sasl` takes a user and a password, which the servers need to know
+//! from their JAAS configuration. The password itself is never sent, and a server must prove that
+//! it knows it, too. This happens on every connection before anything else, in two more round
+//! trips. Nodes can belong to a user by the scheme `sasl` and the user's name, see [`Acl`].
 //!
-//! DIGEST-MD5 is old: without [TLS](#tls), who reads the connection can try out passwords, and who can change
-//! it can change all else. ZooKeeper from 3.10 on has to be told `fips-mode=false`, and before 3.9.3 servers
-//! take users they do not know if they have the password of the one who came last. Kerberos (GSSAPI) is left out.
+//! DIGEST-MD5 is old. Without [TLS](#tls), an attacker who reads the connection can try out
+//! passwords, and one who can change it can change everything else. ZooKeeper from 3.10 on needs
+//! `fips-mode=false`. Servers before 3.9.3 accept unknown users that have the password of the last
+//! known one. Kerberos (GSSAPI) is not supported.
 //!
 //! # Testing one's own code
 //!
-//! With the feature `testing`, the module `testing` has a server that runs in the process of the test.
+//! With the feature `testing`, the module `testing` has a server that runs in the process of the
+//! test.
 //!
 //! # Logs
 //!
-//! Under the target `zookeeper`: connections and sessions that come and go as `info`, why no server can
-//! be used as `warn`. Data and credentials are never in it. Lines are written by a short-lived thread,
-//! so that a logger that blocks holds up nobody; those that it does not get to are dropped.
+//! Log lines have the target `zookeeper`. Connections and sessions that come and go are `info`;
+//! reasons why no server can be used are `warn`. Lines never contain data or credentials. A
+//! short-lived thread writes them, so that a logger that blocks delays nobody. Lines that it cannot
+//! write in time are dropped.
 //!
 //! # After a fork
 //!
-//! A child has the socket and none of the threads: it must not use the client, nor drop it.
+//! A child process has the socket and none of the threads: it must neither use the client nor drop
+//! it.
 
 mod acl;
 mod alarm;
@@ -140,7 +147,7 @@ pub mod testing;
 mod tls;
 mod types;
 
-/// What a [`Listener::channel`] is read from.
+/// The receiver of [`Listener::channel`].
 pub use crossbeam_channel::Receiver;
 
 pub use acl::{Acl, Permissions};
@@ -159,10 +166,10 @@ pub use types::{
 
 pub use core::path::check as check_path;
 
-/// A [`Listener`] for what happens to nodes, once for each watch that is set with it.
+/// A [`Listener`] for changes of nodes, which is told once for each watch that it sets.
 pub type Watcher = Listener<WatchedEvent>;
 
-/// Has the example of the README compiled.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Who is told of events: a channel or a callback. It knows neither sessions nor nodes.
+//! Receivers of events: channels and callbacks. It knows neither sessions nor nodes.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,10 +8,10 @@ use crossbeam_channel::{Receiver, unbounded};
 
 use crate::core::watches::Listen;
 
-/// Somebody who is told of events, by a channel or a callback.
+/// A receiver of events: a channel or a callback.
 ///
-/// Clones are the same listener. It hears until the last clone is dropped, and what it was to hear of
-/// is forgotten then.
+/// Clones are the same listener. It receives events until the last clone is dropped, and its
+/// watches and subscriptions are forgotten then.
 ///
 /// ```
 /// use zoolock_zookeeper::{WatchedEvent, Watcher};
@@ -25,9 +25,10 @@ pub struct Listener<E> {
 }
 
 impl<E: Clone + Send + 'static> Listener<E> {
-    /// Calls `callback` with each event, on a thread of the client that everybody else's answers wait
-    /// for: it must not block. It may submit requests, and must not wait for them, which fails with
-    /// [`WouldBlock`](crate::ErrorKind::WouldBlock). Should it panic, that thread goes on.
+    /// Calls `callback` with each event, on a thread of the client that all other answers wait for.
+    /// The callback must not block. It may submit requests, but waiting for them fails with
+    /// [`WouldBlock`](crate::ErrorKind::WouldBlock). After a panic of the callback, that thread
+    /// continues.
     pub fn new(callback: impl Fn(&E) + Send + Sync + 'static) -> Listener<E> {
         Listener { tell: Arc::new(callback) }
     }
@@ -36,7 +37,7 @@ impl<E: Clone + Send + 'static> Listener<E> {
     #[must_use]
     pub fn channel() -> (Listener<E>, Receiver<E>) {
         let (sender, receiver) = unbounded();
-        // Whoever has dropped the receiver does not want it.
+        // A program that dropped the receiver does not want the event.
         let send = move |event: &E| drop(sender.send(event.clone()));
         (Listener::new(send), receiver)
     }
@@ -63,23 +64,23 @@ impl<E> fmt::Debug for Listener<E> {
 pub(crate) struct WeakListener<E>(Weak<dyn Fn(&E) + Send + Sync>);
 
 impl<E> WeakListener<E> {
-    /// Tells it, if it is still there.
+    /// Tells the listener, if it still exists.
     pub(crate) fn tell(&self, event: &E) {
         let Some(tell) = self.0.upgrade() else {
             return;
         };
         call_out(move || {
             tell(event);
-            // It may have been the last to know the callback, and what that has captured goes with it.
+            // This may be the last reference to the callback, which then drops what it captured.
             drop(tell);
         });
     }
 }
 
-/// Calls what is not this crate's. What it panics with is printed; the thread goes on.
+/// Calls code that is not this crate's. A panic is printed, and the thread continues.
 pub(crate) fn call_out(callback: impl FnOnce()) {
     let panicked = catch_unwind(AssertUnwindSafe(callback));
-    // Its payload may panic, too.
+    // The destructor of the payload may panic, too.
     std::mem::forget(panicked);
 }
 

@@ -1,4 +1,4 @@
-//! Lists of names, however long, in two pieces of memory.
+//! Lists of names of any length, in two pieces of memory.
 
 use std::{fmt, slice};
 
@@ -21,7 +21,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// For so many names that have so many bytes.
+    /// Creates a list with room for this many names of this many bytes in all.
     pub(crate) fn with_capacity(count: usize, bytes: usize) -> Names {
         Names { text: String::with_capacity(bytes), lengths: Vec::with_capacity(count) }
     }
@@ -31,30 +31,30 @@ impl Names {
         self.lengths.push(name.len());
     }
 
-    /// How many names and bytes there is memory for.
+    /// Returns the room for names and for bytes.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> (usize, usize) {
         (self.lengths.capacity(), self.text.capacity())
     }
 
-    /// How many there are.
+    /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Is there none?
+    /// Returns whether there are no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// One by one.
+    /// Returns an iterator over the names.
     pub fn iter(&self) -> NamesIter<'_> {
         NamesIter { text: &self.text, lengths: self.lengths.iter() }
     }
 
-    /// Is this one of them? Looks at each.
+    /// Returns whether `name` is one of them. Compares each.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.iter().any(|other| other == name)
@@ -90,7 +90,7 @@ impl<'a> IntoIterator for &'a Names {
     }
 }
 
-/// What [`Names::iter`] returns.
+/// The iterator of [`Names::iter`].
 #[derive(Debug, Clone)]
 pub struct NamesIter<'a> {
     /// What is left of it.

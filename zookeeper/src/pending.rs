@@ -1,4 +1,4 @@
-//! The answer to a request that is under way: where it is put, and who waits for it.
+//! The answer to a request in flight: where it is stored, and who waits for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::shared::Shared;
 use crate::sys::thread::{self, Thread, must_not_wait};
 use crate::sys::{self, Mutex};
 
-/// So long after its deadline at the most an answer has come that will come at all.
+/// An answer that comes at all arrives at most this long after its deadline.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Where an answer goes, whatever its type.
+/// The destination of an answer of any type.
 pub(crate) trait Answered: Send + Sync {
-    /// The server has answered with this code and body. An error ends the connection, and nobody has
-    /// been told.
+    /// The server has answered with this code and body. An error ends the connection, and nobody
+    /// has been told.
     fn answer(&self, code: i32, body: &[u8]) -> Result<(), Malformed>;
-    /// It is over without an answer of a server's, or with one that has no body.
+    /// The request ended without an answer of a server, or with an answer that has no body.
     fn settle(&self, result: Result<()>);
 }
 
@@ -30,11 +30,11 @@ struct Slot<T> {
     asked: Asked,
 }
 
-/// From `Open` to `Done` once. The result is given away with the mutex free.
+/// Changes from `Open` to `Done` once. The result is handed out without the mutex.
 enum Status<T> {
     Open(Option<Waiter<T>>),
     Done(Result<T>),
-    /// The result was given to somebody.
+    /// The result was handed out.
     Gone,
 }
 
@@ -62,7 +62,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The result, if it is there. If not, `waiter` is left to be told of it.
+    /// Takes the result, if there is one. Otherwise stores `waiter`, which will be told.
     fn take_or(&self, waiter: impl FnOnce() -> Option<Waiter<T>>) -> Option<Result<T>> {
         let mut status = self.state.lock();
         match std::mem::replace(&mut *status, Status::Gone) {
@@ -71,7 +71,7 @@ impl<T> Slot<T> {
                 *status = Status::Open(waiter());
                 None
             }
-            // Nobody has a second handle.
+            // There is no second handle.
             Status::Gone => Some(Err(Error::new(ErrorKind::Closed))),
         }
     }
@@ -107,12 +107,12 @@ impl<T: Send> Answered for Slot<T> {
     }
 }
 
-/// A request that was submitted. It is answered by its deadline, whether anybody waits or not, and
-/// carried out also if this is dropped.
+/// A request that was submitted. It is answered by its deadline, whether anybody waits or not. It
+/// is carried out even if this is dropped.
 #[must_use = "the answer says whether it was done"]
 pub struct Pending<T> {
     slot: Arc<Slot<T>>,
-    /// None for what is sent again until it is answered.
+    /// `None` for a request that is sent again until it is answered.
     deadline: Option<Instant>,
 }
 
@@ -136,24 +136,25 @@ impl<T: Send + 'static> Pending<T> {
         self
     }
 
-    /// Waits for the answer, until the request's deadline at the most.
+    /// Waits for the answer, until the request's deadline at most.
     ///
     /// # Errors
     ///
-    /// Those of the operation. [`ErrorKind::WouldBlock`] if this is a callback of the client's.
+    /// Those of the operation. [`ErrorKind::WouldBlock`] in a callback of the client.
     pub fn wait(self) -> Result<T> {
         // The timer answers at the deadline.
         let latest = self.deadline.map(|deadline| deadline + GRACE);
-        // Else it was never sent: its batch is still being made, by this very thread perhaps; or a callback
-        // holds the timer up.
+        // Otherwise it was never sent: its batch is still being made, perhaps by this thread; or a
+        // callback delays the timer.
         self.wait_until(latest).unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout)))
     }
 
-    /// Waits for the answer for so long at the most: the request itself if it has not come by then.
+    /// Waits for the answer for at most `limit`. Returns the request itself if there is no answer
+    /// by then.
     ///
     /// # Errors
     ///
-    /// Those of [`wait`](Pending::wait) are the answer.
+    /// The errors of [`wait`](Pending::wait) are part of the answer.
     pub fn wait_for(self, limit: Duration) -> std::result::Result<Result<T>, Pending<T>> {
         self.wait_until(sys::now().checked_add(limit))
     }
@@ -178,14 +179,14 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Is the answer there?
+    /// Returns whether there is an answer.
     #[must_use]
     pub fn is_done(&self) -> bool {
         !matches!(*self.slot.state.lock(), Status::Open(_))
     }
 
-    /// Calls back with the answer: at once if it is there, else on the thread that brings it, which
-    /// everybody else's answers wait for, so that the callback must not block.
+    /// Calls `callback` with the answer: at once if there is one, and otherwise on the thread that
+    /// brings it. All other answers wait for that thread, so the callback must not block.
     pub fn on_done(self, callback: impl FnOnce(Result<T>) + Send + 'static) {
         let mut callback: Option<Box<dyn FnOnce(Result<T>) + Send>> = Some(Box::new(callback));
         let result = self.slot.take_or(|| callback.take().map(Waiter::Callback));

@@ -1,15 +1,17 @@
-//! A ZooKeeper server in the process of a test: it starts in less than a millisecond, needs no Java, and
-//! does to its clients what is hard to have of a real one.
+//! A ZooKeeper server in the process of a test. It starts in less than a millisecond, needs no
+//! Java, and does to its clients what is hard to arrange with a real one.
 //!
-//! It speaks ZooKeeper's protocol on a port of the loopback interface, so that whatever runs against it is
-//! what runs against real servers. It has one tree, in memory, and knows what this client can ask for, as
-//! ZooKeeper 3.9.5 does it; with other [`ReadRules`], as older ones. What is different:
+//! It speaks ZooKeeper's protocol on a port of the loopback interface, so code that works on it
+//! works on real servers. It has one tree, in memory, and supports the requests of this client as
+//! ZooKeeper 3.9.5 does. With other [`ReadRules`] it behaves like older releases. The differences
+//! are:
 //!
-//! - A session is as short as the client asks for, from 50 ms on, and ends when its time is over and not some
-//!   ticks later.
-//! - It answers no four-letter words, has no quotas, keeps nothing, and takes no nodes with a time to live
-//!   (as real servers do unless told otherwise). ACLs may be of the schemes `world`, `auth`, `digest` and
-//!   `ip`. Whoever reads the passwords of its sessions can guess those of others.
+//! - A session is as short as the client asks for, from 50 ms on. It ends exactly when its time is
+//!   over, not some ticks later.
+//! - It has no four-letter words and no quotas, and keeps nothing on disk. It refuses nodes with a
+//!   time to live, as real servers do by default. ACLs may be of the schemes `world`, `auth`,
+//!   `digest` and `ip`.
+//! - Session passwords are predictable: a program that reads some can guess others.
 //!
 //! ```
 //! use std::time::Duration;
@@ -63,14 +65,14 @@ pub use access::ReadRules;
 use ensemble::{Ensemble, LONGEST, Outgoing, Settings};
 use outgoing::Writer;
 
-/// Connections that may wait to be accepted, if the system allows so many.
+/// How many connections may wait to be accepted, if the system allows it.
 const BACKLOG: i32 = 4096;
 /// The number of the server in its ensemble.
 const ONLY: usize = 0;
-/// Whoever reads nothing for so long has no connection.
+/// A client that reads nothing for this long loses its connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server; it ends when this is dropped, and every connection with it.
+/// A server. Dropping it ends the server and all its connections.
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -79,30 +81,30 @@ pub struct Server {
 
 struct Shared {
     running: Mutex<Running>,
-    /// Told of a session that may be the next to end, and of the end of the server.
+    /// Notified of a session that may be the next to end, and of the end of the server.
     clock: Condvar,
 }
 
-/// One mutex is over all of it, so that each connection is told of everything in the order in which it happened.
-/// Nothing is written under it: see `outgoing`.
+/// One mutex protects all of it, so that each connection receives everything in the order in which
+/// it happened. Nothing is written under the mutex: see `outgoing`.
 struct Running {
     ensemble: Ensemble,
     writers: BTreeMap<u64, Arc<Writer>>,
-    /// No thread goes on.
+    /// All threads end.
     has_ended: bool,
 }
 
 impl Server {
-    /// Starts one with nothing in it, on a free port of 127.0.0.1.
+    /// Starts an empty server, on a free port of 127.0.0.1.
     ///
     /// # Errors
     ///
-    /// When no port or no thread can be had.
+    /// When no port or no thread is available.
     pub fn start() -> io::Result<Server> {
         Server::start_with(ReadRules::default())
     }
 
-    /// Starts one that follows the rules of other releases.
+    /// Starts a server that follows the rules of other releases.
     ///
     /// # Errors
     ///
@@ -129,32 +131,33 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same, for a client to connect to.
+    /// Returns the same address as text, for a client to connect to.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.address.to_string()
     }
 
-    /// Breaks the connection of a session, and every later one that it is to be resumed on, until
-    /// [`resume`](Self::resume). The session ends when its time is over, and its client hears of it after
-    /// that.
+    /// Breaks the connection of a session, and each later one that would resume it, until
+    /// [`resume`](Self::resume). The session ends when its time is over, and its client learns of
+    /// that after `resume`.
     pub fn suspend(&self, session_id: i64) {
         self.shared.with(|ensemble, now| ensemble.suspend(session_id, now));
     }
 
-    /// Lets the client of a suspended session in again, which then hears whether it is over.
+    /// Lets the client of a suspended session in again. The client then learns whether the session
+    /// is over.
     pub fn resume(&self, session_id: i64) {
         self.shared.with(|ensemble, _| ensemble.resume(session_id));
     }
 
-    /// Ends a session before its time, as operators can. Its ephemeral nodes are gone when this returns, and
-    /// its connection is broken; its client hears of it on the next one.
+    /// Ends a session early, as operators can. When this returns, its ephemeral nodes are gone and
+    /// its connection is broken. Its client learns of the end on the next connection.
     pub fn expire(&self, session_id: i64) {
         self.shared.with(|ensemble, now| ensemble.expire(session_id, now));
     }
@@ -168,13 +171,13 @@ impl Server {
         self.shared.with(|ensemble, now| ensemble.delete(path, now))
     }
 
-    /// Breaks all connections, and every later one, until [`start_again`](Self::start_again): the whole
-    /// ensemble is down. Meanwhile no session ends.
+    /// Breaks all connections and each later one, until [`start_again`](Self::start_again): the
+    /// whole ensemble is down. No session ends meanwhile.
     pub fn stop(&self) {
         self.shared.with(|ensemble, now| ensemble.crash(ONLY, now));
     }
 
-    /// Goes on with everything that it had. Sessions have all their time again.
+    /// Continues with all nodes and sessions. Sessions have their full time again.
     pub fn start_again(&self) {
         self.shared.with(|ensemble, now| ensemble.start(ONLY, now));
     }
@@ -184,10 +187,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.running.lock().has_ended = true;
         self.shared.clock.notify_all();
-        // Whoever accepts connections looks for the end after the next one.
+        // The accepting thread checks for the end after the next connection.
         let _ = TcpStream::connect(self.address);
         for thread in self.threads.drain(..) {
-            // What it panicked with, if it has, is printed.
+            // If the thread panicked, the panic was printed.
             let _ = thread.join();
         }
         self.shared.with(|ensemble, now| ensemble.crash(ONLY, now));
@@ -201,7 +204,7 @@ impl fmt::Debug for Server {
 }
 
 impl Running {
-    /// Hands what is to be sent to whoever writes it.
+    /// Hands outgoing bytes to the writers.
     fn hand_out(&mut self) {
         for (id, outgoing) in self.ensemble.take_outgoing() {
             match outgoing {
@@ -215,7 +218,7 @@ impl Running {
 }
 
 impl Shared {
-    /// Does something, and hands out what comes of it.
+    /// Does something, and hands out the result.
     fn with<T>(&self, act: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
         let mut running = self.running.lock();
         let before = running.ensemble.next();
@@ -254,7 +257,7 @@ impl Shared {
         }
     }
 
-    /// The connection is over, whoever ended it. What is still to be written to it, is.
+    /// Ends a connection, whoever broke it. What is still to be written to it is written.
     fn hang_up(&self, id: u64) {
         let mut running = self.running.lock();
         running.ensemble.hang_up(id, Instant::now());
@@ -263,8 +266,9 @@ impl Shared {
     }
 }
 
-/// Listens on a free port of 127.0.0.1. The system drops what comes to a full queue, and whoever it is of waits for
-/// seconds: so there is room for all tests of a process that connect at once.
+/// Listens on a free port of 127.0.0.1. The system drops connections when the queue is full, and
+/// their clients wait for seconds. So the queue has room for all tests of a process that connect at
+/// once.
 fn listen() -> io::Result<TcpListener> {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
@@ -281,7 +285,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
         if shared.running.lock().has_ended {
             return;
         }
-        // A connection that is over already, or for which there is no thread, is one that breaks.
+        // A connection that is over already, or that gets no thread, is broken.
         let _ = stream.and_then(|stream| attend(shared, stream));
     }
 }

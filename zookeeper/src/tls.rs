@@ -1,5 +1,5 @@
-//! How TLS is spoken: whom the client trusts, what it shows, and what went wrong. Nothing here
-//! touches a socket.
+//! TLS: the roots that the client trusts, its certificate, and the meaning of failures. Nothing
+//! here touches a socket.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -17,16 +17,15 @@ use rustls::{
 
 use crate::batch::bad;
 
-/// Settings of TLS for a client; see [`Builder::tls`](crate::Builder::tls).
+/// TLS settings of a client; see [`Builder::tls`](crate::Builder::tls).
 ///
-/// TLS 1.2 and 1.3 are spoken. A server has to show a chain of certificates that ends at one of the
-/// client's roots, and a certificate for the name that is in the connect string, which may also be
-/// an IP address. ZooKeeper listens for TLS at a port of its own, its `secureClientPort`.
+/// The client supports TLS 1.2 and 1.3. A server must show a chain of certificates that ends at one
+/// of the client's roots. Its certificate must be for the name in the connect string, which may be
+/// an IP address. ZooKeeper listens for TLS at a separate port, its `secureClientPort`.
 ///
-/// Nothing here blocks or fails: what is wrong with a setting, such as PEM that cannot be read, is
-/// told by [`connect`](crate::Builder::connect) as
-/// [`BadArguments`](crate::ErrorKind::BadArguments), before any server is asked. Cloning is cheap,
-/// and clones share what was read.
+/// These methods neither block nor fail. [`connect`](crate::Builder::connect) reports a wrong
+/// setting, such as PEM that cannot be read, as [`BadArguments`](crate::ErrorKind::BadArguments),
+/// before it contacts a server. Cloning is cheap, and clones share what was read.
 ///
 /// ```no_run
 /// use zoolock_zookeeper::{Tls, ZooKeeper};
@@ -42,22 +41,22 @@ use crate::batch::bad;
 #[derive(Clone, Default)]
 #[must_use = "settings do nothing until a client has them"]
 pub struct Tls {
-    /// `None` for the system's.
+    /// `None` for the system's roots.
     roots: Option<RootCertStore>,
     identity: Option<Arc<CertifiedKey>>,
     server_name: Option<ServerName<'static>>,
     any_name: bool,
     /// The first setting that was wrong.
     wrong: Option<String>,
-    /// Made at the first connection, and kept, so that later ones can resume its TLS session.
+    /// Created at the first connection and kept, so that later ones can resume its TLS session.
     config: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
 }
 
 impl Tls {
-    /// Trusts the system's root certificates, and shows no certificate of its own.
+    /// Trusts the system's root certificates, and shows no client certificate.
     ///
-    /// They are read once, by the first connection: on Linux from the usual places, or from the
-    /// file in the environment variable `SSL_CERT_FILE` and the directories in `SSL_CERT_DIR`.
+    /// The first connection reads the roots once: on Linux from the usual places, or from the file
+    /// in the environment variable `SSL_CERT_FILE` and the directories in `SSL_CERT_DIR`.
     pub fn new() -> Self {
         Self::default()
     }
@@ -75,9 +74,9 @@ impl Tls {
         })
     }
 
-    /// Shows the server a certificate, if it asks for one: the `chain`, its own certificate first,
-    /// and the `key`, both in PEM. The key is not encrypted, and in PKCS #8, PKCS #1 or SEC 1. A client shows
-    /// this certificate on all its connections: make a new client before it expires.
+    /// Shows the server a certificate if it asks for one: the `chain`, the client's own certificate
+    /// first, and the `key`, both in PEM. The key is unencrypted, in PKCS #8, PKCS #1 or SEC 1. A
+    /// client shows this certificate on all its connections: create a new client before it expires.
     pub fn client_cert_pem(self, chain: &[u8], key: &[u8]) -> Self {
         self.with(|tls| {
             let chain = certificates("the client's chain", chain)?;
@@ -92,8 +91,8 @@ impl Tls {
         })
     }
 
-    /// Checks that servers have a certificate for this name, or IP address, instead of the one in
-    /// the connect string; for all servers of the client the same.
+    /// Checks that servers have a certificate for this name or IP address, instead of the one in
+    /// the connect string. It applies to all servers of the client.
     pub fn server_name(self, name: &str) -> Self {
         self.with(|tls| {
             tls.server_name = Some(parse_name(name)?);
@@ -101,10 +100,10 @@ impl Tls {
         })
     }
 
-    /// Takes any certificate of the roots for any server, whatever name is in it.
+    /// Accepts any certificate of the roots for any server, whatever name is in it.
     ///
-    /// Whoever has *some* certificate of one of the roots can then pass for the server: with the
-    /// system's roots that is anybody.
+    /// Anybody with *some* certificate of one of the roots can then pass for the server. With the
+    /// system's roots, that is everybody.
     pub fn danger_accept_invalid_hostnames(self) -> Self {
         self.with(|tls| {
             tls.any_name = true;
@@ -112,8 +111,8 @@ impl Tls {
         })
     }
 
-    /// The client's side of a connection to `host`, which has no port and may be an IP address.
-    /// Fails when a setting is wrong, then always, or when `host` cannot be in a certificate.
+    /// Returns the client's side of a connection to `host`, which has no port and may be an IP
+    /// address. Always fails when a setting is wrong, and when `host` cannot be in a certificate.
     pub(crate) fn connect(&self, host: &str) -> Result<ClientConnection, String> {
         let config = self.config()?;
         let name = match &self.server_name {
@@ -127,19 +126,20 @@ impl Tls {
         Ok(connection)
     }
 
-    /// The first setting that was wrong so far, if one was, such as PEM that cannot be read. The system's roots
-    /// are not looked at.
+    /// Returns the first wrong setting so far, if there is one, such as PEM that cannot be read.
+    /// Does not look at the system's roots.
     #[must_use]
     pub fn wrong(&self) -> Option<&str> {
         self.wrong.as_deref()
     }
 
-    /// Looks whether all this can be used, as [`connect`](crate::Builder::connect) does. Reads the system's
-    /// roots, if they are needed.
+    /// Checks that these settings can be used, as [`connect`](crate::Builder::connect) does. Reads
+    /// the system's roots if they are needed.
     ///
     /// # Errors
     ///
-    /// [`BadArguments`](crate::ErrorKind::BadArguments), with the first setting that is wrong as its reason.
+    /// [`BadArguments`](crate::ErrorKind::BadArguments), with the first wrong setting as its
+    /// reason.
     pub fn check(&self) -> crate::Result<()> {
         self.config().map(drop).map_err(bad)
     }
@@ -184,7 +184,7 @@ impl Tls {
     }
 }
 
-/// Without the key.
+/// Prints without the key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls")

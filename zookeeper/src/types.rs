@@ -1,32 +1,32 @@
-//! What nodes are and what is told of them, in ZooKeeper's own terms.
+//! Nodes and events, in ZooKeeper's terms.
 
 use std::time::Duration;
 
-/// How a node is made, and what becomes of it.
+/// How a node is created, and how it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CreateMode {
-    /// It stays until it is deleted.
+    /// The node stays until it is deleted.
     Persistent,
-    /// The server deletes it when the session ends.
+    /// The server deletes the node when the session ends.
     Ephemeral,
-    /// As [`Persistent`](Self::Persistent), with a number of ten digits behind its name, one more
-    /// than that of the child created before it.
+    /// As [`Persistent`](Self::Persistent), with a number of ten digits appended to the name. It is
+    /// one more than that of the child created before.
     PersistentSequential,
-    /// Both.
+    /// As [`Ephemeral`](Self::Ephemeral), with such a number.
     EphemeralSequential,
     /// A directory that the server deletes some time after its last child. Servers from 3.5.3 on.
     Container,
-    /// The server deletes it when it has not been changed for so long and has no children.
-    /// Milliseconds count, from 1 and below 2^40. Servers from 3.5.3 on, if they have
+    /// The server deletes the node when it has no children and was not changed for this long. The
+    /// unit is milliseconds, from 1 and below 2^40. Needs servers from 3.5.3 on, with
     /// `zookeeper.extendedTypesEnabled`.
     PersistentWithTtl(Duration),
-    /// The same, with a number.
+    /// As [`PersistentWithTtl`](Self::PersistentWithTtl), with such a number.
     PersistentSequentialWithTtl(Duration),
 }
 
 impl CreateMode {
-    /// The number of the mode in `org.apache.zookeeper.CreateMode`.
+    /// Returns the number of the mode in `org.apache.zookeeper.CreateMode`.
     pub(crate) fn flag(self) -> i32 {
         match self {
             CreateMode::Persistent => 0,
@@ -39,7 +39,7 @@ impl CreateMode {
         }
     }
 
-    /// The mode with this number, and a time to live in milliseconds if it has one.
+    /// Returns the mode with this number, and with a time to live in milliseconds if it has one.
     #[cfg(feature = "testing")]
     pub(crate) fn of_flag(flag: i32, ttl: i64) -> Option<CreateMode> {
         let ttl = Duration::from_millis(u64::try_from(ttl).unwrap_or_default());
@@ -69,7 +69,7 @@ impl CreateMode {
     }
 }
 
-/// What the servers keep about a node beside its data.
+/// What the servers store about a node beside its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Stat {
     /// The transaction that created it. Later ones are greater.
@@ -96,7 +96,7 @@ pub struct Stat {
     pub pzxid: i64,
 }
 
-/// What has happened to a node that was watched.
+/// What happened to a watched node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventType {
@@ -108,75 +108,76 @@ pub enum EventType {
     NodeDataChanged,
     /// A child was created or deleted.
     NodeChildrenChanged,
-    /// Nothing that is known of: the session has expired or the client is closed, and with it the
-    /// watch is over.
+    /// Nothing known: the session has expired or the client is closed, which ends the watch.
     WatchEnded,
 }
 
-/// What a [`Watcher`](crate::Watcher) is told, once for each watch.
+/// An event for a [`Watcher`](crate::Watcher), one for each watch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WatchedEvent {
-    /// What has happened.
+    /// What happened.
     pub event_type: EventType,
-    /// The node that was watched, as it was given.
+    /// The watched node, as it was given.
     pub path: String,
 }
 
-/// What happens to the session of a client, but for its lease in this order: `Connected`, then `Suspended` and
-/// `Resumed` any number of times, then `Expired`, whereupon the next session begins, or `Closed`.
+/// What happened to the session of a client. Apart from the events of its lease, the order is:
+/// `Connected`, then `Suspended` and `Resumed` any number of times, then `Expired` or `Closed`.
+/// After `Expired` the next session begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionEventKind {
     /// A new session was opened: the first, or the one after an expired one.
     Connected,
-    /// The connection is lost. What is held is kept as long as the lease lasts; requests in flight
-    /// have failed with [`ConnectionLoss`](crate::ErrorKind::ConnectionLoss).
+    /// The connection is lost. What the session holds is kept as long as the lease lasts. Requests
+    /// in flight have failed with [`ConnectionLoss`](crate::ErrorKind::ConnectionLoss).
     Suspended,
-    /// The same session goes on, on another connection. Its ephemeral nodes and watches are there.
+    /// The same session continues on another connection, with its ephemeral nodes and watches.
     Resumed,
     /// The servers have ended the session: its ephemeral nodes and watches are gone.
     Expired,
-    /// The certified lease has run out while it was kept ([`keep_lease`](crate::ZooKeeper::keep_lease)):
-    /// the session may go on, but that is not known. It comes before `Expired`, and otherwise in no
-    /// fixed order with the others.
+    /// The certified lease ran out while it was kept
+    /// ([`keep_lease`](crate::ZooKeeper::keep_lease)). The session may go on, but the client does
+    /// not know. This comes before `Expired`, and otherwise in no fixed order with the other
+    /// events.
     LeaseEnded,
-    /// The lease that had ended is certified again, under a new term and in the same session.
+    /// A lease that had ended is certified again, under a new term and in the same session.
     LeaseRenewed,
     /// The client is closed.
     Closed,
 }
 
-/// Something has happened to a session.
+/// An event of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionEvent {
-    /// What has happened.
+    /// What happened.
     pub kind: SessionEventKind,
-    /// To which session.
+    /// The session.
     pub session_id: i64,
 }
 
-/// What a client has done since it was made.
+/// What a client has done since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Requests sent, with the heartbeats and pings that nobody asked for.
+    /// Requests sent, including heartbeats and pings.
     pub requests: u64,
     /// Watch events received.
     pub events: u64,
-    /// Connections on which it had its session.
+    /// Connections on which the client had its session.
     pub connections: u64,
 }
 
-/// Where a client is.
+/// The state of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// There is no session: the next one is being opened.
+    /// There is no session; the client is opening one.
     Connecting,
     /// There is a session and a connection.
     Connected,
-    /// There is a session, and a connection is being looked for.
+    /// There is a session, and the client is looking for a connection.
     Suspended,
-    /// It is closed, or about to be.
+    /// The client is closed, or about to be.
     Closed,
 }

@@ -1,7 +1,8 @@
 //! Which paths ZooKeeper accepts, so that a bad one is refused with a reason before it is sent. Pure.
 
-/// Is this a path that ZooKeeper accepts? By the rules of its `PathUtils.validatePath`. The error says
-/// which is broken and where, and reads on after the path; bytes are counted from 0, parts from 1.
+/// Checks that ZooKeeper accepts this path, by the rules of its `PathUtils.validatePath`. The error
+/// says which rule is broken and where, as a text that continues "the path is invalid". Bytes are
+/// counted from 0, parts from 1.
 pub fn check(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("it is empty".into());

@@ -16,17 +16,18 @@ const SUPER: &str = "super";
 /// Whom a connection has shown to be: a scheme, and a name in it.
 pub(super) type Id = (String, String);
 
-/// What a client learns of a node that it may not read. Releases differ: the fix of CVE-2024-23944 tightened this.
+/// What a client learns of a node that it may not read. Releases differ: the fix of CVE-2024-23944
+/// tightened this.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadRules {
     /// `exists` answers every client, and every watcher is told: up to ZooKeeper 3.8.3 and 3.9.1.
     Open,
-    /// `exists` answers every client; a watcher is told nothing of an event if its client may not read the node
-    /// by then: Debian's 3.8.0.
+    /// `exists` answers every client. A watcher is told nothing of an event if its client may not
+    /// read the node by then: Debian's 3.8.0.
     Events,
-    /// The same for events, and `exists` fails with [`NoAuth`](ErrorKind::NoAuth): ZooKeeper 3.8.4, 3.9.2 and
-    /// later.
+    /// As [`Events`](Self::Events), and `exists` fails with [`NoAuth`](ErrorKind::NoAuth):
+    /// ZooKeeper 3.8.4, 3.9.2 and later.
     #[default]
     EventsAndExists,
 }
