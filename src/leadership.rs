@@ -84,6 +84,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("Election", "LeaderLatch", "LeaderSelector"))]
 #[derive(Debug)]
 #[must_use = "the contest ends with it"]
 pub struct Leadership {

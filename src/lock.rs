@@ -77,6 +77,7 @@ use crate::names::Mode;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("InterProcessSemaphoreMutex", "Lock", "Mutex"))]
 #[derive(Debug, Clone)]
 pub struct DistributedLock {
     inner: Arc<TwoLevel>,

@@ -85,6 +85,7 @@ use crate::sys;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("InterProcessMultiLock", "RedissonMultiLock"))]
 #[derive(Debug, Clone)]
 pub struct MultiLock {
     /// In the order of their ids; never empty.

@@ -60,6 +60,7 @@ use crate::names::Mode;
 /// transfer(&DistributedReentrantLock::new(&client, "/locks/accounts")?)
 /// # }
 /// ```
+#[doc(alias("InterProcessMutex", "RLock"))]
 #[derive(Debug, Clone)]
 pub struct DistributedReentrantLock {
     inner: Arc<TwoLevel>,

@@ -72,6 +72,7 @@ use crate::names::Mode;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("InterProcessReadWriteLock", "RReadWriteLock"))]
 #[derive(Debug, Clone)]
 pub struct DistributedRwLock {
     read: Arc<Readers>,

@@ -88,6 +88,7 @@ use crate::sys;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("InterProcessSemaphoreV2", "RSemaphore", "Semaphore"))]
 #[derive(Debug, Clone)]
 pub struct DistributedSemaphore {
     inner: Arc<Semaphore>,

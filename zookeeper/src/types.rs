@@ -17,8 +17,8 @@ pub enum CreateMode {
     EphemeralSequential,
     /// A directory that the server deletes some time after its last child. Servers from 3.5.3 on.
     Container,
-    /// The server deletes the node when it has no children and was not changed for this long. The
-    /// unit is milliseconds, from 1 and below 2^40. Needs servers from 3.5.3 on, with
+    /// The server deletes the node when it has no children and was not changed for this long, in
+    /// whole milliseconds from 1 to 2^40 - 1. Needs servers from 3.5.3 on, with
     /// `zookeeper.extendedTypesEnabled`.
     PersistentWithTtl(Duration),
     /// As [`PersistentWithTtl`](Self::PersistentWithTtl), with such a number.
