@@ -46,6 +46,7 @@ const MAX_MILLIS: u128 = i32::MAX as u128;
 /// # }
 /// ```
 #[derive(Clone)]
+#[must_use = "the session ends when the last clone is dropped"]
 pub struct Client {
     session: Arc<Session>,
     identity: Identity,

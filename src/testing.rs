@@ -186,6 +186,7 @@ use crate::{HoldState, LossReason};
 
 /// A ZooKeeper server in this process. Dropping it ends the server and all its connections.
 #[derive(Debug)]
+#[must_use = "the server ends when this is dropped"]
 pub struct Server {
     server: testing::Server,
     is_stopped: AtomicBool,

@@ -1,19 +1,19 @@
-//! A sleep that others can shorten. It knows no other file.
+//! A sleep that other threads can shorten. Uses no other file.
 
 use std::time::Instant;
 
 use crate::sys::{self, Condvar, Mutex};
 
-/// Wakes one thread, at the earliest instant that anybody asked for.
+/// Wakes one thread, at the earliest requested instant.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
-    /// The earliest instant asked for since the thread last woke.
+    /// The earliest instant requested since the thread last woke.
     at: Mutex<Option<Instant>>,
     changed: Condvar,
 }
 
 impl Alarm {
-    /// The thread shall be awake at `at` or before. Costs a wake-up only if it would not be.
+    /// Makes the thread wake at `at` or before. Wakes it now only if it would sleep longer.
     pub(crate) fn set(&self, at: Instant) {
         let mut earliest = self.at.lock();
         if earliest.is_none_or(|earliest| at < earliest) {
@@ -22,7 +22,7 @@ impl Alarm {
         }
     }
 
-    /// Sleeps until `until`, or the earliest instant that was set since the last sleep.
+    /// Sleeps until `until`, or until the earliest instant that was set since the last sleep.
     pub(crate) fn sleep(&self, until: Instant) {
         let mut earliest = self.at.lock();
         let mut at = earliest.map_or(until, |at| at.min(until));

@@ -46,6 +46,7 @@ use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
 /// - [`BadArguments`](ErrorKind::BadArguments) for a path that ZooKeeper does not allow, or for
 ///   more than a megabyte; nothing was sent.
 #[derive(Clone)]
+#[must_use = "the session ends when the last clone is dropped"]
 pub struct ZooKeeper {
     handle: Arc<Handle>,
     timeout: Duration,
@@ -97,7 +98,6 @@ impl ZooKeeper {
     }
 
     /// Returns a handle to the same client, whose calls have this timeout.
-    #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> ZooKeeper {
         ZooKeeper { timeout, ..self.clone() }
     }
@@ -106,7 +106,6 @@ impl ZooKeeper {
     /// [`ErrorKind::SessionExpired`] when the client has another session, so nothing that belongs
     /// to an old session is done in a new one. Its [`lease`](Self::lease) has run out by then.
     /// Closing the handle closes the client.
-    #[must_use]
     pub fn in_session(&self, session_id: i64) -> ZooKeeper {
         ZooKeeper { session: Some(session_id), ..self.clone() }
     }

@@ -1,5 +1,6 @@
-//! Finding a server that accepts a connection: names resolved anew, addresses tried one shortly after
-//! the other, and the first that answers is taken. It waits for events alone, and says nothing to the server.
+//! Finds a server that accepts a connection. Names are resolved anew, addresses are tried shortly
+//! after each other, and the first that answers is taken. It waits only for events, and sends
+//! nothing to the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +12,14 @@ use crate::shared::Shared;
 use crate::sys::net::Stream;
 use crate::sys::{self, random};
 
-/// The pauses between rounds: drawn from the whole range ("full jitter"), so that the clients of a
-/// restarted server do not come back in step, and never longer than a tenth of the session timeout.
+/// The pauses between rounds. They are drawn from the whole range ("full jitter"), so that the
+/// clients of a restarted server do not return in step. They never exceed a tenth of the session
+/// timeout.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
-/// The next address gets its chance so long after the last one, if that has not answered; the next name, and
-/// addresses from before, if a name is not resolved. A resolver that works takes less, even across the world and
-/// with several domains to search; one that loses a packet takes seconds. Only a name that hangs costs this time.
+/// How long to wait for an address before the next one is tried beside it. The same wait applies to
+/// a name that is not resolved: then come the next name, and addresses from before. A working
+/// resolver takes less, even across the world and with several domains to search; one that loses a
+/// packet takes seconds. Only a name that hangs costs this time.
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// Tries servers, round after round.
@@ -27,18 +30,18 @@ pub(crate) struct Dialer {
     failures: u32,
 }
 
-/// One try of each address.
+/// One round: each address is tried once.
 #[derive(Debug)]
 pub(crate) struct Round {
     begun: Instant,
     tried: Vec<Target>,
     under_way: Vec<(Stream, Target, Instant)>,
-    /// When the next address may be tried beside those under way.
+    /// When the next address may be tried beside those in progress.
     next_start: Instant,
     pub(crate) causes: Vec<String>,
-    /// Did somebody not answer at all?
+    /// Whether a server did not answer at all.
     pub(crate) is_silent: bool,
-    /// Did somebody not take the client for its user?
+    /// Whether a server refused the client's credentials.
     pub(crate) is_refused: bool,
 }
 
@@ -53,13 +56,13 @@ impl Dialer {
         }
     }
 
-    /// Waits, after failures, and begins the next round.
+    /// Waits after failures, and begins the next round.
     pub(crate) fn round(&mut self, shared: &Shared) -> Round {
         if self.failures > 0 {
             let begin = rest(shared).unwrap_or_else(sys::now);
             self.pause(shared, begin + self.jitter(shared));
         }
-        // What has come meanwhile may be as old as the connection, or as the rest.
+        // Answers that arrived meanwhile may be as old as the connection, or as the pause.
         self.take_answers(&mut Round::new());
         self.addresses.age();
         let round = Round::new();
@@ -81,12 +84,12 @@ impl Dialer {
         PAUSE.0 + Duration::from_nanos(jitter)
     }
 
-    /// The connection of this round has been of use.
+    /// Reports that the connection of this round was of use.
     pub(crate) fn succeeded(&mut self, lasted: Duration) {
         self.failures = if lasted > PAUSE.1 { 0 } else { self.failures.min(3) };
     }
 
-    /// Takes what has been resolved by now.
+    /// Takes the answers of the resolver so far.
     fn take_answers(&mut self, round: &mut Round) {
         while let Some((name, answer)) = self.resolver.answer() {
             match answer {
@@ -96,12 +99,12 @@ impl Dialer {
                     round.causes.push(format!("{name}: {error}"));
                 }
             }
-            // Nothing is said to an address that its name does not have any more.
+            // Nothing is sent to an address that its name no longer has.
             round.under_way.retain_mut(|(_, target, _)| self.addresses.confirm(target));
         }
     }
 
-    /// The next connection of the round, or none when it is over.
+    /// Returns the next connection of the round, or `None` when the round is over.
     pub(crate) fn next(&mut self, round: &mut Round, shared: &Shared) -> Option<(Stream, Target)> {
         let limit = shared.look(|core| core.patience(Moment::now()));
         let stagger = STAGGER.min(limit / 3);
@@ -123,9 +126,10 @@ impl Dialer {
                             round.next_start = now + stagger;
                             continue;
                         }
-                        // The round goes on: else it would end with the first of a name's addresses.
+                        // The round continues; otherwise it would end with the first address of a
+                        // name.
                         Some(end) if end <= now + PAUSE.1 => end,
-                        // Behind a long one the names are asked for again.
+                        // After a long pause the names are resolved again.
                         Some(_) => return None,
                     }
                 }
@@ -141,8 +145,8 @@ impl Dialer {
         None
     }
 
-    /// Returns for how long names are waited for, where nothing else is left to try. The round is over if
-    /// anything was tried: names may take for ever.
+    /// Returns how long to wait for names, when nothing else is left to try. The round is over if
+    /// anything was tried, because names may take forever.
     fn wait_for_names(&self, round: &mut Round, limit: Duration) -> Option<Instant> {
         let end = round.begun + limit;
         if round.tried.is_empty() && sys::now() < end {
@@ -171,7 +175,8 @@ impl Round {
         }
     }
 
-    /// Was it tried, or is it now? One that was not confirmed then may be tried again when it is.
+    /// Returns whether the target was tried, or is being tried. An unconfirmed one may be tried
+    /// again once it is confirmed.
     fn has_tried(&self, target: &Target) -> bool {
         let under_way = self.under_way.iter().map(|(_, target, _)| target);
         let mut tried = self.tried.iter().chain(under_way);
@@ -190,7 +195,8 @@ impl Round {
         self.tried.push(target);
     }
 
-    /// The first connection that stands. Those that were begun beside it can be tried again.
+    /// Returns the first established connection. Targets that were started beside it can be tried
+    /// again.
     fn check(&mut self, now: Instant, limit: Duration) -> Option<(Stream, Target)> {
         for (stream, target, begun) in std::mem::take(&mut self.under_way) {
             match stream.is_connected() {
@@ -215,7 +221,7 @@ impl Round {
     }
 }
 
-/// Returns the end of the rest before the next handshake. `None` if one may be sent now.
+/// Returns the end of the pause before the next handshake, or `None` if one may be sent now.
 pub(crate) fn rest(shared: &Shared) -> Option<Instant> {
     let now = Moment::now();
     let next = shared.look(|core| core.next_handshake(now));

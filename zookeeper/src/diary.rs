@@ -1,5 +1,5 @@
-//! What may block, done by a short-lived thread of its own: log lines by one, calls of what is not this
-//! crate's by another. Those who have something to say must not wait for it.
+//! Runs jobs that may block on short-lived threads: one for log lines, one for calls of foreign
+//! code. Callers never wait for them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,11 +10,11 @@ use crate::sys::{self, Mutex, thread};
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// What is still to be done.
+/// A queue of jobs for one background thread.
 pub(crate) struct Diary {
-    /// The name of its thread.
+    /// The name of the thread.
     name: &'static str,
-    /// Behind so many that nobody has taken yet, jobs are dropped.
+    /// While this many jobs wait, further jobs are dropped.
     most: usize,
     jobs: Mutex<Jobs>,
 }
@@ -31,14 +31,14 @@ impl Diary {
         Arc::new(Diary { name, most, jobs: Mutex::default() })
     }
 
-    /// Has this called, behind all that was to be called before. Returns how many were dropped since the
-    /// last job that was not. Without a thread it waits for the next call of this, or of `is_stuck`.
+    /// Queues a job. Returns how many were dropped since the last job that was accepted. If no
+    /// thread can be started, the job waits for the next call of this or of `is_stuck`.
     pub(crate) fn call(self: &Arc<Self>, job: Job) -> u64 {
         let mut jobs = self.jobs.lock();
         if jobs.waiting.len() >= self.most {
             jobs.dropped += 1;
             drop(jobs);
-            // Its destructor is not this crate's.
+            // The job's destructor is foreign code.
             call_out(|| drop(job));
             return 0;
         }
@@ -47,7 +47,7 @@ impl Diary {
         std::mem::take(&mut jobs.dropped)
     }
 
-    /// Tries once more what had no thread. Returns whether there is none still.
+    /// Tries again to start a thread for waiting jobs. Returns whether there is still none.
     pub(crate) fn is_stuck(self: &Arc<Self>) -> bool {
         let mut jobs = self.jobs.lock();
         if !jobs.waiting.is_empty() {

@@ -1,5 +1,5 @@
-//! A connection as bytes: its socket, and TLS around it if that is asked for. It knows nothing of what
-//! the bytes mean.
+//! A connection as bytes: its socket, with TLS if configured. It knows nothing of what the bytes
+//! mean.
 
 use std::io;
 #[cfg(feature = "tls")]
@@ -17,21 +17,21 @@ use crate::tls;
 pub(crate) struct Link {
     stream: Stream,
     writer: Mutex<Writer>,
-    /// The socket took less than it was given.
+    /// The socket accepted less than it was given.
     is_full: AtomicBool,
     #[cfg(feature = "tls")]
     is_tls: bool,
 }
 
-/// What is still to be sent. Whoever has it writes for all.
+/// Bytes that are still to be sent. The thread that has the writer writes for all.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
-    /// From `sent` on.
+    /// The unsent bytes start at `sent`.
     bytes: Vec<u8>,
     sent: usize,
     #[cfg(feature = "tls")]
     tls: Option<Box<rustls::ClientConnection>>,
-    /// What TLS has still to take.
+    /// Bytes that TLS still has to take.
     #[cfg(feature = "tls")]
     plain: Vec<u8>,
 }
@@ -54,7 +54,7 @@ impl Link {
         self
     }
 
-    /// The right to write, unless somebody has it, who then looks again for more.
+    /// Returns the right to write, unless another thread has it. That thread looks again for more.
     pub(crate) fn try_writer(&self) -> Option<MutexGuard<'_, Writer>> {
         self.writer.try_lock()
     }
@@ -63,8 +63,8 @@ impl Link {
         self.is_full.load(Ordering::Acquire)
     }
 
-    /// Has the reader to look whether there is something to be sent? With TLS it has had the right to
-    /// write while it read.
+    /// Returns whether the reader must check for bytes to send. With TLS it had the right to write
+    /// while it read.
     pub(crate) fn wants_a_look(&self) -> bool {
         #[cfg(feature = "tls")]
         if self.is_tls {
@@ -73,17 +73,17 @@ impl Link {
         self.is_full()
     }
 
-    /// Sends as much as the socket takes. False if there is no use in trying again now.
+    /// Sends as much as the socket accepts. Returns false if trying again now is useless.
     pub(crate) fn send(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
         let sent = writer.send(&self.stream);
         let is_full = matches!(sent, Ok(false));
-        // Stored only when it changes: this is on everybody's way.
+        // Stored only when it changes, because every sender reads it.
         if is_full != self.is_full() {
             self.is_full.store(is_full, Ordering::Release);
         }
         match &sent {
             Ok(_) => {}
-            // The reader finds that too, behind what the server has said before.
+            // The reader finds this, too, after the earlier answers of the server.
             Err(error)
                 if [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset]
                     .contains(&error.kind()) => {}
@@ -92,14 +92,14 @@ impl Link {
         matches!(sent, Ok(true))
     }
 
-    /// Ends the connection, which wakes whoever reads. Never blocks.
+    /// Ends the connection, which wakes the reader. Never blocks.
     pub(crate) fn shut_down(&self) {
-        // It fails if the other side was faster.
+        // Fails if the other side was faster.
         let _ = self.stream.shut_down();
     }
 
-    /// Reads what has come, waiting for it, into `frames`: how much, which may be nothing yet. None
-    /// when nothing will come any more, with an error for whatever is worth saying.
+    /// Waits for bytes and reads them into `frames`. Returns how many, possibly zero so far, and
+    /// `None` at the end of the stream. An error is an end with a reason to report.
     pub(crate) fn read(&self, frames: &mut Frames) -> Result<Option<usize>, String> {
         #[cfg(feature = "tls")]
         if self.is_tls {
@@ -116,7 +116,7 @@ impl Link {
         }
     }
 
-    /// As `read`, but what has come may be no whole record, or one for TLS itself.
+    /// Like `read`. The bytes may be an incomplete record, or a record for TLS itself.
     #[cfg(feature = "tls")]
     fn read_tls(&self, frames: &mut Frames) -> Result<Option<usize>, String> {
         let mut come = [0; 16 * 1024];
@@ -139,7 +139,7 @@ impl Link {
             let processed = tls.process_new_packets();
             total += drain(tls, frames)?;
             if let Err(error) = processed {
-                // The alert that tells the server why.
+                // The alert tells the server the reason.
                 self.send(writer);
                 return Err(tls::explain(&error));
             }
@@ -158,7 +158,7 @@ impl Link {
     }
 }
 
-/// Moves what TLS has decoded into `frames`.
+/// Moves bytes that TLS has decoded into `frames`.
 #[cfg(feature = "tls")]
 fn drain(tls: &mut rustls::ClientConnection, frames: &mut Frames) -> Result<usize, String> {
     let mut total = 0;
@@ -176,7 +176,7 @@ fn drain(tls: &mut rustls::ClientConnection, frames: &mut Frames) -> Result<usiz
 }
 
 impl Writer {
-    /// Takes what is to be sent behind what is left from before.
+    /// Appends bytes to those left from before.
     pub(crate) fn take(&mut self, more: &mut Vec<u8>) {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
@@ -195,11 +195,11 @@ impl Writer {
         self.sent == self.bytes.len()
     }
 
-    /// False if the socket is full.
+    /// Returns false if the socket is full.
     fn send(&mut self, stream: &Stream) -> io::Result<bool> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &mut self.tls {
-            // Into memory, without a limit.
+            // Writes to memory, without a limit.
             io::Write::write_all(&mut tls.writer(), &self.plain)?;
             self.plain.clear();
             while tls.wants_write() {
@@ -217,7 +217,7 @@ impl Writer {
                 }
             }
         }
-        // What one long request took is not kept for ever.
+        // The memory of one long request is not kept forever.
         if self.bytes.capacity() > 256 * 1024 {
             self.bytes = Vec::new();
         }

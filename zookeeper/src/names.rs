@@ -92,6 +92,7 @@ impl<'a> IntoIterator for &'a Names {
 
 /// The iterator of [`Names::iter`].
 #[derive(Debug, Clone)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct NamesIter<'a> {
     /// What is left of it.
     text: &'a str,

@@ -1,5 +1,5 @@
-//! The thread of a client that connects and reads: it gives answers to those who wait and events to
-//! those who listen, and waits for nobody.
+//! The thread of a client that connects and reads. It delivers answers to waiting calls and events
+//! to listeners, and waits for neither.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,33 +16,33 @@ use crate::sys;
 use crate::sys::net::Stream;
 use crate::sys::thread::never_wait_here;
 
-/// What a server does that does not like the first request, or does not understand it.
+/// What it means when a server hangs up after the first request.
 const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
     this client has seen, or may speak only TLS at this port";
 
-/// So many kinds of causes are said of one outage: servers may answer anything.
+/// How many kinds of causes are logged in one outage: servers may answer anything.
 const KINDS: usize = 100;
 
 /// Why a whole round of servers gave no session.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) causes: String,
-    /// Not for a refusal, but for want of an answer.
+    /// A server did not answer, so another round may help.
     pub(crate) is_silent: bool,
-    /// Somebody does not take the client for its user.
+    /// A server refused the client's credentials.
     pub(crate) is_refused: bool,
 }
 
-/// How a connection has ended.
+/// How a connection ended.
 struct Ended {
-    /// Did it have the session?
+    /// Whether it had the session.
     was_open: bool,
-    /// Has the server accepted a request on it?
+    /// Whether the server accepted a request on it.
     was_of_use: bool,
     reason: Arc<str>,
 }
 
-/// The client ends with its reader, whatever becomes of that.
+/// Ends the client when its reader ends, for whatever reason.
 struct LastWord<'a>(&'a Shared);
 
 impl Drop for LastWord<'_> {
@@ -51,12 +51,12 @@ impl Drop for LastWord<'_> {
     }
 }
 
-/// The life of the reader. `failures` is told why there is no session yet.
+/// Runs the reader. `failures` receives the reasons why there is no session yet.
 pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     never_wait_here();
     let _last_word = LastWord(shared);
     let mut dialer = Dialer::new(shared);
-    // Of an outage: each kind of cause is said once, and not once a second.
+    // In an outage each kind of cause is logged once, not once a second.
     let mut said = HashSet::new();
     loop {
         let mut round = dialer.round(shared);
@@ -65,7 +65,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
             let begun = sys::now();
             if rest(shared).is_some() {
                 sys::reached("a connection stands too late to be used");
-                // To connect has taken too long: the session is left alone first.
+                // Connecting took too long: the session must rest first.
                 continue;
             }
             let ended = connection(shared, stream, &target);
@@ -91,7 +91,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
         }
         match lasted {
             Some(lasted) => dialer.succeeded(lasted),
-            // The session is left alone before the next try.
+            // The session rests before the next try.
             None if round.causes.is_empty() => {}
             None => {
                 let causes = round.causes.join("; ");
@@ -101,7 +101,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 }
                 let Round { is_silent, is_refused, .. } = round;
                 if !was_open {
-                    // Nobody listens any more once there has been a session.
+                    // Nobody listens any more once there was a session.
                     let _ = failures.send(Failed { causes, is_silent, is_refused });
                 }
             }
@@ -109,8 +109,8 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
     }
 }
 
-/// Is there a kind of cause among these that was not said yet? A kind is a cause without its words that have digits:
-/// addresses, times and codes.
+/// Returns whether these causes include a kind that was not logged yet. The kind of a cause is its
+/// text without the words that have digits: addresses, times and codes.
 fn is_news(said: &mut HashSet<String>, causes: &[String]) -> bool {
     let has_digits = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
     let kind = |cause: &String| cause.split(' ').filter(|word| !has_digits(word)).collect();
@@ -121,7 +121,7 @@ fn is_news(said: &mut HashSet<String>, causes: &[String]) -> bool {
     said.len() > before
 }
 
-/// The life of a connection.
+/// Runs one connection until it ends.
 fn connection(shared: &Shared, stream: Stream, target: &Target) -> Ended {
     let link = match open(shared, stream, target) {
         Ok(link) => Arc::new(link),
@@ -170,7 +170,7 @@ fn open(_: &Shared, stream: Stream, _: &Target) -> Result<Link, String> {
     Ok(Link::new(stream))
 }
 
-/// Gives what has come to those it is for. An error says why the connection has to end.
+/// Delivers the received frames. An error is the reason to end the connection.
 fn take_frames(shared: &Shared, frames: &mut Frames) -> Result<(), String> {
     let malformed = |problem| {
         sys::reached("a garbled answer is refused");

@@ -1,5 +1,5 @@
-//! Names are resolved here, each by a thread of its own: the system's resolver may block for long, and a name
-//! that hangs must not hide the others. It knows nothing of what they are resolved for.
+//! Resolves names, each on a separate thread: the system's resolver may block for long, and a name
+//! that hangs must not delay the others. It knows nothing of what the addresses are for.
 
 use std::fmt;
 use std::io;
@@ -11,14 +11,14 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use crate::sys::net::{self, Bell};
 use crate::sys::{self, thread};
 
-/// The addresses of a name, or why there are none. Their ports mean nothing.
+/// The addresses of a name, or why there are none. Their ports have no meaning.
 pub(crate) type Found = io::Result<Vec<SocketAddr>>;
 
-/// How the addresses of a name are found; by default, by the system's resolver.
+/// The function that finds the addresses of a name; by default, the system's resolver.
 #[derive(Clone)]
 pub(crate) struct Lookup(Arc<dyn Fn(&str) -> Found + Send + Sync>);
 
-/// Asks for names, and has the answers.
+/// Starts lookups and collects their answers.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     lookup: Lookup,
@@ -34,7 +34,7 @@ impl Resolver {
         Resolver { lookup, bell, answer, answers }
     }
 
-    /// Has a name resolved. Its thread ends with the answer, also when nobody wants that any more.
+    /// Starts to resolve a name. The thread ends with the answer, even if nobody wants it any more.
     pub(crate) fn ask(&self, name: &str) {
         let (lookup, bell, answer) =
             (self.lookup.clone(), Arc::clone(&self.bell), self.answer.clone());
@@ -49,12 +49,12 @@ impl Resolver {
         if let Err(error) = thread {
             sys::reached("there is no thread to resolve a name");
             let error = io::Error::other(format!("no thread to resolve it: {error}"));
-            // This has the receiver.
+            // This cannot fail: `self` has the receiver.
             let _ = self.answer.send((name.to_owned(), Err(error)));
         }
     }
 
-    /// Returns an answer that has come, and the name that it is to.
+    /// Returns an answer that has arrived, and its name.
     pub(crate) fn answer(&self) -> Option<(String, Found)> {
         self.answers.try_recv().ok()
     }

@@ -1,5 +1,5 @@
-//! What a client's threads and callers share: the core behind a mutex, the connection, and the carrying
-//! of bytes and answers between them. Nothing is called and nobody is told with the mutex held.
+//! What a client's threads and callers share: the core behind a mutex, the connection, and the
+//! transport of bytes and answers between them. No callback runs while the mutex is held.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::sys::thread::{self, never_wait_here};
 use crate::sys::{self, Condvar, Mutex, MutexGuard};
 use crate::types::{SessionEvent, WatchedEvent};
 
-/// How long a socket that was full is left alone.
+/// How long to wait before writing to a full socket again.
 const FULL: Duration = Duration::from_millis(1);
-/// Before a thread is asked for again that could not be had.
+/// How long to wait before trying again to start a thread that the system refused.
 const STUCK: Duration = Duration::from_secs(1);
-/// With so many requests under way, answers come together and wake several threads at once, which then
-/// send again.
+/// With this many requests in flight, answers arrive together and wake several threads at once,
+/// which then send again.
 const MANY: usize = 3;
-/// So many log lines may wait for a logger, and so many callbacks for one that blocks.
+/// How many log lines may wait for a slow logger, and how many callbacks for one that blocks.
 const LINES: usize = 100;
 const CALLBACKS: usize = 10_000;
-/// Of the log.
+/// The target of log lines.
 const TARGET: &str = "zookeeper";
 
 type Reminder = Box<dyn FnOnce() + Send>;
@@ -53,9 +53,9 @@ pub(crate) struct Shared {
     /// Wakes the reader while it looks for a server.
     pub(crate) dialing: Arc<Bell>,
     subscribers: Mutex<Subscribers>,
-    /// Whom to call back, and when.
+    /// Callbacks, by the instant at which to call them.
     reminders: Mutex<BTreeMap<Instant, Vec<Reminder>>>,
-    /// Notified when all is told.
+    /// Notified when all outputs were delivered.
     told: Condvar,
     lines: Arc<Diary>,
     callbacks: Arc<Diary>,
@@ -64,13 +64,13 @@ pub(crate) struct Shared {
 struct Inner {
     core: Core<Slot, WeakListener<WatchedEvent>>,
     link: Option<Arc<Link>>,
-    /// When the timer means to wake.
+    /// When the timer plans to wake.
     planned: Instant,
-    /// Somebody tells what there is to be told.
+    /// A thread is delivering outputs.
     is_telling: bool,
-    /// Somebody else has left more to them.
+    /// Another thread has left more outputs to it.
     has_more: bool,
-    /// The timer has ended: whoever brings something about tells it.
+    /// The timer has ended: each thread delivers the outputs that it causes.
     is_ended: bool,
 }
 
@@ -107,12 +107,12 @@ impl Shared {
         }
     }
 
-    /// What every path is below.
+    /// Returns the path that every path is below.
     pub(crate) fn root(&self) -> &str {
         &self.hosts.chroot
     }
 
-    /// Looks at the core, which is not changed in a way that anybody has to be told of.
+    /// Reads the core, without changes that cause outputs.
     pub(crate) fn look<T>(
         &self,
         look: impl FnOnce(&mut Core<Slot, WeakListener<WatchedEvent>>) -> T,
@@ -120,7 +120,7 @@ impl Shared {
         look(&mut self.state.lock().core)
     }
 
-    /// Changes the core; what comes of it is told by the timer.
+    /// Changes the core. The timer delivers the outputs.
     pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut Core<Slot, WeakListener<WatchedEvent>>, Moment) -> T,
@@ -132,8 +132,8 @@ impl Shared {
         changed
     }
 
-    /// Sends what there is to be sent, and leaves what there is to be told to the timer: a caller may
-    /// hold what a callback wants.
+    /// Sends what is to be sent, and leaves the outputs to the timer: a caller may hold a mutex
+    /// that a callback wants.
     fn leave<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         match inner.is_ended {
             true => {
@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// The life of the timer.
+    /// Runs the timer.
     pub(crate) fn keep_time(&self) {
         never_wait_here();
         loop {
@@ -156,7 +156,7 @@ impl Shared {
             if inner.core.is_over() && !inner.core.has_outputs() {
                 inner.is_ended = true;
                 drop(inner);
-                // They may be the last to know this client.
+                // They may have the last references to this client.
                 let reminders = std::mem::take(&mut *self.reminders.lock());
                 return drop(reminders);
             }
@@ -171,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// Calls those back whose time has come, and says when the next is due.
+    /// Calls the callbacks that are due, and returns when the next one is.
     fn remind(&self) -> Option<Instant> {
         let mut reminders = self.reminders.lock();
         while let Some(first) = reminders.first_entry() {
@@ -187,7 +187,7 @@ impl Shared {
     }
 
     pub(crate) fn call_at(&self, when: Instant, callback: impl FnOnce() + Send + 'static) {
-        // In which the timer sees the end, to give up all that was asked for before.
+        // The timer sees the end under this mutex, and then drops all earlier callbacks.
         let inner = self.state.lock();
         if inner.core.is_over() {
             sys::reached("a reminder comes behind the end");
@@ -204,7 +204,7 @@ impl Shared {
         self.dialing.ring();
     }
 
-    /// Sends requests, all of them in one write if nobody else is at it.
+    /// Sends requests, in one write if no other thread is writing.
     pub(crate) fn submit(&self, calls: impl IntoIterator<Item = Call>) {
         let mut inner = self.state.lock();
         let (now, mut next) = (Moment::now(), inner.planned);
@@ -224,8 +224,8 @@ impl Shared {
 
     // ---- the connection
 
-    /// For the reader, which brings nothing before all is told that came before. It never calls this from a
-    /// callback.
+    /// Locks the state for the reader, which delivers nothing before all earlier outputs were
+    /// delivered. Never called from a callback.
     fn lock_told(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.state.lock();
         while inner.is_telling {
@@ -235,7 +235,7 @@ impl Shared {
         inner
     }
 
-    /// A server has accepted a connection. For `is_confirmed` see `Target`.
+    /// Takes a connection that a server has accepted. For `is_confirmed` see `Target`.
     pub(crate) fn attach(&self, link: &Arc<Link>, is_confirmed: bool) {
         let mut inner = self.lock_told();
         inner.core.dialed(is_confirmed, Moment::now());
@@ -244,7 +244,7 @@ impl Shared {
         self.alarm.set(sys::now());
     }
 
-    /// The connection has ended. Returns why, as far as that is known.
+    /// Ends the connection. Returns the reason, as far as it is known.
     pub(crate) fn detach(&self, reason: &str) -> Arc<str> {
         let mut inner = self.lock_told();
         inner.link = None;
@@ -254,14 +254,15 @@ impl Shared {
         reason
     }
 
-    /// Takes a frame. An error says why the connection has to end; true that it has to.
+    /// Takes a frame. An error is the reason to end the connection. Returns true if the connection
+    /// must end.
     pub(crate) fn receive(&self, frame: &[u8]) -> Result<bool, Malformed> {
         let mut inner = self.lock_told();
         let was_open = inner.core.is_open();
         let answer = inner.core.receive(frame, Moment::now())?;
         let is_doomed = inner.core.is_doomed();
         if was_open != inner.core.is_open() {
-            // What is due next is another.
+            // The next due instant has changed.
             self.alarm.set(sys::now());
         }
         if !inner.core.has_news() {
@@ -273,7 +274,7 @@ impl Shared {
             return Ok(is_doomed);
         };
         if let Err(malformed) = slot.answer(code, &frame[HEADER..]) {
-            // Before anybody is told, so that nothing more is sent here.
+            // Before any output is delivered, so that nothing more is sent on this connection.
             let reason = format!("bad answer: {malformed}");
             self.look(|core| core.doom(&reason));
             slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, reason)));
@@ -282,23 +283,22 @@ impl Shared {
         Ok(is_doomed)
     }
 
-    /// Sends what was left behind, when something has been read.
+    /// Sends what was left behind, after something was read.
     pub(crate) fn send_rest(&self, link: &Link) {
         if link.wants_a_look() {
             self.carry(self.state.lock());
         }
     }
 
-    /// Sends what there is to be sent and tells what there is to be told, with the mutex free. For the
-    /// reader.
+    /// Sends what is to be sent and delivers the outputs, without the mutex. For the reader.
     fn carry<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         if self.send_and_look(inner) {
             self.tell_all();
         }
     }
 
-    /// The same, for all others. An answer is for one caller, whose callback may take its time: nothing waits for
-    /// it.
+    /// Like `carry`, for all other threads. An answer goes to one caller, whose callback may take
+    /// long: nothing waits for it.
     fn carry_aside<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         let answers = inner.core.answers();
         if self.send_and_look(inner) {
@@ -307,7 +307,7 @@ impl Shared {
         self.tell(answers);
     }
 
-    /// Returns whether there is something to be told, or it is over.
+    /// Returns whether there are outputs, or the client is over.
     fn send_and_look<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> bool {
         let is_over = inner.core.is_over();
         if let (true, Some(link)) = (is_over, &inner.link) {
@@ -318,8 +318,8 @@ impl Shared {
         has_outputs || is_over
     }
 
-    /// Tells what there is to be told, in its order: one thread at a time, which also tells what others have
-    /// left to it meanwhile. None of them waits for it but the reader, later.
+    /// Delivers the outputs in order. One thread at a time does this, and also delivers what others
+    /// leave to it meanwhile. Only the reader waits for it, later.
     fn tell_all(&self) {
         let mut inner = self.state.lock();
         inner.has_more = true;
@@ -345,7 +345,7 @@ impl Shared {
 
     fn send<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         while let Some(link) = inner.link.clone() {
-            // Who has it looks again when it is done.
+            // The thread that has the writer looks again when it is done.
             let Some(mut writer) = link.try_writer() else {
                 sys::reached("a thread leaves its bytes to the one that writes");
                 return;
@@ -355,7 +355,7 @@ impl Shared {
             }
             if inner.core.under_way() >= MANY {
                 sys::reached("a writer waits for the bytes of others");
-                // They leave theirs to whoever has the writer: one write for all of them.
+                // Others leave their bytes to the thread that has the writer: one write for all.
                 drop(inner);
                 thread::yield_now();
                 inner = self.state.lock();
@@ -367,7 +367,8 @@ impl Shared {
             writer.take(inner.core.out());
             drop(inner);
             if !link.send(writer) {
-                // The timer tries again what did not fit; the reader sees what is over.
+                // The timer sends again what did not fit; the reader sees the end of the
+                // connection.
                 return if link.is_full() {
                     sys::reached("a socket is full");
                     self.alarm.set(sys::now() + FULL)
@@ -379,7 +380,8 @@ impl Shared {
 
     fn tell(&self, outputs: Vec<Output<Slot, WeakListener<WatchedEvent>>>) {
         for output in outputs {
-            // Should anything panic, such as a logger that is asked for its level, the others are told.
+            // If one panics, such as a logger that is asked for its level, the others are still
+            // told.
             call_out(|| self.tell_one(output));
         }
     }
@@ -404,7 +406,7 @@ impl Shared {
         }
     }
 
-    /// Has a line of the client's own written to the log.
+    /// Writes a line of the client to the log.
     pub(crate) fn note(&self, level: Level, line: impl FnOnce() -> String) {
         if log_enabled!(target: TARGET, level) {
             let line = line();
@@ -412,7 +414,7 @@ impl Shared {
         }
     }
 
-    /// Has a line written by this, if anybody wants it and there is a thread to be had.
+    /// Has `write` write a line, if the level is enabled and a thread can be started.
     pub(crate) fn note_by(&self, target: &'static str, level: Level, write: Job) {
         if log_enabled!(target: target, level) {
             self.write(write);

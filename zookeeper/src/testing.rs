@@ -73,6 +73,7 @@ const ONLY: usize = 0;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server. Dropping it ends the server and all its connections.
+#[must_use = "the server ends when this is dropped"]
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
