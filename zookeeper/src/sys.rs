@@ -1,9 +1,10 @@
-//! All that is not a function of its inputs: time, threads, mutexes that somebody waits for, waits, sockets, names
-//! of hosts and randomness. Everything else in this crate and in `zoolock` asks for them here, so that a simulation
-//! can take the place of the operating system and decide all of it by a seed. It knows no other file.
+//! Everything that is not a function of its inputs: time, threads, contended mutexes, waits,
+//! sockets, host names and randomness. The rest of this crate and `zoolock` get these only from
+//! here. So a simulation can replace the operating system and decide all of it by a seed. Uses no
+//! other file.
 //!
-//! What is here has the names and the meaning of `std`, `parking_lot` and `crossbeam-channel`, and without
-//! `--cfg zoolock_simulation` it is those.
+//! The items have the names and the meaning of `std`, `parking_lot` and `crossbeam-channel`.
+//! Without `--cfg zoolock_simulation` they are the same items.
 
 #[cfg(not(zoolock_simulation))]
 mod bell;

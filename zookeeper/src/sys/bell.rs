@@ -1,4 +1,4 @@
-//! A wait for connections that others can end.
+//! A wait for connections that other threads can end.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::stream::Stream;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// Wakes one thread, which waits for connections to stand or for a time to come.
+/// Wakes one thread, which waits for connections or for an instant.
 #[derive(Debug)]
 pub struct Bell {
     event: OwnedFd,
@@ -17,7 +17,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Nobody has rung.
+    /// Creates a bell that has not rung.
     ///
     /// # Errors
     /// If the system has no file descriptor for it.
@@ -26,7 +26,7 @@ impl Bell {
         Ok(Bell { event, has_rung: AtomicBool::new(false) })
     }
 
-    /// Ends the wait that is under way, or the next one. Costs a system call only if it is the first to do so.
+    /// Ends the current wait, or the next one. Costs a system call only for the first ring.
     pub fn ring(&self) {
         if !self.has_rung.swap(true, Ordering::AcqRel) {
             // It cannot fail: the event's count is read between two of these.
@@ -34,8 +34,8 @@ impl Bell {
         }
     }
 
-    /// Waits until one of the connections stands or has failed, until somebody rings, or until this instant.
-    /// It may return earlier, so look again.
+    /// Waits until one of the connections is established or has failed, until the bell rings, or
+    /// until this instant. It may return earlier, so check again.
     pub fn wait<'a>(&self, streams: impl Iterator<Item = &'a Stream>, until: Instant) {
         let mut all = vec![PollFd::new(&self.event, PollFlags::IN)];
         all.extend(streams.map(|stream| PollFd::new(&stream.0, PollFlags::OUT)));
@@ -48,7 +48,7 @@ impl Bell {
         self.has_rung.swap(false, Ordering::AcqRel);
     }
 
-    /// Sleeps until this instant, or until somebody rings.
+    /// Sleeps until this instant, or until the bell rings.
     pub fn sleep(&self, until: Instant) {
         self.wait(std::iter::empty(), until);
     }

@@ -21,12 +21,13 @@ pub fn system_time() -> SystemTime {
     SystemTime::now()
 }
 
-/// Draws a number. Nobody's secret depends on it.
+/// Draws a number. No secret depends on it.
 pub fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// The name of this machine, as far as the standard library can find out, and the number of the process.
+/// Returns the name of this machine, as far as the standard library can find out, and the process
+/// id.
 pub fn program() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok());
@@ -36,24 +37,25 @@ pub fn program() -> String {
     format!("{name}/{}", std::process::id())
 }
 
-/// Marks a rare path, which the simulation counts, and must reach. It does nothing here, and takes no instruction.
+/// Marks a rare path, which the simulation counts and must reach. Does nothing here, and costs no
+/// instruction.
 #[inline(always)]
 pub fn reached(_: &'static str) {}
 
-/// The same for a path that has no branch of its own. Nobody asks whether it was reached here.
+/// Like [`reached`], for a path without a branch. The condition is not evaluated here.
 #[inline(always)]
 pub fn reached_if(_: impl FnOnce() -> bool, _: &'static str) {}
 
 /// Waits for a message, or until nobody can send one.
 ///
 /// # Errors
-/// The latter.
+/// If nobody can send one.
 #[inline]
 pub fn recv<T>(from: &Receiver<T>) -> Result<T, RecvError> {
     from.recv()
 }
 
-/// The same, until this instant at the most.
+/// Like [`recv`], until this instant at most.
 ///
 /// # Errors
 /// Why there is no message.
@@ -62,7 +64,7 @@ pub fn recv_deadline<T>(from: &Receiver<T>, end: Instant) -> Result<T, RecvTimeo
     from.recv_deadline(end)
 }
 
-/// The same, for so long at the most.
+/// Like [`recv`], for at most `limit`.
 ///
 /// # Errors
 /// Why there is no message.
@@ -83,12 +85,12 @@ pub mod thread {
         static NEVER_WAITS: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Marks the running thread as one that others' answers wait for.
+    /// Marks the running thread as one that delivers answers.
     pub fn never_wait_here() {
         NEVER_WAITS.set(true);
     }
 
-    /// Is the running thread one of those?
+    /// Returns whether the running thread delivers answers.
     pub fn must_not_wait() -> bool {
         NEVER_WAITS.get()
     }
@@ -102,7 +104,7 @@ pub mod net {
     pub use super::super::bell::Bell;
     pub use super::super::stream::Stream;
 
-    /// Asks the system's resolver for the addresses of a name. Their ports mean nothing.
+    /// Asks the system's resolver for the addresses of a name. Their ports have no meaning.
     ///
     /// # Errors
     /// Why there are none.

@@ -1,4 +1,4 @@
-//! A connection by TCP.
+//! A TCP connection.
 
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr};
@@ -8,12 +8,12 @@ use socket2::{Domain, Socket, Type};
 /// A send returns at once, and with an error instead of a signal when the other side is gone.
 const SEND: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-/// A connection, or one that is being made.
+/// A connection, or an attempt to make one.
 #[derive(Debug)]
 pub struct Stream(pub(super) Socket);
 
 impl Stream {
-    /// Begins to connect, and does not wait.
+    /// Begins to connect, without waiting.
     ///
     /// # Errors
     /// Those of the system.
@@ -26,10 +26,10 @@ impl Stream {
         }
     }
 
-    /// Does it stand? It can be read from then.
+    /// Returns whether it is established. From then on it can be read.
     ///
     /// # Errors
-    /// Why it never will.
+    /// Why it never will be.
     pub fn is_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.0.take_error().unwrap_or_else(Some) {
             return Err(error);
@@ -47,7 +47,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Reads what has come, waiting for it; nothing when it is over.
+    /// Waits for bytes and reads them; zero at the end of the stream.
     ///
     /// # Errors
     /// Those of the system.
@@ -56,7 +56,7 @@ impl Stream {
         (&self.0).read(into)
     }
 
-    /// Sends as much as there is room for, and does not wait.
+    /// Sends as much as there is room for, without waiting.
     ///
     /// # Errors
     /// Those of the system.
@@ -65,7 +65,7 @@ impl Stream {
         self.0.send_with_flags(bytes, SEND)
     }
 
-    /// Ends it, which wakes whoever reads. Never blocks.
+    /// Ends the connection, which wakes the reader. Never blocks.
     ///
     /// # Errors
     /// If the other side was faster.

@@ -1,4 +1,4 @@
-//! Who may do what: the ACLs of the schemes `world`, `auth`, `digest` and `ip`. Pure.
+//! Permissions: the ACLs of the schemes `world`, `auth`, `digest` and `ip`. Pure.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
@@ -10,10 +10,10 @@ use sha1_smol::Sha1;
 use crate::acl::{Acl, Permissions};
 use crate::error::ErrorKind;
 
-/// The scheme of those who may do everything. Nobody can show that.
+/// The scheme of users who may do everything. No client can prove it.
 const SUPER: &str = "super";
 
-/// Whom a connection has shown to be: a scheme, and a name in it.
+/// An identity that a connection has proved: a scheme, and a name in it.
 pub(super) type Id = (String, String);
 
 /// What a client learns of a node that it may not read. Releases differ: the fix of CVE-2024-23944
@@ -32,7 +32,7 @@ pub enum ReadRules {
     EventsAndExists,
 }
 
-/// Adds the identity that these credentials show, if it is a new one.
+/// Adds the identity that these credentials prove, if it is a new one.
 pub(super) fn authenticate(
     ids: &mut Vec<Id>,
     scheme: &str,
@@ -55,18 +55,18 @@ pub(super) fn authenticate(
     }
 }
 
-/// What nearly all nodes have, once.
+/// Returns the ACL of nearly all nodes, which is stored once.
 pub(super) fn open() -> Arc<[Acl]> {
     static OPEN: LazyLock<Arc<[Acl]>> = LazyLock::new(|| Acl::open().into());
     Arc::clone(&OPEN)
 }
 
-/// Who may do everything.
+/// Returns the identity that may do everything.
 pub(super) fn superuser() -> Id {
     (SUPER.to_owned(), String::new())
 }
 
-/// The ACL that a node gets: without duplicates, and `auth` replaced by whom that is.
+/// Returns the ACL that a node gets: without duplicates, and with `auth` replaced by identities.
 pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, ErrorKind> {
     if Arc::ptr_eq(acl, &open()) {
         return Ok(Arc::clone(acl));
@@ -97,13 +97,13 @@ pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, ErrorK
     }
 }
 
-/// Returns whether servers take it for a name and a hash. They split it as Java does: empty parts at the end do
-/// not count.
+/// Returns whether servers accept the id as a name and a hash. They split it as Java does: empty
+/// parts at the end do not count.
 fn is_digest(id: &str) -> bool {
     id.trim_end_matches(':').split(':').count() == 2
 }
 
-/// An address, and how many of its first bits matter: `10.0.0.0/8`, or all of them.
+/// Returns an address and how many of its first bits matter, from `10.0.0.0/8` or a single address.
 fn network(id: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = id.split_once('/').map_or((id, None), |(ip, bits)| (ip, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
@@ -112,7 +112,8 @@ fn network(id: &str) -> Option<(IpAddr, u32)> {
     (bits <= all).then_some((address, bits))
 }
 
-/// Clients come by IPv4, the only protocol that the server listens on.
+/// Returns whether the client's address is in the network. Clients use IPv4, the only protocol that
+/// the server listens on.
 fn is_in(id: &str, client: &str) -> bool {
     match (network(id), client.parse::<Ipv4Addr>()) {
         (Some((IpAddr::V4(address), bits)), Ok(client)) => {
@@ -123,7 +124,7 @@ fn is_in(id: &str, client: &str) -> bool {
     }
 }
 
-/// Does an entry allow one of these things?
+/// Checks that an entry allows one of these permissions.
 pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: Permissions) -> Result<(), ErrorKind> {
     let is_for = |entry: &Acl| {
         let is_own = |id: &str| match entry.scheme.as_str() {
@@ -140,7 +141,7 @@ pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: Permissions) -> Result<(), 
     }
 }
 
-/// As it is shown to those who may read it, and not set it: without hashes of passwords.
+/// Returns the ACL for clients that may read it and not set it: without hashes of passwords.
 pub(super) fn hidden(acl: &[Acl]) -> Vec<Acl> {
     let mut shown = acl.to_vec();
     for entry in shown.iter_mut().filter(|entry| entry.scheme == "digest") {

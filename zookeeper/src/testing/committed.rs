@@ -1,4 +1,4 @@
-//! What a quorum has agreed on, for those who judge what clients make of it.
+//! The transactions that a quorum has agreed on, for judges of what clients make of them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,40 +6,40 @@ use std::time::Instant;
 /// One transaction.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// Its number. Later ones have greater ones.
+    /// Its number, which rises.
     pub zxid: i64,
     /// When it was committed.
     pub at: Instant,
-    /// On whose behalf, 0 for what is nobody's session's.
+    /// The session that caused it, or 0.
     pub session: i64,
-    /// Whether the session is over by it.
+    /// Whether it ends the session.
     pub is_close: bool,
-    /// In their order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
 }
 
-/// What has become of a node.
+/// A change of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The node's path.
     pub path: Arc<str>,
-    /// What has become of it.
+    /// What happened to it.
     pub kind: ChangeKind,
 }
 
-/// What can become of a node.
+/// What can happen to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It was created.
     Created {
-        /// With these data.
+        /// The initial data.
         data: Arc<[u8]>,
-        /// The session that it belongs to, 0 for none.
+        /// The session that it belongs to, or 0.
         owner: i64,
     },
     /// It was deleted.
     Deleted,
-    /// Its data are these now.
+    /// Its data were set to these.
     DataSet(Arc<[u8]>),
     /// Another ACL was set.
     AclSet,

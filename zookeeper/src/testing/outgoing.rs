@@ -1,19 +1,19 @@
-//! What a connection is still to be sent. A thread of its own writes it, so that a client that does not read
-//! holds up no other one. Knows nothing of what the bytes mean.
+//! Bytes that are still to be sent on a connection. A separate thread writes them, so that a client
+//! that does not read delays no other one. Knows nothing of what the bytes mean.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 
 use parking_lot::{Condvar, Mutex};
 
-/// With so many bytes waiting, no further request of this client is carried out. Events come on top: each of them
-/// takes the place of a watch.
+/// While this many bytes wait, no further request of the client is carried out. Events are added
+/// anyway: each of them replaces a watch.
 const ENOUGH: usize = 1 << 20;
 
 pub(super) struct Writer {
     stream: TcpStream,
     queue: Mutex<Queue>,
-    /// Told when bytes come, when they are taken to be written, and of the end.
+    /// Notified when bytes arrive, when they are taken to be written, and of the end.
     changed: Condvar,
 }
 
@@ -28,12 +28,12 @@ impl Writer {
         Writer { stream, queue: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Where requests come from.
+    /// Returns the stream that requests come from.
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Appends a frame, unless it is closed. Never blocks.
+    /// Appends a frame, unless the connection is closed. Never blocks.
     pub(super) fn push(&self, frame: &[u8]) {
         let mut queue = self.queue.lock();
         if !queue.is_closed {
@@ -42,22 +42,23 @@ impl Writer {
         }
     }
 
-    /// Waits until there is room for one more answer, or it is closed.
+    /// Waits until there is room for one more answer, or the connection is closed.
     pub(super) fn wait_for_room(&self) {
         let is_full = |queue: &mut Queue| queue.bytes.len() >= ENOUGH && !queue.is_closed;
         self.changed.wait_while(&mut self.queue.lock(), is_full);
     }
 
-    /// Takes nothing more, neither to write nor to read. What has been taken is still written, then the connection
-    /// ends.
+    /// Accepts nothing more, neither to write nor to read. Bytes that were accepted are still
+    /// written, then the connection ends.
     pub(super) fn close(&self) {
         self.queue.lock().is_closed = true;
         self.changed.notify_all();
-        // It may be broken already.
+        // The connection may already be broken.
         let _ = self.stream.shutdown(Shutdown::Read);
     }
 
-    /// Writes until it is closed, or the client is gone or has read nothing for too long.
+    /// Writes until the connection is closed, or the client is gone or has read nothing for too
+    /// long.
     pub(super) fn write(&self) {
         let mut taken = Vec::new();
         while self.take(&mut taken) && (&self.stream).write_all(&taken).is_ok() {
@@ -67,7 +68,7 @@ impl Writer {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Waits for bytes. False if there are none and there will be none.
+    /// Waits for bytes. Returns false if there are none and there will be none.
     fn take(&self, taken: &mut Vec<u8>) -> bool {
         let mut queue = self.queue.lock();
         self.changed.wait_while(&mut queue, |queue| queue.bytes.is_empty() && !queue.is_closed);

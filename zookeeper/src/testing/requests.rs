@@ -1,4 +1,4 @@
-//! What clients ask for, out of its bytes. Pure.
+//! Decodes the requests of clients. Pure.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) enum Request<'a> {
     Unknown,
 }
 
-/// A request and its number.
+/// Returns a request and its number.
 pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
     const PING: i32 = OpCode::Ping as i32;
     const AUTH: i32 = OpCode::Auth as i32;
@@ -76,14 +76,14 @@ pub(super) fn request(frame: &[u8]) -> Result<(i32, Request<'_>), Malformed> {
         }
         other => match op(other, &mut reader)? {
             Some(op) => Request::Write { op, with_stat: code != CREATE },
-            // What it says is not known either.
+            // Its body is not known either.
             None => return Ok((xid, Request::Unknown)),
         },
     };
     reader.end().map(|()| (xid, request))
 }
 
-/// An ACL; the open one is not copied.
+/// Returns an ACL. The open one is not copied.
 fn acls(reader: &mut Reader<'_>) -> Result<Arc<[Acl]>, Malformed> {
     const OPEN: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
     if let Some(rest) = reader.0.strip_prefix(OPEN) {
