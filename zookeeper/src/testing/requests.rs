@@ -9,8 +9,8 @@ use crate::core::message::{self, CREATE, OpCode};
 use crate::core::wire::{Malformed, Reader};
 use crate::types::CreateMode;
 
-/// The first form of `getChildren`, as that of `create` without a [`Stat`](crate::Stat) in its answer: other
-/// clients still send them.
+/// The first form of `getChildren`. Like `create` without a [`Stat`](crate::Stat) in its answer,
+/// other clients still send it.
 const GET_CHILDREN: i32 = 8;
 
 #[derive(Debug)]
