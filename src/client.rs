@@ -192,8 +192,8 @@ impl Client {
     /// make a write safe. Safe writes take a resource that each holder
     /// [claims](crate::Hold::fencing_token) with its token.
     ///
-    /// False when the lock is free, when it is held with another token, and when the holder's
-    /// session has ended, even if the holder does not know that.
+    /// False when the lock is free or held with another token. Also false when the holder's session
+    /// has ended, even if the holder does not know that.
     ///
     /// Costs one refused write, one list and one read for each contender; blocks for at most a
     /// third of the session timeout.
@@ -221,8 +221,8 @@ impl Client {
     ///
     /// Only this contender is asked. The node of an [`EphemeralLock`](crate::EphemeralLock) has the
     /// same name for every holder, so the call first reads it and compares the token. If the lock
-    /// changes hands between that read and the write, the next holder is not asked, but its node
-    /// then shows the identity of the previous holder.
+    /// changes hands between that read and the write, the next holder is not asked. Its node then
+    /// shows the identity of the previous holder.
     ///
     /// # Errors
     /// [`Error::NotHeld`] if the node is gone or belongs to another holder by now.

@@ -15,7 +15,7 @@ macro_rules! exclusive_methods {
                 self.inner.path()
             }
 
-            /// Locks the lock. Waits without a limit, also for a connection.
+            /// Acquires the lock. Waits without a limit, also for a connection.
             ///
             /// # Errors
             /// [`Cancelled`](crate::Error::Cancelled), [`Closed`](crate::Error::Closed),
@@ -25,7 +25,7 @@ macro_rules! exclusive_methods {
                 self.inner.acquire($crate::level::Patience::Until(None)).map(drop)
             }
 
-            /// Locks the lock if nobody else holds it, in this process or another. Waits for the
+            /// Acquires the lock if nobody else holds it, in this process or another. Waits for the
             /// servers' answers only, for at most a third of the session timeout.
             ///
             /// # Errors
@@ -36,7 +36,7 @@ macro_rules! exclusive_methods {
                 Ok(got.is_some())
             }
 
-            /// Locks the lock. Waits for at most `timeout`, which includes the wait for a
+            /// Acquires the lock. Waits for at most `timeout`, which includes the wait for a
             /// connection. A timeout too large for the clock waits forever. A zero timeout is the
             /// same as [`try_lock`](Self::try_lock).
             ///
@@ -46,7 +46,7 @@ macro_rules! exclusive_methods {
                 $crate::Lock::try_lock_for(self, timeout)
             }
 
-            /// Locks the lock. Waits until `deadline` at most, which includes the wait for a
+            /// Acquires the lock. Waits until `deadline` at most, which includes the wait for a
             /// connection. Returns false if another contender was ahead until then.
             ///
             /// # Errors
@@ -71,7 +71,7 @@ macro_rules! exclusive_methods {
                 self.inner.release(None)
             }
 
-            /// Locks the lock until the returned guard is dropped. Waits like [`lock`](Self::lock).
+            /// Acquires the lock until the returned guard is dropped. Waits like [`lock`](Self::lock).
             ///
             /// # Errors
             /// As [`lock`](Self::lock).

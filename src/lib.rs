@@ -79,8 +79,8 @@
 //! # }
 //! ```
 //!
-//! `Ok(false)` means that another holder was seen. If the client cannot find out, because it has no
-//! connection, the call returns [`Error::Disconnected`].
+//! `Ok(false)` means that another contender was ahead. If the client cannot find out, because it has
+//! no connection, the call returns [`Error::Disconnected`].
 //!
 //! # Re-entry
 //!
@@ -167,9 +167,9 @@
 //!
 //! A distributed lock can end without being released: the servers give it to the next contender
 //! when they have not heard from its holder for a session timeout. A hold is therefore a *lease*.
-//! The lease runs from the newest sign of life that the leader of the ensemble certainly received,
-//! and ends shortly before the servers can end the session. Heartbeats renew it while the
-//! connection lives. With the session timeout T:
+//! The lease runs from the newest sign of life that the leader of the ensemble certainly received.
+//! It ends shortly before the servers can end the session. Heartbeats renew it while the connection
+//! lives. With the session timeout T:
 //!
 //! ```text
 //!  newest certified                                          lease   servers may

@@ -37,13 +37,13 @@ pub trait Lock: Debug + Send + Sync {
         LockId::new(self.path())
     }
 
-    /// Locks the lock. Waits without a limit, also for a connection.
+    /// Acquires the lock. Waits without a limit, also for a connection.
     ///
     /// # Errors
     /// See the lock's type.
     fn lock(&self) -> Result<()>;
 
-    /// Locks the lock if nobody else holds it. Waits for the servers' answers only, for at most a
+    /// Acquires the lock if nobody else holds it. Waits for the servers' answers only, for at most a
     /// third of the session timeout. With several locks, that is a third for each member.
     ///
     /// # Errors
@@ -51,13 +51,13 @@ pub trait Lock: Debug + Send + Sync {
     /// the lock is free.
     fn try_lock(&self) -> Result<bool>;
 
-    /// Locks the lock. Waits until `deadline` at most.
+    /// Acquires the lock. Waits until `deadline` at most.
     ///
     /// # Errors
     /// [`Error::Disconnected`](crate::Error::Disconnected) if there is no connection then.
     fn try_lock_until(&self, deadline: Instant) -> Result<bool>;
 
-    /// Locks the lock. Waits for at most `timeout`. A timeout too large for the clock waits
+    /// Acquires the lock. Waits for at most `timeout`. A timeout too large for the clock waits
     /// forever.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ pub trait Lock: Debug + Send + Sync {
         }
     }
 
-    /// Unlocks the lock. Waits for the answer for at most a third of the session timeout.
+    /// Releases the lock. Waits for the answer for at most a third of the session timeout.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) if the hold was lost,
@@ -223,7 +223,7 @@ pub struct Locker<'l, L: Lock + ?Sized> {
 }
 
 impl<'l, L: Lock + ?Sized> Locker<'l, L> {
-    /// Locks `lock`. Waits without a limit.
+    /// Acquires `lock`. Waits without a limit.
     ///
     /// # Errors
     /// As [`Lock::lock`].
@@ -231,7 +231,7 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         lock.lock().map(|()| Locker { lock: Some(lock) })
     }
 
-    /// Locks `lock` if nobody else holds it.
+    /// Acquires `lock` if nobody else holds it.
     ///
     /// # Errors
     /// As [`Lock::try_lock`].
@@ -239,7 +239,7 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         Ok(lock.try_lock()?.then(|| Locker { lock: Some(lock) }))
     }
 
-    /// Locks `lock`. Waits for at most `timeout`.
+    /// Acquires `lock`. Waits for at most `timeout`.
     ///
     /// # Errors
     /// As [`Lock::try_lock_for`].
@@ -248,7 +248,7 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         Ok(locked.then(|| Locker { lock: Some(lock) }))
     }
 
-    /// Locks `lock`. Waits until `deadline` at most.
+    /// Acquires `lock`. Waits until `deadline` at most.
     ///
     /// # Errors
     /// As [`Lock::try_lock_until`].
@@ -264,7 +264,7 @@ impl<'l, L: Lock + ?Sized> Locker<'l, L> {
         self.lock.map_or_else(Vec::new, L::holds)
     }
 
-    /// Unlocks the lock and returns the result. Waits as [`Lock::unlock`] does.
+    /// Releases the lock and returns the result. Waits as [`Lock::unlock`] does.
     ///
     /// # Errors
     /// As [`Lock::unlock`].
@@ -282,7 +282,7 @@ impl<L: Lock + ?Sized> Drop for Locker<'_, L> {
 }
 
 impl dyn Lock + '_ {
-    /// Locks the lock until the returned guard is dropped. Waits without a limit.
+    /// Acquires the lock until the returned guard is dropped. Waits without a limit.
     ///
     /// # Errors
     /// As [`Lock::lock`].
@@ -290,7 +290,7 @@ impl dyn Lock + '_ {
         Locker::acquire(self)
     }
 
-    /// Locks the lock until the returned guard is dropped, if nobody else holds it.
+    /// Acquires the lock until the returned guard is dropped, if nobody else holds it.
     ///
     /// # Errors
     /// As [`Lock::try_lock`].
@@ -298,7 +298,7 @@ impl dyn Lock + '_ {
         Locker::try_acquire(self)
     }
 
-    /// Locks the lock until the returned guard is dropped. Waits for at most `timeout`.
+    /// Acquires the lock until the returned guard is dropped. Waits for at most `timeout`.
     ///
     /// # Errors
     /// As [`Lock::try_lock_for`].
@@ -306,7 +306,7 @@ impl dyn Lock + '_ {
         Locker::try_acquire_for(self, timeout)
     }
 
-    /// Locks the lock until the returned guard is dropped. Waits until `deadline` at most.
+    /// Acquires the lock until the returned guard is dropped. Waits until `deadline` at most.
     ///
     /// # Errors
     /// As [`Lock::try_lock_until`].

@@ -130,7 +130,7 @@ impl MultiLock {
         &self.locks
     }
 
-    /// Locks all members. Waits without a limit.
+    /// Acquires all members. Waits without a limit.
     ///
     /// # Errors
     /// Those of the members' `lock`; [`Lost`](Error::Lost) if a member was lost before the last one
@@ -139,7 +139,7 @@ impl MultiLock {
         self.take(|lock| lock.lock().map(|()| true)).map(drop)
     }
 
-    /// Locks all members if nobody else holds one of them. Waits for the servers' answers only, for
+    /// Acquires all members if nobody else holds one of them. Waits for the servers' answers only, for
     /// at most a third of the session timeout for each member.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl MultiLock {
         self.take(|lock| lock.try_lock())
     }
 
-    /// Locks all members. Waits for at most `timeout` for all of them together. A timeout too large
+    /// Acquires all members. Waits for at most `timeout` for all of them together. A timeout too large
     /// for the clock waits forever. A zero timeout is the same as [`try_lock`](Self::try_lock).
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl MultiLock {
         Lock::try_lock_for(self, timeout)
     }
 
-    /// Locks all members. Waits until `deadline` at most. Returns false if another contender was
+    /// Acquires all members. Waits until `deadline` at most. Returns false if another contender was
     /// ahead at one of them until then; the others are released again.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl MultiLock {
         }
     }
 
-    /// Locks all members until the returned guard is dropped. Waits like [`lock`](Self::lock).
+    /// Acquires all members until the returned guard is dropped. Waits like [`lock`](Self::lock).
     ///
     /// # Errors
     /// As [`lock`](Self::lock).

@@ -76,8 +76,8 @@ impl LockOptions {
     /// again. Other processes wait for that many more turns. Default: 0.
     ///
     /// Threads that take over in this way share one fencing token, and their node names the thread
-    /// that created it. No hand-off takes place while the connection is away, with less than a
-    /// third of the session timeout left of the lease, or when somebody has requested the lock
+    /// that created it. No hand-off takes place without a connection, with less than a third of the
+    /// session timeout left of the lease, or after a revocation request
     /// ([`Client::revoke`](crate::Client::revoke)). No effect on reads, permits and
     /// [`EphemeralLock`](crate::EphemeralLock).
     pub fn local_handoffs(mut self, times: u32) -> LockOptions {

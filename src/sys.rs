@@ -1,4 +1,4 @@
-//! What is asked of the operating system: all by the client's seam, so that a simulation can take its place.
+//! Time, threads and sockets, all by the seam of the client, so that a simulation can replace them.
 
 #[cfg(zoolock_simulation)]
 use uuid::Builder;
