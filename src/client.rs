@@ -441,8 +441,8 @@ impl ClientBuilder {
     /// call counts. Default: none.
     ///
     /// With [`Acl::creator`] the client's nodes belong to the user. An entry for another user has
-    /// the scheme `sasl` and the user's name: `Acl::creator().and("sasl", "ann",
-    /// Permissions::CONTEND)`.
+    /// the scheme `sasl` and the user's name:
+    /// `Acl::creator().and("sasl", "ann", Permissions::CONTEND)`.
     #[cfg(feature = "sasl")]
     pub fn sasl(mut self, user: impl Into<String>, password: impl Into<String>) -> ClientBuilder {
         self.sasl = Some((user.into(), password.into()));

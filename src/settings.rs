@@ -54,8 +54,8 @@ impl ClientBuilder {
     ///
     /// With credentials the ACL is [`Acl::creator`]: the client's nodes belong to these
     /// credentials, and all contenders of its locks need the same. Paths in the file are relative
-    /// to its folder. A file with `auth`, and the key, must not be open to everybody (`chmod o=
-    /// FILE`).
+    /// to its folder. A file with `auth`, and the key, must not be open to everybody
+    /// (`chmod o= FILE`).
     ///
     /// ```toml
     /// connect = "zk1:2182,zk2:2182,zk3:2182/my-app"
