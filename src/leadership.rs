@@ -32,8 +32,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A `Leadership` has a thread that waits for the lock at a path. Each time the thread gets the
 /// lock, it calls the function with a new [`Term`], and releases the lock when the function
 /// returns. Then it queues again, at the end. It also queues again after a loss of the lock, an
-/// error, or a panic of the function. Only [`shutdown`](Leadership::shutdown) and the end of the
-/// client stop it.
+/// error, or a panic of the function. It stops at [`shutdown`](Leadership::shutdown), when the
+/// `Leadership` is dropped, and at the end of the client.
 ///
 /// ```text
 ///                        the lock              `lead` returns

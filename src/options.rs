@@ -128,7 +128,7 @@ impl LockOptions {
     /// the lock busy for everybody, including this process, and shows in lists of contenders. It is
     /// deleted in the background when the time is over. It ends sooner with its session: when the
     /// process ends, when the [client](crate::Client) is closed or dropped, or when there is no
-    /// connection for longer than the lease runs. Keep the client that long. Hand-offs to other
+    /// connection for longer than the lease runs. Keep the client for that long. Hand-offs to other
     /// threads of this process begin when the time is over.
     ///
     /// A failed job changes nothing about this, and nobody can be asked to let go. To free the lock
