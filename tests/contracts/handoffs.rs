@@ -18,7 +18,7 @@ use zoolock_test_support::{Probe, Server, connect_string, fresh_path, shared_pro
 
 use common::{
     BRIEFLY, SESSION, SOON, Stage, Task, Visitor, Witness, await_nodes, await_nothing_left,
-    await_resumed, children, client, client_of, exists, hold_of, in_use, lock_of, warnings,
+    children, client, client_of, exists, hold_of, lock_of, warnings,
 };
 
 /// A deletion is noticed with a quarter of this and a heartbeat.
@@ -231,25 +231,6 @@ fn who_asks_while_it_is_handed_on_and_on_is_heard() {
 }
 
 #[test]
-fn a_close_in_the_middle_of_hand_offs_ends_everybody_and_leaves_no_node() {
-    for round in 0..5 {
-        let ([ours, rivals], path) = ([client(), client()], fresh_path("closed"));
-        let passers = Passers::start(&lock_with(&ours, &path, 1_000_000), 6, |_| {});
-        wait_until("they take turns", SOON, || passers.turns() > 50 * (round + 1));
-        ours.close().unwrap();
-        for turns in passers.ended() {
-            let told = matches!(&turns, Err(error) if error.is_closed() || error.is_lost());
-            assert!(told, "round {round}: {turns:?}");
-        }
-        assert_eq!(children(&path), [""; 0], "round {round}");
-        let rival = lock_of(&rivals, &path);
-        assert!(rival.try_lock().unwrap());
-        rival.unlock().unwrap();
-        assert_eq!(in_use(&ours.stats()), 0, "round {round}");
-    }
-}
-
-#[test]
 fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
     const TIMEOUT: Duration = Duration::from_secs(4);
     let (client, path) = (client_of(&connect_string(), TIMEOUT), fresh_path("long"));
@@ -271,27 +252,6 @@ fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
     println!("{turns:?} turns, {:?}", client.stats());
     assert_eq!(client.stats().holds_lost, 0);
     await_nothing_left(&client);
-}
-
-#[test]
-fn a_hold_that_was_taken_over_outlives_a_cut_and_is_handed_on() {
-    let stage = Stage::new("outlives", SESSION);
-    let lock = lock_with(&stage.client, &stage.path, 3);
-    let guard = lock.acquire().unwrap();
-    let (node, token) = (guard.node(), guard.fencing_token().unwrap());
-    let next = Visitor::start_asleep(lock.clone());
-    guard.release().unwrap();
-    let heir = next.hold();
-    stage.proxy.cut();
-    await_resumed(&stage.client, 1);
-    assert!(heir.is_held());
-    assert_eq!((heir.node(), heir.fencing_token().unwrap()), (node.clone(), token));
-    let last = Visitor::start_asleep(lock.clone());
-    next.leaves();
-    assert_eq!(last.hold().node(), node);
-    last.leaves();
-    await_nothing_left(&stage.client);
-    assert_eq!(children(&stage.path), [""; 0]);
 }
 
 #[test]

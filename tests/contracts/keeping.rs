@@ -2,7 +2,6 @@
 //! `every::options` says: over cuts, at its end, and where somebody comes while it changes hands.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, DistributedRwLock, LockOptions};
@@ -158,37 +157,6 @@ fn a_write_that_became_a_read_is_left_to_nobody() {
         }
         read.unlock().unwrap();
     }
-}
-
-/// That somebody queues, or asks for it, is heard while the hold goes from one turn to the next.
-#[test]
-fn turns_without_a_pause_do_not_keep_others_out() {
-    let own = client_of(&connect_string(), SESSION);
-    let (others, path) = (client(), fresh_path("pressed"));
-    let (lock, rival) = (keeping(&own, &path, LONG), lock_of(&others, &path));
-    let over = Arc::new(AtomicBool::new(false));
-    let end = Arc::clone(&over);
-    let turns = Task::spawn(move || {
-        let mut turns = 0_u64;
-        while !end.load(Ordering::SeqCst) {
-            turn(&lock);
-            turns += 1;
-        }
-        turns
-    });
-    (0..20).for_each(|entry| others_get_it(&rival, &format!("entry {entry}")));
-    for round in 0..2 {
-        let mut asked = String::new();
-        wait_until("its holder is asked", SOON, || {
-            let who = others.contenders(&path).unwrap();
-            asked = who.first().map_or(String::new(), |who| who.node.clone());
-            who.first().is_some_and(|who| others.revoke(who).is_ok())
-        });
-        let took = wait_until("it is given back", SOON, || !children(&path).contains(&asked));
-        println!("round {round}: given back after {took:?}");
-    }
-    over.store(true, Ordering::SeqCst);
-    println!("beside {} turns", turns.result("the turns"));
 }
 
 /// The connection ends while the hold is being kept.

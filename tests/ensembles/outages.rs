@@ -2,21 +2,17 @@
 //! client whose connections never last, servers that take a session back and must not be believed, and
 //! creates that come late.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{HoldState, LossReason};
 use zoolock_test_support::{
-    Direction, Ensemble, FaultProxy, Op, Probe, Then, fresh_path, shared_probe, wait_until,
+    Ensemble, FaultProxy, Op, Probe, Then, fresh_path, shared_probe, wait_until,
 };
 
 use super::{Ways, start};
 use common::line::Line;
 use common::{
-    SESSION, SOON, Task, answered, await_lost, await_resumed, children, client, client_of, in_time,
-    lock_of, shared_proxy,
+    SOON, Task, answered, await_lost, children, client, client_of, in_time, lock_of, shared_proxy,
 };
 
 /// Six ticks of the members, so long that a slow machine loses nothing by itself.
@@ -63,63 +59,6 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
         lock.lock().unwrap();
         lock.unlock().unwrap();
     }
-}
-
-/// Seconds that the connections of a client break all the time; a minute by hand.
-fn shaky_seconds() -> u64 {
-    std::env::var("ZOOLOCK_SHAKY_SECONDS").map_or(10, |seconds| seconds.parse().unwrap())
-}
-
-#[test]
-fn connections_that_live_for_50_ms_cost_no_hold_and_no_place() {
-    let proxy = shared_proxy();
-    // A slow machine renews a lease in few of so short connections.
-    let (shaky, steady) = (client_of(&proxy.connect_string(), SESSION * 4), client());
-    let [held, queued] = ["held", "queued"].map(fresh_path);
-    let own = lock_of(&shaky, &held);
-    own.lock().unwrap();
-    let hold = own.hold().unwrap();
-    let ahead = lock_of(&steady, &queued);
-    ahead.lock().unwrap();
-    let mut line = Line::at(&queued);
-    for number in 0..10 {
-        line.join_seen_by([&shaky, &steady][number % 2], || children(&queued).len());
-    }
-    let before = children(&queued);
-    let over = Arc::new(AtomicBool::new(false));
-    let cutting = {
-        let (over, client) = (Arc::clone(&over), shaky.clone());
-        Task::spawn(move || {
-            while !over.load(Ordering::SeqCst) {
-                let resumed = client.stats().resumed;
-                thread::sleep(Duration::from_millis(50));
-                proxy.cut();
-                // A slow machine may need longer for a handshake.
-                await_resumed(&client, resumed + 1);
-            }
-        })
-    };
-    let (begun, seconds) = (Instant::now(), Duration::from_secs(shaky_seconds()));
-    wait_until("it was cut often, and for long", seconds * 2 + SOON, || {
-        assert!(hold.is_held(), "{hold:?}, {:?}", shaky.stats());
-        begun.elapsed() >= seconds && shaky.stats().resumed > seconds.as_secs()
-    });
-    println!("{hold:?}, {:?}", shaky.stats());
-    let mut last = hold.valid_for();
-    wait_until("the lease is renewed, too", SOON, || {
-        let before = std::mem::replace(&mut last, hold.valid_for());
-        last > before
-    });
-    assert_eq!(children(&queued), before, "the places in the queue");
-    // The queue goes on over such connections, too.
-    ahead.unlock().unwrap();
-    line.comes_in_order();
-    over.store(true, Ordering::SeqCst);
-    cutting.result("cutting");
-    own.unlock().unwrap();
-    let stats = shaky.stats();
-    assert_eq!((stats.sessions, stats.holds_lost), (1, 0), "{stats:?}");
-    wait_until("nothing is left", SOON, || children(&held).is_empty());
 }
 
 /// Holds a lock by another member, then has only a way to this one, which the others do not hear. Either
@@ -176,51 +115,6 @@ fn make_late(probe: &Probe, path: &str, name: &str) -> String {
     made.unwrap().rsplit('/').next().unwrap().to_owned()
 }
 
-#[test]
-fn the_node_of_a_lost_create_that_comes_late_is_deleted_whatever_its_waiter_does_by_then() {
-    for what in ["waits", "holds", "has let go"] {
-        let proxy = shared_proxy();
-        let own = client_of(&proxy.connect_string(), T);
-        let path = fresh_path("late");
-        // The late node goes with it: not before the client has seen it.
-        let probe = shared_probe().unwrap();
-        probe.create_all(&path).unwrap();
-        let others = client();
-        let (lock, ahead) = (lock_of(&own, &path), lock_of(&others, &path));
-        let waits = what == "waits";
-        if waits {
-            ahead.lock().unwrap();
-        }
-        let lost = proxy.on(Op::Create).path_contains(&path).drop_request(Then::Cut);
-        let locks = lock.clone();
-        let locking = Task::spawn(move || locks.lock());
-        assert!(lost.wait(SOON));
-        wait_until("it has made another node", SOON, || {
-            children(&path).len() == 1 + usize::from(waits)
-        });
-        if !waits {
-            locking.result("lock()").unwrap();
-        }
-        if what == "has let go" {
-            lock.unlock().unwrap();
-        }
-        let late = make_late(&probe, &path, &lost_name(&proxy, &path));
-        if waits {
-            // With its next look.
-            ahead.unlock().unwrap();
-            locking.result("lock()").unwrap();
-        }
-        if what != "has let go" {
-            lock.unlock().unwrap();
-        }
-        wait_until("the late one is gone", SOON, || !children(&path).contains(&late));
-        // Nobody is behind it for longer.
-        assert!(ahead.try_lock_for(SOON).unwrap());
-        wait_until("nothing is looked for", SOON, || own.stats().deleting == 0);
-        println!("{what}: {late}, {:?}", own.stats());
-    }
-}
-
 /// It was not there when the waiter looked, but was made before the next one.
 #[test]
 fn a_waiter_whose_lost_create_comes_before_the_next_one_has_the_place_of_that() {
@@ -250,20 +144,4 @@ fn a_waiter_whose_lost_create_comes_before_the_next_one_has_the_place_of_that() 
     assert_eq!(locking.result("lock()").unwrap(), late);
     drop(own);
     waiting.result("the one behind").unwrap();
-}
-
-#[test]
-fn whoever_cannot_hear_the_servers_keeps_nobody_out_for_ever() {
-    let proxy = shared_proxy();
-    let deaf = client_of(&proxy.connect_string(), Duration::from_secs(4));
-    let path = fresh_path("deaf");
-    let [held, next] = [&deaf, &client()].map(|client| lock_of(client, &path));
-    held.lock().unwrap();
-    let waiting = Task::spawn(move || next.lock().map(|()| next.unlock()));
-    wait_until("the next one waits", SOON, || children(&path).len() == 2);
-    let begun = Instant::now();
-    proxy.black_hole(Direction::ToClient);
-    waiting.result("the next one").unwrap().unwrap();
-    println!("let in {:?} after the silence: {:?}", begun.elapsed(), deaf.stats());
-    assert!(!held.is_held());
 }

@@ -1,15 +1,11 @@
 //! The client itself: its connection, what it tells of it, and its end.
 
-use std::env;
-use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 use zoolock::{Client, ClientState, ConnectionEvent, Error};
-use zoolock_test_support::{
-    Direction, FaultProxy, Op, Server, Then, connect_string, fresh_path, wait_until,
-};
+use zoolock_test_support::{Direction, FaultProxy, Op, Then, fresh_path, wait_until};
 
 use ConnectionEvent::{Lost, Reconnected, Suspended};
 use common::{
@@ -66,82 +62,6 @@ fn a_black_hole_is_told_as_suspended_lost_and_reconnected() {
             });
         }
     });
-}
-
-#[test]
-fn a_server_that_stops_for_long_is_told_as_lost_and_come_back_to() {
-    let server = Server::start().unwrap();
-    let client = client_of(&server.connect_string(), Duration::from_secs(3));
-    let events = client.subscribe();
-    server.stop().unwrap();
-    tells(&events, &[Suspended, Lost]);
-    assert_eq!(client.state(), ClientState::Lost);
-    server.start_again().unwrap();
-    tells(&events, &[Reconnected]);
-    works(&client);
-}
-
-#[test]
-fn dead_and_silent_hosts_of_a_list_are_passed_over() {
-    let [dead, closing] = [shared_proxy(), shared_proxy()];
-    dead.refuse(true);
-    closing.accept_and_close(true);
-    // The kernel accepts, nobody answers.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let hosts = [
-        dead.connect_string(),
-        closing.connect_string(),
-        silent.local_addr().unwrap().to_string(),
-        "no-such-host.invalid".to_owned(),
-    ];
-    for bad in hosts.iter().chain([&hosts.join(",")]) {
-        let all = format!("{bad},{}", connect_string());
-        works(&client_of(&all, SESSION));
-    }
-}
-
-#[test]
-fn reconnects_to_another_host_when_its_own_is_gone_or_silent() {
-    let proxies = [shared_proxy(), shared_proxy()];
-    let hosts = proxies.each_ref().map(FaultProxy::connect_string).join(",");
-    let client = client_of(&hosts, SESSION);
-    for silent in [false, true] {
-        // Its own is the one with an open connection; handshakes have ended by then.
-        let mut open = [0; 2];
-        wait_until("one proxy is in use", SOON, || {
-            open = proxies.each_ref().map(FaultProxy::open_connections);
-            client.state() == ClientState::Connected && open.iter().sum::<usize>() == 1
-        });
-        let (own, other) = (&proxies[open[1]], &proxies[open[0]]);
-        let events = client.subscribe();
-        match silent {
-            true => own.black_hole(Direction::Both),
-            false => {
-                own.refuse(true);
-                own.cut();
-            }
-        }
-        tells(&events, &[Suspended]);
-        // Lost first on a machine that is too busy for it.
-        let told = events.recv_timeout(SOON);
-        println!("silent: {silent}, {told:?}, {:?}", client.stats());
-        works(&client);
-        assert!(other.open_connections() > 0, "{:?}", other.log());
-        own.restore();
-    }
-}
-
-#[test]
-fn the_session_timeout_is_the_servers() {
-    if env::var("ZOOKEEPER_CONNECT").is_ok() {
-        println!("its limits are unknown");
-        return;
-    }
-    // Of a test server: from 1 s to 60 s.
-    for (asked, given) in [(100, 1_000), (1_500, 1_500), (10_000, 10_000), (3_600_000, 60_000)] {
-        let client = client_of(&connect_string(), Duration::from_millis(asked));
-        assert_eq!(client.session_timeout(), Duration::from_millis(given), "asked for {asked} ms");
-    }
 }
 
 #[test]
@@ -223,22 +143,6 @@ fn the_last_of_client_locks_and_guards_ends_the_session_when_it_is_dropped_and_a
     assert!(!view.is_held(), "{view:?}");
     wait_until("the node is gone", SOON, || children(&path).is_empty());
     assert_eq!(events.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected));
-}
-
-#[test]
-fn a_server_that_hangs_up_at_once_is_not_stormed() {
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SESSION);
-    proxy.accept_and_close(true);
-    let before = proxy.connections();
-    proxy.cut();
-    // Not a condition: nothing is to happen meanwhile.
-    thread::sleep(Duration::from_secs(2));
-    let count = proxy.connections() - before;
-    assert_eq!(client.session_timeout(), SESSION, "known without a connection");
-    assert!((1..200).contains(&count), "{count} connections in 2 s");
-    proxy.accept_and_close(false);
-    works(&client);
 }
 
 #[test]

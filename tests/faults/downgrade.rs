@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zoolock::{Client, DistributedRwLock, Error, Hold, HoldState, Lock, LossReason};
+use zoolock::{Client, DistributedRwLock, Error, Hold, HoldState, Lock};
 use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, wait_until};
 
 use common::{
-    SESSION, SOON, Visitor, assert_lost, await_lost, await_nothing_left, await_resumed, children,
-    client, client_of, delete_node, place, shared_proxy,
+    SESSION, SOON, Visitor, await_nothing_left, await_resumed, children, client_of, place,
+    shared_proxy,
 };
 
 /// What a downgrade asks for, in one write.
@@ -114,60 +114,6 @@ impl Writing {
     }
 }
 
-#[test]
-fn a_downgrade_that_is_cut_at_any_request_is_done_on_the_next_connection() {
-    thread::scope(|scope| {
-        for op in REQUESTS {
-            for (answer, then) in [false, true]
-                .into_iter()
-                .flat_map(|answer| [(answer, Then::Cut), (answer, Then::Hold)])
-            {
-                scope.spawn(move || {
-                    let writing = Writing::start();
-                    let rule = writing.proxy.on(op).path_contains(&writing.path);
-                    let lost = match answer {
-                        true => rule.drop_answer(then),
-                        false => rule.drop_request(then),
-                    };
-                    writing.lock.read_lock().lock().unwrap();
-                    assert!(lost.fired(), "{:#?}", writing.proxy.log());
-                    writing.ends_well(&format!("{op:?}, answer: {answer}, then {then:?}"));
-                });
-            }
-        }
-    });
-}
-
-#[test]
-fn a_downgrade_while_the_session_is_resumed_keeps_the_place() {
-    // The handshake, and the heartbeat that certifies the lease anew.
-    let steps = [Op::Connect, Op::SetData].map(|op| [(op, false), (op, true)]);
-    for (op, answer) in steps.into_iter().flatten() {
-        for cut_again in [false, true] {
-            let writing = Writing::start();
-            let proxy = &writing.proxy;
-            let rule = proxy.on(op);
-            let step = if answer { rule.hold_answer() } else { rule.hold_request() };
-            proxy.cut();
-            assert!(step.wait(SOON), "{:#?}", proxy.log());
-            let creates = proxy.requests(Op::Create);
-            let locked = writing.read_beside(|| {
-                // Its create is on its way behind that, if that may be.
-                let until = Instant::now() + Duration::from_millis(300);
-                while proxy.requests(Op::Create) == creates && Instant::now() < until {
-                    thread::yield_now();
-                }
-                match cut_again {
-                    true => proxy.cut(),
-                    false => step.release(),
-                }
-            });
-            locked.unwrap();
-            writing.ends_well(&format!("{op:?}, answer: {answer}, cut again: {cut_again}"));
-        }
-    }
-}
-
 /// The last of it costs a heartbeat more.
 #[test]
 fn a_downgrade_with_little_of_its_lease_left_has_it_renewed_also_if_that_is_cut() {
@@ -237,91 +183,4 @@ fn a_downgrade_that_nobody_waits_for_any_more_leaves_no_node() {
         read.lock().unwrap();
         writing.ends_well("after all that");
     }
-}
-
-#[test]
-fn a_downgrade_whose_write_goes_while_it_is_asked_for_is_told_and_leaves_no_node() {
-    let mut writing = Writing::start();
-    let (proxy, write) = (&writing.proxy, writing.write());
-    let create = proxy.on(Op::Create).path_contains(&writing.path).hold_request();
-    let seen = writing.read_beside(|| {
-        assert!(create.wait(SOON), "{:#?}", proxy.log());
-        delete_node(&write);
-        create.release();
-    });
-    assert_lost(&seen, &writing.path, LossReason::NodeDeleted);
-    assert_lost(&writing.lock.write_lock().unlock(), &writing.path, LossReason::NodeDeleted);
-    await_nodes(&writing.path, 1);
-    writing.has_ended("the write went");
-}
-
-#[test]
-fn a_downgrade_that_waits_for_a_connection_until_its_write_is_lost_is_told() {
-    let mut writing = Writing::start();
-    let (read, write) = (writing.lock.read_lock(), writing.write());
-    writing.cut_off();
-    let seen = writing.read_beside(|| {
-        await_lost(&write);
-        writing.proxy.refuse(false);
-    });
-    assert_lost(&seen, &writing.path, LossReason::LeaseExpired);
-    assert_lost(&writing.lock.write_lock().unlock(), &writing.path, LossReason::LeaseExpired);
-    writing.has_ended("the write was lost");
-    read.lock().unwrap();
-    read.unlock().unwrap();
-}
-
-#[test]
-fn a_close_ends_a_downgrade() {
-    for op in REQUESTS {
-        let mut writing = Writing::start();
-        let answer = writing.proxy.on(op).path_contains(&writing.path).hold_answer();
-        let seen = writing.read_beside(|| {
-            assert!(answer.wait(SOON), "{:#?}", writing.proxy.log());
-            let _ = writing.client.close();
-        });
-        answer.release();
-        let closed = LossReason::ClientClosed;
-        let told = matches!(&seen, Err(Error::Lost { reason, .. }) if *reason == closed);
-        assert!(told || matches!(seen, Err(Error::Closed)), "{op:?}: {seen:?}");
-        writing.has_ended("closed");
-    }
-}
-
-/// The rival sees no gap, whatever happens to the connection of who downgrades.
-#[test]
-fn downgrades_under_cut_after_cut_let_no_writer_slip_in() {
-    let proxy = shared_proxy();
-    let ours = client_of(&proxy.connect_string(), SESSION);
-    let path = fresh_path("cuts");
-    let lock = DistributedRwLock::new(&ours, &path).unwrap();
-    let others = client();
-    let mut random = fastrand::Rng::with_seed(7);
-    for round in 0..25 {
-        lock.write_lock().lock().unwrap();
-        let token = hold_of(&lock.write_lock()).fencing_token().unwrap();
-        let rival = Visitor::start(DistributedRwLock::new(&others, &path).unwrap().write_lock());
-        await_nodes(&path, 2);
-        let resumed = ours.stats().resumed;
-        let pause = Duration::from_micros(random.u64(..4_000));
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                thread::sleep(pause);
-                proxy.cut();
-            });
-            lock.read_lock().lock().unwrap();
-            lock.write_lock().unlock().unwrap();
-        });
-        if round % 2 == 0 {
-            await_resumed(&ours, resumed + 1);
-        }
-        let read = hold_of(&lock.read_lock());
-        assert!(!rival.is_in(), "round {round}: a writer slipped in beside {read:?}");
-        assert_eq!(read.fencing_token().unwrap(), token, "round {round}");
-        lock.read_lock().unlock().unwrap();
-        rival.comes_in();
-        rival.leaves();
-    }
-    println!("{:?}", ours.stats());
-    assert_eq!(ours.stats().holds_lost, 0);
 }

@@ -69,25 +69,6 @@ fn a_term_goes_on_over_a_cut_and_whoever_waits_keeps_its_place() {
 }
 
 #[test]
-fn whoever_has_lost_its_session_leads_again_behind_the_others() {
-    let path = fresh_path("leads-again");
-    let mut leader = Candidate::start(&path, LONG);
-    let mut last = leader.leads();
-    let mut next = Candidate::start(&path, LONG);
-    for round in 0..4 {
-        await_nodes(&path, 2);
-        assert_eq!(leader.proxy.expire_sessions().unwrap(), 1);
-        let term = next.leads();
-        println!("round {round}: term {}", token(&term));
-        assert!(token(&term) > token(&last));
-        wait_until("the one before knows", SOON, || !last.is_held());
-        assert!(next.leadership.is_leader() && !leader.leadership.is_leader());
-        (leader, next, last) = (next, leader, term);
-    }
-    [leader, next].into_iter().for_each(|candidate| candidate.leadership.shutdown());
-}
-
-#[test]
 fn without_servers_its_health_is_bad_and_it_leads_again_when_they_are_back() {
     let path = fresh_path("leads-later");
     let one = Candidate::start(&path, Duration::from_secs(4));

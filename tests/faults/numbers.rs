@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use zoolock::{Client, DistributedRwLock, EphemeralLock};
-use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, wait_until};
 
 use common::{
     BRIEFLY, Object, SOON, Subject, Task, await_resumed, client, client_of, every_subject_that,
@@ -50,109 +50,11 @@ impl Warm {
         self.object.unlock().unwrap();
         self.subject.await_nodes(&self.path, 0);
     }
-
-    /// The directory goes and is there again, with somebody in it whose number is that of the last node.
-    fn refill(&self, others: &Client) -> Object {
-        let probe = shared_probe().unwrap();
-        probe.delete(&self.path).unwrap();
-        probe.create(&self.path, b"", false, false).unwrap();
-        for number in 0..self.number {
-            let made = probe.create(&format!("{}/x-", self.path), b"", false, true).unwrap();
-            assert_eq!(place(&made).parse(), Ok(number));
-            probe.delete(&made).unwrap();
-        }
-        let rival = self.subject.rival(others, &self.path);
-        rival.lock().unwrap();
-        let numbers = (place(&rival.hold().node()).parse(), self.number);
-        assert_eq!(numbers.0, Ok(numbers.1), "the number that was the last one before");
-        rival
-    }
-
-    /// Somebody holds it. Whoever comes now asks for a list, and waits.
-    fn waits_for(&self, rival: &Object) {
-        let (name, lists, object) = (self.subject.name, self.lists(), self.object.clone());
-        let turn = Task::spawn(move || object.lock().and_then(|()| object.unlock()));
-        let asks = || self.lists() > lists;
-        wait_until("it looks who is there", SOON, || turn.is_done() || asks());
-        self.subject.await_nodes(&self.path, 2);
-        let nodes = self.subject.nodes(&self.path);
-        println!("{name}: {nodes:?}, is done: {}", turn.is_done());
-        assert!(!turn.is_done() && rival.is_held(), "{name}: two at once");
-        rival.unlock().unwrap();
-        turn.result("its turn").unwrap();
-        self.subject.await_nodes(&self.path, 0);
-    }
 }
 
 fn every_warm(name: &str, contract: impl Fn(Warm) + Sync) {
     let is_one = |subject: Subject| subject.has_a_directory() && subject.goes_with_its_unlock();
     every_subject_that(is_one, |subject| contract(Warm::start(subject, name)));
-}
-
-#[test]
-fn a_directory_that_was_filled_again_up_to_the_same_number_is_looked_at() {
-    every_warm("refilled", |warm| {
-        let rival = warm.refill(&client());
-        warm.waits_for(&rival);
-    });
-}
-
-/// Its end was missed, and is told before anything else.
-#[test]
-fn a_directory_that_was_filled_again_while_there_was_no_connection_is_looked_at() {
-    every_warm("refilled-away", |warm| {
-        warm.proxy.refuse(true);
-        warm.proxy.cut();
-        let rival = warm.refill(&client());
-        warm.proxy.refuse(false);
-        await_resumed(&warm.client, 1);
-        warm.waits_for(&rival);
-    });
-}
-
-/// The watch on the directory went with the session.
-#[test]
-fn a_directory_that_was_filled_again_between_two_sessions_is_looked_at() {
-    every_warm("refilled-expired", |warm| {
-        warm.proxy.refuse(true);
-        warm.proxy.expire_sessions().unwrap();
-        let rival = warm.refill(&client());
-        warm.proxy.refuse(false);
-        wait_until("it has another session", SOON, || warm.client.stats().sessions == 2);
-        warm.waits_for(&rival);
-    });
-}
-
-/// The event is on its way, and comes before the answer to the create.
-#[test]
-fn a_directory_that_was_filled_again_while_a_create_was_on_its_way_is_looked_at() {
-    every_warm("refilled-under-way", |warm| {
-        let create = warm.proxy.on(Op::Create).path_contains(&warm.path).hold_request();
-        let (object, lists) = (warm.object.clone(), warm.lists());
-        let turn = Task::spawn(move || object.lock().and_then(|()| object.unlock()));
-        assert!(create.wait(SOON), "{:#?}", warm.proxy.log());
-        let rival = warm.refill(&client());
-        create.release();
-        wait_until("it looks", SOON, || turn.is_done() || warm.lists() > lists);
-        assert!(!turn.is_done() && rival.is_held(), "{}: two at once", warm.subject.name);
-        rival.unlock().unwrap();
-        turn.result("its turn").unwrap();
-    });
-}
-
-#[test]
-fn somebody_who_came_in_between_is_waited_for_and_whoever_left_is_no_matter() {
-    every_warm("between", |mut warm| {
-        let rival = warm.subject.rival(&client(), &warm.path);
-        rival.lock().unwrap();
-        warm.waits_for(&rival);
-        rival.lock().unwrap();
-        rival.unlock().unwrap();
-        warm.subject.await_nodes(&warm.path, 0);
-        let lists = warm.lists();
-        warm.turn();
-        assert!(warm.lists() > lists, "{}: the numbers have a gap", warm.subject.name);
-    });
 }
 
 /// Also one of the same client, whose numbers are not those of somebody else.

@@ -1,103 +1,11 @@
 //! Being let in, or letting go, just as the connection or the session ends.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zoolock::{Client, ClientState, DistributedRwLock, HoldState};
-use zoolock_test_support::{Direction, FaultProxy, Op, Then, fresh_path, wait_until};
+use zoolock::ClientState;
+use zoolock_test_support::{Direction, Op, Then, fresh_path, wait_until};
 
-use common::line::{Line, has_one_node_until_unlocked};
-use common::{
-    SESSION, SOON, Task, TwoWays, await_resumed, children, client, client_of, lock_of, place,
-    shared_proxy, warnings,
-};
-
-/// A waiter whose turn has come, and the list that says so on its way to it: the end of a write alone does not.
-fn turn_on_its_way(path: &str) -> (FaultProxy, Client, Line, zoolock_test_support::Hold) {
-    let proxy = shared_proxy();
-    let waiting = client_of(&proxy.connect_string(), SESSION);
-    let held = DistributedRwLock::new(&client(), path).unwrap().write_lock();
-    held.lock().unwrap();
-    let mut line = Line::at(path);
-    line.join(&waiting);
-    wait_until("it watches the one ahead, and its own", SOON, || proxy.requests(Op::GetData) == 2);
-    let list = proxy.on(Op::GetChildren).path_contains(path).hold_answer();
-    held.unlock().unwrap();
-    assert!(list.wait(SOON), "{:#?}", proxy.log());
-    (proxy, waiting, line, list)
-}
-
-#[test]
-fn a_grant_that_arrives_as_the_connection_dies_is_checked_on_the_next() {
-    let path = fresh_path("grant-cut");
-    let (proxy, waiting, line, list) = turn_on_its_way(&path);
-    let node = children(&path);
-    // The next look is held, too: nothing is granted before it.
-    let look = proxy.on(Op::GetChildren).path_contains(&path).hold_answer();
-    proxy.cut();
-    assert!(look.wait(SOON), "{:#?}", proxy.log());
-    list.release();
-    assert_eq!(children(&path), node);
-    assert!(!line.is_let_in(), "let in by an answer of a dead connection");
-    look.release();
-    line.comes_in_order();
-    println!("{node:?}, {:?}", waiting.stats());
-    assert_eq!((waiting.stats().resumed, waiting.stats().connections), (1, 2));
-}
-
-#[test]
-fn a_grant_that_arrives_as_the_session_ends_lets_nobody_in_beside_the_next() {
-    let path = fresh_path("grant-expired");
-    let (proxy, waiting, line, list) = turn_on_its_way(&path);
-    proxy.refuse(true);
-    proxy.cut();
-    list.release();
-    proxy.expire_sessions().unwrap();
-    let rivals = client();
-    let rival = lock_of(&rivals, &path);
-    assert!(rival.try_lock().unwrap());
-    proxy.refuse(false);
-    let own = rival.hold().unwrap().node();
-    wait_until("it has queued behind the rival", SOON, || {
-        let mut others = children(&path);
-        others.retain(|node| *node != own);
-        matches!(&others[..], [other] if place(other) > place(&own))
-    });
-    println!("{:?}, the rival's is {own}; {:?}", children(&path), waiting.stats());
-    assert!(rival.is_held() && !line.is_let_in());
-    rival.unlock().unwrap();
-    line.comes_in_order();
-}
-
-/// Too busy to send a ping for longer than a session timeout.
-#[test]
-fn a_busy_client_that_is_cut_keeps_its_locks_and_its_places() {
-    let proxy = shared_proxy();
-    let (busy, others) = (client_of(&proxy.connect_string(), SESSION), client());
-    let [own, held, work] = ["own", "held", "work"].map(fresh_path);
-    let (own, work, held) = (lock_of(&busy, &own), lock_of(&busy, &work), lock_of(&others, &held));
-    own.lock().unwrap();
-    held.lock().unwrap();
-    let mut line = Line::at(held.path());
-    for client in [&busy, &others, &busy] {
-        line.join(client);
-    }
-    let hold = own.hold().unwrap();
-    let seen = || (hold.node(), hold.fencing_token().unwrap(), children(held.path()));
-    let (before, begun) = (seen(), Instant::now());
-    wait_until("it has been busy for long", SOON, || {
-        work.lock().unwrap();
-        work.unlock().unwrap();
-        begun.elapsed() > 2 * SESSION
-    });
-    proxy.cut();
-    await_resumed(&busy, 1);
-    println!("{} pings; {hold:?}, {:?}", proxy.requests(Op::Ping), busy.stats());
-    assert_eq!((hold.state(), seen()), (HoldState::Held, before));
-    held.unlock().unwrap();
-    line.comes_in_order();
-    has_one_node_until_unlocked(&own);
-    assert_eq!(busy.stats().holds_lost, 0);
-}
+use common::{SOON, Task, TwoWays, await_resumed, children, client, lock_of, warnings};
 
 #[test]
 fn drops_after_a_close_or_of_a_stale_guard_are_logged_and_do_not_hang() {

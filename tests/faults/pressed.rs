@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedLock, Hold, HoldState};
+use zoolock::{Client, Hold, HoldState};
 use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server, fresh_path, wait_until};
 
-use common::{SOON, TwoWays, await_resumed, children, client_of, lock_of, shared_proxy};
+use common::{SOON, TwoWays, await_resumed, client_of, lock_of};
 
 const T: Duration = Duration::from_secs(12);
 
@@ -71,46 +71,6 @@ fn many_holds_are_kept_over_a_cut_of_a_slow_network() {
     });
     assert!(locks.iter().all(|lock| lock.hold().unwrap().state() == HoldState::Held));
     proxy.restore();
-}
-
-fn unlock_at(lock: &DistributedLock, instant: Instant) {
-    while Instant::now() < instant {
-        thread::yield_now();
-    }
-    lock.unlock().unwrap();
-}
-
-/// Whatever a resume is about to do next, or has just done.
-#[test]
-fn an_unlock_at_any_moment_of_a_resume_leaves_no_node_that_others_wait_for() {
-    const LOCKS: usize = 64;
-    const LONG: Duration = Duration::from_secs(12);
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), LONG);
-    let locks: Vec<_> =
-        (0..LOCKS).map(|_| lock_of(&client, &fresh_path("unlocked-resuming"))).collect();
-    let mut random = fastrand::Rng::with_seed(7);
-    let mut slowest = Duration::ZERO;
-    for round in 0..30 {
-        locks.iter().for_each(|lock| lock.lock().unwrap());
-        let before = client.stats().connections;
-        proxy.cut();
-        wait_until("connected", SOON, || client.stats().connections > before);
-        let begun = Instant::now();
-        thread::scope(|scope| {
-            for lock in &locks {
-                let instant = begun + Duration::from_micros(random.u64(..20_000));
-                scope.spawn(move || unlock_at(lock, instant));
-            }
-        });
-        let what = format!("the nodes of round {round} are gone long before the session would be");
-        let took = wait_until(&what, LONG / 4, || client.stats().deleting == 0);
-        slowest = slowest.max(took);
-        for lock in &locks {
-            assert_eq!(children(lock.path()), [""; 0]);
-        }
-    }
-    println!("at most {slowest:?}, {:?}", client.stats());
 }
 
 #[test]

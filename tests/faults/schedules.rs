@@ -14,8 +14,8 @@ use zoolock_test_support::{
 
 use common::semaphore::{await_leases, leases_of, semaphore};
 use common::{
-    SESSION, SOON, Task, assert_cancelled, children, client, client_of, delete_node, in_time,
-    lock_of, run_again, shared_address, shared_proxy, stat, warnings,
+    SESSION, SOON, Task, assert_cancelled, children, client, client_of, in_time, lock_of,
+    run_again, shared_address, shared_proxy, stat,
 };
 
 /// Longer than any of these takes.
@@ -31,51 +31,6 @@ fn single(client: &Client, path: &str) -> EphemeralLock {
 fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<zoolock::Result<()>> {
     let lock = lock.clone();
     Task::spawn(move || lock.lock())
-}
-
-fn await_connection(client: &Client) {
-    wait_until("connected", SOON, || client.state() == ClientState::Connected);
-}
-
-#[test]
-fn a_cut_right_behind_a_grant_lets_no_second_one_in_and_costs_no_place() {
-    let proxy = shared_proxy();
-    let (own, others) = (client_of(&proxy.connect_string(), SESSION), client());
-    let path = fresh_path("behind-the-grant");
-    let long = lock_of(&own, &format!("{path}/long"));
-    long.lock().unwrap();
-    let (queued, node) = (lock_of(&own, &format!("{path}/q")), single(&own, &format!("{path}/s")));
-    let [next, rival] = ["q", "s"].map(|name| format!("{path}/{name}"));
-    let (next, rival) = (lock_of(&others, &next), single(&others, &rival));
-    // No container, which the server would remove.
-    shared_probe().unwrap().create_all(next.path()).unwrap();
-    let mut creates = Vec::new();
-    for round in 0..100 {
-        // It is let in by a list, or where nobody else has come by the number of its node.
-        let grants = if round % 10 < 5 { Op::GetChildren } else { Op::Create };
-        if grants == Op::GetChildren {
-            next.lock().unwrap();
-            next.unlock().unwrap();
-        }
-        let before = proxy.requests(Op::Create);
-        // The answer comes, and the connection ends behind it.
-        let rule = proxy.on(grants).path_contains("/q").tear_answer(1 << 20);
-        queued.lock().unwrap();
-        assert!(rule.fired(), "{round}");
-        creates.push(proxy.requests(Op::Create) - before);
-        await_connection(&own);
-        queued.unlock().unwrap();
-        let _rule = proxy.on(Op::Create).path_contains("/s").tear_answer(1 << 20);
-        node.lock().unwrap();
-        await_connection(&own);
-        // What has gone wrong is done by the time that this is answered.
-        wait_until("it is answered", SOON, || own.contenders(&path).is_ok());
-        assert!(!rival.try_lock().unwrap(), "two hold it: {:?}, {:?}", node.hold(), rival.hold());
-        node.unlock().unwrap();
-    }
-    println!("{creates:?} creates, {:?}", own.stats());
-    assert!(creates.iter().all(|&creates| creates == 1), "{creates:?}");
-    assert_eq!((own.stats().sessions, own.stats().holds_lost), (1, 0));
 }
 
 #[test]
@@ -355,19 +310,4 @@ fn a_call_that_loses_its_turn_at_its_deadline_is_out_of_time_and_not_disconnecte
         held.release().unwrap();
         wait_until("no turn is left", SOON, || children(&turns).is_empty());
     }
-}
-
-#[test]
-fn a_deletion_in_the_background_that_nobody_has_noticed_is_counted_and_logged() {
-    let own = client();
-    let path = fresh_path("deleted");
-    warnings(&path);
-    let options = LockOptions::new().background_release(true);
-    let guard = DistributedLock::with(&own, &path, options).unwrap().acquire().unwrap();
-    delete_node(&guard);
-    guard.release().unwrap();
-    wait_until("it is counted", SOON, || own.stats().holds_lost == 1);
-    wait_until("it is logged", SOON, || {
-        warnings(&path).iter().any(|line| line.contains("was lost"))
-    });
 }

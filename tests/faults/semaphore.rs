@@ -4,101 +4,15 @@
 use std::time::Duration;
 
 use zoolock::{ClientState, DistributedSemaphore, Error, Hold, HoldState, LossReason};
-use zoolock_test_support::{Op, Then, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::*;
 use common::{
-    SESSION, SOON, Task, await_resumed, children, client, client_of, is_lost, shared_address,
-    shared_proxy,
+    SESSION, SOON, Task, children, client, client_of, is_lost, shared_address, shared_proxy,
 };
 
 /// Session timeouts of those that notice what happens to a node, a quarter of it later.
 const SHORT: Duration = Duration::from_secs(4);
-
-/// The contracts of all subjects lose each request of a call for one permit.
-#[test]
-fn a_call_for_two_that_loses_a_request_or_an_answer_has_two_or_does_not_know_and_leaves_none() {
-    let requests = [(Op::Create, 2), (Op::Create, 3), (Op::GetChildren, 1), (Op::GetChildren, 2)];
-    for (op, nth) in requests {
-        for (answer, tries) in [(false, false), (true, false), (false, true), (true, true)] {
-            if tries && (op, nth) == (Op::Create, 3) {
-                // It does not wait for a turn.
-                continue;
-            }
-            let what = format!("{op:?} {nth}, answer: {answer}, tries: {tries}");
-            let proxy = shared_proxy();
-            let cut = client_of(&proxy.connect_string(), SESSION);
-            let path = fresh_path("two");
-            let own = semaphore(&cut, &path, 2);
-            semaphore(&client(), &path, 2).acquire(1).unwrap().release().unwrap();
-            let rule = proxy.on(op).nth(nth).path_contains(&path);
-            let lost = match answer {
-                true => rule.drop_answer(Then::Cut),
-                false => rule.drop_request(Then::Cut),
-            };
-            let seen = if tries { own.try_acquire(2) } else { own.acquire(2).map(Some) };
-            println!("{what}: {seen:?}");
-            assert!(lost.fired(), "{what}: {:#?}", proxy.log());
-            match seen {
-                Ok(Some(permits)) if !tries => {
-                    assert_eq!((permits.count(), permits.is_held()), (2, true), "{what}");
-                    wait_until(&what, SOON, || leases(&path) == nodes(&permits));
-                    permits.release().unwrap();
-                }
-                Err(Error::Disconnected { .. }) if tries => {}
-                seen => panic!("{what}: {seen:?}"),
-            }
-            is_free(&own, &[&cut]);
-        }
-    }
-}
-
-#[test]
-fn many_permits_outlive_cuts_and_keep_their_tokens_and_the_limit() {
-    const COUNT: u32 = 500;
-    let proxy = shared_proxy();
-    let (cut, others) = (client_of(&proxy.connect_string(), SESSION * 3), client());
-    let path = fresh_path("many");
-    let [own, rival] = [&cut, &others].map(|client| semaphore(client, &path, COUNT + 1));
-    let permits = own.acquire(COUNT).unwrap();
-    let seen = || {
-        let tokens = permits.holds().into_iter().map(|hold| hold.fencing_token().unwrap());
-        (permits.state(), leases(&path), tokens.collect::<Vec<_>>())
-    };
-    let before = seen();
-    for round in 1..=3 {
-        proxy.cut();
-        let took = await_resumed(&cut, round);
-        println!("{COUNT} after {took:?}; valid for {:?}", permits.valid_for());
-        assert!(seen() == before && permits.is_held(), "{:?}", permits.state());
-        assert!(rival.try_acquire(2).unwrap().is_none(), "more than the limit");
-        rival.acquire(1).unwrap().release().unwrap();
-    }
-    permits.release().unwrap();
-    is_free(&own, &[&cut]);
-}
-
-/// Of the rest of the permits, whose deletions are lost with the connection.
-#[test]
-fn a_release_that_is_cut_is_completed_on_the_next_connection() {
-    for (nth, answer) in [(1, false), (1, true), (2, false), (3, true)] {
-        let proxy = shared_proxy();
-        let (cut, others) = (client_of(&proxy.connect_string(), SESSION), client());
-        let path = fresh_path("release-cut");
-        let own = semaphore(&cut, &path, 3);
-        let permits = own.acquire(3).unwrap();
-        let waiter = waiting_with_the_turn(&semaphore(&others, &path, 3), 3);
-        let rule = proxy.on(Op::Delete).nth(nth).path_contains(&leases_of(&path));
-        let lost = match answer {
-            true => rule.drop_answer(Then::Cut),
-            false => rule.drop_request(Then::Cut),
-        };
-        permits.release().unwrap();
-        assert!(lost.fired(), "delete {nth}, answer: {answer}: {:#?}", proxy.log());
-        waiter.result("the waiter").unwrap().release().unwrap();
-        is_free(&own, &[&cut, &others]);
-    }
-}
 
 #[test]
 fn without_a_connection_it_is_not_known_what_is_available() {
@@ -148,31 +62,6 @@ fn two(
     let path = fresh_path(name);
     let own = clients.each_ref().map(|client| semaphore(client, &path, limit));
     (clients, own)
-}
-
-/// The turn is granted to the next meanwhile: neither waits for ever for what the other shows.
-#[test]
-fn a_turn_that_is_deleted_while_its_owner_waits_for_permits_is_queued_for_again() {
-    // Long enough that the next one has the turn before the first one notices.
-    let (clients, own) = two("turn-lost", 5, SHORT * 3);
-    let path = own[0].path();
-    let held = own[0].acquire(2).unwrap();
-    let first = waiting_with_the_turn(&own[0], 4);
-    let turn = turns(path).remove(0);
-    let second = acquiring(&own[1], 4);
-    await_turns(path, 2);
-    delete(&format!("{path}/{LOCKS}/{turn}"));
-    // The next one shows what it wants beside what the first one does.
-    await_leases(path, 10);
-    held.release().unwrap();
-    // One of them notices that the turn is lost, and takes away what it has shown.
-    wait_until("one is granted", SOON, || first.is_done() || second.is_done());
-    let (one, other) = if first.is_done() { (first, second) } else { (second, first) };
-    let permits = one.result("one").unwrap();
-    assert!(!other.is_done(), "four and four of five");
-    permits.release().unwrap();
-    other.result("the other").unwrap().release().unwrap();
-    is_free(&own[0], &[&clients[0], &clients[1]]);
 }
 
 #[test]

@@ -2,8 +2,6 @@
 //! goes and that of the next one comes, or neither.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -11,9 +9,8 @@ use zoolock::{Client, Error, Hold, LossReason};
 use zoolock_test_support::{self as support, FaultProxy, Op, Then, fresh_path, shared_probe};
 
 use common::{
-    Object, SOON, Subject, Task, Visitor, Witness, assert_cancelled, assert_lost,
-    await_nothing_left, client, client_of, delete_node, every_subject_that, in_time, place,
-    shared_proxy, stat,
+    Object, SOON, Subject, Task, Visitor, assert_cancelled, assert_lost, await_nothing_left,
+    client, client_of, delete_node, every_subject_that, in_time, place, shared_proxy, stat,
 };
 
 /// No lease ends in it, however slow the machine is, and nothing is asked to keep it.
@@ -217,18 +214,6 @@ fn a_turn_whose_answer_is_lost_is_found_on_the_resumed_session() {
     is_taken_in_spite_of_a_cut(Op::Multi, true);
 }
 
-#[test]
-fn a_turn_whose_request_is_lost_is_taken_on_the_resumed_session() {
-    is_taken_in_spite_of_a_cut(Op::Multi, false);
-}
-
-/// The transaction may be known to have been carried out, but not with which number.
-#[test]
-fn a_turn_whose_look_is_lost_is_found_on_the_resumed_session() {
-    is_taken_in_spite_of_a_cut(Op::Exists, true);
-    is_taken_in_spite_of_a_cut(Op::Exists, false);
-}
-
 /// Unlocks while the transaction is held up, and goes on when the next thread is in the middle of it.
 fn leaves_into(turns: &Turns, first: Visitor, held: &support::Hold) -> Task<zoolock::Result<()>> {
     let leaving = Task::spawn(move || first.leaves_saying());
@@ -284,78 +269,6 @@ fn a_cancel_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() 
     });
 }
 
-/// The next thread waits on.
-#[test]
-fn an_unlock_without_an_answer_returns_after_a_third_of_the_session_timeout() {
-    every_turns(|subject| {
-        for answer in [false, true] {
-            let turns = Turns::start(subject, "turn-slow", SHORT);
-            let ((first, before), next) = (turns.first(), turns.next());
-            let held = turns.holds_up(answer);
-            let leaving = leaves_into(&turns, first, &held);
-            let limit = SHORT / 3 + AT_ONCE;
-            in_time("unlock", limit, || leaving.result("unlock")).unwrap();
-            assert!(!next.is_in(), "{}: before anything is answered", subject.name);
-            held.release();
-            turns.comes_in_alone(&next, before);
-            next.leaves();
-            turns.leaves_nothing();
-        }
-    });
-}
-
-/// Just as the turn is left to them, before that, and in the middle of it.
-#[test]
-fn threads_that_stop_waiting_at_any_moment_leave_nothing_and_are_never_two_inside() {
-    const TURNS: u32 = 50;
-    every_turns(|subject| {
-        let turns = Turns::start(subject, "turn-any", SHORT);
-        let (witness, latest) = (Arc::new(Witness::default()), Arc::new(AtomicU64::new(0)));
-        let visitor = |thread: u64| {
-            let object = turns.object.clone();
-            let (witness, latest) = (Arc::clone(&witness), Arc::clone(&latest));
-            Task::spawn(move || {
-                let (mut inside, mut stopped) = (0, 0);
-                for call in 0.. {
-                    // As long as its wait, more or less.
-                    let patience = Duration::from_micros((call * 7919 + thread * 977) % 40_000);
-                    match object.try_lock_for(patience) {
-                        Ok(true) => {}
-                        Ok(false) | Err(Error::Disconnected { .. } | Error::Cancelled { .. }) => {
-                            stopped += 1;
-                            continue;
-                        }
-                        Err(error) => panic!("{error}"),
-                    }
-                    let token = object.hold().fencing_token().unwrap();
-                    witness.visit(|| assert!(latest.swap(token, Ordering::SeqCst) < token));
-                    object.unlock().unwrap();
-                    inside += 1;
-                    if inside % 10 == 0 {
-                        object.cancel_waiters();
-                    }
-                    if inside == TURNS {
-                        break;
-                    }
-                }
-                (inside, stopped)
-            })
-        };
-        let visitors: Vec<_> = (0..4).map(visitor).collect();
-        let seen = visitors.iter().map(|visitor| visitor.result("somebody in a hurry"));
-        let seen: Vec<(u32, u32)> = seen.collect();
-        println!(
-            "{}: {} transactions, {} creates; turns of each, and waits that ended: {seen:?}",
-            subject.name,
-            turns.proxy.requests(Op::Multi),
-            turns.proxy.requests(Op::Create)
-        );
-        witness.saw(seen.iter().map(|(inside, _)| inside).sum());
-        assert!(turns.proxy.requests(Op::Multi) > 0, "{}: nobody waited", subject.name);
-        turns.leaves_nothing();
-    });
-}
-
 /// Names in answers have no chroot.
 #[test]
 fn a_turn_below_a_chroot_is_one_as_well() {
@@ -376,75 +289,6 @@ fn a_turn_below_a_chroot_is_one_as_well() {
         }
         inside.leaves();
         subject.await_nodes(&format!("{chroot}/lock"), 0);
-    });
-}
-
-/// When somebody of another client comes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Comes {
-    Before,
-    WithTheRequestOnItsWay,
-    WithTheAnswerOnItsWay,
-}
-
-fn rival_behind(turns: &Turns) -> Visitor {
-    let rival = Visitor::start(turns.rival.clone());
-    turns.subject.await_nodes(&turns.path, 2);
-    rival
-}
-
-#[test]
-fn whoever_came_before_the_transaction_is_let_in_before_the_next_thread() {
-    every_turns(|subject| {
-        for comes in [Comes::Before, Comes::WithTheRequestOnItsWay, Comes::WithTheAnswerOnItsWay] {
-            let what = format!("{}, {comes:?}", subject.name);
-            let turns = Turns::start(subject, "turn-rival", LONG);
-            let ((first, before), next) = (turns.first(), turns.next());
-            let (rival, leaving) = match comes {
-                Comes::Before => {
-                    let rival = rival_behind(&turns);
-                    (rival, Task::spawn(move || first.leaves_saying()))
-                }
-                _ => {
-                    let held = turns.holds_up(comes == Comes::WithTheAnswerOnItsWay);
-                    let leaving = leaves_into(&turns, first, &held);
-                    let rival = rival_behind(&turns);
-                    held.release();
-                    (rival, leaving)
-                }
-            };
-            leaving.result("unlock").unwrap();
-            let comes_first = comes != Comes::WithTheAnswerOnItsWay;
-            let (one, other) = if comes_first { (rival, next) } else { (next, rival) };
-            let earlier = turns.place_of(&one.hold());
-            let nodes = subject.await_nodes(&turns.path, 2);
-            println!("{what}: {before:?}, then {earlier:?} of {nodes:?}");
-            assert!(!other.is_in(), "{what}: two at once");
-            let own = nodes.iter().map(|node| place(node).parse::<u32>().unwrap()).min();
-            assert_eq!((own, earlier.number), (Some(earlier.number), before.number + 1), "{what}");
-            one.leaves();
-            turns.comes_in_alone(&other, earlier);
-            other.leaves();
-            turns.leaves_nothing();
-        }
-    });
-}
-
-#[test]
-fn a_number_that_somebody_has_used_up_meanwhile_costs_a_list() {
-    every_turns(|subject| {
-        let turns = Turns::start(subject, "turn-gap", LONG);
-        let ((first, before), next) = (turns.first(), turns.next());
-        let probe = shared_probe().unwrap();
-        let made = probe.create(&format!("{}/x-", turns.path), b"", false, true).unwrap();
-        probe.delete(&made).unwrap();
-        let lists = turns.proxy.requests(Op::GetChildren);
-        first.leaves();
-        let at = turns.comes_in_alone(&next, before);
-        assert_eq!(at.number, before.number + 2, "{}", subject.name);
-        assert_eq!(turns.proxy.requests(Op::GetChildren), lists + 1, "{}", turns.log());
-        next.leaves();
-        turns.leaves_nothing();
     });
 }
 

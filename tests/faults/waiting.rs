@@ -1,33 +1,17 @@
 //! Waiting for one's turn: who is woken, by what, and how waiting ends.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use zoolock::DistributedLock;
-use zoolock_test_support::{
-    Direction, FaultProxy, Op, Probe, Server, fresh_path, shared_probe, wait_until,
-};
+use zoolock_test_support::{FaultProxy, Op, Server, fresh_path, shared_probe, wait_until};
 
 use common::line::{Line, held_in_its_observer};
-use common::{
-    BRIEFLY, SESSION, SOON, Task, children, client, client_of, in_time, lock_of, shared_proxy,
-};
+use common::{BRIEFLY, SESSION, SOON, Task, children, client, client_of, lock_of, shared_proxy};
 
 fn locking(lock: &DistributedLock) -> Task<zoolock::Result<()>> {
     let lock = lock.clone();
     Task::spawn(move || lock.lock())
-}
-
-/// Waits until a private server says that this session watches the node.
-fn await_watcher(server: &Server, node: &str, session: i64) {
-    wait_until(&format!("{session:#x} watches {node}"), SOON, || {
-        let answer = server.four_letter("wchp").unwrap();
-        let of_node = answer.lines().skip_while(|line| line.trim_end() != node).skip(1);
-        let mut watchers = of_node.map_while(|line| line.strip_prefix("\t0x"));
-        watchers.any(|id| i64::from_str_radix(id.trim(), 16) == Ok(session))
-    });
 }
 
 fn no_watch_is_left(server: &Server) {
@@ -53,54 +37,6 @@ fn a_predecessor_that_vanishes_between_list_and_watch_wakes_and_leaks_no_watch()
         waiting.result("the waiter").unwrap();
         behind.unlock().unwrap();
         no_watch_is_left(&server);
-    }
-}
-
-#[test]
-fn a_successor_watches_the_next_one_when_a_waiter_gives_up_or_dies() {
-    for dies in [false, true] {
-        let server = Server::start().unwrap();
-        let middle = FaultProxy::start(server.address()).unwrap();
-        let probe = Probe::connect(server.address()).unwrap();
-        let session = if dies { Duration::from_secs(2) } else { SESSION };
-        let clients = [
-            client_of(&server.connect_string(), SESSION),
-            client_of(&server.connect_string(), SESSION),
-            client_of(&middle.connect_string(), session),
-            client_of(&server.connect_string(), SESSION),
-        ];
-        let locks = clients.each_ref().map(|client| lock_of(client, "/lock"));
-        let (mut queue, mut tasks): (Vec<String>, _) = (Vec::new(), Vec::new());
-        for lock in &locks {
-            tasks.push(locking(lock));
-            wait_until("the next is queued", SOON, || {
-                let mut seen = probe.children("/lock").unwrap();
-                seen.retain(|name| !queue.contains(name));
-                queue.extend(seen.pop());
-                queue.len() == tasks.len()
-            });
-        }
-        let nodes: Vec<_> = queue.iter().map(|name| format!("/lock/{name}")).collect();
-        let last = probe.stat(&nodes[3]).unwrap().unwrap().ephemeral_owner;
-        // The nearest one, and the one before that.
-        await_watcher(&server, &nodes[2], last);
-        await_watcher(&server, &nodes[1], last);
-        match dies {
-            false => locks[2].cancel_waiters(),
-            true => middle.black_hole(Direction::Both),
-        }
-        await_watcher(&server, &nodes[0], last);
-        println!("dies: {dies}, {nodes:?}, {:?}", clients[2].state());
-        assert!(!tasks[3].is_done(), "the last one entered: {:?}", locks[3]);
-        assert!(!probe.exists(&nodes[2]).unwrap());
-        for (number, next) in [(0, 1), (1, 3)] {
-            locks[number].unlock().unwrap();
-            tasks[next].result("the next one").unwrap();
-        }
-        locks[3].unlock().unwrap();
-        if !dies {
-            no_watch_is_left(&server);
-        }
     }
 }
 
@@ -144,44 +80,6 @@ fn a_waiter_takes_no_old_list_for_a_new_one() {
 }
 
 #[test]
-fn a_waiter_whose_session_or_node_has_gone_waits_with_one_new_node() {
-    for deleted in [false, true] {
-        let (proxy, holders, path) = (shared_proxy(), client(), fresh_path("new-node"));
-        let own = client_of(&proxy.connect_string(), Duration::from_secs(6));
-        let (ahead, lock) = (lock_of(&holders, &path), lock_of(&own, &path));
-        ahead.lock().unwrap();
-        let waiter = locking(&lock);
-        // Of the one ahead, and of its own.
-        wait_until("both are watched", SOON, || proxy.requests(Op::GetData) >= 2);
-        let (first, next) = (children(&path), lock_of(&holders, &path));
-        let reads = proxy.requests(Op::GetData);
-        match deleted {
-            false => drop(proxy.expire_sessions().unwrap()),
-            true => {
-                proxy.refuse(true);
-                proxy.cut();
-                let probe = shared_probe().unwrap();
-                first.iter().for_each(|node| probe.delete(&format!("{path}/{node}")).unwrap());
-                assert!(next.try_lock().unwrap());
-                assert!(ahead.unlock().is_err(), "its node was deleted");
-                proxy.refuse(false);
-            }
-        }
-        wait_until("it waits again", SOON, || proxy.requests(Op::GetData) > reads);
-        wait_until("with one node", SOON, || children(&path).len() == 2);
-        println!("deleted: {deleted}: {first:?}, {:?}", children(&path));
-        assert!(!waiter.is_done());
-        match deleted {
-            false => ahead.unlock().unwrap(),
-            true => holders.close().unwrap(),
-        }
-        waiter.result("the waiter").unwrap();
-        assert_eq!(children(&path).len(), 1);
-        lock.unlock().unwrap();
-    }
-}
-
-#[test]
 fn a_release_wakes_exactly_one_of_50_waiters() {
     const WAITERS: u64 = 50;
     let (path, others, proxy) = (fresh_path("herd"), client(), shared_proxy());
@@ -205,34 +103,4 @@ fn a_release_wakes_exactly_one_of_50_waiters() {
     let asked = [Op::Create, Op::GetChildren, Op::GetData, Op::Delete].map(|op| proxy.requests(op));
     println!("creates, lists, reads and deletions: {asked:?}");
     assert_eq!(asked.iter().sum::<u64>(), 7 * WAITERS - 2, "seven a turn, five behind one other");
-}
-
-#[test]
-fn times_out_under_churn_of_predecessors() {
-    let (path, first, second) = (fresh_path("churn"), client(), client());
-    let ahead = lock_of(&first, &path).acquire().unwrap();
-    let probe = shared_probe().unwrap();
-    let node = format!("{path}/lock-");
-    let many: Vec<_> = (0..900).map(|_| probe.create(&node, b"", true, true).unwrap()).collect();
-    let over = Arc::new(AtomicBool::new(false));
-    let churn = {
-        let over = Arc::clone(&over);
-        Task::spawn(move || {
-            // The one just ahead goes, again and again.
-            let goes = many.iter().rev().take_while(|node| {
-                thread::sleep(Duration::from_millis(3));
-                probe.delete(node).unwrap();
-                !over.load(Ordering::SeqCst)
-            });
-            goes.count()
-        })
-    };
-    let behind = lock_of(&second, &path);
-    let seen = in_time("churn", 2 * BRIEFLY, || behind.try_lock_for(BRIEFLY));
-    over.store(true, Ordering::SeqCst);
-    println!("{} predecessors went, {:?}", churn.result("the churn"), second.stats());
-    assert!(!seen.unwrap());
-    wait_until("its node is gone", SOON, || {
-        children(&path).iter().all(|node| *node == ahead.node() || !node.starts_with("_c_"))
-    });
 }

@@ -3,7 +3,5 @@
 mod contenders;
 mod cycles;
 mod holding;
-mod keeping;
 mod leadership;
 mod leftovers;
-mod rwlock;

@@ -2,7 +2,7 @@
 
 mod leaving;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -373,126 +373,6 @@ fn close_ends_every_wait_for_ever() {
 }
 
 // ---- races
-
-#[test]
-fn excludes() {
-    const THREADS: u64 = 8;
-    const ROUNDS: u64 = 500;
-    let fixture = Fixture::new(Ownership::ThisThread);
-    let (inside, total) = (AtomicBool::new(false), AtomicU64::new(0));
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                for _ in 0..ROUNDS {
-                    fixture.first().keep(1);
-                    assert!(!inside.swap(true, Ordering::SeqCst), "two are in");
-                    total.fetch_add(1, Ordering::SeqCst);
-                    inside.store(false, Ordering::SeqCst);
-                    drop(fixture.last());
-                }
-            });
-        }
-    });
-    assert_eq!(total.into_inner(), THREADS * ROUNDS);
-    fixture.assert_free();
-}
-
-#[test]
-fn of_threads_that_try_at_once_one_gets_in() {
-    for _ in 0..50 {
-        let fixture = Fixture::new(Ownership::ThisThread);
-        let (start, entered) = (Barrier::new(8), AtomicUsize::new(0));
-        thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    start.wait();
-                    if let Some(Entry::First(turn)) = fixture.local.try_enter() {
-                        entered.fetch_add(1, Ordering::SeqCst);
-                        turn.keep(1);
-                    }
-                });
-            }
-        });
-        assert_eq!(entered.into_inner(), 1);
-    }
-}
-
-/// One thread hands the turn over while `stop` stops the waiter it goes to, and a second
-/// waiter is behind. Returns how often the first one was stopped.
-fn race_hand_over(stop: impl Fn(&Fixture) + Sync, limit: Option<Duration>) -> usize {
-    const ROUNDS: usize = 1500;
-    let mut stopped = 0;
-    for round in 0..ROUNDS {
-        let fixture = Fixture::new(Ownership::ThisThread);
-        // The second waiter is told of no cancel and no end.
-        let open = Signal::new();
-        thread::scope(|scope| {
-            let turn = fixture.first();
-            let raced = fixture.waiter(scope, limit.unwrap_or(LONG));
-            let (fixture, open) = (&fixture, &open);
-            let behind = scope.spawn(move || {
-                let until = Until::within(LONG);
-                fixture.local.enter(&until, open.ended()).map(drop)
-            });
-            fixture.await_queued(2);
-            let go = Arc::new(Barrier::new(2));
-            let gate = Arc::clone(&go);
-            let stop = &stop;
-            scope.spawn(move || {
-                gate.wait();
-                (0..round % 40).for_each(|_| std::hint::spin_loop());
-                stop(fixture);
-            });
-            go.wait();
-            (0..round % 7 * 20).for_each(|_| std::hint::spin_loop());
-            drop(turn);
-            stopped += usize::from(raced.join().expect("it returns").is_err());
-            let behind = behind.join().expect("it returns");
-            assert_eq!(behind, Ok(()), "round {round}: the turn got lost");
-        });
-        fixture.assert_free();
-    }
-    println!("{stopped} of {ROUNDS} were stopped");
-    stopped
-}
-
-#[test]
-fn a_waiter_cancelled_as_it_is_handed_the_turn_passes_it_on() {
-    race_hand_over(|fixture| fixture.local.cancel_waiters(), None);
-}
-
-#[test]
-fn a_waiter_closed_as_it_is_handed_the_turn_passes_it_on() {
-    race_hand_over(|fixture| assert!(fixture.closed.raise()), None);
-}
-
-#[test]
-fn a_waiter_whose_deadline_comes_as_it_is_handed_the_turn_passes_it_on_or_takes_it() {
-    let limit = Duration::from_micros(300);
-    race_hand_over(|_| (), Some(limit));
-}
-
-#[test]
-fn a_waiter_stopped_after_it_was_handed_the_turn_passes_it_on() {
-    let fixture = Fixture::new(Ownership::ThisThread);
-    thread::scope(|scope| {
-        let turn = fixture.first();
-        let number = 1;
-        // Stands for a waiter that was woken by something else and is slow to look.
-        let (sender, _turn) = bounded(1);
-        let me = thread::current().id();
-        let mut state = fixture.local.state.lock();
-        state.next = number;
-        state.waiting.push_back(Waiter { number, thread: me, turn: sender });
-        drop(state);
-        let behind = fixture.waiter(scope, LONG);
-        drop(turn);
-        assert_eq!(fixture.local.state.lock().owner, Some(me), "handed over");
-        fixture.local.leave_queue(number);
-        assert_eq!(behind.join().expect("it returns"), Ok(()));
-    });
-    fixture.assert_free();
-}
 
 #[test]
 fn a_storm_of_deadlines_and_cancels_ends_free() {

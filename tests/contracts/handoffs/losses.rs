@@ -169,40 +169,6 @@ fn a_loss_after_the_hand_off_is_told_to_the_one_that_took_over() {
     });
 }
 
-/// While threads hand it on as fast as they can, the loss falls into a hand-off now and then.
-#[test]
-fn a_deletion_in_the_middle_of_hand_offs_is_always_noticed() {
-    /// Heartbeats are rare, and for others.
-    const RARE: Duration = Duration::from_secs(30);
-    let (client, root) = (client_of(&connect_string(), RARE), fresh_path("storm"));
-    let others: Vec<_> = (0..20).map(|n| lock_of(&client, &format!("{root}/{n}"))).collect();
-    others.iter().for_each(|other| other.lock().unwrap());
-    let probe = shared_probe().unwrap();
-    for round in 0..40 {
-        let path = format!("{root}/round-{round}");
-        let lock = lock_with(&client, &path, u32::MAX);
-        // Has it watched.
-        let passers = Passers::start(&lock, 3, |hold| drop(hold.revocation()));
-        wait_until("it is handed on", SOON, || passers.turns() > 20);
-        let lost = client.stats().holds_lost;
-        wait_until("a node is deleted", SOON, || {
-            let nodes = children(&path);
-            nodes.iter().any(|node| probe.delete(&format!("{path}/{node}")).is_ok())
-        });
-        // It may have been the node of a thread that did not hold yet, which queues again then.
-        let told = || client.stats().holds_lost > lost || !children(&path).is_empty();
-        // By the watch: long before a heartbeat or the end of the row of turns.
-        in_time(&format!("round {round}"), RARE / 10, || {
-            wait_until("it is noticed", RARE / 2, told)
-        });
-        let turns = passers.stop();
-        let mut lost = turns.iter().filter_map(|turns| turns.as_ref().err());
-        assert!(lost.all(Error::is_lost), "{turns:?}");
-        wait_until("nothing is left", SOON, || children(&path).is_empty());
-    }
-    others.iter().for_each(|other| other.unlock().unwrap());
-}
-
 /// Somebody writes to the node, which makes the client look at it, again and again: it is there.
 #[test]
 fn a_look_at_the_node_in_the_middle_of_hand_offs_is_no_loss() {

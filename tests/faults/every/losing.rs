@@ -170,67 +170,6 @@ fn behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in() {
     }
 }
 
-#[test]
-fn a_hold_ends_with_its_lease_whoever_looks_first_and_stays_lost() {
-    every_subject(|subject| {
-        let proxy = shared_proxy();
-        let (client, others) = (client_of(&proxy.connect_string(), SHORT), client());
-        let own = subject.at(&client, &fresh_path("by-the-clock"));
-        own.lock().unwrap();
-        let hold = own.holds().remove(0);
-        let token = hold.fencing_token().unwrap();
-        let mut states = vec![hold.state()];
-        proxy.refuse(true);
-        proxy.cut();
-        loop {
-            let state = hold.state();
-            if states.last() != Some(&state) {
-                states.push(state);
-            }
-            match hold.valid_for() {
-                Duration::ZERO => break,
-                // No pause: the thread that announces the loss needs some microseconds to wake up.
-                left if left < Duration::from_millis(20) => {}
-                _ => thread::sleep(Duration::from_millis(5)),
-            }
-        }
-        let (held, state) = (own.is_held() || hold.is_held(), hold.state());
-        println!("{}: {states:?}, {held}", subject.name);
-        assert!(!held, "{}", subject.name);
-        if states.last() != Some(&state) {
-            states.push(state);
-        }
-        let lost = HoldState::Lost(EXPIRED);
-        assert_eq!(states, [HoldState::Held, HoldState::Suspended, lost], "{}", subject.name);
-        assert_eq!(hold.fencing_token().unwrap(), token);
-        let next = Visitor::start(subject.rival(&others, own.base()));
-        proxy.refuse(false);
-        is_over(subject, (&client, &own), next, EXPIRED);
-    });
-}
-
-#[test]
-fn a_lease_that_ran_out_on_a_live_session_leaves_no_node_behind() {
-    every_subject(|subject| {
-        let proxy = shared_proxy();
-        let client = client_of(&proxy.connect_string(), SESSION);
-        let path = fresh_path("unrenewed");
-        let own = subject.at(&client, &path);
-        own.lock().unwrap();
-        let holds = own.holds();
-        // The server hears that the client is there, which hears nothing.
-        proxy.black_hole(Direction::ToClient);
-        let took: Vec<_> = holds.iter().map(await_lost).collect();
-        let left = subject.nodes(&path).len();
-        says_lost(subject, own.unlock(), EXPIRED);
-        proxy.restore();
-        subject.await_nodes(&path, 0);
-        println!("{}: lost after {took:?}, {left} nodes then; {:?}", subject.name, client.stats());
-        assert!(own.try_lock_for(SOON).unwrap(), "{}: it works again", subject.name);
-        own.unlock().unwrap();
-    });
-}
-
 /// Holds it until it is lost, and looks all the time: the first look behind a stop has to see the loss.
 fn hold_and_look(subject: Subject, path: &str) {
     let client = client_of(&connect_string(), SESSION);

@@ -11,7 +11,7 @@ use zoolock_test_support::{Probe, Server, connect_string, fresh_path, wait_until
 use super::{delete_all, tree};
 use common::{
     Object, SESSION, SOON, Subject, Task, Visitor, await_lost, await_resumed, client, client_of,
-    every_subject, exists, shared_proxy,
+    every_subject,
 };
 
 /// The longest that a test server grants: time enough for a start of it on a busy machine.
@@ -160,62 +160,5 @@ fn those_who_wait_outlive_that_everything_is_deleted_and_the_next_tokens_are_hig
         own.unlock().unwrap();
         println!("{}: {first}, {second}, {third}; lost after {took:?}", subject.name);
         assert!(first < second && second < third, "{}", subject.name);
-    });
-}
-
-#[test]
-fn tokens_rise_over_releases_closes_losses_cuts_and_a_new_directory() {
-    every_subject(|subject| {
-        let path = subject.path_in(&fresh_path("tokens"));
-        let survivor = client();
-        let mut tokens = Vec::new();
-        let mut turn = |after: &'static str| {
-            let object = subject.at(&survivor, &path);
-            assert!(object.try_lock_for(SOON).unwrap(), "{}: after {after}", subject.name);
-            tokens.push((after, token(&object)));
-            object.unlock().unwrap();
-            // Not kept for the next object.
-            drop(object);
-            common::await_nothing_left(&survivor);
-        };
-        turn("nothing");
-        turn("a release");
-
-        let closed = client();
-        let object = subject.at(&closed, &path);
-        object.lock().unwrap();
-        let of_closed = token(&object);
-        let hold = object.hold();
-        closed.close().unwrap();
-        assert_eq!(hold.fencing_token().unwrap(), of_closed, "known after the end, too");
-        turn("a close");
-
-        let proxy = shared_proxy();
-        let cut = client_of(&proxy.connect_string(), SESSION);
-        let object = subject.at(&cut, &path);
-        object.lock().unwrap();
-        let of_cut = token(&object);
-        for round in 1..=3 {
-            proxy.cut();
-            await_resumed(&cut, round);
-            assert_eq!(token(&object), of_cut, "{}: cut {round}", subject.name);
-        }
-        // As if it had crashed.
-        proxy.refuse(true);
-        proxy.cut();
-        proxy.expire_sessions().unwrap();
-        turn("a crash");
-
-        // The sequence numbers begin anew.
-        wait_until("the directories can be deleted", SOON, || {
-            delete_all(&path);
-            !exists(&path)
-        });
-        turn("the directories were deleted");
-        println!("{}: {tokens:?}; closed {of_closed}, crashed {of_cut}", subject.name);
-        let in_order =
-            [&tokens[..2], &[("closed", of_closed), tokens[2], ("crashed", of_cut)], &tokens[3..]];
-        let in_order = in_order.concat();
-        assert!(in_order.is_sorted_by(|a, b| a.1 < b.1), "{}: {in_order:?}", subject.name);
     });
 }

@@ -5,37 +5,11 @@ use zoolock::HoldState;
 use zoolock_test_support::Direction;
 
 use super::*;
-use common::{TwoWays, answered, await_lost, every_subject, every_subject_that, in_time, warnings};
+use common::{answered, await_lost, every_subject, every_subject_that, warnings};
 
 /// The deletion of the last node that one has, which is waited for first.
 fn last_delete(scene: &Scene, answer: bool) -> Part {
     Part { op: Op::Delete, nth: scene.subject.nodes_of_one() as u64, answer }
-}
-
-/// How long an unlock may take that waits for answers.
-fn limit(subject: Subject, session_timeout: Duration) -> Duration {
-    subject.nodes_of_one() as u32 * session_timeout / 3 + Duration::from_secs(2)
-}
-
-#[test]
-fn an_unlock_whose_delete_or_answer_is_lost_returns_in_time_and_the_node_goes() {
-    every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        let ends = [Then::Cut, Then::Hold].map(|then| [(false, then), (true, then)]);
-        at_once(ends.into_iter().flatten(), |(answer, then)| {
-            let what = format!("{}, answer: {answer}, {then:?}", subject.name);
-            let scene = Scene::start(subject, SHORT);
-            warnings(&scene.path);
-            scene.holds();
-            let lost = Part { op: Op::Delete, nth: 1, answer }.is_lost_at(&scene, then);
-            in_time(&what, limit(subject, SHORT), || scene.own.unlock()).unwrap();
-            assert!(lost.wait(SOON), "{what}: {}", scene.log());
-            assert!(!scene.own.is_held());
-            assert!(scene.own.try_lock_for(SOON).unwrap(), "{what}: {}", scene.log());
-            scene.proxy.restore();
-            scene.is_alone_until_unlocked(&what);
-            assert_eq!(scene.client.stats().holds_lost, 0, "{what}: {:#?}", warnings(&scene.path));
-        });
-    });
 }
 
 /// How a node goes before, or while, its owner unlocks.
@@ -162,98 +136,6 @@ fn an_unlock_of_a_node_that_is_gone_leaves_the_next_owners_node_alone() {
     });
 }
 
-/// Why the deletion has to wait for the next connection.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Waits {
-    NoConnection,
-    BeingResumed,
-    LostWithItsConnection,
-}
-
-/// The session lives on meanwhile, and its nodes with it.
-#[test]
-fn an_unlock_without_a_connection_deletes_on_the_next_one() {
-    every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        for waits in [Waits::NoConnection, Waits::BeingResumed, Waits::LostWithItsConnection] {
-            let what = format!("{}, {waits:?}", subject.name);
-            let TwoWays { first, second, client } = TwoWays::start(LONG);
-            let scene = Scene::of(subject, first, client);
-            scene.holds();
-            let nodes = scene.nodes();
-            let connect = second.on(Op::Connect).hold_answer();
-            second.refuse(waits != Waits::BeingResumed);
-            scene.proxy.refuse(true);
-            let lost = Part { op: Op::Delete, nth: 1, answer: false }.is_lost_at(&scene, Then::Cut);
-            if waits != Waits::LostWithItsConnection {
-                scene.proxy.cut();
-                let hold = scene.own.hold();
-                wait_until("suspended", SOON, || hold.state() == HoldState::Suspended);
-            }
-            if waits == Waits::BeingResumed {
-                assert!(connect.wait(SOON), "{what}");
-            }
-            in_time(&what, Duration::from_secs(2), || scene.own.unlock()).unwrap();
-            assert!(waits != Waits::LostWithItsConnection || lost.wait(SOON), "{what}");
-            assert_eq!(scene.nodes(), nodes, "{what}");
-            connect.release();
-            second.refuse(false);
-            let took = wait_until(&what, SOON, || scene.nodes().is_empty());
-            println!("{what}: gone {took:?} after the next way was there");
-            scene.leaves_nothing(&what);
-            let stats = scene.client.stats();
-            assert_eq!((stats.sessions, stats.holds_lost), (1, 0), "{what}: {stats:?}");
-        }
-    });
-}
-
-#[test]
-fn a_cut_right_before_or_behind_an_unlock_leaves_no_node_in_the_same_session() {
-    every_subject_that(Subject::goes_with_its_unlock, |subject| {
-        // A create whose answer is cut off is looked for until a session timeout is over.
-        let scene = Scene::start(subject, MEDIUM);
-        for round in 0..10 {
-            assert!(scene.own.try_lock_for(SOON).unwrap(), "{}, round {round}", subject.name);
-            if round % 2 == 0 {
-                scene.proxy.cut();
-            }
-            scene.own.unlock().unwrap();
-            scene.proxy.cut();
-            subject.await_nodes(&scene.path, 0);
-        }
-        scene.leaves_nothing("cuts");
-        assert_eq!((scene.client.stats().sessions, scene.client.stats().holds_lost), (1, 0));
-    });
-}
-
-#[test]
-fn an_unlock_in_the_background_returns_before_its_answer_and_nobody_is_in_before_the_node_is_gone()
-{
-    every_subject_that(Subject::releases_in_the_background, |subject| {
-        for answer in [false, true] {
-            let what = format!("{}, answer: {answer}", subject.name);
-            let scene = Scene::start(subject, LONG);
-            scene.holds();
-            let held = Part { op: Op::Delete, nth: 1, answer }.is_held_at(&scene);
-            in_time(&what, limit(subject, LONG) / 4, || scene.own.unlock()).unwrap();
-            assert!(held.wait(SOON), "{what}: {}", scene.log());
-            assert!(!scene.own.is_held());
-            assert_eq!(scene.rival.try_lock().unwrap(), answer, "{what}");
-            if !answer {
-                let next = scene.rival_behind();
-                assert!(!next.is_in(), "{what}");
-                held.release();
-                next.comes_in();
-                next.leaves();
-            } else {
-                held.release();
-                scene.rival.unlock().unwrap();
-            }
-            scene.leaves_nothing(&what);
-            assert_eq!(scene.client.stats().holds_lost, 0, "{what}");
-        }
-    });
-}
-
 #[test]
 fn the_end_of_the_client_right_behind_an_unlock_leaves_no_node() {
     every_subject(|subject| {
@@ -272,24 +154,6 @@ fn the_end_of_the_client_right_behind_an_unlock_leaves_no_node() {
             let what = format!("{}, round {round}: dropped", subject.name);
             wait_until(&what, LONG / 2, || subject.nodes(&path).is_empty());
         }
-    });
-}
-
-#[test]
-fn a_close_while_the_delete_is_held_up_leaves_no_node() {
-    every_subject_that(Subject::releases_in_the_background, |subject| {
-        let scene = Scene::start(subject, LONG);
-        scene.holds();
-        let held = Part { op: Op::Delete, nth: 1, answer: false }.is_held_at(&scene);
-        scene.own.unlock().unwrap();
-        assert!(held.wait(SOON), "{}", scene.log());
-        thread::scope(|scope| {
-            let closing = scope.spawn(|| scene.client.close());
-            wait_until("it is closed", SOON, || scene.client.state() == ClientState::Closed);
-            held.release();
-            closing.join().unwrap().unwrap();
-        });
-        assert_eq!(scene.nodes(), [""; 0], "{}", subject.name);
     });
 }
 

@@ -7,12 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
-use zoolock_test_support::{Direction, Late, Op, Probe, Server, wait_until};
-use zoolock_zookeeper::{
-    Lease, LeaseKeeper, Listener, SessionEvent, SessionEventKind, State, ZooKeeper,
-};
+use zoolock_test_support::{Direction, Op, Probe, Server, wait_until};
+use zoolock_zookeeper::{Lease, Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
 
-use crate::util::{SESSION, SHORT, SOON, Stage, Told, client_of, make_ephemeral};
+use crate::util::{SESSION, SOON, Stage, Told, client_of, make_ephemeral};
 
 /// For leases that are to be kept on a busy machine.
 const STEADY: Duration = Duration::from_secs(6);
@@ -174,114 +172,6 @@ fn a_lease_that_is_not_kept_can_be_renewed_by_hand() {
     }
     look_until("it has run out", &stage.client, |lease| lease.valid_for.is_zero());
     assert!(stage.client.renew_lease().unwrap().term > first.term);
-}
-
-#[test]
-fn a_lease_is_kept_as_long_as_anybody_keeps_it() {
-    let stage = Stage::before(quiet_server(), "keepers", STEADY);
-    let mut keepers: Vec<LeaseKeeper> = (0..3).map(|_| stage.client.keep_lease()).collect();
-    let first = stage.client.lease();
-    while !keepers.is_empty() {
-        let begun = Instant::now();
-        look_until("T has passed", &stage.client, |lease| {
-            assert!(!lease.valid_for.is_zero());
-            begun.elapsed() > STEADY
-        });
-        keepers.pop();
-    }
-    assert_eq!(stage.client.lease().term, first.term);
-    look_until("it has run out", &stage.client, |lease| lease.valid_for.is_zero());
-    println!("{:?}", stage.told.all());
-    assert!(!stage.told.kinds().contains(&SessionEventKind::LeaseEnded));
-}
-
-/// Silence in one direction or both ends the lease before anybody can see the session gone.
-fn ends_before_the_session(silent: Direction) {
-    let stage = Stage::before(quiet_server(), "silent", SHORT);
-    let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let keeper = stage.client.keep_lease();
-    let watch = Watch::over(&stage.client);
-    let gone = gone_at(stage.probe(), path, &stage.client);
-    let late = Late::start();
-    let begun = Instant::now();
-    stage.proxy.black_hole(silent);
-    let mut end = begun;
-    look_until("it has run out", &stage.client, |lease| {
-        end = end.max(lease.end);
-        lease.valid_for.is_zero()
-    });
-    let seen = Instant::now();
-    let told = watch.until(SessionEventKind::LeaseEnded);
-    let (gone, left) = gone.join().unwrap();
-    let late = late.in_all();
-    println!(
-        "{silent:?} silent: ended by {:?}, seen {:?}, told {:?}, gone {:?}; late by {late:?}",
-        end - begun,
-        seen - begun,
-        told - begun,
-        gone - begun
-    );
-    assert!(end < gone, "the lease was {:?} too long", end - gone);
-    assert!(seen < gone + late, "seen {:?} too late", seen - gone);
-    assert!(told < gone + late, "told {:?} too late", told - gone);
-    assert!(left.is_zero(), "{left:?} left when the session was gone");
-    let term = stage.client.lease().term;
-    stage.proxy.restore();
-    stage.told.until(SessionEventKind::Expired);
-    stage.told.until(SessionEventKind::Connected);
-    assert!(stage.client.lease().term > term && !stage.client.valid_for().is_zero());
-    let ends = stage.told.kinds();
-    let ends = ends.iter().filter(|kind| **kind == SessionEventKind::LeaseEnded).count();
-    assert_eq!(ends, 1, "told once");
-    drop(keeper);
-}
-
-#[test]
-fn silence_ends_a_lease_before_anybody_sees_the_session_gone() {
-    ends_before_the_session(Direction::Both);
-}
-
-#[test]
-fn an_unheard_client_ends_its_lease_before_anybody_sees_the_session_gone() {
-    ends_before_the_session(Direction::ToServer);
-}
-
-/// The server hears of each handshake, and would keep the session for whoever cannot hear it.
-#[test]
-fn a_session_whose_answers_are_lost_outlives_its_lease_and_ends_all_the_same() {
-    let stage = Stage::before(quiet_server(), "answers", SHORT);
-    let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let probe = stage.probe();
-    let keeper = stage.client.keep_lease();
-    stage.proxy.black_hole(Direction::ToClient);
-    stage.told.until(SessionEventKind::LeaseEnded);
-    assert!(probe.exists(&path).unwrap(), "its lease ends first");
-    assert!(stage.client.valid_for().is_zero());
-    let took = wait_until("its node is gone", SOON, || !probe.exists(&path).unwrap());
-    stage.proxy.restore();
-    stage.told.until(SessionEventKind::Expired);
-    println!("gone {took:?} after the lease, {:?}", stage.told.kinds());
-    drop(keeper);
-}
-
-#[test]
-fn a_lease_is_certified_again_in_time_after_a_cut() {
-    let stage = Stage::before(quiet_server(), "cut", STEADY);
-    let keeper = stage.client.keep_lease();
-    let term = stage.client.lease().term;
-    for _ in 0..20 {
-        // A busy machine may take long for each, but never so long.
-        look_until("enough is left", &stage.client, |lease| lease.valid_for > STEADY / 2);
-        stage.proxy.cut();
-        stage.told.until(SessionEventKind::Resumed);
-    }
-    let begun = Instant::now();
-    look_until("2 T have passed", &stage.client, |lease| {
-        assert!(!lease.valid_for.is_zero() && lease.term == term, "{lease:?}");
-        begun.elapsed() > 2 * STEADY
-    });
-    assert!(!stage.told.kinds().contains(&SessionEventKind::LeaseEnded));
-    drop(keeper);
 }
 
 #[test]

@@ -6,12 +6,12 @@ mod ensembles;
 mod expired;
 mod restarts;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zoolock_test_support::{Op, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind, State, ZooKeeper};
 
-use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, Told, kind, make, make_ephemeral, said};
+use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, Told, kind, make_ephemeral, said};
 
 /// Reads until one is answered: a connection that was found may break again.
 #[track_caller]
@@ -28,56 +28,6 @@ pub(crate) fn read_until_answered(client: &ZooKeeper, path: &str) {
             false
         }
     });
-}
-
-#[test]
-fn fifty_cuts_in_a_row_are_fifty_resumes_of_one_session() {
-    let stage = Stage::new("fifty", SESSION);
-    let id = stage.client.session_id();
-    let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let begun = Instant::now();
-    for number in 0..50 {
-        match number % 2 {
-            0 => stage.proxy.cut(),
-            _ => stage.proxy.reset(),
-        }
-        stage.told.until(SessionEventKind::Resumed);
-        assert_eq!(stage.client.state(), State::Connected);
-        stage.client.set_data(&path, b"", Some(number)).unwrap();
-    }
-    println!("50 cuts in {:?}", begun.elapsed());
-    let kinds = stage.told.kinds();
-    assert_eq!(kinds, [SessionEventKind::Suspended, SessionEventKind::Resumed].repeat(50));
-    assert!(stage.told.all().iter().all(|event| event.session_id == id));
-    assert_eq!(stage.client.session_id(), id);
-    let stat = stage.probe().stat(&path).unwrap().unwrap();
-    assert_eq!((stat.ephemeral_owner, stat.version), (id, 50));
-}
-
-#[test]
-fn connections_that_live_for_50_ms_only_are_enough_to_keep_a_session() {
-    // Short enough to end, and a handshake has two seconds.
-    const T: Duration = Duration::from_secs(6);
-    let stage = Stage::new("brief", T);
-    let id = stage.client.session_id();
-    let path = make_ephemeral(&stage.client, &stage.path("a"));
-    let (end, mut cuts, mut done) = (Instant::now() + 2 * T, 0, 0);
-    while Instant::now() < end {
-        let alive = Instant::now();
-        wait_until("it has lived for 50 ms", SOON, || {
-            done += u32::from(stage.client.set_data(&path, b"", None).is_ok());
-            alive.elapsed() > Duration::from_millis(50)
-        });
-        stage.proxy.cut();
-        cuts += 1;
-        stage.told.until(SessionEventKind::Resumed);
-    }
-    println!("{cuts} cuts in {:?}, {done} writes were answered", 2 * T);
-    assert!(!stage.told.kinds().contains(&SessionEventKind::Expired));
-    assert_eq!(stage.client.session_id(), id);
-    assert!(cuts > 3 && done >= cuts, "on each there was time for one");
-    // It does not hammer at the door: one connection for each that was lost.
-    assert!(stage.proxy.connections() <= u64::from(cuts) + 1);
 }
 
 #[test]
@@ -190,20 +140,4 @@ fn a_request_in_flight_is_answered_when_the_last_clone_is_dropped() {
         wait_until("the session has ended", SOON, || !probe.exists(&ephemeral).unwrap());
         assert!(probe.exists(&path).unwrap());
     }
-}
-
-#[test]
-fn who_waits_for_a_connection_gets_one() {
-    let stage = Stage::new("waits", SESSION);
-    stage.suspend();
-    let waiting: Vec<_> =
-        (0..100).map(|_| stage.client.submit(|batch| batch.get_data(&stage.root, None))).collect();
-    let told = stage.told.kinds();
-    assert_eq!(told, [SessionEventKind::Suspended]);
-    assert!(waiting.iter().all(|read| !read.is_done()));
-    stage.resume();
-    for read in waiting {
-        read.wait().unwrap();
-    }
-    make(&stage.client, &stage.path("a"), b"");
 }

@@ -46,19 +46,6 @@ fn all_that_close_at_the_same_time_return() {
 }
 
 #[test]
-fn what_was_sent_before_is_answered_before() {
-    let stage = Stage::new("closed", SESSION);
-    let client = &stage.client;
-    let pending = client.submit(|batch| {
-        (0..100).map(|_| batch.set_data(&stage.root, b"", None)).collect::<Vec<_>>()
-    });
-    client.close().unwrap();
-    for (number, pending) in (1..).zip(pending) {
-        assert_eq!(pending.wait().unwrap().version, number);
-    }
-}
-
-#[test]
 fn a_callback_may_close_its_client() {
     let stage = Stage::new("closed", SESSION);
     let (say, told) = unbounded();

@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock_test_support::{Direction, Op, Server, Then};
+use zoolock_test_support::{Direction, Server};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind, ZooKeeper};
 
-use crate::util::{BRIEFLY, CALLS, SESSION, SOON, Stage, builder, shared_proxy};
+use crate::util::{BRIEFLY, CALLS, SESSION, Stage, builder, shared_proxy};
 
 /// What a machine that has other things to do may take longer.
 const LATE: Duration = Duration::from_secs(10);
@@ -42,15 +42,6 @@ fn each_call_returns_by_its_deadline_when_the_server_is_stopped() {
 }
 
 #[test]
-fn each_call_returns_by_its_deadline_when_the_server_stands_still() {
-    let server = Server::start().unwrap();
-    let stage = Stage::before(&server, "paused", SESSION);
-    server.pause().unwrap();
-    let wanted = [ErrorKind::Timeout];
-    each_returns_by_its_deadline("paused", &stage.client, &stage.root, &wanted);
-}
-
-#[test]
 fn each_call_returns_by_its_deadline_in_a_black_hole() {
     for silent in [Direction::Both, Direction::ToServer, Direction::ToClient] {
         let stage = Stage::new("black_hole", SESSION);
@@ -59,16 +50,6 @@ fn each_call_returns_by_its_deadline_in_a_black_hole() {
         let what = format!("{silent:?} silent");
         each_returns_by_its_deadline(&what, &stage.client, &stage.root, &wanted);
     }
-}
-
-#[test]
-fn each_call_returns_by_its_deadline_when_a_server_accepts_and_says_nothing() {
-    let stage = Stage::new("accepts", SESSION);
-    let silent = stage.proxy.drop_answer(Op::Connect, 1, Then::Hold);
-    stage.proxy.cut();
-    assert!(silent.wait(SOON));
-    let wanted = [ErrorKind::NoConnection];
-    each_returns_by_its_deadline("accepts", &stage.client, &stage.root, &wanted);
 }
 
 #[test]
@@ -116,17 +97,4 @@ fn connecting_ends_by_its_deadline_and_says_what_was_tried() {
         assert!(begun.elapsed() < BRIEFLY + LATE);
         assert!(error.to_string().contains(&servers), "{error}");
     }
-}
-
-#[test]
-fn a_deadline_that_was_long_is_not_that_of_the_next_call() {
-    let stage = Stage::new("two", SESSION);
-    let held = stage.proxy.hold_answer(Op::Sync, 1);
-    let patient = stage.client.submit(|batch| batch.sync("/"));
-    let (_, hurried) = (&patient, stage.client.with_timeout(BRIEFLY));
-    let begun = Instant::now();
-    assert_eq!(hurried.exists("/").unwrap_err().kind(), ErrorKind::Timeout);
-    assert!(begun.elapsed() < BRIEFLY + LATE && !patient.is_done());
-    held.release();
-    patient.wait().unwrap();
 }

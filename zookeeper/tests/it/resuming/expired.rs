@@ -1,9 +1,9 @@
 //! What is over with a session, and what goes on.
 
-use zoolock_test_support::{Op, Rule, Then};
-use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, SessionEventKind, State};
+use zoolock_test_support::{Op, Then};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind, State};
 
-use crate::util::{BRIEFLY, CALLS, SESSION, SOON, Stage, kind, make, make_ephemeral, prepare};
+use crate::util::{BRIEFLY, CALLS, SESSION, SOON, Stage, kind, make_ephemeral, prepare};
 
 #[test]
 fn after_an_expired_session_comes_another() {
@@ -28,59 +28,6 @@ fn after_an_expired_session_comes_another() {
     }
     for call in &CALLS {
         (call.call)(&stage.client.in_session(new), &stage.path("calls")).unwrap();
-    }
-}
-
-#[test]
-fn calls_that_wait_when_the_session_expires_are_not_made_in_the_next() {
-    let stage = Stage::new("expired", SESSION);
-    let path = stage.path("a");
-    let old = stage.client.in_session(stage.client.session_id());
-    stage.suspend();
-    let acl = Acl::open();
-    let waiting = old.submit(|batch| batch.create(&path, b"", &acl, CreateMode::Persistent));
-    stage.proxy.expire_sessions().unwrap();
-    stage.proxy.restore();
-    let error = waiting.wait().unwrap_err();
-    println!("{error}");
-    assert_eq!(error.kind(), ErrorKind::SessionExpired);
-    assert!(!error.is_maybe_done());
-    stage.told.until(SessionEventKind::Connected);
-    assert_eq!(stage.client.exists(&path).unwrap(), None);
-}
-
-#[test]
-fn a_request_in_flight_when_the_session_expires_may_be_done() {
-    let stage = Stage::new("expired", SESSION);
-    let path = stage.path("a");
-    let rule = stage.proxy.drop_answer(Op::Create, 1, Then::Hold);
-    let acl = Acl::open();
-    let pending =
-        stage.client.submit(|batch| batch.create(&path, b"", &acl, CreateMode::Ephemeral));
-    assert!(rule.wait(SOON));
-    stage.proxy.expire_sessions().unwrap();
-    stage.proxy.cut();
-    let error = pending.wait().unwrap_err();
-    println!("{error}");
-    assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
-    stage.told.until(SessionEventKind::Connected);
-    assert_eq!(stage.client.exists(&path).unwrap(), None);
-}
-
-#[test]
-fn the_next_session_can_be_had_although_its_handshakes_are_cut() {
-    let stage = Stage::new("first", SESSION);
-    for _ in 0..3 {
-        stage.suspend();
-        // With those that nobody was told of.
-        assert!(stage.proxy.expire_sessions().unwrap() >= 1);
-        // The word that the old one has expired, and twice the new one.
-        let lost = [1, 3, 4].map(|nth| stage.proxy.drop_answer(Op::Connect, nth, Then::Cut));
-        stage.proxy.refuse(false);
-        stage.told.until(SessionEventKind::Expired);
-        stage.told.until(SessionEventKind::Connected);
-        assert!(lost.iter().all(Rule::fired));
-        make(&stage.client, &stage.path(&format!("{:x}", stage.client.session_id())), b"");
     }
 }
 

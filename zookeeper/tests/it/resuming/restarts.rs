@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use zoolock_test_support::{Server, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
-use crate::util::{SHORT, SOON, Stage, Told, client_of, kind, make, make_ephemeral};
+use crate::util::{SHORT, SOON, Told, client_of, kind, make, make_ephemeral};
 
 /// Not much to wait for, and time enough to come back.
 const MODERATE: Duration = Duration::from_secs(10);
@@ -72,19 +72,4 @@ fn a_server_that_has_lost_everything_ends_the_session_in_bounded_time() {
     assert_eq!(kind(client.get_data("/a")), ErrorKind::NoNode);
     assert_eq!(events.try_iter().count(), 1, "the watch has ended");
     make(&client, "/a", b"");
-}
-
-#[test]
-fn a_client_whose_every_server_is_gone_for_long_comes_back_to_the_first_one_there_is() {
-    let stage = Stage::new("gone", SHORT);
-    stage.suspend();
-    let gone = Instant::now();
-    wait_until("it was gone for 2 T", SOON, || gone.elapsed() > 2 * SHORT);
-    // The server goes on, and ends the session.
-    stage.proxy.restore();
-    let back = Instant::now();
-    stage.told.until(SessionEventKind::Expired);
-    stage.told.until(SessionEventKind::Connected);
-    println!("back after {:?}", back.elapsed());
-    assert!(back.elapsed() < SOON / 2);
 }
