@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError};
 use zoolock::{Client, ClientState, ConnectionEvent, Error};
-use zoolock_test_support::{Direction, FaultProxy, Op, Then, fresh_path, wait_until};
+use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
 use ConnectionEvent::{Lost, Reconnected, Suspended};
 use common::{
@@ -111,18 +111,6 @@ fn close_is_bounded_and_honest_without_a_server() {
 }
 
 #[test]
-fn close_after_a_session_timeout_without_a_connection_returns_at_once() {
-    let session = Duration::from_secs(4);
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), session);
-    proxy.refuse(true);
-    proxy.cut();
-    wait_until("it is lost", SOON, || client.state() == ClientState::Lost);
-    let seen = in_time("close()", session / 2, || client.close());
-    assert!(matches!(seen, Err(Error::Timeout { .. })), "{seen:?}");
-}
-
-#[test]
 fn the_last_of_client_locks_and_guards_ends_the_session_when_it_is_dropped_and_a_view_keeps_nothing()
  {
     let (client, path) = (client(), fresh_path("dropped"));
@@ -143,14 +131,4 @@ fn the_last_of_client_locks_and_guards_ends_the_session_when_it_is_dropped_and_a
     assert!(!view.is_held(), "{view:?}");
     wait_until("the node is gone", SOON, || children(&path).is_empty());
     assert_eq!(events.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected));
-}
-
-#[test]
-fn a_session_is_ended_though_its_first_ends_got_lost() {
-    let Stage { proxy, client, path, lock } = Stage::new("close-lost", Duration::from_secs(60));
-    lock.lock().unwrap();
-    let lost = [1, 2, 3].map(|nth| proxy.drop_request(Op::CloseSession, nth, Then::Cut));
-    client.close().unwrap();
-    assert!(lost.iter().all(|rule| rule.fired()), "{:#?}", proxy.log());
-    assert_eq!(children(&path), [""; 0], "{:#?}", proxy.log());
 }

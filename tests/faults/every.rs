@@ -17,8 +17,7 @@ use zoolock_test_support::{
 };
 
 use common::{
-    Object, SOON, Subject, Visitor, await_nothing_left, client, client_of, in_use, shared_proxy,
-    stat,
+    Object, SOON, Subject, Visitor, await_nothing_left, client_of, in_use, shared_proxy, stat,
 };
 
 /// A session that does not end in a test.

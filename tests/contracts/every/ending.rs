@@ -183,27 +183,6 @@ fn a_cancel_at_any_moment_of_a_call_ends_it() {
 }
 
 #[test]
-fn a_close_at_any_moment_of_a_call_ends_it() {
-    every_subject(|subject| {
-        let waiting = Waiting::new(subject, "close-moment");
-        let steps = waiting.steps();
-        for round in 0..ROUNDS {
-            let closing = client();
-            let object = subject.at(&closing, &waiting.path);
-            let before = closing.stats().requests;
-            let timed = Task::spawn(timed_visit(&object));
-            let visit = Task::spawn(visit(&object));
-            await_requests(&closing, before + 1 + round % steps);
-            closing.close().unwrap();
-            closed(subject, &visit.result("a call of a closed client"));
-            closed(subject, &timed.result("a timed call of a closed client"));
-            waiting.is_alone();
-        }
-        waiting.ahead.unlock().unwrap();
-    });
-}
-
-#[test]
 fn a_cancel_ends_every_wait_of_its_object_and_nothing_else_and_poisons_nothing() {
     every_subject(|subject| {
         let Waiting { path, ours, others, ahead, .. } = Waiting::new(subject, "cancel");

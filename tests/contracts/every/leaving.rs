@@ -2,18 +2,16 @@
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zoolock::{DistributedRwLock, DistributedSemaphore, Error, HoldState, Result};
 use zoolock_test_support::{fresh_path, wait_until};
 
 use super::client;
 use common::{
-    Ask, BRIEFLY, Object, SOON, Subject, Task, Witness, await_nothing_left, client_of,
-    every_subject, every_subject_that, lock_of, shared_proxy, single, warnings,
+    Ask, BRIEFLY, Object, SOON, Subject, Task, await_nothing_left, client_of, every_subject,
+    every_subject_that, lock_of, shared_proxy, single, warnings,
 };
 
 /// Nothing is on the server any more. What is not released in the background has gone before.
@@ -201,61 +199,4 @@ fn is_gone_in_the_end(subject: Subject, path: &str) {
     if subject.goes_with_its_unlock() {
         subject.await_nodes(path, 0);
     }
-}
-
-/// Deadlines and cancels at every point of a call's way in. The longer nobody gets in, the more patience
-/// they have.
-#[test]
-fn impatient_threads_leave_nothing_behind() {
-    const THREADS: u32 = 4;
-    every_subject_that(Subject::is_exclusive, |subject| {
-        // What was not answered is looked for until their sessions could have ended.
-        let [ours, others] = [common::client(), common::client()];
-        let path = fresh_path("impatient");
-        let objects = [subject.at(&ours, &path), subject.rival(&others, &path)];
-        let witness = Arc::new(Witness::default());
-        let end = Instant::now() + Duration::from_secs(1);
-        let anybody = Arc::new(AtomicBool::new(false));
-        let impatient = |number: u32| {
-            let (object, witness) = (objects[number as usize % 2].clone(), Arc::clone(&witness));
-            let anybody = Arc::clone(&anybody);
-            Task::spawn(move || {
-                let (mut entered, mut refused, mut unknown, mut cancelled) = (0_u32, 0, 0, 0);
-                for round in 0.. {
-                    if Instant::now() > end && anybody.load(Ordering::SeqCst) {
-                        break;
-                    }
-                    let turn = u64::from((round * 7 + number * 3) % 40);
-                    let timeout = Duration::from_micros(turn * (500 + u64::from(round) * 10));
-                    match object.try_lock_for(timeout) {
-                        Ok(true) => {
-                            witness.visit(thread::yield_now);
-                            object.unlock().unwrap();
-                            anybody.store(true, Ordering::SeqCst);
-                            entered += 1;
-                        }
-                        Ok(false) => refused += 1,
-                        // No answer came in so short a time.
-                        Err(Error::Disconnected { .. }) => unknown += 1,
-                        Err(Error::Cancelled { .. }) => cancelled += 1,
-                        Err(error) => panic!("thread {number}, round {round}: {error}"),
-                    }
-                    if round % 16 == number {
-                        object.cancel_waiters();
-                    }
-                }
-                [entered, refused, unknown, cancelled]
-            })
-        };
-        let threads: Vec<_> = (0..THREADS).map(impatient).collect();
-        let counts: Vec<_> = threads.iter().map(|t| t.result("one of many")).collect();
-        println!("{}: entered, refused, unknown, cancelled: {counts:?}", subject.name);
-        witness.saw(counts.iter().map(|[entered, ..]| entered).sum());
-        for object in &objects {
-            assert!(object.try_lock_for(SOON).unwrap(), "{object:?}");
-            object.unlock().unwrap();
-        }
-        is_gone_in_the_end(subject, &path);
-        await_nothing_left(&others);
-    });
 }

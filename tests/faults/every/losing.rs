@@ -327,54 +327,6 @@ fn a_lost_nest_says_so_to_its_owner_until_the_last_unlock() {
 }
 
 #[test]
-fn a_close_is_told_to_each_hold_and_to_everybody_who_waits() {
-    every_subject(|subject| {
-        let (client, others) = (client(), client_of(&connect_string(), SESSION));
-        let path = fresh_path("closed");
-        let (own, waited) = (subject.at(&client, &format!("{path}/own")), format!("{path}/waited"));
-        own.lock().unwrap();
-        let ahead = subject.rival(&others, &waited);
-        ahead.lock().unwrap();
-        let nodes = subject.holding(&waited);
-        // One of them waits on the servers, the other may wait for that one.
-        let object = subject.at(&client, &waited);
-        let waiters = [(); 2].map(|()| Visitor::start(object.clone()));
-        wait_until("somebody waits", SOON, || client.stats().waiting > 0);
-        if subject.queues() {
-            wait_until("its node is there", SOON, || subject.nodes(&waited).len() > nodes.len());
-        }
-        // Any number of threads may listen.
-        let holds = own.holds();
-        let listeners: Vec<_> = (0..3)
-            .map(|_| {
-                let hold = holds[0].clone();
-                Task::spawn(move || (await_lost(&hold), hold.state()).1)
-            })
-            .collect();
-        client.close().unwrap();
-        let closed = LossReason::ClientClosed;
-        for listener in listeners {
-            assert_eq!(listener.result("a listener"), HoldState::Lost(closed));
-        }
-        assert!(!own.is_held() && holds.iter().all(|hold| !hold.is_held()), "{holds:?}");
-        assert_eq!(subject.nodes(own.base()), [""; 0], "close waits for the end");
-        assert_eq!(subject.nodes(&waited), nodes, "{}", subject.name);
-        for waiter in waiters {
-            let ended = waiter.result();
-            assert!(ended.is_err_and(|error| error.is_closed()), "{}", subject.name);
-        }
-        says_lost(subject, own.unlock(), closed);
-        // A permit that was released is nobody's.
-        let is_end = |error: &Error| matches!(error, Error::Closed | Error::NotHeld { .. });
-        fails(subject, own.unlock(), is_end);
-        let later = [own.lock(), own.try_lock().map(drop), own.try_lock_for(SOON).map(drop)];
-        println!("{}: {later:?}", subject.name);
-        assert!(later.iter().all(|result| matches!(result, Err(Error::Closed))), "{later:?}");
-        ahead.unlock().unwrap();
-    });
-}
-
-#[test]
 fn a_guard_dropped_after_a_loss_writes_to_the_log() {
     let Stage { proxy: _proxy, client: _client, path, lock } = Stage::new("dropped", SHORT);
     warnings(&path);

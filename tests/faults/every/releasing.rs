@@ -213,35 +213,3 @@ fn a_refused_delete_is_denied_or_said_and_the_node_goes_with_its_session() {
         assert_eq!(scene.nodes(), [""; 0], "{what}");
     });
 }
-
-#[test]
-fn an_unlock_too_many_or_by_the_wrong_thread_is_an_error() {
-    every_subject(|subject| {
-        let (client, path) = (client(), fresh_path("wrong"));
-        let own = subject.at(&client, &path);
-        let not_held = |result| says(result, |error| matches!(error, Error::NotHeld { .. }));
-        assert!(not_held(own.unlock()), "{}", subject.name);
-        own.lock().unwrap();
-        let other = own.clone();
-        let by_other = thread::spawn(move || other.unlock()).join().unwrap();
-        println!("{}: unlock by another thread: {by_other:?}", subject.name);
-        let me = thread::current().id();
-        let not_owner = |error: &Error| match error {
-            Error::NotOwner { owner, .. } => *owner == me,
-            // Any thread may read, and has its own hold.
-            Error::NotHeld { .. } => !subject.is_exclusive(),
-            _ => false,
-        };
-        assert_eq!(own.is_held(), subject.is_a_threads(), "{}", subject.name);
-        match subject.is_a_threads() {
-            false => by_other.unwrap(),
-            true => {
-                assert!(says(by_other, not_owner), "{}", subject.name);
-                own.unlock().unwrap();
-            }
-        }
-        assert!(not_held(own.unlock()), "{}", subject.name);
-        let left = if subject.goes_with_its_unlock() { 0 } else { subject.nodes_of_one() };
-        subject.await_nodes(&path, left);
-    });
-}

@@ -1,14 +1,10 @@
 //! Leases: for how long a session is certain to live, and who is told when that is over.
 
-mod ensembles;
-
 use std::sync::OnceLock;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, unbounded};
-use zoolock_test_support::{Direction, Op, Probe, Server, wait_until};
-use zoolock_zookeeper::{Lease, Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
+use zoolock_test_support::{Direction, Op, Server, wait_until};
+use zoolock_zookeeper::{Lease, SessionEventKind, State, ZooKeeper};
 
 use crate::util::{SESSION, SOON, Stage, Told, client_of, make_ephemeral};
 
@@ -24,47 +20,6 @@ fn quiet_server() -> &'static Server {
 /// The longest that a lease can be.
 fn longest(session_timeout: Duration) -> Duration {
     session_timeout - session_timeout / 50
-}
-
-/// When each event is told, by a callback on the client's own thread.
-pub(crate) struct Watch {
-    _listener: Listener<SessionEvent>,
-    told: Receiver<(SessionEventKind, Instant)>,
-}
-
-impl Watch {
-    pub(crate) fn over(client: &ZooKeeper) -> Watch {
-        let (say, told) = unbounded();
-        let listener = Listener::new(move |event: &SessionEvent| {
-            say.send((event.kind, Instant::now())).unwrap();
-        });
-        client.subscribe(&listener);
-        Watch { _listener: listener, told }
-    }
-
-    #[track_caller]
-    pub(crate) fn until(&self, kind: SessionEventKind) -> Instant {
-        loop {
-            match self.told.recv_timeout(SOON) {
-                Ok((told, at)) if told == kind => return at,
-                Ok(_) => {}
-                Err(_) => panic!("{kind:?} was not told"),
-            }
-        }
-    }
-}
-
-/// When a node was first seen to be gone, and what was left of the lease then.
-pub(crate) fn gone_at(
-    probe: Probe,
-    path: String,
-    client: &ZooKeeper,
-) -> thread::JoinHandle<(Instant, Duration)> {
-    let client = client.clone();
-    thread::spawn(move || {
-        wait_until("the node is gone", SOON, || probe.exists(&path).is_ok_and(|there| !there));
-        (Instant::now(), client.valid_for())
-    })
 }
 
 /// Looks at a lease until something is so, and that it never says more than it may.

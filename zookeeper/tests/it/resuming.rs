@@ -9,26 +9,9 @@ mod restarts;
 use std::time::Instant;
 
 use zoolock_test_support::{Op, wait_until};
-use zoolock_zookeeper::{ErrorKind, SessionEventKind, State, ZooKeeper};
+use zoolock_zookeeper::{ErrorKind, SessionEventKind, State};
 
-use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, Told, kind, make_ephemeral, said};
-
-/// Reads until one is answered: a connection that was found may break again.
-#[track_caller]
-pub(crate) fn read_until_answered(client: &ZooKeeper, path: &str) {
-    let hurried = client.with_timeout(BRIEFLY);
-    wait_until("a read is answered", SOON, || match hurried.exists(path) {
-        Ok(found) => {
-            assert!(found.is_some(), "{path}");
-            true
-        }
-        Err(error) => {
-            let kinds = [ErrorKind::ConnectionLoss, ErrorKind::Timeout, ErrorKind::NoConnection];
-            assert!(kinds.contains(&error.kind()), "{error}");
-            false
-        }
-    });
-}
+use crate::util::{SESSION, SHORT, SOON, Stage, Told, kind, make_ephemeral};
 
 #[test]
 fn a_server_that_hangs_up_at_once_is_asked_again_and_not_all_the_time() {
@@ -95,20 +78,6 @@ fn a_suspended_session_that_is_closed_ends_at_the_server_when_that_is_back() {
         stage.told.until(SessionEventKind::Closed),
         stage.told.all()[stage.told.all().len() - 1]
     );
-}
-
-#[test]
-fn a_suspended_session_that_cannot_be_closed_is_given_up_when_the_servers_have() {
-    let stage = Stage::new("closing", SHORT);
-    stage.suspend();
-    let begun = Instant::now();
-    let (kind, text) = said(stage.client.close());
-    println!("after {:?}", begun.elapsed());
-    assert_eq!(kind, ErrorKind::NoConnection, "{text}");
-    assert!(text.contains("refused"), "no reason: {text}");
-    stage.told.until(SessionEventKind::Closed);
-    // Its own time is a minute.
-    assert!(begun.elapsed() < SOON / 2);
 }
 
 #[test]

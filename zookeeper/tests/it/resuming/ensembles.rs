@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use zoolock_test_support::{Ensemble, FaultProxy, Probe, wait_until};
+use zoolock_test_support::{Ensemble, FaultProxy, wait_until};
 use zoolock_zookeeper::{Acl, CreateMode, SessionEventKind, ZooKeeper};
 
-use super::read_until_answered;
 use crate::util::{BRIEFLY, SESSION, SOON, Told, client_of, make_ephemeral};
 
 /// Enough for an election on a busy machine.
@@ -81,67 +80,6 @@ fn a_session_moves_to_another_member_and_its_watches_with_it() {
         assert_eq!(events.try_iter().count(), 1, "told before the answer");
         ways.client.get_data_w(&path, &watcher).unwrap();
     }
-}
-
-#[test]
-fn a_session_outlives_its_leader() {
-    let ensemble = Ensemble::start(3).unwrap();
-    for is_at_leader in [true, false] {
-        let leader = ensemble.leader().unwrap();
-        let first = if is_at_leader { leader } else { ensemble.followers().unwrap()[0] };
-        let ways = Ways::to(&ensemble, first, LONG);
-        let id = ways.client.session_id();
-        let path = make_ephemeral(&ways.client, "/a");
-        let begun = Instant::now();
-        assert_eq!(ensemble.kill_leader().unwrap(), leader);
-        let next = ensemble.leader().unwrap();
-        ways.told.until(SessionEventKind::Resumed);
-        read_until_answered(&ways.client, &path);
-        println!(
-            "at the leader: {is_at_leader}; {leader} was killed, {next} leads, resumed at {:?} \
-             after {:?}",
-            ways.at(),
-            begun.elapsed()
-        );
-        assert_eq!(ways.client.session_id(), id);
-        assert!(!ways.told.kinds().contains(&SessionEventKind::Expired));
-        ensemble.server(leader).start_again().unwrap();
-        ensemble.wait_ready().unwrap();
-        ways.client.close().unwrap();
-        let probe = Probe::connect(ensemble.server(next).address()).unwrap();
-        assert!(!probe.exists(&path).unwrap());
-    }
-}
-
-#[test]
-fn a_session_outlives_a_rolling_restart() {
-    let ensemble = Ensemble::start(3).unwrap();
-    let client = client_of(&ensemble.connect_string(), LONG);
-    let told = Told::by(&client);
-    let id = client.session_id();
-    let path = make_ephemeral(&client, "/a");
-    std::thread::scope(|scope| {
-        let restart = scope.spawn(|| ensemble.rolling_restart().unwrap());
-        let (mut done, mut failed) = (0_u32, 0_u32);
-        let hurried = client.with_timeout(Duration::from_secs(2));
-        while !restart.is_finished() {
-            match hurried.set_data(&path, b"", None) {
-                Ok(_) => done += 1,
-                Err(error) => {
-                    println!("{error}");
-                    failed += 1;
-                }
-            }
-        }
-        println!("{done} writes were done, {failed} failed");
-        assert!(done > 0);
-    });
-    read_until_answered(&client, &path);
-    let kinds = told.kinds();
-    println!("{kinds:?}");
-    assert!(kinds.contains(&SessionEventKind::Resumed));
-    assert!(!kinds.contains(&SessionEventKind::Expired));
-    assert_eq!(client.exists(&path).unwrap().unwrap().ephemeral_owner, id);
 }
 
 #[test]

@@ -33,22 +33,6 @@ fn a_session_outlives_its_only_server_being_down_for_longer_than_it_could_live()
 }
 
 #[test]
-fn a_server_that_stands_still_is_left_and_the_session_goes_on_when_it_moves() {
-    let server = Server::start().unwrap();
-    let client = client_of(&server.connect_string(), MODERATE);
-    let told = Told::by(&client);
-    let path = make_ephemeral(&client, "/a");
-    server.pause().unwrap();
-    // Nothing is sent but what the client sends by itself.
-    told.until(SessionEventKind::Suspended);
-    server.resume().unwrap();
-    let next = told.next();
-    println!("{next:?}");
-    assert_eq!(next.kind, SessionEventKind::Resumed);
-    assert!(client.exists(&path).unwrap().is_some());
-}
-
-#[test]
 fn a_server_that_has_lost_everything_ends_the_session_in_bounded_time() {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), SHORT);
