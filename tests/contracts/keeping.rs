@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, DistributedLock, DistributedRwLock, LockOptions};
+use zoolock::{Client, DistributedLock, LockOptions};
 use zoolock_test_support::{
     Direction, FaultProxy, connect_string, fresh_path, shared_probe, wait_until,
 };
@@ -129,34 +129,6 @@ fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
     }
     turn(&lock);
     assert_eq!(own.stats().holds_lost, 0, "nobody held it");
-}
-
-/// A read that was taken under the write stands in its place, and the next writer is behind it.
-#[test]
-fn a_write_that_became_a_read_is_left_to_nobody() {
-    let (own, path) = (client(), fresh_path("became-a-read"));
-    for options in [LockOptions::new().local_handoffs(4), LockOptions::new().keep_idle(LONG)] {
-        let both = DistributedRwLock::with(&own, &path, options).unwrap();
-        let (write, read) = (both.write_lock(), both.read_lock());
-        write.lock().unwrap();
-        read.lock().unwrap();
-        let next = write.clone();
-        let waiting = Task::spawn(move || next.acquire().map(drop));
-        write.unlock().unwrap();
-        wait_until("the next writer queues", SOON, || {
-            children(&path).iter().any(|node| node.contains("__WRIT__"))
-        });
-        assert!(!waiting.is_done() && read.is_held());
-        read.unlock().unwrap();
-        waiting.result("the next writer").unwrap();
-        // To what is kept, a read of the same object is somebody else; a try only looks.
-        let is_kept = !children(&path).is_empty();
-        assert_eq!(read.try_lock().unwrap(), !is_kept);
-        if is_kept {
-            read.lock().unwrap();
-        }
-        read.unlock().unwrap();
-    }
 }
 
 /// The connection ends while the hold is being kept.

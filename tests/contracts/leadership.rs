@@ -173,25 +173,6 @@ fn shutdown_ends_a_term_in_order_and_a_wait_at_once() {
     assert!(lock.try_lock().unwrap(), "it is free, and the client is well");
 }
 
-/// Also where it has the lock at once and need not wait for it.
-#[test]
-fn no_term_begins_behind_a_shutdown() {
-    let (own, path) = (client(), fresh_path("no-more"));
-    for _ in 0..25 {
-        let (tell, terms) = unbounded();
-        let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
-            tell.send(term.token()).unwrap();
-            while !term.is_stopping() {
-                term.wait(EVER);
-            }
-        });
-        let one = one.unwrap();
-        terms.recv_timeout(SOON).unwrap();
-        Task::spawn(move || one.shutdown()).result("its shutdown");
-        assert_eq!(terms.try_iter().count(), 0, "terms behind it");
-    }
-}
-
 /// What ends a term and is nobody's loss.
 #[test]
 fn a_function_that_panics_gives_the_lock_back_and_leads_again() {

@@ -427,24 +427,3 @@ fn a_call_that_ends_without_permits_leaves_none_behind() {
     held.release().unwrap();
     is_free(&own, &[&clients[0], &clients[1]]);
 }
-
-/// Its first look found enough for it, but by the time that it has made its nodes somebody else
-/// has taken them.
-#[test]
-fn a_try_counts_again_after_its_nodes_are_made() {
-    let (proxy, path) = (shared_proxy(), fresh_path("sem-try-again"));
-    let clients = [client_of(&proxy.connect_string(), SESSION), client()];
-    let [late, own] = clients.each_ref().map(|client| semaphore(client, &path, 5));
-    own.acquire(1).unwrap().release().unwrap();
-    let create = proxy.on(Op::Create).path_contains(LEASES).hold_request();
-    let late = Task::spawn(move || late.try_acquire(3));
-    assert!(create.wait(SOON), "{:#?}", proxy.log());
-    let permits = own.try_acquire(3).unwrap().expect("three of five");
-    create.release();
-    let late = late.result("the late one").unwrap();
-    println!("{permits:?}, the late one: {late:?}");
-    assert!(late.is_none() && permits.is_held());
-    assert_eq!(await_leases(&path, 3), nodes(&permits));
-    permits.release().unwrap();
-    is_free(&own, &clients.each_ref());
-}

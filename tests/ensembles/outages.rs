@@ -1,6 +1,5 @@
-//! Sessions that outlive their connections, put to the test: a whole ensemble that is down for long, a
-//! client whose connections never last, servers that take a session back and must not be believed, and
-//! creates that come late.
+//! Sessions that outlive their connections, put to the test: a whole ensemble that is down for long, servers that
+//! take a session back and must not be believed, and creates that come late.
 
 use std::time::{Duration, Instant};
 

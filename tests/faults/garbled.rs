@@ -1,7 +1,4 @@
-//! Answers that no server gives: cut short, too long, for another request, nonsense.
-//!
-//! Whatever cannot be an answer ends its connection, and nothing else: the session is resumed on the
-//! next one.
+//! Answers that no server gives, in a form that is right: errors that prove nothing, and the path of another node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,33 +17,23 @@ use common::{
 /// xid, zxid, error.
 const HEADER: usize = 16;
 
-/// The frame's header, and another body.
-fn with_body(frame: &Frame<'_>, body: &[u8]) -> Fate {
-    let mut bytes = frame.body[..HEADER].to_vec();
-    bytes.extend(body);
-    Fate::Instead(bytes)
-}
-
-/// The answer with another number in its header, at a place: the id or the error.
-fn with(frame: &Frame<'_>, at: usize, number: i32) -> Fate {
-    let mut bytes = frame.body[..if at == 0 { frame.body.len() } else { HEADER }].to_vec();
-    bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
-    Fate::Instead(bytes)
+fn error(frame: &Frame<'_>, code: i32) -> Fate {
+    Fate::Instead([&frame.body[..HEADER - 4], &code.to_be_bytes()].concat())
 }
 
 fn unknown_error(frame: &Frame<'_>) -> Fate {
-    with(frame, 12, -12345)
+    error(frame, -12345)
 }
 
 /// OperationTimeout
 fn timed_out(frame: &Frame<'_>) -> Fate {
-    with(frame, 12, -7)
+    error(frame, -7)
 }
 
 fn another_path(frame: &Frame<'_>) -> Fate {
     // The stat behind it stays.
-    let stat = &frame.body[frame.body.len() - 68..];
-    with_body(frame, &[b"\0\0\0\x0e/somebody/else", stat].concat())
+    let (header, stat) = (&frame.body[..HEADER], &frame.body[frame.body.len() - 68..]);
+    Fate::Instead([header, b"\0\0\0\x0e/somebody/else", stat].concat())
 }
 
 /// Damages the first answer to such a request once it is told to, then that to the next one, then no more.

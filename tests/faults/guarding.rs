@@ -1,4 +1,4 @@
-//! Guarded writes that are on their way when their lock goes to somebody else, or have no answer.
+//! Guarded writes that have no answer.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use zoolock_test_support::{Op, Then, fresh_path, shared_probe};
 
 use common::{Visitor, await_resumed, client_of, shared_proxy};
 
-/// No lease ends in it, however slow the machine is, but where it has to.
+/// No lease ends in it, however slow the machine is.
 const LONG: Duration = Duration::from_secs(30);
 
 fn node(name: &str) -> String {

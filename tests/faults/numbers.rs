@@ -21,8 +21,6 @@ struct Warm {
     client: Client,
     path: String,
     object: Object,
-    /// That of its last node.
-    number: u32,
 }
 
 impl Warm {
@@ -30,7 +28,7 @@ impl Warm {
         let (proxy, path) = (shared_proxy(), fresh_path(name));
         let client = client_of(&proxy.connect_string(), LONG);
         let object = subject.at(&client, &path);
-        let mut warm = Warm { subject, proxy, client, path, object, number: 0 };
+        let warm = Warm { subject, proxy, client, path, object };
         wait_until("no list is asked for", SOON, || {
             let lists = warm.lists();
             warm.turn();
@@ -44,9 +42,8 @@ impl Warm {
     }
 
     /// Its node has gone when this returns.
-    fn turn(&mut self) {
+    fn turn(&self) {
         self.object.lock().unwrap();
-        self.number = place(&self.object.hold().node()).parse().unwrap();
         self.object.unlock().unwrap();
         self.subject.await_nodes(&self.path, 0);
     }
@@ -77,7 +74,7 @@ fn another_object_of_the_same_client_is_waited_for() {
 /// Its node may be there still, and is not forgotten.
 #[test]
 fn a_turn_behind_a_delete_without_an_answer_asks_for_a_list() {
-    every_warm("unanswered", |mut warm| {
+    every_warm("unanswered", |warm| {
         let lost = warm.proxy.on(Op::Delete).path_contains(&warm.path).drop_answer(Then::Cut);
         warm.turn();
         assert!(lost.wait(SOON), "{:#?}", warm.proxy.log());

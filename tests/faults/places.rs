@@ -1,4 +1,4 @@
-//! Being let in, or letting go, just as the connection or the session ends.
+//! Letting go, just as the connection or the session ends.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Waiting for one's turn: who is woken, by what, and how waiting ends.
+//! Waiting for one's turn: who is woken, and by what.
 
 use std::thread;
 use std::time::Duration;

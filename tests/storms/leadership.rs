@@ -1,4 +1,4 @@
-//! Leaders that come and go: none twice, nothing left of them, and quickly.
+//! Leaders that come and go, quickly.
 
 use std::time::{Duration, Instant};
 

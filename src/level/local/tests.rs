@@ -1,4 +1,4 @@
-//! The first level alone: order, hand-over and its races.
+//! The first level alone: order and hand-over.
 
 mod leaving;
 

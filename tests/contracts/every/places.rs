@@ -175,38 +175,6 @@ fn an_ancestor_that_lets_nobody_create_is_no_obstacle_where_nothing_has_to_be_ma
 }
 
 #[test]
-fn a_node_that_may_not_be_deleted_goes_with_its_session() {
-    let is_one = |one: Subject| one.is_plain() && one.guards_the_object();
-    every_subject_that(is_one, |subject| {
-        let above = fresh_path("undeletable");
-        let path = if subject.has_a_directory() { above.clone() } else { format!("{above}/lock") };
-        // READ, WRITE and CREATE, no DELETE.
-        let probe = shared_probe().unwrap();
-        probe.create_all(above.rsplit_once('/').unwrap().0).unwrap();
-        probe.create_with_acl(&above, b"", &[(7, "world", "anyone")]).unwrap();
-        let ours = client();
-        let object = subject.at(&ours, &path);
-        object.lock().unwrap();
-        let unlocked = object.unlock();
-        println!("{}: {unlocked:?}", subject.name);
-        assert!(matches!(unlocked, Err(Error::Denied { .. })), "{unlocked:?}");
-        assert!(!object.is_held());
-        assert_eq!(ours.stats().deleting, 0);
-        // Nobody would ever let it in.
-        let own = subject.rival(&ours, &path);
-        let again = Task::spawn(move || own.lock()).result("lock() behind its own node");
-        let denied = matches!(&again, Err(Error::Denied { path: at }) if at.starts_with(&path));
-        assert!(denied, "{again:?}");
-        let others = client();
-        let rival = subject.rival(&others, &path);
-        assert!(!rival.try_lock().unwrap());
-        let waiting = Task::spawn(move || rival.lock());
-        ours.close().unwrap();
-        waiting.result("the one behind it").unwrap();
-    });
-}
-
-#[test]
 fn paths_that_cannot_be_locks_are_refused_with_a_reason() {
     let client = client();
     let long_part = format!("/a/{}", "x".repeat(256));

@@ -1,4 +1,4 @@
-//! Requests of a call, or answers to them, that are lost, come late, or belong to others.
+//! Requests of a call, or answers to them, that are lost or come late.
 
 use super::*;
 use common::{BRIEFLY, TwoWays, every_subject, every_subject_that};

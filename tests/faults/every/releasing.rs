@@ -1,5 +1,4 @@
-//! Unlocking, whatever becomes of the deletion: in time, until the node is gone, and never somebody
-//! else's node.
+//! Unlocking, whatever becomes of the deletion: until the node is gone, and never somebody else's node.
 
 use zoolock::HoldState;
 use zoolock_test_support::Direction;

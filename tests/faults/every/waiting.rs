@@ -1,4 +1,4 @@
-//! Waiting for others: what wakes a waiter though signals come at the wrong moment, and what ends it.
+//! Waiting for others, while one's own node or the whole directory is deleted.
 
 use zoolock_test_support::{Direction, connect_string};
 

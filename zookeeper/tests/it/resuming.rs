@@ -1,4 +1,4 @@
-//! Sessions over connections: cut at every place, resumed wherever there is a server, and expired.
+//! Sessions over connections: cut at every place of a call, resumed wherever there is a server, and expired.
 
 mod cuts;
 mod deleting;

@@ -1,4 +1,4 @@
-//! `delete_eventually`: over cuts, until it is done or cannot be.
+//! `delete_eventually`, where it is not done.
 
 use zoolock_test_support::{Op, Then};
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Permissions, SessionEventKind};
