@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::every::client;
 use common::single::*;
-use common::{SESSION, SOON, await_nothing_left, children, client_of, exists, shared_proxy, stat};
+use common::{
+    SESSION, SOON, await_nothing_left, children, client_of, exists, locking, shared_proxy, stat,
+};
 use zoolock::{Client, DistributedLock, EphemeralLock, Error, Result};
 use zoolock_test_support::{FaultProxy, Op, Server, fresh_path, shared_probe, wait_until};
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use zoolock::{Client, DistributedRwLock, Error, Hold, HoldState, Lock};
+use zoolock::{Client, DistributedRwLock, Error, Hold, HoldState};
 use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, wait_until};
 
 use common::{
-    SESSION, SOON, Visitor, await_nothing_left, await_resumed, children, client_of, place,
-    shared_proxy,
+    SESSION, SOON, Visitor, await_nodes, await_nothing_left, await_resumed, children, client_of,
+    hold_of, place, shared_proxy,
 };
 
 /// What a downgrade asks for, in one write.
@@ -23,14 +23,6 @@ struct Writing {
     lock: DistributedRwLock,
     rival: Option<Visitor>,
     _rivals: Client,
-}
-
-fn hold_of(lock: &impl Lock) -> Hold {
-    lock.holds().pop().expect("it is held")
-}
-
-fn await_nodes(path: &str, count: usize) {
-    wait_until(&format!("{path} has {count} nodes"), SOON, || children(path).len() == count);
 }
 
 impl Writing {

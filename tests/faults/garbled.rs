@@ -10,7 +10,7 @@ use zoolock_test_support::{fresh_path, wait_until};
 use common::line::has_one_node_until_unlocked;
 use common::relay::{CREATE, Fate, Frame, GET_DATA, Relay};
 use common::{
-    SESSION, SOON, Task, await_nothing_left, children, client, client_of, exists, lock_of,
+    SESSION, SOON, await_nothing_left, children, client, client_of, exists, lock_of, locking,
     shared_address, stat,
 };
 
@@ -133,12 +133,11 @@ fn a_create_that_is_answered_with_the_path_of_another_node_is_not_believed() {
     held.lock().unwrap();
     let lock = lock_of(&fooled, &path);
     armed.store(true, Ordering::SeqCst);
-    let locks = lock.clone();
-    let locking = Task::spawn(move || locks.lock());
+    let waiting = locking(&lock);
     wait_until("the answer was changed", SOON, || relay.changed() == 1);
     assert!(held.is_held());
     held.unlock().unwrap();
-    locking.result("lock()").unwrap();
+    waiting.result("lock()").unwrap();
     has_one_node_until_unlocked(&lock);
 }
 

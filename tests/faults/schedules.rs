@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use zookeeper::{Acl, Permissions, ZooKeeper};
 use zoolock::{
-    Client, ClientState, ConnectionEvent, DistributedLock, DistributedSemaphore, EphemeralLock,
-    Error, Lock, LockOptions,
+    ClientState, ConnectionEvent, DistributedLock, DistributedSemaphore, EphemeralLock, Error,
+    LockOptions,
 };
 use zoolock_test_support::{
     Direction, Op, Probe, connect_string, fresh_path, shared_probe, wait_until,
 };
 
 use common::semaphore::{await_leases, leases_of, semaphore};
+use common::single;
 use common::{
-    SESSION, SOON, Task, assert_cancelled, children, client, client_of, in_time, lock_of,
+    SESSION, SOON, Task, assert_cancelled, children, client, client_of, in_time, lock_of, locking,
     run_again, shared_address, shared_proxy, stat,
 };
 
@@ -24,24 +25,15 @@ const LONG: Duration = Duration::from_secs(30);
 /// The session timeout where a quarter of it has to pass.
 const SHORT: Duration = Duration::from_secs(4);
 
-fn single(client: &Client, path: &str) -> EphemeralLock {
-    EphemeralLock::new(client, path).unwrap()
-}
-
-fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<zoolock::Result<()>> {
-    let lock = lock.clone();
-    Task::spawn(move || lock.lock())
-}
-
 #[test]
 fn a_lost_create_that_two_look_for_is_deleted_once() {
     let proxy = shared_proxy();
     let (own, others) = (client_of(&proxy.connect_string(), LONG), client());
     let path = fresh_path("two-looks");
-    let lock = single(&own, &format!("{path}/x"));
+    let lock = single::lock_of(&own, &format!("{path}/x"));
     let options = LockOptions::new().background_release(true);
     let beside = EphemeralLock::with(&own, format!("{path}/y"), options).unwrap();
-    let rival = single(&others, &format!("{path}/x"));
+    let rival = single::lock_of(&others, &format!("{path}/x"));
     beside.lock().unwrap();
     // It has no answer when its caller gives up, and is looked for.
     let creating = proxy.on(Op::Create).path_contains("/x").hold_answer();

@@ -7,12 +7,7 @@ use zoolock::DistributedLock;
 use zoolock_test_support::{FaultProxy, Op, Server, fresh_path, shared_probe, wait_until};
 
 use common::line::{Line, held_in_its_observer};
-use common::{BRIEFLY, SESSION, SOON, Task, children, client, client_of, lock_of, shared_proxy};
-
-fn locking(lock: &DistributedLock) -> Task<zoolock::Result<()>> {
-    let lock = lock.clone();
-    Task::spawn(move || lock.lock())
-}
+use common::{BRIEFLY, SESSION, SOON, children, client, client_of, lock_of, locking, shared_proxy};
 
 fn no_watch_is_left(server: &Server) {
     wait_until("no watch is left", SOON, || server.four_letter("wchp").unwrap().trim().is_empty());

@@ -8,7 +8,8 @@ use zoolock::{
 };
 use zoolock_test_support::crowd::{self, Access, Seen, Taker};
 
-use super::{END, Stage, hold_of, nodes, number};
+use super::{END, Stage, nodes, number};
+use common::hold_of;
 
 const WITHIN: Duration = Duration::from_secs(120);
 

@@ -9,8 +9,8 @@ use zoolock::{
 use zoolock_test_support::crowd::{self, Access, Taker};
 use zoolock_test_support::{CountingServer, Op, Probe, Then, wait_until};
 
-use super::{END, Granted, Stage, come_in_one_by_one, hold_of, nodes, number, numbers};
-use common::{SESSION, SOON, Task, await_lost, await_resumed, client_of};
+use super::{END, Granted, Stage, come_in_one_by_one, nodes, number, numbers};
+use common::{SESSION, SOON, Task, await_lost, await_resumed, client_of, hold_of};
 
 #[test]
 fn a_create_whose_answer_is_lost_leaves_one_node_and_holds_up_nobody() {

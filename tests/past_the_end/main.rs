@@ -8,7 +8,7 @@ mod order;
 
 use std::sync::{Arc, Mutex};
 
-use zoolock::{Client, DistributedLock, Hold, Lock};
+use zoolock::{Client, DistributedLock, Lock};
 use zoolock_test_support::{CountingServer, FaultProxy, Probe, fresh_path, wait_until};
 
 use common::{SESSION, SOON, Visitor, client_of};
@@ -110,10 +110,6 @@ fn number(node: &str) -> i32 {
 
 fn numbers(nodes: &[String]) -> Vec<i32> {
     nodes.iter().map(|node| number(node)).collect()
-}
-
-fn hold_of(lock: &impl Lock) -> Hold {
-    lock.holds().pop().expect("it is held")
 }
 
 /// Who was granted, in this order.

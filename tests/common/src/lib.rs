@@ -37,7 +37,7 @@ pub use object::{Ask, Object};
 pub use processes::{Beside, OWN_PROCESS, Signal, alone, run_again, send, state, with_all_signals};
 pub use stages::{Stage, TwoWays};
 pub use subjects::{Subject, every_subject, every_subject_that};
-pub use task::Task;
+pub use task::{Task, locking};
 pub use visitor::Visitor;
 pub use witness::{Witness, never_two_inside};
 

@@ -4,12 +4,19 @@ use std::fs;
 use std::thread;
 
 use zoolock::crossbeam_channel::{Receiver, bounded};
+use zoolock::{Lock, Result};
 use zoolock_test_support::wait_until;
 
 use super::SOON;
 
 /// A call on a thread of its own, which may block.
 pub struct Task<R>(Receiver<R>);
+
+/// A call of `lock()` on a thread of its own.
+pub fn locking(lock: &(impl Lock + Clone + 'static)) -> Task<Result<()>> {
+    let lock = lock.clone();
+    Task::spawn(move || lock.lock())
+}
 
 impl<R: Send + 'static> Task<R> {
     pub fn spawn(call: impl FnOnce() -> R + Send + 'static) -> Task<R> {
