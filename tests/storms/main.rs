@@ -1,4 +1,4 @@
-//! Many at once, with a witness that does not trust the lock.
+//! Many at once, and for long.
 
 mod contenders;
 mod cycles;
