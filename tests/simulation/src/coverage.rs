@@ -21,8 +21,9 @@ const NEVER: &[(&str, &str)] = &[
     ("error: ZooKeeper", "it is for answers that no server gives, as the simulated ones do not"),
 ];
 
-/// What does not occur yet in so many seeds, and what it takes. It leaves this list when it does.
-const NOT_YET: &[(&str, &str)] = &[
+/// What occurs in few seeds or none, so that it need not in so many, and what it takes.
+const SELDOM: &[(&str, &str)] = &[
+    ("a reminder comes behind the end", "a client that ends just when a loss is about to be told"),
     ("a call has one node too many", "more cuts behind creates that are carried out late"),
     (
         "a deadline comes before the next turn",
@@ -101,10 +102,7 @@ pub fn gaps(counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
     for (what, place) in PROBES.iter().chain(COUNTED) {
         let class = what.split_once(": ").map_or("", |(class, _)| class);
         let is_it = |(one, _): &&(&str, &str)| one == what;
-        if NOT_YET.iter().any(|one| is_it(&one)) {
-            if counts.contains_key(what) {
-                gaps.push(format!("it occurs: {}: take it off NOT_YET", named(what)));
-            }
+        if SELDOM.iter().any(|one| is_it(&one)) {
             continue;
         }
         match NEVER.iter().find(is_it) {
@@ -135,7 +133,7 @@ mod tests {
     #[test]
     fn what_cannot_occur_is_something_that_there_is() {
         println!("{} probes, {} others", PROBES.len(), COUNTED.len());
-        for (never, _) in NEVER.iter().chain(NOT_YET) {
+        for (never, _) in NEVER.iter().chain(SELDOM) {
             let is_it = |(what, _): &(&str, &str)| what == never;
             assert!(PROBES.iter().chain(COUNTED).any(is_it), "{never}");
         }
@@ -148,7 +146,7 @@ mod tests {
         let is_missing = |gap: &String| gap.starts_with("it never occurs");
         println!("{} of nothing, {} of all", of_nothing.len(), of_all.len());
         assert!(of_nothing.len() > PROBES.len() / 2 && of_nothing.iter().all(is_missing));
-        assert_eq!(of_all.len(), NEVER.len() + NOT_YET.len(), "not expected: {of_all:?}");
+        assert_eq!(of_all.len(), NEVER.len(), "not expected: {of_all:?}");
         assert!(!of_all.iter().any(is_missing), "{of_all:?}");
     }
 }

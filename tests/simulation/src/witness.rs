@@ -110,8 +110,8 @@ pub(crate) struct Witness {
     gone: BTreeMap<String, Gone>,
     /// Nodes that nobody might read for a while.
     pub(crate) hidden: BTreeSet<String>,
-    /// The transaction that made the last contender of each directory.
-    newest_made: BTreeMap<String, i64>,
+    /// The transaction that made the last node in each directory, or ended one that is no contender.
+    last_change: BTreeMap<String, i64>,
     /// How many nodes each session has made.
     made: BTreeMap<i64, u64>,
     /// Nodes that somebody means to delete, whom nobody can stop.
@@ -121,7 +121,7 @@ pub(crate) struct Witness {
     /// When a place was given back.
     ended_at: BTreeMap<Place, Duration>,
     /// Sessions that an operator has ended.
-    pub expired: BTreeSet<i64>,
+    pub(crate) expired: BTreeSet<i64>,
     pub dead: BTreeSet<Process>,
     highest: BTreeMap<(Place, bool), u64>,
     /// Nodes that somebody has asked for, with their tokens; those whose holders have heard of it.
@@ -150,10 +150,8 @@ pub(crate) struct Witness {
     pub most_nodes: usize,
     /// How many creates of one client there may be without an answer.
     pub most_creates: usize,
-    /// All tokens of holds.
-    tokens: BTreeSet<u64>,
     /// Nodes that somebody has deleted, whose sessions they were of, and the transactions that had made them.
-    robbed: BTreeSet<(i64, String, i64)>,
+    robbed: BTreeSet<(i64, String)>,
     /// Whose each session is.
     sessions: BTreeMap<i64, Process>,
     /// Calls that may wait.
@@ -275,6 +273,8 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
                 Some(node) if Some(node.czxid as u64) == token.ok() => {}
                 // It has the token of the write.
                 Some(_) if under.is_some() => {}
+                // Somebody has deleted its own, and the next one has the same name.
+                Some(_) if witness.is_robbed(held.process, path) => held.is_doubtful = true,
                 Some(node) => problems.push(format!(
                     "{} has {path} with another token than its node, made by {:#x}",
                     held.who, node.czxid
@@ -348,7 +348,9 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             true => SOON,
             false => witness.timeout * 3 / 4,
         };
-        if witness.is_calm || witness.is_gentle || is_well {
+        // Several have a second place each, which is kept for as long as its options say.
+        let is_prompt = witness.is_calm || (witness.is_gentle && held.kind != Kind::Several);
+        if is_prompt || is_well {
             // What it may have waited for.
             // Nobody waits for what the same call has made.
             let own = held.nodes.first().and_then(|path| witness.nodes.get(path));
@@ -377,7 +379,6 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
     problems.into_iter().for_each(violation);
     witness(|witness| {
         witness.last += 1;
-        witness.tokens.extend(held.holds.iter().filter_map(|hold| hold.fencing_token().ok()));
         let still_held = is_held(&held) != Some(false);
         histories::granted(witness.last, &held, begun, under, still_held);
         if held.is_doubtful {
@@ -495,10 +496,10 @@ pub(crate) fn is_only(path: &str, token: u64) -> Option<Duration> {
     .filter(|_| is_last(path, token))
 }
 
-/// Has no contender come to the directory of this one since?
+/// Has nothing come to the directory of this one since, nor anything but contenders gone?
 pub(crate) fn is_last(path: &str, token: u64) -> bool {
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-    witness(|witness| witness.newest_made.get(directory) == Some(&(token as i64)))
+    witness(|witness| witness.last_change.get(directory) == Some(&(token as i64)))
 }
 
 /// Has somebody deleted it who may?
@@ -620,10 +621,19 @@ fn is_of_locks(node: &Node, path: &str) -> bool {
 pub(crate) fn waits(kind: Kind, place: Place, mode: Mode) -> usize {
     let ((process, _), begun) = (kernel::whoami(), kernel::elapsed());
     witness(|witness| {
-        let number = witness.waiting.last_key_value().map_or(0, |(last, _)| last + 1);
+        witness.last += 1;
+        let number = witness.last;
         witness.waiting.insert(number, Waiting { process, kind, place, mode, begun });
         number
     })
+}
+
+/// An operator is about to end this session, whose client takes a while to have another.
+pub(crate) fn expires(session: i64) {
+    witness(|witness| {
+        witness.is_well = false;
+        witness.expired.insert(session);
+    });
 }
 
 /// A client is told that it has this session.
@@ -732,6 +742,12 @@ pub(crate) fn committed(_: &World, one: &Committed) {
 }
 
 impl Witness {
+    /// Has somebody deleted a node at this path that was of a session of this process?
+    fn is_robbed(&self, process: Process, path: &str) -> bool {
+        let is_its = |session| self.sessions.get(session) == Some(&process);
+        self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
+    }
+
     /// The place of a call of this process that has waited since then where this node of it is the first, so that nobody
     /// else is waited for.
     fn waits_for_own(&self, process: Process, path: &str, since: Duration) -> Option<Place> {
@@ -777,11 +793,7 @@ impl Witness {
                     let said = String::from_utf8_lossy(data).into_owned();
                     let made = kernel::elapsed();
                     let node = Node { owner: *owner, czxid: one.zxid, made, said };
-                    if let Some((directory, name)) = change.path.rsplit_once('/')
-                        && name.starts_with("_c_")
-                    {
-                        self.newest_made.insert(directory.to_owned(), one.zxid);
-                    }
+                    self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
                     *self.made.entry(one.session).or_default() += 1;
                     self.nodes.insert(change.path.to_string(), node);
                     self.gone.remove(&*change.path);
@@ -845,12 +857,13 @@ impl Witness {
         let Some(node) = self.nodes.remove(path) else {
             return;
         };
+        if !path.rsplit('/').next().is_some_and(is_of_queue) {
+            self.last_change.insert(parent(path).to_owned(), one.zxid);
+        }
         let left = self.left_at.entry(parent(path).to_owned()).or_default();
         left.insert(node.maker(), (node.made, kernel::elapsed()));
-        // The holder of a single node that somebody has deleted may not have heard of it, and deletes the next one's.
-        let is_late = self.robbed.iter().any(|(session, robbed, czxid)| {
-            *session == one.session && robbed == path && self.tokens.contains(&(*czxid as u64))
-        });
+        // Whoever had a single node that somebody has deleted may not have heard of it, and deletes the next one's.
+        let is_late = self.robbed.contains(&(one.session, path.to_owned()));
         let is_own = one.is_close || one.session == 0 || one.session == node.owner;
         if !is_own && !is_late && is_of_locks(&node, path) && !self.broken.contains(path) {
             problems.push(format!("{path}, of session {:#x}, is deleted by another", node.owner));
@@ -861,7 +874,7 @@ impl Witness {
             false => one.session != node.owner || self.broken.contains(path) || is_late,
         };
         if by_somebody && !one.is_close {
-            self.robbed.insert((node.owner, path.to_owned(), node.czxid));
+            self.robbed.insert((node.owner, path.to_owned()));
         }
         let is_hidden = self.hidden.contains(path);
         let was_behind = by_somebody && !is_hidden && self.is_behind(path);

@@ -326,6 +326,9 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         }
         Trouble::ClockStep { client, milliseconds } => {
             kernel::clock_step(processes[client], milliseconds * 1_000_000);
+            // A lease has less by that.
+            let step = Duration::from_millis(milliseconds.unsigned_abs());
+            board(|board| board.stalls.push((processes[client], step, now)));
         }
         Trouble::Full { client, time } => net.act(|world| {
             world.machine(processes[client]).full_until = now + time;
@@ -344,7 +347,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         Trouble::Expire { client } => {
             let sessions = net.look(|world| world.ensemble.sessions());
             if let Some(&session) = sessions.get(client % sessions.len().max(1)) {
-                witness(|witness| witness.expired.insert(session));
+                witness::expires(session);
                 net.act(|world| world.ensemble.expire(session, instant));
             }
         }
