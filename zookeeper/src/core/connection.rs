@@ -179,6 +179,11 @@ impl<S, W> Connection<S, W> {
         self.pings.pop_front().ok_or_else(unknown)
     }
 
+    /// Returns whether a request is under way that is sent again until it is answered.
+    pub(super) fn is_repeating(&self) -> bool {
+        self.in_flight.iter().any(|flight| flight.call.repeat)
+    }
+
     pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut Call<S, W>> {
         self.auths.iter_mut().chain(&mut self.in_flight).map(|flight| &mut flight.call)
     }

@@ -460,8 +460,10 @@ impl<S, W: Listen> Core<S, W> {
             return self.doom(&refused(code));
         }
         self.vitals.answered(sign, now, Some(Proof::Server));
-        // What waits here was refused, and a server that takes nothing but pings is of no use to it.
-        if self.waiting.is_empty() {
+        // A server that accepts nothing but pings is of no use to a request that it refuses again and again, whether
+        // that waits or is under way again.
+        let is_repeating = self.connection.as_ref().is_some_and(Connection::is_repeating);
+        if self.waiting.is_empty() && !is_repeating {
             self.used(now);
         }
     }
@@ -996,6 +998,45 @@ mod tests {
             let (now, next) = (after(Duration::from_secs(31)), Duration::from_secs(32));
             println!("held: {is_held}, silent for {:?}", silent.monotonic - start.monotonic);
             assert!(core.next_handshake(now) <= after(next).monotonic);
+        }
+    }
+
+    #[test]
+    fn pings_alone_keep_no_session_however_long_answers_take() {
+        for latency in [10, 100, 300, 1000, 3000] {
+            let start = Moment::now();
+            let at = |passed: Duration| Moment {
+                monotonic: start.monotonic + passed,
+                system: start.system + passed,
+            };
+            let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
+            core.dialed(true, start);
+            core.receive(super::super::fuzz::frame(CONNECTED), start).unwrap();
+            core.used(start);
+            core.out.clear();
+            let mut call = Call::nobodys(OpCode::Delete, |_| {});
+            call.repeat = true;
+            core.submit(call, start);
+            let mut way: VecDeque<(Duration, Vec<u8>)> = VecDeque::new();
+            let mut now = Duration::ZERO;
+            while now < Duration::from_secs(600) && !core.is_doomed() {
+                core.tick(at(now));
+                let out = std::mem::take(&mut core.out);
+                let mut rest = &out[..];
+                while rest.len() >= 4 {
+                    let length = i32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+                    let xid: [u8; 4] = rest[4..8].try_into().unwrap();
+                    rest = &rest[4 + length..];
+                    let code: i32 = if i32::from_be_bytes(xid) == -2 { 0 } else { -4 };
+                    let answer = [&xid[..], &[0; 8], &code.to_be_bytes()].concat();
+                    way.push_back((now + Duration::from_millis(latency), answer));
+                }
+                now += Duration::from_millis(7);
+                while way.front().is_some_and(|(due, _)| *due <= now) {
+                    core.receive(&way.pop_front().unwrap().1, at(now)).unwrap();
+                }
+            }
+            assert!(core.is_doomed() && now < Duration::from_secs(60), "{latency} ms: {now:?}");
         }
     }
 }
