@@ -14,6 +14,7 @@ pub(crate) mod path;
 #[cfg(feature = "sasl")]
 pub(crate) mod sasl;
 #[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "unit tests need less of it"))]
 pub(crate) mod served;
 pub(crate) mod session;
 mod tries;
