@@ -683,6 +683,7 @@ impl Shared {
     ) -> Option<(Taken<'_>, Option<(usize, Hold)>)> {
         let ObjectPlan { kind, place, .. } = self.plan.objects[object];
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
+        let connections = self.client.stats().connections;
         let waits = !matches!(wait, Wait::Try);
         let waiting = waits.then(|| witness::waits(kind, place, mode));
         let taken = histories::call(kind, place, mode, || {
@@ -700,7 +701,7 @@ impl Shared {
         let hold = holds.first().cloned().map(|own| {
             let held = Held::new(who.to_owned(), kind, place, mode, holds);
             let hold = witness::granted(held, begun, None);
-            self.judge_turn(object, &own, begun);
+            self.judge_turn(object, &own, (begun, connections));
             (hold, own)
         });
         Some((taken, hold))
@@ -783,8 +784,8 @@ impl Shared {
         }
     }
 
-    /// What options promise of a turn that begins.
-    fn judge_turn(&self, object: usize, own: &Hold, begun: Duration) {
+    /// What options promise of a turn that begins. Its call was made then, behind so many connections.
+    fn judge_turn(&self, object: usize, own: &Hold, (begun, connections): (Duration, u64)) {
         let ObjectPlan { kind, place, options } = &self.plan.objects[object];
         let (process, _) = kernel::whoami();
         let in_a_row = match (kind, options.keep_idle) {
@@ -794,7 +795,6 @@ impl Shared {
         };
         // Of several, the first has been held for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
-        let connections = self.client.stats().connections;
         let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
         // What was kept has not been kept over a broken connection.
         let key = (witness::path_of(*kind, own), own.fencing_token().unwrap_or_default());
@@ -806,11 +806,14 @@ impl Shared {
         }
         // Enough is left to work with. Clocks that were set, and stops, take something from it.
         let given = witness::given(&key.0, key.1).filter(|_| !is_first);
-        let has_stalled = witness::has_stalled(process, given.map_or(begun, |at| at.max(begun)));
+        let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
         let least = if is_first { timeout / 5 } else { timeout / 3 };
-        if !has_stalled && own.state() == HoldState::Held && own.valid_for() + SLACK / 5 < least {
-            let left = own.valid_for();
+        let left = own.valid_for();
+        if own.state() == HoldState::Held
+            && left + SLACK / 5 < least
+            && !witness::has_stalled(process, since)
+        {
             violation(format!("{} has {place} for no longer than {left:?}", self.name));
         }
     }

@@ -265,7 +265,7 @@ impl Shared {
     fn close(&self) {
         let process = self.process;
         judge(|judge| judge.program(process).is_closing = true);
-        self.is_closed.set(true);
+        let was_closed = self.is_closed.replace(true);
         let begun = kernel::elapsed();
         let closed = self.zk.close();
         kernel::note(|| format!("close: {closed:?}"));
@@ -273,6 +273,10 @@ impl Shared {
         let limit = self.plan.timeout + stalled(process, begun) + SLACK;
         if took > limit {
             self.fail(format!("close took {took:?} instead of {limit:?}"));
+        }
+        if was_closed {
+            // It does nothing.
+            return;
         }
         let left = judge(|judge| {
             let all = judge.program(process).story.all.clone();
