@@ -119,7 +119,7 @@ impl Session {
             }
             Err(RecvTimeoutError::Disconnected) => {
                 sys::reached("nobody replaces what a thread has left");
-                self.delete(nodes)
+                self.delete_in(end.saturating_duration_since(sys::now()), nodes, false)
             }
             Err(RecvTimeoutError::Timeout) => {
                 sys::reached("what became of a node that was left is not told in time");
