@@ -40,6 +40,8 @@ pub(crate) struct Board {
     pub closed: usize,
     /// For how long each machine stood still, and until when.
     pub stalls: Vec<(Process, Duration, Duration)>,
+    /// Whose clock was set, and when.
+    pub steps: Vec<(Process, Duration)>,
     pub sessions: Vec<(Process, Client)>,
     /// Operators who have something to give back.
     pub operators: usize,
@@ -70,6 +72,12 @@ impl Board {
     pub(crate) fn stalled(&self, process: Process, since: Duration) -> Duration {
         let own = self.stalls.iter().filter(|(one, _, until)| *one == process && *until >= since);
         own.map(|(_, time, _)| *time).sum()
+    }
+
+    /// May a lease have less on this machine than time has passed since then? It stood still, or its clock was set.
+    fn has_jumped(&self, process: Process, since: Duration) -> bool {
+        let was_set = |(one, when): &(Process, Duration)| *one == process && *when >= since;
+        !self.stalled(process, since).is_zero() || self.steps.iter().any(was_set)
     }
 }
 
@@ -812,7 +820,7 @@ impl Shared {
         let left = own.valid_for();
         if own.state() == HoldState::Held
             && left + SLACK / 5 < least
-            && !witness::has_stalled(process, since)
+            && !board(|board| board.has_jumped(process, since))
         {
             violation(format!("{} has {place} for no longer than {left:?}", self.name));
         }
@@ -1277,8 +1285,8 @@ impl Shared {
                 }
                 return thread::sleep(end.saturating_sub(kernel::elapsed()));
             }
-            let has_stalled = witness::has_stalled(process, begun);
-            if left >= valid && own.valid_for().is_zero() && !has_stalled {
+            let is_over = own.valid_for().is_zero();
+            if left >= valid && is_over && !board(|board| board.has_jumped(process, begun)) {
                 violation(format!("{} was not told of the end of its hold", self.name));
             }
         }

@@ -326,9 +326,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         }
         Trouble::ClockStep { client, milliseconds } => {
             kernel::clock_step(processes[client], milliseconds * 1_000_000);
-            // A lease has less by that.
-            let step = Duration::from_millis(milliseconds.unsigned_abs());
-            board(|board| board.stalls.push((processes[client], step, now)));
+            board(|board| board.steps.push((processes[client], now)));
         }
         Trouble::Full { client, time } => net.act(|world| {
             world.machine(processes[client]).full_until = now + time;
