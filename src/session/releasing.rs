@@ -91,7 +91,7 @@ impl Session {
                 let number = nodes.alone().and_then(Number::next).filter(|_| can_leave);
                 let deleted = match next.zip(number) {
                     Some(next) => self.leave_to(nodes, next),
-                    None => self.delete(nodes),
+                    None => self.delete(self.patience(), nodes, false),
                 };
                 self.look_for_orphans_of(&nodes.claim);
                 deleted
@@ -108,34 +108,30 @@ impl Session {
         let (session, leaving) = (Weak::clone(&self.me), self.leaving(nodes));
         leave(Departure { session, nodes: Arc::clone(nodes), leaving, next, told });
         let end = sys::now() + self.patience();
-        match sys::recv_deadline(&answer, end) {
-            Ok(Some(deleted)) => deleted,
+        let is_again = match sys::recv_deadline(&answer, end) {
+            Ok(Some(deleted)) => return deleted,
             // Whoever had it to replace may have had no more time than that. A deletion comes behind the
             // transaction, and whether that was carried out makes no difference then.
             Ok(None) => {
                 sys::reached("an unlock follows a transaction without an answer");
-                let left = end.saturating_duration_since(sys::now());
-                self.delete_in(left, nodes, true)
+                true
             }
             Err(RecvTimeoutError::Disconnected) => {
                 sys::reached("nobody replaces what a thread has left");
-                self.delete_in(end.saturating_duration_since(sys::now()), nodes, false)
+                false
             }
             Err(RecvTimeoutError::Timeout) => {
                 sys::reached("what became of a node that was left is not told in time");
                 self.delete_later(nodes);
-                Ok(())
+                return Ok(());
             }
-        }
-    }
-
-    fn delete(&self, nodes: &Arc<Nodes>) -> Result<()> {
-        self.delete_in(self.patience(), nodes, false)
+        };
+        self.delete(end.saturating_duration_since(sys::now()), nodes, is_again)
     }
 
     /// Waits for no longer than that. What was deleted before without an answer may be gone, and nothing follows
     /// from that: another node may be there since.
-    fn delete_in(&self, patience: Duration, nodes: &Arc<Nodes>, is_again: bool) -> Result<()> {
+    fn delete(&self, patience: Duration, nodes: &Arc<Nodes>, is_again: bool) -> Result<()> {
         if !self.is_connected() {
             sys::reached("an unlock has no connection");
             self.delete_later(nodes);
