@@ -258,11 +258,14 @@ impl World {
         };
         let number = count(Of::Any);
         let its_number = if of == Of::Any { number } else { count(of) };
-        let fault = machine.faults.iter().find(|(is_up, its, nth, _)| {
-            let number = if *its == Of::Any { number } else { its_number };
-            *is_up == (way == UP) && (*its == Of::Any || *its == of) && *nth == number
-        });
-        let fault = fault.map(|(_, _, _, fault)| *fault);
+        let is_due = |its: Of, nth: u32| match its {
+            Of::Any => nth == number,
+            _ => its == of && nth == its_number,
+        };
+        let is_it = |(is_up, its, nth, _): &&(bool, Of, u32, FrameFault)| {
+            *is_up == (way == UP) && is_due(*its, *nth)
+        };
+        let fault = machine.faults.iter().find(is_it).map(|(_, _, _, fault)| *fault);
         let mut arrives = self.arrival(socket, way);
         let mut bytes = frame;
         if let Some(fault) = fault {
@@ -423,18 +426,20 @@ impl World {
 
     /// All connections of a machine break, and it sees that.
     pub(crate) fn cut(&mut self, process: Process) {
-        let own = self.links.iter().filter(|(_, link)| link.process == process && !link.is_over);
-        let own: Vec<u64> = own.map(|(socket, _)| *socket).collect();
-        own.into_iter().for_each(|socket| self.tear(socket));
+        self.tear_all(|link| link.process == process && !link.is_over);
+    }
+
+    fn tear_all(&mut self, is_meant: impl Fn(&Link) -> bool) {
+        let meant = self.links.iter().filter(|(_, link)| is_meant(link));
+        let meant: Vec<u64> = meant.map(|(socket, _)| *socket).collect();
+        meant.into_iter().for_each(|socket| self.tear(socket));
     }
 
     /// A server gets another address, at once for all who ask. A stranger gets its old one.
     pub(crate) fn move_away(&mut self, server: usize) {
         let name = &mut self.names[server];
         (name.moves, name.moved) = (name.moves + 1, kernel::elapsed());
-        let own = self.links.iter().filter(|(_, link)| link.server == server && !link.is_over);
-        let own: Vec<u64> = own.map(|(socket, _)| *socket).collect();
-        own.into_iter().for_each(|socket| self.tear(socket));
+        self.tear_all(|link| link.server == server && !link.is_over);
     }
 
     /// Nobody can tell a server's address for a while.
@@ -449,10 +454,7 @@ impl World {
         self.is_well = true;
         self.latency = self.latency.min(FAST);
         let late = kernel::elapsed() + self.latency * 20;
-        let is_late = |link: &Link| link.is_useless || link.last.iter().any(|last| *last > late);
-        let late = self.links.iter().filter(|(_, link)| is_late(link));
-        let late: Vec<u64> = late.map(|(socket, _)| *socket).collect();
-        late.into_iter().for_each(|socket| self.tear(socket));
+        self.tear_all(|link| link.is_useless || link.last.iter().any(|last| *last > late));
     }
 
     pub(crate) fn machine(&mut self, process: Process) -> &mut Machine {

@@ -147,11 +147,18 @@ pub(crate) fn add(plan: &mut Plan) {
     plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
     if is_alone {
         let more = match random.u8(..8) {
-            0 => fall_deaf(random, all, timeout),
-            1 => be_of_no_use(random, all, timeout),
+            // What they ask for is done, and they do not hear of it before their sessions have ended.
+            0 => befall(random, all, |client| Trouble::Deaf {
+                client,
+                is_up: false,
+                time: timeout * 5,
+            }),
+            // Handshakes pass, and nothing else.
+            1 => befall(random, all, |client| Trouble::Useless { client, time: timeout * 6 }),
             2 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
             3.. if plan.servers > 1 => fall_apart(random, plan),
-            2 => fall_asleep(random, plan, timeout),
+            // Machines sleep for longer than sessions live, and so do the clocks that stand still then.
+            2 => befall(random, all, |client| Trouble::Sleep { client, time: timeout * 2 }),
             _ => Vec::new(),
         };
         plan.faults.extend(more);
@@ -224,31 +231,10 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
     (0..3).map(|_| cut_off(random)).collect()
 }
 
-/// What clients ask for is done, and they do not hear of it before their sessions have ended.
-fn fall_deaf(random: &mut Rng, clients: usize, timeout: Duration) -> Vec<Fault> {
-    let deaf = |client| {
-        let what = Trouble::Deaf { client, is_up: false, time: timeout * 5 };
-        Fault::At { when: ms(random, 500, 8_000), what }
-    };
-    (0..clients).map(deaf).collect()
-}
-
-/// Handshakes pass, and nothing else.
-fn be_of_no_use(random: &mut Rng, clients: usize, timeout: Duration) -> Vec<Fault> {
-    let useless = |client| {
-        let what = Trouble::Useless { client, time: timeout * 6 };
-        Fault::At { when: ms(random, 500, 8_000), what }
-    };
-    (0..clients).map(useless).collect()
-}
-
-/// Machines sleep for longer than sessions live, and so do the clocks that stand still then.
-fn fall_asleep(random: &mut Rng, plan: &mut Plan, timeout: Duration) -> Vec<Fault> {
-    let asleep = |client| {
-        let what = Trouble::Sleep { client, time: timeout * 2 };
-        Fault::At { when: ms(random, 500, 8_000), what }
-    };
-    (0..plan.raw.len()).map(asleep).collect()
+/// The same trouble for each client, each at another time.
+fn befall(random: &mut Rng, clients: usize, trouble: impl Fn(usize) -> Trouble) -> Vec<Fault> {
+    let fault = |client| Fault::At { when: ms(random, 500, 8_000), what: trouble(client) };
+    (0..clients).map(fault).collect()
 }
 
 /// Servers have names, and move. Some are down in the beginning.

@@ -150,7 +150,7 @@ pub(crate) struct Witness {
     pub most_nodes: usize,
     /// How many creates of one client there may be without an answer.
     pub most_creates: usize,
-    /// Nodes that somebody has deleted, whose sessions they were of, and the transactions that had made them.
+    /// The nodes that somebody has deleted, and the sessions that they were of.
     robbed: BTreeSet<(i64, String)>,
     /// Whose each session is.
     sessions: BTreeMap<i64, Process>,
@@ -343,14 +343,15 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         // Fewer permits may be free for a while, and a leader comes and goes by himself.
         let is_well = witness.is_well
             && !matches!(held.kind, Kind::Semaphore | Kind::Several | Kind::Leadership);
-        // Where connections break, the next one has to be made first.
-        let soon = match witness.is_calm || is_well {
-            true => SOON,
-            false => witness.timeout * 3 / 4,
+        let soon = if witness.is_calm || is_well {
+            Some(SOON)
+        } else {
+            // Where connections break, the next one has to be made first. Several have a second place each, which
+            // is kept for as long as its options say.
+            let is_gentle = witness.is_gentle && held.kind != Kind::Several;
+            is_gentle.then_some(witness.timeout * 3 / 4)
         };
-        // Several have a second place each, which is kept for as long as its options say.
-        let is_prompt = witness.is_calm || (witness.is_gentle && held.kind != Kind::Several);
-        if is_prompt || is_well {
+        if let Some(soon) = soon {
             // What it may have waited for.
             // Nobody waits for what the same call has made.
             let own = held.nodes.first().and_then(|path| witness.nodes.get(path));
@@ -467,7 +468,7 @@ pub(crate) fn heard(kind: Kind, hold: &Hold) {
 
 /// Is the node of a token there?
 pub(crate) fn is_there(path: &str, token: u64) -> bool {
-    witness(|witness| witness.nodes.get(path).is_some_and(|node| node.czxid as u64 == token))
+    witness(|witness| witness.node(path, token).is_some())
 }
 
 /// The version of what guarded writes go to: as it is, and as holders of this lock have left it.
@@ -487,10 +488,9 @@ pub(crate) fn is_any(path: &str) -> bool {
 /// has asked for it.
 pub(crate) fn is_only(path: &str, token: u64) -> Option<Duration> {
     witness(|witness| {
-        let node = witness.nodes.get(path).filter(|node| node.czxid as u64 == token)?;
-        let (directory, _) = path.rsplit_once('/')?;
+        let node = witness.node(path, token)?;
         let is_asked = witness.asked.contains(&(path.to_owned(), token));
-        let is_alone = witness.contenders(directory).count() == 1;
+        let is_alone = witness.contenders(parent(path)).count() == 1;
         (!is_asked && is_alone).then_some(node.made)
     })
     .filter(|_| is_last(path, token))
@@ -498,8 +498,7 @@ pub(crate) fn is_only(path: &str, token: u64) -> Option<Duration> {
 
 /// Has nothing come to the directory of this one since, nor anything but contenders gone?
 pub(crate) fn is_last(path: &str, token: u64) -> bool {
-    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-    witness(|witness| witness.last_change.get(directory) == Some(&(token as i64)))
+    witness(|witness| witness.last_change.get(parent(path)) == Some(&(token as i64)))
 }
 
 /// Has somebody deleted it who may?
@@ -679,18 +678,13 @@ fn has_a_turn(call: usize, session: i64) {
     let problem = witness(|witness| {
         let call = witness.waiting.get(&call)?;
         let turns = format!("{}/locks", call.place);
-        let has_one =
-            witness.sessions_nodes(&turns).iter().any(|path| owns(witness, path, session));
+        let has_one = witness.children(&turns).any(|(_, node)| node.owner == session);
         let is_sure =
             witness.is_steady && !witness.has_hidden && !witness.dead.contains(&call.process);
         (is_sure && !has_one)
             .then(|| format!("client {} waits for {} without a turn", call.process.0, call.place))
     });
     problem.into_iter().for_each(violation);
-}
-
-fn owns(witness: &Witness, path: &str, session: i64) -> bool {
-    witness.nodes.get(path).is_some_and(|node| node.owner == session)
 }
 
 /// This client hears nothing from now on: in five timeouts it keeps nobody out any more.
@@ -742,6 +736,22 @@ pub(crate) fn committed(_: &World, one: &Committed) {
 }
 
 impl Witness {
+    /// The node at this path, if it is that of this token.
+    fn node(&self, path: &str, token: u64) -> Option<&Node> {
+        self.nodes.get(path).filter(|node| node.czxid as u64 == token)
+    }
+
+    /// What is in a directory: names and nodes.
+    fn children<'a>(
+        &'a self,
+        directory: &str,
+    ) -> impl Iterator<Item = (&'a str, &'a Node)> + use<'a> {
+        let prefix = format!("{directory}/");
+        let below = self.nodes.range(prefix.clone()..);
+        let below = below.map_while(move |(path, node)| Some((path.strip_prefix(&prefix)?, node)));
+        below.filter(|(name, _)| !name.contains('/'))
+    }
+
     /// Has somebody deleted a node at this path that was of a session of this process?
     fn is_robbed(&self, process: Process, path: &str) -> bool {
         let is_its = |session| self.sessions.get(session) == Some(&process);
@@ -822,16 +832,11 @@ impl Witness {
             return;
         }
         let (directory, name) = (parent(path), &path[parent(path).len() + 1..]);
-        let below = |directory: &str| {
-            let prefix = format!("{directory}/");
-            let nodes = self.nodes.range(prefix.clone()..);
-            nodes.map_while(move |(path, node)| Some((path.strip_prefix(&prefix)?, node)))
-        };
         // Reads and permits may be many.
         let is_alone = |name: &str| !name.contains("-__READ__") && !name.contains("-lease-");
         if self.is_steady && is_of_queue(name) && is_alone(name) {
-            let own = below(directory).filter(|(name, node)| node.owner == owner && is_alone(name));
-            let count = own.count();
+            let all = self.children(directory);
+            let count = all.filter(|(name, node)| node.owner == owner && is_alone(name)).count();
             if count > self.most_nodes {
                 problems.push(format!("{path} is the {count}th of its client in its queue"));
             }
@@ -841,7 +846,7 @@ impl Witness {
             && !self.has_strangers
         {
             let turns = format!("{place}/locks");
-            let all = || below(&turns).filter(|(name, _)| is_of_queue(name));
+            let all = || self.children(&turns).filter(|(name, _)| is_of_queue(name));
             // What they are for is the last group of their id.
             let its = all().find(|(turn, _)| turn.get(27..39) == name.get(27..39));
             let number = |name: &str| number_of(name).unwrap_or(u64::MAX);
@@ -924,13 +929,9 @@ impl Witness {
 
     /// The contenders in a directory: whether they read, their numbers, and the nodes.
     fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
-        let prefix = format!("{directory}/");
-        let length = prefix.len();
-        let below = self.nodes.range(prefix.clone()..);
-        let below = below.take_while(move |(path, _)| path.starts_with(&prefix));
-        below.filter_map(move |(path, node)| {
-            let (is_read, number) = contender(&path[length..])?;
-            (!path[length..].contains('/')).then_some((is_read, number, node))
+        self.children(directory).filter_map(|(name, node)| {
+            let (is_read, number) = contender(name)?;
+            Some((is_read, number, node))
         })
     }
 
@@ -1006,10 +1007,8 @@ impl Witness {
 
     /// The nodes of sessions in a directory.
     pub(crate) fn sessions_nodes(&self, directory: &str) -> Vec<String> {
-        let is_in =
-            |path: &str| path.rsplit_once('/').is_some_and(|(parent, _)| parent == directory);
-        let own = self.nodes.iter().filter(|(path, node)| node.owner != 0 && is_in(path));
-        own.map(|(path, _)| path.clone()).collect()
+        let own = self.children(directory).filter(|(_, node)| node.owner != 0);
+        own.map(|(name, _)| format!("{directory}/{name}")).collect()
     }
 
     /// Those who have something.
