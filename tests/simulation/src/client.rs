@@ -1285,8 +1285,10 @@ impl Shared {
                 }
                 return thread::sleep(end.saturating_sub(kernel::elapsed()));
             }
-            let is_over = own.valid_for().is_zero();
-            if left >= valid && is_over && !board(|board| board.has_jumped(process, begun)) {
+            if left >= valid
+                && own.valid_for().is_zero()
+                && !board(|board| board.has_jumped(process, begun))
+            {
                 violation(format!("{} was not told of the end of its hold", self.name));
             }
         }
