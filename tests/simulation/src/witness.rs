@@ -1,18 +1,19 @@
 //! Sees what really is: the tree of the servers, the true time, and every hold, and says what must not be.
 
+mod tree;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kernel::Process;
-use zookeeper::testing::ensemble::{ChangeKind, Committed};
+use zookeeper::testing::ensemble::Committed;
 use zoolock::{Error, Hold, Result};
 
 use crate::client::board;
 use crate::histories;
 use crate::network::World;
 use crate::plan::{Kind, Place};
-use crate::raw;
 
 /// Where guarded writes go.
 pub(crate) const DATA: &str = "/data";
@@ -576,15 +577,6 @@ pub(crate) fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
 }
 
-/// What a name asks for, with a number that tells its place: a write and an exclusive one alike.
-fn contender(name: &str) -> Option<(bool, i32)> {
-    let (head, number) = name.split_at_checked(name.len().checked_sub(10)?)?;
-    let is_read = head.ends_with("__READ__");
-    let is_any = is_read || head.ends_with("__WRIT__") || head.ends_with("-lock-");
-    let number = number.parse().ok().filter(|number| (0..i32::MAX).contains(number))?;
-    is_any.then_some((is_read, number))
-}
-
 /// A hold whose node was deleted then: its owner has looked, or its lease is over.
 fn goes_on(hold: usize, begun: Duration) {
     let problem = witness(|witness| {
@@ -600,20 +592,6 @@ fn goes_on(hold: usize, begun: Duration) {
 /// The directory of a node.
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
-/// Has it the name of somebody in a queue, with an id and a number?
-fn is_of_queue(name: &str) -> bool {
-    name.starts_with("_c_") && name.is_char_boundary(39) && number_of(name).is_some()
-}
-
-fn number_of(name: &str) -> Option<u64> {
-    name.get(name.len().checked_sub(10)?..)?.parse().ok()
-}
-
-/// Is it of a lock that has an owner, not of a program without?
-fn is_of_locks(node: &Node, path: &str) -> bool {
-    node.owner != 0 && !path.starts_with(raw::ROOT)
 }
 
 /// A call for this begins, which may wait.
@@ -732,288 +710,5 @@ pub(crate) fn committed(_: &World, one: &Committed) {
         // What is not told is looked for from time to time.
         let time = if is_hidden { timeout * UNTOLD } else { timeout * 3 / 2 };
         kernel::after(time, move || goes_on(hold, begun));
-    }
-}
-
-impl Witness {
-    /// The node at this path, if it is that of this token.
-    fn node(&self, path: &str, token: u64) -> Option<&Node> {
-        self.nodes.get(path).filter(|node| node.czxid as u64 == token)
-    }
-
-    /// What is in a directory: names and nodes.
-    fn children<'a>(
-        &'a self,
-        directory: &str,
-    ) -> impl Iterator<Item = (&'a str, &'a Node)> + use<'a> {
-        let prefix = format!("{directory}/");
-        let below = self.nodes.range(prefix.clone()..);
-        let below = below.map_while(move |(path, node)| Some((path.strip_prefix(&prefix)?, node)));
-        below.filter(|(name, _)| !name.contains('/'))
-    }
-
-    /// Has somebody deleted a node at this path that was of a session of this process?
-    fn is_robbed(&self, process: Process, path: &str) -> bool {
-        let is_its = |session| self.sessions.get(session) == Some(&process);
-        self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
-    }
-
-    /// The place of a call of this process that has waited since then where this node of it is the first, so that nobody
-    /// else is waited for.
-    fn waits_for_own(&self, process: Process, path: &str, since: Duration) -> Option<Place> {
-        let directory = parent(path);
-        let number = number_of(path);
-        // Permits are waited for in a turn, which others may have.
-        let turns = directory.strip_suffix("/leases").map(|place| format!("{place}/locks"));
-        let is_near = |other: &str| [Some(directory), turns.as_deref()].contains(&Some(other));
-        let beside = self.nodes.iter().filter(|(other, _)| is_near(parent(other)));
-        let (owner, is_permit) = (self.nodes.get(path)?.owner, directory.ends_with("/leases"));
-        let holds = self
-            .held
-            .values()
-            .any(|held| !held.has_left && held.nodes.iter().any(|node| parent(node) == directory));
-        let mut others = beside.clone().filter(|(_, node)| node.owner != owner);
-        let is_first = beside.clone().all(|(other, _)| number_of(other) >= number);
-        if holds || others.next().is_some() || (!is_permit && !is_first) {
-            return None;
-        }
-        let is_behind = |call: &&Waiting| {
-            let place = call.place.path();
-            let is_here = match (call.kind, is_permit) {
-                (Kind::Single, _) => place == path,
-                (Kind::Semaphore, true) => {
-                    // There is no room for them, nor will there be.
-                    call.mode == Mode::Permits(limit(call.place))
-                        && directory.strip_suffix("/leases") == Some(place)
-                }
-                (Kind::Semaphore, false) => directory.strip_suffix("/locks") == Some(place),
-                (Kind::Exclusive | Kind::Reentrant | Kind::Write, false) => place == directory,
-                _ => false,
-            };
-            call.process == process && call.begun <= since && is_here
-        };
-        self.waiting.values().find(is_behind).map(|call| call.place)
-    }
-
-    fn committed(&mut self, one: &Committed) -> Vec<String> {
-        let mut problems = Vec::new();
-        for change in &one.changes {
-            match &change.kind {
-                ChangeKind::Created { owner, data } => {
-                    let said = String::from_utf8_lossy(data).into_owned();
-                    let made = kernel::elapsed();
-                    let node = Node { owner: *owner, czxid: one.zxid, made, said };
-                    self.last_change.insert(parent(&change.path).to_owned(), one.zxid);
-                    *self.made.entry(one.session).or_default() += 1;
-                    self.nodes.insert(change.path.to_string(), node);
-                    self.gone.remove(&*change.path);
-                    self.created(&change.path, *owner, &mut problems);
-                }
-                ChangeKind::Deleted => self.deleted(&change.path, one, &mut problems),
-                ChangeKind::DataSet(data) if change.path.starts_with(DATA) => {
-                    self.version += 1;
-                    self.written(&change.path, data, &mut problems);
-                }
-                ChangeKind::DataSet(data) => {
-                    // Of a single node it is said whom it is for.
-                    let is_whole = &data[..] == b"__REVOKE__";
-                    if let (true, Some(node)) = (is_whole, self.nodes.get(&*change.path)) {
-                        self.asked.insert((change.path.to_string(), node.czxid as u64));
-                    }
-                }
-                ChangeKind::AclSet => {}
-            }
-        }
-        problems
-    }
-
-    fn created(&mut self, path: &str, owner: i64, problems: &mut Vec<String>) {
-        if owner == 0 {
-            return;
-        }
-        let (directory, name) = (parent(path), &path[parent(path).len() + 1..]);
-        // Reads and permits may be many.
-        let is_alone = |name: &str| !name.contains("-__READ__") && !name.contains("-lease-");
-        if self.is_steady && is_of_queue(name) && is_alone(name) {
-            let all = self.children(directory);
-            let count = all.filter(|(name, node)| node.owner == owner && is_alone(name)).count();
-            if count > self.most_nodes {
-                problems.push(format!("{path} is the {count}th of its client in its queue"));
-            }
-        }
-        // Permits are asked for in a turn, whose node is the first then.
-        if let Some(place) = directory.strip_suffix("/leases")
-            && !self.has_strangers
-        {
-            let turns = format!("{place}/locks");
-            let all = || self.children(&turns).filter(|(name, _)| is_of_queue(name));
-            // What they are for is the last group of their id.
-            let its = all().find(|(turn, _)| turn.get(27..39) == name.get(27..39));
-            let number = |name: &str| number_of(name).unwrap_or(u64::MAX);
-            if let Some((its, _)) = its
-                && let Some((first, _)) = all().find(|(turn, _)| number(turn) < number(its))
-            {
-                problems.push(format!("{path} is asked for in the turn {its}, behind {first}"));
-            }
-        }
-    }
-
-    fn deleted(&mut self, path: &str, one: &Committed, problems: &mut Vec<String>) {
-        let Some(node) = self.nodes.remove(path) else {
-            return;
-        };
-        if !path.rsplit('/').next().is_some_and(is_of_queue) {
-            self.last_change.insert(parent(path).to_owned(), one.zxid);
-        }
-        let left = self.left_at.entry(parent(path).to_owned()).or_default();
-        left.insert(node.maker(), (node.made, kernel::elapsed()));
-        // Whoever had a single node that somebody has deleted may not have heard of it, and deletes the next one's.
-        let is_late = self.robbed.contains(&(one.session, path.to_owned()));
-        let is_own = one.is_close || one.session == 0 || one.session == node.owner;
-        if !is_own && !is_late && is_of_locks(&node, path) && !self.broken.contains(path) {
-            problems.push(format!("{path}, of session {:#x}, is deleted by another", node.owner));
-        }
-        self.ends += u64::from(node.owner != 0);
-        let by_somebody = match one.is_close {
-            true => self.expired.contains(&node.owner),
-            false => one.session != node.owner || self.broken.contains(path) || is_late,
-        };
-        if by_somebody && !one.is_close {
-            self.robbed.insert((node.owner, path.to_owned()));
-        }
-        let is_hidden = self.hidden.contains(path);
-        let was_behind = by_somebody && !is_hidden && self.is_behind(path);
-        self.gone.insert(path.to_owned(), Gone { by_somebody, was_behind });
-        if let Some(place) = parent(path).strip_suffix("/locks")
-            && by_somebody
-            && !one.is_close
-        {
-            let calls = self.waiting.iter().filter(|(_, call)| {
-                let is_its = self.sessions.get(&node.owner) == Some(&call.process);
-                is_its && call.kind == Kind::Semaphore && call.place.path() == place
-            });
-            self.turnless.extend(calls.map(|(call, _)| (*call, node.owner)));
-        }
-        if !by_somebody && !one.is_close {
-            problems.extend(self.was_kept(path, &node));
-        }
-        let reserved = self.reserved.remove(path);
-        if let Some(until) = reserved
-            && self.is_gentle
-            && !by_somebody
-            && !one.is_close
-            && until > kernel::elapsed()
-        {
-            problems.push(format!("{path} goes before {until:?}, until when it is to be held"));
-        }
-        for (number, held) in &mut self.held {
-            if held.has_left || held.is_doubtful || !held.nodes.iter().any(|node| node == path) {
-                continue;
-            }
-            if by_somebody {
-                held.is_doubtful = true;
-                histories::doubted(*number);
-                self.deleted.push((*number, is_hidden));
-            } else if !self.dead.contains(&held.process) && is_held(held) == Some(true) {
-                problems.push(format!(
-                    "{} has {} ({:?}) while its node {path} goes, with {} {:#x}",
-                    held.who,
-                    held.place,
-                    held.kind,
-                    if one.is_close { "the end of session" } else { "a deletion in session" },
-                    node.owner,
-                ));
-            }
-        }
-    }
-
-    /// The contenders in a directory: whether they read, their numbers, and the nodes.
-    fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
-        self.children(directory).filter_map(|(name, node)| {
-            let (is_read, number) = contender(name)?;
-            Some((is_read, number, node))
-        })
-    }
-
-    /// Is somebody ahead of this node, which has just gone, whom it has to wait for?
-    fn is_behind(&self, path: &str) -> bool {
-        let Some((directory, name)) = path.rsplit_once('/') else {
-            return false;
-        };
-        let Some((is_read, number)) = contender(name) else {
-            return false;
-        };
-        let mut others = self.contenders(directory);
-        others.any(|(other_reads, other, _)| other < number && !(is_read && other_reads))
-    }
-
-    /// What is kept for the next thread of a process is not kept for long when somebody else has come.
-    fn was_kept(&mut self, path: &str, node: &Node) -> Option<String> {
-        let kept = self.kept.remove(&(path.to_owned(), node.czxid as u64))?;
-        let (directory, name) = path.rsplit_once('/')?;
-        let (_, number) = contender(name)?;
-        let rivals = self.contenders(directory);
-        let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
-        let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
-        let now = kernel::elapsed();
-        let is_late = now - since > self.timeout * UNTOLD && !has_stalled(kept.process, since);
-        let is_reserved = self.reserved.contains_key(path);
-        (is_late && !is_reserved).then(|| {
-            format!("{path} is kept for nobody since {:?}, with others behind it", kept.since)
-        })
-    }
-
-    fn written(&mut self, path: &str, data: &[u8], problems: &mut Vec<String>) {
-        let text = String::from_utf8_lossy(data).into_owned();
-        let mut parts = text.split(' ');
-        let (Some(node), Some(token)) = (parts.next(), parts.next()) else {
-            return;
-        };
-        let hold: Option<usize> = parts.next().and_then(|hold| hold.parse().ok());
-        if let Some(queue) = hold.and_then(|hold| self.queues.get(&hold)) {
-            self.written.insert(*queue, self.version);
-        }
-        if let Some(hold) = hold
-            && !self.held.contains_key(&hold)
-            && let Some(queue) = self.queues.get(&hold)
-            && self.newest.get(queue).is_some_and(|newest| *newest > hold)
-        {
-            problems.push(format!("{path} was written for {node}, and its next turn has begun"));
-        }
-        let is_there = self.nodes.get(node).is_some_and(|node| node.czxid.to_string() == token);
-        if !is_there {
-            problems.push(format!("{path} was written for {node} ({token}), which is not there"));
-        }
-    }
-
-    /// What is there of a queue or a session when all is over.
-    pub(crate) fn left_behind(&self) -> Vec<String> {
-        let is_left = |(path, node): &(&String, &Node)| {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            node.owner != 0 || name.starts_with("_c_")
-        };
-        self.nodes.iter().filter(is_left).map(|(path, _)| path.clone()).collect()
-    }
-
-    /// One of the nodes below, as an operator sees them, or the single one.
-    pub(crate) fn below(&self, place: Place, nth: usize) -> Option<String> {
-        let prefix = format!("{place}/");
-        let is_it = |(path, node): &(&String, &Node)| {
-            path.starts_with(&prefix) || (*path == place.path() && node.owner != 0)
-        };
-        let below: Vec<_> = self.nodes.iter().filter(is_it).map(|(path, _)| path).collect();
-        below.get(nth % below.len().max(1)).map(|path| (*path).clone())
-    }
-
-    /// The nodes of sessions in a directory.
-    pub(crate) fn sessions_nodes(&self, directory: &str) -> Vec<String> {
-        let own = self.children(directory).filter(|(_, node)| node.owner != 0);
-        own.map(|(name, _)| format!("{directory}/{name}")).collect()
-    }
-
-    /// Those who have something.
-    pub(crate) fn holders(&self) -> Vec<String> {
-        let held = self.held.values().filter(|held| !held.has_left);
-        held.map(|held| format!("{} has {} ({:?})", held.who, held.place, held.kind)).collect()
     }
 }

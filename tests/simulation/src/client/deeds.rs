@@ -1,0 +1,432 @@
+//! What a program does while it holds a lock, and what is odd.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use kernel::thread;
+use zookeeper::Permissions;
+use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, Hold, HoldState, Lock};
+
+use super::{Object, SLACK, Shared, TIMEOUT, board, data, lock_of, make, mode};
+use crate::histories;
+use crate::network::Net;
+use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Wait};
+use crate::witness::{self, DATA, Held, Mode, violation, witness};
+use crate::world::restrict;
+
+/// With thirty more, just too many nodes for a client at the longest paths.
+const MANY: u32 = 200;
+
+impl Shared {
+    pub(super) fn do_deed(&self, who: &str, object: usize, hold: usize, own: &Hold, deed: &Deed) {
+        let kind = self.plan.objects[object].kind;
+        match deed {
+            Deed::Work(time) => self.work(own, *time),
+            Deed::UntilAsked(time) => {
+                kernel::count("deed: until asked");
+                if let Some(asked) = self.told("revocation", own.revocation())
+                    && kernel::recv_timeout(&asked, *time).is_ok()
+                {
+                    kernel::count("deed: was asked");
+                    witness::heard(kind, own);
+                }
+            }
+            Deed::EnterAgain(times, time) => {
+                if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
+                    return;
+                }
+                let Some(lock) = self.lock_of(object) else {
+                    return;
+                };
+                kernel::count("deed: entered again");
+                let mut depth = 0;
+                for _ in 0..*times {
+                    let was_lost = matches!(own.state(), HoldState::Lost(_));
+                    if self.told("re-entry", lock.lock()).is_some() {
+                        depth += 1;
+                        if was_lost {
+                            violation(format!("{} has entered again what it had lost", self.name));
+                        }
+                    }
+                }
+                self.work(own, *time);
+                for _ in 0..depth {
+                    let was_lost = matches!(own.state(), HoldState::Lost(_));
+                    self.judge_unlock(was_lost, &lock.unlock());
+                }
+            }
+            Deed::ReadBelow => {
+                let Some(seen) = self.read_below(who, object, hold) else {
+                    return;
+                };
+                seen.into_iter().for_each(witness::left);
+                if let Object::Write(_, read) = &self.objects[object] {
+                    self.told("unlock", read.unlock());
+                }
+                seen.into_iter().for_each(witness::ended);
+            }
+            Deed::Also { object: also, wait } => self.also(who, object, *also, *wait),
+            Deed::Verify => {
+                self.verify(own, kind);
+                self.verify_former();
+            }
+            Deed::Write => {
+                kernel::count("deed: guarded write");
+                let write = own.transaction().set(DATA, data(kind, own, hold), None);
+                let written = write.commit();
+                witness::wrote(kind, own, &written);
+                if self.told("commit", written).is_some() {
+                    kernel::count("deed: was written");
+                }
+            }
+            Deed::ReadAndWrite(rest) => self.read_and_write(kind, object, hold, own, *rest),
+            Deed::CreateAgain => {
+                kernel::count("deed: creates what is there");
+                let write = own.transaction().create(DATA, data(kind, own, hold));
+                if self.told("careful commit", write.commit()).is_some() {
+                    violation(format!("{} has created {DATA}, which is there", self.name));
+                }
+            }
+            Deed::WriteLate(rest) => self.write_late(kind, hold, own, *rest),
+            Deed::Second { is_behind } => self.take_a_second(kind, object, hold, own, *is_behind),
+            Deed::Expire(time) => {
+                let Some(session) = witness::owner(&witness::path_of(kind, own)) else {
+                    return;
+                };
+                kernel::count("deed: its session ends");
+                let net = board(|board| board.net.as_ref().map(Net::share));
+                kernel::after(*time, move || {
+                    witness::expires(session);
+                    let now = kernel::instant();
+                    net.iter().for_each(|net| net.act(|world| world.ensemble.expire(session, now)));
+                });
+            }
+        }
+    }
+
+    /// Writes only if nobody has written since it has read.
+    pub(super) fn read_and_write(
+        &self,
+        kind: Kind,
+        object: usize,
+        hold: usize,
+        own: &Hold,
+        rest: Duration,
+    ) {
+        kernel::count("deed: reads and writes");
+        let place = self.plan.objects[object].place;
+        let (_, left) = witness::version(kind, place);
+        let read = match self.told("read", self.client.read(DATA)) {
+            Some(Some((_, version))) => version,
+            Some(None) => return violation(format!("{}: {DATA} is not there", self.name)),
+            None => return,
+        };
+        if read < left && own.is_held() && witness::is_sure(hold) && kind != Kind::Semaphore {
+            let name = &self.name;
+            violation(format!("{name} holds {place} and reads version {read}, behind {left}"));
+        }
+        thread::sleep(rest);
+        let write = own.transaction().set(DATA, data(kind, own, hold), read);
+        let written = write.commit();
+        witness::wrote(kind, own, &written);
+        let (version, _) = witness::version(kind, place);
+        if matches!(written, Err(Error::Conflict { .. })) && version == read {
+            violation(format!("{}: a conflict with nobody, of version {read}", self.name));
+        }
+        self.told("careful commit", written);
+    }
+
+    /// Whatever has become of the hold by then: the witness sees whether it was carried out.
+    pub(super) fn write_late(&self, kind: Kind, hold: usize, own: &Hold, rest: Duration) {
+        kernel::count("deed: writes late");
+        let (own, data, name) = (own.clone(), data(kind, own, hold), self.name.clone());
+        let (process, _) = kernel::whoami();
+        thread::spawn_in(process, "late write", move || {
+            thread::sleep(rest);
+            match own.transaction().set(DATA, data, None).commit() {
+                Ok(()) => kernel::count("deed: was written late"),
+                Err(Error::Lost { .. } | Error::NotHeld { .. } | Error::Closed) => {}
+                Err(Error::Disconnected { .. } | Error::InvalidArgument { .. }) => {}
+                Err(Error::Denied { .. }) if witness(|witness| witness.has_hidden) => {}
+                Err(error) => violation(format!("{name}: late commit: {error}")),
+            }
+        });
+    }
+
+    /// Nobody waits for what he has himself: another object of the same lock says so.
+    pub(super) fn take_a_second(
+        &self,
+        kind: Kind,
+        object: usize,
+        hold: usize,
+        own: &Hold,
+        is_behind: bool,
+    ) {
+        let kind = match kind {
+            Kind::Reentrant => Kind::Reentrant,
+            Kind::Read | Kind::Write => Kind::Write,
+            _ => return,
+        };
+        kernel::count("deed: a second object of what is held");
+        let place = self.plan.objects[object].place;
+        let plan = ObjectPlan { kind, place, options: Options::default() };
+        let second = Rc::new(make(&self.client, &plan));
+        let (process, _) = kernel::whoami();
+        let name = self.name.clone();
+        let other = is_behind.then(|| {
+            let (second, own, name) = (Rc::clone(&second), own.clone(), name.clone());
+            let other = thread::spawn_in(process, "second", move || {
+                let took = lock_of(&second).map(|lock| lock.try_lock_for(Duration::from_secs(2)));
+                if let (Some(Ok(true)), Some(lock)) = (&took, lock_of(&second)) {
+                    if own.is_held() && witness::is_sure(hold) {
+                        violation(format!("{name} has {place} twice"));
+                    }
+                    let _ = lock.unlock();
+                }
+            });
+            thread::sleep(Duration::from_millis(30));
+            other
+        });
+        if let Some(lock) = lock_of(&second) {
+            let took = lock.try_lock_for(Duration::from_secs(1));
+            if matches!(took, Ok(true)) {
+                if own.is_held() && witness::is_sure(hold) {
+                    violation(format!("{name} has {place} twice"));
+                }
+                let _ = lock.unlock();
+            }
+            self.told("nested lock", took);
+        }
+        other.into_iter().for_each(|other| drop(other.join()));
+    }
+
+    /// A read under the own write, which the witness sees if it is not over already.
+    pub(super) fn read_below(
+        &self,
+        who: &str,
+        object: usize,
+        hold: usize,
+    ) -> Option<Option<usize>> {
+        let Object::Write(_, read) = &self.objects[object] else {
+            return None;
+        };
+        kernel::count("deed: read below the write");
+        let begun = kernel::elapsed();
+        self.told("read below", read.lock())?;
+        let holds = Lock::holds(read);
+        let place = self.plan.objects[object].place;
+        Some((!holds.is_empty()).then(|| {
+            let held = Held::new(who.to_owned(), Kind::Read, place, Mode::Shared, holds);
+            witness::granted(held, begun, Some(hold))
+        }))
+    }
+
+    /// Another object, while one is held.
+    pub(super) fn also(&self, who: &str, object: usize, also: usize, wait: Duration) {
+        let plan = &self.plan.objects[also];
+        // It would be the same hold.
+        if also == object || plan.kind == Kind::Leadership {
+            return;
+        }
+        kernel::count("deed: another lock beside");
+        let got = self.get("nested lock", who, also, Wait::For(wait), 1, true);
+        let Some((taken, hold)) = got else {
+            return;
+        };
+        thread::sleep(Duration::from_millis(20));
+        self.give_back(also, taken, End::Release, hold);
+    }
+
+    /// Does something for so long, and hears of the end of the hold in time.
+    pub(super) fn work(&self, own: &Hold, time: Duration) {
+        let end = kernel::elapsed() + time;
+        let (process, _) = kernel::whoami();
+        loop {
+            let left = end.saturating_sub(kernel::elapsed());
+            if left.is_zero() {
+                return;
+            }
+            let begun = kernel::elapsed();
+            // A loss is announced in 100 ms.
+            let valid = own.valid_for() + Duration::from_millis(100) + SLACK;
+            if kernel::recv_timeout(own.lost(), left.min(valid)) != Err(TIMEOUT) {
+                if own.is_held() {
+                    violation(format!("{} heard of an end, and holds", self.name));
+                }
+                return thread::sleep(end.saturating_sub(kernel::elapsed()));
+            }
+            if left >= valid
+                && own.valid_for().is_zero()
+                && !board(|board| board.has_jumped(process, begun))
+            {
+                violation(format!("{} was not told of the end of its hold", self.name));
+            }
+        }
+    }
+
+    /// Turns of which nobody else knows, and what they cost.
+    pub(super) fn take_turns(&self, object: usize, count: u32) {
+        let Some(lock) = self.lock_of(object) else {
+            return;
+        };
+        kernel::count("call: turns in a row");
+        let kind = self.plan.objects[object].kind;
+        let mut first = None;
+        // The first ones find out that nobody else is there.
+        for number in 0..count + 3 {
+            if !matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true)) {
+                return;
+            }
+            let path = Lock::holds(lock).first().map(|own| witness::path_of(kind, own));
+            // Where numbers tell nothing, only a list tells that nobody else is there.
+            if path.as_ref().is_some_and(|path| path.ends_with(&i32::MAX.to_string())) {
+                let _ = lock.unlock();
+                return;
+            }
+            let session = path.and_then(|path| witness::owner(&path));
+            let _ = lock.unlock();
+            if number == 2 {
+                // A search for orphans asks beside each unlock.
+                let session = session.filter(|_| self.client.stats().deleting == 0);
+                first = session.map(|session| {
+                    let made = witness::made(session);
+                    (session, made, kernel::elapsed(), self.client.stats().requests)
+                });
+            }
+        }
+        let Some((session, (own, others), begun, requests)) = first else {
+            return;
+        };
+        // A heartbeat each quarter of a session timeout.
+        let beats = (kernel::elapsed() - begun).div_duration_f64(self.client.session_timeout() / 4);
+        let took = self.client.stats().requests - requests;
+        if witness(|witness| witness.is_well)
+            && witness::made(session) == (own + u64::from(count), others)
+            && took > u64::from(count) * 7 / 3 + beats as u64 + 2
+        {
+            violation(format!("{}: {count} turns alone took {took} requests", self.name));
+        }
+    }
+
+    pub(super) fn do_odd(&self, name: &str, object: usize, odd: Odd, time: Duration) {
+        let kind = self.plan.objects[object].kind;
+        match odd {
+            Odd::Unlock => {
+                // Others may be given back by any thread.
+                if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
+                    return;
+                }
+                kernel::count("call: unlock of nothing");
+                if let Some(lock) = self.lock_of(object)
+                    && self.told("unlock of nothing", lock.unlock()).is_some()
+                {
+                    violation(format!("{}, {name} has given back what it has not", self.name));
+                }
+            }
+            Odd::DropHeld => self.drop_held(name, object, time),
+            Odd::LongPaths { are_stuck } => self.lock_long_paths(time, are_stuck),
+            Odd::Visit { is_cut } => self.visit(is_cut),
+            Odd::Health => {
+                kernel::count("call: health");
+                for _ in 0..3 {
+                    let leaderships = self.leaderships.take();
+                    for leadership in &leaderships {
+                        let _ = leadership.health();
+                    }
+                    self.leaderships.borrow_mut().extend(leaderships);
+                    thread::sleep(time);
+                }
+            }
+            Odd::Resign { waits } => {
+                let Some(leadership) = self.leaderships.borrow_mut().pop() else {
+                    return;
+                };
+                kernel::count("call: the end of a leadership");
+                match waits {
+                    true => leadership.shutdown(),
+                    false => drop(leadership),
+                }
+            }
+        }
+    }
+
+    /// What is held goes with the last handle, without a wait.
+    pub(super) fn drop_held(&self, name: &str, object: usize, time: Duration) {
+        let plan = &self.plan.objects[object];
+        if matches!(plan.kind, Kind::Semaphore | Kind::Several | Kind::Leadership) {
+            return;
+        }
+        kernel::count("call: the last handle of what is held is dropped");
+        let second = make(&self.client, plan);
+        let Some(lock) = lock_of(&second) else {
+            return;
+        };
+        let (begun, mode) = (kernel::elapsed(), mode(plan.kind, 1));
+        let taken = histories::call(plan.kind, plan.place, mode, || {
+            let has = lock.try_lock_for(Duration::from_secs(2))?;
+            Ok(has.then_some(()))
+        });
+        if self.told("nested lock", taken).flatten().is_none() {
+            return;
+        }
+        let holds = Lock::holds(lock);
+        let who = format!("{}, {name}", self.name);
+        let hold = (!holds.is_empty()).then(|| {
+            let held = Held::new(who, plan.kind, plan.place, mode, holds);
+            witness::granted(held, begun, None)
+        });
+        thread::sleep(time);
+        hold.into_iter().for_each(witness::left);
+        drop(second);
+        hold.into_iter().for_each(witness::ended);
+    }
+
+    /// More than there is room for.
+    pub(super) fn lock_long_paths(&self, time: Duration, are_stuck: bool) {
+        kernel::count("call: locks at long paths");
+        let path = format!("/{}", "x".repeat(250)).repeat(16);
+        let leases = format!("{path}/leases");
+        let Ok(semaphore) = DistributedSemaphore::new(&self.client, path, 1_000) else {
+            return violation(format!("{}: a long path is invalid", self.name));
+        };
+        let wait = Duration::from_secs(1);
+        let mut some = self.told("nested lock", semaphore.try_acquire_for(30, wait)).flatten();
+        let (sessions, mut is_full) = (self.client.stats().sessions, false);
+        let begun = kernel::elapsed();
+        if are_stuck && some.is_some() {
+            kernel::count("call: locks at long paths that stay");
+            restrict(&self.hosts, leases, Permissions::DELETE, wait * 4, false);
+            thread::sleep(wait);
+            let given_back = some.take().map(|permits| permits.release());
+            is_full = matches!(given_back, Some(Err(Error::Denied { .. })));
+        }
+        let more = self.told("nested lock", semaphore.try_acquire_for(MANY, wait)).flatten();
+        // An operator takes away what stays.
+        is_full &= kernel::elapsed() - begun < wait * 4;
+        is_full |= some.as_ref().is_some_and(|permits| permits.is_held());
+        if more.is_some() && is_full && self.client.stats().sessions == sessions {
+            violation(format!("{} has more paths than fit", self.name));
+        }
+        thread::sleep(time);
+        // They may be gone by then.
+        drop(some);
+    }
+
+    /// A client that nobody closes: its session ends with the last handle.
+    pub(super) fn visit(&self, is_cut: bool) {
+        let builder = Client::builder(&self.hosts).session_timeout(self.plan.timeout);
+        let Ok(client) = builder.connect() else {
+            return;
+        };
+        kernel::count("call: a client that is dropped");
+        if let Ok(lock) = DistributedLock::new(&client, "/visit") {
+            let _ = lock.try_lock_for(Duration::from_secs(1));
+        }
+        drop(client);
+        if is_cut {
+            let (process, _) = kernel::whoami();
+            let net = board(|board| board.net.as_ref().map(Net::share));
+            net.iter().for_each(|net| net.act(|world| world.cut(process)));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What a program is promised: which errors a call may end with, how long it may take, and what options and tokens
+//! mean.
+
+use std::time::Duration;
+
+use kernel::thread;
+use zoolock::{ClientState, Error, Hold, HoldState, Result};
+
+use super::{SLACK, Shared, board};
+use crate::network::Net;
+use crate::plan::{Kind, ObjectPlan, Wait};
+use crate::witness::{self, violation, witness};
+
+impl Shared {
+    /// Looks at an error, if it is one.
+    pub(super) fn told<T>(&self, call: &str, result: Result<T>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        kernel::note(|| format!("{call}: {error}"));
+        kernel::count(match &error {
+            Error::Disconnected { .. } => "error: Disconnected",
+            Error::Lost { .. } => "error: Lost",
+            Error::NotHeld { .. } => "error: NotHeld",
+            Error::NotOwner { .. } => "error: NotOwner",
+            Error::Cancelled { .. } => "error: Cancelled",
+            Error::Closed => "error: Closed",
+            Error::InvalidPath { .. } => "error: InvalidPath",
+            Error::InvalidArgument { .. } => "error: InvalidArgument",
+            Error::Conflict { .. } => "error: Conflict",
+            Error::WouldDeadlock { .. } => "error: WouldDeadlock",
+            Error::Timeout { .. } => "error: Timeout",
+            Error::Release { .. } => "error: Release",
+            Error::Limit { .. } => "error: Limit",
+            Error::Denied { .. } => "error: Denied",
+            _ => "error: another",
+        });
+        if !self.may_say(call, &error) {
+            violation(format!("{}: {call}: {error}", self.name));
+        }
+        None
+    }
+
+    /// Does the documentation of a call allow this error?
+    pub(super) fn may_say(&self, call: &str, error: &Error) -> bool {
+        let waits_or_tries = matches!(call, "lock" | "try lock" | "nested lock");
+        match error {
+            Error::Closed => *self.is_closed.borrow(),
+            Error::Release { failures } => {
+                (waits_or_tries || call == "unlock")
+                    && failures.iter().all(|one| {
+                        !matches!(one, Error::Release { .. })
+                            && (self.may_say(call, one) || self.may_say("unlock", one))
+                    })
+            }
+            Error::Disconnected { .. } => {
+                !matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit")
+            }
+            // Nothing has happened that could cost a hold.
+            Error::Lost { .. } if self.is_gentle => *self.is_closed.borrow(),
+            Error::Lost { .. } => {
+                waits_or_tries
+                    || matches!(
+                        call,
+                        "unlock"
+                            | "re-entry"
+                            | "read below"
+                            | "revocation"
+                            | "commit"
+                            | "careful commit"
+                            | "late commit"
+                            | "unlock of nothing"
+                    )
+            }
+            Error::Cancelled { .. } | Error::InvalidPath { .. } | Error::Limit { .. } => {
+                waits_or_tries
+            }
+            Error::WouldDeadlock { .. } => call == "nested lock",
+            Error::NotHeld { .. } => {
+                matches!(call, "revoke" | "break_lock" | "late commit" | "unlock of nothing")
+            }
+            Error::NotOwner { .. } => call == "unlock of nothing",
+            Error::Conflict { .. } => call == "careful commit",
+            Error::InvalidArgument { .. } => {
+                waits_or_tries
+                    || matches!(call, "revoke" | "break_lock" | "commit" | "careful commit")
+            }
+            Error::Timeout { .. } => call == "close",
+            Error::Denied { .. } => witness(|witness| witness.has_hidden),
+            _ => false,
+        }
+    }
+
+    /// A call may be cancelled only if somebody has cancelled it.
+    pub(super) fn was_cancelled(&self, object: usize, begun: Duration, error: Option<&Error>) {
+        let last = self.cancelled[object].get();
+        if error.is_some_and(Error::is_cancelled) && last.is_none_or(|last| last < begun) {
+            violation(format!("{}: a call was cancelled, and nobody has done that", self.name));
+        }
+    }
+
+    /// Is what this hold has kept for the next thread, when it is given back now? Then how many connections there were.
+    pub(super) fn is_to_stay(&self, plan: &ObjectPlan, own: &Hold) -> Option<u64> {
+        let (time, token) = (plan.options.keep_idle?, own.fencing_token().ok()?);
+        let made = witness::is_only(&witness::path_of(plan.kind, own), token)?;
+        let is_kept = matches!(plan.kind, Kind::Exclusive | Kind::Reentrant)
+            && plan.options.hold_at_least.is_none()
+            && made + time > kernel::elapsed() + SLACK
+            && own.state() == HoldState::Held
+            && own.valid_for() > self.client.session_timeout() / 2
+            && witness(|witness| witness.is_gentle || witness.is_well);
+        is_kept.then(|| self.client.stats().connections)
+    }
+
+    /// It is there behind the unlock, as nobody else has come.
+    pub(super) fn judge_stay(&self, plan: &ObjectPlan, own: &Hold, connections: u64) {
+        let (path, token) =
+            (witness::path_of(plan.kind, own), own.fencing_token().unwrap_or_default());
+        let is_well = self.client.state() == ClientState::Connected
+            && self.client.stats().connections == connections;
+        let is_wanted = witness::is_last(&path, token) && !witness::was_deleted(&path);
+        if is_well && is_wanted && !witness::is_there(&path, token) {
+            violation(format!("{}: {path} is not kept, and nobody else has come", self.name));
+        }
+    }
+
+    /// What options promise of a turn that begins. Its call was made then, behind so many connections.
+    pub(super) fn judge_turn(
+        &self,
+        object: usize,
+        own: &Hold,
+        (begun, connections): (Duration, u64),
+    ) {
+        let ObjectPlan { kind, place, options } = &self.plan.objects[object];
+        let (process, _) = kernel::whoami();
+        let in_a_row = match (kind, options.keep_idle) {
+            (Kind::Read | Kind::Semaphore | Kind::Leadership, _) | (_, Some(_)) => None,
+            (Kind::Single, None) => Some(1),
+            (_, None) => Some(options.local_handoffs + 1),
+        };
+        // Of several, the first has been held for longer.
+        let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
+        let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
+        // What was kept has not been kept over a broken connection.
+        let key = (witness::path_of(*kind, own), own.fencing_token().unwrap_or_default());
+        if let Some(before) = witness(|witness| witness.kept.remove(&key))
+            && connections > before.connections
+            && !matches!(kind, Kind::Read | Kind::Semaphore | Kind::Several)
+        {
+            violation(format!("{} was kept over a broken connection", key.0));
+        }
+        // Enough is left to work with. Clocks that were set, and stops, take something from it.
+        let given = witness::given(&key.0, key.1).filter(|_| !is_first);
+        let since = given.map_or(begun, |at| at.max(begun));
+        let timeout = self.client.session_timeout();
+        let least = if is_first { timeout / 5 } else { timeout / 3 };
+        let left = own.valid_for();
+        if own.state() == HoldState::Held
+            && left + SLACK / 5 < least
+            && !board(|board| board.has_jumped(process, since))
+        {
+            violation(format!("{} has {place} for no longer than {left:?}", self.name));
+        }
+    }
+
+    /// An unlock says that its hold was lost.
+    pub(super) fn judge_unlock(&self, was_lost: bool, released: &Result<()>) {
+        if was_lost && released.is_ok() {
+            violation(format!("{}: an unlock of what was lost says Ok", self.name));
+        }
+        self.told("unlock", released.clone());
+    }
+
+    pub(super) fn verify(&self, own: &Hold, kind: Kind) {
+        kernel::count("deed: verify");
+        let token = own.fencing_token().unwrap_or_default();
+        let is_there = || witness::is_there(&witness::path_of(kind, own), token);
+        let before = (own.is_held(), is_there());
+        let Some(said) = self.told("verify", self.client.verify(own.path(), token)) else {
+            return;
+        };
+        let is_plain = !matches!(kind, Kind::Read | Kind::Write);
+        // A look takes a path with a queue for no semaphore.
+        let is_seen = kind != Kind::Semaphore;
+        if said && !before.1 && is_plain {
+            violation(format!("{}: {token:#x} was verified, and is over", self.name));
+        }
+        if !said
+            && is_seen
+            && !witness(|witness| witness.has_strangers)
+            && before.0
+            && before.1
+            && own.is_held()
+            && is_there()
+        {
+            violation(format!("{}: {token:#x} was not verified, and is held", self.name));
+        }
+    }
+
+    /// As somebody who was handed a token a while ago.
+    pub(super) fn verify_former(&self) {
+        let Some((path, node, token)) = witness::former() else {
+            return;
+        };
+        kernel::count("deed: verifies what may be over");
+        let was_there = witness::is_there(&node, token);
+        let said = self.told("verify", self.client.verify(&path, token));
+        if said == Some(true) && !was_there {
+            violation(format!("{}: {token:#x} was verified, and is over: {node}", self.name));
+        }
+    }
+
+    pub(super) fn limit_of(&self, object: usize, wait: Wait) -> Option<Duration> {
+        let members = self.plan.objects[object].kind.members();
+        match wait {
+            Wait::Forever => None,
+            Wait::Try => Some(self.client.session_timeout() / 3 * members),
+            // What was had of several is given back behind the deadline.
+            Wait::For(time) => {
+                let patience = self.client.session_timeout() / 3;
+                let slowest = witness(|witness| witness.is_undisturbed.then_some(witness.slowest));
+                Some(time + slowest.unwrap_or(patience).min(patience) * (members - 1))
+            }
+        }
+    }
+
+    /// Makes a call that has to be back in this time.
+    pub(super) fn timed<T>(
+        &self,
+        call: &str,
+        limit: Option<Duration>,
+        make: impl FnOnce() -> T,
+    ) -> T {
+        let begun = kernel::elapsed();
+        let made = make();
+        let took = kernel::elapsed() - begun;
+        let (process, _) = kernel::whoami();
+        let stalled = board(|board| board.stalled(process, begun));
+        // An observer asks for something, once for each of two locks.
+        let observers = match self.told {
+            Some(_) => self.client.session_timeout() * 2,
+            None => Duration::ZERO,
+        };
+        if let Some(limit) = limit
+            && took > limit + observers + stalled + SLACK
+        {
+            violation(format!("{}: {call} took {took:?} instead of {limit:?}", self.name));
+        }
+        made
+    }
+}
+
+/// Nobody watches a contender's node that is not there: it never comes, and the watch would stay.
+pub(super) fn judge_watches(name: &str) {
+    let missing = || {
+        let net = board(|board| board.net.as_ref().map(Net::share));
+        let watched = net.map(|net| net.look(|world| world.ensemble.watched()));
+        let watched = watched.unwrap_or_default().into_iter();
+        watched.filter(|path| path.contains("/_c_") && !witness::is_any(path)).collect::<Vec<_>>()
+    };
+    let before = missing();
+    if before.is_empty() {
+        return;
+    }
+    // What has just gone is told soon.
+    thread::sleep(Duration::from_millis(300));
+    let both = missing().into_iter().filter(|path| before.contains(path));
+    both.for_each(|path| violation(format!("{name}: {path} is watched, and is not there")));
+}

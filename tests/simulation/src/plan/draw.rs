@@ -1,0 +1,768 @@
+//! Draws a plan from its seed. The order of the draws is part of what a seed means.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{
+    ClientPlan, Deed, End, Fault, FrameFault, Kind, Meddling, ObjectPlan, Odd, Of, Options, Place,
+    Plan, Plant, Step, Theme, ThreadPlan, Trouble, Wait, What,
+};
+use crate::raw;
+
+/// So much of everything at the most.
+const CLIENTS: usize = 4;
+const THREADS: usize = 4;
+const STEPS: usize = 8;
+const OBJECTS: usize = 5;
+/// Threads where there is a crowd.
+const CROWD: usize = 8;
+/// Clients in a long queue, and objects of each of them.
+const HERD: usize = 8;
+const QUEUE: usize = 2;
+/// Behind this number a directory has no more of them.
+const LAST: i32 = i32::MAX;
+
+pub(crate) fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
+    // More short times than long ones.
+    let span = (to.max(from + 1) / from.max(1)).max(2) as f64;
+    let share = span.powf(random.f64());
+    Duration::from_micros((from.max(1) as f64 * 1000.0 * share) as u64)
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn of(seed: u64) -> Plan {
+        let mut random = Rng::with_seed(seed ^ 0x5eed);
+        let random = &mut random;
+        let theme = Theme::draw(random);
+        let servers = if theme == Theme::Behind || random.u8(..4) == 0 { 3 } else { 1 };
+        let clients = theme.clients(random);
+        let tick = Duration::from_millis(500);
+        let timeout = theme.timeout(random);
+        let places = theme.places(random);
+        let kinds = theme.kinds(random);
+        let is_uniform = random.bool() || theme.has_one_place();
+        let fixed = theme.options(random);
+        let mut clients: Vec<ClientPlan> = (0..clients)
+            .map(|_| {
+                let (objects, threads) = theme.size(random);
+                let objects: Vec<ObjectPlan> = (0..objects)
+                    .map(|_| {
+                        let kind = kinds[random.usize(..kinds.len())];
+                        let place = random.usize(..places.len());
+                        let kind = match theme {
+                            Theme::Numbers if place == 0 => Kind::Exclusive,
+                            Theme::Numbers => Kind::Single,
+                            _ => kind,
+                        };
+                        let place = places[place];
+                        let options =
+                            if is_uniform { fixed.clone() } else { Options::draw(random) };
+                        ObjectPlan { kind, place, options }
+                    })
+                    .collect();
+                let threads = (0..threads)
+                    .map(|_| ThreadPlan::draw(random, theme, &objects, &places))
+                    .collect();
+                let is_observed = random.u8(..5) == 0;
+                ClientPlan { timeout, is_observed, objects, threads }
+            })
+            .collect();
+        if matches!(theme, Theme::Numbers | Theme::Visitors) {
+            let is_alone = clients.len() == 1;
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.visit(random, theme, number == 0 && !is_alone, is_alone);
+            }
+        }
+        let mut faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
+        if servers > 1 && !matches!(theme, Theme::Gentle | Theme::Herd) && random.u8(..3) == 0 {
+            // It knows less than the others all the time, and people look.
+            for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
+                for _ in 0..2 {
+                    let what = What::Contenders(places[random.usize(..places.len())]);
+                    let step = Step { rest: ms(random, 1, 1_000), what };
+                    thread.steps.insert(random.usize(..=thread.steps.len()), step);
+                }
+            }
+            let what =
+                Trouble::Lag { server: random.usize(..servers), time: ms(random, 1_000, 16_000) };
+            faults.push(Fault::At { when: ms(random, 1, 500), what });
+        }
+        let is_used = theme != Theme::Herd && random.u8(..16) == 0;
+        let used = is_used.then(|| (LAST - random.i32(0..12), places.clone()));
+        let latency = match theme {
+            Theme::Impatient => ms(random, 2, 40),
+            _ => ms(random, 1, 20) / 10,
+        };
+        let raw = Vec::new();
+        let has_names = false;
+        let mut plan =
+            Plan { seed, theme, servers, tick, latency, has_names, used, clients, raw, faults };
+        // Whoever judges programs without locks takes answers at their word.
+        if !plan.add_oddities(&places) {
+            raw::add(&mut plan);
+        }
+        plan
+    }
+
+    /// What is rare, in some of all plans and beside everything else. Returns whether it is in this one.
+    fn add_oddities(&mut self, places: &[Place]) -> bool {
+        let random = &mut Rng::with_seed(self.seed ^ 0x0dd);
+        if self.theme == Theme::Herd || random.u8(..3) > 0 {
+            return false;
+        }
+        self.has_names = random.u8(..4) == 0;
+        if self.has_names && self.theme != Theme::Gentle && random.bool() {
+            self.faults.extend(Fault::draw_moves(random, self.servers));
+        }
+        for _ in 0..random.usize(1..5) {
+            let client = random.usize(..self.clients.len());
+            match random.u8(..4) {
+                0 | 1 => self.add_deed(random, client),
+                2 => self.clients[client].add_odd(random),
+                _ if self.theme != Theme::Gentle => {
+                    let time = ms(random, 5, 3_000);
+                    self.faults.push(Fault::draw_odd(random, client, places, time));
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
+    fn add_deed(&mut self, random: &mut Rng, client: usize) {
+        let is_gentle = self.theme == Theme::Gentle;
+        let threads = &mut self.clients[client].threads;
+        let thread = random.usize(..threads.len());
+        let locks = threads[thread].steps.iter_mut().filter_map(|step| match &mut step.what {
+            What::Lock { while_held, .. } => Some(while_held),
+            _ => None,
+        });
+        for deeds in locks {
+            let odd = match random.u8(..12) {
+                0..3 => Deed::ReadAndWrite(ms(random, 1, 300)),
+                3 => Deed::CreateAgain,
+                4..6 => Deed::WriteLate(ms(random, 1, 400)),
+                6 | 7 => Deed::Second { is_behind: random.bool() },
+                8 if !is_gentle => {
+                    // Entered again, and lost meanwhile.
+                    let time = ms(random, 1, 500);
+                    deeds.insert(0, Deed::EnterAgain(2, time * 2));
+                    deeds.insert(0, Deed::Expire(time));
+                    continue;
+                }
+                _ => continue,
+            };
+            deeds.insert(random.usize(..=deeds.len()), odd);
+        }
+    }
+}
+
+impl Theme {
+    fn draw(random: &mut Rng) -> Theme {
+        match random.u8(..29) {
+            0..5 => Theme::Mixed,
+            5 | 6 => Theme::Frames,
+            7..10 => Theme::Gentle,
+            10 => Theme::Crowd,
+            11 if random.bool() => Theme::Crowd,
+            11 => Theme::Herd,
+            12 | 23 => Theme::Numbers,
+            13 => Theme::Short,
+            14 => Theme::Hidden,
+            15 => Theme::Meddlers,
+            16 | 17 => Theme::Visitors,
+            18 => Theme::Kept,
+            19 => Theme::Weeding,
+            20 | 21 => Theme::Outages,
+            22 => Theme::Behind,
+            24 | 25 => Theme::Asked,
+            26 => Theme::Impatient,
+            27 => Theme::Stuck,
+            _ => Theme::Groups,
+        }
+    }
+
+    /// How many programs have locks.
+    fn clients(self, random: &mut Rng) -> usize {
+        match self {
+            Theme::Crowd => random.usize(1..=2),
+            Theme::Herd => HERD,
+            Theme::Visitors => random.usize(1..=3),
+            Theme::Numbers | Theme::Kept | Theme::Behind => random.usize(2..=3),
+            Theme::Weeding => random.usize(2..=CLIENTS),
+            Theme::Asked | Theme::Groups => random.usize(2..CLIENTS),
+            Theme::Impatient | Theme::Stuck => 1 + random.usize(..3) / 2,
+            _ => random.usize(1..=CLIENTS),
+        }
+    }
+
+    /// The timeout of their sessions.
+    fn timeout(self, random: &mut Rng) -> Duration {
+        let timeouts = [1_000, 2_000, 4_000, 10_000];
+        Duration::from_millis(match self {
+            Theme::Short
+            | Theme::Hidden
+            | Theme::Kept
+            | Theme::Weeding
+            | Theme::Stuck
+            | Theme::Groups => 1_000,
+            Theme::Impatient => 10_000,
+            Theme::Outages => timeouts[random.usize(..2)],
+            _ => timeouts[random.usize(..timeouts.len())],
+        })
+    }
+
+    /// Where the locks are: at few places, so that they meet.
+    fn places(self, random: &mut Rng) -> Vec<Place> {
+        match self {
+            Theme::Numbers => (5..Place::ALL.len()).map(Place).collect(),
+            _ if self.has_one_place() || matches!(self, Theme::Asked | Theme::Impatient) => {
+                vec![Place(random.usize(..Place::ALL.len()))]
+            }
+            Theme::Groups => vec![Place(0), Place(5)],
+            _ => {
+                let count = random.usize(1..=if self == Theme::Gentle { 2 } else { 3 });
+                (0..count).map(|_| Place(random.usize(..Place::ALL.len()))).collect()
+            }
+        }
+    }
+
+    /// What kinds of locks there are.
+    fn kinds(self, random: &mut Rng) -> Vec<Kind> {
+        match self {
+            Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
+            Theme::Herd => vec![Kind::Exclusive],
+            Theme::Visitors => {
+                let first = if random.bool() { Kind::Exclusive } else { Kind::Reentrant };
+                vec![first, Kind::Write, Kind::Read, Kind::Read]
+            }
+            Theme::Kept | Theme::Behind => vec![Kind::Exclusive, Kind::Reentrant],
+            Theme::Weeding | Theme::Outages | Theme::Hidden => {
+                let kinds = [Kind::Exclusive, Kind::Reentrant, Kind::Write, Kind::Read];
+                (0..2).map(|_| kinds[random.usize(..kinds.len())]).collect()
+            }
+            Theme::Crowd if random.u8(..3) == 0 => vec![Kind::Semaphore],
+            Theme::Asked if random.u8(..3) == 0 => vec![Kind::Semaphore],
+            Theme::Asked => vec![Kind::Single],
+            Theme::Groups => vec![Kind::Several, Kind::Exclusive],
+            Theme::Impatient | Theme::Stuck => {
+                let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
+                vec![kinds[random.usize(..kinds.len())]]
+            }
+            _ => {
+                let count = random.usize(1..=4);
+                (0..count).map(|_| Kind::ALL[random.usize(..Kind::ALL.len())]).collect()
+            }
+        }
+    }
+
+    /// The options of all of them, if they have the same.
+    fn options(self, random: &mut Rng) -> Options {
+        match self {
+            Theme::Herd | Theme::Visitors | Theme::Behind => Options::default(),
+            Theme::Kept => {
+                Options { keep_idle: Some(ms(random, 3_000, 30_000)), ..Options::default() }
+            }
+            Theme::Weeding => Options { observes_queue: random.bool(), ..Options::default() },
+            Theme::Outages => Options {
+                local_handoffs: random.u32(1..4),
+                observes_queue: random.bool(),
+                ..Options::default()
+            },
+            Theme::Crowd if random.bool() => {
+                Options { local_handoffs: random.u32(1..4), ..Options::default() }
+            }
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups if random.bool() => {
+                Options::default()
+            }
+            Theme::Short if random.bool() => Options { observes_queue: true, ..Options::default() },
+            _ => Options::draw(random),
+        }
+    }
+
+    /// How many objects and how many threads a program has.
+    fn size(self, random: &mut Rng) -> (usize, usize) {
+        match self {
+            Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
+            Theme::Herd => (QUEUE, QUEUE),
+            Theme::Impatient => (1 + random.usize(..3) / 2, random.usize(2..=CROWD)),
+            Theme::Stuck => (random.usize(1..=3), random.usize(1..=3)),
+            Theme::Weeding | Theme::Outages => (random.usize(1..=3), random.usize(2..=5)),
+            Theme::Visitors => (4, random.usize(1..=2)),
+            Theme::Kept | Theme::Behind => (1, random.usize(1..=2)),
+            _ => (random.usize(1..=OBJECTS), random.usize(1..=THREADS)),
+        }
+    }
+
+    /// All locks are at the same path, and have the same options.
+    fn has_one_place(self) -> bool {
+        matches!(
+            self,
+            Theme::Crowd
+                | Theme::Herd
+                | Theme::Visitors
+                | Theme::Kept
+                | Theme::Weeding
+                | Theme::Hidden
+                | Theme::Behind
+                | Theme::Outages
+                | Theme::Stuck
+        )
+    }
+}
+
+impl ClientPlan {
+    /// Makes it one that stays for long, or one that comes and goes.
+    fn visit(&mut self, random: &mut Rng, theme: Theme, stays: bool, is_alone: bool) {
+        let is_numbers = theme == Theme::Numbers;
+        if is_numbers {
+            // The single nodes in the order of their names, and the queue in whose directory they are.
+            let first = random.usize(6..8);
+            let places = if stays { 5..6 } else { first..Place::ALL.len() };
+            let object = |place: usize| ObjectPlan {
+                kind: if place == 5 { Kind::Exclusive } else { Kind::Single },
+                place: Place(place),
+                options: Options::default(),
+            };
+            let queue = (!stays).then(|| object(5));
+            self.objects = places.map(object).chain(queue).collect();
+            if !stays && random.bool() {
+                // The last of them is left out.
+                self.objects.swap_remove(self.objects.len() - 2);
+            }
+        }
+        let count = self.objects.len();
+        self.is_observed &= !is_alone;
+        self.threads.truncate(if is_numbers || is_alone { 1 } else { 2 });
+        for thread in &mut self.threads {
+            thread.begins = if stays { ms(random, 1, 50) } else { ms(random, 50, 2_000) };
+            let step = |number: usize| {
+                let object = if is_numbers { number % count } else { random.usize(..count) };
+                if is_alone && random.u8(..3) == 0 {
+                    let turns = What::Turns { object, count: random.u32(6..12) };
+                    return Step { rest: Duration::ZERO, what: turns };
+                }
+                let wait = match stays {
+                    true => Wait::Forever,
+                    false => Wait::For(ms(random, 20, 1_000)),
+                };
+                let time = if stays { ms(random, 500, 4_000) } else { ms(random, 1, 5) };
+                let (while_held, end) = (vec![Deed::Work(time)], End::Unlock);
+                let rest = if random.bool() { Duration::ZERO } else { ms(random, 1, 100) };
+                let what = What::Lock { object, wait, permits: 1, while_held, end };
+                Step { rest, what }
+            };
+            thread.steps = (0..if stays { 3 } else { 2 * STEPS }).map(step).collect();
+        }
+    }
+
+    fn add_odd(&mut self, random: &mut Rng) {
+        let thread = random.usize(..self.threads.len());
+        let object = random.usize(..self.objects.len());
+        let odd = match random.u8(..10) {
+            0 | 1 => Odd::Unlock,
+            2 | 3 => Odd::DropHeld,
+            4 => Odd::LongPaths { are_stuck: random.bool() },
+            5 => Odd::Visit { is_cut: random.bool() },
+            6 | 7 => Odd::Health,
+            _ => Odd::Resign { waits: random.bool() },
+        };
+        let steps = &mut self.threads[thread].steps;
+        let what = What::Odd { object, odd, time: ms(random, 1, 1_000) };
+        let step = Step { rest: ms(random, 1, 1_000), what };
+        steps.insert(random.usize(..=steps.len()), step);
+    }
+}
+
+impl Options {
+    fn draw(random: &mut Rng) -> Options {
+        Options {
+            local_handoffs: if random.u8(..3) == 0 { random.u32(1..4) } else { 0 },
+            keep_idle: (random.u8(..3) == 0).then(|| ms(random, 10, 20_000)),
+            background_release: random.u8(..3) == 0,
+            hold_at_least: (random.u8(..6) == 0).then(|| ms(random, 10, 2_000)),
+            observes_queue: random.u8(..6) == 0,
+        }
+    }
+}
+
+impl ThreadPlan {
+    fn draw(
+        random: &mut Rng,
+        theme: Theme,
+        objects: &[ObjectPlan],
+        places: &[Place],
+    ) -> ThreadPlan {
+        let begins = match theme {
+            Theme::Crowd | Theme::Herd | Theme::Weeding | Theme::Hidden => 50,
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => 300,
+            _ => 2_000,
+        };
+        let begins = ms(random, 1, begins);
+        // Who is let in seldom may call more often.
+        let most = if matches!(theme, Theme::Impatient | Theme::Stuck) { STEPS * 2 } else { STEPS };
+        let steps = (0..random.usize(1..=most)).map(|_| Step::draw(random, theme, objects, places));
+        ThreadPlan { begins, steps: steps.collect() }
+    }
+}
+
+impl Step {
+    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan], places: &[Place]) -> Step {
+        let rest = match theme {
+            Theme::Herd | Theme::Weeding | Theme::Behind => Duration::ZERO,
+            _ if random.bool() => Duration::ZERO,
+            Theme::Asked | Theme::Impatient | Theme::Stuck | Theme::Groups => ms(random, 1, 100),
+            _ => ms(random, 1, 3_000),
+        };
+        let place = places[random.usize(..places.len())];
+        let object = random.usize(..objects.len());
+        let of = if theme == Theme::Meddlers { 16 } else { 48 };
+        let what = match random.u8(..of) {
+            _ if theme == Theme::Herd => Step::lock(random, theme, objects),
+            _ if theme == Theme::Asked && random.u8(..4) == 0 => What::Revoke(place),
+            0 => What::Contenders(place),
+            1 | 2 => What::Revoke(place),
+            3 if theme != Theme::Gentle => What::BreakLock(place),
+            4 => What::CancelWaiters { object },
+            5 => What::Narrow { object, time: ms(random, 1, 1_000) },
+            6 => What::LocksBelow,
+            7 if random.u8(..4) == 0 => What::BadName(place),
+            7 if random.u8(..4) == 0 && theme != Theme::Gentle => What::Close,
+            _ => Step::lock(random, theme, objects),
+        };
+        Step { rest, what }
+    }
+
+    fn lock(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> What {
+        let object = random.usize(..objects.len());
+        let wait = match random.u8(..4) {
+            0 if !matches!(theme, Theme::Herd | Theme::Impatient | Theme::Groups) => Wait::Try,
+            0 | 1 if theme == Theme::Asked => Wait::For(ms(random, 1, 1_000)),
+            _ if theme == Theme::Impatient => Wait::For(ms(random, 1, 300)),
+            0..3 if theme == Theme::Groups => Wait::For(ms(random, 300, 4_000)),
+            1 => Wait::For(ms(random, 1, 8_000)),
+            _ => Wait::Forever,
+        };
+        let end = match random.u8(..12) {
+            0 => End::Drop,
+            1 => End::Panic,
+            2 | 3 => End::Release,
+            4 | 5 => End::Downgrade,
+            _ => End::Unlock,
+        };
+        let count = if theme == Theme::Behind { 1 } else { random.usize(..4) };
+        let deeds = (0..count).map(|_| match theme {
+            Theme::Herd | Theme::Impatient => Deed::Work(ms(random, 1, 100)),
+            Theme::Stuck => Deed::Work(ms(random, 1, 1_000)),
+            Theme::Groups if random.bool() => Deed::Work(ms(random, 100, 2_000)),
+            Theme::Behind => Deed::ReadAndWrite(ms(random, 10, 400)),
+            Theme::Hidden | Theme::Weeding if random.bool() => Deed::Work(ms(random, 500, 9_000)),
+            Theme::Outages if random.bool() => Deed::Write,
+            Theme::Outages if random.bool() => Deed::Work(ms(random, 200, 2_000)),
+            _ => Deed::draw(random, theme, objects),
+        });
+        let while_held = deeds.collect();
+        What::Lock { object, wait, permits: random.u32(1..=3), while_held, end }
+    }
+}
+
+impl Deed {
+    fn draw(random: &mut Rng, theme: Theme, objects: &[ObjectPlan]) -> Deed {
+        match random.u8(..12) {
+            7.. if matches!(theme, Theme::Meddlers | Theme::Hidden) => {
+                Deed::UntilAsked(ms(random, 1, 4_000))
+            }
+            5.. if theme == Theme::Asked => Deed::UntilAsked(ms(random, 1, 1_000)),
+            0 => Deed::UntilAsked(ms(random, 1, 4_000)),
+            1 => Deed::EnterAgain(random.u32(1..3), ms(random, 1, 2_000)),
+            2 => Deed::ReadBelow,
+            3 => Deed::Verify,
+            4 | 5 => Deed::Write,
+            6 => Deed::Also { object: random.usize(..objects.len()), wait: ms(random, 1, 1_000) },
+            _ => Deed::Work(ms(random, 1, 1_000)),
+        }
+    }
+}
+
+impl Fault {
+    fn draw_odd(random: &mut Rng, client: usize, places: &[Place], time: Duration) -> Fault {
+        let place = places[random.usize(..places.len())];
+        let what = match random.u8(..12) {
+            0..6 => {
+                let what = match random.bool() {
+                    true => FrameFault::Garble,
+                    false => FrameFault::Swap,
+                };
+                let nth = random.u32(1..60);
+                return Fault::Frame { client, is_up: false, of: Of::Any, nth, what };
+            }
+            6 | 7 => Trouble::Full { client, time },
+            8 | 9 => Trouble::forbid(random, place, time),
+            10 => Trouble::Plant { place, what: Plant::Past, time },
+            _ => {
+                let what = Trouble::NoThreads { client, time };
+                return Fault::At { when: Duration::ZERO, what };
+            }
+        };
+        Fault::At { when: ms(random, 10, 10_000), what }
+    }
+
+    /// Requests that come late or meet others, and answers that are lost.
+    fn draw_meetings(
+        random: &mut Rng,
+        clients: usize,
+        place: Place,
+        timeout: Duration,
+    ) -> Vec<Fault> {
+        let longest = timeout.as_millis() as u64 / 2;
+        let mut faults = Vec::new();
+        for _ in 0..random.usize(2..12) {
+            let client = random.usize(..clients);
+            let time = ms(random, 5, longest);
+            let ahead = if random.bool() { Duration::ZERO } else { ms(random, 1, 50) };
+            let (late, away) = (FrameFault::Delay(time), FrameFault::Away(time));
+            let asks = FrameFault::Meets(Meddling::Asks, ahead);
+            let deletes = FrameFault::Meets(Meddling::Deletes, ahead);
+            let (is_up, of, what) = match random.u8(..18) {
+                0 | 1 => (true, Of::Create, away),
+                2..5 => (false, Of::Create, away),
+                5 | 6 => (false, Of::Delete, away),
+                7..10 => (true, Of::Write, late),
+                10 => (true, Of::Write, deletes),
+                11 => (true, Of::Read, late),
+                12..14 => (true, Of::Read, asks),
+                14 | 15 => (true, Of::Create, asks),
+                16 => (true, Of::Read, deletes),
+                _ => {
+                    let what = match random.u8(..3) {
+                        0 => Trouble::Scribble { place, nth: random.usize(..2), is_request: true },
+                        1 => Trouble::Delete { place, nth: random.usize(..2) },
+                        _ => Trouble::Refuse { client, time: ms(random, 5, longest) },
+                    };
+                    faults.push(Fault::At { when: ms(random, 10, 5_000), what });
+                    continue;
+                }
+            };
+            let nth = random.u32(1..if of == Of::Write { 5 } else { 10 });
+            faults.push(Fault::Frame { client, is_up, of, nth, what });
+        }
+        faults
+    }
+
+    /// Servers get other addresses while their names cannot always be resolved.
+    pub(crate) fn draw_moves(random: &mut Rng, servers: usize) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for _ in 0..random.usize(1..5) {
+            let (server, when) = (random.usize(..servers), ms(random, 50, 8_000));
+            let (time, hangs) = (ms(random, 20, 3_000), random.bool());
+            if random.u8(..3) > 0 {
+                faults.push(Fault::At { when, what: Trouble::NoName { server, time, hangs } });
+            }
+            let when = when + time.mul_f64(random.f64() / 2.0);
+            faults.push(Fault::At { when, what: Trouble::Move { server } });
+        }
+        faults
+    }
+
+    /// Nothing passes for a while, on connections that stay.
+    fn draw_stalls(random: &mut Rng, clients: usize, servers: usize) -> Vec<Fault> {
+        let count = random.usize(..4);
+        let stall = |_| {
+            let (client, time) = (random.usize(..clients), ms(random, 200, 6_000));
+            let what = match random.u8(..4) {
+                0 => Trouble::BlackHole { client, time },
+                1 => Trouble::Deaf { client, is_up: random.bool(), time },
+                2 => Trouble::FreezeServer { server: random.usize(..servers), time },
+                _ => Trouble::Cut { client },
+            };
+            Fault::At { when: ms(random, 50, 3_000), what }
+        };
+        (0..count).map(stall).collect()
+    }
+
+    /// An operator forbids deletions, or deletes, and nothing else goes wrong.
+    fn draw_bans(random: &mut Rng, place: Place, timeout: Duration) -> Vec<Fault> {
+        let forbids = random.bool();
+        let count = random.u32(2..if forbids { 6 } else { 12 });
+        let ban = |_| {
+            let (time, nth) = (timeout * random.u32(2..8), random.usize(..8));
+            let what = match forbids {
+                true => Trouble::forbid(random, place, time),
+                false => Trouble::Delete { place, nth },
+            };
+            Fault::At { when: ms(random, 10, 2_000), what }
+        };
+        (0..count).map(ban).collect()
+    }
+
+    pub(crate) fn draw_all(
+        random: &mut Rng,
+        theme: Theme,
+        clients: usize,
+        servers: usize,
+        places: &[Place],
+        timeout: Duration,
+    ) -> Vec<Fault> {
+        let count = match random.u8(..4) {
+            _ if theme == Theme::Behind => random.usize(8..24),
+            _ if matches!(theme, Theme::Outages | Theme::Weeding | Theme::Hidden) => {
+                random.usize(4..16)
+            }
+            0 => 0,
+            1 if theme != Theme::Herd => random.usize(1..3),
+            _ if matches!(theme, Theme::Herd | Theme::Numbers | Theme::Visitors) => 0,
+            _ if theme == Theme::Gentle => random.usize(1..5),
+            _ => random.usize(1..12),
+        };
+        match theme {
+            Theme::Asked => return Fault::draw_meetings(random, clients, places[0], timeout),
+            Theme::Stuck => return Fault::draw_bans(random, places[0], timeout),
+            Theme::Impatient => return Fault::draw_stalls(random, clients, servers),
+            Theme::Groups if random.bool() => return Vec::new(),
+            _ => {}
+        }
+        // Who is careful with operators' means finds what else is wrong.
+        let has_operators = random.u8(..3) == 0;
+        let longest = timeout.as_millis() as u64 * if theme == Theme::Short { 12 } else { 5 } / 2;
+        let mut faults = Vec::new();
+        if theme == Theme::Behind {
+            let time = ms(random, 40, 1_600);
+            let what = Trouble::Lag { server: random.usize(..servers), time };
+            faults.push(Fault::At { when: ms(random, 1, 500), what });
+        }
+        let mut last = Duration::ZERO;
+        for _ in 0..count {
+            // Trouble seldom comes alone.
+            last = match random.u8(..3) {
+                0 => last + ms(random, 1, 50),
+                _ => ms(random, 10, if theme.has_one_place() { 6_000 } else { 15_000 }),
+            };
+            let when = last;
+            let client = random.usize(..clients);
+            let server = random.usize(..servers);
+            let place = places[random.usize(..places.len())];
+            // What counts is about as long as a session lives.
+            let time = match random.u8(..if theme == Theme::Outages { 4 } else { 12 }) {
+                0..3 => timeout.mul_f64(0.2 + random.f64()),
+                _ => ms(random, 5, longest),
+            };
+            if let Some(what) = Trouble::of(random, theme, (client, place), time) {
+                let soon = when + ms(random, 1, 50) / 10;
+                match (theme, &what) {
+                    // Some hear of it only on their next connection, or while they look.
+                    (Theme::Gentle, Trouble::Scribble { .. }) => {
+                        let cut = Trouble::Cut { client };
+                        let next = if random.bool() { cut } else { what.clone() };
+                        faults.push(Fault::At { when: soon, what: next });
+                    }
+                    // What a thread has been told is not true any more when it goes on.
+                    (Theme::Outages, Trouble::Expire { .. }) => {
+                        faults.push(Fault::At {
+                            when,
+                            what: Trouble::Stall { client, time: timeout },
+                        });
+                        let later = when + timeout.mul_f64(random.f64() * 0.8);
+                        faults.push(Fault::At { when: later, what });
+                        continue;
+                    }
+                    _ => {}
+                }
+                faults.push(Fault::At { when, what });
+                continue;
+            }
+            if random.bool() || matches!(theme, Theme::Frames | Theme::Gentle | Theme::Behind) {
+                let what = match random.u8(..if theme == Theme::Gentle { 5 } else { 6 }) {
+                    // Just behind what lets somebody in.
+                    _ if theme == Theme::Behind => FrameFault::CutBehind,
+                    0 | 1 => FrameFault::CutBefore,
+                    2 | 3 => FrameFault::CutBehind,
+                    4 => FrameFault::Tear,
+                    _ => FrameFault::Delay(time),
+                };
+                let (of, nth) = match random.u8(..4) {
+                    0 => (Of::Create, random.u32(1..8)),
+                    _ => (Of::Any, random.u32(1..if theme == Theme::Frames { 40 } else { 120 })),
+                };
+                let is_up = theme != Theme::Behind && random.bool();
+                faults.push(Fault::Frame { client, is_up, of, nth, what });
+                continue;
+            }
+            if theme == Theme::Short && random.u8(..4) == 0 {
+                let time = timeout * 6;
+                let what = match random.bool() {
+                    true => Trouble::Deaf { client, is_up: false, time },
+                    false => Trouble::Useless { client, time },
+                };
+                faults.push(Fault::At { when: ms(random, 100, 5_000), what });
+                continue;
+            }
+            let what = match random.u8(..if has_operators { 26 } else { 19 }) {
+                0 | 1 => Trouble::Cut { client },
+                2 => Trouble::BlackHole { client, time },
+                3 => Trouble::Deaf { client, is_up: random.bool(), time },
+                4 => Trouble::Refuse { client, time },
+                5 => Trouble::Freeze { client, time },
+                6 => Trouble::Stall { client, time },
+                // Longer than a session lives, or not.
+                7 => {
+                    Trouble::Sleep { client, time: if random.bool() { timeout * 2 } else { time } }
+                }
+                8 => Trouble::ClockStep { client, milliseconds: random.i64(-5_000..20_000) },
+                9 => Trouble::NoThreads { client, time },
+                10 => Trouble::Kill { client },
+                11 | 12 => Trouble::Crash { server, time },
+                13 => Trouble::FreezeServer { server, time },
+                14 => Trouble::CutOffServer { server, time },
+                15 => Trouble::Lag { server, time },
+                16 => Trouble::Depose,
+                17 => Trouble::Plant { place, what: Plant::Exclusive, time },
+                18 => Trouble::Plant { place, what: Plant::Write, time },
+                19 => Trouble::Expire { client },
+                20 | 21 => Trouble::Delete { place, nth: random.usize(..5) },
+                22 => Trouble::Plant { place, what: Plant::Foreign, time },
+                23 => Trouble::Plant { place, what: Plant::Lookalike, time },
+                _ => Trouble::Scribble { place, nth: random.usize(..5), is_request: random.bool() },
+            };
+            faults.push(Fault::At { when, what });
+        }
+        faults
+    }
+}
+
+impl Trouble {
+    fn forbid(random: &mut Rng, place: Place, time: Duration) -> Trouble {
+        let below = ["", "/locks", "/leases"][random.usize(..3)];
+        Trouble::Forbid { place, below, time }
+    }
+
+    /// What a theme has more of than others.
+    fn of(
+        random: &mut Rng,
+        theme: Theme,
+        (client, place): (usize, Place),
+        time: Duration,
+    ) -> Option<Trouble> {
+        let nth = random.usize(..4);
+        let choice = random.u8(..12);
+        Some(match (theme, choice) {
+            (Theme::Gentle, 0..3) | (Theme::Kept, 0..6) => Trouble::Cut { client },
+            (Theme::Gentle, 3..9) => Trouble::Scribble { place, nth, is_request: true },
+            (Theme::Kept, 6..9) => Trouble::HideDirectory { place, time: time * 2 },
+            (Theme::Weeding, 0..6) => Trouble::Delete { place, nth },
+            (Theme::Weeding, 6..8) => Trouble::Clear { place, pause: ms(random, 1, 20) },
+            (Theme::Hidden, 0..2) => Trouble::Delete { place, nth },
+            (Theme::Hidden, 2..8) => {
+                Trouble::Hide { place, nth, time: time * 3, is_deleted: random.bool() }
+            }
+            (Theme::Outages, 0 | 1) => Trouble::Freeze { client, time },
+            (Theme::Outages, 2 | 3) => Trouble::Stall { client, time },
+            (Theme::Outages, 4 | 10 | 11) => Trouble::Expire { client },
+            (Theme::Outages, 5 | 6) => Trouble::Deaf { client, is_up: true, time },
+            (Theme::Outages, 8 | 9) => Trouble::Deaf { client, is_up: true, time: time * 3 },
+            (Theme::Outages, 7) => Trouble::BlackHole { client, time },
+            _ => return None,
+        })
+    }
+}
