@@ -15,7 +15,6 @@ use crate::{Peer, SOON, Task};
 const SESSION: Duration = Duration::from_secs(20);
 
 /// A client of ours, with a session of its own.
-#[must_use]
 pub fn client() -> Client {
     client_of(&shared_server().connect_string(), SESSION)
 }
@@ -144,7 +143,6 @@ impl Stage {
     ///
     /// # Panics
     /// When there is no port for the proxy.
-    #[must_use]
     pub fn client_to_cut(&self) -> (FaultProxy, Client) {
         let proxy = FaultProxy::start(shared_server().address()).expect("a proxy");
         let client = client_of(&proxy.connect_string(), SESSION);
