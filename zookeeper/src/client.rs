@@ -477,7 +477,7 @@ impl fmt::Debug for ZooKeeper {
 ///
 /// This is not "the last answer and the timeout": a server that has lost its leader answers reads
 /// for seconds while the leader expires the session. It counts from requests that a quorum is known
-/// to have heard of. Both clocks of the machine count, the one that advanced further. It relies on
+/// to have heard of. All clocks of the machine count, the one that advanced furthest. It relies on
 /// two conditions that the client cannot check. The session timeout is four ticks of the servers or
 /// more (`tickTime`, 2 s by default), and clocks run at the same speed within 2%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

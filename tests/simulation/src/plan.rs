@@ -317,9 +317,11 @@ pub(crate) enum Trouble {
         client: usize,
         time: Duration,
     },
+    /// A machine is suspended, or its host pauses it, so that its time since boot stands still as well.
     Sleep {
         client: usize,
         time: Duration,
+        is_paused: bool,
     },
     ClockStep {
         client: usize,

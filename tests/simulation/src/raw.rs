@@ -158,7 +158,10 @@ pub(crate) fn add(plan: &mut Plan) {
             2 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
             3.. if plan.servers > 1 => fall_apart(random, plan),
             // Machines sleep for longer than sessions live, and so do the clocks that stand still then.
-            2 => befall(random, all, |client| Trouble::Sleep { client, time: timeout * 2 }),
+            2 => {
+                let (time, is_paused) = (timeout * 2, random.bool());
+                befall(random, all, |client| Trouble::Sleep { client, time, is_paused })
+            }
             _ => Vec::new(),
         };
         plan.faults.extend(more);
@@ -294,18 +297,11 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
         ),
         Fault::Frame { .. } => false,
     };
-    let sets_back = |fault: &Fault| match fault {
-        Fault::At { what: Trouble::ClockStep { milliseconds, .. }, .. } => *milliseconds < 0,
-        _ => false,
-    };
-    let sleeps = |fault: &Fault| matches!(fault, Fault::At { what: Trouble::Sleep { .. }, .. });
     let is_silence =
         |fault: &Fault| matches!(fault, Fault::At { what: Trouble::BlackHole { .. }, .. });
     Rules {
         only_silence: plan.clients.is_empty() && plan.faults.iter().all(is_silence),
         one_leader: plan.servers == 1 || !plan.faults.iter().any(is_other),
-        // A clock that is set back while the other stands still: nobody could tell.
-        clocks: !(plan.faults.iter().any(sleeps) && plan.faults.iter().any(sets_back)),
         throttle: settings(plan, Settings::default()).throttle > 0.0,
         slowest: plan.latency * 20,
     }

@@ -312,16 +312,18 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             world.cut(processes[client]);
         }),
         Trouble::Freeze { client, time }
-        | Trouble::Sleep { client, time }
+        | Trouble::Sleep { client, time, .. }
         | Trouble::Stall { client, time } => {
             let process = processes[client];
             board(|board| board.stalls.push((process, time, now + time)));
-            match trouble {
+            match *trouble {
                 Trouble::Stall { .. } if client < plan.clients.len() => {
                     kernel::stall(process, time);
                 }
-                Trouble::Freeze { .. } | Trouble::Stall { .. } => kernel::freeze(process, time),
-                _ => kernel::machine_sleeps(process, time),
+                Trouble::Sleep { is_paused, .. } => {
+                    kernel::machine_sleeps(process, time, is_paused);
+                }
+                _ => kernel::freeze(process, time),
             }
         }
         Trouble::ClockStep { client, milliseconds } => {
@@ -524,7 +526,8 @@ fn name(trouble: &Trouble) -> &'static str {
         Trouble::Deaf { .. } => "fault: one direction silent",
         Trouble::Refuse { .. } => "fault: connections refused",
         Trouble::Freeze { .. } => "fault: a client stands still",
-        Trouble::Sleep { .. } => "fault: a machine sleeps",
+        Trouble::Sleep { is_paused: false, .. } => "fault: a machine is suspended",
+        Trouble::Sleep { is_paused: true, .. } => "fault: a virtual machine is paused",
         Trouble::Stall { .. } => "fault: a thread stands still",
         Trouble::ClockStep { .. } => "fault: a clock is set",
         Trouble::NoThreads { .. } => "fault: no threads",

@@ -124,7 +124,12 @@ impl Lease {
             remaining.is_zero() && !self.over && (now.monotonic >= self.end()) == has_passed
         };
         sys::reached_if(|| ends_by_time(true), "a lease ends by the monotonic clock");
-        sys::reached_if(|| ends_by_time(false), "a lease ends by the system clock");
+        let ends_by = |is_boot| {
+            let has_passed = now.boot.saturating_sub(self.certified.boot) >= self.length();
+            ends_by_time(false) && has_passed == is_boot
+        };
+        sys::reached_if(|| ends_by(true), "a lease ends while its machine is suspended");
+        sys::reached_if(|| ends_by(false), "a lease ends by the system clock");
         self.over = remaining.is_zero();
         remaining
     }
@@ -194,10 +199,6 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    fn after(start: Moment, passed: Duration) -> Moment {
-        Moment { monotonic: start.monotonic + passed, system: start.system + passed }
-    }
-
     /// A lease and the instant before its connect. All times below are counted from there.
     struct Story {
         start: Moment,
@@ -213,7 +214,7 @@ mod tests {
         }
 
         fn at(&self, passed: Duration) -> Moment {
-            after(self.start, passed)
+            self.start.after(passed)
         }
 
         fn answer(&mut self, sent: Moment, answered: Moment, proof: Proof) {
@@ -385,7 +386,7 @@ mod tests {
         story.read(ms(2500), ms(2510));
         let start = story.start;
         let forward = |passed| {
-            let mut moment = after(start, passed);
+            let mut moment = start.after(passed);
             moment.system += HOUR;
             moment
         };
@@ -411,10 +412,19 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_notices_by_the_system_clock() {
+    fn a_paused_virtual_machine_notices_by_the_system_clock() {
         let story = Story::new();
         let mut now = story.at(ms(100));
         now.system += T;
+        assert_eq!(story.lease.remaining(now), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_suspended_machine_notices_whatever_the_system_clock_is_set_to() {
+        let story = Story::new();
+        let mut now = story.at(ms(100));
+        now.boot += T;
+        now.system -= HOUR;
         assert_eq!(story.lease.remaining(now), Duration::ZERO);
     }
 

@@ -976,10 +976,6 @@ mod tests {
     #[test]
     fn client_tries_at_once_behind_a_silence_on_a_connection_that_was_of_use() {
         let start = Moment::now();
-        let after = |passed: Duration| Moment {
-            monotonic: start.monotonic + passed,
-            system: start.system + passed,
-        };
         for is_held in [false, true] {
             let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
             if is_held {
@@ -991,13 +987,13 @@ mod tests {
             core.used(start);
             let mut silent = start;
             while !core.is_doomed() {
-                silent.monotonic = core.tick(silent) + Duration::from_millis(1);
-                silent.system = start.system + (silent.monotonic - start.monotonic);
+                let next = core.tick(silent) + Duration::from_millis(1);
+                silent = start.after(next - start.monotonic);
             }
             core.broke("it is silent", silent);
-            let (now, next) = (after(Duration::from_secs(31)), Duration::from_secs(32));
+            let (now, next) = (start.after(Duration::from_secs(31)), Duration::from_secs(32));
             println!("held: {is_held}, silent for {:?}", silent.monotonic - start.monotonic);
-            assert!(core.next_handshake(now) <= after(next).monotonic);
+            assert!(core.next_handshake(now) <= start.after(next).monotonic);
         }
     }
 
@@ -1005,10 +1001,7 @@ mod tests {
     fn pings_alone_keep_no_session_however_long_answers_take() {
         for latency in [10, 100, 300, 1000, 3000] {
             let start = Moment::now();
-            let at = |passed: Duration| Moment {
-                monotonic: start.monotonic + passed,
-                system: start.system + passed,
-            };
+            let at = |passed: Duration| start.after(passed);
             let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
             core.dialed(true, start);
             core.receive(super::super::fuzz::frame(CONNECTED), start).unwrap();

@@ -172,7 +172,7 @@ mod tests {
         }
 
         fn at(&self, passed: Duration) -> Moment {
-            Moment { monotonic: self.start.monotonic + passed, system: self.start.system + passed }
+            self.start.after(passed)
         }
 
         fn send(&mut self, at: Duration, write: bool) -> u64 {

@@ -15,6 +15,14 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Reads the clock of the time since boot, which goes on while the machine is suspended and which
+/// nobody can set.
+#[inline]
+pub fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
 /// Reads the system clock.
 #[inline]
 pub fn system_time() -> SystemTime {

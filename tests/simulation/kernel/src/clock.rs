@@ -21,6 +21,12 @@ pub fn now() -> Instant {
     begin() + Duration::from_nanos(passed)
 }
 
+/// The time since boot of the process's machine, which stands still only while its host pauses it.
+pub fn since_boot() -> Duration {
+    let process = own_process();
+    Duration::from_nanos(with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].paused)))
+}
+
 /// The true time.
 pub fn instant() -> Instant {
     begin() + crate::scheduler::elapsed()

@@ -19,7 +19,7 @@ mod trace;
 pub use channel::{at, never, recv, recv_deadline, recv_timeout};
 #[doc(hidden)]
 pub use channel::{is_ready, now_or_never, wait};
-pub use clock::{instant, now, system_time};
+pub use clock::{instant, now, since_boot, system_time};
 pub use scheduler::{
     End, Process, after, block, clock_step, elapsed, fail_spawns, freeze, is_busy, is_running,
     kill, machine_sleeps, panicked, peek, process, program, random, run, stall, stop, tasks,

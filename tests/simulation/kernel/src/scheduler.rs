@@ -83,6 +83,8 @@ pub(crate) struct Machine {
     fate: Fate,
     /// So long its monotonic clock stood still.
     pub(crate) asleep: u64,
+    /// So long its time since boot stood still.
+    pub(crate) paused: u64,
     /// The end of its last sleep.
     awake_at: u64,
     /// What its system clock is ahead, in nanoseconds.
@@ -471,6 +473,7 @@ pub fn process() -> Process {
         kernel.machines.push(Machine {
             fate: Fate::Runs,
             asleep: 0,
+            paused: 0,
             awake_at: 0,
             ahead: 0,
             fails_spawns: 0.0,
@@ -531,14 +534,17 @@ pub fn stall(process: Process, time: Duration) {
     });
 }
 
-/// As [`freeze`], and the monotonic clock stands still, too, as when a laptop is closed.
-pub fn machine_sleeps(process: Process, time: Duration) {
+/// As [`freeze`], and the monotonic clock stands still, too, as when a laptop is closed. If its host pauses a virtual
+/// machine, the time since boot does so as well.
+pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
     freeze(process, time);
     with(|kernel| {
         let (begin, machine) = (kernel.now, &mut kernel.machines[process.0]);
         let end = begin + time.as_nanos() as u64;
         // One sleep in another is one.
-        machine.asleep += end.saturating_sub(begin.max(machine.awake_at));
+        let longer = end.saturating_sub(begin.max(machine.awake_at));
+        machine.asleep += longer;
+        machine.paused += if is_paused { longer } else { 0 };
         machine.awake_at = end.max(machine.awake_at);
     });
 }

@@ -103,7 +103,24 @@ impl Plan {
         if !plan.add_oddities(&places) {
             raw::add(&mut plan);
         }
+        plan.leave_a_clock();
         plan
+    }
+
+    /// A machine whose clocks stand still while the third one is set back cannot tell that time has passed.
+    fn leave_a_clock(&mut self) {
+        let sets_back = |fault: &Fault| match fault {
+            Fault::At { what: Trouble::ClockStep { client, milliseconds }, .. } => {
+                (*milliseconds < 0).then_some(*client)
+            }
+            _ => None,
+        };
+        let set_back: Vec<usize> = self.faults.iter().filter_map(sets_back).collect();
+        for fault in &mut self.faults {
+            if let Fault::At { what: Trouble::Sleep { client, is_paused, .. }, .. } = fault {
+                *is_paused &= !set_back.contains(client);
+            }
+        }
     }
 
     /// What is rare, in some of all plans and beside everything else. Returns whether it is in this one.
@@ -707,7 +724,15 @@ impl Fault {
                 6 => Trouble::Stall { client, time },
                 // Longer than a session lives, or not.
                 7 => {
-                    Trouble::Sleep { client, time: if random.bool() { timeout * 2 } else { time } }
+                    let time = if random.bool() { timeout * 2 } else { time };
+                    let is_paused = random.bool();
+                    if !is_paused && random.bool() {
+                        // Nor does the system clock tell how long that was.
+                        let milliseconds = random.i64(-5_000..0);
+                        let what = Trouble::ClockStep { client, milliseconds };
+                        faults.push(Fault::At { when: when.saturating_sub(ms(random, 1, 50)), what });
+                    }
+                    Trouble::Sleep { client, time, is_paused }
                 }
                 8 => Trouble::ClockStep { client, milliseconds: random.i64(-5_000..20_000) },
                 9 => Trouble::NoThreads { client, time },

@@ -23,8 +23,6 @@ pub(crate) struct Rules {
     pub(super) one_leader: bool,
     /// Connections end for nothing but silence.
     pub(super) only_silence: bool,
-    /// The client's clocks can tell how much time has passed.
-    pub(super) clocks: bool,
     /// Servers may be too busy.
     pub(super) throttle: bool,
     /// From a client to a server, or back.
@@ -198,10 +196,8 @@ pub(super) fn stalled(process: Process, since: Duration) -> Duration {
 pub(crate) fn committed(one: &Committed) {
     let ending: Vec<(Process, ZooKeeper)> = judge(|judge| {
         judge.history.committed(one);
-        let clocks = judge.rules.clocks;
         let has = |program: &Program| program.story.session == one.session && !program.is_closing;
-        let own =
-            judge.programs.iter().filter(|(_, program)| one.is_close && clocks && has(program));
+        let own = judge.programs.iter().filter(|(_, program)| one.is_close && has(program));
         own.filter_map(|(process, program)| Some((*process, program.zk.clone()?))).collect()
     });
     for (process, zk) in ending {
