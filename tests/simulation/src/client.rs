@@ -18,6 +18,7 @@ use zoolock::{
     DistributedSemaphore, EphemeralLock, Error, Guard, Hold, HoldState, Leadership, Lock,
     LockOptions, Locker, MultiLock, Permits, ReadLock, ReentrantGuard, Result, Term, WriteLock,
 };
+use zoolock_judge::Unlocked;
 
 use crate::histories;
 use crate::network::Net;
@@ -121,6 +122,11 @@ impl Observer for Told {
             let _ = client.contenders("/a");
         }
     }
+}
+
+/// What the judges hear of an unlock, from its answer.
+fn said(answer: Option<()>) -> Unlocked {
+    answer.map_or(Unlocked::Silent, |()| Unlocked::Fine)
 }
 
 /// What the threads of a client share.
@@ -319,7 +325,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
         let time = kernel::with_random(|random| random.u64(1..4_000));
         term.wait(Duration::from_millis(time));
         witness::left(hold);
-        witness::ended(hold);
+        witness::ended(hold, Unlocked::Silent);
         if kernel::with_random(|random| random.u8(..32)) == 0 {
             resume_unwind(Box::new(Bomb));
         }
@@ -572,8 +578,8 @@ impl Shared {
             kernel::count("deed: goes on as a read");
             thread::sleep(Duration::from_millis(30));
             read.into_iter().for_each(witness::left);
-            self.told("unlock", lock.unlock());
-            read.into_iter().for_each(witness::ended);
+            let said = said(self.told("unlock", lock.unlock()));
+            read.into_iter().for_each(|read| witness::ended(read, said));
         }
         if deeds.iter().any(|deed| matches!(deed, Deed::Verify)) {
             self.verify(&own, plan.kind);
@@ -721,7 +727,11 @@ impl Shared {
             && others.0 == others.1
             && self.calls[object].get() == others
             && self.client.state() == ClientState::Connected;
-        let kept = node.clone().filter(|_| self.client.stats().connections == connections);
+        let may_go = self.client.stats().connections == connections
+            && plan.options.hold_at_least.is_none()
+            // A group may have taken one of its locks over while it waits for the next.
+            && plan.kind != Kind::Several;
+        let kept = node.clone().filter(|_| may_go);
         if let Some((path, token)) = node
             && is_plain
             && is_answered
@@ -746,7 +756,8 @@ impl Shared {
             witness(|witness| witness.kept.insert(node, kept));
         }
         self.judge_unlock(was_lost && !is_silent, &released);
-        number.into_iter().for_each(witness::ended);
+        let said = said(released.ok().filter(|()| !is_silent));
+        number.into_iter().for_each(|number| witness::ended(number, said));
     }
 
     fn close(&self) {

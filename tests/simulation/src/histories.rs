@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use kernel::Process;
 use zoolock::Result;
 use zoolock_judge::{
-    Call, Doubt, Grant, History, HoldId, Judge, Kind, Linear, Lock, Loss, Margins, Missed, Mode,
+    Call, Doubt, Edn, Grant, History, HoldId, Judge, Kind, Linear, Linearized, Lock, Loss, Margins, Missed, Mode,
     Nanos, OpenCall, Outage, Rules, Unlocked, Use, WorkerId,
 };
 
@@ -158,13 +159,10 @@ pub(crate) fn left(number: usize) {
     });
 }
 
-pub(crate) fn unlocked(number: usize) {
+pub(crate) fn unlocked(number: usize, said: Unlocked) {
     record(|recorder| {
         if let Some((hold, _)) = recorder.holds.get(&number).copied() {
-            let said = match recorder.lost.contains(&number) {
-                true => Unlocked::Lost,
-                false => Unlocked::Silent,
-            };
+            let said = if recorder.lost.contains(&number) { Unlocked::Lost } else { said };
             recorder.history.unlocked(hold, Some(now()), said);
         }
     });
@@ -184,16 +182,19 @@ pub(crate) fn died(process: Process) {
     record(|recorder| recorder.history.died((process.0, 0), now()));
 }
 
-/// What both judges say.
-pub(crate) fn verdict() -> Vec<String> {
+/// The history of a run, what the first judge found in it, and what the second one did.
+pub(crate) fn verdict() -> (History, Vec<String>, Linearized) {
     let recorder = record(std::mem::take);
     let mut history = recorder.history;
     history.over = Some(now());
     let locks = locks();
     let rules = Rules { outage: Outage::Long, ..Rules::STRICT };
-    let mut judge = Judge::new(locks.clone(), Margins::EXACT);
-    let mut violations = judge.judge(&rules, &history).violations;
-    let second = Linear::new(&locks).check(&history);
-    violations.extend(second.violations);
-    violations
+    let violations = Judge::new(locks.clone(), Margins::EXACT).judge(&rules, &history).violations;
+    let linearized = Linear::new(&locks).check(&history);
+    (history, violations, linearized)
+}
+
+/// Writes a history for Knossos.
+pub(crate) fn write(history: &History, to: impl Write) -> io::Result<()> {
+    Edn::new(to, locks()).write(history)
 }

@@ -1,9 +1,10 @@
 //! Runs seeds, says how fast and what occurred, and tells the story of one that fails.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write, stderr};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write, stderr};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use zoolock_judge::Linearized;
 use zoolock_simulation::{ENOUGH, Outcome, Plan, gaps, named, run, shrink};
 
 /// Runs the whole library, locks and client, on simulated machines: every schedule and every fault from a seed.
@@ -40,6 +42,12 @@ struct Args {
     /// Tells the story of the first seed, whole, whatever comes of it
     #[arg(long)]
     story: bool,
+    /// Writes the history of the first seed for Knossos
+    #[arg(long, value_name = "FILE")]
+    edn: Option<PathBuf>,
+    /// Fails only for histories that are not linearizable
+    #[arg(long)]
+    linearizable: bool,
     /// Prints what stands for all runs: two machines that print the same have run the same
     #[arg(long)]
     hash: bool,
@@ -57,11 +65,12 @@ struct Total {
     time: Duration,
     hash: u64,
     counts: BTreeMap<&'static str, u64>,
+    linearized: Linearized,
     failed: BTreeMap<u64, Vec<String>>,
 }
 
 impl Total {
-    fn add(&mut self, seed: u64, outcome: Outcome) {
+    fn add(&mut self, seed: u64, outcome: Outcome, violations: Vec<String>) {
         self.done += 1;
         self.calls += outcome.calls;
         self.time += outcome.time;
@@ -73,8 +82,9 @@ impl Total {
             }
             *self.counts.entry(what).or_default() += count;
         }
-        if !outcome.violations.is_empty() {
-            self.failed.insert(seed, outcome.violations);
+        self.linearized.add(outcome.linearized);
+        if !violations.is_empty() {
+            self.failed.insert(seed, violations);
         }
     }
 
@@ -90,6 +100,10 @@ impl Total {
             rate(self.time.as_secs_f64() / 3600.0),
             self.failed.len(),
         );
+        let Linearized { operations, open, undecided, .. } = self.linearized;
+        println!(
+            "{operations} operations judged for linearizability, {open} of them without a known outcome; {undecided} pieces undecided"
+        );
     }
 }
 
@@ -97,6 +111,9 @@ fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(bug) = &args.bug {
         return with_bug(bug, &args);
+    }
+    if let Some(file) = &args.edn {
+        return write_history(&Plan::of(args.from), file);
     }
     if args.story {
         return tell(&Plan::of(args.from));
@@ -140,11 +157,16 @@ fn run_all(args: &Args, begun: Instant) -> Total {
             }
             let seed = args.from + number;
             let outcome = run(&Plan::of(seed), false);
-            if !outcome.violations.is_empty() && !args.keep_going {
+            let violations = match args.linearizable {
+                true => &outcome.linearized.violations,
+                false => &outcome.violations,
+            };
+            let violations = violations.clone();
+            if !violations.is_empty() && !args.keep_going {
                 is_over.store(true, Ordering::Relaxed);
             }
             let mut total = total.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            total.add(seed, outcome);
+            total.add(seed, outcome, violations);
             if stderr().is_terminal() && total.done.is_multiple_of(100) {
                 eprint!("\r{} of {} ", total.done, args.seeds);
                 let _ = stderr().flush();
@@ -165,6 +187,17 @@ fn tell(plan: &Plan) -> ExitCode {
     ExitCode::from(u8::from(!outcome.violations.is_empty()))
 }
 
+fn write_history(plan: &Plan, file: &Path) -> ExitCode {
+    let written = File::create(file).map(BufWriter::new);
+    match written.and_then(|to| run(plan, false).write_history(to)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("failed to write {}: {error}", file.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Builds it with the bug, and runs that.
 fn with_bug(bug: &str, args: &Args) -> ExitCode {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("bug");
@@ -177,6 +210,7 @@ fn with_bug(bug: &str, args: &Args) -> ExitCode {
         ("--keep-going", args.keep_going),
         ("--brief", args.brief),
         ("--hash", args.hash),
+        ("--linearizable", args.linearizable),
     ];
     command.args(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
     let error = command.exec();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use kernel::Process;
 use zookeeper::testing::ensemble::Committed;
 use zoolock::{Error, Hold, Result};
+use zoolock_judge::Unlocked;
 
 use crate::client::board;
 use crate::histories;
@@ -23,8 +24,10 @@ pub(crate) const SECOND: &str = "/several";
 pub(crate) const FOLDER: &str = "/folder";
 /// Where longer paths begin than most locks have.
 pub(crate) const LONG: &str = "/x";
-/// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong.
+/// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong, or in that of so
+/// many frames.
 const SOON: Duration = Duration::from_millis(500);
+const FRAMES: u32 = 10;
 /// In so many session timeouts everybody has looked who was not told of something.
 const UNTOLD: u32 = 6;
 
@@ -82,6 +85,8 @@ struct Waiting {
     place: Place,
     mode: Mode,
     begun: Duration,
+    /// When somebody has deleted its turn.
+    turnless: Option<Duration>,
 }
 
 /// How a node went.
@@ -281,7 +286,8 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
                     held.who, node.czxid
                 )),
                 None => match witness.gone.get(path) {
-                    Some(gone) if gone.by_somebody => {
+                    // Another one of that name may have come and gone since.
+                    Some(gone) if gone.by_somebody || witness.is_robbed(held.process, path) => {
                         held.is_doubtful = true;
                         if gone.was_behind && under.is_none() && is_held(&held) == Some(true) {
                             problems.push(format!(
@@ -345,7 +351,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         let is_well = witness.is_well
             && !matches!(held.kind, Kind::Semaphore | Kind::Several | Kind::Leadership);
         let soon = if witness.is_calm || is_well {
-            Some(SOON)
+            Some(witness.soon())
         } else {
             // Where connections break, the next one has to be made first. Several have a second place each, which
             // is kept for as long as its options say.
@@ -388,7 +394,10 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         }
         let its = queue(held.kind, held.place);
         if held.mode == Mode::Alone {
-            witness.newest.insert(its, witness.last);
+            // Whoever cannot know that his node has gone begins no turn.
+            if !held.is_doubtful {
+                witness.newest.insert(its, witness.last);
+            }
             witness.queues.insert(witness.last, its);
         }
         witness.held.insert(witness.last, held);
@@ -486,13 +495,14 @@ pub(crate) fn is_any(path: &str) -> bool {
 }
 
 /// Since when this node is there, if it is the only contender of its directory, the last that has come, and nobody
-/// has asked for it.
+/// has asked for it, nor may write for it any more.
 pub(crate) fn is_only(path: &str, token: u64) -> Option<Duration> {
     witness(|witness| {
         let node = witness.node(path, token)?;
-        let is_asked = witness.asked.contains(&(path.to_owned(), token));
+        let key = (path.to_owned(), token);
+        let is_free = !witness.asked.contains(&key) && !witness.unanswered.contains(&key);
         let is_alone = witness.contenders(parent(path)).count() == 1;
-        (!is_asked && is_alone).then_some(node.made)
+        (is_free && is_alone).then_some(node.made)
     })
     .filter(|_| is_last(path, token))
 }
@@ -547,9 +557,9 @@ pub(crate) fn left(hold: usize) {
     });
 }
 
-/// It is over.
-pub(crate) fn ended(hold: usize) {
-    histories::unlocked(hold);
+/// It is over, and this is what was said of that.
+pub(crate) fn ended(hold: usize, said: Unlocked) {
+    histories::unlocked(hold, said);
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
             if !matches!(held.kind, Kind::Read | Kind::Write) {
@@ -600,13 +610,14 @@ pub(crate) fn waits(kind: Kind, place: Place, mode: Mode) -> usize {
     witness(|witness| {
         witness.last += 1;
         let number = witness.last;
-        witness.waiting.insert(number, Waiting { process, kind, place, mode, begun });
+        witness.waiting.insert(number, Waiting { process, kind, place, mode, begun, turnless: None });
         number
     })
 }
 
 /// An operator is about to end this session, whose client takes a while to have another.
 pub(crate) fn expires(session: i64) {
+    kernel::note(|| format!("== somebody ends session {session:#x}"));
     witness(|witness| {
         witness.is_well = false;
         witness.expired.insert(session);
@@ -651,10 +662,10 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
     });
 }
 
-/// Whoever waits and has lost its turn has another one by now, in this session.
-fn has_a_turn(call: usize, session: i64) {
+/// Whoever waits and has lost its turn then, and none since, has another one by now, in this session.
+fn has_a_turn(call: usize, session: i64, lost: Duration) {
     let problem = witness(|witness| {
-        let call = witness.waiting.get(&call)?;
+        let call = witness.waiting.get(&call).filter(|call| call.turnless == Some(lost))?;
         let turns = format!("{}/locks", call.place);
         let has_one = witness.children(&turns).any(|(_, node)| node.owner == session);
         let is_sure =
@@ -702,8 +713,9 @@ pub(crate) fn committed(_: &World, one: &Committed) {
         (problems, deleted, turnless, witness.timeout)
     });
     problems.into_iter().for_each(violation);
+    let now = kernel::elapsed();
     for (call, session) in turnless {
-        kernel::after(timeout / 3, move || has_a_turn(call, session));
+        kernel::after(timeout / 3, move || has_a_turn(call, session, now));
     }
     for (hold, is_hidden) in deleted {
         let begun = kernel::elapsed();

@@ -1,6 +1,7 @@
 //! One run: the servers, the links, the clients, and what goes wrong.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use kernel::{Process, net, thread};
 use zookeeper::ErrorKind;
 use zookeeper::testing::ensemble::{Committed, Ensemble, Settings};
 use zookeeper::{Acl, Permissions, ZooKeeper};
+use zoolock_judge::{History, Linearized};
 
 use crate::client::{self, Board, board};
 use crate::coverage;
@@ -26,6 +28,10 @@ const STEPS: u64 = 3_000_000;
 pub struct Outcome {
     /// What was promised, and not kept.
     pub violations: Vec<String>,
+    /// What was called for and granted.
+    pub(crate) history: History,
+    /// What the judge of linearizability found in that.
+    pub linearized: Linearized,
     /// By which two runs are compared.
     pub hash: u64,
     /// What occurred, and how often.
@@ -36,6 +42,16 @@ pub struct Outcome {
     pub time: Duration,
     /// For people, if it was asked for.
     pub story: Vec<String>,
+}
+
+impl Outcome {
+    /// Writes the history of the run in the format of Jepsen.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_history(&self, to: impl Write) -> io::Result<()> {
+        histories::write(&self.history, to)
+    }
 }
 
 /// Makes the run of a plan.
@@ -61,13 +77,16 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             for name in kernel::panicked() {
                 violation(format!("{name} has panicked"));
             }
-            histories::verdict().into_iter().for_each(violation);
+            let (history, found, linearized) = histories::verdict();
+            found.iter().chain(&linearized.violations).cloned().for_each(violation);
             raw::finish(witness(|witness| witness.violations.is_empty()));
             // Whatever clients are left go with the world.
             board(|board| board.sessions.drain(..).for_each(std::mem::forget));
             let (violations, calls) = witness::finish();
             Outcome {
                 violations,
+                history,
+                linearized,
                 hash: kernel::hash(),
                 counts: kernel::counts(),
                 calls,

@@ -6,8 +6,9 @@ use std::time::Duration;
 use kernel::thread;
 use zookeeper::Permissions;
 use zoolock::{Client, DistributedLock, DistributedSemaphore, Error, Hold, HoldState, Lock};
+use zoolock_judge::Unlocked;
 
-use super::{Object, SLACK, Shared, TIMEOUT, board, data, lock_of, make, mode};
+use super::{Object, SLACK, Shared, TIMEOUT, board, data, lock_of, make, mode, said};
 use crate::histories;
 use crate::network::Net;
 use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Wait};
@@ -61,9 +62,9 @@ impl Shared {
                 };
                 seen.into_iter().for_each(witness::left);
                 if let Object::Write(_, read) = &self.objects[object] {
-                    self.told("unlock", read.unlock());
+                    let said = said(self.told("unlock", read.unlock()));
+                    seen.into_iter().for_each(|seen| witness::ended(seen, said));
                 }
-                seen.into_iter().for_each(witness::ended);
             }
             Deed::Also { object: also, wait } => self.also(who, object, *also, *wait),
             Deed::Verify => {
@@ -378,7 +379,7 @@ impl Shared {
         thread::sleep(time);
         hold.into_iter().for_each(witness::left);
         drop(second);
-        hold.into_iter().for_each(witness::ended);
+        hold.into_iter().for_each(|hold| witness::ended(hold, Unlocked::Silent));
     }
 
     /// More than there is room for.

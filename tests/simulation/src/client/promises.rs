@@ -154,7 +154,9 @@ impl Shared {
         let given = witness::given(&key.0, key.1).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
-        let least = if is_first { timeout / 5 } else { timeout / 3 };
+        // A group takes one lock over, and waits for the next.
+        let is_new = is_first || *kind == Kind::Several;
+        let least = if is_new { timeout / 5 } else { timeout / 3 };
         let left = own.valid_for();
         if own.state() == HoldState::Held
             && left + SLACK / 5 < least

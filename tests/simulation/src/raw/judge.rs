@@ -272,6 +272,14 @@ pub(crate) fn is_deaf(process: Process) {
     });
 }
 
+/// A client was closed a while ago, and these were its sessions.
+pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
+    judge(|judge| sessions.retain(|session| !judge.history.closed.contains(session)));
+    if !sessions.is_empty() {
+        report(process, vec![format!("it is closed, and its sessions live: {sessions:x?}")]);
+    }
+}
+
 /// A server's answer has come, other than to a handshake.
 pub(crate) fn heard(process: Process) {
     judge(|judge| {
@@ -290,7 +298,8 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
             return Vec::new();
         };
         let mut problems = program.story.told(event);
-        let is_over = judge.history.closed.contains(&event.session_id);
+        // The servers may be about to end it.
+        let is_over = program.is_closing || judge.history.closed.contains(&event.session_id);
         if event.kind == zookeeper::SessionEventKind::Expired && !is_over && judge.rules.one_leader
         {
             problems.push(format!("session {:#x} is given up, and lives", event.session_id));
@@ -534,14 +543,16 @@ impl Judge {
             .then(|| format!("call {number} has no answer by {limit:?}, at {passed:?}"))
     }
 
-    /// Those that were sent together are answered in their order.
+    /// Those that were sent together are answered in their order, but those that are given up.
     fn check_order(&self, number: usize) -> Option<String> {
         let batch = self.calls[number].made.batch;
         let earlier = self.calls[..number].iter().enumerate().rev();
         let mut own = earlier.take_while(|(_, call)| call.made.batch == batch);
         let left = own.find(|(_, call)| {
             let is_repeated = matches!(call.asked, Asked::Delete { is_repeated: true, .. });
-            call.outcome.is_none() && !call.is_part && !is_repeated
+            let passed = kernel::now().saturating_duration_since(call.clock);
+            let is_late = call.made.limit.is_some_and(|limit| passed >= limit);
+            call.outcome.is_none() && !call.is_part && !is_repeated && !is_late
         });
         left.map(|(left, _)| format!("call {number} is answered before {left}"))
     }

@@ -12,7 +12,9 @@ use zookeeper::{
 };
 
 use super::history::mark;
-use super::judge::{Asked, Made, Said, answered, judge, report, session, stalled, told};
+use super::judge::{
+    Asked, Made, Said, answered, judge, report, session, sessions_are_over, stalled, told,
+};
 use super::{How, Node, ROOT, RawCall, RawPlan, RawStep, RawThread, RawWhat, Whose};
 use crate::client::{SLACK, await_calm, board, run_all};
 
@@ -278,13 +280,12 @@ impl Shared {
             // It does nothing.
             return;
         }
-        let left = judge(|judge| {
-            let all = judge.program(process).story.all.clone();
-            let lives = |session: &i64| !judge.history.closed.contains(session);
-            (judge.rules.one_leader, all.into_iter().filter(lives).collect::<Vec<_>>())
-        });
-        if let (Ok(()), (true, [_, ..])) = (&closed, (left.0, left.1.as_slice())) {
-            self.fail(format!("it is closed, and its sessions live: {:x?}", left.1));
+        let (one_leader, all) =
+            judge(|judge| (judge.rules.one_leader, judge.program(process).story.all.clone()));
+        if closed.is_ok() && one_leader {
+            // What the servers have taken note of is soon done.
+            let slowest = judge(|judge| judge.rules.slowest);
+            kernel::after(slowest + SLACK, move || sessions_are_over(process, all));
         }
     }
 

@@ -6,7 +6,7 @@ use kernel::Process;
 use zookeeper::testing::ensemble::{ChangeKind, Committed};
 
 use super::{
-    DATA, Gone, Mode, Node, UNTOLD, Waiting, Witness, has_stalled, is_held, limit, parent,
+    DATA, FRAMES, Gone, Mode, Node, SOON, UNTOLD, Waiting, Witness, has_stalled, is_held, limit, parent,
 };
 use crate::histories;
 use crate::plan::{Kind, Place};
@@ -160,21 +160,24 @@ impl Witness {
             true => self.expired.contains(&node.owner),
             false => one.session != node.owner || self.broken.contains(path) || is_late,
         };
-        if by_somebody && !one.is_close {
+        if by_somebody {
             self.robbed.insert((node.owner, path.to_owned()));
         }
         let is_hidden = self.hidden.contains(path);
-        let was_behind = by_somebody && !is_hidden && self.is_behind(path);
+        let was_behind = by_somebody && !is_hidden && self.is_behind(path, node.czxid);
         self.gone.insert(path.to_owned(), Gone { by_somebody, was_behind });
         if let Some(place) = parent(path).strip_suffix("/locks")
             && by_somebody
             && !one.is_close
         {
-            let calls = self.waiting.iter().filter(|(_, call)| {
-                let is_its = self.sessions.get(&node.owner) == Some(&call.process);
-                is_its && call.kind == Kind::Semaphore && call.place.path() == place
-            });
-            self.turnless.extend(calls.map(|(call, _)| (*call, node.owner)));
+            let owner = self.sessions.get(&node.owner).copied();
+            for (number, call) in &mut self.waiting {
+                let is_its = owner == Some(call.process) && call.place.path() == place;
+                if is_its && call.kind == Kind::Semaphore {
+                    call.turnless = Some(kernel::elapsed());
+                    self.turnless.push((*number, node.owner));
+                }
+            }
         }
         if !by_somebody && !one.is_close {
             problems.extend(self.was_kept(path, &node));
@@ -217,8 +220,14 @@ impl Witness {
         })
     }
 
-    /// Is somebody ahead of this node, which has just gone, whom it has to wait for?
-    fn is_behind(&self, path: &str) -> bool {
+    /// How soon a waiter has what is free when nothing is wrong.
+    pub(super) fn soon(&self) -> Duration {
+        SOON.max(self.slowest * FRAMES)
+    }
+
+    /// Is somebody ahead of this node, which has just gone, whom it has to wait for? A read under a write comes
+    /// later, and has its number.
+    fn is_behind(&self, path: &str, czxid: i64) -> bool {
         let Some((directory, name)) = path.rsplit_once('/') else {
             return false;
         };
@@ -226,7 +235,9 @@ impl Witness {
             return false;
         };
         let mut others = self.contenders(directory);
-        others.any(|(other_reads, other, _)| other < number && !(is_read && other_reads))
+        others.any(|(other_reads, other, node)| {
+            other < number && node.czxid < czxid && !(is_read && other_reads)
+        })
     }
 
     /// What is kept for the next thread of a process is not kept for long when somebody else has come.
@@ -238,7 +249,9 @@ impl Witness {
         let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
         let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
         let now = kernel::elapsed();
-        let is_late = now - since > self.timeout * UNTOLD && !has_stalled(kept.process, since);
+        // Where somebody is not told, he looks from time to time.
+        let limit = if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
+        let is_late = now - since > limit && !has_stalled(kept.process, since);
         let is_reserved = self.reserved.contains_key(path);
         (is_late && !is_reserved).then(|| {
             format!("{path} is kept for nobody since {:?}, with others behind it", kept.since)
