@@ -9,8 +9,8 @@ use std::time::Duration;
 use kernel::Process;
 use zoolock::Result;
 use zoolock_judge::{
-    Call, Doubt, Edn, Grant, History, HoldId, Judge, Kind, Linear, Linearized, Lock, Loss, Margins, Missed, Mode,
-    Nanos, OpenCall, Outage, Rules, Unlocked, Use, WorkerId,
+    Call, Doubt, Edn, Grant, History, HoldId, Judge, Kind, Linear, Linearized, Lock, Loss, Margins,
+    Missed, Mode, Nanos, OpenCall, Outage, Rules, Unlocked, Use, WorkerId,
 };
 
 use crate::plan::{self, Place};

@@ -102,6 +102,8 @@ pub(crate) struct Machine {
 const FAST: Duration = Duration::from_millis(2);
 /// An answer's code.
 const NO_AUTH: i32 = -102;
+/// The number of what a watch tells.
+const EVENT: i32 = -1;
 
 const UP: usize = 0;
 const DOWN: usize = 1;
@@ -244,7 +246,10 @@ impl World {
             let creates = link.asked.values().filter(is_create).count();
             witness::asks_for_nodes(process, creates);
         }
-        let of = link.asked.get(&asked).map_or(Of::Any, |(of, _)| *of);
+        let of = match asked {
+            EVENT if way == DOWN => Of::Event,
+            _ => link.asked.get(&asked).map_or(Of::Any, |(of, _)| *of),
+        };
         let machine = self.machines.entry(process).or_default();
         link.is_useless |= way == UP && !is_first && machine.useless_until > kernel::elapsed();
         if way == UP && link.is_useless {
@@ -468,7 +473,8 @@ fn kind(frame: &[u8]) -> Of {
         1 | 15 => Of::Create,
         2 => Of::Delete,
         4 => Of::Read,
-        5 => Of::Write,
+        // Those that only ask for an answer are not of interest.
+        5 if !story::text(frame, 12).starts_with("/zookeeper/") => Of::Write,
         8 | 12 => Of::List,
         14 => Of::Transaction,
         _ => Of::Any,

@@ -259,6 +259,8 @@ pub(crate) enum Of {
     Read,
     List,
     Transaction,
+    /// What a watch tells.
+    Event,
 }
 
 #[derive(Debug, Clone, Copy)]

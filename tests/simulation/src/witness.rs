@@ -610,7 +610,9 @@ pub(crate) fn waits(kind: Kind, place: Place, mode: Mode) -> usize {
     witness(|witness| {
         witness.last += 1;
         let number = witness.last;
-        witness.waiting.insert(number, Waiting { process, kind, place, mode, begun, turnless: None });
+        witness
+            .waiting
+            .insert(number, Waiting { process, kind, place, mode, begun, turnless: None });
         number
     })
 }
@@ -668,8 +670,10 @@ fn has_a_turn(call: usize, session: i64, lost: Duration) {
         let call = witness.waiting.get(&call).filter(|call| call.turnless == Some(lost))?;
         let turns = format!("{}/locks", call.place);
         let has_one = witness.children(&turns).any(|(_, node)| node.owner == session);
-        let is_sure =
-            witness.is_steady && !witness.has_hidden && !witness.dead.contains(&call.process);
+        let is_sure = witness.is_steady
+            && !witness.has_hidden
+            && !witness.dead.contains(&call.process)
+            && !witness.expired.contains(&session);
         (is_sure && !has_one)
             .then(|| format!("client {} waits for {} without a turn", call.process.0, call.place))
     });

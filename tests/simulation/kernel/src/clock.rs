@@ -24,7 +24,9 @@ pub fn now() -> Instant {
 /// The time since boot of the process's machine, which stands still only while its host pauses it.
 pub fn since_boot() -> Duration {
     let process = own_process();
-    Duration::from_nanos(with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].paused)))
+    Duration::from_nanos(with(|kernel| {
+        kernel.now.saturating_sub(kernel.machines[process.0].paused)
+    }))
 }
 
 /// The true time.

@@ -13,7 +13,7 @@ use crate::raw;
 /// So much of everything at the most.
 const CLIENTS: usize = 4;
 const THREADS: usize = 4;
-const STEPS: usize = 8;
+const STEPS: usize = 12;
 const OBJECTS: usize = 5;
 /// Threads where there is a crowd.
 const CROWD: usize = 8;
@@ -22,6 +22,28 @@ const HERD: usize = 8;
 const QUEUE: usize = 2;
 /// Behind this number a directory has no more of them.
 const LAST: i32 = i32::MAX;
+
+/// How many of all plans have which theme: what is found seldom has more of them.
+const THEMES: [(Theme, usize); 18] = [
+    (Theme::Mixed, 8),
+    (Theme::Frames, 4),
+    (Theme::Gentle, 8),
+    (Theme::Crowd, 3),
+    (Theme::Herd, 1),
+    (Theme::Numbers, 2),
+    (Theme::Visitors, 2),
+    (Theme::Kept, 2),
+    (Theme::Weeding, 6),
+    (Theme::Behind, 2),
+    (Theme::Outages, 4),
+    (Theme::Short, 2),
+    (Theme::Hidden, 2),
+    (Theme::Meddlers, 2),
+    (Theme::Asked, 6),
+    (Theme::Impatient, 2),
+    (Theme::Stuck, 4),
+    (Theme::Groups, 2),
+];
 
 pub(crate) fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
     // More short times than long ones.
@@ -178,27 +200,9 @@ impl Plan {
 
 impl Theme {
     fn draw(random: &mut Rng) -> Theme {
-        match random.u8(..29) {
-            0..5 => Theme::Mixed,
-            5 | 6 => Theme::Frames,
-            7..10 => Theme::Gentle,
-            10 => Theme::Crowd,
-            11 if random.bool() => Theme::Crowd,
-            11 => Theme::Herd,
-            12 | 23 => Theme::Numbers,
-            13 => Theme::Short,
-            14 => Theme::Hidden,
-            15 => Theme::Meddlers,
-            16 | 17 => Theme::Visitors,
-            18 => Theme::Kept,
-            19 => Theme::Weeding,
-            20 | 21 => Theme::Outages,
-            22 => Theme::Behind,
-            24 | 25 => Theme::Asked,
-            26 => Theme::Impatient,
-            27 => Theme::Stuck,
-            _ => Theme::Groups,
-        }
+        let all = THEMES.iter().flat_map(|(theme, share)| std::iter::repeat_n(*theme, *share));
+        let all: Vec<Theme> = all.collect();
+        all[random.usize(..all.len())]
     }
 
     /// How many programs have locks.
@@ -266,7 +270,8 @@ impl Theme {
             Theme::Groups => vec![Kind::Several, Kind::Exclusive],
             Theme::Impatient | Theme::Stuck => {
                 let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
-                vec![kinds[random.usize(..kinds.len())]]
+                // The last of them has the most to wait for.
+                vec![kinds[random.usize(..=kinds.len()).min(kinds.len() - 1)]]
             }
             _ => {
                 let count = random.usize(1..=4);
@@ -280,7 +285,7 @@ impl Theme {
         match self {
             Theme::Herd | Theme::Visitors | Theme::Behind => Options::default(),
             Theme::Kept => {
-                Options { keep_idle: Some(ms(random, 3_000, 30_000)), ..Options::default() }
+                Options { keep_idle: Some(ms(random, 6_000, 60_000)), ..Options::default() }
             }
             Theme::Weeding => Options { observes_queue: random.bool(), ..Options::default() },
             Theme::Outages => Options {
@@ -538,6 +543,15 @@ impl Fault {
         for _ in 0..random.usize(2..12) {
             let client = random.usize(..clients);
             let time = ms(random, 5, longest);
+            if random.u8(..4) == 0 {
+                // It does not know what became of its node, which another one means to ask.
+                let (nth, what) = (random.u32(1..10), FrameFault::Away(time));
+                let other = (client + 1) % clients;
+                faults.push(Fault::Frame { client, is_up: false, of: Of::Delete, nth, what });
+                let (nth, what) = (random.u32(1..4), FrameFault::Delay(time.mul_f64(random.f64())));
+                faults.push(Fault::Frame { client: other, is_up: true, of: Of::Write, nth, what });
+                continue;
+            }
             let ahead = if random.bool() { Duration::ZERO } else { ms(random, 1, 50) };
             let (late, away) = (FrameFault::Delay(time), FrameFault::Away(time));
             let asks = FrameFault::Meets(Meddling::Asks, ahead);
@@ -630,7 +644,7 @@ impl Fault {
             0 => 0,
             1 if theme != Theme::Herd => random.usize(1..3),
             _ if matches!(theme, Theme::Herd | Theme::Numbers | Theme::Visitors) => 0,
-            _ if theme == Theme::Gentle => random.usize(1..5),
+            _ if theme == Theme::Gentle => random.usize(2..10),
             _ => random.usize(1..12),
         };
         match theme {
@@ -671,8 +685,21 @@ impl Fault {
                     // Some hear of it only on their next connection, or while they look.
                     (Theme::Gentle, Trouble::Scribble { .. }) => {
                         let cut = Trouble::Cut { client };
-                        let next = if random.bool() { cut } else { what.clone() };
+                        let (first, next) = match random.u8(..3) {
+                            0 => (what.clone(), what),
+                            1 => (what, cut),
+                            _ => (cut, what),
+                        };
+                        faults.push(Fault::At { when, what: first });
                         faults.push(Fault::At { when: soon, what: next });
+                        continue;
+                    }
+                    // Or hear of the end of two nodes at a time.
+                    (Theme::Weeding, Trouble::Delete { .. }) if random.u8(..3) == 0 => {
+                        let away = Trouble::Refuse { client, time: ms(random, 20, 400) };
+                        faults.push(Fault::At { when, what: away });
+                        faults.push(Fault::At { when: soon, what });
+                        continue;
                     }
                     // What a thread has been told is not true any more when it goes on.
                     (Theme::Outages, Trouble::Expire { .. }) => {
@@ -698,8 +725,10 @@ impl Fault {
                     4 => FrameFault::Tear,
                     _ => FrameFault::Delay(time),
                 };
-                let (of, nth) = match random.u8(..4) {
+                let (of, nth) = match random.u8(..8) {
+                    0..4 if theme == Theme::Behind => (Of::Event, random.u32(1..12)),
                     0 => (Of::Create, random.u32(1..8)),
+                    1 => (Of::Transaction, random.u32(1..5)),
                     _ => (Of::Any, random.u32(1..if theme == Theme::Frames { 40 } else { 120 })),
                 };
                 let is_up = theme != Theme::Behind && random.bool();
@@ -730,7 +759,8 @@ impl Fault {
                         // Nor does the system clock tell how long that was.
                         let milliseconds = random.i64(-5_000..0);
                         let what = Trouble::ClockStep { client, milliseconds };
-                        faults.push(Fault::At { when: when.saturating_sub(ms(random, 1, 50)), what });
+                        faults
+                            .push(Fault::At { when: when.saturating_sub(ms(random, 1, 50)), what });
                     }
                     Trouble::Sleep { client, time, is_paused }
                 }
@@ -758,7 +788,7 @@ impl Fault {
 
 impl Trouble {
     fn forbid(random: &mut Rng, place: Place, time: Duration) -> Trouble {
-        let below = ["", "/locks", "/leases"][random.usize(..3)];
+        let below = ["", "/locks", "/leases", "/leases"][random.usize(..4)];
         Trouble::Forbid { place, below, time }
     }
 

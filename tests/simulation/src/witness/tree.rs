@@ -6,7 +6,8 @@ use kernel::Process;
 use zookeeper::testing::ensemble::{ChangeKind, Committed};
 
 use super::{
-    DATA, FRAMES, Gone, Mode, Node, SOON, UNTOLD, Waiting, Witness, has_stalled, is_held, limit, parent,
+    DATA, FRAMES, Gone, Mode, Node, SOON, UNTOLD, Waiting, Witness, has_stalled, is_held, limit,
+    parent,
 };
 use crate::histories;
 use crate::plan::{Kind, Place};
@@ -250,7 +251,8 @@ impl Witness {
         let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
         let now = kernel::elapsed();
         // Where somebody is not told, he looks from time to time.
-        let limit = if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
+        let limit =
+            if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
         let is_late = now - since > limit && !has_stalled(kept.process, since);
         let is_reserved = self.reserved.contains_key(path);
         (is_late && !is_reserved).then(|| {
