@@ -488,6 +488,10 @@ impl Shared {
                     self.told("try lock", lock.try_lock());
                     let _ = lock.unlock();
                 }
+                let restless = LockOptions::new().observe_queue(Duration::ZERO, |_| {});
+                if DistributedLock::with(&self.client, place.path(), restless).is_ok() {
+                    violation(format!("{} is to be told its place without a pause", self.name));
+                }
             }
             What::Close => {
                 kernel::count("call: close");

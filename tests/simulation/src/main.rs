@@ -1,19 +1,16 @@
 //! Runs seeds, says how fast and what occurred, and tells the story of one that fails.
 
-use std::collections::BTreeMap;
+mod runs;
+
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write, stderr};
+use std::io::BufWriter;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Parser;
-use zoolock_judge::Linearized;
-use zoolock_simulation::{ENOUGH, Outcome, Plan, gaps, named, run, shrink};
+use zoolock_simulation::{ENOUGH, Plan, gaps, named, run, shrink};
 
 /// Runs the whole library, locks and client, on simulated machines: every schedule and every fault from a seed.
 #[derive(Parser)]
@@ -51,64 +48,20 @@ struct Args {
     /// Prints what stands for all runs: two machines that print the same have run the same
     #[arg(long)]
     hash: bool,
+    /// Prints the sums of the seeds for the process that has started this one
+    #[arg(long, hide = true)]
+    worker: bool,
     /// Runs with a bug made on purpose: the name of a patch of tests/teeth
     #[arg(long, value_name = "NAME")]
     bug: Option<String>,
 }
 
-/// What all runs have come to.
-#[derive(Default)]
-struct Total {
-    done: u64,
-    calls: u64,
-    faults: u64,
-    time: Duration,
-    hash: u64,
-    counts: BTreeMap<&'static str, u64>,
-    linearized: Linearized,
-    failed: BTreeMap<u64, Vec<String>>,
-}
-
-impl Total {
-    fn add(&mut self, seed: u64, outcome: Outcome, violations: Vec<String>) {
-        self.done += 1;
-        self.calls += outcome.calls;
-        self.time += outcome.time;
-        // In any order.
-        self.hash = self.hash.wrapping_add(outcome.hash ^ seed);
-        for (what, count) in outcome.counts {
-            if what.starts_with("fault: ") {
-                self.faults += count;
-            }
-            *self.counts.entry(what).or_default() += count;
-        }
-        self.linearized.add(outcome.linearized);
-        if !violations.is_empty() {
-            self.failed.insert(seed, violations);
-        }
-    }
-
-    fn report(&self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        let rate = |count: f64| count / seconds;
-        println!(
-            "{} schedules in {seconds:.1} s, each second {:.0} with {:.0} calls, {:.0} faults and {:.2} simulated hours; {} failed",
-            self.done,
-            rate(self.done as f64),
-            rate(self.calls as f64),
-            rate(self.faults as f64),
-            rate(self.time.as_secs_f64() / 3600.0),
-            self.failed.len(),
-        );
-        let Linearized { operations, open, undecided, .. } = self.linearized;
-        println!(
-            "{operations} operations judged for linearizability, {open} of them without a known outcome; {undecided} pieces undecided"
-        );
-    }
-}
-
 fn main() -> ExitCode {
     let args = Args::parse();
+    if args.worker {
+        let printed = runs::be_worker(&args);
+        return ExitCode::from(u8::from(printed.is_err()));
+    }
     if let Some(bug) = &args.bug {
         return with_bug(bug, &args);
     }
@@ -119,7 +72,7 @@ fn main() -> ExitCode {
         return tell(&Plan::of(args.from));
     }
     let begun = Instant::now();
-    let total = run_all(&args, begun);
+    let total = runs::run_all(&args);
     for (seed, violations) in &total.failed {
         println!("seed {seed}: {}", violations.join("\n    "));
     }
@@ -143,40 +96,6 @@ fn main() -> ExitCode {
         println!("hash {:016x}", total.hash);
     }
     ExitCode::from(u8::from(!(total.failed.is_empty() && gaps.is_empty())))
-}
-
-fn run_all(args: &Args, begun: Instant) -> Total {
-    let total = Mutex::new(Total::default());
-    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let work = || {
-        while !is_over.load(Ordering::Relaxed) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let is_late = args.seconds.is_some_and(|most| begun.elapsed().as_secs() >= most);
-            if number >= args.seeds || is_late {
-                return;
-            }
-            let seed = args.from + number;
-            let outcome = run(&Plan::of(seed), false);
-            let violations = match args.linearizable {
-                true => &outcome.linearized.violations,
-                false => &outcome.violations,
-            };
-            let violations = violations.clone();
-            if !violations.is_empty() && !args.keep_going {
-                is_over.store(true, Ordering::Relaxed);
-            }
-            let mut total = total.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            total.add(seed, outcome, violations);
-            if stderr().is_terminal() && total.done.is_multiple_of(100) {
-                eprint!("\r{} of {} ", total.done, args.seeds);
-                let _ = stderr().flush();
-            }
-        }
-    };
-    thread::scope(|scope| {
-        (0..args.jobs.max(1)).for_each(|_| drop(scope.spawn(work)));
-    });
-    total.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Tells what happens in a run.

@@ -163,7 +163,7 @@ pub(crate) enum What {
         odd: Odd,
         time: Duration,
     },
-    /// A lock at a path that has a contender's name in it.
+    /// A lock at a path that has a contender's name in it, and one whose place is to be told without a pause.
     BadName(Place),
     Close,
 }

@@ -26,6 +26,8 @@ mod piece;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::HoldId;
 use crate::history::History;
 use crate::lock::{Lock, Use};
@@ -65,7 +67,7 @@ enum Object {
 }
 
 /// What the second judge found.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Linearized {
     /// How many operations there were.
     pub operations: usize,

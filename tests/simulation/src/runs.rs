@@ -1,0 +1,153 @@
+//! Runs many seeds in worker processes: what a killed client leaves in memory goes with its worker, and a seed that
+//! ends its process by a crash is known.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::{self, IsTerminal, Write, stderr};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use zoolock_judge::Linearized;
+use zoolock_simulation::{Outcome, Plan, run};
+
+use crate::Args;
+
+/// Seeds of one worker process.
+const CHUNK: u64 = 2_000;
+
+/// The sums of many runs.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Total {
+    pub(crate) done: u64,
+    calls: u64,
+    faults: u64,
+    time: Duration,
+    pub(crate) hash: u64,
+    pub(crate) counts: BTreeMap<String, u64>,
+    linearized: Linearized,
+    pub(crate) failed: BTreeMap<u64, Vec<String>>,
+}
+
+impl Total {
+    fn add(&mut self, seed: u64, outcome: Outcome, violations: Vec<String>) {
+        self.done += 1;
+        self.calls += outcome.calls;
+        self.time += outcome.time;
+        self.hash = self.hash.wrapping_add(outcome.hash ^ seed);
+        for (what, count) in outcome.counts {
+            if what.starts_with("fault: ") {
+                self.faults += count;
+            }
+            *self.counts.entry(what.to_owned()).or_default() += count;
+        }
+        self.linearized.add(outcome.linearized);
+        if !violations.is_empty() {
+            self.failed.insert(seed, violations);
+        }
+    }
+
+    /// Adds another total. The order does not matter.
+    fn merge(&mut self, other: Total) {
+        self.done += other.done;
+        self.calls += other.calls;
+        self.faults += other.faults;
+        self.time += other.time;
+        self.hash = self.hash.wrapping_add(other.hash);
+        for (what, count) in other.counts {
+            *self.counts.entry(what).or_default() += count;
+        }
+        self.linearized.add(other.linearized);
+        self.failed.extend(other.failed);
+    }
+
+    pub(crate) fn report(&self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let rate = |count: f64| count / seconds;
+        println!(
+            "{} schedules in {seconds:.1} s, each second {:.0} with {:.0} calls, {:.0} faults and {:.2} simulated hours; {} failed",
+            self.done,
+            rate(self.done as f64),
+            rate(self.calls as f64),
+            rate(self.faults as f64),
+            rate(self.time.as_secs_f64() / 3600.0),
+            self.failed.len(),
+        );
+        let Linearized { operations, open, undecided, .. } = self.linearized;
+        println!(
+            "{operations} operations judged for linearizability, {open} of them without a known outcome; {undecided} pieces undecided"
+        );
+    }
+}
+
+/// Runs all seeds, several workers at a time.
+pub(crate) fn run_all(args: &Args) -> Total {
+    let begun = Instant::now();
+    let total = Mutex::new(Total::default());
+    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let work = || {
+        loop {
+            let number = next.fetch_add(CHUNK, Ordering::Relaxed);
+            let is_late = args.seconds.is_some_and(|most| begun.elapsed().as_secs() >= most);
+            if number >= args.seeds || is_late || is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            let (from, seeds) = (args.from + number, CHUNK.min(args.seeds - number));
+            let done = in_worker(args, from, seeds).unwrap_or_else(|problem| Total {
+                failed: BTreeMap::from([(from, vec![problem])]),
+                ..Total::default()
+            });
+            if !done.failed.is_empty() && !args.keep_going {
+                is_over.store(true, Ordering::Relaxed);
+            }
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.merge(done);
+            if stderr().is_terminal() {
+                eprint!("\r{} of {} ", total.done, args.seeds);
+                let _ = stderr().flush();
+            }
+        }
+    };
+    thread::scope(|scope| {
+        (0..args.jobs.max(1)).for_each(|_| drop(scope.spawn(work)));
+    });
+    total.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has a worker process run some seeds.
+fn in_worker(args: &Args, from: u64, seeds: u64) -> Result<Total, String> {
+    let worker = || -> io::Result<Total> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["--worker", "--from", &from.to_string(), "--seeds", &seeds.to_string()]);
+        command.args(args.keep_going.then_some("--keep-going"));
+        command.args(args.linearizable.then_some("--linearizable"));
+        let output = command.stderr(Stdio::inherit()).output()?;
+        match output.status.success() {
+            true => Ok(serde_json::from_slice(&output.stdout)?),
+            false => Err(io::Error::other(output.status.to_string())),
+        }
+    };
+    worker().map_err(|error| format!("the worker of {seeds} seeds from {from} on failed: {error}"))
+}
+
+/// Runs the seeds of a worker, and prints their total for [`in_worker`].
+pub(crate) fn be_worker(args: &Args) -> io::Result<()> {
+    let mut total = Total::default();
+    for seed in args.from..args.from + args.seeds {
+        let outcome = run(&Plan::of(seed), false);
+        let violations = match args.linearizable {
+            true => outcome.linearized.violations.clone(),
+            false => outcome.violations.clone(),
+        };
+        let has_failed = !violations.is_empty();
+        total.add(seed, outcome, violations);
+        if has_failed && !args.keep_going {
+            break;
+        }
+    }
+    serde_json::to_writer(io::stdout(), &total)?;
+    Ok(())
+}
