@@ -53,7 +53,7 @@ fn main() {
     ] {
         let mut runs = clients.each_ref().map(|(_, client)| {
             let options = options.clone().name("invoices");
-            let lock = DistributedLock::with(client, fresh_path("observed"), options);
+            let lock = DistributedLock::with_options(client, fresh_path("observed"), options);
             (lock.expect("a good path"), Vec::new(), Vec::new())
         });
         for block in 0..BLOCKS + BLOCKS / 10 {

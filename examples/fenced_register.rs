@@ -119,7 +119,7 @@ fn increment(
     let lock = DistributedLock::new(client, LOCK)?;
     loop {
         let guard = lock.acquire()?;
-        let token = guard.fencing_token()?;
+        let token = guard.fencing_token();
         if register.claim(token)? {
             let value = register.read()?;
             println!("token {token} has claimed, and has read {value}");

@@ -32,7 +32,7 @@ enum News {
 /// Runs as the leader. Real work would be in a loop, `while !term.wait(..) { .. }`, with each step shorter than
 /// the time until `term.deadline()`.
 fn lead(name: &'static str, term: &Term, tell: &Sender<News>) {
-    let _ = tell.send(News::Leads(name, term.token()));
+    let _ = tell.send(News::Leads(name, term.fencing_token()));
     let is_over = term.wait(LONGEST);
     println!("{name} {}", if is_over { "has to stop" } else { "steps down" });
     let _ = tell.send(News::Ends(name));
@@ -158,7 +158,7 @@ mod tests {
             std::thread::yield_now();
         }
         server.suspend(&client);
-        assert!(leadership.is_leader() && leadership.health());
+        assert!(leadership.is_leader() && leadership.is_healthy());
         server.resume(&client);
         assert!(leadership.is_leader());
         leadership.shutdown();

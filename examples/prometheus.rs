@@ -71,7 +71,7 @@ fn main() -> Outcome<()> {
 /// Takes turns at a lock. Each worker has its own lock object, like a separate process.
 fn work(client: &Client) -> zoolock::Result<()> {
     let options = LockOptions::new().name("invoices");
-    let lock = DistributedLock::with(client, "/zoolock-examples/prometheus", options)?;
+    let lock = DistributedLock::with_options(client, "/zoolock-examples/prometheus", options)?;
     for _ in 0..TURNS {
         let guard = lock.acquire()?;
         thread::sleep(Duration::from_millis(2));

@@ -84,7 +84,7 @@ fn transfer(client: &Client, bank: &Bank, from: usize, to: usize) -> Outcome<()>
     };
     let claim = |account, lock: &DistributedLock| -> Outcome<u64> {
         let not_held = || zoolock::Error::NotHeld { path: lock.path().to_owned() };
-        let token = lock.hold().ok_or_else(not_held)?.fencing_token()?;
+        let token = lock.hold().ok_or_else(not_held)?.fencing_token();
         bank.claim(account, token)?;
         Ok(token)
     };

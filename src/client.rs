@@ -41,7 +41,7 @@ const MAX_MILLIS: u128 = i32::MAX as u128;
 /// let client = Client::connect("127.0.0.1:2181", Duration::from_secs(10))?;
 /// let lock = DistributedLock::new(&client, "/locks/nightly-report")?;
 /// let guard = lock.acquire()?;
-/// println!("held, with fencing token {}", guard.fencing_token()?);
+/// println!("held, with fencing token {}", guard.fencing_token());
 /// # Ok(())
 /// # }
 /// ```
@@ -200,7 +200,7 @@ impl Client {
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client, token: u64) -> zoolock::Result<()> {
-    /// if !client.verify("/locks/nightly-report", token)? {
+    /// if !client.verify_token("/locks/nightly-report", token)? {
     ///     println!("whoever sent this does not hold the lock");
     /// }
     /// # Ok(())
@@ -210,7 +210,7 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// also from a server that has lost its leader; [`Error::Closed`], [`Error::Denied`].
-    pub fn verify(&self, path: &str, token: u64) -> Result<bool> {
+    pub fn verify_token(&self, path: &str, token: u64) -> Result<bool> {
         verify(self.session(), &LockPath::parse_node(path)?, token)
     }
 

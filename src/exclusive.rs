@@ -206,7 +206,7 @@ macro_rules! constructors {
             /// [`Error::InvalidPath`](crate::Error::InvalidPath), which says which rule the path
             /// breaks.
             pub fn new(client: &$crate::Client, path: impl Into<String>) -> $crate::Result<$lock> {
-                $lock::with(client, path, $crate::LockOptions::new())
+                $lock::with_options(client, path, $crate::LockOptions::new())
             }
 
             /// Creates a lock like [`new`](Self::new), with these options.
@@ -216,7 +216,7 @@ macro_rules! constructors {
             /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is
             ///   too long or would be read as a revocation request, and for an interval of
             ///   `observe_queue` below 10 ms.
-            pub fn with(
+            pub fn with_options(
                 client: &$crate::Client,
                 path: impl Into<String>,
                 options: $crate::LockOptions,

@@ -99,10 +99,10 @@ impl Hold {
     ///
     /// The token is the `czxid` of the hold's node: the id of the transaction that created it.
     ///
-    /// # Errors
-    /// None. The token is known from the grant on, and stays known when the hold is over.
-    pub fn fencing_token(&self) -> Result<u64> {
-        Ok(self.token())
+    /// The token is known from the grant on, and stays known when the hold is over.
+    #[must_use]
+    pub fn fencing_token(&self) -> u64 {
+        self.its_node().token
     }
 
     /// Returns a channel that gets a message when somebody requests the lock with
@@ -149,10 +149,6 @@ impl Hold {
     /// ```
     pub fn transaction(&self) -> Transaction {
         Transaction::of(self)
-    }
-
-    pub(crate) fn token(&self) -> u64 {
-        self.its_node().token
     }
 
     /// Returns whether somebody has requested the lock, as far as its node is watched.

@@ -62,7 +62,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// # Errors
 /// Only [`Error::Closed`] ends the contest. Other errors are logged as warnings. The thread tries
 /// again after a pause of 100 ms at first, and of a third of the session timeout at most.
-/// [`health`](Leadership::health) reports errors that last too long.
+/// [`is_healthy`](Leadership::is_healthy) reports errors that last too long.
 ///
 /// # Example
 /// ```no_run
@@ -75,7 +75,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// let leadership = Leadership::new(&client, "/services/billing", LockOptions::new(), |term| {
 ///     // Once a second, for as long as this process leads.
 ///     while !term.wait(Duration::from_secs(1)) {
-///         step(term.token());
+///         step(term.fencing_token());
 ///     }
 /// })?;
 /// # let terminated = zoolock::crossbeam_channel::never::<()>();
@@ -173,7 +173,7 @@ impl Leadership {
     ///
     /// For the last two, the time runs from the first call of this method that sees it.
     #[must_use]
-    pub fn health(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         let session = self.shared.session();
         let runs = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         runs && self.shared.contest.lock().is_well(session)
@@ -298,8 +298,9 @@ fn is_ended(signal: &Ended) -> bool {
     signal.try_recv() == Err(TryRecvError::Disconnected)
 }
 
-/// One term of a [`Leadership`]. It derefs to its [`Hold`], for the [fencing
-/// token](Hold::fencing_token), [`lost`](Hold::lost), and [guarded writes](Hold::transaction).
+/// One term of a [`Leadership`]. It derefs to its [`Hold`]. That has the [fencing
+/// token](Hold::fencing_token), the number of the term, which rises from one leader to the next: a
+/// leader claims a resource with it before reading. It also has [`lost`](Hold::lost), and [guarded writes](Hold::transaction).
 /// Other threads can have a clone of the hold, `Hold::clone(term)`.
 #[derive(Debug)]
 pub struct Term {
@@ -309,13 +310,6 @@ pub struct Term {
 }
 
 impl Term {
-    /// Returns the number of the term, which rises from one leader to the next. It is the [fencing
-    /// token](Hold::fencing_token): a leader claims a resource with it before reading.
-    #[must_use]
-    pub fn token(&self) -> u64 {
-        self.hold.token()
-    }
-
     /// Returns the instant until which the leader may act, as known now: no other process leads
     /// before. It is in the past when the term was lost. Heartbeats move it forward while there is
     /// a connection. Ask again before each action, and act only if the time is enough for it. Reads

@@ -242,7 +242,7 @@
 //! # }
 //! # fn f(lock: &zoolock::DistributedLock, table: &Table) -> zoolock::Result<()> {
 //! let guard = lock.acquire()?;
-//! let token = guard.fencing_token()?;
+//! let token = guard.fencing_token();
 //! if table.claim(token) { // from now on the table refuses every lower token
 //!     let balance = table.read("balance");
 //!     table.write("balance", balance + 1, token); // refused if a later holder has claimed
@@ -302,7 +302,7 @@
 //!   all locks of a tree.
 //! - [`Client::revoke`] asks a holder to let go. The holder learns of it through
 //!   [`Hold::revocation`].
-//! - [`Client::verify`] tells whether a fencing token is the current holder's.
+//! - [`Client::verify_token`] tells whether a fencing token is the current holder's.
 //! - [`LockOptions::observe_queue`] tells a waiting call its queue position.
 //! - [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell about the connection.
 //! - An [`observer`] is told how long calls waited, how long locks were held, and how both ended.

@@ -69,7 +69,7 @@ use crate::names::Mode;
 /// let lock = DistributedLock::new(&client, "/locks/report")?;
 /// match lock.try_acquire_for(Duration::from_secs(5))? {
 ///     Some(guard) => {
-///         println!("writing with token {}", guard.fencing_token()?);
+///         println!("writing with token {}", guard.fencing_token());
 ///         guard.release()?;
 ///     }
 ///     None => println!("somebody else is at it"),

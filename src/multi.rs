@@ -76,7 +76,7 @@ use crate::sys;
 ///     Some(locked) => {
 ///         assert!(from.is_held());
 ///         for hold in both.holds() {
-///             println!("writing {} with token {}", hold.path(), hold.fencing_token()?);
+///             println!("writing {} with token {}", hold.path(), hold.fencing_token());
 ///         }
 ///         locked.release()?;
 ///     }

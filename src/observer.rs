@@ -30,7 +30,7 @@
 //! # fn main() -> zoolock::Result<()> {
 //! let client = Client::builder("127.0.0.1:2181").observer(Slow).connect()?;
 //! let options = LockOptions::new().name("invoices");
-//! let guard = DistributedLock::with(&client, "/locks/invoice/4711", options)?.acquire()?;
+//! let guard = DistributedLock::with_options(&client, "/locks/invoice/4711", options)?.acquire()?;
 //! # drop(guard);
 //! # Ok(())
 //! # }

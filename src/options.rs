@@ -34,7 +34,7 @@ const LEAST_PAUSE: Duration = Duration::from_millis(10);
 /// use zoolock::{DistributedLock, LockOptions};
 ///
 /// let options = LockOptions::new().identity("billing, 7").background_release(true);
-/// let lock = DistributedLock::with(client, "/locks/invoice/4711", options)?;
+/// let lock = DistributedLock::with_options(client, "/locks/invoice/4711", options)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -154,7 +154,7 @@ impl LockOptions {
     ///     let holder = place.first.as_ref().and_then(|first| first.identity.as_deref());
     ///     println!("{} before us, held by {}", place.ahead, holder.unwrap_or("somebody"));
     /// });
-    /// let guard = DistributedLock::with(client, "/locks/report", options)?.acquire()?;
+    /// let guard = DistributedLock::with_options(client, "/locks/report", options)?.acquire()?;
     /// # drop(guard);
     /// # Ok(())
     /// # }

@@ -117,7 +117,7 @@ impl DistributedSemaphore {
         path: impl Into<String>,
         limit: u32,
     ) -> Result<DistributedSemaphore> {
-        DistributedSemaphore::with(client, path, limit, LockOptions::new())
+        DistributedSemaphore::with_options(client, path, limit, LockOptions::new())
     }
 
     /// Creates a semaphore like [`new`](Self::new), with these options.
@@ -125,7 +125,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`new`](Self::new), and [`Error::InvalidArgument`] for an identity that is too long or
     /// would be read as a revocation request, and for an interval of `observe_queue` below 10 ms.
-    pub fn with(
+    pub fn with_options(
         client: &Client,
         path: impl Into<String>,
         limit: u32,

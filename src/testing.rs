@@ -155,11 +155,11 @@
 //! let server = Server::start()?;
 //! let (ours, theirs) = (server.client()?, server.client()?);
 //! let held = DistributedLock::new(&theirs, "/leader")?.acquire()?;
-//! let first = held.fencing_token()?;
+//! let first = held.fencing_token();
 //!
 //! let lock = DistributedLock::new(&ours, "/leader")?;
 //! assert!(lock.try_acquire()?.is_none());
-//! let waiting = thread::spawn(move || lock.acquire()?.fencing_token());
+//! let waiting = thread::spawn(move || lock.acquire().map(|guard| guard.fencing_token()));
 //! server.expire(&theirs); // the other one crashes
 //! let second = waiting.join().expect("no panic")?;
 //! assert!(second > first);

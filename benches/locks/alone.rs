@@ -75,7 +75,7 @@ fn recall(case: Case, server: &str, rounds: usize) -> Outcome<Spans> {
     let keeps = LockOptions::new().keep_idle(KEPT);
     let timed = |options: LockOptions| -> Outcome<Vec<Duration>> {
         let path = fresh_path("recall");
-        let kept = DistributedLock::with(&keeper, &path, options)?;
+        let kept = DistributedLock::with_options(&keeper, &path, options)?;
         let wanted = DistributedLock::new(&other, &path)?;
         let mut times = Vec::new();
         for _ in 0..rounds * EACH {

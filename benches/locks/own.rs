@@ -27,15 +27,15 @@ pub(crate) const VARIANTS: &[Variant] = &[
 const KEPT: Duration = Duration::from_secs(1);
 
 fn plain(client: &Client, path: &str, options: LockOptions) -> zoolock::Result<Box<dyn Lock>> {
-    DistributedLock::with(client, path, options).map(Into::into)
+    DistributedLock::with_options(client, path, options).map(Into::into)
 }
 
 fn reentrant(client: &Client, path: &str, options: LockOptions) -> zoolock::Result<Box<dyn Lock>> {
-    DistributedReentrantLock::with(client, path, options).map(Into::into)
+    DistributedReentrantLock::with_options(client, path, options).map(Into::into)
 }
 
 fn ephemeral(client: &Client, path: &str, options: LockOptions) -> zoolock::Result<Box<dyn Lock>> {
-    EphemeralLock::with(client, path, options).map(Into::into)
+    EphemeralLock::with_options(client, path, options).map(Into::into)
 }
 
 pub(crate) fn connect(

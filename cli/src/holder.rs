@@ -3,9 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::crossbeam_channel::{
-    Receiver, RecvTimeoutError, Sender, after, bounded, select_biased,
-};
+use zoolock::crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select_biased};
 use zoolock::{
     Client, ClientState, DistributedLock, DistributedRwLock, DistributedSemaphore, Error, Hold,
     Lock, LockOptions, Locker, Permits,
@@ -23,7 +21,7 @@ use crate::{notify, progress};
 /// it, and one that is not is back long before, or not at all.
 const GRACE: u32 = 10;
 
-/// How often to ask for the token again, and how long to wait before servers are tried again.
+/// How long to wait before servers are tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// How long to wait for servers to take note of the end. They find out by themselves in the end.
@@ -201,21 +199,8 @@ fn take<'a>(
     }
     let got = got.ok_or_else(|| Failed::silent(run.conflict_exit_code))?;
     let hold = got.hold(path)?;
-    let token = token(&hold)?;
+    let token = hold.fencing_token();
     Ok((got, hold, token))
-}
-
-/// The token, also if the connection breaks just now.
-fn token(hold: &Hold) -> zoolock::Result<u64> {
-    loop {
-        match hold.fencing_token() {
-            Err(error) if error.is_retryable() && hold.is_held() => select_biased! {
-                recv(hold.lost()) -> _ => {}
-                recv(after(RETRY)) -> _ => {}
-            },
-            answer => return answer,
-        }
-    }
 }
 
 /// The lock that is asked for.
@@ -235,14 +220,14 @@ impl Wanted {
         let path = run.program.lock.path.as_str();
         Ok(match run.semaphore {
             Some(limit) => {
-                Wanted::Permit(DistributedSemaphore::with(client, path, limit, options)?)
+                Wanted::Permit(DistributedSemaphore::with_options(client, path, limit, options)?)
             }
             None if run.shared => {
-                let lock = DistributedRwLock::with(client, path, options)?;
+                let lock = DistributedRwLock::with_options(client, path, options)?;
                 Wanted::One(lock.read_lock().into())
             }
             // Its nodes count as writers to those that read.
-            None => Wanted::One(DistributedLock::with(client, path, options)?.into()),
+            None => Wanted::One(DistributedLock::with_options(client, path, options)?.into()),
         })
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn list(lock: &Target, json: bool) -> Result<u8, Failed> {
 
 pub(crate) fn verify(lock: &Target, token: u64) -> Result<u8, Failed> {
     let client = lock.connect()?;
-    let is_current = client.verify(&lock.path, token)?;
+    let is_current = client.verify_token(&lock.path, token)?;
     let _ = client.close();
     Ok(if is_current { 0 } else { CONFLICT })
 }

@@ -127,7 +127,7 @@ impl<'a> Clerk<'a> {
 
     fn serve(&self, guard: &ReentrantGuard, waited: Option<Duration>) -> Outcome<bool> {
         let watch = self.witness.look()?;
-        let token = guard.fencing_token()?;
+        let token = guard.fencing_token();
         Message::Granted { token, waited }.send();
         let order = self.books.next()?;
         if self.job.stop_at.is_some_and(|stop| order >= stop) {

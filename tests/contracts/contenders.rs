@@ -71,7 +71,7 @@ fn an_identity_may_be_anything_of_16_kib_but_a_request() {
         ["", " ", "a __REVOKE__", "__REVOKE__ a", "a\n_zoolock token=1 since=2", &longest]
     {
         let options = LockOptions::new().identity(identity);
-        let lock = DistributedLock::with(&client, &path, options).unwrap();
+        let lock = DistributedLock::with_options(&client, &path, options).unwrap();
         let guard = lock.acquire().unwrap();
         assert_eq!(identities(&lock.contenders().unwrap()), [Some(identity)]);
         guard.release().unwrap();
@@ -80,11 +80,11 @@ fn an_identity_may_be_anything_of_16_kib_but_a_request() {
     for identity in ["__REVOKE__", &format!("{longest}y")] {
         let options = || LockOptions::new().identity(identity);
         let seen = [
-            DistributedLock::with(&client, &path, options()).map(drop),
-            DistributedReentrantLock::with(&client, &path, options()).map(drop),
-            DistributedRwLock::with(&client, &path, options()).map(drop),
-            EphemeralLock::with(&client, &path, options()).map(drop),
-            DistributedSemaphore::with(&client, &path, 1, options()).map(drop),
+            DistributedLock::with_options(&client, &path, options()).map(drop),
+            DistributedReentrantLock::with_options(&client, &path, options()).map(drop),
+            DistributedRwLock::with_options(&client, &path, options()).map(drop),
+            EphemeralLock::with_options(&client, &path, options()).map(drop),
+            DistributedSemaphore::with_options(&client, &path, 1, options()).map(drop),
             Client::builder(&connect_string()).identity(identity).connect().map(drop),
         ];
         for seen in seen {
@@ -302,8 +302,7 @@ fn a_semaphore_shows_its_permits_and_who_waits_behind_them_and_hides_nobody_for_
     seen.iter().for_each(is_as_the_server_says);
     let in_leases = seen.iter().map(|one| one.node.starts_with("leases/"));
     assert_eq!(in_leases.collect::<Vec<_>>(), [true, true, true, true, false, false]);
-    let mut tokens: Vec<_> =
-        held.holds().iter().map(|hold| hold.fencing_token().unwrap()).collect();
+    let mut tokens: Vec<_> = held.holds().iter().map(|hold| hold.fencing_token()).collect();
     tokens.sort_unstable();
     assert_eq!(tokens, [seen[0].token, seen[1].token]);
     for one in &seen {
@@ -340,7 +339,7 @@ fn a_permit_that_was_granted_is_held_though_its_client_waits_for_more() {
         });
     let granted: Vec<_> = granted.collect();
     let seen = look("two held, one waits", own.contenders(&path));
-    let token = granted[1].holds()[0].fencing_token().unwrap();
+    let token = granted[1].holds()[0].fencing_token();
     assert!(seen.iter().any(|one| one.token == token && one.holds), "{seen:?}");
     assert_eq!(brief(&seen), [true, true, false, false].map(|holds| (Kind::Permit, holds)));
     granted.into_iter().for_each(|permits| permits.release().unwrap());

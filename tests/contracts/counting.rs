@@ -318,7 +318,7 @@ fn who_queues_behind_others_is_told_how_many_there_were() {
     let waiters: Vec<_> = (1..=4)
         .map(|number| {
             let options = LockOptions::new().name(number.to_string());
-            let lock = DistributedLock::with(&observed, &path, options).unwrap();
+            let lock = DistributedLock::with_options(&observed, &path, options).unwrap();
             let waiter = Task::spawn_blocked(move || lock.acquire()?.release());
             await_nodes(&path, number + 1);
             waiter
@@ -338,7 +338,8 @@ fn permits_that_are_taken_together_are_one_hold_and_their_turn_is_none() {
     let notes = Notes::default();
     let client = observed_by(notes.clone());
     let options = LockOptions::new().name("licences");
-    let semaphore = DistributedSemaphore::with(&client, fresh_path("permits-told"), 5, options);
+    let semaphore =
+        DistributedSemaphore::with_options(&client, fresh_path("permits-told"), 5, options);
     let semaphore = semaphore.unwrap();
     let three = semaphore.acquire(3).unwrap();
     let two = semaphore.try_acquire(2).unwrap().unwrap();

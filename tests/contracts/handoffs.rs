@@ -29,7 +29,7 @@ fn handing_on(times: u32) -> LockOptions {
 }
 
 fn lock_with(client: &Client, path: &str, times: u32) -> DistributedLock {
-    DistributedLock::with(client, path, handing_on(times)).unwrap()
+    DistributedLock::with_options(client, path, handing_on(times)).unwrap()
 }
 
 /// Threads that lock and unlock one object without a pause, so that it is handed on and on, until
@@ -147,7 +147,7 @@ fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock
 #[test]
 fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
     let (client, path) = (client(), fresh_path("owner"));
-    let new = || DistributedReentrantLock::with(&client, &path, handing_on(4)).unwrap();
+    let new = || DistributedReentrantLock::with_options(&client, &path, handing_on(4)).unwrap();
     let (lock, other) = (new(), new());
     lock.lock().unwrap();
     let ((inside, is_in), (let_go, told)) = (bounded(1), bounded::<()>(1));
@@ -241,7 +241,7 @@ fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
     let seen = Arc::clone(&runs);
     let passers = Passers::start(&lock, 4, move |hold| {
         let now = Instant::now();
-        let token = hold.fencing_token().unwrap();
+        let token = hold.fencing_token();
         seen.lock().unwrap().entry(token).or_insert((now, now)).1 = now;
         thread::sleep(Duration::from_millis(1));
     });

@@ -21,7 +21,7 @@ const AT_LEAST: Duration = Duration::from_millis(700);
 const LONG: Duration = Duration::from_secs(120);
 
 fn keeping(client: &Client, path: &str, time: Duration) -> DistributedLock {
-    DistributedLock::with(client, path, LockOptions::new().keep_idle(time)).unwrap()
+    DistributedLock::with_options(client, path, LockOptions::new().keep_idle(time)).unwrap()
 }
 
 /// Somebody behind a proxy who keeps a lock for long.
@@ -84,7 +84,7 @@ fn a_cut_ends_it_without_a_loss() {
 fn after_a_cut_whoever_queues_gets_it_all_the_same() {
     let (proxy, own, path, _) = proxied("resumed");
     let options = LockOptions::new().keep_idle(LONG).local_handoffs(1_000);
-    let lock = DistributedLock::with(&own, &path, options).unwrap();
+    let lock = DistributedLock::with_options(&own, &path, options).unwrap();
     let rival = lock_of(&client(), &path);
     for round in 0..10 {
         await_kept(&lock, &own);
@@ -180,7 +180,7 @@ fn hold_at_least_counts_from_the_grant_also_where_nodes_were_handed_on_or_kept()
     {
         let (ours, others) = (client_of(&connect_string(), LONG), client());
         let path = fresh_path("at-least-again");
-        let lock = DistributedLock::with(&ours, &*path, options).unwrap();
+        let lock = DistributedLock::with_options(&ours, &*path, options).unwrap();
         let first = Visitor::start_asleep(lock.clone());
         first.comes_in();
         let begun = Instant::now();

@@ -44,13 +44,13 @@ impl Candidate {
 }
 
 fn stays(term: &Term, tell: &Sender<Hold>) {
-    assert_eq!(term.token(), term.fencing_token().unwrap());
+    assert_eq!(term.fencing_token(), term.fencing_token());
     tell.send(Hold::clone(term)).unwrap();
     assert!(term.wait(EVER));
 }
 
 fn token(hold: &Hold) -> u64 {
-    hold.fencing_token().unwrap()
+    hold.fencing_token()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn one_leads_at_a_time_in_the_order_of_their_coming_and_again_after_each_term() 
             let lead = move |term: &Term| {
                 assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "a second leader");
                 assert!(term.is_held());
-                let _ = tell.send((number, term.token()));
+                let _ = tell.send((number, term.fencing_token()));
                 thread::yield_now();
                 leaders.fetch_sub(1, Ordering::SeqCst);
             };
@@ -85,7 +85,7 @@ fn one_leads_at_a_time_in_the_order_of_their_coming_and_again_after_each_term() 
         let count = terms.iter().filter(|term| term.0 == number).count();
         assert!(count > 0, "{number} was never let in");
     }
-    assert!(candidates.iter().all(Leadership::health));
+    assert!(candidates.iter().all(Leadership::is_healthy));
     candidates.into_iter().for_each(Leadership::shutdown);
     await_nodes(&path, 0);
 }
@@ -102,7 +102,7 @@ fn who_leads_is_told_and_only_to_one_that_it_leads() {
         println!("{leader:?}");
         assert_eq!(leader.identity.as_deref(), Some("ann:80"));
         assert_eq!(leader.token, token(&hold));
-        assert!(candidate.leadership.health());
+        assert!(candidate.leadership.is_healthy());
     }
     assert!(ann.leadership.is_leader() && !bob.leadership.is_leader());
     ann.leadership.shutdown();
@@ -133,7 +133,7 @@ fn a_term_that_was_lost_or_asked_for_is_over_and_another_one_comes() {
         assert!(token(&hold) > token(&last));
         wait_until("the one before knows", SOON, || !last.is_held());
         (leads, next, last) = (next, leads, hold);
-        assert!(leads.leadership.health() && next.leadership.health());
+        assert!(leads.leadership.is_healthy() && next.leadership.is_healthy());
     }
     for one in [ann, bob] {
         one.leadership.shutdown();
@@ -180,7 +180,7 @@ fn a_function_that_panics_gives_the_lock_back_and_leads_again() {
     warnings(&path);
     let (own, (tell, terms)) = (client(), unbounded());
     let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
-        tell.send(term.token()).unwrap();
+        tell.send(term.fencing_token()).unwrap();
         panic!("on purpose");
     });
     let one = one.unwrap();
@@ -193,7 +193,7 @@ fn a_function_that_panics_gives_the_lock_back_and_leads_again() {
         let guard = rival.try_acquire_for(SOON).unwrap().expect("it was given back");
         guard.release().unwrap();
     }
-    assert!(one.health());
+    assert!(one.is_healthy());
     one.shutdown();
     let warned = warnings(&path);
     println!("{warned:#?}");
@@ -218,7 +218,7 @@ fn contest_goes_on_whatever_a_panic_of_the_function_leads_to() {
     let leads_again = |path: String, panics: fn()| {
         let (tell, terms) = unbounded();
         let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
-            tell.send(term.token()).unwrap();
+            tell.send(term.fencing_token()).unwrap();
             panics();
         });
         let one = one.unwrap();
@@ -226,7 +226,7 @@ fn contest_goes_on_whatever_a_panic_of_the_function_leads_to() {
             let term = terms.recv_timeout(SOON);
             assert!(term.is_ok(), "{path}: {term:?} instead of term {number}");
         }
-        assert!(one.health());
+        assert!(one.is_healthy());
         one.shutdown();
     };
     leads_again(fresh_path("bomb"), || panic_any(Bomb));
@@ -242,9 +242,9 @@ fn the_end_of_the_client_ends_it() {
     let waits = Candidate::start(&path, "waits");
     await_nodes(&path, 2);
     for candidate in [&leads, &waits] {
-        assert!(candidate.leadership.health());
+        assert!(candidate.leadership.is_healthy());
         candidate.client.close().unwrap();
-        wait_until("it has ended", SOON, || !candidate.leadership.health());
+        wait_until("it has ended", SOON, || !candidate.leadership.is_healthy());
         assert!(matches!(candidate.leadership.leader(), Err(Error::Closed)));
     }
     assert!(!term.is_held());
@@ -264,13 +264,13 @@ fn health_is_false_when_each_call_is_refused_for_longer_than_a_session_timeout_a
     let begun = Instant::now();
     let refused = Candidate::of(own, &path, "refused");
     let timeout = refused.client.session_timeout();
-    wait_until("its health is bad", SOON, || !refused.leadership.health());
+    wait_until("its health is bad", SOON, || !refused.leadership.is_healthy());
     println!("bad after {:?}, {timeout:?}; {:#?}", begun.elapsed(), warnings(&path));
     assert!(begun.elapsed() >= timeout);
     owners.unlock().unwrap();
     zoolock_test_support::shared_probe().unwrap().delete(&path).unwrap();
     refused.leads();
-    assert!(refused.leadership.health());
+    assert!(refused.leadership.is_healthy());
     refused.leadership.shutdown();
 }
 
@@ -322,8 +322,8 @@ fn health_is_false_when_the_function_does_not_return_though_it_was_asked_to() {
     own.revoke(&one.leader().unwrap().unwrap()).unwrap();
     assert_eq!(told.recv_timeout(SOON), Ok(true));
     let begun = Instant::now();
-    assert!(one.health(), "it may still return in time");
-    wait_until("its health is bad", SOON, || !one.health());
+    assert!(one.is_healthy(), "it may still return in time");
+    wait_until("its health is bad", SOON, || !one.is_healthy());
     assert!(one.is_leader() && begun.elapsed() >= own.session_timeout());
     drop(go_on);
     one.shutdown();
@@ -341,7 +341,7 @@ fn a_panic_at_the_end_of_a_long_term_is_no_long_failure() {
     let one = one.unwrap();
     let first = terms.recv_timeout(SOON).unwrap();
     wait_until("the next term", SOON, || {
-        assert!(one.health(), "behind a panic");
+        assert!(one.is_healthy(), "behind a panic");
         !terms.is_empty()
     });
     assert!(!first.is_held());
@@ -359,17 +359,17 @@ fn health_is_false_when_the_function_does_not_return_though_its_term_is_over() {
     });
     let one = one.unwrap();
     let hold = terms.recv_timeout(SOON).unwrap();
-    assert!(one.health());
+    assert!(one.is_healthy());
     delete_node(&hold);
     wait_until("it hears of that", SOON, || !hold.is_held());
     let begun = Instant::now();
-    assert!(one.health() && !one.is_leader(), "it may still return in time");
-    wait_until("its health is bad", SOON, || !one.health());
+    assert!(one.is_healthy() && !one.is_leader(), "it may still return in time");
+    wait_until("its health is bad", SOON, || !one.is_healthy());
     println!("bad after {:?}, {:?}", begun.elapsed(), own.session_timeout());
     assert!(begun.elapsed() >= own.session_timeout());
     go_on.send(()).unwrap();
     assert!(token(&terms.recv_timeout(SOON).unwrap()) > token(&hold));
-    assert!(one.health());
+    assert!(one.is_healthy());
     drop(go_on);
     one.shutdown();
 }

@@ -48,7 +48,7 @@ fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
     let write = Task::spawn(move || write.write_lock().acquire()?.release());
     await_nodes(&path, 2);
     let (options, told) = observed(OFTEN);
-    let late = DistributedRwLock::with(&client, &path, options).unwrap();
+    let late = DistributedRwLock::with_options(&client, &path, options).unwrap();
     let late = Task::spawn(move || late.read_lock().acquire()?.release());
     let place = await_place(&told, 2);
     let first = place.first.unwrap();
@@ -67,7 +67,7 @@ fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
     let options = LockOptions::new().observe_queue(OFTEN, move |place| {
         let _ = say.send((std::thread::current().id(), place.ahead));
     });
-    let lock = DistributedLock::with(&own, &path, options).unwrap();
+    let lock = DistributedLock::with_options(&own, &path, options).unwrap();
     let waiting = Task::spawn(move || {
         let got = lock.acquire();
         (std::thread::current().id(), got)
@@ -111,11 +111,11 @@ fn observer_that_would_be_told_without_a_pause_is_refused() {
     for every in [Duration::ZERO, Duration::from_nanos(1), least - Duration::from_nanos(1)] {
         let options = || observed(every).0;
         for seen in [
-            DistributedLock::with(&client, &path, options()).map(drop),
-            DistributedReentrantLock::with(&client, &path, options()).map(drop),
-            DistributedRwLock::with(&client, &path, options()).map(drop),
-            DistributedSemaphore::with(&client, &path, 1, options()).map(drop),
-            EphemeralLock::with(&client, &path, options()).map(drop),
+            DistributedLock::with_options(&client, &path, options()).map(drop),
+            DistributedReentrantLock::with_options(&client, &path, options()).map(drop),
+            DistributedRwLock::with_options(&client, &path, options()).map(drop),
+            DistributedSemaphore::with_options(&client, &path, 1, options()).map(drop),
+            EphemeralLock::with_options(&client, &path, options()).map(drop),
             Leadership::new(&client, &*path, options(), |_| {}).map(drop),
         ] {
             println!("{seen:?}");
@@ -124,7 +124,7 @@ fn observer_that_would_be_told_without_a_pause_is_refused() {
             assert!(named, "{every:?}: {seen:?}");
         }
     }
-    DistributedLock::with(&client, &path, observed(least).0).unwrap();
+    DistributedLock::with_options(&client, &path, observed(least).0).unwrap();
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
     let (client, path) = (client(), fresh_path("place-deadline"));
     let held = lock_of(&client, &path).acquire().unwrap();
     let lists = |client: &Client, proxy: &zoolock_test_support::FaultProxy, options| {
-        let lock = DistributedLock::with(client, &path, options).unwrap();
+        let lock = DistributedLock::with_options(client, &path, options).unwrap();
         let before = [Op::GetChildren, Op::GetData].map(|op| proxy.requests(op));
         // The end of its own node would be a reason to look, if it came before the call has ended.
         let end = proxy.on(Op::Delete).hold_request();

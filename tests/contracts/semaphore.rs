@@ -47,7 +47,7 @@ fn permits_are_counted_and_come_back() {
     assert_eq!(leases(&path), nodes(&permits));
     for hold in &holds {
         let stat = stat(&format!("{path}/{LEASES}/{}", hold.node()));
-        assert_eq!(hold.fencing_token().unwrap(), stat.czxid as u64);
+        assert_eq!(hold.fencing_token(), stat.czxid as u64);
     }
     assert_eq!(own.available().unwrap(), 3);
 
@@ -250,7 +250,7 @@ fn limits_and_counts_that_make_no_sense_are_refused_and_nothing_is_left() {
     let (client, path) = (client(), fresh_path("sem-refused"));
     let before = client.stats().requests;
     is_invalid("limit", DistributedSemaphore::new(&client, &path, 0).map(drop));
-    let none = DistributedSemaphore::with(&client, &path, 0, LockOptions::new());
+    let none = DistributedSemaphore::with_options(&client, &path, 0, LockOptions::new());
     is_invalid("limit", none.map(drop));
     let own = semaphore(&client, &path, 3);
     is_invalid("limit", own.set_limit(0));
@@ -347,7 +347,7 @@ fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
     let ((say, queued), small) = (unbounded(), Arc::clone(&meters[0]));
     let options = LockOptions::new()
         .observe_queue(Duration::MAX, move |_| say.send(small.grants()).expect("somebody listens"));
-    let own = DistributedSemaphore::with(&clients[2], &path, LIMIT, options).unwrap();
+    let own = DistributedSemaphore::with_options(&clients[2], &path, LIMIT, options).unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let stream = (0..6).map(|number| {
         let (own, waits) = (semaphore(&clients[number % 2], &path, LIMIT), number < 3);

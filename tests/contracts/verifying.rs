@@ -7,13 +7,13 @@ use common::semaphore::{semaphore, waiting_with_the_turn};
 use common::{SESSION, client, client_of, in_time, lock_of, owner, shared_proxy};
 
 fn token(hold: &Hold) -> u64 {
-    hold.fencing_token().unwrap()
+    hold.fencing_token()
 }
 
 #[test]
 fn the_token_of_any_reader_or_permit_is_current_and_of_nobody_who_waits() {
     let [own, others, stranger] = [client(), client(), client()];
-    let is_current = |path: &str, token| stranger.verify(path, token).unwrap();
+    let is_current = |path: &str, token| stranger.verify_token(path, token).unwrap();
     let path = fresh_path("verify-readers");
     let reads = [&own, &others].map(|client| {
         let lock = DistributedRwLock::new(client, &path).unwrap();
@@ -50,8 +50,8 @@ fn it_takes_the_permission_to_read_and_changes_nothing() {
     probe.add_auth("digest", b"owner:secret").unwrap();
     let stat = || format!("{:?}", probe.stat(&path).unwrap());
     let before = stat();
-    assert!(owner.verify(&path, token(&held)).unwrap());
-    let refused = client().verify(&path, token(&held));
+    assert!(owner.verify_token(&path, token(&held)).unwrap());
+    let refused = client().verify_token(&path, token(&held));
     assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
     assert_eq!(stat(), before);
 }
@@ -62,16 +62,17 @@ fn it_asks_the_leader_first_and_gives_up_in_a_third_of_the_session_timeout() {
     let held = lock_of(&client(), &path).acquire().unwrap();
     let asking = client_of(&proxy.connect_string(), SESSION);
     let writes = proxy.requests(Op::SetData);
-    assert!(asking.verify(&path, token(&held)).unwrap());
+    assert!(asking.verify_token(&path, token(&held)).unwrap());
     assert!(proxy.requests(Op::SetData) > writes);
     let lost = proxy.hold_request(Op::SetData, 1);
-    let answer = in_time("without an answer", SESSION / 2, || asking.verify(&path, token(&held)));
+    let answer =
+        in_time("without an answer", SESSION / 2, || asking.verify_token(&path, token(&held)));
     assert!(lost.fired());
     assert!(matches!(answer, Err(Error::Disconnected { .. })), "{answer:?}");
     lost.release();
     asking.close().unwrap();
-    let closed = asking.verify(&path, 1);
+    let closed = asking.verify_token(&path, 1);
     assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
-    let invalid = client().verify("not/absolute", 1);
+    let invalid = client().verify_token("not/absolute", 1);
     assert!(matches!(invalid, Err(Error::InvalidPath { .. })), "{invalid:?}");
 }

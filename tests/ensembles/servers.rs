@@ -41,7 +41,7 @@ impl Queues {
             }
             let hold = lock.hold().unwrap();
             let nodes = looker.children(lock.path());
-            let before = (hold.node(), hold.fencing_token().unwrap(), nodes);
+            let before = (hold.node(), hold.fencing_token(), nodes);
             queues.push((lock, line, before));
         }
         Queues { clients: clients.to_vec(), looker, queues }
@@ -57,7 +57,7 @@ impl Queues {
             });
             wait_until(&format!("{path} has the same nodes: {before:?}"), SOON, || {
                 let nodes = self.looker.children(path);
-                (hold.node(), hold.fencing_token().unwrap(), nodes) == before
+                (hold.node(), hold.fencing_token(), nodes) == before
             });
             assert!(!line.is_let_in(), "{path}");
             lock.unlock().unwrap();
@@ -84,7 +84,7 @@ fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
     let mut turn = |client: &Client| {
         let lock = lock_of(client, "/tokens");
         assert!(lock.try_lock_for(SOON).unwrap());
-        tokens.push(lock.hold().unwrap().fencing_token().unwrap());
+        tokens.push(lock.hold().unwrap().fencing_token());
         lock.unlock().unwrap();
     };
     turn(&clients[0]);

@@ -66,7 +66,7 @@ impl Writing {
         let (read, write) = (self.lock.read_lock(), self.lock.write_lock());
         let holds = [hold_of(&read), hold_of(&write)];
         let seen = || {
-            let tokens = holds.each_ref().map(|hold| hold.fencing_token().unwrap());
+            let tokens = holds.each_ref().map(|hold| hold.fencing_token());
             (holds.each_ref().map(Hold::node), tokens, children(&self.path))
         };
         wait_until("both are held, by one node each", SOON, || {
@@ -88,7 +88,7 @@ impl Writing {
         await_resumed(&self.client, resumed + 2);
         assert!(!is_in(), "{what}: past a read");
         wait_until("the read is held", SOON, || hold_of(&read).state() == HoldState::Held);
-        assert_eq!(hold_of(&read).fencing_token().unwrap(), before.1[0], "{what}");
+        assert_eq!(hold_of(&read).fencing_token(), before.1[0], "{what}");
         read.unlock().unwrap();
         self.has_ended(what);
         assert_eq!(self.client.stats().holds_lost, 0, "{what}");

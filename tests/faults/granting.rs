@@ -120,7 +120,7 @@ fn a_waiter_is_not_let_in_by_the_end_of_one_that_was_ahead_of_its_place_in_anoth
     // For its observer it reads who is first, behind the reads that set the watches.
     let options = LockOptions::new().observe_queue(Duration::MAX, |_| {});
     let read = proxy.on(Op::GetData).nth(3).hold_request();
-    let (waiter, node) = joins(DistributedLock::with(&own, &path, options).unwrap(), &path);
+    let (waiter, node) = joins(DistributedLock::with_options(&own, &path, options).unwrap(), &path);
     assert!(read.wait(SOON), "{:#?}", proxy.log());
     are_watched(&proxy, 2);
     let (rival, _) = queues(&client(), &path);
@@ -150,7 +150,8 @@ fn the_first_read_of_a_holder_goes_behind_a_write_if_the_session_was_resumed_sin
         let own = client_of(&proxy.connect_string(), LONG);
         let ahead = lock_of(&others, &path).acquire().unwrap();
         let (options, told, go_on) = held_in_its_observer();
-        let (lock, reader) = (DistributedLock::with(&own, &path, options).unwrap(), own.clone());
+        let (lock, reader) =
+            (DistributedLock::with_options(&own, &path, options).unwrap(), own.clone());
         let (from, events) = (data.clone(), own.stats().events);
         let waiter = Task::spawn(move || {
             let _guard = lock.acquire()?;

@@ -28,7 +28,7 @@ fn nothing_is_left_to_another_thread_while_a_write_may_yet_be_carried_out() {
     ] {
         let (proxy, guarded) = (shared_proxy(), node("guarded"));
         let own = client_of(&proxy.connect_string(), LONG);
-        let lock = DistributedLock::with(&own, fresh_path("unanswered"), options).unwrap();
+        let lock = DistributedLock::with_options(&own, fresh_path("unanswered"), options).unwrap();
         let visitor = Visitor::start_asleep(lock.clone());
         let hold = visitor.hold();
         let next = Visitor::start_asleep(lock.clone());

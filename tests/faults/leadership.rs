@@ -44,7 +44,7 @@ impl Candidate {
 }
 
 fn token(hold: &Hold) -> u64 {
-    hold.fencing_token().unwrap()
+    hold.fencing_token()
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_term_goes_on_over_a_cut_and_whoever_waits_keeps_its_place() {
         for candidate in [&leader, &next] {
             candidate.proxy.cut();
             await_resumed(&candidate.client, times);
-            assert!(candidate.leadership.health());
+            assert!(candidate.leadership.is_healthy());
         }
     }
     assert_eq!((term.state(), await_nodes(&path, 2)), (HoldState::Held, nodes));
@@ -77,11 +77,11 @@ fn without_servers_its_health_is_bad_and_it_leads_again_when_they_are_back() {
     one.proxy.cut();
     wait_until("its term is over", SOON, || !term.is_held());
     assert!(!one.leadership.is_leader());
-    wait_until("its health is bad", SOON, || !one.leadership.health());
+    wait_until("its health is bad", SOON, || !one.leadership.is_healthy());
     assert_eq!(one.client.state(), ClientState::Lost);
     one.proxy.refuse(false);
     assert!(token(&one.leads()) > token(&term));
-    assert!(one.leadership.health() && one.leadership.is_leader());
+    assert!(one.leadership.is_healthy() && one.leadership.is_leader());
     one.leadership.shutdown();
     await_nodes(&path, 0);
 }
@@ -139,17 +139,17 @@ fn an_observer_that_panics_leaves_nothing_behind_and_the_contest_goes_on() {
     });
     let (tell, terms) = unbounded();
     let one = Leadership::new(&own, &*path, options, move |term| {
-        tell.send(term.token()).unwrap();
+        tell.send(term.fencing_token()).unwrap();
         term.wait(Duration::MAX);
     });
     let one = one.unwrap();
     for _ in 0..4 {
         assert_eq!(told.recv_timeout(SOON), Ok(None::<()>));
     }
-    wait_until("its health is bad", SOON, || !one.health());
+    wait_until("its health is bad", SOON, || !one.is_healthy());
     others.unlock().unwrap();
     terms.recv_timeout(SOON).unwrap();
-    assert!(one.health() && one.is_leader());
+    assert!(one.is_healthy() && one.is_leader());
     one.shutdown();
     await_nodes(&path, 0);
     await_nothing_left(&own);
@@ -161,7 +161,7 @@ fn a_leadership_with_a_minimum_hold_leads_once_in_that_time() {
     let (own, path, (tell, terms)) = (client(), fresh_path("now-and-then"), unbounded());
     let options = LockOptions::new().hold_at_least(AT_LEAST);
     let one = Leadership::new(&own, &*path, options, move |term| {
-        tell.send((Instant::now(), term.token())).unwrap();
+        tell.send((Instant::now(), term.fencing_token())).unwrap();
     });
     let one = one.unwrap();
     let terms: Vec<_> = terms.iter().take(4).collect();
@@ -169,7 +169,7 @@ fn a_leadership_with_a_minimum_hold_leads_once_in_that_time() {
     println!("{apart:?}");
     // The node is granted a moment before the function is called, on a busy machine a long one.
     assert!(apart.iter().all(|apart| *apart > AT_LEAST / 2));
-    assert!(terms.is_sorted_by(|a, b| a.1 < b.1) && one.health());
+    assert!(terms.is_sorted_by(|a, b| a.1 < b.1) && one.is_healthy());
     let begun = Instant::now();
     one.shutdown();
     println!("shutdown {:?}", begun.elapsed());
@@ -196,11 +196,11 @@ fn its_health_is_bad_where_the_connection_ends_with_each_of_its_requests() {
         while !term.wait(LONG) {}
     });
     let one = one.unwrap();
-    wait_until("its health is bad", SOON, || !one.health());
+    wait_until("its health is bad", SOON, || !one.is_healthy());
     println!("bad after {:?} and {} cuts", begun.elapsed(), relay.changed());
     assert!(begun.elapsed() >= own.session_timeout());
     cuts.store(false, Ordering::SeqCst);
     terms.recv_timeout(SOON).unwrap();
-    assert!(one.health());
+    assert!(one.is_healthy());
     one.shutdown();
 }

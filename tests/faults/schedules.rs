@@ -32,7 +32,7 @@ fn a_lost_create_that_two_look_for_is_deleted_once() {
     let path = fresh_path("two-looks");
     let lock = single::lock_of(&own, &format!("{path}/x"));
     let options = LockOptions::new().background_release(true);
-    let beside = EphemeralLock::with(&own, format!("{path}/y"), options).unwrap();
+    let beside = EphemeralLock::with_options(&own, format!("{path}/y"), options).unwrap();
     let rival = single::lock_of(&others, &format!("{path}/x"));
     beside.lock().unwrap();
     // It has no answer when its caller gives up, and is looked for.
@@ -173,7 +173,7 @@ fn the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment() {
     let long = lock_of(&own, &format!("{path}/long"));
     long.lock().unwrap();
     let options = LockOptions::new().keep_idle(Duration::from_millis(2));
-    let lock = DistributedLock::with(&own, format!("{path}/kept"), options).unwrap();
+    let lock = DistributedLock::with_options(&own, format!("{path}/kept"), options).unwrap();
     for _ in 0..1_000 {
         lock.lock().unwrap();
         lock.unlock().unwrap();

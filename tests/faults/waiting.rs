@@ -45,7 +45,7 @@ fn a_waiter_takes_no_old_list_for_a_new_one() {
         ahead.lock().unwrap();
         let before = children(&path);
         let (options, told, go_on) = held_in_its_observer();
-        let lock = DistributedLock::with(&own, &path, options).unwrap();
+        let lock = DistributedLock::with_options(&own, &path, options).unwrap();
         let waiter = locking(&lock);
         told.recv_timeout(SOON).unwrap();
         let node = children(&path).into_iter().find(|node| !before.contains(node)).unwrap();

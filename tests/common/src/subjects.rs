@@ -139,21 +139,25 @@ impl Subject {
                 }
             }};
         }
-        let rw = |options| DistributedRwLock::with(client, path, options).expect("a good path");
+        let rw =
+            |options| DistributedRwLock::with_options(client, path, options).expect("a good path");
         match kind {
             Kind::Exclusive => {
-                object!(DistributedLock::with(client, path, options).expect("a good path"))
+                object!(DistributedLock::with_options(client, path, options).expect("a good path"))
             }
             Kind::Reentrant => {
-                object!(DistributedReentrantLock::with(client, path, options).expect("a good path"))
+                object!(
+                    DistributedReentrantLock::with_options(client, path, options)
+                        .expect("a good path")
+                )
             }
             Kind::Write => object!(rw(options).write_lock()),
             Kind::Read => object!(rw(options).read_lock()),
             Kind::Single => {
-                object!(EphemeralLock::with(client, path, options).expect("a good path"))
+                object!(EphemeralLock::with_options(client, path, options).expect("a good path"))
             }
             Kind::Permit => {
-                let semaphore = DistributedSemaphore::with(client, path, 1, options);
+                let semaphore = DistributedSemaphore::with_options(client, path, 1, options);
                 let semaphore = semaphore.expect("a good path");
                 let waiting = semaphore.clone();
                 Object {
@@ -166,7 +170,8 @@ impl Subject {
             Kind::Several => {
                 let member = |name| {
                     let path = format!("{path}/{name}");
-                    DistributedLock::with(client, path, options.clone()).expect("a good path")
+                    DistributedLock::with_options(client, path, options.clone())
+                        .expect("a good path")
                 };
                 let (a, b) = (member("a"), member("b"));
                 let both = MultiLock::new([a.clone().into(), b.clone().into()]).expect("two paths");

@@ -102,7 +102,7 @@ fn a_close_is_told_once_to_each_hold_and_to_every_wait_and_all_later_calls_are_c
         closed(subject, &object.try_lock_for(SOON));
         closed(subject, &object.try_lock_until(Instant::now()));
         closed(subject, &ours.contenders(&held));
-        closed(subject, &ours.verify(&held, 1));
+        closed(subject, &ours.verify_token(&held, 1));
         object.cancel_waiters();
         in_time("drop", Duration::from_secs(10), || drop(forgotten));
         // Of permits it is the loss that is told, on a thread of its own.

@@ -62,7 +62,7 @@ fn contenders_are_who_holds_and_who_waits_in_order_as_the_server_says() {
         let brief = line.iter().map(|one| (one.holds, one.kind, one.identity.as_deref()));
         assert_eq!(brief.collect::<Vec<_>>(), expected[..all], "{}", subject.name);
         let hold = object.hold();
-        assert_eq!(hold.fencing_token().unwrap(), line[0].token);
+        assert_eq!(hold.fencing_token(), line[0].token);
         assert!(line[0].node.is_empty() || line[0].node.ends_with(&hold.node()), "{hold:?}");
         assert!(line.is_sorted_by(|a, b| a.token < b.token), "{line:?}");
         if subject.queues() {
@@ -83,21 +83,21 @@ fn contenders_are_who_holds_and_who_waits_in_order_as_the_server_says() {
 /// The first of its holds, as somebody is told who is to check it.
 fn claim(object: &Object) -> (String, u64) {
     let hold = object.hold();
-    (hold.path().to_owned(), hold.fencing_token().unwrap())
+    (hold.path().to_owned(), hold.fencing_token())
 }
 
 #[test]
 fn verify_says_whether_a_token_is_a_holders() {
     every_subject(|subject| {
         let (ours, others, path) = (client(), client(), fresh_path("verify"));
-        let is_current = |path: &str, token: u64| others.verify(path, token).unwrap();
+        let is_current = |path: &str, token: u64| others.verify_token(path, token).unwrap();
         assert!(!is_current(&path, 1), "{}: there is no such lock", subject.name);
         let object = subject.at(&ours, &path);
         object.lock().unwrap();
         // While its turn is there, a permit is one that is wanted.
         subject.await_nodes(&path, subject.nodes_of_one());
         for hold in object.holds() {
-            let token = hold.fencing_token().unwrap();
+            let token = hold.fencing_token();
             assert!(is_current(hold.path(), token), "{}: {hold:?}", subject.name);
             for other in [0, token - 1, token + 1, u64::MAX] {
                 assert!(!is_current(hold.path(), other), "{}: {hold:?}, {other}", subject.name);

@@ -41,7 +41,7 @@ fn seen(subject: Subject, own: &Object, queue: &str) -> Seen {
     Seen {
         state: hold.state(),
         node: hold.node(),
-        token: hold.fencing_token().unwrap(),
+        token: hold.fencing_token(),
         own: nodes.into_iter().map(|node| (node.clone(), stat(&node))).collect(),
         queue: subject.nodes(queue),
     }

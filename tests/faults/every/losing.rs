@@ -129,7 +129,7 @@ fn a_deleted_node_is_a_loss_whether_it_is_watched_yet_or_not() {
             if let Some(next) = waits {
                 next.comes_in();
                 // That of the next one is higher, and not taken for the own.
-                let tokens = holds.iter().map(|hold| hold.fencing_token().unwrap());
+                let tokens = holds.iter().map(|hold| hold.fencing_token());
                 assert_eq!(tokens.max(), made, "{}", subject.name);
                 let took: Vec<_> = holds.iter().map(await_lost).collect();
                 println!("{}, watched: {watched}: noticed after {took:?}", subject.name);

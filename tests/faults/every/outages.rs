@@ -28,7 +28,7 @@ struct Queue {
 }
 
 fn token(object: &Object) -> u64 {
-    object.hold().fencing_token().unwrap()
+    object.hold().fencing_token()
 }
 
 /// Somebody who holds it on a thread of its own, which alone may see the hold.
@@ -57,7 +57,7 @@ impl Queue {
                 waiter
             })
             .collect();
-        let before = (hold.node(), hold.fencing_token().unwrap(), tree(&probe, &path));
+        let before = (hold.node(), hold.fencing_token(), tree(&probe, &path));
         Queue { client, path, holder, hold, waiters, before }
     }
 
@@ -68,7 +68,7 @@ impl Queue {
             assert!(hold.is_held(), "{path}");
             hold.state() == HoldState::Held
         });
-        let now = (hold.node(), hold.fencing_token().unwrap(), tree(&probe, &path));
+        let now = (hold.node(), hold.fencing_token(), tree(&probe, &path));
         assert_eq!(now, self.before, "{path}");
         assert!(!self.waiters.iter().any(Visitor::is_in), "{path}");
         self.holder.leaves();
@@ -151,7 +151,7 @@ fn those_who_wait_outlive_that_everything_is_deleted_and_the_next_tokens_are_hig
         subject.await_nodes(&path, subject.nodes_with_waiters(1));
         delete_all(&path);
         let (visitor, hold) = queued.result("whoever waits");
-        let second = hold.fencing_token().unwrap();
+        let second = hold.fencing_token();
         let took: Vec<_> = holds.iter().map(await_lost).collect();
         assert!(own.unlock().unwrap_err().is_lost());
         visitor.leaves();

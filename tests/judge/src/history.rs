@@ -94,7 +94,7 @@ pub struct History {
     pub acts: Vec<Act>,
     /// The last at each lock that a leader said to have time for.
     last_acts: HashMap<LockIndex, Act>,
-    /// When `health()` of a leadership was false.
+    /// When `is_healthy()` of a leadership was false.
     pub unwell: Vec<(WorkerId, Nanos)>,
     /// What was done to leaders.
     pub faults: Vec<Fault>,

@@ -180,7 +180,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     }));
     await_calm();
     for leadership in shared.leaderships.take() {
-        if !leadership.health() && !*shared.is_closed.borrow() {
+        if !leadership.is_healthy() && !*shared.is_closed.borrow() {
             violation(format!("{}: a leadership is not well, and all is", shared.name));
         }
         leadership.shutdown();
@@ -252,17 +252,21 @@ fn options(plan: &Options) -> LockOptions {
 fn make(client: &Client, plan: &ObjectPlan) -> Object {
     let (path, options) = (plan.place.path(), options(&plan.options));
     let made = match plan.kind {
-        Kind::Exclusive => DistributedLock::with(client, path, options).map(Object::Exclusive),
-        Kind::Reentrant => {
-            DistributedReentrantLock::with(client, path, options).map(Object::Reentrant)
+        Kind::Exclusive => {
+            DistributedLock::with_options(client, path, options).map(Object::Exclusive)
         }
-        Kind::Single => EphemeralLock::with(client, path, options).map(Object::Single),
-        Kind::Read => DistributedRwLock::with(client, path, options)
+        Kind::Reentrant => {
+            DistributedReentrantLock::with_options(client, path, options).map(Object::Reentrant)
+        }
+        Kind::Single => EphemeralLock::with_options(client, path, options).map(Object::Single),
+        Kind::Read => DistributedRwLock::with_options(client, path, options)
             .map(|lock| Object::Read(lock.read_lock())),
-        Kind::Write => DistributedRwLock::with(client, path, options)
+        Kind::Write => DistributedRwLock::with_options(client, path, options)
             .map(|lock| Object::Write(lock.write_lock(), lock.read_lock())),
-        Kind::Semaphore => DistributedSemaphore::with(client, path, limit(plan.place), options)
-            .map(Object::Semaphore),
+        Kind::Semaphore => {
+            DistributedSemaphore::with_options(client, path, limit(plan.place), options)
+                .map(Object::Semaphore)
+        }
         Kind::Several => several(client, path, options).map(Object::Several),
         Kind::Leadership => Ok(Object::Leadership),
     };
@@ -271,8 +275,8 @@ fn make(client: &Client, plan: &ObjectPlan) -> Object {
 
 /// The lock at the place, and one that all of these have, in any order.
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
-    let own = DistributedLock::with(client, path, options.clone())?;
-    let other = DistributedLock::with(client, witness::SECOND, options)?;
+    let own = DistributedLock::with_options(client, path, options.clone())?;
+    let other = DistributedLock::with_options(client, witness::SECOND, options)?;
     let mut both: [Box<dyn Lock>; 2] = [own.into(), other.into()];
     if kernel::with_random(|random| random.bool()) {
         both.reverse();
@@ -395,7 +399,7 @@ fn lock_of(object: &Object) -> Option<&dyn Lock> {
 
 /// What a guarded write says.
 fn data(kind: Kind, own: &Hold, hold: usize) -> String {
-    let token = own.fencing_token().unwrap_or_default();
+    let token = own.fencing_token();
     format!("{} {token} {hold}", witness::path_of(kind, own))
 }
 
@@ -489,7 +493,7 @@ impl Shared {
                     let _ = lock.unlock();
                 }
                 let restless = LockOptions::new().observe_queue(Duration::ZERO, |_| {});
-                if DistributedLock::with(&self.client, place.path(), restless).is_ok() {
+                if DistributedLock::with_options(&self.client, place.path(), restless).is_ok() {
                     violation(format!("{} is to be told its place without a pause", self.name));
                 }
             }
@@ -695,9 +699,7 @@ impl Shared {
         kernel::note(|| format!("gives {} back ({end:?})", plan.place));
         let limit = self.client.session_timeout() / 3 * plan.kind.members();
         let own = hold.map(|(_, own)| own);
-        let node = own
-            .as_ref()
-            .map(|own| (witness::path_of(plan.kind, own), own.fencing_token().unwrap_or_default()));
+        let node = own.as_ref().map(|own| (witness::path_of(plan.kind, own), own.fencing_token()));
         let was_lost = own.is_some_and(|own| matches!(own.state(), HoldState::Lost(_)));
         let was_there = node.as_ref().is_none_or(|(path, token)| witness::is_there(path, *token));
         let connections = self.client.stats().connections;

@@ -246,7 +246,7 @@ impl Held {
     pub(crate) fn new(who: String, kind: Kind, place: Place, mode: Mode, holds: Vec<Hold>) -> Held {
         let (process, _) = kernel::whoami();
         let nodes = holds.iter().map(|hold| path_of(kind, hold)).collect();
-        let token = holds.first().map_or(0, |hold| hold.fencing_token().unwrap_or_default());
+        let token = holds.first().map_or(0, |hold| hold.fencing_token());
         Held {
             process,
             who,
@@ -276,7 +276,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         };
         for (path, token) in held.nodes.iter().zip(held.holds.iter().map(Hold::fencing_token)) {
             match witness.nodes.get(path) {
-                Some(node) if Some(node.czxid as u64) == token.ok() => {}
+                Some(node) if node.czxid as u64 == token => {}
                 // It has the token of the write.
                 Some(_) if under.is_some() => {}
                 // Somebody has deleted its own, and the next one has the same name.
@@ -413,7 +413,7 @@ pub(crate) fn turn(
     in_a_row: Option<u32>,
     at_least: Option<Duration>,
 ) -> bool {
-    let token = hold.fencing_token().unwrap_or_default();
+    let token = hold.fencing_token();
     let path = path_of(kind, hold);
     let now = kernel::elapsed();
     let (count, problem) = witness(|witness| {
@@ -448,7 +448,7 @@ pub(crate) fn turn(
 /// What became of a guarded write. One without an answer may be carried out as long as the node is there.
 pub(crate) fn wrote(kind: Kind, hold: &Hold, written: &Result<()>) {
     if matches!(written, Err(Error::Disconnected { .. })) {
-        let token = hold.fencing_token().unwrap_or_default();
+        let token = hold.fencing_token();
         witness(|witness| witness.unanswered.insert((path_of(kind, hold), token)));
     }
 }
@@ -466,7 +466,7 @@ pub(crate) fn asks(path: &str, token: u64) {
 
 /// A holder was told that somebody has asked for its node.
 pub(crate) fn heard(kind: Kind, hold: &Hold) {
-    let node = (path_of(kind, hold), hold.fencing_token().unwrap_or_default());
+    let node = (path_of(kind, hold), hold.fencing_token());
     let is_asked = witness(|witness| {
         witness.heard.insert(node.clone());
         witness.asked.contains(&node)
@@ -563,10 +563,10 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
     witness(|witness| {
         if let Some(held) = witness.held.remove(&hold) {
             if !matches!(held.kind, Kind::Read | Kind::Write) {
-                let tokens = held.holds.iter().zip(&held.nodes).filter_map(|(hold, node)| {
-                    Some((hold.path().to_owned(), node.clone(), hold.fencing_token().ok()?))
-                });
-                witness.former.extend(tokens);
+                let nodes = held.holds.iter().zip(&held.nodes);
+                witness.former.extend(nodes.map(|(hold, node)| {
+                    (hold.path().to_owned(), node.clone(), hold.fencing_token())
+                }));
             }
             witness.ended_at.insert(held.place, kernel::elapsed());
         }

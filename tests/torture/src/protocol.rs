@@ -79,7 +79,7 @@ pub(crate) enum Event {
     Committed(Commit),
     /// Of a leader.
     Acted(Act),
-    /// `health()` of a leadership was false.
+    /// `is_healthy()` of a leadership was false.
     Unwell {
         at: Nanos,
     },

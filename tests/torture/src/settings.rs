@@ -10,7 +10,7 @@ use zoolock_judge::Margins;
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 /// The session timeout, five ticks.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(2500);
-/// How long `try_lock`, `unlock` and `fencing_token` may wait for an answer.
+/// How long `try_lock` and `unlock` may wait for an answer.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_nanos(TIMEOUT.as_nanos() as u64 / 3);
 
 /// What the clock and the machine may add.

@@ -332,7 +332,7 @@ impl Shared {
                 for _ in 0..3 {
                     let leaderships = self.leaderships.take();
                     for leadership in &leaderships {
-                        let _ = leadership.health();
+                        let _ = leadership.is_healthy();
                     }
                     self.leaderships.borrow_mut().extend(leaderships);
                     thread::sleep(time);

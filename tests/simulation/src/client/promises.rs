@@ -102,7 +102,7 @@ impl Shared {
 
     /// Is what this hold has kept for the next thread, when it is given back now? Then how many connections there were.
     pub(super) fn is_to_stay(&self, plan: &ObjectPlan, own: &Hold) -> Option<u64> {
-        let (time, token) = (plan.options.keep_idle?, own.fencing_token().ok()?);
+        let (time, token) = (plan.options.keep_idle?, own.fencing_token());
         let made = witness::is_only(&witness::path_of(plan.kind, own), token)?;
         let is_kept = matches!(plan.kind, Kind::Exclusive | Kind::Reentrant)
             && plan.options.hold_at_least.is_none()
@@ -115,8 +115,7 @@ impl Shared {
 
     /// It is there behind the unlock, as nobody else has come.
     pub(super) fn judge_stay(&self, plan: &ObjectPlan, own: &Hold, connections: u64) {
-        let (path, token) =
-            (witness::path_of(plan.kind, own), own.fencing_token().unwrap_or_default());
+        let (path, token) = (witness::path_of(plan.kind, own), own.fencing_token());
         let is_well = self.client.state() == ClientState::Connected
             && self.client.stats().connections == connections;
         let is_wanted = witness::is_last(&path, token) && !witness::was_deleted(&path);
@@ -143,7 +142,7 @@ impl Shared {
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
         let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
         // What was kept has not been kept over a broken connection.
-        let key = (witness::path_of(*kind, own), own.fencing_token().unwrap_or_default());
+        let key = (witness::path_of(*kind, own), own.fencing_token());
         if let Some(before) = witness(|witness| witness.kept.remove(&key))
             && connections > before.connections
             && !matches!(kind, Kind::Read | Kind::Semaphore | Kind::Several)
@@ -176,10 +175,10 @@ impl Shared {
 
     pub(super) fn verify(&self, own: &Hold, kind: Kind) {
         kernel::count("deed: verify");
-        let token = own.fencing_token().unwrap_or_default();
+        let token = own.fencing_token();
         let is_there = || witness::is_there(&witness::path_of(kind, own), token);
         let before = (own.is_held(), is_there());
-        let Some(said) = self.told("verify", self.client.verify(own.path(), token)) else {
+        let Some(said) = self.told("verify", self.client.verify_token(own.path(), token)) else {
             return;
         };
         let is_plain = !matches!(kind, Kind::Read | Kind::Write);
@@ -207,7 +206,7 @@ impl Shared {
         };
         kernel::count("deed: verifies what may be over");
         let was_there = witness::is_there(&node, token);
-        let said = self.told("verify", self.client.verify(&path, token));
+        let said = self.told("verify", self.client.verify_token(&path, token));
         if said == Some(true) && !was_there {
             violation(format!("{}: {token:#x} was verified, and is over: {node}", self.name));
         }

@@ -40,7 +40,7 @@ impl Part {
         })
     }
 
-    pub(crate) fn fencing_token(&self) -> Option<zoolock::Result<u64>> {
+    pub(crate) fn fencing_token(&self) -> Option<u64> {
         self.holds.first().map(Hold::fencing_token)
     }
 }

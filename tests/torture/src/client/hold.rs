@@ -87,7 +87,7 @@ impl Worker<'_> {
         let (id, witness) = (self.next_id(), Arc::new(witness));
         let loss_watcher = LossWatcher::start(id, part, &witness, &self.reporter);
         let token = match part.mode {
-            Mode::Exclusive => self.token(part),
+            Mode::Exclusive => part.fencing_token(),
             Mode::Shared | Mode::Permits(_) => None,
         };
         self.reporter.report(&Event::Granted(Grant {
@@ -108,11 +108,6 @@ impl Worker<'_> {
         }));
         self.check_count(part);
         Holding { id, part: part.clone(), witness, loss_watcher, token }
-    }
-
-    fn token(&self, part: &Part) -> Option<u64> {
-        let token = || part.fencing_token();
-        self.timed("fencing_token", part.path, Some(ANSWER_WITHIN), token)?.ok()
     }
 
     fn check_count(&self, part: &Part) {
@@ -206,7 +201,7 @@ impl Worker<'_> {
         let at = now();
         let witness = write.witness.downgrade();
         let reading = self.begin(invocation, &read.parts[0], witness, (0, Some(write)), at);
-        if let (Some(token), Some(own)) = (self.token(&reading.part), write.token)
+        if let (Some(token), Some(own)) = (reading.part.fencing_token(), write.token)
             && token != own
         {
             self.unexpected(op, path, &format!("its token {token} is not the write's, {own}"));

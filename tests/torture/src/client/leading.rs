@@ -45,7 +45,7 @@ impl Worker<'_> {
             loop {
                 let _ = self.shared.naps.try_send(LOOK);
                 let is_drained = drained.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
-                let (at, is_well) = (now(), leadership.health());
+                let (at, is_well) = (now(), leadership.is_healthy());
                 if !is_well {
                     self.reporter.report(&Event::Unwell { at });
                 }
@@ -106,7 +106,7 @@ impl Leader {
             op: "leadership".into(),
             waited: true,
             nodes: vec![led.node()],
-            token: Some(led.token()),
+            token: Some(led.fencing_token()),
             started: at,
             at,
             still_held: led.is_held(),

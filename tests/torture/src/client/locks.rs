@@ -37,14 +37,14 @@ impl Locks {
             _ => 1,
         };
         let (path, options) = (lock_path(path), || options.clone());
-        let both = DistributedRwLock::with(client, &path, options())?;
+        let both = DistributedRwLock::with_options(client, &path, options())?;
         Ok(Locks {
-            plain: DistributedLock::with(client, &path, options())?,
-            reentrant: DistributedReentrantLock::with(client, &path, options())?,
+            plain: DistributedLock::with_options(client, &path, options())?,
+            reentrant: DistributedReentrantLock::with_options(client, &path, options())?,
             read: both.read_lock(),
             write: both.write_lock(),
-            semaphore: DistributedSemaphore::with(client, &path, limit, options())?,
-            ephemeral: EphemeralLock::with(client, &path, options())?,
+            semaphore: DistributedSemaphore::with_options(client, &path, limit, options())?,
+            ephemeral: EphemeralLock::with_options(client, &path, options())?,
         })
     }
 }
