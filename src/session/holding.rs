@@ -459,4 +459,30 @@ mod tests {
             assert_eq!(matches!(granted, Ok(Granted::Held(_))), is_held, "in session {id:x}");
         }
     }
+
+    #[test]
+    fn second_close_waits_until_the_first_has_ended_the_holds() {
+        let servers = server().to_string();
+        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
+        let session = Session::new(zk, Vec::new());
+        // The first one stands still here.
+        let ending = session.registry.lock();
+        let (tell, closed) = crossbeam_channel::unbounded();
+        let close = || {
+            let (session, tell) = (Arc::clone(&session), tell.clone());
+            thread::spawn(move || {
+                let _ = session.close(Duration::ZERO);
+                tell.send(()).unwrap();
+            })
+        };
+        let first = close();
+        while !session.is_closed() {
+            thread::yield_now();
+        }
+        let second = close();
+        assert!(closed.recv_timeout(Duration::from_millis(200)).is_err(), "a session may end");
+        drop(ending);
+        [first, second].map(|close| close.join().unwrap());
+        assert_eq!(closed.try_iter().count(), 2);
+    }
 }

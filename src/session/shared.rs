@@ -138,6 +138,8 @@ impl Session {
     /// Ends the session, and waits for that, for `limit` at most.
     pub(crate) fn close(&self, limit: Duration) -> zookeeper::Result<()> {
         self.shut_down();
+        // Another thread may be about to end the holds. The session must not end before they have.
+        let _ = sys::recv(self.closed());
         self.zk.with_timeout(limit).close()
     }
 

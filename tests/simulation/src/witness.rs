@@ -29,7 +29,7 @@ pub(crate) const LONG: &str = "/x";
 const SOON: Duration = Duration::from_millis(500);
 const FRAMES: u32 = 10;
 /// In so many session timeouts everybody has looked who was not told of something.
-const UNTOLD: u32 = 6;
+const UNTOLD: u32 = 5;
 
 /// How a hold excludes others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

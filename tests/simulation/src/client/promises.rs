@@ -109,6 +109,8 @@ impl Shared {
             && made + time > kernel::elapsed() + SLACK
             && own.state() == HoldState::Held
             && own.valid_for() > self.client.session_timeout() / 2
+            // A look at what is kept may have failed in an earlier turn.
+            && witness::turns(plan.place, plan.kind, token) == 1
             && witness(|witness| witness.is_gentle || witness.is_well);
         is_kept.then(|| self.client.stats().connections)
     }
