@@ -415,6 +415,7 @@ mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;
+mod unwind;
 
 /// The crate whose `Receiver` is part of this API.
 pub use crossbeam_channel;

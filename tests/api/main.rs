@@ -15,6 +15,8 @@ mod seam;
 mod sections;
 mod source;
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -87,4 +89,19 @@ fn all_but_the_guards_of_a_thread_go_from_thread_to_thread() {
     goes::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
     // That it is not `Send` is said, and tested, where it is declared.
     is_seen::<ReentrantGuard>();
+}
+
+/// A service that catches panics of its handlers keeps its locks outside of them.
+#[test]
+fn everything_may_cross_catch_unwind() {
+    fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
+    unwinds::<(Client, ClientBuilder, Acl, LockOptions)>();
+    unwinds::<(DistributedLock, DistributedReentrantLock, EphemeralLock)>();
+    unwinds::<(DistributedRwLock, ReadLock, WriteLock)>();
+    unwinds::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
+    unwinds::<(Leadership, Term, Transaction)>();
+    unwinds::<(Guard, ReentrantGuard, zoolock::Locker<'static, DistributedLock>, Hold)>();
+    unwinds::<(Contender, Error, Subscription)>();
+    unwinds::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
+    unwinds::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();
 }

@@ -146,6 +146,7 @@ pub mod testing;
 #[cfg(feature = "tls")]
 mod tls;
 mod types;
+mod unwind;
 
 /// The receiver of [`Listener::channel`].
 pub use crossbeam_channel::Receiver;

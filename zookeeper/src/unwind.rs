@@ -1,0 +1,17 @@
+//! All handles may cross `catch_unwind`: a panic leaves nothing half done, since nothing that may panic runs under a
+//! mutex, and callbacks that panic are caught.
+
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+use crate::{Builder, LeaseKeeper, Pending, Watcher, ZooKeeper};
+
+impl UnwindSafe for ZooKeeper {}
+impl RefUnwindSafe for ZooKeeper {}
+impl UnwindSafe for Builder {}
+impl RefUnwindSafe for Builder {}
+impl UnwindSafe for LeaseKeeper {}
+impl RefUnwindSafe for LeaseKeeper {}
+impl UnwindSafe for Watcher {}
+impl RefUnwindSafe for Watcher {}
+impl<T> UnwindSafe for Pending<T> {}
+impl<T> RefUnwindSafe for Pending<T> {}
