@@ -3,7 +3,7 @@
 mod runs;
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -107,8 +107,12 @@ fn tell(plan: &Plan) -> ExitCode {
 }
 
 fn write_history(plan: &Plan, file: &Path) -> ExitCode {
-    let written = File::create(file).map(BufWriter::new);
-    match written.and_then(|to| run(plan, false).write_history(to)) {
+    let outcome = run(plan, false);
+    let written = File::create(file).map(BufWriter::new).and_then(|mut to| {
+        outcome.write_history(&mut to)?;
+        to.flush()
+    });
+    match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("failed to write {}: {error}", file.display());
