@@ -611,11 +611,14 @@ impl Shared {
         let (begun, mode) = (kernel::elapsed(), mode(kind, permits));
         let connections = self.client.stats().connections;
         let waits = !matches!(wait, Wait::Try);
-        let waiting = waits.then(|| witness::waits(kind, place, mode));
+        let waiting = waits.then(|| witness::waits(object, kind, place, mode));
         let taken = histories::call(kind, place, mode, || {
             let limit = self.limit_of(object, wait);
             self.timed(call, limit, || self.take(object, wait, permits, is_guard))
         });
+        if let (Some(number), Ok(Some(_))) = (waiting, &taken) {
+            witness::in_order(number, who);
+        }
         waiting.into_iter().for_each(witness::waits_no_more);
         self.was_cancelled(object, begun, taken.as_ref().err());
         let taken = self.told(call, taken)??;

@@ -28,6 +28,8 @@ pub(crate) const LONG: &str = "/x";
 /// many frames.
 const SOON: Duration = Duration::from_millis(500);
 const FRAMES: u32 = 10;
+/// What a thread of a busy machine takes to get into a queue.
+const LATE: Duration = Duration::from_millis(50);
 /// In so many session timeouts everybody has looked who was not told of something.
 const UNTOLD: u32 = 5;
 
@@ -81,6 +83,8 @@ impl Node {
 /// A call that may wait.
 struct Waiting {
     process: Process,
+    /// Which of its objects it waits for.
+    object: usize,
     kind: Kind,
     place: Place,
     mode: Mode,
@@ -605,14 +609,14 @@ fn parent(path: &str) -> &str {
 }
 
 /// A call for this begins, which may wait.
-pub(crate) fn waits(kind: Kind, place: Place, mode: Mode) -> usize {
+pub(crate) fn waits(object: usize, kind: Kind, place: Place, mode: Mode) -> usize {
     let ((process, _), begun) = (kernel::whoami(), kernel::elapsed());
     witness(|witness| {
         witness.last += 1;
         let number = witness.last;
         witness
             .waiting
-            .insert(number, Waiting { process, kind, place, mode, begun, turnless: None });
+            .insert(number, Waiting { process, object, kind, place, mode, begun, turnless: None });
         number
     })
 }
@@ -629,6 +633,31 @@ pub(crate) fn expires(session: i64) {
 /// A client is told that it has this session.
 pub(crate) fn has_session(process: Process, session: i64) {
     witness(|witness| witness.sessions.insert(session, process));
+}
+
+/// Threads of one object are let in in the order of their calls. `who` is, whose call is this one.
+pub(crate) fn in_order(number: usize, who: &str) {
+    let problem = witness(|witness| {
+        let own = &witness.waiting[&number];
+        if matches!(own.kind, Kind::Read | Kind::Semaphore | Kind::Several | Kind::Leadership) {
+            return None;
+        }
+        let its = queue(own.kind, own.place);
+        let is_again =
+            |held: &Held| held.who == who && queue(held.kind, held.place) == its && !held.has_left;
+        // A thread may stand still between its call and the queue.
+        let is_earlier = |other: &&Waiting| {
+            (other.process, other.object) == (own.process, own.object)
+                && other.begun + LATE < own.begun
+                && !has_stalled(own.process, other.begun)
+        };
+        let other = witness.waiting.values().find(is_earlier)?;
+        (!witness.held.values().any(is_again)).then(|| {
+            let (one, begun) = (own.begun, other.begun);
+            format!("{who}, who came at {one:?}, has {} before one of {begun:?}", own.place)
+        })
+    });
+    problem.into_iter().for_each(violation);
 }
 
 pub(crate) fn waits_no_more(number: usize) {
