@@ -20,9 +20,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testKilledSession",
-        &[
-            "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
-        ],
+        &["faults::every::losing::a_process_that_was_stopped_for_too_long_sees_its_losses_first"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -76,16 +74,12 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestLockInternals",
         "testAttemptLockFailedException",
-        &[
-            "faults::every::answers::a_call_that_loses_any_request_or_answer_by_a_cut_has_one_node_in_its_place",
-        ],
+        &["faults::garbled::a_create_answered_with_an_error_that_proves_nothing_leaves_no_node"],
     ),
     (
         "TestLockInternals",
         "testNodeDeletedCleanlyWithFaults",
-        &[
-            "faults::every::releasing::an_unlock_of_a_node_that_is_gone_leaves_the_next_owners_node_alone",
-        ],
+        &["faults::garbled::a_deletion_that_the_server_gave_up_on_is_repeated"],
     ),
     ("TestLockACLs", "testLockACLs", &["every::places::nodes_and_directories_get_the_clients_acl"]),
     (
@@ -172,7 +166,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
         "TestInterProcessSemaphore",
         "testClientClose",
         &[
-            "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
+            "every::ending::a_close_is_told_once_to_each_hold_and_to_every_wait_and_all_later_calls_are_closed",
         ],
     ),
     (

@@ -4,50 +4,15 @@ use std::thread;
 use std::time::Duration;
 
 use zoolock::{Client, DistributedLock, Lock, LockOptions};
-use zoolock_test_support::{Direction, FaultProxy, Op, fresh_path, shared_probe, wait_until};
+use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until};
 
 use common::line::held_in_its_observer;
 use common::{
-    BRIEFLY, SOON, Task, Visitor, await_resumed, children, client, client_of, lock_of, place,
-    shared_proxy,
+    BRIEFLY, SOON, Task, Visitor, await_resumed, children, client, client_of, lock_of, shared_proxy,
 };
 
 /// Of a session that does not end in a test, nor half of it.
 const LONG: Duration = Duration::from_secs(30);
-
-/// One that holds the lock, and one that waits for it, behind a proxy, and whatever comes then.
-struct Queue {
-    path: String,
-    ahead: DistributedLock,
-    proxy: FaultProxy,
-    own: Client,
-    waiter: Visitor,
-    /// The waiter's node.
-    node: String,
-}
-
-impl Queue {
-    fn start(name: &str) -> Queue {
-        let (path, proxy) = (fresh_path(name), shared_proxy());
-        let own = client_of(&proxy.connect_string(), LONG);
-        let ahead = lock_of(&client(), &path);
-        ahead.lock().unwrap();
-        let (waiter, node) = queues(&own, &path);
-        // Its own and the one ahead.
-        are_watched(&proxy, 2);
-        Queue { path, ahead, proxy, own, waiter, node }
-    }
-
-    /// The node of whoever holds the lock.
-    fn held(&self) -> String {
-        format!("{}/{}", self.path, self.ahead.hold().unwrap().node())
-    }
-
-    /// Somebody of another client.
-    fn rival(&self) -> Visitor {
-        queues(&client(), &self.path).0
-    }
-}
 
 /// Waits until the server has said so often that it watches a node.
 fn are_watched(proxy: &FaultProxy, times: usize) {
@@ -66,49 +31,6 @@ fn joins(lock: impl Into<Box<dyn Lock>>, path: &str) -> (Visitor, String) {
     let new = || children(path).into_iter().find(|node| !before.contains(node));
     wait_until("it has queued", SOON, || new().is_some());
     (visitor, format!("{path}/{}", new().unwrap()))
-}
-
-/// A waiter that has queued again waits for a rival that holds the lock.
-fn queues_again(path: &str, waiter: Visitor, rival: Visitor) {
-    wait_until("it has queued again", SOON, || children(path).len() == 2);
-    assert!(!waiter.is_in(), "beside the rival at {path}");
-    rival.leaves();
-    waiter.comes_in();
-    waiter.leaves();
-}
-
-#[test]
-fn a_waiter_whose_own_node_went_first_is_not_let_in_by_the_end_of_the_one_ahead() {
-    let queue = Queue::start("own-first");
-    let rival = queue.rival();
-    // It hears of everything and can ask nothing.
-    queue.proxy.black_hole(Direction::ToServer);
-    shared_probe().unwrap().delete(&queue.node).unwrap();
-    queue.ahead.unlock().unwrap();
-    rival.comes_in();
-    wait_until("both events have come", SOON, || queue.own.stats().events >= 2);
-    assert!(!queue.waiter.is_in(), "beside the rival");
-    queue.proxy.restore();
-    let Queue { path, own, waiter, node, .. } = queue;
-    queues_again(&path, waiter, rival);
-    println!("{}, {:?}", place(&node), own.stats());
-}
-
-/// A watch tells once. What it tells may be no end.
-#[test]
-fn what_somebody_has_written_to_is_watched_again() {
-    let queue = Queue::start("written");
-    let probe = shared_probe().unwrap();
-    for (round, node) in [&queue.held(), &queue.node].into_iter().enumerate() {
-        probe.set(node, b"written").unwrap();
-        let reads = || queue.proxy.requests(Op::GetData) as usize;
-        wait_until("it is watched again", SOON, || reads() == 3 + round);
-        assert!(!queue.waiter.is_in(), "{node}");
-    }
-    queue.ahead.unlock().unwrap();
-    queue.waiter.comes_in();
-    println!("{:?}", queue.own.stats());
-    queue.waiter.leaves();
 }
 
 #[test]

@@ -7,7 +7,6 @@ mod downgrade;
 mod every;
 mod garbled;
 mod granting;
-mod guarding;
 mod late;
 mod leadership;
 mod numbers;

@@ -79,26 +79,6 @@ fn a_deadline_and_a_cancel_end_the_making_of_directories() {
 const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
 
 #[test]
-fn who_waits_behind_an_own_node_is_told_when_that_cannot_be_deleted() {
-    let own = client();
-    let path = fresh_path("stuck");
-    let probe = shared_probe().unwrap();
-    probe.create_all(path.rsplit_once('/').unwrap().0).unwrap();
-    probe.create_with_acl(&path, b"", &[NO_DELETE]).unwrap();
-    let [lock, other] = [(); 2].map(|()| lock_of(&own, &path));
-    lock.lock().unwrap();
-    let waiting = locking(&other);
-    wait_until("it waits", SOON, || children(&path).len() == 2);
-    let denied = lock.unlock();
-    let waited = waiting.result("who waits behind it");
-    let next = lock.lock();
-    println!("{denied:?}, {waited:?}, {next:?}");
-    for refused in [denied, waited, next] {
-        assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
-    }
-}
-
-#[test]
 fn who_waits_for_permits_is_told_when_those_that_cannot_be_deleted_leave_no_room() {
     let own = client();
     let path = fresh_path("stuck-permits");

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zookeeper::{Acl, ZooKeeper};
 use zoolock::{Client, Error, Leadership, LockOptions};
 use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server, wait_until};
 
@@ -49,32 +48,6 @@ fn without_delete(probe: &Probe, path: &str) {
 fn starts_again(server: &Server) {
     server.restart().unwrap();
     println!("again: {:?}", client_of(&server.connect_string(), LONG).state());
-}
-
-#[test]
-fn calls_that_may_not_delete_leave_one_node_and_not_one_each() {
-    const CALLS: usize = 5_000;
-    let (server, path) = (strict_server(), path_of(482));
-    let probe = Probe::connect(server.address()).unwrap();
-    without_delete(&probe, &path);
-    let client = client_of(&server.connect_string(), LONG);
-    let lock = lock_of(&client, &path);
-    for call in 0..CALLS {
-        let seen = lock.lock().and_then(|()| lock.unlock());
-        assert!(matches!(seen, Err(Error::Denied { .. })), "call {call}: {seen:?}");
-    }
-    println!("{} nodes behind {CALLS} calls", children(&probe, &path));
-    assert_eq!(children(&probe, &path), 1);
-    // Somebody who may deletes it: then there is one more.
-    let node = probe.children(&path).unwrap().remove(0);
-    let operator = ZooKeeper::connect(&server.connect_string(), LONG).unwrap();
-    operator.set_acl(&path, &Acl::open(), None).unwrap();
-    probe.delete(&format!("{path}/{node}")).unwrap();
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    assert_eq!(children(&probe, &path), 0);
-    client.close().unwrap();
-    starts_again(&server);
 }
 
 #[test]
@@ -216,11 +189,6 @@ fn stall(stall: Duration, timeout: Duration, path: &str) {
 }
 
 #[test]
-fn load_over_a_stall_on_one_connection_is_served_again() {
-    stall(Duration::from_secs(6), Duration::from_secs(40), "/stalled");
-}
-
-#[test]
 fn load_over_a_stall_that_ends_connections_is_served_again() {
     stall(Duration::from_secs(6), Duration::from_secs(10), "/stalled");
 }
@@ -228,21 +196,6 @@ fn load_over_a_stall_that_ends_connections_is_served_again() {
 #[test]
 fn load_over_a_stall_at_a_long_path_is_served_again_and_leaves_a_server_that_starts() {
     stall(Duration::from_secs(6), Duration::from_secs(40), &path_of(400));
-}
-
-/// Each answer takes longer than any call waits for it.
-#[test]
-fn load_over_a_slow_network_is_served_again() {
-    let server = Server::start().unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = client_of(&proxy.connect_string(), Duration::from_secs(40));
-    let probe = Probe::connect(server.address()).unwrap();
-    let nodes = || children(&probe, "/slow");
-    let length = Duration::from_secs(6);
-    let slow = || proxy.delay(Direction::Both, Duration::from_millis(100));
-    let seen = load_over((&client, "/slow", length), slow, || proxy.restore(), nodes);
-    assert!(seen.served < 2 * length && seen.nodes <= 4 * THREADS, "{:?}", seen.served);
-    wait_until("nothing is left", SOON, || nodes() == 0 && client.stats().deleting == 0);
 }
 
 /// Requests of so many threads that take turns, with or without all their creates lost in one cut.

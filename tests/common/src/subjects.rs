@@ -282,11 +282,6 @@ impl Subject {
         format!("{above}/{name}")
     }
 
-    /// Whoever is let in has just written something: its own node, or its turn's end.
-    pub fn is_let_in_by_a_write(self) -> bool {
-        matches!(self.kind, Kind::Single | Kind::Permit)
-    }
-
     /// What its nodes are called between their id and their number; a single node has neither.
     pub fn marker(self) -> Option<&'static str> {
         match self.kind {

@@ -1,6 +1,6 @@
-//! Waiting for others, while one's own node or the whole directory is deleted.
+//! Waiting for others, while the whole directory is deleted.
 
-use zoolock_test_support::{Direction, connect_string};
+use zoolock_test_support::Direction;
 
 use super::*;
 use common::{await_resumed, every_subject_that, place};
@@ -11,50 +11,6 @@ fn since(subject: Subject, path: &str, before: &[String]) -> Vec<String> {
     nodes.retain(|node| !before.contains(node));
     nodes.sort_by_key(|node| place(node).to_owned());
     nodes
-}
-
-/// Only an event tells it. All is below a chroot, which names in events do not have.
-#[test]
-fn a_waiter_whose_own_node_is_deleted_queues_again() {
-    every_subject_that(Subject::queues, |subject| {
-        let chroot = fresh_path("chroot");
-        let (path, name) = (format!("{chroot}/lock"), subject.name);
-        let below = |hosts: &str, session| client_of(&format!("{hosts}{chroot}"), session);
-        let proxy = shared_proxy();
-        let (others, client) = (
-            below(&connect_string(), LONG),
-            below(&proxy.connect_string(), Duration::from_secs(4)),
-        );
-        let (rival, own) = (subject.rival(&others, "/lock"), subject.at(&client, "/lock"));
-        let scene = Scene { subject, proxy, client, others, path, own, rival };
-        scene.rival.lock().unwrap();
-        let held = scene.nodes();
-        // The first round is over before it watches at all.
-        let watch = Part { op: Op::GetData, nth: 1, answer: false }.is_held_at(&scene);
-        let waiter = Visitor::start(scene.own.clone());
-        assert!(watch.wait(SOON), "{name}: {}", scene.log());
-        for round in 0..4 {
-            // All that it has had before is gone then.
-            subject.await_nodes(&scene.path, subject.nodes_with_waiters(1));
-            let old = since(subject, &scene.path, &held);
-            shared_probe().unwrap().delete(&old[0]).unwrap();
-            watch.release();
-            if round == 3 {
-                // It comes free in the same moment.
-                scene.rival.unlock().unwrap();
-                waiter.comes_in();
-            } else {
-                wait_until(&format!("{name}, round {round}: another node"), SOON, || {
-                    let new = since(subject, &scene.path, &held);
-                    !new.contains(&old[0]) && !new.is_empty()
-                });
-                assert!(!waiter.is_in(), "{name}: beside the holder");
-            }
-            println!("{name}, round {round}: {old:?}, {:?}", since(subject, &scene.path, &held));
-        }
-        waiter.leaves();
-        scene.leaves_nothing("its node was deleted");
-    });
 }
 
 #[test]
