@@ -20,7 +20,9 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testKilledSession",
-        &["faults::every::losing::a_process_that_was_stopped_for_too_long_sees_its_losses_first"],
+        &[
+            "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
+        ],
     ),
     (
         "TestInterProcessMutexBase",
@@ -166,7 +168,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
         "TestInterProcessSemaphore",
         "testClientClose",
         &[
-            "every::ending::a_close_is_told_once_to_each_hold_and_to_every_wait_and_all_later_calls_are_closed",
+            "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
         ],
     ),
     (

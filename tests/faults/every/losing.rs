@@ -1,12 +1,12 @@
-//! What was held is lost: to an operator, or to a stopped process. Its owner is told, once; nothing of the next
-//! one's is touched.
+//! What was held is lost: to an operator, to a silent network, to a stopped process, to a close. Its owner
+//! is told, once, and before anybody else is let in; nothing of the next one's is touched.
 
 use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, Error, Hold, HoldState, LossReason, Result};
-use zoolock_test_support::{connect_string, fresh_path, shared_probe, wait_until};
+use zoolock::{Client, Error, Hold, HoldState, Lock, LossReason, Result};
+use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, wait_until};
 
 use common::{
     Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Stage, Subject, Task, Visitor, alone,
@@ -77,13 +77,24 @@ fn is_over(subject: Subject, (client, own): (&Client, &Object), next: Visitor, w
     }
 }
 
-/// Somebody who waits for what is held.
-fn next_one(subject: Subject, client: &Client, own: &Object) -> Visitor {
-    let path = own.base().to_owned();
-    let visitor = Visitor::start(subject.rival(client, &path));
+/// Somebody who waits for what is held, and what was seen of that when the one was let in: not held, and
+/// told so.
+fn next_one(
+    subject: Subject,
+    client: &Client,
+    own: &Object,
+) -> (Visitor, zoolock::crossbeam_channel::Receiver<(bool, bool)>) {
+    let (say, seen) = zoolock::crossbeam_channel::bounded(1);
+    let (path, holds) = (own.base().to_owned(), own.holds());
+    let next: Box<dyn Lock> = subject.rival(client, &path).into();
+    // Asked by the thread that was granted, so that no other needs to be fast.
+    let visitor = Visitor::start_telling(next, move || {
+        let told = |hold: &Hold| hold.lost().try_recv().is_err_and(|e| e.is_disconnected());
+        let _ = say.send((holds.iter().any(Hold::is_held), holds.iter().all(told)));
+    });
     wait_until("somebody waits", SOON, || client.stats().waiting == 1);
     subject.await_nodes(&path, subject.nodes_with_waiters(1));
-    visitor
+    (visitor, seen)
 }
 
 #[test]
@@ -113,7 +124,7 @@ fn a_deleted_node_is_a_loss_whether_it_is_watched_yet_or_not() {
                 });
             }
             let next = subject.rival(&others, &path);
-            let waits = noticed.then(|| next_one(subject, &others, &own));
+            let waits = noticed.then(|| next_one(subject, &others, &own).0);
             nodes.iter().for_each(|node| shared_probe().unwrap().delete(node).unwrap());
             if let Some(next) = waits {
                 next.comes_in();
@@ -137,6 +148,26 @@ fn a_deleted_node_is_a_loss_whether_it_is_watched_yet_or_not() {
             });
         }
     });
+}
+
+#[test]
+fn behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in() {
+    for silent in [Direction::Both, Direction::ToClient, Direction::ToServer] {
+        every_subject(|subject| {
+            let proxy = shared_proxy();
+            let (client, others) = (client_of(&proxy.connect_string(), SHORT), client());
+            let own = subject.at(&client, &fresh_path("silent"));
+            own.lock().unwrap();
+            let (next, seen) = next_one(subject, &others, &own);
+            let begun = Instant::now();
+            proxy.black_hole(silent);
+            let (held, told) = seen.recv_timeout(SOON).expect("the next one is let in");
+            println!("{}, {silent:?}: next one in after {:?}", subject.name, begun.elapsed());
+            assert!(!held && told, "held: {held}, told: {told}: {:?}", own.holds());
+            proxy.restore();
+            is_over(subject, (&client, &own), next, EXPIRED);
+        });
+    }
 }
 
 /// Holds it until it is lost, and looks all the time: the first look behind a stop has to see the loss.
