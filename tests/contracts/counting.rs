@@ -237,6 +237,8 @@ fn a_loss_is_told_once_also_to_those_who_never_unlock() {
             assert_eq!(told.len(), subject.nodes_of_one());
             told.retain(|told| told.what == What::Lost(LossReason::NodeDeleted));
             assert_eq!(told.len(), usize::from(ends));
+            // Also by one that does not wait for the answer.
+            wait_until("the loss is counted", SOON, || client.stats().holds_lost == 2);
         }
 
         object.lock().unwrap();
