@@ -482,7 +482,7 @@ mod tests {
         let second = close();
         assert!(closed.recv_timeout(Duration::from_millis(200)).is_err(), "a session may end");
         drop(ending);
-        [first, second].map(|close| close.join().unwrap());
+        [first, second].into_iter().for_each(|close| close.join().unwrap());
         assert_eq!(closed.try_iter().count(), 2);
     }
 }
