@@ -313,8 +313,12 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
                 && !other.has_left
                 && !other.is_doubtful
                 && !witness.dead.contains(&other.process);
-            if !other.has_left && is_held(other) == Some(false) {
-                histories::lost(*number);
+            match is_held(other) {
+                _ if other.has_left => {}
+                Some(false) => histories::lost(*number),
+                // A thread stands still with what would tell.
+                None => histories::doubted(*number),
+                Some(true) => {}
             }
             if !is_other || is_held(other) == Some(false) {
                 continue;
@@ -393,6 +397,9 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         witness.last += 1;
         let still_held = is_held(&held) != Some(false);
         histories::granted(witness.last, &held, begun, under, still_held);
+        if !still_held {
+            histories::lost(witness.last);
+        }
         if held.is_doubtful {
             histories::doubted(witness.last);
         }
@@ -586,6 +593,11 @@ pub(crate) fn former() -> Option<(String, String, u64)> {
     })
 }
 
+/// There is more of this place than before.
+pub(crate) fn freed(place: Place) {
+    witness(|witness| witness.ended_at.insert(place, kernel::elapsed()));
+}
+
 /// How many permits a semaphore has.
 pub(crate) fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
@@ -716,8 +728,9 @@ pub(crate) fn is_deaf(process: Process) {
         let nodes: Vec<(String, u64)> = own
             .flat_map(|held| held.nodes.clone())
             .filter_map(|path| {
-                let czxid = witness.nodes.get(&path)?.czxid as u64;
-                Some((path, czxid))
+                // Something else may be there by now.
+                let node = witness.nodes.get(&path).filter(|node| node.owner != 0)?;
+                Some((path, node.czxid as u64))
             })
             .collect();
         (nodes, witness.timeout * 5)

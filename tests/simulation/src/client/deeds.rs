@@ -84,7 +84,9 @@ impl Shared {
             Deed::CreateAgain => {
                 kernel::count("deed: creates what is there");
                 let write = own.transaction().create(DATA, data(kind, own, hold));
-                if self.told("careful commit", write.commit()).is_some() {
+                let written = write.commit();
+                witness::wrote(kind, own, &written);
+                if self.told("careful commit", written).is_some() {
                     violation(format!("{} has created {DATA}, which is there", self.name));
                 }
             }

@@ -9,7 +9,7 @@ use zoolock::{ClientState, Error, Hold, HoldState, Result};
 use super::{SLACK, Shared, board};
 use crate::network::Net;
 use crate::plan::{Kind, ObjectPlan, Wait};
-use crate::witness::{self, violation, witness};
+use crate::witness::{self, Witness, violation, witness};
 
 impl Shared {
     /// Looks at an error, if it is one.
@@ -189,9 +189,12 @@ impl Shared {
         if said && !before.1 && is_plain {
             violation(format!("{}: {token:#x} was verified, and is over", self.name));
         }
+        // A read may be ahead for a moment under a write that somebody has deleted.
+        let is_sure =
+            |witness: &mut Witness| !witness.has_strangers && !witness.is_any_robbed(own.path());
         if !said
             && is_seen
-            && !witness(|witness| witness.has_strangers)
+            && witness(is_sure)
             && before.0
             && before.1
             && own.is_held()
@@ -218,8 +221,8 @@ impl Shared {
         let members = self.plan.objects[object].kind.members();
         match wait {
             Wait::Forever => None,
-            Wait::Try => Some(self.client.session_timeout() / 3 * members),
-            // What was had of several is given back behind the deadline.
+            // What was had of several is given back behind that, one after the other.
+            Wait::Try => Some(self.client.session_timeout() / 3 * (2 * members - 1)),
             Wait::For(time) => {
                 let patience = self.client.session_timeout() / 3;
                 let slowest = witness(|witness| witness.is_undisturbed.then_some(witness.slowest));

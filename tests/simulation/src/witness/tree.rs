@@ -36,6 +36,11 @@ impl Witness {
         self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
     }
 
+    /// Has somebody deleted a node in this directory?
+    pub(crate) fn is_any_robbed(&self, directory: &str) -> bool {
+        self.robbed.iter().any(|(_, path)| parent(path) == directory)
+    }
+
     /// The place of a call of this process that has waited since then where this node of it is the first, so that nobody
     /// else is waited for.
     pub(super) fn waits_for_own(
