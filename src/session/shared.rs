@@ -251,7 +251,7 @@ impl Session {
     /// may not read it by then, and an ACL can be changed at any time: so nobody may wait for an event alone. The
     /// instants are spread, so that those who begin to wait together do not look together.
     pub(crate) fn next_look(&self) -> Instant {
-        let least = self.timeout() * LOOK_AFTER;
+        let least = self.timeout() * sys::fallback(LOOK_AFTER);
         let share = sys::random() as f64 / u64::MAX as f64;
         sys::now() + least + least.mul_f64(share)
     }

@@ -502,6 +502,17 @@ impl Plan {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
+    /// Is there anything that nobody may read for a while, so that nobody is told of it?
+    pub(crate) fn hides_something(&self) -> bool {
+        let hides = |fault: &Fault| match fault {
+            Fault::At { what, .. } => {
+                matches!(what, Trouble::Hide { .. } | Trouble::HideDirectory { .. })
+            }
+            Fault::Frame { .. } => false,
+        };
+        self.faults.iter().any(hides)
+    }
+
     /// Does anything happen to a server?
     pub(crate) fn troubles_servers(&self) -> bool {
         let is_one = |fault: &Fault| match fault {

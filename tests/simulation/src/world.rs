@@ -160,6 +160,9 @@ fn live(plan: &Plan) {
             net.act(|world| world.machine(processes[client]).faults.push((is_up, of, nth, what)));
         }
     }
+    if !plan.hides_something() {
+        kernel::rely_on_no_timer(1_000);
+    }
     let hosts = hosts(plan);
     for (number, (client, &process)) in plan.clients.iter().zip(&processes).enumerate() {
         let (client, hosts) = (client.clone(), hosts.clone());

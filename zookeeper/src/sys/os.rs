@@ -54,6 +54,13 @@ pub fn reached(_: &'static str) {}
 #[inline(always)]
 pub fn reached_if(_: impl FnOnce() -> bool, _: &'static str) {}
 
+/// Returns by how much a timer waits for what something else should bring about sooner. The
+/// simulation makes it so long that everything that relies on the timer is found.
+#[inline(always)]
+pub fn fallback(times: u32) -> u32 {
+    times
+}
+
 /// Waits for a message, or until nobody can send one.
 ///
 /// # Errors

@@ -114,6 +114,8 @@ pub(crate) struct Kernel {
     stacks: Vec<DefaultStack>,
     pub(crate) sockets: Sockets,
     pub(crate) trace: Trace,
+    /// So much longer timers wait for what should come sooner.
+    patience: u32,
 }
 
 thread_local! {
@@ -155,6 +157,7 @@ pub fn run<T>(
         looks_at: None,
         stacks: STACKS.take(),
         sockets: Sockets::default(),
+        patience: 1,
         trace: Trace::new(is_traced),
         choices: choices.fork(),
     };
@@ -497,6 +500,16 @@ pub fn after(delay: Duration, happening: impl FnOnce() + 'static) {
 /// The true time since the run has begun.
 pub fn elapsed() -> Duration {
     Duration::from_nanos(with(|kernel| kernel.now))
+}
+
+/// Lets timers wait so many times longer for what something else should bring about sooner.
+pub fn rely_on_no_timer(patience: u32) {
+    with(|kernel| kernel.patience = patience);
+}
+
+/// By how much such a timer waits.
+pub fn fallback(times: u32) -> u32 {
+    times * with(|kernel| kernel.patience)
 }
 
 /// Ends the run.
