@@ -801,7 +801,7 @@ impl Judge {
         }
         if call.outcome == Some(Outcome::Failed(ErrorKind::ConnectionLoss)) && !call.is_part {
             let story = &self.programs[&process].story;
-            // A thread may wait for other answers first, so the loss may precede the call slightly.
+            // A call that waits for others first may begin just after the connection was lost.
             if !story.lost.iter().any(|lost| *lost + SLACK >= call.begun) {
                 return Some(format!("call {number} fails with a connection that was never lost"));
             }
