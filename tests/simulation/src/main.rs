@@ -21,7 +21,7 @@ struct Args {
     /// First seed
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
-    /// Start no more workers after this many seconds
+    /// Stop after this many seconds, once the running workers have finished
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
     /// Number of workers that run seeds in parallel
@@ -48,10 +48,10 @@ struct Args {
     /// Print a hash of all runs, which is the same on every machine
     #[arg(long)]
     hash: bool,
-    /// Print the totals as JSON for the process that started this worker
+    /// Print the totals of the seeds for the process that started this one
     #[arg(long, hide = true)]
     worker: bool,
-    /// Build with a mutant, the name of a patch in tests/teeth, and run that
+    /// Build and run with a mutant, the name of a patch in tests/teeth
     #[arg(long, value_name = "NAME")]
     bug: Option<String>,
 }

@@ -98,7 +98,7 @@ pub(crate) struct Machine {
     pub faults: Vec<(bool, Of, u32, FrameFault)>,
 }
 
-/// Highest latency after the last fault.
+/// Limit on the latency after the last fault.
 const FAST: Duration = Duration::from_millis(2);
 /// Error code of an answer.
 const NO_AUTH: i32 = -102;

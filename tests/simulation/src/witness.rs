@@ -160,7 +160,7 @@ pub(crate) struct Witness {
     pub most_nodes: usize,
     /// Limit on the unanswered creates of one client.
     pub most_creates: usize,
-    /// Nodes that somebody else has deleted, with the sessions that owned them.
+    /// Nodes that somebody else has deleted or whose session an operator has ended, with these sessions.
     robbed: BTreeSet<(i64, String)>,
     /// The process of each session.
     sessions: BTreeMap<i64, Process>,
@@ -515,7 +515,7 @@ pub(crate) fn is_last(path: &str, token: u64) -> bool {
     witness(|witness| witness.last_change.get(parent(path)) == Some(&(token as i64)))
 }
 
-/// Returns whether the last node at this path was deleted by somebody else.
+/// Returns whether somebody else has deleted the last node at this path, or ended its session.
 pub(crate) fn was_deleted(path: &str) -> bool {
     witness(|witness| witness.gone.get(path).is_some_and(|gone| gone.by_somebody))
 }

@@ -35,7 +35,7 @@ fn all_guarantees_hold_for_every_seed() {
 }
 
 #[test]
-fn runs_of_a_seed_are_equal() {
+fn runs_differ_by_seed_alone() {
     let hashes = |seeds| -> Vec<u64> { runs(seeds).into_iter().map(|(_, hash, _)| hash).collect() };
     let first = hashes(1_000..1_060);
     assert_eq!(first, hashes(1_000..1_060));

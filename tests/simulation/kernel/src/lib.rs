@@ -2,8 +2,8 @@
 //! all of them.
 //!
 //! Simulated threads are coroutines on one real thread. A thread runs until it blocks, or until a seeded choice
-//! interrupts it at a mutex. The kernel then draws the next thread. When no thread can run, the clock jumps to the next
-//! event. So a seed gives the same run on every machine and at any load.
+//! interrupts it at a mutex, a receive or a read. The kernel then draws the next thread. When no thread can run, the
+//! clock jumps to the next event. So a seed gives the same run on every machine and at any load.
 //!
 //! Functions and types have the names and meanings of their counterparts in `std`, `parking_lot` and
 //! `crossbeam-channel`. `zookeeper/src/sys.rs` chooses between both.

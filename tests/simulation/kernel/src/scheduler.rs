@@ -16,7 +16,7 @@ use crate::trace::Trace;
 
 /// Debug builds have large frames. Untouched pages cost nothing.
 const STACK: usize = 512 * 1024;
-/// Average number of mutex operations before a thread gives way.
+/// Average number of locks, receives and reads before a thread gives way.
 const PREEMPTED: u32 = 8;
 /// Longest time that a thread runs from one wait to the next, in nanoseconds.
 const STEP: u64 = 20_000;

@@ -155,7 +155,7 @@ impl Shared {
         });
     }
 
-    /// Checks that a second object of the same lock does not wait for the thread's own hold, but fails.
+    /// Checks that a second object of the held lock does not grant it again.
     pub(super) fn take_a_second(
         &self,
         kind: Kind,

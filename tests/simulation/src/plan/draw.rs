@@ -20,7 +20,7 @@ const CROWD: usize = 8;
 /// Number of clients in a herd, and number of objects and threads of each.
 const HERD: usize = 8;
 const QUEUE: usize = 2;
-/// Last number that a directory gives to a node.
+/// A directory has no numbers after this one.
 const LAST: i32 = i32::MAX;
 
 /// Weights of the themes. Themes with rare findings have more weight.

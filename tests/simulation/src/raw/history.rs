@@ -54,7 +54,7 @@ fn marked(data: &[u8]) -> Option<usize> {
     std::str::from_utf8(data).ok()?.strip_prefix('#')?.parse().ok()
 }
 
-/// Returns the states that a session may see that has seen this transaction.
+/// Returns the states that may be visible to a session that has seen this transaction.
 fn since<T>(spells: &[Spell<T>], seen: i64) -> impl Iterator<Item = (i64, Option<&T>)> {
     let begin = spells.first().map_or(i64::MAX, |first| first.from);
     let before = (begin > seen).then_some((0, None));

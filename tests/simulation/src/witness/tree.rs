@@ -30,14 +30,13 @@ impl Witness {
         below.filter(|(name, _)| !name.contains('/'))
     }
 
-    /// Returns whether somebody else has deleted a node of this process at this path.
+    /// Returns whether somebody else has deleted a node of this process at this path, or ended its session.
     pub(super) fn is_robbed(&self, process: Process, path: &str) -> bool {
         let is_its = |session| self.sessions.get(session) == Some(&process);
         self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
     }
 
-    /// Returns the place of a call of this process that waits since `since` behind its own first node at `path`, and so
-    /// for nobody else.
+    /// Returns the place of a call of this process that has waited since then for its own node at `path` alone.
     pub(super) fn waits_for_own(
         &self,
         process: Process,
@@ -124,7 +123,7 @@ impl Witness {
                 problems.push(format!("{path} is the {count}th of its client in its queue"));
             }
         }
-        // A client creates permits in a turn, whose node is the first then.
+        // A client creates permits during its turn, while the turn's node is the first.
         if let Some(place) = directory.strip_suffix("/leases")
             && !self.has_strangers
         {
