@@ -1,5 +1,5 @@
-//! Finds what has to occur in the simulation, in the sources that say so: the probes of the library and of the
-//! client, the library's errors, and what the simulation itself counts. So nothing is listed twice.
+//! Finds the events that the simulation has to reach in the sources: the probes of the library and the client, the
+//! library's errors, and the simulation's own counts. So no list repeats them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -40,7 +40,7 @@ fn main() {
     fs::write(PathBuf::from(out).join("found.rs"), tables).expect("the tables can be written");
 }
 
-/// What was found, and where.
+/// Names that were found, and where.
 type Found = BTreeMap<String, String>;
 
 fn table(name: &str, found: &Found) -> String {
@@ -74,7 +74,7 @@ fn line(text: &str, at: usize) -> usize {
     text[..at].lines().count().max(1)
 }
 
-/// The first string from each of these on, but for comments and for calls whose argument is no literal.
+/// Returns the first string after each occurrence of `call`. Skips comments and calls whose argument is no literal.
 fn behind<'a>(text: &'a str, call: &str) -> Vec<(usize, &'a str)> {
     let is_code = |at: usize| {
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -85,12 +85,12 @@ fn behind<'a>(text: &'a str, call: &str) -> Vec<(usize, &'a str)> {
     calls.map(|(at, _)| (at, literal(&text[at..]))).collect()
 }
 
-/// The first string in a text. None of those that are looked for has a quote in it.
+/// Returns the first string in a text. No string that is looked for contains a quote.
 fn literal(text: &str) -> &str {
     text.split('"').nth(1).unwrap_or_default()
 }
 
-/// The variants of the enum `Error`.
+/// Returns the variants of the enum `Error`.
 fn variants(text: &str) -> Vec<(usize, &str)> {
     let start = text.find("pub enum Error {").expect("the library's error");
     let end = start + text[start..].find("\n}").expect("its end");

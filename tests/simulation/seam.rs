@@ -1,4 +1,4 @@
-//! Chooses the simulation's side of the seam, for the crate that this is the build script of.
+//! Build script of a crate that is compiled with the simulation's side of the seam.
 
 fn main() {
     println!("cargo::rerun-if-changed=../seam.rs");

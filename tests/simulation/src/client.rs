@@ -1,4 +1,4 @@
-//! A program that uses the library as its plan says, and looks at what it is told.
+//! A client that uses the library as its plan says and checks the results.
 
 mod deeds;
 mod promises;
@@ -28,22 +28,22 @@ use crate::plan::{
 use crate::witness::{self, Held, Kept, Mode, limit, violation, witness};
 
 const TIMEOUT: RecvTimeoutError = RecvTimeoutError::Timeout;
-/// A call may be so much later than its deadline: what threads need to run.
+/// How much later than its deadline a call may return, which is the time that threads need to run.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
 
-/// What the world and its programs tell each other.
+/// State that the world and the clients share.
 #[derive(Default)]
 pub(crate) struct Board {
     pub are_healed: bool,
-    /// Clients whose plans are done; that have closed.
+    /// Number of clients that have carried out their plans, and number of those that have closed.
     pub done: usize,
     pub closed: usize,
-    /// For how long each machine stood still, and until when.
+    /// How long each machine stood still, and until when.
     pub stalls: Vec<(Process, Duration, Duration)>,
-    /// Whose clock was set, and when.
+    /// Machines whose clock was set, and when.
     pub steps: Vec<(Process, Duration)>,
     pub sessions: Vec<(Process, Client)>,
-    /// Operators who have something to give back.
+    /// Number of operators that still have a right to give back.
     pub operators: usize,
     pub net: Option<Net>,
 }
@@ -68,20 +68,21 @@ enum Object {
 }
 
 impl Board {
-    /// For how long a machine has stood still since then.
+    /// Returns how long a machine has stood still since then.
     pub(crate) fn stalled(&self, process: Process, since: Duration) -> Duration {
         let own = self.stalls.iter().filter(|(one, _, until)| *one == process && *until >= since);
         own.map(|(_, time, _)| *time).sum()
     }
 
-    /// May a lease have less on this machine than time has passed since then? It stood still, or its clock was set.
+    /// Returns whether a lease may have lost more than the elapsed time since then, because the machine stood still or
+    /// its clock was set.
     fn has_jumped(&self, process: Process, since: Duration) -> bool {
         let was_set = |(one, when): &(Process, Duration)| *one == process && *when >= since;
         !self.stalled(process, since).is_zero() || self.steps.iter().any(was_set)
     }
 }
 
-/// Is told of calls and holds, and uses the client meanwhile, as it may.
+/// Observer that counts grants and ends, and calls the client from its callbacks.
 #[derive(Default)]
 struct Told {
     acquired: AtomicU64,
@@ -99,7 +100,7 @@ impl Told {
     }
 }
 
-/// Whoever alone reads answers, or keeps the time, must not wait for an observer.
+/// Checks that no observer runs on the thread that reads answers or keeps the time, which must not wait for it.
 fn judge_caller() {
     let (_, name) = kernel::whoami();
     if matches!(&*name, "zookeeper-reader" | "zookeeper-timer") {
@@ -124,12 +125,12 @@ impl Observer for Told {
     }
 }
 
-/// What the judges hear of an unlock, from its answer.
+/// Returns what the judges learn from the answer of an unlock.
 fn said(answer: Option<()>) -> Unlocked {
     answer.map_or(Unlocked::Silent, |()| Unlocked::Fine)
 }
 
-/// What the threads of a client share.
+/// State that the threads of a client share.
 struct Shared {
     client: Client,
     name: String,
@@ -138,15 +139,15 @@ struct Shared {
     leaderships: RefCell<Vec<Leadership>>,
     objects: Vec<Object>,
     is_closed: RefCell<bool>,
-    /// When the waiters of each object were cancelled last.
+    /// When the waiters of each object were last cancelled.
     cancelled: Vec<Cell<Option<Duration>>>,
-    /// How many calls for each object have begun, and have returned.
+    /// Number of calls for each object that have begun, and that have returned.
     calls: Vec<Cell<(u64, u64)>>,
     told: Option<Arc<Told>>,
     is_gentle: bool,
 }
 
-/// The life of a client.
+/// Runs a client from connect to close.
 pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     let told = plan.is_observed.then(|| Arc::new(Told::default()));
     let Some(client) = connect(plan, hosts, told.as_ref()) else {
@@ -196,7 +197,7 @@ pub(crate) fn run(number: usize, plan: &ClientPlan, hosts: &str) {
     });
 }
 
-/// Runs threads of this process with these names, until all have ended.
+/// Runs threads with these names in this process and waits until all have ended.
 pub(crate) fn run_all<F: FnOnce() + 'static>(threads: impl Iterator<Item = (String, F)>) {
     let (process, _) = kernel::whoami();
     let threads = threads.map(|(name, body)| thread::spawn_in(process, &name, body));
@@ -204,7 +205,7 @@ pub(crate) fn run_all<F: FnOnce() + 'static>(threads: impl Iterator<Item = (Stri
     threads.into_iter().for_each(|thread| drop(thread.join()));
 }
 
-/// Says that the plan is carried out, and waits until nothing goes wrong any more.
+/// Reports that the plan is carried out, and waits until all faults are over.
 pub(crate) fn await_calm() {
     board(|board| board.done += 1);
     let are_healed = || board(|board| board.are_healed);
@@ -273,7 +274,7 @@ fn make(client: &Client, plan: &ObjectPlan) -> Object {
     made.unwrap_or_else(|error| panic!("{plan:?}: {error}"))
 }
 
-/// The lock at the place, and one that all of these have, in any order.
+/// Returns a multi-lock of the lock at the place and of one that all multi-locks share, in either order.
 fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLock> {
     let own = DistributedLock::with_options(client, path, options.clone())?;
     let other = DistributedLock::with_options(client, witness::SECOND, options)?;
@@ -284,7 +285,7 @@ fn several(client: &Client, path: &str, options: LockOptions) -> Result<MultiLoc
     MultiLock::new(both)
 }
 
-/// The whole path of its node.
+/// Returns the full path of a contender's node.
 fn node_of(contender: &Contender) -> String {
     match contender.node.as_str() {
         "" => contender.path.clone(),
@@ -292,7 +293,7 @@ fn node_of(contender: &Contender) -> String {
     }
 }
 
-/// What kind of hold it is.
+/// Returns how a hold of this kind excludes others.
 fn mode(kind: Kind, permits: u32) -> Mode {
     match kind {
         Kind::Read => Mode::Shared,
@@ -301,7 +302,7 @@ fn mode(kind: Kind, permits: u32) -> Mode {
     }
 }
 
-/// The payload of a panic, which panics once more when it is dropped.
+/// Panic payload that panics again when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -310,7 +311,7 @@ impl Drop for Bomb {
     }
 }
 
-/// A leader, which the witness sees as a holder for as long as it may act.
+/// Starts a leadership. The witness sees the leader as a holder while it acts.
 fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Option<Leadership> {
     if plan.kind != Kind::Leadership {
         return None;
@@ -344,7 +345,7 @@ fn lead(shared: &Rc<Shared>, plan: &ObjectPlan, is_shut: &Arc<AtomicBool>) -> Op
     }
 }
 
-/// What a call has got.
+/// Result of a call for a lock.
 enum Taken<'a> {
     Lock,
     Guard(Guard),
@@ -365,7 +366,7 @@ impl Taken<'_> {
     }
 }
 
-/// Takes a guard of whatever type.
+/// Takes a guard of any type.
 macro_rules! guard {
     ($lock:expr, $wait:expr, $taken:path) => {
         match $wait {
@@ -376,7 +377,7 @@ macro_rules! guard {
     };
 }
 
-/// Calls a method that all locks have.
+/// Calls a method that most kinds of locks have.
 macro_rules! on_lock {
     ($object:expr, $lock:ident => $act:expr, $else:expr) => {
         match $object {
@@ -397,7 +398,7 @@ fn lock_of(object: &Object) -> Option<&dyn Lock> {
     }
 }
 
-/// What a guarded write says.
+/// Returns the data of a guarded write: node, token and hold.
 fn data(kind: Kind, own: &Hold, hold: usize) -> String {
     let token = own.fencing_token();
     format!("{} {token} {hold}", witness::path_of(kind, own))
@@ -432,7 +433,7 @@ impl Shared {
                     let (path, token) = (node_of(&holder), holder.token);
                     witness::asks(&path, token);
                     let was_there = witness::is_there(&path, token);
-                    // Who has looked thinks about it.
+                    // Time between the look and the request, in half of the cases.
                     let rest = kernel::with_random(|random| random.u64(..200).saturating_sub(100));
                     thread::sleep(Duration::from_millis(rest));
                     let is_gone = was_there && !witness::is_there(&path, token);
@@ -463,7 +464,7 @@ impl Shared {
                     Object::Semaphore(semaphore) => semaphore.cancel_waiters(),
                     lock => on_lock!(lock, lock => lock.cancel_waiters(), ()),
                 }
-                // Whoever has begun before it was carried out is cancelled.
+                // Waiters that came before the cancellation took effect are cancelled, too.
                 self.cancelled[*object].set(Some(kernel::elapsed()));
             }
             What::Turns { object, count } => self.take_turns(*object, *count),
@@ -511,14 +512,14 @@ impl Shared {
 
     fn holder(&self, place: Place) -> Option<zoolock::Contender> {
         let found = self.told("contenders", self.client.contenders(place.path()))?;
-        // Of several permits any.
+        // Several permits have several holders.
         let mut holders: Vec<_> = found.into_iter().filter(|contender| contender.holds).collect();
         let count = holders.len();
         let chosen = (count > 0).then(|| kernel::with_random(|random| random.usize(..count)));
         chosen.map(|chosen| holders.swap_remove(chosen))
     }
 
-    /// All locks, in order, and nothing that is none.
+    /// Checks that all locks are found in order, and nothing else.
     fn locks_below(&self) {
         kernel::count("call: locks_below");
         let Some(locks) = self.told("locks_below", self.client.locks_below("/")) else {
@@ -572,7 +573,7 @@ impl Shared {
             return;
         };
         let Some((hold, own)) = held else {
-            // It is over already.
+            // The hold has already ended.
             return self.give_back(object, taken, end, None);
         };
         for deed in deeds {
@@ -598,7 +599,7 @@ impl Shared {
         }
     }
 
-    /// Calls for a lock. Returns what it has taken, and the hold as the witness knows it, if it is not over already.
+    /// Calls for a lock. Returns what it got, and the hold's number at the witness unless the hold has already ended.
     fn get(
         &self,
         call: &str,
@@ -625,7 +626,7 @@ impl Shared {
         let taken = self.told(call, taken)??;
         let mut holds = self.holds(object, &taken);
         if kind == Kind::Several {
-            // The one that others want as well.
+            // Only the first member is at a place that others lock, too.
             holds.truncate(1);
         }
         let hold = holds.first().cloned().map(|own| {
@@ -730,21 +731,21 @@ impl Shared {
             (taken, _) => taken.release(),
         });
         let is_silent = matches!(end, End::Drop | End::Panic);
-        // Where numbers tell nothing, a read has the node of the write that it goes on from.
+        // Without numbers to order by, the read shares the node of the write that it continues.
         let is_shared = |(path, _): &(String, u64)| path.ends_with(&i32::MAX.to_string());
         let goes_on = matches!(end, End::Downgrade) && node.as_ref().is_some_and(is_shared);
         let is_plain = plan.options.is_plain() && plan.kind != Kind::Single && !goes_on;
-        // Its answer has come, so that it is known what became of the node.
+        // An answer has come, so the client knows what happened to the node.
         let is_answered = was_connected
             && self.client.stats().connections == connections
             && kernel::elapsed() - begun < limit / 2
-            // The deletion may go with the request of a thread that gives up.
+            // The request of a thread that gives up may include the deletion.
             && others.0 == others.1
             && self.calls[object].get() == others
             && self.client.state() == ClientState::Connected;
         let may_go = self.client.stats().connections == connections
             && plan.options.hold_at_least.is_none()
-            // A group may have taken one of its locks over while it waits for the next.
+            // A multi-lock may take one member over locally while it waits for the next.
             && plan.kind != Kind::Several;
         let kept = node.clone().filter(|_| may_go);
         if let Some((path, token)) = node
@@ -756,13 +757,13 @@ impl Shared {
             if !was_there && !is_silent {
                 violation(format!("{}: {path} was deleted, and the unlock says Ok", self.name));
             }
-            // Nobody is told of a deletion that is refused.
+            // A silent release does not report a refused deletion.
             let may_stay = is_silent && witness(|witness| witness.has_hidden);
             if witness::is_there(&path, token) && !may_stay {
                 violation(format!("{}: {path} is there behind the unlock", self.name));
             }
         }
-        // Unless the next one has it already.
+        // The next turn may have the node already.
         if let Some(node) = kept
             && witness::turns(plan.place, plan.kind, node.1) == turns
         {
@@ -782,14 +783,14 @@ impl Shared {
         self.told("close", closed);
     }
 
-    /// Everybody once more, when nothing is wrong: whoever waits is let in at once.
+    /// Takes every lock once more without faults, where each waiter gets it at once.
     fn calm_round(self: &Rc<Shared>) {
         run_all((0..self.objects.len()).map(|object| {
             let shared = Rc::clone(self);
             let name = format!("calm {object}");
             (name.clone(), move || {
                 for _ in 0..2 {
-                    // So that one comes when another is just back.
+                    // A pause makes a thread come while another is just back.
                     let rest = kernel::with_random(|random| random.u64(..100));
                     thread::sleep(Duration::from_millis(rest));
                     let deed = Deed::Work(Duration::from_millis(5));
@@ -799,7 +800,7 @@ impl Shared {
         }));
     }
 
-    /// Gauges go to zero, and everything ends.
+    /// Waits until all gauges are zero, and closes the client.
     fn end(&self) {
         if !*self.is_closed.borrow() {
             let longest =
@@ -810,7 +811,7 @@ impl Shared {
             let limit = kernel::elapsed() + self.client.session_timeout() * 5 + longest;
             loop {
                 let stats = self.client.stats();
-                // Each hold that an observer was told of has ended, which it is told soon.
+                // The observer learns of every end, soon after it.
                 let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
                 let told =
                     self.told.as_ref().map(|told| (count(&told.acquired), count(&told.ended)));

@@ -1,8 +1,8 @@
-//! What has to occur in a run of many seeds: a simulation that never comes to something proves nothing about it.
+//! Events that have to occur in a run of many seeds. A simulation that never reaches an event proves nothing about it.
 //!
-//! Nothing is listed here twice. A probe, `sys::reached("..")` in the library or the client, is known by its being
-//! there, and so are the library's errors and what the simulation counts, `kernel::count("fault: ..")`: `build.rs`
-//! finds them. Listed is only what cannot occur, and why.
+//! `build.rs` finds the events in the sources: probes such as `sys::reached("..")` in the library and the client, the
+//! library's errors, and the simulation's counts such as `kernel::count("fault: ..")`. The lists here only name events
+//! that cannot or need not occur, with the reason.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::plan::{Options, Plan};
 
 include!(concat!(env!("OUT_DIR"), "/found.rs"));
 
-/// So many seeds have to come to everything.
+/// Number of seeds that have to reach every event.
 pub const ENOUGH: u64 = 10_000;
 
-/// What cannot occur here, and why.
+/// Events that cannot occur, and why.
 const NEVER: &[(&str, &str)] = &[
     ("a server only takes reads", "the simulated servers have no mode for that"),
     ("error: Refused", "the simulated client is compiled without SASL"),
@@ -21,7 +21,7 @@ const NEVER: &[(&str, &str)] = &[
     ("error: ZooKeeper", "it is for answers that no server gives, as the simulated ones do not"),
 ];
 
-/// What occurs in few seeds or none, so that it need not in so many, and what it takes.
+/// Events that need not occur in [`ENOUGH`] seeds, and what they take.
 const SELDOM: &[(&str, &str)] = &[
     ("a reminder comes behind the end", "a client that ends just when a loss is about to be told"),
     ("a call has one node too many", "more cuts behind creates that are carried out late"),
@@ -65,10 +65,10 @@ const SELDOM: &[(&str, &str)] = &[
     ),
 ];
 
-/// What is counted of this kind is worth knowing, and need not occur.
+/// Classes of counts that are worth knowing but need not occur.
 const MAY: &[&str] = &["verify"];
 
-/// Counts the options that the locks of a plan have.
+/// Counts the lock options in a plan.
 pub(crate) fn count_options(plan: &Plan) {
     for object in plan.clients.iter().flat_map(|client| &client.objects) {
         let Options {
@@ -96,7 +96,7 @@ pub(crate) fn count_options(plan: &Plan) {
     }
 }
 
-/// Says, for people, what should have occurred and has not, and what has though it cannot.
+/// Describes events that should have occurred but did not, and events that occurred but cannot.
 pub fn gaps(counts: &BTreeMap<String, u64>) -> Vec<String> {
     let mut gaps = Vec::new();
     for (what, place) in PROBES.iter().chain(COUNTED) {
@@ -118,7 +118,7 @@ pub fn gaps(counts: &BTreeMap<String, u64>) -> Vec<String> {
     gaps
 }
 
-/// Tells probes from what the simulation counts itself, whose names begin with a kind.
+/// Marks probes as reached. The simulation's own counts are returned as they are.
 pub fn named(what: &str) -> String {
     match PROBES.iter().any(|(probe, _)| *probe == what) {
         true => format!("reached: {what}"),
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_occur_is_something_that_there_is() {
+    fn excluded_events_exist() {
         println!("{} probes, {} others", PROBES.len(), COUNTED.len());
         for (never, _) in NEVER.iter().chain(SELDOM) {
             let is_it = |(what, _): &(&str, &str)| what == never;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_occurs_is_a_gap_and_what_occurs_is_none() {
+    fn missing_events_are_gaps() {
         let all = PROBES.iter().chain(COUNTED).map(|(what, _)| ((*what).to_owned(), 1)).collect();
         let (of_nothing, of_all) = (gaps(&BTreeMap::new()), gaps(&all));
         let is_missing = |gap: &String| gap.starts_with("it never occurs");

@@ -1,4 +1,4 @@
-//! The run as a history, for the judges that it shares with the torture run: `zoolock_judge`.
+//! Records a run as a history for the judges in `zoolock_judge`, which also judge the torture run.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use zoolock_judge::{
 use crate::plan::{self, Place};
 use crate::witness::{self, Held, limit};
 
-/// What the judges are told.
+/// Records for the judges.
 #[derive(Default)]
 struct Recorder {
     history: History,
@@ -36,7 +36,7 @@ fn now() -> Nanos {
     kernel::elapsed().as_nanos() as Nanos
 }
 
-/// All locks: three at each place.
+/// Returns all locks, three at each place.
 fn locks() -> Vec<Lock> {
     let at = |number: usize| {
         let path = Place(number).path();
@@ -75,7 +75,7 @@ pub(crate) fn reset() {
     record(|recorder| *recorder = Recorder::default());
 }
 
-/// Makes a call for a lock, which has it, has it not, or may have taken it all the same.
+/// Makes a call for a lock. A call that fails may still have taken the lock.
 pub(crate) fn call<T>(
     kind: plan::Kind,
     place: Place,
@@ -113,7 +113,7 @@ pub(crate) fn granted(
         plan::Kind::Several => Kind::Multi,
     };
     let path = lock(held.kind, held.place);
-    // Numbers begin again with each directory: the order of the nodes is that of their transactions.
+    // Nodes are ordered by their transactions, because a directory that is created again numbers from zero.
     let token = held.token;
     let order = (token >> 32) * 1_000_000 + (token & 0xffff_ffff);
     let nodes = held.nodes.iter().map(|node| format!("{node} {order:010}")).collect();
@@ -140,7 +140,7 @@ pub(crate) fn granted(
     });
 }
 
-/// `is_held()` is false though nobody has given it back.
+/// Records that `is_held()` became false before the owner gave the hold back.
 pub(crate) fn lost(number: usize) {
     record(|recorder| {
         if let (Some((hold, _)), true) =
@@ -168,7 +168,7 @@ pub(crate) fn unlocked(number: usize, said: Unlocked) {
     });
 }
 
-/// Somebody has deleted the node of a hold, or ended its session: it cannot know.
+/// Records that somebody deleted the node of a hold or ended its session, so that the owner cannot know of the loss.
 pub(crate) fn doubted(number: usize) {
     record(|recorder| {
         if let Some((hold, path)) = recorder.holds.get(&number).copied() {
@@ -182,7 +182,7 @@ pub(crate) fn died(process: Process) {
     record(|recorder| recorder.history.died((process.0, 0), now()));
 }
 
-/// The history of a run, what the first judge found in it, and what the second one did.
+/// Returns the history of a run, the judge's violations and the result of the judge of linearizability.
 pub(crate) fn verdict() -> (History, Vec<String>, Linearized) {
     let recorder = record(std::mem::take);
     let mut history = recorder.history;

@@ -1,7 +1,7 @@
-//! Every schedule from a seed: the library's own sources, locks and client, on simulated machines, against simulated
-//! servers, with a witness that sees everything.
+//! Runs the library's own sources, locks and client, on simulated machines against simulated servers. A seed decides
+//! every schedule, and a witness sees everything.
 
-// By another name in the manifest, so that nobody turns on its features who means those of the real one.
+// The manifest renames this crate, so that features meant for the real one are not turned on here.
 extern crate simulated_zoolock as zoolock;
 
 mod client;

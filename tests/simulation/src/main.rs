@@ -1,4 +1,4 @@
-//! Runs seeds, says how fast and what occurred, and tells the story of one that fails.
+//! Runs seeds, reports speed and coverage, and prints the story of a failing seed.
 
 mod runs;
 
@@ -12,46 +12,46 @@ use std::time::Instant;
 use clap::Parser;
 use zoolock_simulation::{ENOUGH, Plan, gaps, named, run, shrink};
 
-/// Runs the whole library, locks and client, on simulated machines: every schedule and every fault from a seed.
+/// Runs the whole library, locks and client, on simulated machines. The seed decides every schedule and fault.
 #[derive(Parser)]
 struct Args {
-    /// How many seeds
+    /// Number of seeds to run
     #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
-    /// The first one
+    /// First seed
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
-    /// Ends after so many seconds, whatever is left
+    /// Stop after this many seconds, once the running workers have finished
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// So many seeds at a time, each on a processor
+    /// Number of workers that run seeds in parallel
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
-    /// Goes on behind a seed that fails
+    /// Continue after a failing seed
     #[arg(long)]
     keep_going: bool,
-    /// Makes no failing seed smaller, and tells no story
+    /// Do not shrink a failing seed or print its story
     #[arg(long)]
     brief: bool,
-    /// Fails if something that has to occur never does; by itself with 10000 seeds and more
+    /// Fail if an event that has to occur never does [default: true from 10000 seeds on]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     coverage: Option<bool>,
-    /// Tells the story of the first seed, whole, whatever comes of it
+    /// Print the whole story of the first seed, whether it fails or not
     #[arg(long)]
     story: bool,
-    /// Writes the history of the first seed for Knossos
+    /// Write the history of the first seed for Knossos
     #[arg(long, value_name = "FILE")]
     edn: Option<PathBuf>,
-    /// Fails only for histories that are not linearizable
+    /// Fail only for histories that are not linearizable
     #[arg(long)]
     linearizable: bool,
-    /// Prints what stands for all runs: two machines that print the same have run the same
+    /// Print a hash of all runs, which is the same on every machine
     #[arg(long)]
     hash: bool,
-    /// Prints the sums of the seeds for the process that has started this one
+    /// Print the totals of the seeds for the process that started this one
     #[arg(long, hide = true)]
     worker: bool,
-    /// Runs with a bug made on purpose: the name of a patch of tests/teeth
+    /// Build and run with a mutant, the name of a patch in tests/teeth
     #[arg(long, value_name = "NAME")]
     bug: Option<String>,
 }
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!(total.failed.is_empty() && gaps.is_empty())))
 }
 
-/// Tells what happens in a run.
+/// Prints the story and the violations of a run.
 fn tell(plan: &Plan) -> ExitCode {
     let outcome = run(plan, true);
     outcome.story.iter().for_each(|line| println!("{line}"));
@@ -121,12 +121,12 @@ fn write_history(plan: &Plan, file: &Path) -> ExitCode {
     }
 }
 
-/// Builds it with the bug, and runs that.
+/// Builds the simulator with the bug and runs it in place of this process.
 fn with_bug(bug: &str, args: &Args) -> ExitCode {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("bug");
     let mut command = Command::new(&script);
     command.args([bug, "--seeds", &args.seeds.to_string(), "--from", &args.from.to_string()]);
-    // What a bug keeps from occurring is not what is looked for.
+    // A bug may keep events from occurring, and coverage would fail for that.
     command.arg("--coverage=false");
     let flags = [
         ("--story", args.story),

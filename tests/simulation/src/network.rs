@@ -1,4 +1,4 @@
-//! What is between the clients and the servers: links that take their time, and break.
+//! The links between clients and servers, with their delays and faults.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,48 +25,48 @@ pub(crate) struct World {
     random: Rng,
     latency: Duration,
     links: BTreeMap<u64, Link>,
-    /// From the servers' connections to sockets.
+    /// Sockets by the servers' connections.
     sockets: BTreeMap<u64, u64>,
-    /// What servers are called, and who has asked for that.
+    /// The servers' names, and the last question of each process for each server.
     names: Vec<Name>,
     asked: BTreeMap<(Process, usize), Question>,
-    /// Nothing goes wrong any more.
+    /// All faults are over.
     is_well: bool,
     pub machines: BTreeMap<Process, Machine>,
-    /// When the servers are looked at next.
+    /// When the servers next have to act.
     planned: Option<Instant>,
     tell: Tell,
 }
 
-/// Hears of what the servers have carried out.
+/// Learns what the servers have carried out.
 type Tell = Box<dyn FnMut(&World, &Committed)>;
 
-/// The name of a server. Each address that it had before is a stranger's by now, of another ensemble.
+/// The name of a server. Its earlier addresses belong to strangers of another ensemble.
 #[derive(Default, Clone)]
 struct Name {
-    /// How often the server has moved, which is part of its address, and when it did so last.
+    /// Number of the server's moves, which is part of its address, and time of the last one.
     moves: u8,
     moved: Duration,
-    /// Nobody can tell its address until then, or says so only then.
+    /// The name is not found until then, or only answered then.
     unknown_until: Duration,
     hangs: bool,
 }
 
-/// What a process has asked for last.
+/// A process's last question for a name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question {
     pub asked: Duration,
-    /// When it is told, and whether it is an address.
+    /// When the answer comes, and whether it is an address.
     pub answer: (Duration, bool),
 }
 
 struct Link {
     process: Process,
     server: usize,
-    /// It leads to an address that the server had before.
+    /// The link leads to an earlier address of the server.
     is_former: bool,
     connection: Option<u64>,
-    /// What is no whole frame yet.
+    /// Bytes that are no whole frame yet.
     sent: Vec<u8>,
     /// When the last bytes of each direction arrive.
     last: [Duration; 2],
@@ -74,35 +74,35 @@ struct Link {
     has_begun: bool,
     /// A frame has arrived, up and down.
     is_greeted: [bool; 2],
-    /// An answer that comes behind the next one.
+    /// An answer that arrives after the next one.
     swapped: Option<Vec<u8>>,
-    /// What was asked for and has no answer that arrived.
+    /// Requests without an answer that has arrived.
     asked: BTreeMap<i32, (Of, String)>,
-    /// A request was lost, and so is all that follows.
+    /// A request was lost, and later ones are lost, too.
     is_useless: bool,
     is_over: bool,
 }
 
-/// What the network does to one machine.
+/// Faults of the network at one machine.
 #[derive(Default)]
 pub(crate) struct Machine {
-    /// Nothing passes until then, up and down.
+    /// Nothing passes up or down until then.
     pub silent_until: [Duration; 2],
     pub refused_until: Duration,
-    /// Sockets take a part of what is sent.
+    /// Sockets take only a part of the bytes until then.
     pub full_until: Duration,
-    /// Requests are lost on their way, and handshakes are not.
+    /// Requests are lost until then, but handshakes pass.
     pub useless_until: Duration,
-    /// Frames of each kind so far, up and down.
+    /// Number of frames of each kind so far, up and down.
     frames: BTreeMap<(usize, Of), u32>,
     pub faults: Vec<(bool, Of, u32, FrameFault)>,
 }
 
-/// When all is well.
+/// Limit on the latency after the last fault.
 const FAST: Duration = Duration::from_millis(2);
-/// An answer's code.
+/// Error code of an answer.
 const NO_AUTH: i32 = -102;
-/// The number of what a watch tells.
+/// Number of an event.
 const EVENT: i32 = -1;
 
 const UP: usize = 0;
@@ -135,19 +135,19 @@ impl Net {
         Net(Rc::clone(&self.0))
     }
 
-    /// Does something with the servers or the links, and carries what comes of it.
+    /// Acts on the servers or the links, and sends the resulting frames.
     pub(crate) fn act<T>(&self, act: impl FnOnce(&mut World) -> T) -> T {
         let acted = act(&mut self.0.borrow_mut());
         self.carry();
         acted
     }
 
-    /// Looks at the servers.
+    /// Looks at the servers and the links.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         look(&self.0.borrow())
     }
 
-    /// Has what the servers say on its way.
+    /// Sends the servers' frames, reports their changes and plans their next step.
     fn carry(&self) {
         let mut world = self.0.borrow_mut();
         let outgoing = world.ensemble.take_outgoing();
@@ -203,7 +203,7 @@ impl World {
         });
     }
 
-    /// When something sent now arrives, behind what was sent before.
+    /// Returns when a frame sent now arrives, after all frames sent before.
     fn arrival(&mut self, socket: u64, way: usize) -> Duration {
         let base = self.latency.as_nanos() as u64;
         let time = Duration::from_nanos(match self.random.u8(..20) {
@@ -222,7 +222,7 @@ impl World {
         arrives
     }
 
-    /// A whole frame, up or down.
+    /// Sends a whole frame up or down, with the fault that hits it.
     fn frame(&mut self, net: &Net, socket: u64, way: usize, frame: Vec<u8>) {
         let Some(link) = self.links.get_mut(&socket) else {
             return;
@@ -236,7 +236,7 @@ impl World {
         if is_first && is_former {
             return self.shown(net, socket, server, &frame);
         }
-        // Requests and answers have the same number, which others have none above zero of.
+        // An answer has its request's number. Other frames have no number above zero.
         let asked = story::int(&frame, 4);
         if way == UP && asked > 0 {
             let (of, path) = (kind(&frame), story::text(&frame, 12));
@@ -329,7 +329,7 @@ impl World {
             .filter(|_| way == DOWN)
             .and_then(|link| link.swapped.take());
         if let Some(swapped) = swapped {
-            // An event that comes sooner or later than answers would be believed.
+            // An event keeps its place, because the client would believe a misplaced one.
             match is_answer(&bytes) {
                 true => bytes.extend(swapped),
                 false => bytes = [swapped, bytes].concat(),
@@ -338,7 +338,7 @@ impl World {
         self.at(net, arrives, move |world, _| world.arrive(socket, way, &bytes));
     }
 
-    /// Somebody does this with a node of a session.
+    /// Meddles with a node of a session.
     fn meddle(&mut self, path: &str, what: Meddling) {
         let now = kernel::instant();
         let owner = self.ensemble.node(path).map_or(0, |(stat, _)| stat.ephemeral_owner);
@@ -353,13 +353,13 @@ impl World {
         };
     }
 
-    /// A stranger gets a handshake. It knows no sessions but its own, and wants no guests.
+    /// Handles a handshake with a stranger, which knows no other sessions and closes the connection.
     fn shown(&mut self, net: &Net, socket: u64, server: usize, handshake: &[u8]) {
         let Some(link) = self.links.get(&socket) else {
             return;
         };
         let asked = self.asked.get(&(link.process, server)).copied();
-        // Whoever has asked before cannot know.
+        // A client that asked before the move cannot know of it.
         let could_know = asked.filter(|question| question.asked >= self.names[server].moved);
         let session = story::number(handshake, 20, 8);
         if let Some(question) = could_know {
@@ -412,13 +412,13 @@ impl World {
         }
     }
 
-    /// Both ends see that it is over.
+    /// Breaks a connection so that both ends notice.
     fn tear(&mut self, socket: u64) {
         net::finish(socket, true);
         self.end(socket);
     }
 
-    /// The server's end goes.
+    /// Ends the server's end of a connection.
     fn end(&mut self, socket: u64) {
         if let Some(link) = self.links.get_mut(&socket) {
             link.is_over = true;
@@ -429,7 +429,7 @@ impl World {
         }
     }
 
-    /// All connections of a machine break, and it sees that.
+    /// Breaks all connections of a machine so that it notices.
     pub(crate) fn cut(&mut self, process: Process) {
         self.tear_all(|link| link.process == process && !link.is_over);
     }
@@ -440,20 +440,20 @@ impl World {
         meant.into_iter().for_each(|socket| self.tear(socket));
     }
 
-    /// A server gets another address, at once for all who ask. A stranger gets its old one.
+    /// Gives a server another address, which all later questions find. A stranger gets the old one.
     pub(crate) fn move_away(&mut self, server: usize) {
         let name = &mut self.names[server];
         (name.moves, name.moved) = (name.moves + 1, kernel::elapsed());
         self.tear_all(|link| link.server == server && !link.is_over);
     }
 
-    /// Nobody can tell a server's address for a while.
+    /// Makes a server's name unknown for a while.
     pub(crate) fn forget_name(&mut self, server: usize, time: Duration, hangs: bool) {
         let name = &mut self.names[server];
         (name.unknown_until, name.hangs) = (kernel::elapsed() + time, hangs);
     }
 
-    /// Nothing goes wrong from now on. What is late on its way is lost with its connection.
+    /// Ends all faults. Frames that are late are lost with their connections.
     pub(crate) fn heal(&mut self) {
         self.machines.clear();
         self.is_well = true;
@@ -467,13 +467,13 @@ impl World {
     }
 }
 
-/// What is asked for in a frame.
+/// Returns the kind of a request.
 fn kind(frame: &[u8]) -> Of {
     match story::int(frame, 8) {
         1 | 15 => Of::Create,
         2 => Of::Delete,
         4 => Of::Read,
-        // Those that only ask for an answer are not of interest.
+        // Writes below `/zookeeper` only ask for an answer.
         5 if !story::text(frame, 12).starts_with("/zookeeper/") => Of::Write,
         8 | 12 => Of::List,
         14 => Of::Transaction,
@@ -481,28 +481,28 @@ fn kind(frame: &[u8]) -> Of {
     }
 }
 
-/// Is it an answer to a request, neither an event nor one to a ping or a handshake?
+/// Returns whether a frame is an answer to a request, not an event or an answer to a ping or a handshake.
 fn is_answer(frame: &[u8]) -> bool {
-    // A handshake's begins with the version.
+    // An answer to a handshake has the version here.
     story::int(frame, 4) > 0
 }
 
-/// Without its last byte.
+/// Returns an answer without its last byte.
 fn garbled(frame: &[u8]) -> Option<Vec<u8>> {
     let body = frame.get(4..frame.len() - 1).filter(|_| is_answer(frame))?;
     let length = u32::try_from(body.len()).ok()?;
     Some([&length.to_be_bytes(), body].concat())
 }
 
-/// The port of the first server.
+/// Port of every server.
 const PORT: u16 = 2181;
 
-/// The servers by their names.
+/// Returns a connect string with the servers' names.
 pub(crate) fn names(servers: usize) -> String {
     list("zk", servers)
 }
 
-/// Where the servers are.
+/// Returns a connect string with the servers' addresses.
 pub(crate) fn addresses(servers: usize) -> String {
     list("10.0.0.", servers)
 }
@@ -601,7 +601,7 @@ impl Network for Net {
 
     fn shut(&self, socket: u64) {
         let mut world = self.0.borrow_mut();
-        // Behind what was sent before.
+        // The end arrives after all bytes sent before.
         let arrives = world.arrival(socket, UP);
         world.at(self, arrives, move |world, _| {
             world.end(socket);
@@ -609,7 +609,7 @@ impl Network for Net {
         });
     }
 
-    /// Sometimes late, and sometimes not at all.
+    /// Sometimes answers late, and sometimes with an error.
     fn resolve(&self, process: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>) {
         let mut world = self.0.borrow_mut();
         let number = name.strip_prefix("zk").and_then(|number| number.parse::<u8>().ok());
@@ -624,7 +624,7 @@ impl Network for Net {
         let time = match chance {
             _ if is_unknown && hangs => unknown_until - now,
             0 => Duration::from_millis(3_000),
-            // As long as a connection takes, and longer.
+            // About as long as connecting takes, or longer.
             2..8 => world.latency * world.random.u32(1..20),
             _ => Duration::from_millis(1),
         };
@@ -643,7 +643,7 @@ impl Network for Net {
     }
 }
 
-/// What a server answers that does not know a session.
+/// Answer of a server that does not know the session.
 const NO_SESSION: [u8; 25] = {
     let mut frame = [0; 25];
     frame[3] = 21;

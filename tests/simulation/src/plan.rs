@@ -1,5 +1,5 @@
-//! What is to be done in a run, drawn from its seed: who locks what and how, and what goes wrong when. A plan is
-//! data, so that a run can be made again with less of it.
+//! Draws the plan of a run from its seed: the steps of every thread, and the faults. A plan is data, so that a run can
+//! be repeated with less of it.
 
 mod draw;
 
@@ -10,77 +10,77 @@ pub(crate) use draw::ms;
 
 use crate::raw::RawPlan;
 
-/// A run.
+/// Plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(crate) seed: u64,
     pub(crate) theme: Theme,
     pub(crate) servers: usize,
     pub(crate) tick: Duration,
-    /// Between a client and a server, one way: at least this, at most ten times as much.
+    /// Least delay of a frame between client and server, one way; the longest is ten times as long.
     pub(crate) latency: Duration,
-    /// Clients are given names of servers.
+    /// Clients know the servers by name, not by address.
     pub(crate) has_names: bool,
-    /// Directories that were used so often before that their next node has this number.
+    /// Directories whose next node gets this number, as if they had been used before.
     pub(crate) used: Option<(i32, Vec<Place>)>,
     pub(crate) clients: Vec<ClientPlan>,
-    /// Programs without locks. Faults count them behind the others.
+    /// Programs without locks. Faults number them after the clients.
     pub(crate) raw: Vec<RawPlan>,
     pub(crate) faults: Vec<Fault>,
 }
 
-/// What a run has more of than others.
+/// Emphasis of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
-    /// A bit of everything.
+    /// A mixture of everything.
     Mixed,
-    /// Frames that are lost, many of them among the first.
+    /// Many lost frames, often among the first.
     Frames,
-    /// Nothing that could cost a hold: connections break and come back.
+    /// Connections break and come back; no fault costs a hold.
     Gentle,
-    /// Many threads want one thing.
+    /// Many threads want one lock.
     Crowd,
-    /// A long queue, and nothing goes wrong.
+    /// A long queue without faults.
     Herd,
     /// Single nodes whose names end in numbers, in the directory of a queue.
     Numbers,
-    /// Some come and go, one turn after the other, while others stay for long.
+    /// Some clients take turns in quick succession while others stay for long.
     Visitors,
-    /// Locks that are kept for the next thread.
+    /// Locks that are kept for the next thread of the process.
     Kept,
-    /// Operators delete what holds and what waits.
+    /// Operators delete nodes of holders and waiters.
     Weeding,
-    /// A server is behind the others, and connections move.
+    /// A server lags, and connections move between servers.
     Behind,
-    /// What takes about as long as a session lives, where threads hand on to each other.
+    /// Outages about as long as a session timeout, with threads that hand the lock on to each other.
     Outages,
-    /// Short sessions, and long faults.
+    /// Short sessions and long faults.
     Short,
-    /// What may not be read, so that it is not told.
+    /// Nodes that may not be read, so that their changes are not reported.
     Hidden,
-    /// People who look, ask, break and cancel.
+    /// Operators list, revoke, break and cancel.
     Meddlers,
-    /// Requests to let go that come late, and answers that are lost.
+    /// Late requests to release a lock, and lost answers.
     Asked,
-    /// Calls that wait for less than an answer takes.
+    /// Calls with a timeout shorter than a round trip.
     Impatient,
-    /// Nodes may be made and not deleted.
+    /// Nodes may be created but not deleted.
     Stuck,
     /// Several locks at once, for long.
     Groups,
 }
 
-/// A program on a machine of its own.
+/// A client on its own machine.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientPlan {
     pub timeout: Duration,
-    /// It has an observer, which uses the client.
+    /// Whether the client has an observer, which calls the client.
     pub is_observed: bool,
     pub objects: Vec<ObjectPlan>,
     pub threads: Vec<ThreadPlan>,
 }
 
-/// One of its threads.
+/// A thread of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadPlan {
     pub begins: Duration,
@@ -95,11 +95,11 @@ pub(crate) struct ObjectPlan {
     pub options: Options,
 }
 
-/// Where locks are. They overlap: some are below others, and some have names that look like a contender's.
+/// The path of a lock. Places overlap: some lie below others, and some names look like a contender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place(pub usize);
 
-/// The kinds of locks.
+/// Kinds of locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Exclusive,
@@ -112,7 +112,7 @@ pub(crate) enum Kind {
     Leadership,
 }
 
-/// `LockOptions`.
+/// Values for `LockOptions`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
     pub local_handoffs: u32,
@@ -122,7 +122,7 @@ pub(crate) struct Options {
     pub observes_queue: bool,
 }
 
-/// What a thread does next.
+/// Next action of a thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub rest: Duration,
@@ -131,7 +131,7 @@ pub(crate) struct Step {
 
 #[derive(Debug, Clone)]
 pub(crate) enum What {
-    /// Takes a lock, does this with it, and gives it back.
+    /// Takes a lock, carries out the deeds, and gives the lock back.
     Lock {
         object: usize,
         wait: Wait,
@@ -145,43 +145,43 @@ pub(crate) enum What {
     CancelWaiters {
         object: usize,
     },
-    /// So many turns in a row, with nothing between them.
+    /// Takes this many turns in a row without a pause.
     Turns {
         object: usize,
         count: u32,
     },
-    /// Fewer permits for a while.
+    /// Lowers the number of permits for a while.
     Narrow {
         object: usize,
         time: Duration,
     },
-    /// All locks there are.
+    /// Lists all locks.
     LocksBelow,
-    /// What few programs do.
+    /// Does something unusual.
     Odd {
         object: usize,
         odd: Odd,
         time: Duration,
     },
-    /// A lock at a path that has a contender's name in it, and one whose place is to be told without a pause.
+    /// Tries a lock whose path contains a contender's name, and a lock with a zero pause between queue positions.
     BadName(Place),
     Close,
 }
 
-/// What few programs do, with locks of their own where that is needed.
+/// Unusual actions, on separate locks where needed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Odd {
-    /// Gives back what it does not have.
+    /// Unlocks a lock that it does not hold.
     Unlock,
     /// Drops all handles of a lock that it holds.
     DropHeld,
-    /// Many locks whose paths are too long for all of them at a time, some of which may not be deleted.
+    /// Takes many locks whose paths exceed the quota together; some may not be deleted.
     LongPaths { are_stuck: bool },
-    /// Another client, which is dropped, and maybe cut off just then.
+    /// Connects another client and drops it, maybe with a cut at that moment.
     Visit { is_cut: bool },
-    /// Asks how the contests stand.
+    /// Checks the health of the leaderships.
     Health,
-    /// Ends a contest, and waits for that or not.
+    /// Ends a leadership, and may wait for the end.
     Resign { waits: bool },
 }
 
@@ -193,17 +193,17 @@ pub(crate) enum Wait {
     For(Duration),
 }
 
-/// What is done with a lock.
+/// An action while a lock is held.
 #[derive(Debug, Clone)]
 pub(crate) enum Deed {
     Work(Duration),
-    /// Until somebody asks for it or it is lost, or so long.
+    /// Waits until the lock is asked for or lost, or for this time.
     UntilAsked(Duration),
-    /// So many times more, for so long.
+    /// Enters this many more times, and works for this time.
     EnterAgain(u32, Duration),
-    /// A read under the own write.
+    /// Takes a read lock under its own write lock.
     ReadBelow,
-    /// Another object, for so long.
+    /// Takes another object with this timeout.
     Also {
         object: usize,
         wait: Duration,
@@ -212,16 +212,16 @@ pub(crate) enum Deed {
     Verify,
     /// Reads, rests, and writes if nobody else has written.
     ReadAndWrite(Duration),
-    /// Creates what is there.
+    /// Creates a node that exists.
     CreateAgain,
-    /// A clone of the hold writes then in another thread, whatever has become of the hold.
+    /// Writes later through a clone of the hold in another thread, even if the hold has ended.
     WriteLate(Duration),
-    /// A second object of the same lock, which would wait for the first: in the same thread, or behind another one
-    /// that waits for it already.
+    /// Takes a second object of the same lock, which would wait for the first; alone, or behind another thread that
+    /// already waits for it.
     Second {
         is_behind: bool,
     },
-    /// Its session ends so much later.
+    /// Ends the session after this time.
     Expire(Duration),
 }
 
@@ -229,29 +229,29 @@ pub(crate) enum Deed {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     Unlock,
-    /// By the guard.
+    /// Releases the guard.
     Release,
-    /// The permits, or the guard, are dropped.
+    /// Drops the permits or the guard.
     Drop,
-    /// By a panic.
+    /// Panics with the guard.
     Panic,
-    /// A write goes on as a read.
+    /// Downgrades a write to a read.
     Downgrade,
 }
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
-    /// At a frame of a client's: the so-many-th of these that it sends or is sent.
+    /// A fault at the `nth` matching frame that a client sends or receives.
     Frame { client: usize, is_up: bool, of: Of, nth: u32, what: FrameFault },
-    /// At a time.
+    /// A fault at a time.
     At { when: Duration, what: Trouble },
 }
 
-/// Requests of a kind, and the answers to them.
+/// Requests of a kind, and their answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Of {
-    /// All frames that there are.
+    /// Any frame.
     Any,
     Create,
     Delete,
@@ -259,30 +259,30 @@ pub(crate) enum Of {
     Read,
     List,
     Transaction,
-    /// What a watch tells.
+    /// Events of watches.
     Event,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FrameFault {
-    /// The connection ends before it arrives.
+    /// The connection ends before the frame arrives.
     CutBefore,
-    /// The connection ends behind it: what it brings about is not known, or known and the next is not.
+    /// The connection ends right after the frame: a request's result stays unknown, or the next frame is lost.
     CutBehind,
-    /// The connection ends before it arrives, and none comes into being for so long.
+    /// The connection ends before the frame arrives, and new ones are refused for this time.
     Away(Duration),
-    /// Half of it arrives.
+    /// Half of the frame arrives.
     Tear,
     Delay(Duration),
-    /// An answer lacks its end.
+    /// The end of an answer is missing.
     Garble,
-    /// An answer comes behind the next one.
+    /// An answer arrives after the next one.
     Swap,
-    /// Somebody is faster with the node that a request is about, by so much.
+    /// Somebody meddles with the request's node this long before the request arrives.
     Meets(Meddling, Duration),
 }
 
-/// What somebody does with a node.
+/// How somebody meddles with a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Meddling {
     Asks,
@@ -294,12 +294,12 @@ pub(crate) enum Trouble {
     Cut {
         client: usize,
     },
-    /// Nothing passes, and nobody says so.
+    /// All frames are silently lost.
     BlackHole {
         client: usize,
         time: Duration,
     },
-    /// One direction only.
+    /// Frames in one direction are silently lost.
     Deaf {
         client: usize,
         is_up: bool,
@@ -314,12 +314,12 @@ pub(crate) enum Trouble {
         client: usize,
         time: Duration,
     },
-    /// One of its threads does not run.
+    /// One thread does not run.
     Stall {
         client: usize,
         time: Duration,
     },
-    /// A machine is suspended, or its host pauses it, so that its time since boot stands still as well.
+    /// The machine is suspended, or its host pauses it, which also stops its time since boot.
     Sleep {
         client: usize,
         time: Duration,
@@ -329,7 +329,7 @@ pub(crate) enum Trouble {
         client: usize,
         milliseconds: i64,
     },
-    /// A socket takes a part of what is sent, or nothing.
+    /// A socket accepts a part of what is sent, or nothing.
     Full {
         client: usize,
         time: Duration,
@@ -338,7 +338,7 @@ pub(crate) enum Trouble {
         client: usize,
         time: Duration,
     },
-    /// Handshakes pass, and nothing else that a client sends.
+    /// Only handshakes of the client pass.
     Useless {
         client: usize,
         time: Duration,
@@ -349,7 +349,7 @@ pub(crate) enum Trouble {
     Expire {
         client: usize,
     },
-    /// A server goes, and comes back.
+    /// A server crashes and comes back.
     Crash {
         server: usize,
         time: Duration,
@@ -367,46 +367,46 @@ pub(crate) enum Trouble {
         time: Duration,
     },
     Depose,
-    /// A server gets another address, and a stranger the one that it had.
+    /// A server gets a new address, and a stranger gets the old one.
     Move {
         server: usize,
     },
-    /// Nobody can tell the address of a server, or says so only behind this time.
+    /// The name of a server is not found, or only after this time.
     NoName {
         server: usize,
         time: Duration,
         hangs: bool,
     },
-    /// An operator deletes a node below here, the so-many-th.
+    /// An operator deletes the `nth` node below the place.
     Delete {
         place: Place,
         nth: usize,
     },
-    /// An operator deletes all nodes below here, one after the other.
+    /// An operator deletes all nodes below the place, one after the other.
     Clear {
         place: Place,
         pause: Duration,
     },
-    /// Nobody may read a node for a while, so that nobody is told of its end, which may come meanwhile.
+    /// A node may not be read for a while, so its end is not reported. The operator may delete it meanwhile.
     Hide {
         place: Place,
         nth: usize,
         time: Duration,
         is_deleted: bool,
     },
-    /// Nobody may read a directory for a while, so that nobody is told who comes.
+    /// A directory may not be read for a while, so new nodes are not reported.
     HideDirectory {
         place: Place,
         time: Duration,
     },
-    /// Nobody may delete what is in a directory for a while.
+    /// Nodes in a directory may not be deleted for a while.
     Forbid {
         place: Place,
-        /// What parts of a semaphore are called.
+        /// Subdirectory of a semaphore; empty for the place itself.
         below: &'static str,
         time: Duration,
     },
-    /// A node that nobody of ours has made.
+    /// A stranger creates a node.
     Plant {
         place: Place,
         what: Plant,
@@ -422,19 +422,19 @@ pub(crate) enum Trouble {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Plant {
-    /// As Curator's mutex does, and waits for nobody.
+    /// A node as Curator's mutex makes it, which waits for nobody.
     Exclusive,
     Write,
-    /// With a number behind the last one.
+    /// A number after the last valid one.
     Past,
-    /// A name that means nothing.
+    /// A name without a meaning.
     Foreign,
-    /// A contender's number, but a child of something else.
+    /// A name with a contender's number that is not a contender.
     Lookalike,
 }
 
 impl Place {
-    /// All of them.
+    /// Paths of all places.
     pub(crate) const ALL: [&'static str; 9] = [
         "/a",
         "/a/b",
@@ -464,7 +464,7 @@ impl Kind {
         Kind::Leadership,
     ];
 
-    /// How many locks it has.
+    /// Returns the number of locks in this kind.
     pub(crate) fn members(self) -> u32 {
         if self == Kind::Several { 2 } else { 1 }
     }
@@ -477,7 +477,7 @@ impl fmt::Display for Place {
 }
 
 impl Plan {
-    /// Does nothing in it cost a hold, as long as nobody closes or asks?
+    /// Returns whether no fault costs a hold, unless somebody closes or asks for the lock.
     pub fn is_gentle(&self) -> bool {
         let is_gentle = |fault: &Fault| match fault {
             Fault::Frame { what, .. } => {
@@ -490,19 +490,19 @@ impl Plan {
         self.theme == Theme::Gentle && self.faults.iter().all(is_gentle)
     }
 
-    /// Does nothing in it keep anybody from going on at once?
+    /// Returns whether no fault delays anybody.
     pub(crate) fn is_well(&self) -> bool {
         let is_harmless =
             |fault: &Fault| matches!(fault, Fault::At { what: Trouble::Scribble { .. }, .. });
         self.faults.iter().all(is_harmless)
     }
 
-    /// The longest session timeout of those that have locks.
+    /// Returns the longest session timeout of the clients with locks.
     pub(crate) fn timeout(&self) -> Duration {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
-    /// Is there anything that nobody may read for a while, so that nobody is told of it?
+    /// Returns whether a fault keeps clients from reading something, so that servers tell them no event.
     pub(crate) fn hides_something(&self) -> bool {
         let hides = |fault: &Fault| match fault {
             Fault::At { what, .. } => {
@@ -513,7 +513,7 @@ impl Plan {
         self.faults.iter().any(hides)
     }
 
-    /// Does anything happen to a server?
+    /// Returns whether a fault hits a server.
     pub(crate) fn troubles_servers(&self) -> bool {
         let is_one = |fault: &Fault| match fault {
             Fault::At { what, .. } => matches!(
@@ -529,7 +529,7 @@ impl Plan {
         self.faults.iter().any(is_one)
     }
 
-    /// Do only operators do anything, so that nobody is cut off?
+    /// Returns whether all faults are acts of operators, so that nobody is cut off.
     pub(crate) fn is_steady(&self) -> bool {
         let is_operators = |fault: &Fault| match fault {
             Fault::At { what, .. } => matches!(
@@ -545,7 +545,7 @@ impl Plan {
         self.faults.iter().all(is_operators)
     }
 
-    /// How many parts can be left out.
+    /// Returns the number of parts that can be left out.
     pub fn parts(&self) -> usize {
         let steps = |client: &ClientPlan| -> usize {
             client.threads.iter().map(|thread| thread.steps.len()).sum()
@@ -554,7 +554,7 @@ impl Plan {
         self.faults.len() + self.clients.iter().map(steps).sum::<usize>() + raw.sum::<usize>()
     }
 
-    /// The same without these parts. What is left has its place: objects and clients keep their numbers.
+    /// Returns the plan without these parts. Objects and clients keep their numbers.
     pub fn without(&self, is_out: impl Fn(usize) -> bool) -> Plan {
         let mut plan = self.clone();
         let mut number = 0;
@@ -574,7 +574,7 @@ impl Plan {
 }
 
 impl Options {
-    /// Does an unlock delete its node, and wait for the answer?
+    /// Returns whether an unlock deletes its node and waits for the answer.
     pub(crate) fn is_plain(&self) -> bool {
         self.local_handoffs == 0
             && self.keep_idle.is_none()

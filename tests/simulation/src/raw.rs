@@ -1,4 +1,4 @@
-//! Programs that use the client itself, without locks: what they are going to do, drawn from the seed.
+//! Programs that use the ZooKeeper client without locks. The seed decides their plans.
 
 mod history;
 mod judge;
@@ -15,34 +15,34 @@ pub(crate) use program::run;
 
 use crate::plan::{Fault, Place, Plan, Theme, Trouble, ms};
 
-/// Below this are all their nodes.
+/// Parent of all nodes of the programs.
 pub(crate) const ROOT: &str = "/raw";
-/// So many nodes that all of them use, and so many that one of them uses.
+/// Number of nodes that all programs share, and number of nodes that each program has to itself.
 const SHARED: usize = 3;
 const OWN: usize = 2;
-/// Longer than what one request to set watches again takes.
+/// Length of a path that does not fit into one request to set watches again.
 const LONG: usize = 66_000;
 
-/// A program.
+/// Plan of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct RawPlan {
     pub(crate) timeout: Duration,
-    /// Names of nodes end in so many letters.
+    /// Number of letters at the end of each node's name.
     pub(crate) tail: usize,
     pub(crate) has_credentials: bool,
-    /// It is not closed but dropped.
+    /// The client is dropped, not closed.
     pub(crate) is_dropped: bool,
     pub(crate) threads: Vec<RawThread>,
 }
 
-/// One of its threads.
+/// A thread of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct RawThread {
     pub(crate) begins: Duration,
     pub(crate) steps: Vec<RawStep>,
 }
 
-/// What it does next.
+/// Next action of a thread.
 #[derive(Debug, Clone)]
 pub(crate) struct RawStep {
     pub(crate) rest: Duration,
@@ -51,28 +51,28 @@ pub(crate) struct RawStep {
 
 #[derive(Debug, Clone)]
 pub(crate) enum RawWhat {
-    /// Requests in one write.
+    /// Submits requests in one write.
     Calls {
         calls: Vec<RawCall>,
         how: How,
         limit: Duration,
         session: Option<Whose>,
     },
-    /// Has the lease kept, or not any more.
+    /// Starts or stops keeping the lease.
     Keep,
     LetGo,
     Renew,
     Look,
-    /// Drops the listener that it has had for longest.
+    /// Drops its oldest listener.
     Unwatch,
     /// Adds credentials.
     Credentials,
-    /// Makes, or reads, what only these credentials may read.
+    /// Creates or reads a node that only these credentials may read.
     Secret,
     Close,
 }
 
-/// How a program learns what came of calls.
+/// How a program learns the results of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     Wait,
@@ -93,7 +93,7 @@ pub(crate) enum Node {
     Own(usize),
     /// A new child of a shared node.
     Child(usize),
-    /// A child that this program has made, or may have.
+    /// A child that this program has created, or may have.
     Made,
 }
 
@@ -112,11 +112,11 @@ pub(crate) enum RawCall {
     Children(Node, bool),
     Sync,
     Renew,
-    /// All or nothing.
+    /// A transaction.
     Several(Vec<RawCall>),
 }
 
-/// Gives some plans such programs, beside the others or instead of them.
+/// Adds programs to some plans, beside the clients or in place of them.
 pub(crate) fn add(plan: &mut Plan) {
     let mut random = Rng::with_seed(plan.seed ^ 0x0c11e47);
     let random = &mut random;
@@ -147,17 +147,17 @@ pub(crate) fn add(plan: &mut Plan) {
     plan.faults = Fault::draw_all(random, plan.theme, all, plan.servers, &places, timeout);
     if is_alone {
         let more = match random.u8(..8) {
-            // What they ask for is done, and they do not hear of it before their sessions have ended.
+            // Requests are carried out, but no answer arrives before the sessions have ended.
             0 => befall(random, all, |client| Trouble::Deaf {
                 client,
                 is_up: false,
                 time: timeout * 5,
             }),
-            // Handshakes pass, and nothing else.
+            // Only handshakes pass.
             1 => befall(random, all, |client| Trouble::Useless { client, time: timeout * 6 }),
             2 if plan.servers > 1 => fall_behind(random, all, plan.servers, timeout),
             3.. if plan.servers > 1 => fall_apart(random, plan),
-            // Machines sleep for longer than sessions live, and so do the clocks that stand still then.
+            // Machines sleep for longer than a session timeout, and some of their clocks with them.
             2 => {
                 let (time, is_paused) = (timeout * 2, random.bool());
                 befall(random, all, |client| Trouble::Sleep { client, time, is_paused })
@@ -168,7 +168,7 @@ pub(crate) fn add(plan: &mut Plan) {
     }
 }
 
-/// One server knows less than the others, and clients come to it with what they have seen.
+/// Makes one server lag, and clients reconnect with transactions that it has not seen.
 fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Duration) -> Vec<Fault> {
     let lag = Trouble::Lag { server: random.usize(..servers), time: timeout * 8 };
     let mut faults = vec![Fault::At { when: ms(random, 1, 500), what: lag }];
@@ -181,9 +181,9 @@ fn fall_behind(random: &mut Rng, clients: usize, servers: usize, timeout: Durati
     faults
 }
 
-/// Servers go on without a quorum for longer than sessions live.
+/// Makes servers go on without a quorum for longer than a session timeout.
 fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
-    // The shorter sessions are, the more each tick counts.
+    // With short sessions each tick counts more.
     let timeout = plan.tick * 2;
     for raw in &mut plan.raw {
         raw.timeout = timeout;
@@ -192,12 +192,12 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
     let clients = plan.clients.len()..plan.clients.len() + plan.raw.len();
     let which = random.u8(..5);
     if which < 2 {
-        // Some come to the leader that is none any more, when their time is nearly over for the next one.
+        // Some clients come to the deposed leader when their time at the next leader is nearly over.
         let mut faults = Vec::new();
         for round in 0..3 {
             let begin = ms(random, 500, 3_000) + Duration::from_secs(5) * round;
             faults.push(Fault::At { when: begin, what: Trouble::Depose });
-            // Of some nobody hears any more.
+            // In some rounds those clients fall silent then.
             let is_last = random.bool();
             faults.extend(clients.clone().chain(clients.clone()).flat_map(|client| {
                 let cut = begin + Duration::from_millis(random.u64(200..1_800));
@@ -210,7 +210,7 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
         return faults;
     }
     if which < 4 {
-        // What clients last asked for went through a server that has not told of their signs of life since.
+        // The server of a client's last requests cannot pass on the client's signs of life.
         let mut faults = Vec::new();
         for round in 0..5 {
             let when = ms(random, 500, 3_000) + timeout * 4 * round;
@@ -234,13 +234,13 @@ fn fall_apart(random: &mut Rng, plan: &mut Plan) -> Vec<Fault> {
     (0..3).map(|_| cut_off(random)).collect()
 }
 
-/// The same trouble for each client, each at another time.
+/// Draws the same trouble for each client at different times.
 fn befall(random: &mut Rng, clients: usize, trouble: impl Fn(usize) -> Trouble) -> Vec<Fault> {
     let fault = |client| Fault::At { when: ms(random, 500, 8_000), what: trouble(client) };
     (0..clients).map(fault).collect()
 }
 
-/// Servers have names, and move. Some are down in the beginning.
+/// Gives the servers names and moves them. Some servers are down at the start.
 fn move_about(plan: &mut Plan, random: &mut Rng) {
     plan.has_names = true;
     plan.faults = Fault::draw_moves(random, plan.servers);
@@ -257,7 +257,7 @@ fn move_about(plan: &mut Plan, random: &mut Rng) {
     }
 }
 
-/// Nothing goes wrong but this: one day nothing more passes, to a client that has its lease kept.
+/// Silences each client once while it keeps its lease, without other faults.
 fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
     for raw in &mut plan.raw {
         raw.threads[0].steps = vec![RawStep::keep()];
@@ -269,7 +269,7 @@ fn fall_silent(plan: &mut Plan, random: &mut Rng, timeout: Duration) {
     plan.faults = silence.collect();
 }
 
-/// What the servers are like beside that.
+/// Adds the servers' settings for programs.
 pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
     if plan.raw.is_empty() {
         return settings;
@@ -279,13 +279,13 @@ pub(crate) fn settings(plan: &Plan, settings: Settings) -> Settings {
     Settings {
         overtaking: random.u8(..3) == 0,
         numbered_events: random.bool(),
-        // Locks do not expect that.
+        // Locks do not support throttling.
         throttle: if plan.clients.is_empty() { throttle } else { 0.0 },
         ..settings
     }
 }
 
-/// What may be expected of the servers, with these faults.
+/// Returns what the judge may expect of the servers under these faults.
 pub(crate) fn rules(plan: &Plan) -> Rules {
     let is_other = |fault: &Fault| match fault {
         Fault::At { what, .. } => matches!(
@@ -307,7 +307,7 @@ pub(crate) fn rules(plan: &Plan) -> Rules {
     }
 }
 
-/// How long the calls of these programs take at the most, all in all.
+/// Returns the longest time that the calls of these programs take in total.
 pub(crate) fn longest(plan: &Plan) -> Duration {
     let step = |step: &RawStep| match &step.what {
         RawWhat::Calls { limit, .. } => step.rest + *limit,
@@ -318,7 +318,7 @@ pub(crate) fn longest(plan: &Plan) -> Duration {
     own + timeout(plan) * 20
 }
 
-/// The longest session timeout of these programs.
+/// Returns the longest session timeout of the programs.
 pub(crate) fn timeout(plan: &Plan) -> Duration {
     plan.raw.iter().map(|raw| raw.timeout).max().unwrap_or_default()
 }
@@ -346,7 +346,7 @@ impl RawStep {
         RawStep { rest: Duration::ZERO, what: RawWhat::Keep }
     }
 
-    /// Makes what all of them use.
+    /// Creates the shared nodes.
     fn create_all(timeout: Duration) -> RawStep {
         let calls = (0..SHARED).map(|index| RawCall::Create {
             node: Node::Shared(index),
@@ -367,7 +367,7 @@ impl RawStep {
             4 | 5 => RawWhat::Look,
             6 => RawWhat::Unwatch,
             7 => RawWhat::Credentials,
-            // Whoever looks for locks would find it.
+            // Clients that look for locks would find the secret.
             8 | 9 if is_alone => RawWhat::Secret,
             10 if random.u8(..8) == 0 => RawWhat::Close,
             _ => {

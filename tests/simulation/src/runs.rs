@@ -1,5 +1,5 @@
-//! Runs many seeds in worker processes: what a killed client leaves in memory goes with its worker, and a seed that
-//! ends its process by a crash is known.
+//! Runs many seeds in worker processes. Memory leaked by killed clients ends with its worker, and a crash is reported
+//! with the seeds of its worker.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,10 +16,10 @@ use zoolock_simulation::{Outcome, Plan, run};
 
 use crate::Args;
 
-/// Seeds of one worker process.
+/// Number of seeds of one worker process.
 const CHUNK: u64 = 2_000;
 
-/// The sums of many runs.
+/// Totals of many runs.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Total {
     pub(crate) done: u64,
@@ -50,7 +50,7 @@ impl Total {
         }
     }
 
-    /// Adds another total. The order does not matter.
+    /// Adds another total. The order of additions does not matter.
     fn merge(&mut self, other: Total) {
         self.done += other.done;
         self.calls += other.calls;
@@ -83,7 +83,7 @@ impl Total {
     }
 }
 
-/// Runs all seeds, several workers at a time.
+/// Runs all seeds, in `args.jobs` workers at a time.
 pub(crate) fn run_all(args: &Args) -> Total {
     let begun = Instant::now();
     let total = Mutex::new(Total::default());
@@ -117,7 +117,7 @@ pub(crate) fn run_all(args: &Args) -> Total {
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has a worker process run some seeds.
+/// Runs some seeds in a worker process.
 fn in_worker(args: &Args, from: u64, seeds: u64) -> Result<Total, String> {
     let worker = || -> io::Result<Total> {
         let mut command = Command::new(env::current_exe()?);
@@ -133,7 +133,7 @@ fn in_worker(args: &Args, from: u64, seeds: u64) -> Result<Total, String> {
     worker().map_err(|error| format!("the worker of {seeds} seeds from {from} on failed: {error}"))
 }
 
-/// Runs the seeds of a worker, and prints their total for [`in_worker`].
+/// Runs the seeds of a worker and prints their total for [`in_worker`].
 pub(crate) fn be_worker(args: &Args) -> io::Result<()> {
     let mut total = Total::default();
     for seed in args.from..args.from + args.seeds {

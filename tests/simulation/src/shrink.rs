@@ -1,9 +1,9 @@
-//! Makes a run that fails smaller: without the faults and calls that do not matter.
+//! Shrinks a failing plan by leaving out faults and steps that do not matter.
 
 use crate::plan::Plan;
 use crate::world::run;
 
-/// Leaves out what can be left out, as long as something is violated. Returns what is left.
+/// Leaves out faults and steps as long as the run still violates something. Returns the remaining plan.
 pub fn shrink(plan: &Plan, mut tell: impl FnMut(usize, usize)) -> Plan {
     let mut out = vec![false; plan.parts()];
     let mut best = plan.clone();

@@ -1,7 +1,7 @@
-//! Frames in words, for whoever reads the story of a run.
+//! Describes frames in words for the story of a run.
 
-/// Returns the request in a frame, its length included; the first one of a connection is the handshake. None for
-/// pings.
+/// Describes the request in a frame that includes its length. The first request of a connection is the handshake.
+/// Returns `None` for pings.
 pub(crate) fn request(frame: &[u8], is_first: bool) -> Option<String> {
     if is_first {
         let session = number(frame, 20, 8);
@@ -32,7 +32,7 @@ pub(crate) fn request(frame: &[u8], is_first: bool) -> Option<String> {
     Some(format!("{name} {path}{}", if ends_in_watch { ", and watches it" } else { "" }))
 }
 
-/// What a frame from a server says. None for answers to pings.
+/// Describes a frame from a server. Returns `None` for answers to pings.
 pub(crate) fn answer(frame: &[u8], is_first: bool) -> Option<String> {
     if is_first {
         return Some(match number(frame, 12, 8) {
@@ -63,7 +63,7 @@ pub(crate) fn answer(frame: &[u8], is_first: bool) -> Option<String> {
     }
 }
 
-/// The operations of a transaction, by their paths.
+/// Describes the operations of a transaction by their paths.
 fn multi(frame: &[u8]) -> String {
     let mut all = Vec::new();
     let mut at = 12;
@@ -98,13 +98,13 @@ fn multi(frame: &[u8]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-/// The number of so many bytes at this place.
+/// Returns the number of `size` bytes at this offset, or 0 after the end.
 pub(crate) fn number(frame: &[u8], at: usize, size: usize) -> i64 {
     let bytes = frame.get(at..at + size).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// The number at this place; 0 behind the end.
+/// Returns the four-byte number at this offset, or 0 after the end.
 pub(crate) fn int(frame: &[u8], at: usize) -> i32 {
     number(frame, at, 4) as i32
 }
@@ -113,7 +113,7 @@ fn length(frame: &[u8], at: usize) -> usize {
     usize::try_from(int(frame, at)).unwrap_or_default().min(frame.len())
 }
 
-/// The text at this place; none behind the end.
+/// Returns the text at this offset, or an empty one after the end.
 pub(crate) fn text(frame: &[u8], at: usize) -> String {
     let bytes = frame.get(at + 4..at + 4 + length(frame, at)).unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()

@@ -1,4 +1,4 @@
-//! Sees what really is: the tree of the servers, the true time, and every hold, and says what must not be.
+//! Records the truth: the servers' tree, the true time and every hold. Reports each violation of a guarantee.
 
 mod tree;
 
@@ -16,21 +16,21 @@ use crate::histories;
 use crate::network::World;
 use crate::plan::{Kind, Place};
 
-/// Where guarded writes go.
+/// Node for guarded writes.
 pub(crate) const DATA: &str = "/data";
-/// The second member of all that are several.
+/// Second member of every multi-lock.
 pub(crate) const SECOND: &str = "/several";
-/// Something that has the name of a part of a semaphore, and is none.
+/// Node that is named like a part of a semaphore but is not one.
 pub(crate) const FOLDER: &str = "/folder";
-/// Where longer paths begin than most locks have.
+/// Start of paths that are longer than those of most locks.
 pub(crate) const LONG: &str = "/x";
-/// Behind the end of whoever was before, a waiter has the lock in this time when nothing is wrong, or in that of so
-/// many frames.
+/// In a healthy run, a waiter gets a free lock within this time, or within the time of this many frames if that is
+/// longer.
 const SOON: Duration = Duration::from_millis(500);
 const FRAMES: u32 = 10;
-/// What a thread of a busy machine takes to get into a queue.
+/// Time that a thread of a busy machine needs to enter a queue.
 const LATE: Duration = Duration::from_millis(50);
-/// In so many session timeouts everybody has looked who was not told of something.
+/// Number of session timeouts after which a client has looked at nodes whose events it missed.
 const UNTOLD: u32 = 5;
 
 /// How a hold excludes others.
@@ -41,21 +41,21 @@ pub(crate) enum Mode {
     Permits(u32),
 }
 
-/// A hold that was granted.
+/// A granted hold.
 pub(crate) struct Held {
     pub process: Process,
     pub who: String,
     pub kind: Kind,
     pub place: Place,
     pub mode: Mode,
-    /// All nodes of a hold of permits.
+    /// All holds of a grant: several permits have one each.
     pub holds: Vec<Hold>,
     pub nodes: Vec<String>,
     pub token: u64,
     granted: Duration,
-    /// Its owner gives it back, or knows that it is over.
+    /// The owner is giving it back, or knows that it is over.
     has_left: bool,
-    /// Somebody has deleted its node, or ended its session, whom nobody can stop.
+    /// Somebody else has deleted its node or ended its session, so the owner may not know yet.
     is_doubtful: bool,
 }
 
@@ -68,12 +68,12 @@ struct Node {
     owner: i64,
     czxid: i64,
     made: Duration,
-    /// What it said then.
+    /// The node's first data.
     said: String,
 }
 
 impl Node {
-    /// Who has made it: its session, and the thread. Before that, a single node has an id.
+    /// Returns the session and the thread that created the node. The data of a single node starts with an id.
     fn maker(&self) -> Maker {
         let thread = self.said.split_once(' ').filter(|(id, _)| id.len() == 36);
         (self.owner, thread.map_or(&*self.said, |(_, thread)| thread).to_owned())
@@ -83,30 +83,30 @@ impl Node {
 /// A call that may wait.
 struct Waiting {
     process: Process,
-    /// Which of its objects it waits for.
+    /// Index of the object that the call is for.
     object: usize,
     kind: Kind,
     place: Place,
     mode: Mode,
     begun: Duration,
-    /// When somebody has deleted its turn.
+    /// When somebody deleted its turn.
     turnless: Option<Duration>,
 }
 
-/// How a node went.
+/// How a node ended.
 #[derive(Debug, Clone, Copy)]
 struct Gone {
-    /// Somebody had deleted it who may.
+    /// Somebody other than its client deleted it or ended its session.
     by_somebody: bool,
-    /// Others were ahead of it then, so that it can never have been granted.
+    /// Others were ahead of it then, so it cannot have been granted.
     was_behind: bool,
 }
 
-/// What was kept when a turn ended.
+/// A node that was kept when its turn ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     pub process: Process,
-    /// How many connections its client had made.
+    /// Number of connections that the client had made.
     pub connections: u64,
     pub since: Duration,
 }
@@ -118,75 +118,75 @@ pub(crate) struct Witness {
     last: usize,
     nodes: BTreeMap<String, Node>,
     gone: BTreeMap<String, Gone>,
-    /// Nodes that nobody might read for a while.
+    /// Nodes that could not be read for a while.
     pub(crate) hidden: BTreeSet<String>,
-    /// The transaction that made the last node in each directory, or ended one that is no contender.
+    /// Last transaction in each directory that created a node or deleted one that is not a contender.
     last_change: BTreeMap<String, i64>,
-    /// How many nodes each session has made.
+    /// Number of nodes that each session has created.
     made: BTreeMap<i64, u64>,
-    /// Nodes that somebody means to delete, whom nobody can stop.
+    /// Nodes that an operator is about to delete.
     pub(crate) broken: BTreeSet<String>,
-    /// The locks, nodes and tokens of holds that have ended, where nobody else has the same.
+    /// Locks, nodes and tokens of holds that have ended. Reads and writes are left out because they may share a node.
     former: Vec<(String, String, u64)>,
-    /// When a place was given back.
+    /// When each place was last given back.
     ended_at: BTreeMap<Place, Duration>,
     /// Sessions that an operator has ended.
     pub(crate) expired: BTreeSet<i64>,
     pub dead: BTreeSet<Process>,
     highest: BTreeMap<(Place, bool), u64>,
-    /// Nodes that somebody has asked for, with their tokens; those whose holders have heard of it.
+    /// Nodes that somebody has asked for, with their tokens, and those whose holders know of it.
     asked: BTreeSet<(String, u64)>,
     heard: BTreeSet<(String, u64)>,
-    /// Nodes with a guarded write that has had no answer.
+    /// Nodes with a guarded write that got no answer.
     unanswered: BTreeSet<(String, u64)>,
-    /// How many turns each node has had, by its token.
+    /// Number of turns with each node, by token.
     turns: BTreeMap<(Place, bool, u64), u32>,
     pub kept: BTreeMap<(String, u64), Kept>,
-    /// When the owner of the last turn with a node began to give it back.
+    /// When the owner of each node's last turn began to give it back.
     given: BTreeMap<(String, u64), Duration>,
-    /// Nodes that are to stay until then, and those of them that nobody may have meanwhile.
+    /// Nodes that have to stay until this time.
     reserved: BTreeMap<String, Duration>,
-    /// The last hold of each queue.
+    /// Last exclusive hold of each queue.
     newest: BTreeMap<(Place, u8), usize>,
     queues: BTreeMap<usize, (Place, u8)>,
     pub is_gentle: bool,
-    /// Nobody is ever cut off.
+    /// No client is ever cut off.
     pub is_steady: bool,
-    /// Nothing goes wrong at all.
+    /// The run has no faults.
     pub is_undisturbed: bool,
-    /// The longest way of a frame.
+    /// Longest delay of a frame.
     pub slowest: Duration,
-    /// How many nodes of one client there may be in a queue.
+    /// Limit on the nodes of one client in a queue.
     pub most_nodes: usize,
-    /// How many creates of one client there may be without an answer.
+    /// Limit on the unanswered creates of one client.
     pub most_creates: usize,
-    /// The nodes that somebody has deleted, and the sessions that they were of.
+    /// Nodes that somebody else has deleted or whose session an operator has ended, with these sessions.
     robbed: BTreeSet<(i64, String)>,
-    /// Whose each session is.
+    /// The process of each session.
     sessions: BTreeMap<i64, Process>,
     /// Calls that may wait.
     waiting: BTreeMap<usize, Waiting>,
-    /// Calls that somebody has deleted the turn of just now, and their sessions.
+    /// Calls whose turn was deleted in this transaction, with their sessions.
     turnless: Vec<(usize, i64)>,
-    /// Nothing keeps anybody from going on at once.
+    /// No fault delays anybody.
     pub is_well: bool,
-    /// Holds whose nodes somebody has deleted just now.
+    /// Holds whose nodes were deleted in this transaction, and whether the node was hidden.
     deleted: Vec<(usize, bool)>,
-    /// The version of what guarded writes go to, and the last one that holders of each queue have written alone.
+    /// Version of the data of guarded writes, and the version after each queue's last write by an exclusive holder.
     version: i32,
     written: BTreeMap<(Place, u8), i32>,
-    /// Somebody makes contenders by hand, with any number.
+    /// Strangers create contenders with any number.
     pub has_strangers: bool,
-    /// What all clients were told by watches, and how many nodes of sessions have gone.
+    /// Number of watch events that clients got, and of nodes of sessions that have ended.
     pub events: u64,
     pub ends: u64,
-    /// There were nodes that nobody might read.
+    /// Some nodes could not be read for a while.
     pub has_hidden: bool,
     /// All faults are over.
     pub is_healed: bool,
-    /// The longest session timeout of all.
+    /// Longest session timeout.
     pub timeout: Duration,
-    /// When a node was made and went below each of these, by who had made it.
+    /// When the last node of each maker below each directory was created and deleted.
     left_at: BTreeMap<String, BTreeMap<Maker, (Duration, Duration)>>,
     pub is_calm: bool,
     pub calls: u64,
@@ -200,20 +200,20 @@ pub(crate) fn witness<T>(act: impl FnOnce(&mut Witness) -> T) -> T {
     WITNESS.with_borrow_mut(act)
 }
 
-/// For the next run.
+/// Clears the witness for the next run.
 pub(crate) fn reset() {
     witness(|witness| *witness = Witness::default());
 }
 
-/// The run is over. Returns what was violated, and how many calls for locks there were.
+/// Returns the violations of the run and the number of calls for locks.
 pub(crate) fn finish() -> (Vec<String>, u64) {
     let Witness { violations, calls, held, .. } = WITNESS.take();
-    // They go with the world that their clients live in.
+    // The holds are leaked because the world of their clients has ended.
     std::mem::forget(held);
     (violations, calls)
 }
 
-/// Says that something must not be.
+/// Records a violation.
 pub(crate) fn violation(text: String) {
     kernel::note(|| format!("VIOLATION: {text}"));
     witness(|witness| witness.violations.push(text));
@@ -223,7 +223,7 @@ fn conflict(one: Mode, other: Mode) -> bool {
     !matches!((one, other), (Mode::Shared, Mode::Shared) | (Mode::Permits(_), Mode::Permits(_)))
 }
 
-/// Those that exclude each other are of one queue.
+/// Returns the queue of a lock. Locks of one queue exclude each other.
 fn queue(kind: Kind, place: Place) -> (Place, u8) {
     match kind {
         Kind::Single => (place, 1),
@@ -236,7 +236,7 @@ fn is_held(held: &Held) -> Option<bool> {
     kernel::peek(held.process, || held.holds.iter().all(Hold::is_held))
 }
 
-/// The whole path of the node of a hold.
+/// Returns the full path of a hold's node.
 pub(crate) fn path_of(kind: Kind, hold: &Hold) -> String {
     match kind {
         Kind::Single => hold.path().to_owned(),
@@ -246,7 +246,7 @@ pub(crate) fn path_of(kind: Kind, hold: &Hold) -> String {
 }
 
 impl Held {
-    /// Of the running thread's process.
+    /// Creates an entry for a hold of the running thread's process.
     pub(crate) fn new(who: String, kind: Kind, place: Place, mode: Mode, holds: Vec<Hold>) -> Held {
         let (process, _) = kernel::whoami();
         let nodes = holds.iter().map(|hold| path_of(kind, hold)).collect();
@@ -267,7 +267,7 @@ impl Held {
     }
 }
 
-/// A lock was granted. `begun` is when the call was made; `under` the write that the same thread has.
+/// Records and checks a grant. `begun` is the time of the call. `under` is the thread's write hold for a read below it.
 pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> usize {
     kernel::note(|| format!("has {} ({:?}), token {:#x}", held.place, held.kind, held.token));
     let now = kernel::elapsed();
@@ -281,16 +281,16 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         for (path, token) in held.nodes.iter().zip(held.holds.iter().map(Hold::fencing_token)) {
             match witness.nodes.get(path) {
                 Some(node) if node.czxid as u64 == token => {}
-                // It has the token of the write.
+                // A read below a write has the token of the write.
                 Some(_) if under.is_some() => {}
-                // Somebody has deleted its own, and the next one has the same name.
+                // Somebody deleted its own node, and the next node has the same name.
                 Some(_) if witness.is_robbed(held.process, path) => held.is_doubtful = true,
                 Some(node) => problems.push(format!(
                     "{} has {path} with another token than its node, made by {:#x}",
                     held.who, node.czxid
                 )),
                 None => match witness.gone.get(path) {
-                    // Another one of that name may have come and gone since.
+                    // Another node of that name may have come and gone since.
                     Some(gone) if gone.by_somebody || witness.is_robbed(held.process, path) => {
                         held.is_doubtful = true;
                         if gone.was_behind && under.is_none() && is_held(&held) == Some(true) {
@@ -355,26 +355,25 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             }
             *highest = (*highest).max(held.token);
         }
-        // Fewer permits may be free for a while, and a leader comes and goes by himself.
+        // A semaphore may have fewer permits for a while, and a leader takes and ends terms by itself.
         let is_well = witness.is_well
             && !matches!(held.kind, Kind::Semaphore | Kind::Several | Kind::Leadership);
         let soon = if witness.is_calm || is_well {
             Some(witness.soon())
         } else {
-            // Where connections break, the next one has to be made first. Several have a second place each, which
-            // is kept for as long as its options say.
+            // After a cut the next connection has to be made first. The second place of a multi-lock is kept for as
+            // long as its options say.
             let is_gentle = witness.is_gentle && held.kind != Kind::Several;
             is_gentle.then_some(witness.timeout * 3 / 4)
         };
         if let Some(soon) = soon {
-            // What it may have waited for.
-            // Nobody waits for what the same call has made.
+            // A call cannot have waited for nodes that it created itself.
             let own = held.nodes.first().and_then(|path| witness.nodes.get(path));
             let is_own = |maker: &Maker, made: Duration| {
                 let is_maker = own.is_some_and(|own| own.maker() == *maker);
                 is_maker && made >= begun
             };
-            // Several locks have a second place each.
+            // Every multi-lock has the second place, too.
             let directories = held.nodes.iter().map(|path| parent(path)).chain([SECOND]);
             let left = directories.filter_map(|directory| witness.left_at.get(directory)).flatten();
             let freed = left.filter(|(maker, (made, _))| !is_own(maker, *made));
@@ -405,7 +404,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
         }
         let its = queue(held.kind, held.place);
         if held.mode == Mode::Alone {
-            // Whoever cannot know that his node has gone begins no turn.
+            // An owner that cannot know of the loss of its node begins no turn.
             if !held.is_doubtful {
                 witness.newest.insert(its, witness.last);
             }
@@ -416,7 +415,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
     })
 }
 
-/// A turn begins, one of so many at the most that have this node. Is it the first one?
+/// Begins a turn and checks the limits on turns with one node. Returns whether it is the node's first turn.
 pub(crate) fn turn(
     place: Place,
     kind: Kind,
@@ -446,7 +445,7 @@ pub(crate) fn turn(
             None
         };
         if let Some(time) = at_least {
-            // The grant was a moment ago.
+            // The grant was slightly before `now`.
             let until = (now + time).saturating_sub(Duration::from_millis(100));
             witness.reserved.insert(path, until);
         }
@@ -456,7 +455,7 @@ pub(crate) fn turn(
     count == 1
 }
 
-/// What became of a guarded write. One without an answer may be carried out as long as the node is there.
+/// Records the result of a guarded write. A write without an answer may take effect as long as the node exists.
 pub(crate) fn wrote(kind: Kind, hold: &Hold, written: &Result<()>) {
     if matches!(written, Err(Error::Disconnected { .. })) {
         let token = hold.fencing_token();
@@ -464,18 +463,18 @@ pub(crate) fn wrote(kind: Kind, hold: &Hold, written: &Result<()>) {
     }
 }
 
-/// How many turns have had the node of this token.
+/// Returns the number of turns with the node of this token.
 pub(crate) fn turns(place: Place, kind: Kind, token: u64) -> u32 {
     let key = (place, kind == Kind::Single, token);
     witness(|witness| witness.turns.get(&key).copied().unwrap_or_default())
 }
 
-/// Somebody is about to ask for a node.
+/// Records that somebody is about to ask for a node.
 pub(crate) fn asks(path: &str, token: u64) {
     witness(|witness| witness.asked.insert((path.to_owned(), token)));
 }
 
-/// A holder was told that somebody has asked for its node.
+/// Records that a holder knows of a request for its node, and checks that there was one.
 pub(crate) fn heard(kind: Kind, hold: &Hold) {
     let node = (path_of(kind, hold), hold.fencing_token());
     let is_asked = witness(|witness| {
@@ -487,12 +486,12 @@ pub(crate) fn heard(kind: Kind, hold: &Hold) {
     }
 }
 
-/// Is the node of a token there?
+/// Returns whether the node of a token exists.
 pub(crate) fn is_there(path: &str, token: u64) -> bool {
     witness(|witness| witness.node(path, token).is_some())
 }
 
-/// The version of what guarded writes go to: as it is, and as holders of this lock have left it.
+/// Returns the version of the data of guarded writes, and the version after the last write by holders of this lock.
 pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     witness(|witness| {
         let left = witness.written.get(&queue(kind, place)).copied().unwrap_or_default();
@@ -500,13 +499,13 @@ pub(crate) fn version(kind: Kind, place: Place) -> (i32, i32) {
     })
 }
 
-/// Is there a node at this path?
+/// Returns whether a node exists at this path.
 pub(crate) fn is_any(path: &str) -> bool {
     witness(|witness| witness.nodes.contains_key(path))
 }
 
-/// Since when this node is there, if it is the only contender of its directory, the last that has come, and nobody
-/// has asked for it, nor may write for it any more.
+/// Returns when this node was created, if it is the newest node and the only contender of its directory. Returns `None`
+/// if somebody has asked for it or has an unanswered write for it.
 pub(crate) fn is_only(path: &str, token: u64) -> Option<Duration> {
     witness(|witness| {
         let node = witness.node(path, token)?;
@@ -518,22 +517,22 @@ pub(crate) fn is_only(path: &str, token: u64) -> Option<Duration> {
     .filter(|_| is_last(path, token))
 }
 
-/// Has nothing come to the directory of this one since, nor anything but contenders gone?
+/// Returns whether its directory has no newer nodes and has lost only contenders since.
 pub(crate) fn is_last(path: &str, token: u64) -> bool {
     witness(|witness| witness.last_change.get(parent(path)) == Some(&(token as i64)))
 }
 
-/// Has somebody deleted it who may?
+/// Returns whether somebody else has deleted the last node at this path, or ended its session.
 pub(crate) fn was_deleted(path: &str) -> bool {
     witness(|witness| witness.gone.get(path).is_some_and(|gone| gone.by_somebody))
 }
 
-/// When the owner of the last turn with a node began to give it back.
+/// Returns when the owner of the node's last turn began to give it back.
 pub(crate) fn given(path: &str, token: u64) -> Option<Duration> {
     witness(|witness| witness.given.get(&(path.to_owned(), token)).copied())
 }
 
-/// How many nodes a session has made, and how many others have.
+/// Returns the number of nodes that a session has created, and the number that all others have.
 pub(crate) fn made(session: i64) -> (u64, u64) {
     witness(|witness| {
         let own = witness.made.get(&session).copied().unwrap_or_default();
@@ -541,17 +540,17 @@ pub(crate) fn made(session: i64) -> (u64, u64) {
     })
 }
 
-/// Is it sure that nobody has deleted the node of a hold?
+/// Returns whether a hold has not ended and nobody else has deleted its node.
 pub(crate) fn is_sure(hold: usize) -> bool {
     witness(|witness| witness.held.get(&hold).is_some_and(|held| !held.is_doubtful))
 }
 
-/// The session that a node belongs to.
+/// Returns the session that a node belongs to.
 pub(crate) fn owner(path: &str) -> Option<i64> {
     witness(|witness| witness.nodes.get(path).map(|node| node.owner))
 }
 
-/// Its owner begins to give it back.
+/// Records that the owner begins to give a hold back.
 pub(crate) fn left(hold: usize) {
     witness(|witness| {
         if let Some(held) = witness.held.get_mut(&hold) {
@@ -568,7 +567,7 @@ pub(crate) fn left(hold: usize) {
     });
 }
 
-/// It is over, and this is what was said of that.
+/// Records the end of a hold and the answer of its unlock.
 pub(crate) fn ended(hold: usize, said: Unlocked) {
     histories::unlocked(hold, said);
     witness(|witness| {
@@ -584,7 +583,7 @@ pub(crate) fn ended(hold: usize, said: Unlocked) {
     });
 }
 
-/// The lock, the node and the token of a hold that has ended a while ago.
+/// Returns the lock, the node and the token of one of the last two holds that have ended.
 pub(crate) fn former() -> Option<(String, String, u64)> {
     let back = kernel::with_random(|random| random.usize(1..3));
     witness(|witness| {
@@ -593,17 +592,17 @@ pub(crate) fn former() -> Option<(String, String, u64)> {
     })
 }
 
-/// There is more of this place than before.
+/// Notes that a place has more permits than before.
 pub(crate) fn freed(place: Place) {
     witness(|witness| witness.ended_at.insert(place, kernel::elapsed()));
 }
 
-/// How many permits a semaphore has.
+/// Returns the number of permits of the semaphore at a place.
 pub(crate) fn limit(place: Place) -> u32 {
     place.0 as u32 % 3 + 1
 }
 
-/// A hold whose node was deleted then: its owner has looked, or its lease is over.
+/// Checks a hold whose node was deleted at `begun`. By now its owner has looked or its lease is over.
 fn goes_on(hold: usize, begun: Duration) {
     let problem = witness(|witness| {
         let held = witness.held.get(&hold).filter(|held| !held.has_left)?;
@@ -615,12 +614,12 @@ fn goes_on(hold: usize, begun: Duration) {
     problem.into_iter().for_each(violation);
 }
 
-/// The directory of a node.
+/// Returns the directory of a node.
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// A call for this begins, which may wait.
+/// Records the begin of a call that may wait.
 pub(crate) fn waits(object: usize, kind: Kind, place: Place, mode: Mode) -> usize {
     let ((process, _), begun) = (kernel::whoami(), kernel::elapsed());
     witness(|witness| {
@@ -633,7 +632,7 @@ pub(crate) fn waits(object: usize, kind: Kind, place: Place, mode: Mode) -> usiz
     })
 }
 
-/// An operator is about to end this session, whose client takes a while to have another.
+/// Records that an operator is about to end this session. Its client takes a while to get another one.
 pub(crate) fn expires(session: i64) {
     kernel::note(|| format!("== somebody ends session {session:#x}"));
     witness(|witness| {
@@ -642,12 +641,12 @@ pub(crate) fn expires(session: i64) {
     });
 }
 
-/// A client is told that it has this session.
+/// Records the session that a client got.
 pub(crate) fn has_session(process: Process, session: i64) {
     witness(|witness| witness.sessions.insert(session, process));
 }
 
-/// Threads of one object are let in in the order of their calls. `who` is, whose call is this one.
+/// Checks that threads of one object are granted in the order of their calls. `who` made call `number`.
 pub(crate) fn in_order(number: usize, who: &str) {
     let problem = witness(|witness| {
         let own = &witness.waiting[&number];
@@ -657,7 +656,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
         let its = queue(own.kind, own.place);
         let is_again =
             |held: &Held| held.who == who && queue(held.kind, held.place) == its && !held.has_left;
-        // A thread may stand still between its call and the queue.
+        // A thread may be delayed between its call and the queue.
         let is_earlier = |other: &&Waiting| {
             (other.process, other.object) == (own.process, own.object)
                 && other.begun + LATE < own.begun
@@ -676,7 +675,7 @@ pub(crate) fn waits_no_more(number: usize) {
     witness(|witness| witness.waiting.remove(&number));
 }
 
-/// A client has sent creates that have no answer yet: as many as it has threads, each for all of its permits.
+/// Checks the number of a client's unanswered creates.
 pub(crate) fn asks_for_nodes(process: Process, count: usize) {
     let most = witness(|witness| witness.most_creates);
     let is_raw = || board(|board| !board.sessions.iter().any(|(one, _)| *one == process));
@@ -685,7 +684,7 @@ pub(crate) fn asks_for_nodes(process: Process, count: usize) {
     }
 }
 
-/// A client is told that it may not delete a node of its own. Nobody of it waits for that.
+/// Records that a client may not delete a node of its own. Checks later that none of its threads waits for that node.
 pub(crate) fn may_not_delete(process: Process, path: &str) {
     let known = witness(|witness| {
         let node = witness.nodes.get(path).filter(|_| witness.is_steady)?;
@@ -705,7 +704,7 @@ pub(crate) fn may_not_delete(process: Process, path: &str) {
     });
 }
 
-/// Whoever waits and has lost its turn then, and none since, has another one by now, in this session.
+/// Checks that a call that lost its turn at `lost`, and none since, has another turn in this session.
 fn has_a_turn(call: usize, session: i64, lost: Duration) {
     let problem = witness(|witness| {
         let call = witness.waiting.get(&call).filter(|call| call.turnless == Some(lost))?;
@@ -721,7 +720,7 @@ fn has_a_turn(call: usize, session: i64, lost: Duration) {
     problem.into_iter().for_each(violation);
 }
 
-/// This client hears nothing from now on: in five timeouts it keeps nobody out any more.
+/// Checks that a client that gets no answers has lost its nodes after five timeouts.
 pub(crate) fn is_deaf(process: Process) {
     let (nodes, time) = witness(|witness| {
         let own = witness.held.values().filter(|held| held.process == process);
@@ -745,12 +744,12 @@ pub(crate) fn is_deaf(process: Process) {
     });
 }
 
-/// Has this machine stood still since then?
+/// Returns whether the machine has stood still since then.
 pub(crate) fn has_stalled(process: Process, since: Duration) -> bool {
     !board(|board| board.stalled(process, since)).is_zero()
 }
 
-/// The servers have carried something out.
+/// Checks changes that the servers have carried out.
 pub(crate) fn committed(_: &World, one: &Committed) {
     let (problems, deleted, turnless, timeout) = witness(|witness| {
         let problems = witness.committed(one);
@@ -765,7 +764,7 @@ pub(crate) fn committed(_: &World, one: &Committed) {
     }
     for (hold, is_hidden) in deleted {
         let begun = kernel::elapsed();
-        // What is not told is looked for from time to time.
+        // Clients look at nodes without events from time to time.
         let time = if is_hidden { timeout * UNTOLD } else { timeout * 3 / 2 };
         kernel::after(time, move || goes_on(hold, begun));
     }

@@ -1,4 +1,4 @@
-//! One run: the servers, the links, the clients, and what goes wrong.
+//! Carries out one run: the servers, the links, the clients and the faults.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,41 +20,41 @@ use crate::plan::{Deed, Fault, Kind, Place, Plan, Plant, Theme, Trouble, Wait, W
 use crate::raw;
 use crate::witness::{self, DATA, FOLDER, violation, witness};
 
-/// More than any run takes.
+/// Limit on scheduler steps that no healthy run reaches.
 const STEPS: u64 = 3_000_000;
 
-/// What a run has come to.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was promised, and not kept.
+    /// Promises that were broken.
     pub violations: Vec<String>,
-    /// What was called for and granted.
+    /// Calls for locks and their grants.
     pub(crate) history: History,
-    /// What the judge of linearizability found in that.
+    /// What the judge of linearizability found in the history.
     pub linearized: Linearized,
-    /// By which two runs are compared.
+    /// Hash over the run, to compare two runs.
     pub hash: u64,
-    /// What occurred, and how often.
+    /// How often each event occurred.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Calls for locks.
+    /// Number of calls for locks.
     pub calls: u64,
-    /// How long it took, by its own clock.
+    /// Simulated duration of the run.
     pub time: Duration,
-    /// For people, if it was asked for.
+    /// Log of the run for people; empty unless the run was traced.
     pub story: Vec<String>,
 }
 
 impl Outcome {
-    /// Writes the history of the run in the format of Jepsen.
+    /// Writes the history of the run in Jepsen's format.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Fails if the writer fails.
     pub fn write_history(&self, to: impl Write) -> io::Result<()> {
         histories::write(&self.history, to)
     }
 }
 
-/// Makes the run of a plan.
+/// Runs a plan.
 pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
     witness::reset();
     histories::reset();
@@ -80,7 +80,7 @@ pub fn run(plan: &Plan, is_traced: bool) -> Outcome {
             let (history, found, linearized) = histories::verdict();
             found.iter().chain(&linearized.violations).cloned().for_each(violation);
             raw::finish(witness(|witness| witness.violations.is_empty()));
-            // Whatever clients are left go with the world.
+            // Clients that remain are leaked: their world ends here, so dropping them is not possible.
             board(|board| board.sessions.drain(..).for_each(std::mem::forget));
             let (violations, calls) = witness::finish();
             Outcome {
@@ -127,7 +127,7 @@ fn live(plan: &Plan) {
             let path = place.path();
             let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
             for end in ends {
-                // It may be there for another place.
+                // The node may exist because another place shares the path.
                 let _ =
                     net.act(|world| world.ensemble.create(&path[..end], b"", kernel::instant()));
             }
@@ -142,7 +142,7 @@ fn live(plan: &Plan) {
         witness.is_steady = plan.is_steady();
         witness.is_undisturbed = plan.faults.is_empty();
         witness.slowest = plan.latency * 20;
-        // Each thread may make a node, and each object keep one.
+        // Each thread may have one node on its way, and each object may keep one.
         let most = plan.clients.iter().map(|client| client.threads.len() + client.objects.len());
         witness.most_nodes = most.max().unwrap_or_default() + 1;
         let mut objects = plan.clients.iter().flat_map(|client| &client.objects);
@@ -151,7 +151,7 @@ fn live(plan: &Plan) {
     });
     let count = plan.clients.len() + plan.raw.len();
     let processes: Vec<Process> = (0..count).map(|_| kernel::process()).collect();
-    // Whoever judges programs without locks expects answers at once.
+    // The judge of programs expects answers at once, so only runs without programs have busy machines.
     if plan.raw.is_empty() && random.u8(..3) == 0 {
         processes.iter().for_each(|process| kernel::is_busy(*process));
     }
@@ -190,7 +190,7 @@ fn live(plan: &Plan) {
     heal(&net, &processes);
     let are_done = || board(|board| board.operators == 0);
     kernel::block("what operators have to give back", None, Some(&are_done));
-    // What was begun ends.
+    // All calls that have begun must return.
     let is_over = |limit: Duration, so_far: fn(&Board) -> usize| {
         let end = kernel::elapsed() + limit;
         loop {
@@ -216,11 +216,11 @@ fn live(plan: &Plan) {
         violation(format!("not over after {longest:?} without a fault: {who:?}; {holders:?}"));
         return kernel::stop();
     }
-    // Those that stand still are awake, and sessions have gone that nobody keeps.
+    // By then stalled machines run again and abandoned sessions have expired.
     let awake = board(|board| board.stalls.iter().map(|(_, _, until)| *until).max());
     let timeout = plan.timeout().max(raw::timeout(plan));
-    // So have those who left theirs alone, for one and a half timeouts and a second until they ask for another. A
-    // contest pauses for a third behind a failure, and is well again with a call that goes on for a third.
+    // A program that abandons its session waits one and a half timeouts and a second before it asks for a new one. A
+    // leadership pauses for a third of the timeout after a failure; a call of another third makes it healthy.
     let settled = timeout * 5 / 2 + Duration::from_secs(1);
     thread::sleep(awake.unwrap_or_default().saturating_sub(kernel::elapsed()) + settled);
     witness(|witness| witness.is_calm = true);
@@ -230,12 +230,12 @@ fn live(plan: &Plan) {
         violation(format!("clients do not end in {longest:?}: {holders:?}"));
         return kernel::stop();
     }
-    // The end of a node is told to its owner and to the two behind it.
+    // The servers report the end of a node to its owner and to the two contenders behind it.
     let (events, ends) = witness(|witness| (witness.events, witness.ends));
     if plan.theme == Theme::Herd && events > ends * 3 {
         violation(format!("{events} events of {ends} ends: a herd was woken"));
     }
-    // Sessions of the dead end, and so do those that could not be closed.
+    // Sessions of killed clients end by then, and so do sessions that could not be closed.
     thread::sleep(timeout * 2 + plan.tick * 2);
     let left = witness(|witness| witness.left_behind());
     if !left.is_empty() {
@@ -250,14 +250,14 @@ fn live(plan: &Plan) {
     kernel::stop();
 }
 
-/// Is this the directory of a queue, and no single node, nor above one?
+/// Returns whether the place can hold a queue: no single node is at or above it.
 fn has_queue(plan: &Plan, place: Place) -> bool {
     let mut objects = plan.clients.iter().flat_map(|client| &client.objects);
     objects
         .all(|object| object.kind != Kind::Single || !place.path().starts_with(object.place.path()))
 }
 
-/// Nothing goes wrong from now on.
+/// Ends all faults.
 fn heal(net: &Net, processes: &[Process]) {
     kernel::note(|| "== all is well from now on".to_owned());
     witness(|witness| witness.is_healed = true);
@@ -268,12 +268,12 @@ fn heal(net: &Net, processes: &[Process]) {
     });
 }
 
-/// What the servers are called.
+/// Returns the servers' connect string.
 fn hosts(plan: &Plan) -> String {
     if plan.has_names { names(plan.servers) } else { addresses(plan.servers) }
 }
 
-/// In which all calls of a plan are over, if each is let in.
+/// Returns a time in which all calls of a plan return if every one is granted.
 fn longest(plan: &Plan) -> Duration {
     let mut longest = plan.timeout() * 12 + Duration::from_secs(30);
     for client in &plan.clients {
@@ -305,7 +305,7 @@ fn longest(plan: &Plan) -> Duration {
     longest
 }
 
-/// Makes something go wrong.
+/// Makes a fault happen.
 fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
     kernel::note(|| format!("== {trouble:?}"));
     kernel::count(name(trouble));
@@ -393,14 +393,14 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             net.act(|world| world.ensemble.depose(instant));
         }
         Trouble::Move { server } if plan.has_names => net.act(|world| world.move_away(server)),
-        // They are known by their addresses.
+        // Clients that know the servers by address would not find one that moved.
         Trouble::Move { .. } => {}
         Trouble::NoName { server, time, hangs } => {
             net.act(|world| world.forget_name(server, time, hangs));
         }
         Trouble::Delete { place, nth } => {
             if let Some(node) = witness(|witness| witness.below(place, nth)) {
-                // It may have children.
+                // Deletion fails if the node has children.
                 let _ = net.act(|world| world.ensemble.delete(&node, instant));
             }
         }
@@ -420,7 +420,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
             restrict(&hosts(plan), node, Permissions::DELETE, time, false);
         }
         Trouble::Plant { place, what, time } => {
-            // What the servers would put at the end of its name.
+            // The number that the servers would append to the name.
             let number = net.look(|world| {
                 let stat = world.ensemble.node(place.path()).map(|(stat, _)| stat);
                 stat.map_or(0, |stat| (stat.cversion + stat.num_children) / 2)
@@ -443,7 +443,7 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
         }
         Trouble::Scribble { place, nth, is_request } => {
             let node = witness(|witness| witness.below(place, nth));
-            // Of a single node it takes away what says whose it is.
+            // On a single node the write overwrites the owner's id, which would cost the hold in a gentle run.
             let is_one = |node: &String| !plan.is_gentle() || node.contains("/_c_");
             if let Some(node) = node.filter(is_one) {
                 let data: &[u8] = if is_request { b"__REVOKE__" } else { b"hello" };
@@ -453,7 +453,8 @@ fn make(plan: &Plan, net: &Net, processes: &[Process], trouble: &Trouble) {
     }
 }
 
-/// Nothing that a client asks for is answered for this time. A server that stands still ends no sessions.
+/// Tells the witness and the judge that a client gets no answers for `time`, if that is long enough to end its session.
+/// Server faults may delay the end of a session, so the rule does not apply with them.
 fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
     let own = plan.clients.iter().map(|client| client.timeout);
     let timeout = own.chain(plan.raw.iter().map(|raw| raw.timeout)).nth(client);
@@ -463,7 +464,7 @@ fn is_deaf(plan: &Plan, processes: &[Process], client: usize, time: Duration) {
     }
 }
 
-/// Deletes a node, as soon as there is a leader.
+/// Deletes a node, and retries until there is a leader.
 fn take_away(net: Net, path: String) {
     let deleted = net.act(|world| world.ensemble.delete(&path, kernel::instant()));
     if deleted.is_err_and(|error| error.kind() != ErrorKind::NoNode) {
@@ -471,19 +472,19 @@ fn take_away(net: Net, path: String) {
     }
 }
 
-/// Deletes what is below a place, one after the other.
+/// Deletes the nodes of sessions in a place, one after the other.
 fn clear(net: &Net, place: Place, pause: Duration) {
     let nodes = witness(|witness| witness.sessions_nodes(place.path()));
     for (number, node) in nodes.into_iter().enumerate() {
         let net = net.share();
         kernel::after(pause * number as u32, move || {
-            // It may be gone by now.
+            // The node may be gone by now.
             let _ = net.act(|world| world.ensemble.delete(&node, kernel::instant()));
         });
     }
 }
 
-/// An operator, with a client of its own, takes a right from everybody for a while, and may delete the node meanwhile.
+/// Starts an operator that takes a right from everybody for a while and may delete the node meanwhile.
 pub(crate) fn restrict(
     hosts: &str,
     node: String,
@@ -513,7 +514,7 @@ pub(crate) fn restrict(
             thread::sleep(time);
             set_acl(&hosts, &node, &Acl::open());
             kernel::note(|| format!("gives {right:?} of {node} back"));
-            // What could not be deleted is there until somebody does it by hand.
+            // Nodes that could not be deleted stay until somebody deletes them by hand.
             if right == Permissions::DELETE
                 && let Some(net) = board(|board| board.net.as_ref().map(Net::share))
             {
@@ -525,7 +526,7 @@ pub(crate) fn restrict(
     });
 }
 
-/// Sets an ACL, however long that takes. Returns whether there is such a node.
+/// Sets an ACL and retries until it succeeds. Returns false if the node does not exist.
 fn set_acl(hosts: &str, node: &str, acl: &[Acl]) -> bool {
     loop {
         if let Ok(operator) = ZooKeeper::connect(hosts, Duration::from_secs(10)) {

@@ -1,10 +1,10 @@
-//! A few hundred schedules of the many that `.ci/run` and longer runs make.
+//! Runs a few hundred seeds. `.ci/run` and longer runs take many more.
 
 use std::thread;
 
 use zoolock_simulation::{Plan, run, shrink};
 
-/// On two processors.
+/// Runs the seeds on two threads.
 fn runs(seeds: std::ops::Range<u64>) -> Vec<(u64, u64, Vec<String>)> {
     let half = seeds.start.midpoint(seeds.end);
     let all = |seeds: std::ops::Range<u64>| {
@@ -23,7 +23,7 @@ fn runs(seeds: std::ops::Range<u64>) -> Vec<(u64, u64, Vec<String>)> {
 }
 
 #[test]
-fn all_promises_are_kept_whatever_the_seed_brings() {
+fn all_guarantees_hold_for_every_seed() {
     let failed: Vec<_> =
         runs(0..300).into_iter().filter(|(_, _, violations)| !violations.is_empty()).collect();
     let Some((seed, _, violations)) = failed.first() else {
@@ -35,7 +35,7 @@ fn all_promises_are_kept_whatever_the_seed_brings() {
 }
 
 #[test]
-fn a_seed_gives_one_run() {
+fn runs_differ_by_seed_alone() {
     let hashes = |seeds| -> Vec<u64> { runs(seeds).into_iter().map(|(_, hash, _)| hash).collect() };
     let first = hashes(1_000..1_060);
     assert_eq!(first, hashes(1_000..1_060));
@@ -46,7 +46,7 @@ fn a_seed_gives_one_run() {
 }
 
 #[test]
-fn a_story_changes_nothing() {
+fn tracing_does_not_change_a_run() {
     let plan = Plan::of(7);
     let (quiet, told) = (run(&plan, false), run(&plan, true));
     assert_eq!(quiet.hash, told.hash);

@@ -1,4 +1,4 @@
-//! Waits for channels. The channels themselves are crossbeam's: what does not block is the same for all.
+//! Waits for channels. The channels are crossbeam's, whose operations that do not block need no simulation.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::scheduler::{after, block, may_give_way, own_process, with};
 
 pub use crossbeam_channel::never;
 
-/// A channel that is told this instant when it has come.
+/// Returns a channel that gets this instant when it has come.
 pub fn at(when: Instant) -> Receiver<Instant> {
     let (sender, receiver) = bounded(1);
     ring(own_process(), when, sender);
@@ -23,7 +23,7 @@ fn ring(process: crate::Process, when: Instant, sender: crossbeam_channel::Sende
         due.saturating_add(asleep).saturating_sub(kernel.now)
     });
     if left > u64::MAX / 4 {
-        // Later than every run.
+        // The instant is after the end of every run.
         return std::mem::forget(sender);
     }
     after(Duration::from_nanos(left), move || {
@@ -36,14 +36,14 @@ fn ring(process: crate::Process, when: Instant, sender: crossbeam_channel::Sende
     });
 }
 
-/// Would a receive return at once?
+/// Returns whether a receive would return at once.
 #[doc(hidden)]
 pub fn is_ready<T>(receiver: &Receiver<T>) -> bool {
-    // Nobody else runs in between: with nothing in it, nothing is taken out of it.
+    // No other thread runs in between, so `try_recv` on an empty channel takes no message.
     !receiver.is_empty() || matches!(receiver.try_recv(), Err(TryRecvError::Disconnected))
 }
 
-/// What it has, or that it is over.
+/// Returns the message in the channel, or an error.
 #[doc(hidden)]
 pub fn now_or_never<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
     receiver.try_recv().map_err(|_| RecvError)
@@ -56,13 +56,13 @@ fn await_message<T>(receiver: &Receiver<T>, end: Option<u64>) {
     }
 }
 
-/// As `Receiver::recv`.
+/// Corresponds to `Receiver::recv`.
 pub fn recv<T>(receiver: &Receiver<T>) -> Result<T, RecvError> {
     await_message(receiver, None);
     now_or_never(receiver)
 }
 
-/// As `Receiver::recv_deadline`.
+/// Corresponds to `Receiver::recv_deadline`.
 pub fn recv_deadline<T>(receiver: &Receiver<T>, end: Instant) -> Result<T, RecvTimeoutError> {
     await_message(receiver, Some(count(end)));
     receiver.try_recv().map_err(|error| match error {
@@ -71,12 +71,12 @@ pub fn recv_deadline<T>(receiver: &Receiver<T>, end: Instant) -> Result<T, RecvT
     })
 }
 
-/// As `Receiver::recv_timeout`.
+/// Corresponds to `Receiver::recv_timeout`.
 pub fn recv_timeout<T>(receiver: &Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
     recv_deadline(receiver, now() + limit)
 }
 
-/// Waits until one is ready, or for so long.
+/// Waits until a receiver is ready, or for this time.
 #[doc(hidden)]
 pub fn wait(limit: Option<Duration>, ready: &dyn Fn() -> bool) {
     may_give_way();
@@ -85,19 +85,19 @@ pub fn wait(limit: Option<Duration>, ready: &dyn Fn() -> bool) {
     }
 }
 
-/// As `crossbeam_channel::select_biased`, for receives: the first that is ready is taken.
+/// Corresponds to `crossbeam_channel::select_biased` for receives: takes the first ready one.
 #[macro_export]
 macro_rules! select_biased {
     ($($arms:tt)+) => { $crate::select_arms!([] $($arms)+) };
 }
 
-/// As `crossbeam_channel::select`, for receives and one `default`. It takes the first that is ready, too.
+/// Corresponds to `crossbeam_channel::select` for receives and one `default`. Takes the first ready one, too.
 #[macro_export]
 macro_rules! select {
     ($($arms:tt)+) => { $crate::select_arms!([] $($arms)+) };
 }
 
-/// Takes the arms apart, binds each receiver once, waits, and goes through them.
+/// Parses the arms, binds each receiver once, waits, and tries them in order.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! select_arms {

@@ -5,23 +5,23 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::scheduler::{own_process, with};
 
-/// In seconds since 1970, when every run begins.
+/// Start of every run, in seconds since 1970.
 const BEGIN: u64 = 1_700_000_000;
 
-/// An instant of the real clock stands for the begin: nothing but what is past it matters.
+/// Returns the real instant that stands for the start of a run. Only differences to it matter.
 fn begin() -> Instant {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     *BEGIN.get_or_init(Instant::now)
 }
 
-/// The monotonic clock of the process, which stands still while the machine sleeps.
+/// Returns the monotonic clock of the process, which stands still while the machine sleeps.
 pub fn now() -> Instant {
     let process = own_process();
     let passed = with(|kernel| kernel.now.saturating_sub(kernel.machines[process.0].asleep));
     begin() + Duration::from_nanos(passed)
 }
 
-/// The time since boot of the process's machine, which stands still only while its host pauses it.
+/// Returns the time since boot of the machine, which stands still only while the host pauses it.
 pub fn since_boot() -> Duration {
     let process = own_process();
     Duration::from_nanos(with(|kernel| {
@@ -29,12 +29,12 @@ pub fn since_boot() -> Duration {
     }))
 }
 
-/// The true time.
+/// Returns the true time.
 pub fn instant() -> Instant {
     begin() + crate::scheduler::elapsed()
 }
 
-/// The system clock of the process.
+/// Returns the system clock of the process.
 pub fn system_time() -> SystemTime {
     let process = own_process();
     let nanoseconds = with(|kernel| {
@@ -44,7 +44,7 @@ pub fn system_time() -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())
 }
 
-/// An instant as the scheduler counts.
+/// Converts an instant to nanoseconds since the start of the run.
 pub(crate) fn count(instant: Instant) -> u64 {
     u64::try_from(instant.saturating_duration_since(begin()).as_nanos()).unwrap_or(u64::MAX / 2)
 }

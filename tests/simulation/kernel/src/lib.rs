@@ -1,12 +1,12 @@
-//! What a program asks the operating system for, without one: threads, clocks, mutexes, waits, sockets and
-//! randomness, all decided by a seed.
+//! Simulated services of an operating system: threads, clocks, mutexes, waits, sockets and randomness. A seed decides
+//! all of them.
 //!
-//! Simulated threads are coroutines on one real thread. One of them runs until it blocks, or until a seeded
-//! choice takes the processor from it where it locks a mutex; the next one is drawn. When nobody can go on, the
-//! clock jumps to whatever comes first. So a seed gives one run, on every machine and at any load.
+//! Simulated threads are coroutines on one real thread. A thread runs until it blocks, or until a seeded choice
+//! interrupts it at a mutex, a receive or a read. The kernel then draws the next thread. When no thread can run, the
+//! clock jumps to the next event. So a seed gives the same run on every machine and at any load.
 //!
-//! The functions and types have the names and the meaning of those they stand for in `std`, `parking_lot` and
-//! `crossbeam-channel`: see `zookeeper/src/sys.rs`, which chooses between both.
+//! Functions and types have the names and meanings of their counterparts in `std`, `parking_lot` and
+//! `crossbeam-channel`. `zookeeper/src/sys.rs` chooses between both.
 
 mod channel;
 mod clock;

@@ -1,5 +1,5 @@
-//! The sockets of the processes, and the bell that ends a wait for them. What is at their other end is the
-//! world's: see [`Network`].
+//! Sockets of the processes, and the bell that ends a wait for them. The world implements the other end as a
+//! [`Network`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,13 +13,13 @@ use crate::scheduler::{Process, block, may_give_way, own_process, with};
 
 /// The other end of all sockets.
 pub trait Network {
-    /// A process wants a connection. The world answers with [`accepted`] or [`refused`], or never.
+    /// Opens a connection for a process. The world answers with [`accepted`] or [`refused`], or never.
     fn connect(&self, process: Process, socket: u64, address: SocketAddr);
-    /// A process has sent this; takes as much as there is room for.
+    /// Takes bytes from a process, as many as there is room for. Returns their number.
     fn send(&self, socket: u64, bytes: &[u8]) -> usize;
-    /// A process has closed its end.
+    /// Closes the process's end of a connection.
     fn shut(&self, socket: u64);
-    /// The addresses of a name, and how long it takes to find them.
+    /// Returns the addresses of a name, and the time that the answer takes.
     fn resolve(&self, process: Process, name: &str) -> (Duration, io::Result<Vec<SocketAddr>>);
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Sockets {
     last: u64,
 }
 
-/// The end of a process.
+/// A process's end of a connection.
 struct End {
     process: Process,
     state: State,
@@ -42,7 +42,7 @@ struct End {
 enum State {
     Connecting,
     Open,
-    /// The other end has finished: what has come can be read.
+    /// The other end has closed; bytes that have arrived can be read.
     Finished,
     Failed(io::ErrorKind),
     Shut,
@@ -58,12 +58,12 @@ fn end<T>(socket: u64, act: impl FnOnce(&mut End) -> T) -> Option<T> {
 
 // ---- for the world
 
-/// Has this at the other end of all sockets.
+/// Sets the other end of all sockets.
 pub fn set_network(network: Rc<dyn Network>) {
     with(|kernel| kernel.sockets.network = Some(network));
 }
 
-/// The connection stands.
+/// Completes a connection.
 pub fn accepted(socket: u64) {
     end(socket, |end| {
         if end.state == State::Connecting {
@@ -72,12 +72,12 @@ pub fn accepted(socket: u64) {
     });
 }
 
-/// Nobody listens.
+/// Refuses a connection.
 pub fn refused(socket: u64) {
     end(socket, |end| end.state = State::Failed(io::ErrorKind::ConnectionRefused));
 }
 
-/// These bytes have come.
+/// Delivers bytes to the process.
 pub fn deliver(socket: u64, bytes: &[u8]) {
     end(socket, |end| {
         if end.state == State::Open {
@@ -86,7 +86,7 @@ pub fn deliver(socket: u64, bytes: &[u8]) {
     });
 }
 
-/// Nothing will come any more: the other end is closed, or, torn, everything on the way is lost.
+/// Ends a connection from the other end. If it is torn, bytes not yet read are lost.
 pub fn finish(socket: u64, is_torn: bool) {
     end(socket, |end| {
         if matches!(end.state, State::Open | State::Connecting) {
@@ -116,10 +116,10 @@ pub(crate) fn shut_all(process: Process) {
 pub struct Stream(u64);
 
 impl Stream {
-    /// Begins to connect.
+    /// Starts to connect.
     ///
     /// # Errors
-    /// None, so far.
+    /// Never fails.
     pub fn connect(address: SocketAddr) -> io::Result<Stream> {
         let process = own_process();
         let socket = with(|kernel| {
@@ -133,10 +133,10 @@ impl Stream {
         Ok(Stream(socket))
     }
 
-    /// Does it stand?
+    /// Returns whether the connection is established.
     ///
     /// # Errors
-    /// Why it never will.
+    /// Fails if the connection failed.
     pub fn is_connected(&self) -> io::Result<bool> {
         match end(self.0, |end| end.state) {
             Some(State::Connecting) => Ok(false),
@@ -146,10 +146,10 @@ impl Stream {
         }
     }
 
-    /// Reads what has come, waiting for it; nothing when it is over.
+    /// Waits for bytes and reads them. Returns 0 at the end of the connection.
     ///
     /// # Errors
-    /// When the connection is torn.
+    /// Fails if the connection is torn.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         may_give_way();
         let is_ready = || {
@@ -177,10 +177,10 @@ impl Stream {
         read.unwrap_or(Ok(0))
     }
 
-    /// Sends as much as there is room for.
+    /// Sends as many bytes as there is room for.
     ///
     /// # Errors
-    /// `WouldBlock` without room, or that the connection is over.
+    /// Fails with `WouldBlock` if there is no room, or if the connection is over.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match end(self.0, |end| end.state) {
             Some(State::Open) => match network().send(self.0, bytes) {
@@ -192,10 +192,10 @@ impl Stream {
         }
     }
 
-    /// Ends it; whoever reads sees that.
-    ///
+    /// Closes the connection, which ends reads.
+    /// Closes the connection, which ends reads.
     /// # Errors
-    /// When it was over.
+    /// Fails if the connection was already closed.
     pub fn shut_down(&self) -> io::Result<()> {
         let was_open = end(self.0, |end| {
             let before = std::mem::replace(&mut end.state, State::Shut);
@@ -223,32 +223,32 @@ impl Drop for Stream {
 /// Asks the world for the addresses of a name.
 ///
 /// # Errors
-/// The world's.
+/// Returns the world's error.
 pub fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
     let (time, found) = network().resolve(own_process(), name);
     crate::thread::sleep(time);
     found
 }
 
-/// As the client's own bell: wakes one thread, which waits for connections or for a time to come.
+/// Wakes a thread that waits for connections or an instant. Corresponds to the client's own bell.
 #[derive(Debug)]
 pub struct Bell(AtomicBool);
 
 impl Bell {
-    /// Nobody has rung.
+    /// Creates a bell that has not been rung.
     ///
     /// # Errors
-    /// None, so far.
+    /// Never fails.
     pub fn new() -> io::Result<Bell> {
         Ok(Bell(AtomicBool::new(false)))
     }
 
-    /// Ends the wait that is under way, or the next one.
+    /// Ends the current wait, or the next one.
     pub fn ring(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until one of the connections stands or has failed, until somebody rings, or until this instant.
+    /// Waits until a connection is established or has failed, until the bell rings, or until this instant.
     pub fn wait<'a>(&self, streams: impl Iterator<Item = &'a Stream>, until: Instant) {
         let streams: Vec<&Stream> = streams.collect();
         let is_decided = |stream: &&Stream| !matches!(stream.is_connected(), Ok(false));
@@ -259,7 +259,7 @@ impl Bell {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Sleeps until this instant, or until somebody rings.
+    /// Sleeps until this instant or until the bell rings.
     pub fn sleep(&self, until: Instant) {
         self.wait(std::iter::empty(), until);
     }

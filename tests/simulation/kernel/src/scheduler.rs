@@ -1,4 +1,4 @@
-//! Who runs, and when. One loop, on the real thread; everything else is called by what it runs.
+//! Decides which thread runs, and when. One loop on the real thread calls everything else.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,46 +14,46 @@ use fastrand::Rng;
 use crate::net::Sockets;
 use crate::trace::Trace;
 
-/// Debug builds have large frames. What is not touched costs nothing.
+/// Debug builds have large frames. Untouched pages cost nothing.
 const STACK: usize = 512 * 1024;
-/// A mutex is locked so often before the processor goes to somebody else, in the mean.
+/// Average number of locks, receives and reads before a thread gives way.
 const PREEMPTED: u32 = 8;
-/// In nanoseconds, what a thread needs from one wait to the next, at the most.
+/// Longest time that a thread runs from one wait to the next, in nanoseconds.
 const STEP: u64 = 20_000;
 
-/// On a busy machine so many are resumed before one has to wait, in the mean, and so long at the most.
+/// On a busy machine, one resumption in `DELAYED` is late on average, by at most `DELAY` nanoseconds.
 const DELAYED: u32 = 64;
 const DELAY: u64 = 4_000_000;
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
-/// Something outside of all threads, at its time.
+/// Something that happens outside of all threads at its time.
 type Happening = Box<dyn FnOnce()>;
 
-/// A program of several threads, which stands still, sleeps or dies as one.
+/// A program with several threads, which freezes, sleeps or dies as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(pub usize);
 
-/// How a run has ended.
+/// How a run ended.
 #[derive(Debug)]
 pub enum End {
     /// All threads have ended.
     Done,
-    /// Somebody called [`stop`].
+    /// [`stop`] was called.
     Stopped,
-    /// Nobody can go on, now or later. Who waits for what.
+    /// No thread can ever go on. Describes all waits.
     Stuck(Vec<String>),
-    /// It took more steps than were allowed.
+    /// The run took more steps than allowed.
     Endless(Vec<String>),
 }
 
-/// What may still become of a process.
+/// Fate of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It runs.
+    /// The process runs.
     Runs,
-    /// Its threads do not run until then.
+    /// No thread of the process runs until then.
     Frozen(u64),
-    /// They never run again.
+    /// No thread of the process ever runs again.
     Dead,
 }
 
@@ -68,9 +68,9 @@ pub(crate) struct Task {
     fiber: Option<Fiber>,
     yielder: *const Yielder<(), ()>,
     state: State,
-    /// It does not run until then, whatever it waits for.
+    /// The thread does not run until then, even if its wait is over.
     stands_until: u64,
-    /// What ended its last wait was what it waited for, and not its deadline.
+    /// The last wait ended because its condition was met, not because of its deadline.
     is_met: bool,
     pub(crate) name: Arc<str>,
     pub(crate) process: Process,
@@ -81,16 +81,16 @@ pub(crate) struct Task {
 
 pub(crate) struct Machine {
     fate: Fate,
-    /// So long its monotonic clock stood still.
+    /// How long its monotonic clock stood still.
     pub(crate) asleep: u64,
-    /// So long its time since boot stood still.
+    /// How long its time since boot stood still.
     pub(crate) paused: u64,
-    /// The end of its last sleep.
+    /// End of its last sleep.
     awake_at: u64,
-    /// What its system clock is ahead, in nanoseconds.
+    /// How far its system clock is ahead, in nanoseconds.
     pub(crate) ahead: i64,
     fails_spawns: f64,
-    /// Others have its processors, now and then.
+    /// Other programs use its processors now and then.
     is_busy: bool,
     pub(crate) random: Rng,
 }
@@ -100,16 +100,16 @@ pub(crate) struct Kernel {
     pub(crate) now: u64,
     pub(crate) tasks: Vec<Task>,
     pub(crate) machines: Vec<Machine>,
-    /// Those that have not ended.
+    /// Threads that have not ended.
     live: Vec<usize>,
     pub(crate) current: Option<usize>,
     choices: Rng,
-    /// By their times, and by their numbers.
+    /// Happenings by time and number.
     happenings: BTreeMap<(u64, u64), Happening>,
     next: u64,
     has_stopped: bool,
     has_panicked: Vec<Arc<str>>,
-    /// Somebody looks at a process from outside: nobody gives way meanwhile.
+    /// The process that [`peek`] looks at. No thread gives way meanwhile.
     pub(crate) looks_at: Option<Process>,
     stacks: Vec<DefaultStack>,
     pub(crate) sockets: Sockets,
@@ -120,22 +120,22 @@ pub(crate) struct Kernel {
 
 thread_local! {
     static KERNEL: RefCell<Option<Kernel>> = const { RefCell::new(None) };
-    /// Stacks of runs before.
+    /// Stacks of earlier runs.
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Must not be nested, nor give way inside.
+/// Accesses the kernel. `act` must not nest accesses or give way.
 pub(crate) fn with<T>(act: impl FnOnce(&mut Kernel) -> T) -> T {
     KERNEL.with_borrow_mut(|kernel| act(kernel.as_mut().expect("a simulation runs")))
 }
 
-/// Is there a simulation on this real thread?
+/// Returns whether a simulation runs on this real thread.
 pub fn is_running() -> bool {
     KERNEL.with_borrow(|kernel| kernel.is_some())
 }
 
-/// Runs a simulation: `main` is its first thread, in a process of its own, until all threads have ended.
-/// `finish` looks at the world behind it.
+/// Runs a simulation until all threads have ended. `main` is its first thread, in a separate process. `finish` may look
+/// at the world after the end.
 pub fn run<T>(
     seed: u64,
     is_traced: bool,
@@ -172,9 +172,9 @@ pub fn run<T>(
         if let Some(mut fiber) = task.fiber.take()
             && fiber.started()
         {
-            // What it has is left as a killed program leaves it, but in this one's memory.
-            // SAFETY: nobody refers to what is on its stack: no task runs any more, and the conditions of
-            // those that wait are not looked at.
+            // Its values are leaked, as by a killed program.
+            // SAFETY: nothing refers to values on its stack. No task runs any more, and nobody checks the conditions of
+            // waiting tasks.
             unsafe { fiber.force_reset() };
             kernel.stacks.push(fiber.into_stack());
         }
@@ -205,7 +205,7 @@ fn go(most_steps: u64) -> End {
     End::Endless(with(Kernel::who_waits))
 }
 
-/// Draws one of those that can go on.
+/// Draws one of the threads that can run.
 fn choose() -> Option<usize> {
     let (count, first) = with(|kernel| {
         let count = kernel.live.len();
@@ -220,7 +220,7 @@ fn choose() -> Option<usize> {
             Due::Now => return Some(task),
             Due::Never => {}
             Due::If(ready) => {
-                // SAFETY: it is on the stack of the task that waits for it, which does not run.
+                // SAFETY: the condition is on the stack of the task that waits for it, which does not run.
                 if unsafe { (*ready)() } {
                     with(|kernel| kernel.tasks[task].is_met = true);
                     return Some(task);
@@ -262,7 +262,7 @@ fn resume(task: usize) {
 }
 
 impl Kernel {
-    /// Does this one not run yet, though it could?
+    /// Returns whether a thread that could run is delayed by a busy machine.
     fn has_to_wait(&mut self, task: usize) -> bool {
         let is_busy = self.machines[self.tasks[task].process.0].is_busy;
         let waits = is_busy && self.choices.u32(..DELAYED) == 0;
@@ -301,7 +301,7 @@ impl Kernel {
         }
     }
 
-    /// Moves the clock to what comes first. False if nothing will.
+    /// Moves the clock to the next event. Returns false if there is none.
     fn jump(&mut self) -> bool {
         let mut first = self.happenings.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
         for &task in &self.live {
@@ -313,7 +313,7 @@ impl Kernel {
                 Fate::Runs => *stands_until,
             };
             let due = match *state {
-                // It may be able to go on then.
+                // The task may be able to run then.
                 _ if thaws > self.now => thaws,
                 State::Waits { deadline: Some(deadline), .. } => deadline + machine.asleep,
                 _ => continue,
@@ -346,9 +346,9 @@ impl Kernel {
     }
 }
 
-// ---- what threads do
+// ---- called by threads
 
-/// Begins a thread.
+/// Starts a thread.
 pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static) -> usize {
     let stack = with(|kernel| kernel.stacks.pop());
     let stack = stack.unwrap_or_else(|| DefaultStack::new(STACK).expect("memory for a stack"));
@@ -381,11 +381,11 @@ pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static)
     number
 }
 
-/// Waits until `ready` says so, or until this instant of the process's own clock. True if it is ready, and nobody
-/// runs between its saying so and the return.
+/// Waits until `ready` returns true, or until this instant of the process's own clock. Returns whether the condition
+/// was met. No thread runs between the check and the return.
 pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() -> bool>) -> bool {
     if with(|kernel| kernel.looks_at.is_some()) {
-        // Without the hook: it is no bug.
+        // This is no bug, so the panic hook is not called.
         std::panic::resume_unwind(Box::new(InTheWay));
     }
     let yielder = with(|kernel| {
@@ -397,12 +397,12 @@ pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() 
         kernel.tasks[task].state = State::Waits { what, deadline, ready };
         kernel.tasks[task].yielder
     });
-    // SAFETY: it is this coroutine's own, which runs.
+    // SAFETY: the yielder belongs to this coroutine, which runs.
     unsafe { (*yielder).suspend(()) };
     with(|kernel| kernel.tasks[kernel.current.expect("this one")].is_met)
 }
 
-/// Lets others run.
+/// Lets other threads run.
 pub(crate) fn give_way() {
     let yielder = with(|kernel| kernel.current.map(|task| kernel.tasks[task].yielder));
     if let Some(yielder) = yielder {
@@ -411,7 +411,7 @@ pub(crate) fn give_way() {
     }
 }
 
-/// Lets others run, sometimes.
+/// Sometimes lets other threads run.
 pub(crate) fn may_give_way() {
     let may = |kernel: &mut Kernel| kernel.current.is_some() && kernel.looks_at.is_none();
     if with(|kernel| may(kernel) && kernel.choices.u32(..PREEMPTED) == 0) {
@@ -430,7 +430,7 @@ pub(crate) fn may_spawn(process: Process) -> bool {
     })
 }
 
-/// The process of the running thread; of the world, for whatever happens outside of threads.
+/// Returns the process of the running thread, or the world's process outside of threads.
 pub(crate) fn own_process() -> Process {
     with(|kernel| {
         let running = kernel.current.map_or(Process(0), |task| kernel.tasks[task].process);
@@ -438,11 +438,11 @@ pub(crate) fn own_process() -> Process {
     })
 }
 
-/// What a look from outside ends with when it would have to wait.
+/// Panic payload of a look that would have to wait.
 struct InTheWay;
 
-/// Calls `look` as a thread of this process would at this instant, with its clocks, and with nobody else running.
-/// None if it would have to wait, for a mutex that somebody has.
+/// Calls `look` with the clocks of this process while no other thread runs. Returns `None` if `look` would have to wait
+/// for a mutex.
 pub fn peek<T>(process: Process, look: impl FnOnce() -> T) -> Option<T> {
     let before = with(|kernel| kernel.looks_at.replace(process));
     let seen = catch_unwind(AssertUnwindSafe(look));
@@ -454,12 +454,12 @@ pub fn peek<T>(process: Process, look: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// The names of the threads that have panicked.
+/// Returns the names of the threads that have panicked.
 pub fn panicked() -> Vec<Arc<str>> {
     with(|kernel| kernel.has_panicked.clone())
 }
 
-/// The process and the name of the running thread.
+/// Returns the process and the name of the running thread.
 pub fn whoami() -> (Process, Arc<str>) {
     with(|kernel| match kernel.current {
         Some(task) => (kernel.tasks[task].process, Arc::clone(&kernel.tasks[task].name)),
@@ -467,9 +467,9 @@ pub fn whoami() -> (Process, Arc<str>) {
     })
 }
 
-// ---- what the world does
+// ---- called by the world
 
-/// A new process, without threads.
+/// Creates a process without threads.
 pub fn process() -> Process {
     with(|kernel| {
         let random = kernel.choices.fork();
@@ -487,7 +487,7 @@ pub fn process() -> Process {
     })
 }
 
-/// Has this happen, so long from now.
+/// Lets `happening` happen after this delay.
 pub fn after(delay: Duration, happening: impl FnOnce() + 'static) {
     with(|kernel| {
         let at = kernel.now.saturating_add(delay.as_nanos() as u64);
@@ -497,7 +497,7 @@ pub fn after(delay: Duration, happening: impl FnOnce() + 'static) {
     });
 }
 
-/// The true time since the run has begun.
+/// Returns the true time since the start of the run.
 pub fn elapsed() -> Duration {
     Duration::from_nanos(with(|kernel| kernel.now))
 }
@@ -517,7 +517,7 @@ pub fn stop() {
     with(|kernel| kernel.has_stopped = true);
 }
 
-/// The threads of a process do not run for so long.
+/// Stops the threads of a process for this time.
 pub fn freeze(process: Process, time: Duration) {
     with(|kernel| {
         let until = kernel.now + time.as_nanos() as u64;
@@ -530,12 +530,12 @@ pub fn freeze(process: Process, time: Duration) {
     });
 }
 
-/// The threads of a process share their processors with others from now on.
+/// Makes the threads of a process share their processors with other programs from now on.
 pub fn is_busy(process: Process) {
     with(|kernel| kernel.machines[process.0].is_busy = true);
 }
 
-/// One thread of a process, whichever, does not run for so long.
+/// Stops one thread of a process for this time.
 pub fn stall(process: Process, time: Duration) {
     with(|kernel| {
         let is_own = |task: &usize| kernel.tasks[*task].process == process;
@@ -547,14 +547,14 @@ pub fn stall(process: Process, time: Duration) {
     });
 }
 
-/// As [`freeze`], and the monotonic clock stands still, too, as when a laptop is closed. If its host pauses a virtual
-/// machine, the time since boot does so as well.
+/// Suspends a machine: [`freeze`]s the process and stops its monotonic clock. If the host pauses it, its time since
+/// boot stops, too.
 pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
     freeze(process, time);
     with(|kernel| {
         let (begin, machine) = (kernel.now, &mut kernel.machines[process.0]);
         let end = begin + time.as_nanos() as u64;
-        // One sleep in another is one.
+        // Overlapping sleeps count once.
         let longer = end.saturating_sub(begin.max(machine.awake_at));
         machine.asleep += longer;
         machine.paused += if is_paused { longer } else { 0 };
@@ -562,23 +562,23 @@ pub fn machine_sleeps(process: Process, time: Duration, is_paused: bool) {
     });
 }
 
-/// Somebody sets the system clock.
+/// Moves the system clock of a process.
 pub fn clock_step(process: Process, nanoseconds: i64) {
     with(|kernel| kernel.machines[process.0].ahead += nanoseconds);
 }
 
-/// No thread can be had in this process, with this probability.
+/// Makes a process fail to start threads with this probability.
 pub fn fail_spawns(process: Process, probability: f64) {
     with(|kernel| kernel.machines[process.0].fails_spawns = probability);
 }
 
-/// The process is gone, with all its connections.
+/// Kills a process with all its connections.
 pub fn kill(process: Process) {
     with(|kernel| kernel.machines[process.0].fate = Fate::Dead);
     crate::net::shut_all(process);
 }
 
-/// The threads of a process that have not ended, by name.
+/// Returns the names of the threads of a process that have not ended.
 pub fn tasks(process: Process) -> Vec<Arc<str>> {
     with(|kernel| {
         let own = kernel.live.iter().map(|&task| &kernel.tasks[task]);
@@ -586,18 +586,18 @@ pub fn tasks(process: Process) -> Vec<Arc<str>> {
     })
 }
 
-/// The name of the machine, and the number of the process.
+/// Returns the name of the machine and the number of the process.
 pub fn program() -> String {
     format!("machine-{}/1", own_process().0)
 }
 
-/// Draws from the world's choices.
+/// Draws from the world's random numbers.
 pub fn with_random<T>(draw: impl FnOnce(&mut Rng) -> T) -> T {
     let mut random = with(|kernel| kernel.choices.fork());
     draw(&mut random)
 }
 
-/// A number that the process draws.
+/// Draws from the process's random numbers.
 pub fn random() -> u64 {
     let process = own_process();
     with(|kernel| kernel.machines[process.0].random.u64(..))

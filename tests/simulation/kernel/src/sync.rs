@@ -1,4 +1,4 @@
-//! Mutexes and condition variables with the faces of `parking_lot`'s.
+//! Mutexes and condition variables with `parking_lot`'s interface.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,11 +11,11 @@ use lock_api::{GuardNoSend, RawMutex};
 use crate::clock::count;
 use crate::scheduler::{block, may_give_way};
 
-/// The lock itself.
+/// Raw mutex.
 #[derive(Debug)]
 pub struct Raw(AtomicBool);
 
-// SAFETY: it is free or taken, and only whoever found it free has it.
+// SAFETY: only the thread that swapped `false` for `true` has the mutex.
 unsafe impl RawMutex for Raw {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Raw = Raw(AtomicBool::new(false));
@@ -41,12 +41,12 @@ unsafe impl RawMutex for Raw {
     }
 }
 
-/// As `parking_lot::Mutex`.
+/// Corresponds to `parking_lot::Mutex`.
 pub type Mutex<T> = lock_api::Mutex<Raw, T>;
-/// As `parking_lot::MutexGuard`.
+/// Corresponds to `parking_lot::MutexGuard`.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Raw, T>;
 
-/// As `parking_lot::Condvar`.
+/// Corresponds to `parking_lot::Condvar`.
 #[derive(Debug, Default)]
 pub struct Condvar(RefCell<VecDeque<Rc<AtomicBool>>>);
 
@@ -55,29 +55,29 @@ unsafe impl Send for Condvar {}
 // SAFETY: the same.
 unsafe impl Sync for Condvar {}
 
-/// As `parking_lot::WaitTimeoutResult`.
+/// Corresponds to `parking_lot::WaitTimeoutResult`.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Did it end without a notification?
+    /// Returns whether the wait ended without a notification.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// With nobody waiting.
+    /// Creates a condition variable.
     pub fn new() -> Condvar {
         Condvar::default()
     }
 
-    /// Waits to be notified.
+    /// Waits for a notification.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_for(guard, None);
     }
 
-    /// The same, until this instant at the most.
+    /// Waits for a notification until this instant.
     pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, end: Instant) -> WaitTimeoutResult {
         self.wait_for(guard, Some(count(end)))
     }
@@ -91,14 +91,14 @@ impl Condvar {
         WaitTimeoutResult(!is_told())
     }
 
-    /// Ends the wait of whoever has waited for longest.
+    /// Wakes the thread that has waited longest.
     pub fn notify_one(&self) {
         if let Some(told) = self.0.borrow_mut().pop_front() {
             told.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Ends all waits.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         for told in self.0.borrow_mut().drain(..) {
             told.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Threads with the faces of `std::thread`'s.
+//! Threads with `std::thread`'s interface.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use crate::clock::{count, now};
 use crate::scheduler::{block, give_way, has_ended, may_spawn, own_process, start, with};
 
-/// As `std::thread::ThreadId`.
+/// Corresponds to `std::thread::ThreadId`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ThreadId(usize);
 
-/// As `std::thread::Thread`.
+/// Corresponds to `std::thread::Thread`.
 #[derive(Debug, Clone)]
 pub struct Thread {
     task: usize,
@@ -21,23 +21,23 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Its number.
+    /// Returns the thread's id.
     pub fn id(&self) -> ThreadId {
         ThreadId(self.task)
     }
 
-    /// Its name: they all have one.
+    /// Returns the thread's name. Every thread has one.
     pub fn name(&self) -> Option<&str> {
         Some(&self.name)
     }
 
-    /// Ends its park, or the next one.
+    /// Ends the thread's current park, or the next one.
     pub fn unpark(&self) {
         with(|kernel| kernel.tasks[self.task].has_token = true);
     }
 }
 
-/// The running thread.
+/// Returns the running thread.
 pub fn current() -> Thread {
     with(|kernel| {
         let task = kernel.current.expect("a thread of the simulation");
@@ -45,17 +45,17 @@ pub fn current() -> Thread {
     })
 }
 
-/// The number of the running thread; 0 for whatever happens outside of threads.
+/// Returns the number of the running thread, or 0 outside of threads.
 pub fn number() -> usize {
     with(|kernel| kernel.current.map_or(0, |task| task + 1))
 }
 
-/// As `std::thread::park`.
+/// Corresponds to `std::thread::park`.
 pub fn park() {
     park_until(None);
 }
 
-/// As `std::thread::park_timeout`.
+/// Corresponds to `std::thread::park_timeout`.
 pub fn park_timeout(limit: Duration) {
     park_until(Some(count(now() + limit)));
 }
@@ -69,27 +69,27 @@ fn park_until(end: Option<u64>) {
     with(|kernel| kernel.tasks[task].has_token = false);
 }
 
-/// As `std::thread::sleep`.
+/// Corresponds to `std::thread::sleep`.
 pub fn sleep(time: Duration) {
     block("a sleep", Some(count(now() + time)), None);
 }
 
-/// As `std::thread::yield_now`.
+/// Corresponds to `std::thread::yield_now`.
 pub fn yield_now() {
     give_way();
 }
 
-/// Marks the running thread as one that others' answers wait for.
+/// Marks the running thread as one that delivers answers to others.
 pub fn never_wait_here() {
     with(|kernel| kernel.current.map(|task| kernel.tasks[task].never_waits = true));
 }
 
-/// Is the running thread one of those?
+/// Returns whether [`never_wait_here`] marked the running thread.
 pub fn must_not_wait() -> bool {
     with(|kernel| kernel.current.is_some_and(|task| kernel.tasks[task].never_waits))
 }
 
-/// As `std::thread::JoinHandle`.
+/// Corresponds to `std::thread::JoinHandle`.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     thread: Thread,
@@ -102,10 +102,10 @@ unsafe impl<T> Send for JoinHandle<T> {}
 unsafe impl<T> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    /// Waits for its end.
+    /// Waits until the thread ends.
     ///
     /// # Errors
-    /// What it panicked with.
+    /// Returns the payload if the thread panicked.
     pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
         let task = self.thread.task;
         if !has_ended(task) {
@@ -117,36 +117,36 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Has it ended?
+    /// Returns whether the thread has ended.
     pub fn is_finished(&self) -> bool {
         has_ended(self.thread.task)
     }
 
-    /// The thread.
+    /// Returns the thread.
     pub fn thread(&self) -> &Thread {
         &self.thread
     }
 }
 
-/// As `std::thread::Builder`.
+/// Corresponds to `std::thread::Builder`.
 #[derive(Debug, Default)]
 pub struct Builder(String);
 
 impl Builder {
-    /// Without a name yet.
+    /// Creates a builder without a name.
     pub fn new() -> Builder {
         Builder::default()
     }
 
-    /// Names it.
+    /// Sets the thread's name.
     pub fn name(self, name: String) -> Builder {
         Builder(name)
     }
 
-    /// Begins it, in the process of the caller.
+    /// Starts the thread in the process of the caller.
     ///
     /// # Errors
-    /// When the world says so.
+    /// Fails if the world lets it, by `fail_spawns`.
     pub fn spawn<T: 'static>(
         self,
         body: impl FnOnce() -> T + 'static,
@@ -159,7 +159,7 @@ impl Builder {
     }
 }
 
-/// Begins a thread in another process.
+/// Starts a thread in another process.
 pub fn spawn_in<T: 'static>(
     process: crate::Process,
     name: &str,

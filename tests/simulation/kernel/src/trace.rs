@@ -1,5 +1,4 @@
-//! What is written down of a run: a story for people, numbers of what occurred, and a hash by which two runs are
-//! compared.
+//! Records of a run: a story for people, counts of events, and a hash to compare runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,18 +17,18 @@ impl Trace {
         Trace { is_on, hash: 0xcbf2_9ce4_8422_2325, lines: Vec::new(), counts: BTreeMap::new() }
     }
 
-    /// Has this decide about the hash.
+    /// Adds a value to the hash.
     pub(crate) fn mix(&mut self, value: u64) {
         self.hash = (self.hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 }
 
-/// Is anybody going to read the story?
+/// Returns whether the story is recorded.
 pub fn is_traced() -> bool {
     with(|kernel| kernel.trace.is_on)
 }
 
-/// Writes down what the running thread does.
+/// Adds a line to the story for the running thread.
 pub fn note(line: impl FnOnce() -> String) {
     if !is_traced() {
         return;
@@ -38,7 +37,7 @@ pub fn note(line: impl FnOnce() -> String) {
     note_of(process, &name, line);
 }
 
-/// Writes down what happens to a process.
+/// Adds a line to the story for a process.
 pub fn note_of(process: Process, name: &str, line: impl FnOnce() -> String) {
     if !is_traced() {
         return;
@@ -54,7 +53,7 @@ pub fn note_of(process: Process, name: &str, line: impl FnOnce() -> String) {
     });
 }
 
-/// Has these bytes decide about the hash.
+/// Adds bytes to the hash.
 pub fn mix(bytes: &[u8]) {
     with(|kernel| {
         for part in bytes.chunks(8) {
@@ -64,35 +63,35 @@ pub fn mix(bytes: &[u8]) {
     });
 }
 
-/// Counts an occurrence.
+/// Counts an event.
 pub fn count(what: &'static str) {
     with(|kernel| *kernel.trace.counts.entry(what).or_default() += 1);
 }
 
-/// Counts that a rare path was reached.
+/// Counts that a rare path was reached, and notes it in the story.
 pub fn reached(what: &'static str) {
     note(|| format!("* {what}"));
     count(what);
 }
 
-/// The same, if it was.
+/// Does the same if `is_reached` returns true.
 pub fn reached_if(is_reached: impl FnOnce() -> bool, what: &'static str) {
     if is_reached() {
         reached(what);
     }
 }
 
-/// Gives what was counted.
+/// Takes the counts.
 pub fn counts() -> BTreeMap<&'static str, u64> {
     with(|kernel| std::mem::take(&mut kernel.trace.counts))
 }
 
-/// Gives what was written down.
+/// Takes the story.
 pub fn story() -> Vec<String> {
     with(|kernel| std::mem::take(&mut kernel.trace.lines))
 }
 
-/// Returns what stands for the whole run so far.
+/// Returns the hash of the run so far.
 pub fn hash() -> u64 {
     with(|kernel| kernel.trace.hash)
 }

@@ -1,4 +1,4 @@
-//! What a program does while it holds a lock, and what is odd.
+//! Deeds of a client while it holds a lock, and its unusual actions.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::plan::{Deed, End, Kind, ObjectPlan, Odd, Options, Wait};
 use crate::witness::{self, DATA, Held, Mode, violation, witness};
 use crate::world::restrict;
 
-/// With thirty more, just too many nodes for a client at the longest paths.
+/// Number of permits that, with thirty more, just exceed a client's quota at the longest paths.
 const MANY: u32 = 200;
 
 impl Shared {
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Writes only if nobody has written since it has read.
+    /// Reads the data and writes it if nobody has written since.
     pub(super) fn read_and_write(
         &self,
         kind: Kind,
@@ -139,7 +139,8 @@ impl Shared {
         self.told("careful commit", written);
     }
 
-    /// Whatever has become of the hold by then: the witness sees whether it was carried out.
+    /// Writes later in another thread, even if the hold has ended. The witness checks whether the write was carried
+    /// out.
     pub(super) fn write_late(&self, kind: Kind, hold: usize, own: &Hold, rest: Duration) {
         kernel::count("deed: writes late");
         let (own, data, name) = (own.clone(), data(kind, own, hold), self.name.clone());
@@ -156,7 +157,7 @@ impl Shared {
         });
     }
 
-    /// Nobody waits for what he has himself: another object of the same lock says so.
+    /// Checks that a second object of the held lock does not grant it again.
     pub(super) fn take_a_second(
         &self,
         kind: Kind,
@@ -203,7 +204,7 @@ impl Shared {
         other.into_iter().for_each(|other| drop(other.join()));
     }
 
-    /// A read under the own write, which the witness sees if it is not over already.
+    /// Takes a read lock below the thread's own write. Returns the hold's number at the witness unless it has ended.
     pub(super) fn read_below(
         &self,
         who: &str,
@@ -224,10 +225,10 @@ impl Shared {
         }))
     }
 
-    /// Another object, while one is held.
+    /// Takes another object while one is held.
     pub(super) fn also(&self, who: &str, object: usize, also: usize, wait: Duration) {
         let plan = &self.plan.objects[also];
-        // It would be the same hold.
+        // The same object would be the same hold.
         if also == object || plan.kind == Kind::Leadership {
             return;
         }
@@ -240,7 +241,7 @@ impl Shared {
         self.give_back(also, taken, End::Release, hold);
     }
 
-    /// Does something for so long, and hears of the end of the hold in time.
+    /// Works for this time, and checks that the end of the hold is announced in time.
     pub(super) fn work(&self, own: &Hold, time: Duration) {
         let end = kernel::elapsed() + time;
         let (process, _) = kernel::whoami();
@@ -250,7 +251,7 @@ impl Shared {
                 return;
             }
             let begun = kernel::elapsed();
-            // A loss is announced in 100 ms.
+            // A loss is announced within 100 ms.
             let valid = own.valid_for() + Duration::from_millis(100) + SLACK;
             if kernel::recv_timeout(own.lost(), left.min(valid)) != Err(TIMEOUT) {
                 if own.is_held() {
@@ -267,7 +268,7 @@ impl Shared {
         }
     }
 
-    /// Turns of which nobody else knows, and what they cost.
+    /// Takes turns without rivals, and checks the number of requests.
     pub(super) fn take_turns(&self, object: usize, count: u32) {
         let Some(lock) = self.lock_of(object) else {
             return;
@@ -275,13 +276,13 @@ impl Shared {
         kernel::count("call: turns in a row");
         let kind = self.plan.objects[object].kind;
         let mut first = None;
-        // The first ones find out that nobody else is there.
+        // During the first turns the client finds out that it has no rivals.
         for number in 0..count + 3 {
             if !matches!(lock.try_lock_for(Duration::from_secs(2)), Ok(true)) {
                 return;
             }
             let path = Lock::holds(lock).first().map(|own| witness::path_of(kind, own));
-            // Where numbers tell nothing, only a list tells that nobody else is there.
+            // Without numbers to order by, only a list shows that nobody else is there.
             if path.as_ref().is_some_and(|path| path.ends_with(&i32::MAX.to_string())) {
                 let _ = lock.unlock();
                 return;
@@ -289,7 +290,7 @@ impl Shared {
             let session = path.and_then(|path| witness::owner(&path));
             let _ = lock.unlock();
             if number == 2 {
-                // A search for orphans asks beside each unlock.
+                // A search for orphans sends requests beside each unlock.
                 let session = session.filter(|_| self.client.stats().deleting == 0);
                 first = session.map(|session| {
                     let made = witness::made(session);
@@ -300,7 +301,7 @@ impl Shared {
         let Some((session, (own, others), begun, requests)) = first else {
             return;
         };
-        // A heartbeat each quarter of a session timeout.
+        // The client sends a heartbeat each quarter of a session timeout.
         let beats = (kernel::elapsed() - begun).div_duration_f64(self.client.session_timeout() / 4);
         let took = self.client.stats().requests - requests;
         if witness(|witness| witness.is_well)
@@ -315,7 +316,7 @@ impl Shared {
         let kind = self.plan.objects[object].kind;
         match odd {
             Odd::Unlock => {
-                // Others may be given back by any thread.
+                // Any thread may unlock the other kinds.
                 if !matches!(kind, Kind::Reentrant | Kind::Read | Kind::Write) {
                     return;
                 }
@@ -353,7 +354,7 @@ impl Shared {
         }
     }
 
-    /// What is held goes with the last handle, without a wait.
+    /// Drops the last handle of a held lock, which releases the lock without waiting.
     pub(super) fn drop_held(&self, name: &str, object: usize, time: Duration) {
         let plan = &self.plan.objects[object];
         if matches!(plan.kind, Kind::Semaphore | Kind::Several | Kind::Leadership) {
@@ -384,7 +385,7 @@ impl Shared {
         hold.into_iter().for_each(|hold| witness::ended(hold, Unlocked::Silent));
     }
 
-    /// More than there is room for.
+    /// Checks that a client cannot take more paths than its quota allows.
     pub(super) fn lock_long_paths(&self, time: Duration, are_stuck: bool) {
         kernel::count("call: locks at long paths");
         let path = format!("/{}", "x".repeat(250)).repeat(16);
@@ -404,18 +405,18 @@ impl Shared {
             is_full = matches!(given_back, Some(Err(Error::Denied { .. })));
         }
         let more = self.told("nested lock", semaphore.try_acquire_for(MANY, wait)).flatten();
-        // An operator takes away what stays.
+        // The operator deletes the stuck nodes after this time.
         is_full &= kernel::elapsed() - begun < wait * 4;
         is_full |= some.as_ref().is_some_and(|permits| permits.is_held());
         if more.is_some() && is_full && self.client.stats().sessions == sessions {
             violation(format!("{} has more paths than fit", self.name));
         }
         thread::sleep(time);
-        // They may be gone by then.
+        // The permits may be lost by then.
         drop(some);
     }
 
-    /// A client that nobody closes: its session ends with the last handle.
+    /// Connects a client and drops it unclosed. Its session ends with the last handle.
     pub(super) fn visit(&self, is_cut: bool) {
         let builder = Client::builder(&self.hosts).session_timeout(self.plan.timeout);
         let Ok(client) = builder.connect() else {

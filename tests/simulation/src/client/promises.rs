@@ -1,5 +1,5 @@
-//! What a program is promised: which errors a call may end with, how long it may take, and what options and tokens
-//! mean.
+//! Checks the library's promises to a client: the errors and the duration of calls, and the meaning of options and
+//! tokens.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::plan::{Kind, ObjectPlan, Wait};
 use crate::witness::{self, Witness, violation, witness};
 
 impl Shared {
-    /// Looks at an error, if it is one.
+    /// Checks the error of a call, if there is one. Returns the value otherwise.
     pub(super) fn told<T>(&self, call: &str, result: Result<T>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
@@ -42,7 +42,7 @@ impl Shared {
         None
     }
 
-    /// Does the documentation of a call allow this error?
+    /// Returns whether the documentation of a call allows this error.
     pub(super) fn may_say(&self, call: &str, error: &Error) -> bool {
         let waits_or_tries = matches!(call, "lock" | "try lock" | "nested lock");
         match error {
@@ -57,7 +57,7 @@ impl Shared {
             Error::Disconnected { .. } => {
                 !matches!(call, "lock" | "unlock" | "re-entry" | "revocation" | "set_limit")
             }
-            // Nothing has happened that could cost a hold.
+            // The run has no faults that could cost a hold.
             Error::Lost { .. } if self.is_gentle => *self.is_closed.borrow(),
             Error::Lost { .. } => {
                 waits_or_tries
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    /// A call may be cancelled only if somebody has cancelled it.
+    /// Checks that a cancelled call was cancelled by somebody.
     pub(super) fn was_cancelled(&self, object: usize, begun: Duration, error: Option<&Error>) {
         let last = self.cancelled[object].get();
         if error.is_some_and(Error::is_cancelled) && last.is_none_or(|last| last < begun) {
@@ -100,7 +100,7 @@ impl Shared {
         }
     }
 
-    /// Is what this hold has kept for the next thread, when it is given back now? Then how many connections there were.
+    /// Returns the number of connections if an unlock now has to keep the node for the next thread.
     pub(super) fn is_to_stay(&self, plan: &ObjectPlan, own: &Hold) -> Option<u64> {
         let (time, token) = (plan.options.keep_idle?, own.fencing_token());
         let made = witness::is_only(&witness::path_of(plan.kind, own), token)?;
@@ -109,13 +109,13 @@ impl Shared {
             && made + time > kernel::elapsed() + SLACK
             && own.state() == HoldState::Held
             && own.valid_for() > self.client.session_timeout() / 2
-            // A look at what is kept may have failed in an earlier turn.
+            // In an earlier turn, a look at the kept node may have failed.
             && witness::turns(plan.place, plan.kind, token) == 1
             && witness(|witness| witness.is_gentle || witness.is_well);
         is_kept.then(|| self.client.stats().connections)
     }
 
-    /// It is there behind the unlock, as nobody else has come.
+    /// Checks that the node exists after the unlock if nobody else has come.
     pub(super) fn judge_stay(&self, plan: &ObjectPlan, own: &Hold, connections: u64) {
         let (path, token) = (witness::path_of(plan.kind, own), own.fencing_token());
         let is_well = self.client.state() == ClientState::Connected
@@ -126,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// What options promise of a turn that begins. Its call was made then, behind so many connections.
+    /// Checks a turn's options. `begun` and `connections` are the time and the number of connections at the call.
     pub(super) fn judge_turn(
         &self,
         object: usize,
@@ -140,10 +140,10 @@ impl Shared {
             (Kind::Single, None) => Some(1),
             (_, None) => Some(options.local_handoffs + 1),
         };
-        // Of several, the first has been held for longer.
+        // A multi-lock has held its first member for longer.
         let at_least = options.hold_at_least.filter(|_| *kind != Kind::Several);
         let is_first = witness::turn(*place, *kind, own, in_a_row, at_least);
-        // What was kept has not been kept over a broken connection.
+        // A kept node does not outlast a broken connection.
         let key = (witness::path_of(*kind, own), own.fencing_token());
         if let Some(before) = witness(|witness| witness.kept.remove(&key))
             && connections > before.connections
@@ -151,11 +151,11 @@ impl Shared {
         {
             violation(format!("{} was kept over a broken connection", key.0));
         }
-        // Enough is left to work with. Clocks that were set, and stops, take something from it.
+        // A hold starts with enough time to work with. Stalls and set clocks take some of it.
         let given = witness::given(&key.0, key.1).filter(|_| !is_first);
         let since = given.map_or(begun, |at| at.max(begun));
         let timeout = self.client.session_timeout();
-        // A group takes one lock over, and waits for the next.
+        // A multi-lock takes one member over locally and then waits for the next.
         let is_new = is_first || *kind == Kind::Several;
         let least = if is_new { timeout / 5 } else { timeout / 3 };
         let left = own.valid_for();
@@ -167,7 +167,7 @@ impl Shared {
         }
     }
 
-    /// An unlock says that its hold was lost.
+    /// Checks that an unlock reports the loss of its hold.
     pub(super) fn judge_unlock(&self, was_lost: bool, released: &Result<()>) {
         if was_lost && released.is_ok() {
             violation(format!("{}: an unlock of what was lost says Ok", self.name));
@@ -184,7 +184,7 @@ impl Shared {
             return;
         };
         let is_plain = !matches!(kind, Kind::Read | Kind::Write);
-        // A look takes a path with a queue for no semaphore.
+        // At a path with a queue, `verify_token` does not look for a semaphore.
         let is_seen = kind != Kind::Semaphore;
         if said && !before.1 && is_plain {
             violation(format!("{}: {token:#x} was verified, and is over", self.name));
@@ -204,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// As somebody who was handed a token a while ago.
+    /// Verifies the token of an earlier hold.
     pub(super) fn verify_former(&self) {
         let Some((path, node, token)) = witness::former() else {
             return;
@@ -221,7 +221,7 @@ impl Shared {
         let members = self.plan.objects[object].kind.members();
         match wait {
             Wait::Forever => None,
-            // What was had of several is given back behind that, one after the other.
+            // Afterwards a multi-lock gives back the members that it has, one by one.
             Wait::Try => Some(self.client.session_timeout() / 3 * (2 * members - 1)),
             Wait::For(time) => {
                 let patience = self.client.session_timeout() / 3;
@@ -231,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Makes a call that has to be back in this time.
+    /// Makes a call and checks that it returns within `limit`.
     pub(super) fn timed<T>(
         &self,
         call: &str,
@@ -243,7 +243,7 @@ impl Shared {
         let took = kernel::elapsed() - begun;
         let (process, _) = kernel::whoami();
         let stalled = board(|board| board.stalled(process, begun));
-        // An observer asks for something, once for each of two locks.
+        // An observer makes a call, once for each of two locks.
         let observers = match self.told {
             Some(_) => self.client.session_timeout() * 2,
             None => Duration::ZERO,
@@ -257,7 +257,7 @@ impl Shared {
     }
 }
 
-/// Nobody watches a contender's node that is not there: it never comes, and the watch would stay.
+/// Checks that nobody watches a missing contender's node. The node never comes back, so the watch would stay.
 pub(super) fn judge_watches(name: &str) {
     let missing = || {
         let net = board(|board| board.net.as_ref().map(Net::share));
@@ -269,7 +269,7 @@ pub(super) fn judge_watches(name: &str) {
     if before.is_empty() {
         return;
     }
-    // What has just gone is told soon.
+    // Clients get the event of a node's end soon.
     thread::sleep(Duration::from_millis(300));
     let both = missing().into_iter().filter(|path| before.contains(path));
     both.for_each(|path| violation(format!("{name}: {path} is watched, and is not there")));

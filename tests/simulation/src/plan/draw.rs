@@ -1,4 +1,4 @@
-//! Draws a plan from its seed. The order of the draws is part of what a seed means.
+//! Draws a plan from its seed. The order of the draws is part of a seed's meaning.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use super::{
 };
 use crate::raw;
 
-/// So much of everything at the most.
+/// Limits of most plans.
 const CLIENTS: usize = 4;
 const THREADS: usize = 4;
 const STEPS: usize = 12;
 const OBJECTS: usize = 5;
-/// Threads where there is a crowd.
+/// Limit on the threads of a client in a crowd.
 const CROWD: usize = 8;
-/// Clients in a long queue, and objects of each of them.
+/// Number of clients in a herd, and number of objects and threads of each.
 const HERD: usize = 8;
 const QUEUE: usize = 2;
-/// Behind this number a directory has no more of them.
+/// A directory has no numbers after this one.
 const LAST: i32 = i32::MAX;
 
-/// How many of all plans have which theme: what is found seldom has more of them.
+/// Weights of the themes. Themes with rare findings have more weight.
 const THEMES: [(Theme, usize); 18] = [
     (Theme::Mixed, 8),
     (Theme::Frames, 4),
@@ -46,14 +46,14 @@ const THEMES: [(Theme, usize); 18] = [
 ];
 
 pub(crate) fn ms(random: &mut Rng, from: u64, to: u64) -> Duration {
-    // More short times than long ones.
+    // Short times are more likely than long ones.
     let span = (to.max(from + 1) / from.max(1)).max(2) as f64;
     let share = span.powf(random.f64());
     Duration::from_micros((from.max(1) as f64 * 1000.0 * share) as u64)
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     pub fn of(seed: u64) -> Plan {
         let mut random = Rng::with_seed(seed ^ 0x5eed);
         let random = &mut random;
@@ -99,7 +99,7 @@ impl Plan {
         }
         let mut faults = Fault::draw_all(random, theme, clients.len(), servers, &places, timeout);
         if servers > 1 && !matches!(theme, Theme::Gentle | Theme::Herd) && random.u8(..3) == 0 {
-            // It knows less than the others all the time, and people look.
+            // One server lags from the start, and clients look at the locks.
             for thread in clients.iter_mut().flat_map(|client| &mut client.threads) {
                 for _ in 0..2 {
                     let what = What::Contenders(places[random.usize(..places.len())]);
@@ -121,7 +121,7 @@ impl Plan {
         let has_names = false;
         let mut plan =
             Plan { seed, theme, servers, tick, latency, has_names, used, clients, raw, faults };
-        // Whoever judges programs without locks takes answers at their word.
+        // The judge of programs relies on every answer, so a plan with oddities has no programs.
         if !plan.add_oddities(&places) {
             raw::add(&mut plan);
         }
@@ -129,7 +129,7 @@ impl Plan {
         plan
     }
 
-    /// A machine whose clocks stand still while the third one is set back cannot tell that time has passed.
+    /// Keeps a machine from being paused if its system clock is set back. No clock would show it that time has passed.
     fn leave_a_clock(&mut self) {
         let sets_back = |fault: &Fault| match fault {
             Fault::At { what: Trouble::ClockStep { client, milliseconds }, .. } => {
@@ -145,7 +145,7 @@ impl Plan {
         }
     }
 
-    /// What is rare, in some of all plans and beside everything else. Returns whether it is in this one.
+    /// Adds rare actions to some plans. Returns whether it did so.
     fn add_oddities(&mut self, places: &[Place]) -> bool {
         let random = &mut Rng::with_seed(self.seed ^ 0x0dd);
         if self.theme == Theme::Herd || random.u8(..3) > 0 {
@@ -185,7 +185,7 @@ impl Plan {
                 4..6 => Deed::WriteLate(ms(random, 1, 400)),
                 6 | 7 => Deed::Second { is_behind: random.bool() },
                 8 if !is_gentle => {
-                    // Entered again, and lost meanwhile.
+                    // The session ends while the lock is entered again.
                     let time = ms(random, 1, 500);
                     deeds.insert(0, Deed::EnterAgain(2, time * 2));
                     deeds.insert(0, Deed::Expire(time));
@@ -205,7 +205,7 @@ impl Theme {
         all[random.usize(..all.len())]
     }
 
-    /// How many programs have locks.
+    /// Draws the number of clients.
     fn clients(self, random: &mut Rng) -> usize {
         match self {
             Theme::Crowd => random.usize(1..=2),
@@ -219,7 +219,7 @@ impl Theme {
         }
     }
 
-    /// The timeout of their sessions.
+    /// Draws the session timeout.
     fn timeout(self, random: &mut Rng) -> Duration {
         let timeouts = [1_000, 2_000, 4_000, 10_000];
         Duration::from_millis(match self {
@@ -235,7 +235,7 @@ impl Theme {
         })
     }
 
-    /// Where the locks are: at few places, so that they meet.
+    /// Draws the places of the locks. They are few, so that clients meet.
     fn places(self, random: &mut Rng) -> Vec<Place> {
         match self {
             Theme::Numbers => (5..Place::ALL.len()).map(Place).collect(),
@@ -250,7 +250,7 @@ impl Theme {
         }
     }
 
-    /// What kinds of locks there are.
+    /// Draws the kinds of locks.
     fn kinds(self, random: &mut Rng) -> Vec<Kind> {
         match self {
             Theme::Numbers => vec![Kind::Exclusive, Kind::Single],
@@ -270,7 +270,7 @@ impl Theme {
             Theme::Groups => vec![Kind::Several, Kind::Exclusive],
             Theme::Impatient | Theme::Stuck => {
                 let kinds = [Kind::Exclusive, Kind::Write, Kind::Single, Kind::Semaphore];
-                // The last of them has the most to wait for.
+                // The semaphore has double weight, because its calls wait for the most.
                 vec![kinds[random.usize(..=kinds.len()).min(kinds.len() - 1)]]
             }
             _ => {
@@ -280,7 +280,7 @@ impl Theme {
         }
     }
 
-    /// The options of all of them, if they have the same.
+    /// Draws the options of all objects if they share them.
     fn options(self, random: &mut Rng) -> Options {
         match self {
             Theme::Herd | Theme::Visitors | Theme::Behind => Options::default(),
@@ -304,7 +304,7 @@ impl Theme {
         }
     }
 
-    /// How many objects and how many threads a program has.
+    /// Draws the number of objects and of threads of a client.
     fn size(self, random: &mut Rng) -> (usize, usize) {
         match self {
             Theme::Crowd => (random.usize(1..=2), random.usize(3..=CROWD)),
@@ -318,7 +318,7 @@ impl Theme {
         }
     }
 
-    /// All locks are at the same path, and have the same options.
+    /// Returns whether all locks have the same path and options.
     fn has_one_place(self) -> bool {
         matches!(
             self,
@@ -336,11 +336,11 @@ impl Theme {
 }
 
 impl ClientPlan {
-    /// Makes it one that stays for long, or one that comes and goes.
+    /// Turns the client into one that stays for long, or one that comes and goes.
     fn visit(&mut self, random: &mut Rng, theme: Theme, stays: bool, is_alone: bool) {
         let is_numbers = theme == Theme::Numbers;
         if is_numbers {
-            // The single nodes in the order of their names, and the queue in whose directory they are.
+            // The single nodes in the order of their names, and the queue in their directory.
             let first = random.usize(6..8);
             let places = if stays { 5..6 } else { first..Place::ALL.len() };
             let object = |place: usize| ObjectPlan {
@@ -351,7 +351,7 @@ impl ClientPlan {
             let queue = (!stays).then(|| object(5));
             self.objects = places.map(object).chain(queue).collect();
             if !stays && random.bool() {
-                // The last of them is left out.
+                // The last single node is left out.
                 self.objects.swap_remove(self.objects.len() - 2);
             }
         }
@@ -423,7 +423,7 @@ impl ThreadPlan {
             _ => 2_000,
         };
         let begins = ms(random, 1, begins);
-        // Who is let in seldom may call more often.
+        // Under these themes calls seldom get the lock, so a thread may make more of them.
         let most = if matches!(theme, Theme::Impatient | Theme::Stuck) { STEPS * 2 } else { STEPS };
         let steps = (0..random.usize(1..=most)).map(|_| Step::draw(random, theme, objects, places));
         ThreadPlan { begins, steps: steps.collect() }
@@ -531,7 +531,7 @@ impl Fault {
         Fault::At { when: ms(random, 10, 10_000), what }
     }
 
-    /// Requests that come late or meet others, and answers that are lost.
+    /// Draws late requests, requests that meet others, and lost answers.
     fn draw_meetings(
         random: &mut Rng,
         clients: usize,
@@ -544,7 +544,7 @@ impl Fault {
             let client = random.usize(..clients);
             let time = ms(random, 5, longest);
             if random.u8(..4) == 0 {
-                // It does not know what became of its node, which another one means to ask.
+                // A client does not learn whether its node is deleted while another client asks for the node.
                 let (nth, what) = (random.u32(1..10), FrameFault::Away(time));
                 let other = (client + 1) % clients;
                 faults.push(Fault::Frame { client, is_up: false, of: Of::Delete, nth, what });
@@ -582,7 +582,7 @@ impl Fault {
         faults
     }
 
-    /// Servers get other addresses while their names cannot always be resolved.
+    /// Draws moves of servers whose names cannot always be resolved.
     pub(crate) fn draw_moves(random: &mut Rng, servers: usize) -> Vec<Fault> {
         let mut faults = Vec::new();
         for _ in 0..random.usize(1..5) {
@@ -597,7 +597,7 @@ impl Fault {
         faults
     }
 
-    /// Nothing passes for a while, on connections that stay.
+    /// Draws silences, freezes of servers, and cuts.
     fn draw_stalls(random: &mut Rng, clients: usize, servers: usize) -> Vec<Fault> {
         let count = random.usize(..4);
         let stall = |_| {
@@ -613,7 +613,7 @@ impl Fault {
         (0..count).map(stall).collect()
     }
 
-    /// An operator forbids deletions, or deletes, and nothing else goes wrong.
+    /// Draws bans on deletions or deletions by an operator, and no other faults.
     fn draw_bans(random: &mut Rng, place: Place, timeout: Duration) -> Vec<Fault> {
         let forbids = random.bool();
         let count = random.u32(2..if forbids { 6 } else { 12 });
@@ -654,7 +654,7 @@ impl Fault {
             Theme::Groups if random.bool() => return Vec::new(),
             _ => {}
         }
-        // Who is careful with operators' means finds what else is wrong.
+        // Acts of operators hide other problems, so most plans have few of them.
         let has_operators = random.u8(..3) == 0;
         let longest = timeout.as_millis() as u64 * if theme == Theme::Short { 12 } else { 5 } / 2;
         let mut faults = Vec::new();
@@ -665,7 +665,7 @@ impl Fault {
         }
         let mut last = Duration::ZERO;
         for _ in 0..count {
-            // Trouble seldom comes alone.
+            // Faults seldom come alone.
             last = match random.u8(..3) {
                 0 => last + ms(random, 1, 50),
                 _ => ms(random, 10, if theme.has_one_place() { 6_000 } else { 15_000 }),
@@ -674,7 +674,7 @@ impl Fault {
             let client = random.usize(..clients);
             let server = random.usize(..servers);
             let place = places[random.usize(..places.len())];
-            // What counts is about as long as a session lives.
+            // Times close to a session timeout matter most.
             let time = match random.u8(..if theme == Theme::Outages { 4 } else { 12 }) {
                 0..3 => timeout.mul_f64(0.2 + random.f64()),
                 _ => ms(random, 5, longest),
@@ -682,7 +682,7 @@ impl Fault {
             if let Some(what) = Trouble::of(random, theme, (client, place), time) {
                 let soon = when + ms(random, 1, 50) / 10;
                 match (theme, &what) {
-                    // Some hear of it only on their next connection, or while they look.
+                    // Some clients hear of a request only after reconnecting, or while they look.
                     (Theme::Gentle, Trouble::Scribble { .. }) => {
                         let cut = Trouble::Cut { client };
                         let (first, next) = match random.u8(..3) {
@@ -694,14 +694,14 @@ impl Fault {
                         faults.push(Fault::At { when: soon, what: next });
                         continue;
                     }
-                    // Or hear of the end of two nodes at a time.
+                    // Some clients hear of the ends of two nodes at once.
                     (Theme::Weeding, Trouble::Delete { .. }) if random.u8(..3) == 0 => {
                         let away = Trouble::Refuse { client, time: ms(random, 20, 400) };
                         faults.push(Fault::At { when, what: away });
                         faults.push(Fault::At { when: soon, what });
                         continue;
                     }
-                    // What a thread has been told is not true any more when it goes on.
+                    // The session ends while a thread stalls, so the thread goes on with outdated knowledge.
                     (Theme::Outages, Trouble::Expire { .. }) => {
                         faults.push(Fault::At {
                             when,
@@ -718,7 +718,7 @@ impl Fault {
             }
             if random.bool() || matches!(theme, Theme::Frames | Theme::Gentle | Theme::Behind) {
                 let what = match random.u8(..if theme == Theme::Gentle { 5 } else { 6 }) {
-                    // Just behind what lets somebody in.
+                    // The cut often comes right after an event that lets a waiter in.
                     _ if theme == Theme::Behind => FrameFault::CutBehind,
                     0 | 1 => FrameFault::CutBefore,
                     2 | 3 => FrameFault::CutBehind,
@@ -751,12 +751,12 @@ impl Fault {
                 4 => Trouble::Refuse { client, time },
                 5 => Trouble::Freeze { client, time },
                 6 => Trouble::Stall { client, time },
-                // Longer than a session lives, or not.
+                // Longer than a session timeout, or any time.
                 7 => {
                     let time = if random.bool() { timeout * 2 } else { time };
                     let is_paused = random.bool();
                     if !is_paused && random.bool() {
-                        // Nor does the system clock tell how long that was.
+                        // The system clock does not show the length of the sleep either.
                         let milliseconds = random.i64(-5_000..0);
                         let what = Trouble::ClockStep { client, milliseconds };
                         faults
@@ -792,7 +792,7 @@ impl Trouble {
         Trouble::Forbid { place, below, time }
     }
 
-    /// What a theme has more of than others.
+    /// Draws a fault that the theme has more of, if any.
     fn of(
         random: &mut Rng,
         theme: Theme,

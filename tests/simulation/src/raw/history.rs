@@ -1,4 +1,4 @@
-//! What the servers have carried out below the programs' root, by nodes: what each was like, from when on.
+//! Changes that the servers have carried out below the programs' root: the states of each node, and when each began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use zookeeper::testing::ensemble::{ChangeKind, Committed};
 
 use super::ROOT;
 
-/// A node as it was for a while.
+/// State of a node for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     czxid: i64,
@@ -18,7 +18,7 @@ pub(super) struct State {
     data: Arc<[u8]>,
 }
 
-/// A node, or none, from a transaction on.
+/// A state, or absence, from a transaction on.
 #[derive(Debug)]
 struct Spell<T> {
     from: i64,
@@ -36,16 +36,16 @@ pub(super) struct Done {
 pub(super) struct History {
     nodes: BTreeMap<String, Vec<Spell<State>>>,
     children: BTreeMap<String, Vec<Spell<BTreeSet<String>>>>,
-    /// What creates and writes with a number in their data have done.
+    /// Writes with a call's number in their data, by call.
     pub(super) done: BTreeMap<usize, Vec<Done>>,
     pub(super) deleted: BTreeMap<String, Vec<Done>>,
-    /// Sessions that are over.
+    /// Sessions that have ended.
     pub(super) closed: BTreeSet<i64>,
-    /// The newest transaction of all.
+    /// The newest transaction.
     pub(super) zxid: i64,
 }
 
-/// What is written as data, so that it is known whose it is.
+/// Returns data that names the call.
 pub(super) fn mark(call: usize) -> Vec<u8> {
     format!("#{call}").into_bytes()
 }
@@ -54,7 +54,7 @@ fn marked(data: &[u8]) -> Option<usize> {
     std::str::from_utf8(data).ok()?.strip_prefix('#')?.parse().ok()
 }
 
-/// Those that may have been there for somebody who has seen this transaction.
+/// Returns the states that may be visible to a session that has seen this transaction.
 fn since<T>(spells: &[Spell<T>], seen: i64) -> impl Iterator<Item = (i64, Option<&T>)> {
     let begin = spells.first().map_or(i64::MAX, |first| first.from);
     let before = (begin > seen).then_some((0, None));
@@ -140,19 +140,19 @@ impl History {
         since(self.nodes.get(path).map_or(&[], Vec::as_slice), seen)
     }
 
-    /// May the node have been there, and like this?
+    /// Returns whether the node may have been there in such a state.
     pub(super) fn may_be(&self, path: &str, seen: i64, like: impl Fn(&State) -> bool) -> bool {
         self.node_since(path, seen).any(|(_, state)| state.is_some_and(&like))
     }
 
-    /// When the first and the last time began in which it may have been absent, if there is one.
+    /// Returns the first and the last transaction from which the node may have been absent, if it may have been.
     pub(super) fn may_be_absent(&self, path: &str, seen: i64) -> Option<(i64, i64)> {
         let mut absent = self.node_since(path, seen).filter(|(_, state)| state.is_none());
         let (first, _) = absent.next()?;
         Some((first, absent.last().map_or(first, |(last, _)| last)))
     }
 
-    /// May it have been what the servers say?
+    /// Returns whether the node may have been as the server says.
     pub(super) fn fits(&self, path: &str, seen: i64, stat: &Stat, data: Option<&[u8]>) -> bool {
         self.may_be(path, seen, |state| {
             state.czxid == stat.czxid
@@ -164,7 +164,7 @@ impl History {
         })
     }
 
-    /// The same of its children.
+    /// Returns whether its children may have been as the server says.
     pub(super) fn has_children(
         &self,
         path: &str,
@@ -181,13 +181,13 @@ impl History {
         })
     }
 
-    /// The first transaction behind this one that has changed the node.
+    /// Returns the first transaction after this one that changed the node.
     pub(super) fn changed(&self, path: &str, behind: i64) -> Option<i64> {
         let spells = self.nodes.get(path)?;
         spells.iter().map(|spell| spell.from).find(|from| *from > behind)
     }
 
-    /// The same of its children, or of itself if it is gone.
+    /// Returns the first transaction after this one that changed its children, created it or deleted it.
     pub(super) fn children_changed(&self, path: &str, behind: i64) -> Option<i64> {
         let spells = self.children.get(path)?;
         spells.iter().map(|spell| spell.from).find(|from| *from > behind)
@@ -198,7 +198,7 @@ impl History {
         last.is_some_and(|spell| spell.what.is_some())
     }
 
-    /// Was it there without a break since behind this transaction?
+    /// Returns whether the node was created or changed after this transaction.
     pub(super) fn was_created_behind(&self, path: &str, behind: i64) -> bool {
         let spells = self.nodes.get(path).map_or(&[][..], Vec::as_slice);
         spells.iter().any(|spell| spell.from > behind && spell.what.is_some())

@@ -1,6 +1,6 @@
-//! Whether what the client says is true, and in time: each call is answered once, by its deadline and with what the
-//! servers have done; each watch is told once, before any answer that shows what it waits for; sessions go on for as
-//! long as the servers have them, and no lease goes on for longer.
+//! Checks the client's answers and events. Each call gets one answer, by its deadline, that fits what the servers have
+//! done. Each watch reports once, before any answer that shows its change. Sessions last as long as the servers keep
+//! them, and leases no longer.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,20 +16,20 @@ use crate::client::{SLACK, board};
 use crate::network::Question;
 use crate::witness::{violation, witness};
 
-/// What may be expected of the servers.
+/// What the judge may expect of the servers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rules {
-    /// No server takes itself for the leader that is none.
+    /// No server wrongly takes itself for the leader.
     pub(super) one_leader: bool,
-    /// Connections end for nothing but silence.
+    /// Connections end only because of silence.
     pub(super) only_silence: bool,
-    /// Servers may be too busy.
+    /// Servers may be too busy to answer.
     pub(super) throttle: bool,
-    /// From a client to a server, or back.
+    /// Longest delay from a client to a server, or back.
     pub(super) slowest: Duration,
 }
 
-/// What a call asks for.
+/// The request of a call.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
     Create {
@@ -44,17 +44,17 @@ pub(super) enum Asked {
     Get(String),
     Exists(String),
     Children(String),
-    /// These, by their numbers.
+    /// A transaction of the calls with these numbers.
     Several(Vec<usize>),
     Secret {
         is_known: bool,
     },
-    /// Nothing that is seen of it.
+    /// A request without a visible effect.
     Other,
     Sync,
 }
 
-/// An answer.
+/// The answer of a call.
 #[derive(Debug)]
 pub(super) enum Said {
     Done,
@@ -76,11 +76,11 @@ enum Outcome {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Made {
     pub(super) process: Process,
-    /// Those that were sent together have the same.
+    /// Calls that were sent together share a batch.
     pub(super) batch: usize,
-    /// In which it has to be answered, if it has to.
+    /// Time in which an answer has to come, if there is a limit.
     pub(super) limit: Option<Duration>,
-    /// The session that it is for.
+    /// The session that the call is for.
     pub(super) wanted: Option<i64>,
     /// Nobody waits for the answer.
     pub(super) is_unheard: bool,
@@ -94,11 +94,11 @@ struct Call {
     session: i64,
     /// The newest transaction that the session had seen.
     seen: i64,
-    /// The newest transaction that there was.
+    /// The newest transaction of the servers.
     head: i64,
     begun: Duration,
     clock: Instant,
-    /// It is part of a transaction, whose answer is its own.
+    /// The call is part of a transaction, which has the answer.
     is_part: bool,
     outcome: Option<Outcome>,
 }
@@ -117,7 +117,7 @@ struct Watch {
     kind: WatchKind,
     path: String,
     session: i64,
-    /// What was read had come by this transaction at the earliest, and at the latest.
+    /// The earliest and the latest transaction that the read may have shown.
     since: i64,
     from: i64,
     begun: Duration,
@@ -129,17 +129,17 @@ struct Ear {
     is_dropped: bool,
 }
 
-/// One program.
+/// A program.
 pub(super) struct Program {
     zk: Option<ZooKeeper>,
     pub(super) story: Story,
     seen: BTreeMap<i64, i64>,
     pub(super) is_closing: bool,
-    /// Made by it, or perhaps.
+    /// Nodes that it has created, or may have.
     pub(super) made: Vec<String>,
-    /// Which of its clients this is: connecting may take several.
+    /// Number of its client; connecting may take several.
     pub(super) tries: usize,
-    /// When somebody last began to have the lease kept.
+    /// When somebody last started to keep the lease.
     pub(super) kept_since: Duration,
     heard: Duration,
     greeted: Option<Duration>,
@@ -165,7 +165,7 @@ pub(super) fn judge<T>(act: impl FnOnce(&mut Judge) -> T) -> T {
     JUDGE.with_borrow_mut(act)
 }
 
-/// Says what is wrong, once nothing is borrowed.
+/// Reports problems. The judge must not be borrowed.
 pub(super) fn report(who: Process, problems: Vec<String>) {
     for problem in problems {
         violation(format!("client {}: {problem}", who.0));
@@ -173,7 +173,7 @@ pub(super) fn report(who: Process, problems: Vec<String>) {
 }
 
 pub(crate) fn reset(rules: Rules) {
-    // Clients need their world.
+    // Clients are leaked because their world has ended.
     let mut before = JUDGE.take();
     forget(&mut before);
     judge(|judge| judge.rules = rules);
@@ -185,14 +185,14 @@ fn forget(judge: &mut Judge) {
     }
 }
 
-/// For how long the machine has stood still since then.
+/// Returns how long the machine has stood still since then.
 pub(super) fn stalled(process: Process, since: Duration) -> Duration {
     board(|board| board.stalled(process, since))
 }
 
-// ---- what happens
+// ---- events
 
-/// The servers have carried something out.
+/// Records changes that the servers have carried out, and checks the leases of sessions that end.
 pub(crate) fn committed(one: &Committed) {
     let ending: Vec<(Process, ZooKeeper)> = judge(|judge| {
         judge.history.committed(one);
@@ -215,13 +215,13 @@ pub(crate) fn committed(one: &Committed) {
     }
 }
 
-/// A handshake is sent.
+/// Checks the pause before a handshake.
 pub(crate) fn greeted(process: Process) {
     let now = kernel::elapsed();
     let problem = judge(|judge| {
         let program = judge.programs.get_mut(&process)?;
         let before = program.greeted.replace(now)?;
-        // Behind a session timeout without an answer they are apart, more and more.
+        // After a session timeout without an answer, handshakes are further and further apart.
         let idle = before.checked_sub(program.heard + program.timeout)?;
         kernel::count("raw: a handshake behind a timeout of silence");
         let apart = ((idle + program.timeout) / 16).min(Duration::from_secs(1)) * 9 / 10;
@@ -233,7 +233,7 @@ pub(crate) fn greeted(process: Process) {
     report(process, problem.into_iter().collect());
 }
 
-/// Somebody shows a stranger a session, or asks it for one, and could know that a server is not there any more.
+/// Checks a handshake with a stranger, which the client must not make when it could know that the server has moved.
 pub(crate) fn revealed(process: Process, session: i64, question: Question) {
     let now = kernel::elapsed();
     let problem = judge(|judge| {
@@ -242,7 +242,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
             return None;
         }
         let Question { asked, answer: (told, is_found) } = question;
-        // The least that a name has to be resolved in: a third of a twentieth of the session timeout.
+        // A client has at least this long to resolve a name: a third of a twentieth of the session timeout.
         let patience = (program.timeout / 60).min(Duration::from_millis(250));
         if session == 0 {
             Some("is asked for a session".to_owned())
@@ -257,7 +257,7 @@ pub(crate) fn revealed(process: Process, session: i64, question: Question) {
     report(process, problem.map(|problem| format!("a stranger {problem}")).into_iter().collect());
 }
 
-/// Nothing that this program asks for is answered from now on: in five timeouts its session keeps nobody out.
+/// Checks that a program that gets no answers has lost its session after five timeouts.
 pub(crate) fn is_deaf(process: Process) {
     let (session, timeout) = judge(|judge| {
         let program = judge.programs.get(&process);
@@ -272,7 +272,7 @@ pub(crate) fn is_deaf(process: Process) {
     });
 }
 
-/// A client was closed a while ago, and these were its sessions.
+/// Checks that the sessions of a closed client have ended.
 pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
     judge(|judge| sessions.retain(|session| !judge.history.closed.contains(session)));
     if !sessions.is_empty() {
@@ -280,7 +280,7 @@ pub(super) fn sessions_are_over(process: Process, mut sessions: Vec<i64>) {
     }
 }
 
-/// A server's answer has come, other than to a handshake.
+/// Records an answer of a server, other than to a handshake.
 pub(crate) fn heard(process: Process) {
     judge(|judge| {
         if let Some(program) = judge.programs.get_mut(&process) {
@@ -289,7 +289,7 @@ pub(crate) fn heard(process: Process) {
     });
 }
 
-/// Something is told of a session of one of a program's clients.
+/// Checks an event of a session of one of a program's clients.
 pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     kernel::note(|| format!("is told {event:?}"));
     let problems = judge(|judge| {
@@ -298,7 +298,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
             return Vec::new();
         };
         let mut problems = program.story.told(event);
-        // The servers may be about to end it.
+        // The servers may be about to end the session.
         let is_over = program.is_closing || judge.history.closed.contains(&event.session_id);
         if event.kind == zookeeper::SessionEventKind::Expired && !is_over && judge.rules.one_leader
         {
@@ -313,7 +313,7 @@ pub(super) fn session(process: Process, client: usize, event: SessionEvent) {
     }
 }
 
-/// Looks at what is left of a program's lease, right now.
+/// Checks a program's lease.
 fn look(process: Process) {
     let zk = judge(|judge| judge.programs.get(&process)?.zk.clone());
     let lease = zk.and_then(|zk| kernel::peek(process, || zk.lease()));
@@ -321,7 +321,7 @@ fn look(process: Process) {
     report(process, problems.unwrap_or_default());
 }
 
-/// A server has said nothing for too long: whoever holds something has the time to find another one.
+/// Checks after a silence of a server that a kept lease leaves the time to find another server.
 fn fell_silent(process: Process) {
     let kept = judge(|judge| {
         let (rules, now) = (judge.rules, kernel::elapsed());
@@ -344,7 +344,7 @@ fn fell_silent(process: Process) {
     }
 }
 
-/// A listener is told of an event.
+/// Checks an event of a listener.
 pub(super) fn told(process: Process, listener: usize, event: &WatchedEvent) {
     kernel::note(|| {
         format!("listener {listener} is told {:?} of {}", event.event_type, event.path)
@@ -363,10 +363,10 @@ pub(super) fn told(process: Process, listener: usize, event: &WatchedEvent) {
     report(process, problem.into_iter().collect());
 }
 
-// ---- what programs do
+// ---- acts of programs
 
 impl Judge {
-    /// A client of a program begins. Returns its number.
+    /// Registers a client of a program. Returns its number.
     pub(super) fn enter(&mut self, process: Process, timeout: Duration) -> usize {
         let tries = self.programs.get(&process).map_or(0, |before| before.tries + 1);
         let program = Program {
@@ -393,7 +393,7 @@ impl Judge {
         self.program(process).zk = Some(zk);
     }
 
-    /// The judge lets go of the client; whoever takes it drops it outside.
+    /// Removes the client from the judge. The caller drops it, outside of the judge's borrow.
     pub(super) fn leave(&mut self, process: Process) -> Option<ZooKeeper> {
         self.program(process).zk.take()
     }
@@ -412,12 +412,12 @@ impl Judge {
         self.batches
     }
 
-    /// The number that the next call will have.
+    /// Returns the number of the next call.
     pub(super) fn next(&self) -> usize {
         self.calls.len()
     }
 
-    /// A call begins. Returns its number.
+    /// Registers a call. Returns its number.
     pub(super) fn begin(&mut self, made: Made, asked: Asked, is_part: bool) -> usize {
         let program = &self.programs[&made.process];
         let session = program.story.session;
@@ -436,12 +436,12 @@ impl Judge {
         self.calls.len() - 1
     }
 
-    /// Is it sent again until it is done?
+    /// Returns whether a call is sent again until it is done.
     pub(super) fn is_repeated(&self, call: usize) -> bool {
         matches!(self.calls[call].asked, Asked::Delete { is_repeated: true, .. })
     }
 
-    /// Those that somebody waits for and that have no answer.
+    /// Returns the number of calls without an answer that somebody waits for.
     pub(super) fn open(&self, process: Process) -> usize {
         let is_open = |call: &&Call| {
             call.made.process == process
@@ -453,7 +453,7 @@ impl Judge {
     }
 }
 
-/// A call is answered. `is_in_order` says that this comes as the client brings it.
+/// Checks the answer of a call. `is_in_order` says that the client delivers answers here in their order.
 pub(super) fn answered(
     number: usize,
     result: zookeeper::Result<Said>,
@@ -527,7 +527,7 @@ impl Judge {
         problems
     }
 
-    /// In time, and not before: with the time that the client's own clock has, which may stand still.
+    /// Checks that an answer is in time and that no call is given up early. The client's own clock may stand still.
     fn check_time(&self, number: usize, error: Option<&zookeeper::Error>) -> Option<String> {
         let call = &self.calls[number];
         let limit = call.made.limit?;
@@ -543,7 +543,7 @@ impl Judge {
             .then(|| format!("call {number} has no answer by {limit:?}, at {passed:?}"))
     }
 
-    /// Those that were sent together are answered in their order, but those that are given up.
+    /// Checks that calls of a batch are answered in their order, except for calls past their deadline.
     fn check_order(&self, number: usize) -> Option<String> {
         let batch = self.calls[number].made.batch;
         let earlier = self.calls[..number].iter().enumerate().rev();
@@ -557,19 +557,19 @@ impl Judge {
         left.map(|(left, _)| format!("call {number} is answered before {left}"))
     }
 
-    /// The session of a call, if it was the same all the time.
+    /// Returns the session of a call, if it has been the same all the time.
     fn session_of(&self, number: usize) -> Option<i64> {
         let call = &self.calls[number];
         let now = self.programs[&call.made.process].story.session;
         (now != 0 && now == call.session).then_some(now)
     }
 
-    /// What the session had seen when it was asked for.
+    /// Returns the newest transaction that the session had seen at the call.
     fn seen(&self, number: usize) -> i64 {
         self.session_of(number).map_or(0, |_| self.calls[number].seen)
     }
 
-    /// The session has seen this.
+    /// Records a transaction that the session has seen.
     fn see(&mut self, number: usize, zxid: i64) {
         if let Some(session) = self.session_of(number) {
             let process = self.calls[number].made.process;
@@ -667,7 +667,7 @@ impl Judge {
             (ErrorKind::ConnectionLoss, Asked::Delete { is_repeated: true, .. }) => {
                 program.is_closing || is_since(&program.story.ended)
             }
-            // The event is told at the same time, by another thread perhaps: see `finish`.
+            // Another thread may report the event at the same time, so `finish` checks it.
             (ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::NoConnection, _) => {
                 !matches!(asked, Asked::Delete { is_repeated: true, .. })
             }
@@ -714,7 +714,7 @@ impl Judge {
         self.watches.push(Watch { process, listener, kind, path, session, since, from, begun });
     }
 
-    /// The transaction that a watch is to tell of, if there was one.
+    /// Returns the transaction that a watch has to report, if there was one.
     fn due(&self, watch: &Watch) -> Option<i64> {
         match watch.kind {
             WatchKind::Data | WatchKind::Exist => self.history.changed(&watch.path, watch.from),
@@ -735,13 +735,13 @@ impl Judge {
         })
     }
 
-    /// What came and went while there was no connection is not seen by whoever waits for a node.
+    /// Returns whether a watch for a missing node may miss changes, because the connection was lost meanwhile.
     fn may_miss(&self, watch: &Watch) -> bool {
         watch.kind == WatchKind::Exist
             && self.programs[&watch.process].story.lost.iter().any(|lost| *lost >= watch.begun)
     }
 
-    /// An answer shows this transaction: all before it must have been told.
+    /// Checks that all changes up to a transaction that an answer shows have been reported.
     fn check_watches(&self, process: Process, number: usize, zxid: i64) -> Vec<String> {
         let Some(session) = self.session_of(number) else {
             return Vec::new();
@@ -761,7 +761,7 @@ impl Judge {
         .collect()
     }
 
-    /// Long behind the last fault: nothing is left to be told.
+    /// Checks long after the last fault that no event is missing.
     pub(super) fn check_told(&self, process: Process) -> Vec<String> {
         let session = self.programs[&process].story.session;
         let own = self.watches.iter().filter(|watch| {
@@ -777,7 +777,7 @@ impl Judge {
         untold.map(|watch| format!("never told: {watch:?}")).collect()
     }
 
-    // ---- in the end
+    // ---- at the end of the run
 
     fn check_all(&self) -> Vec<(Process, String)> {
         let mut problems = Vec::new();
@@ -791,7 +791,7 @@ impl Judge {
         problems
     }
 
-    /// What was done is compared with what was said.
+    /// Compares what the servers have done for a call with its answer.
     fn check_call(&self, number: usize, call: &Call) -> Option<String> {
         let process = call.made.process;
         let is_dead = witness(|witness| witness.dead.contains(&process));
@@ -801,7 +801,7 @@ impl Judge {
         }
         if call.outcome == Some(Outcome::Failed(ErrorKind::ConnectionLoss)) && !call.is_part {
             let story = &self.programs[&process].story;
-            // For whoever waits for others first, it was lost before.
+            // A call that waits for others first may begin just after the connection was lost.
             if !story.lost.iter().any(|lost| *lost + SLACK >= call.begun) {
                 return Some(format!("call {number} fails with a connection that was never lost"));
             }
@@ -830,7 +830,7 @@ impl Judge {
         })
     }
 
-    /// Deletions bear no marks: each client's are counted.
+    /// Counts deletions for each client, because they carry no marks.
     fn check_deletions(&self) -> Vec<(Process, String)> {
         let mut asked: BTreeMap<(Process, &str), [usize; 2]> = BTreeMap::new();
         for call in &self.calls {
@@ -840,7 +840,7 @@ impl Judge {
             let [least, most] = asked.entry((call.made.process, path)).or_default();
             match call.outcome {
                 Some(Outcome::Done) if !is_repeated => (*least, *most) = (*least + 1, *most + 1),
-                // It may have been sent again where nobody has learnt of the first.
+                // The client repeats a deletion whose first result is unknown.
                 Some(Outcome::Done) | None => *most += 1 + 9 * usize::from(*is_repeated),
                 Some(Outcome::Failed(ErrorKind::ConnectionLoss | ErrorKind::Timeout)) => {
                     *most += 1 + 9 * usize::from(*is_repeated);
@@ -866,7 +866,7 @@ impl Judge {
         problems
     }
 
-    /// Each watch is told once.
+    /// Checks that each watch reports once.
     fn check_listener(&self, listener: usize, ear: &Ear) -> Vec<(Process, String)> {
         let may_watch = |call: &&Call| {
             call.made.listener == Some(listener)
@@ -892,7 +892,7 @@ impl Judge {
             let own = self.watches.iter().filter(|watch| {
                 watch.listener == listener && watch.path == *path && watch.begun <= *at
             });
-            // All of them are known.
+            // Every watch is known.
             let is_known = own.clone().count() == calls;
             let is_true = own.clone().any(|watch| match event {
                 EventType::NodeCreated => self.history.was_created_behind(path, watch.since),
@@ -924,7 +924,7 @@ impl Judge {
 
 const BUSY: ErrorKind = ErrorKind::Server(-127);
 
-/// Has a server answered, and nothing was done?
+/// Returns whether an error is a server's answer, so that nothing was done.
 fn is_answer(kind: ErrorKind) -> bool {
     !matches!(
         kind,
@@ -938,7 +938,7 @@ fn is_answer(kind: ErrorKind) -> bool {
     )
 }
 
-/// The newest transaction that an answer shows.
+/// Returns the newest transaction that an answer shows.
 fn shown(said: &Said) -> Option<i64> {
     match said {
         Said::Created(_, stat) => Some(stat.czxid),
@@ -949,7 +949,7 @@ fn shown(said: &Said) -> Option<i64> {
     }
 }
 
-/// All is over. `is_whole` says that nothing was left under way.
+/// Checks the whole run, if `is_whole` says that nothing was left under way.
 pub(crate) fn finish(is_whole: bool) {
     let problems = judge(|judge| match is_whole {
         true => judge.check_all(),

@@ -1,4 +1,4 @@
-//! A program that uses the client as its plan says, and tells the judge what it asked for and what it was told.
+//! A program that uses the client as its plan says. It tells the judge its requests and their results.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -19,10 +19,10 @@ use super::{How, Node, ROOT, RawCall, RawPlan, RawStep, RawThread, RawWhat, Whos
 use crate::client::{SLACK, await_calm, board, run_all};
 
 const SECRET: &[u8] = b"somebody:secret";
-/// A server whose leader was deposed may hang up so long behind the last fault.
+/// A server whose leader was deposed may hang up this long after the last fault.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// An answer that is on its way.
+/// A pending answer.
 trait Answer {
     fn wait(self: Box<Self>) -> zookeeper::Result<Said>;
     fn call_back(self: Box<Self>, back: Box<dyn FnOnce(zookeeper::Result<Said>) + Send>);
@@ -86,20 +86,20 @@ impl From<Vec<OpResult>> for Said {
     }
 }
 
-/// What the threads of a program share.
+/// State that the threads of a program share.
 struct Shared {
     process: Process,
     number: usize,
     plan: RawPlan,
     zk: ZooKeeper,
-    /// Those who hear of nodes, by their numbers.
+    /// Listeners of nodes with their numbers.
     ears: RefCell<Vec<(usize, Watcher)>>,
     keepers: RefCell<Vec<LeaseKeeper>>,
     knows_secret: Cell<bool>,
     is_closed: Cell<bool>,
 }
 
-/// The life of a program.
+/// Runs a program from connect to close.
 pub(crate) fn run(number: usize, plan: &RawPlan, hosts: &str) {
     let (process, _) = kernel::whoami();
     let Some((zk, listener)) = connect(process, plan, hosts) else {
@@ -150,7 +150,7 @@ fn connect(
             Ok(zk) => return Some((zk, listener)),
             Err(error) => kernel::note(|| format!("connect: {error}")),
         }
-        // It ends in the background.
+        // The failed client ends in the background.
         thread::sleep(Duration::from_secs(1));
     }
     None
@@ -219,7 +219,7 @@ impl Shared {
         }
     }
 
-    /// What is left of the lease, as the client says.
+    /// Checks the lease and returns the time that is left of it.
     fn look(&self) -> Duration {
         let lease = self.zk.lease();
         let problems = judge(|judge| judge.program(self.process).story.looked(lease));
@@ -245,10 +245,10 @@ impl Shared {
         keepers.push(keeper);
     }
 
-    /// A node that only those with the credentials may use.
+    /// Creates or reads a node that needs the credentials.
     fn use_secret(&self) {
         let path = format!("{ROOT}/secret{}", self.number);
-        // Before it is asked for.
+        // Read before the request, because another thread may add credentials meanwhile.
         let is_known = self.knows_secret.get();
         let made = self.made(judge(|judge| judge.batch()), Some(self.plan.timeout), None, None);
         let asked = Asked::Secret { is_known };
@@ -277,13 +277,13 @@ impl Shared {
             self.fail(format!("close took {took:?} instead of {limit:?}"));
         }
         if was_closed {
-            // It does nothing.
+            // A second close does nothing.
             return;
         }
         let (one_leader, all) =
             judge(|judge| (judge.rules.one_leader, judge.program(process).story.all.clone()));
         if closed.is_ok() && one_leader {
-            // What the servers have taken note of is soon done.
+            // The servers carry out soon what they have accepted.
             let slowest = judge(|judge| judge.rules.slowest);
             kernel::after(slowest + SLACK, move || sessions_are_over(process, all));
         }
@@ -327,7 +327,7 @@ impl Shared {
         }
     }
 
-    /// For the last one first: by then the others are answered.
+    /// Waits for the last answer first: the others must be there by then.
     fn wait(&self, pending: Vec<(usize, Box<dyn Answer>)>) {
         let is_repeated = |call: &(usize, _)| judge(|judge| judge.is_repeated(call.0));
         let (repeated, mut once): (Vec<_>, Vec<_>) = pending.into_iter().partition(is_repeated);
@@ -362,7 +362,7 @@ impl Shared {
         }
     }
 
-    /// Somebody who hears of a node: somebody new, or who has heard of others.
+    /// Returns a listener, either a new one or one that already listens to other nodes.
     fn ear(&self) -> (usize, Watcher) {
         let mut ears = self.ears.borrow_mut();
         let index = kernel::with_random(|random| random.usize(..ears.len() + 3));
@@ -430,7 +430,7 @@ impl Shared {
         }
     }
 
-    /// What a call may make is deleted one day.
+    /// Records a node that a call may create, so that a later step deletes it.
     fn made_perhaps(&self, path: &str, node: Node, is_sequential: bool) {
         if matches!(node, Node::Child(_)) && !is_sequential {
             judge(|judge| judge.program(self.process).made.push(path.to_owned()));
@@ -445,7 +445,7 @@ impl Shared {
     ) -> (usize, Box<dyn Answer>) {
         kernel::count("raw: a transaction");
         let acl = Acl::open();
-        // The parts have numbers behind that of the whole.
+        // The parts have the numbers after the whole.
         let number = judge(|judge| {
             let parts = (1..=calls.len()).map(|part| judge.next() + part).collect();
             judge.begin(made, Asked::Several(parts), false)
@@ -480,9 +480,9 @@ impl Shared {
         (number, Box::new(batch.multi(&ops)))
     }
 
-    // ---- when all is well
+    // ---- when no faults are left
 
-    /// Everything works, nothing is left to be told, and nothing is sent that need not be.
+    /// Checks that everything works, that no event is missing and that no needless request is sent.
     fn calm(&self) {
         thread::sleep(SETTLED);
         let timeout = self.plan.timeout;
@@ -519,7 +519,7 @@ impl Shared {
         }
     }
 
-    /// A lease that is kept stays well above nothing, and costs four writes a timeout.
+    /// Checks that a kept lease stays well above zero and costs no more than four writes a timeout.
     fn keep_calm(&self) {
         let (slowest, is_throttled) = judge(|judge| (judge.rules.slowest, judge.rules.throttle));
         self.step(&RawStep { rest: Duration::ZERO, what: RawWhat::LetGo });
@@ -530,7 +530,7 @@ impl Shared {
         let before = self.zk.counts();
         let mut ends = judge(|judge| judge.program(self.process).story.lease_ends);
         if is_throttled {
-            // It may take several tries.
+            // With throttling the renewal may take several tries.
             thread::sleep(timeout);
             ends = judge(|judge| judge.program(self.process).story.lease_ends);
         } else if let Err(error) = &renewed {
@@ -556,7 +556,7 @@ impl Shared {
         self.step(&RawStep { rest: Duration::ZERO, what: RawWhat::LetGo });
     }
 
-    /// Nobody wants anything: a sign of life a quarter of the timeout.
+    /// Checks that an idle client sends only heartbeats, about one each quarter of the timeout.
     fn rest(&self) {
         let timeout = self.zk.session_timeout();
         let before = self.zk.counts();
@@ -572,7 +572,7 @@ impl Shared {
         }
     }
 
-    /// Everything ends.
+    /// Ends the client and checks that it reports its end.
     fn end(self: Rc<Shared>) {
         let is_closed = self.is_closed.get();
         let zk = judge(|judge| judge.leave(self.process));
@@ -589,7 +589,7 @@ impl Shared {
             judge(|judge| judge.program(self.process).is_closing = true);
         }
         drop(zk);
-        // Until the client itself is over they hear of it.
+        // Listeners stay until the client itself has ended.
         let (process, timeout) = (self.process, self.plan.timeout);
         let ears = std::mem::take(&mut *self.ears.borrow_mut());
         drop(self);
@@ -614,7 +614,7 @@ fn witness_calls(count: usize) {
     crate::witness::witness(|witness| witness.calls += count as u64);
 }
 
-/// In a callback of the client's, mostly: nothing waits there.
+/// Handles a result, mostly in a callback of the client, where waiting is forbidden.
 fn called_back(number: usize, result: zookeeper::Result<Said>, zk: &ZooKeeper) {
     answered(number, result, thread::must_not_wait());
     if thread::must_not_wait() && number.is_multiple_of(5) {

@@ -1,21 +1,21 @@
-//! The story of a client's sessions as it tells it: whether it can be true, and what it says of its lease.
+//! The session events and the lease of one client, and the checks of both.
 
 use std::time::Duration;
 
 use zookeeper::{Lease, SessionEvent, SessionEventKind};
 
-/// What a client has told of its sessions.
+/// Session events that a client has reported.
 #[derive(Debug, Default)]
 pub(super) struct Story {
     last: Option<SessionEventKind>,
-    /// The one there is, or 0; the one before.
+    /// The present session, or 0, and the one before it.
     pub(super) session: i64,
     pub(super) former: i64,
     pub(super) all: Vec<i64>,
     lease_ended: bool,
-    /// Somebody has it kept, and it was certain then.
+    /// Somebody keeps the lease, and it was certainly valid at the start.
     pub(super) is_kept: bool,
-    /// The newest term that was looked at, and whether it was seen over.
+    /// The newest term that was looked at, and whether the lease of that term was seen to be over.
     term: u64,
     is_over: bool,
     /// When connections were lost, and when sessions ended.
@@ -30,12 +30,12 @@ impl Story {
         self.last == Some(SessionEventKind::Closed)
     }
 
-    /// May watches be told that they are over?
+    /// Returns whether watches may report that they have ended.
     pub(super) fn has_ended(&self) -> bool {
         self.last == Some(SessionEventKind::Expired)
     }
 
-    /// Returns what is wrong with it.
+    /// Records an event and returns its problems.
     pub(super) fn told(&mut self, event: SessionEvent) -> Vec<String> {
         use SessionEventKind::{
             Closed, Connected, Expired, LeaseEnded, LeaseRenewed, Resumed, Suspended,
@@ -91,11 +91,11 @@ impl Story {
         problems
     }
 
-    /// The lease was looked at: terms rise, and what was over stays over.
+    /// Checks the lease: terms rise, and an ended lease stays ended.
     pub(super) fn looked(&mut self, lease: Lease) -> Vec<String> {
         let Lease { term, valid_for: left, session_id, .. } = lease;
         let mut problems = Vec::new();
-        // Others may have looked meanwhile.
+        // The session may have changed since the look.
         if session_id != self.session {
             return problems;
         }

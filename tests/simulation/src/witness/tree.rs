@@ -1,4 +1,4 @@
-//! The tree of the servers as the witness sees it: what each change says of holds, turns and writes.
+//! The witness's copy of the servers' tree, and what each change means for holds, turns and writes.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::plan::{Kind, Place};
 use crate::raw;
 
 impl Witness {
-    /// The node at this path, if it is that of this token.
+    /// Returns the node at this path if it has this token.
     pub(super) fn node(&self, path: &str, token: u64) -> Option<&Node> {
         self.nodes.get(path).filter(|node| node.czxid as u64 == token)
     }
 
-    /// What is in a directory: names and nodes.
+    /// Returns the names and nodes in a directory.
     pub(super) fn children<'a>(
         &'a self,
         directory: &str,
@@ -30,19 +30,18 @@ impl Witness {
         below.filter(|(name, _)| !name.contains('/'))
     }
 
-    /// Has somebody deleted a node at this path that was of a session of this process?
+    /// Returns whether somebody else has deleted a node of this process at this path, or ended its session.
     pub(super) fn is_robbed(&self, process: Process, path: &str) -> bool {
         let is_its = |session| self.sessions.get(session) == Some(&process);
         self.robbed.iter().any(|(session, robbed)| robbed == path && is_its(session))
     }
 
-    /// Has somebody deleted a node in this directory?
+    /// Returns whether somebody has deleted a node in this directory.
     pub(crate) fn is_any_robbed(&self, directory: &str) -> bool {
         self.robbed.iter().any(|(_, path)| parent(path) == directory)
     }
 
-    /// The place of a call of this process that has waited since then where this node of it is the first, so that nobody
-    /// else is waited for.
+    /// Returns the place of a call of this process that has waited since then for its own node at `path` alone.
     pub(super) fn waits_for_own(
         &self,
         process: Process,
@@ -51,7 +50,7 @@ impl Witness {
     ) -> Option<Place> {
         let directory = parent(path);
         let number = number_of(path);
-        // Permits are waited for in a turn, which others may have.
+        // A semaphore's turns are in another directory, where others may wait.
         let turns = directory.strip_suffix("/leases").map(|place| format!("{place}/locks"));
         let is_near = |other: &str| [Some(directory), turns.as_deref()].contains(&Some(other));
         let beside = self.nodes.iter().filter(|(other, _)| is_near(parent(other)));
@@ -70,7 +69,7 @@ impl Witness {
             let is_here = match (call.kind, is_permit) {
                 (Kind::Single, _) => place == path,
                 (Kind::Semaphore, true) => {
-                    // There is no room for them, nor will there be.
+                    // The call wants all permits, so the permit at `path` keeps it waiting.
                     call.mode == Mode::Permits(limit(call.place))
                         && directory.strip_suffix("/leases") == Some(place)
                 }
@@ -103,7 +102,7 @@ impl Witness {
                     self.written(&change.path, data, &mut problems);
                 }
                 ChangeKind::DataSet(data) => {
-                    // Of a single node it is said whom it is for.
+                    // Data that names the holder of a single node is not a request.
                     let is_whole = &data[..] == b"__REVOKE__";
                     if let (true, Some(node)) = (is_whole, self.nodes.get(&*change.path)) {
                         self.asked.insert((change.path.to_string(), node.czxid as u64));
@@ -120,7 +119,7 @@ impl Witness {
             return;
         }
         let (directory, name) = (parent(path), &path[parent(path).len() + 1..]);
-        // Reads and permits may be many.
+        // A client may have many reads and permits.
         let is_alone = |name: &str| !name.contains("-__READ__") && !name.contains("-lease-");
         if self.is_steady && is_of_queue(name) && is_alone(name) {
             let all = self.children(directory);
@@ -129,13 +128,13 @@ impl Witness {
                 problems.push(format!("{path} is the {count}th of its client in its queue"));
             }
         }
-        // Permits are asked for in a turn, whose node is the first then.
+        // A client creates permits during its turn, while the turn's node is the first.
         if let Some(place) = directory.strip_suffix("/leases")
             && !self.has_strangers
         {
             let turns = format!("{place}/locks");
             let all = || self.children(&turns).filter(|(name, _)| is_of_queue(name));
-            // What they are for is the last group of their id.
+            // The last group of its id ties a permit to its turn.
             let its = all().find(|(turn, _)| turn.get(27..39) == name.get(27..39));
             let number = |name: &str| number_of(name).unwrap_or(u64::MAX);
             if let Some((its, _)) = its
@@ -155,7 +154,7 @@ impl Witness {
         }
         let left = self.left_at.entry(parent(path).to_owned()).or_default();
         left.insert(node.maker(), (node.made, kernel::elapsed()));
-        // Whoever had a single node that somebody has deleted may not have heard of it, and deletes the next one's.
+        // The owner of a deleted single node may not know of the loss, and may delete the next owner's node.
         let is_late = self.robbed.contains(&(one.session, path.to_owned()));
         let is_own = one.is_close || one.session == 0 || one.session == node.owner;
         if !is_own && !is_late && is_of_locks(&node, path) && !self.broken.contains(path) {
@@ -218,7 +217,7 @@ impl Witness {
         }
     }
 
-    /// The contenders in a directory: whether they read, their numbers, and the nodes.
+    /// Returns the contenders in a directory: whether each reads, its number and its node.
     pub(super) fn contenders(&self, directory: &str) -> impl Iterator<Item = (bool, i32, &Node)> {
         self.children(directory).filter_map(|(name, node)| {
             let (is_read, number) = contender(name)?;
@@ -226,13 +225,13 @@ impl Witness {
         })
     }
 
-    /// How soon a waiter has what is free when nothing is wrong.
+    /// Returns the time in which a waiter gets a free lock in a healthy run.
     pub(super) fn soon(&self) -> Duration {
         SOON.max(self.slowest * FRAMES)
     }
 
-    /// Is somebody ahead of this node, which has just gone, whom it has to wait for? A read under a write comes
-    /// later, and has its number.
+    /// Returns whether this node, which has just gone, had to wait for another one. A read below a write may have the
+    /// number of the write, but was created later.
     fn is_behind(&self, path: &str, czxid: i64) -> bool {
         let Some((directory, name)) = path.rsplit_once('/') else {
             return false;
@@ -246,7 +245,7 @@ impl Witness {
         })
     }
 
-    /// What is kept for the next thread of a process is not kept for long when somebody else has come.
+    /// Checks that a node kept for the next thread of its process is not kept long after another session queues.
     fn was_kept(&mut self, path: &str, node: &Node) -> Option<String> {
         let kept = self.kept.remove(&(path.to_owned(), node.czxid as u64))?;
         let (directory, name) = path.rsplit_once('/')?;
@@ -255,7 +254,7 @@ impl Witness {
         let rivals = rivals.filter(|(_, other, one)| *other > number && one.owner != node.owner);
         let since = rivals.map(|(_, _, one)| one.made).min()?.max(kept.since);
         let now = kernel::elapsed();
-        // Where somebody is not told, he looks from time to time.
+        // Clients look at nodes without events from time to time.
         let limit =
             if self.is_well && !self.has_hidden { self.soon() } else { self.timeout * UNTOLD };
         let is_late = now - since > limit && !has_stalled(kept.process, since);
@@ -288,7 +287,7 @@ impl Witness {
         }
     }
 
-    /// What is there of a queue or a session when all is over.
+    /// Returns the nodes of queues and sessions that exist at the end of the run.
     pub(crate) fn left_behind(&self) -> Vec<String> {
         let is_left = |(path, node): &(&String, &Node)| {
             let name = path.rsplit('/').next().unwrap_or_default();
@@ -297,7 +296,7 @@ impl Witness {
         self.nodes.iter().filter(is_left).map(|(path, _)| path.clone()).collect()
     }
 
-    /// One of the nodes below, as an operator sees them, or the single one.
+    /// Returns one of the nodes below a place, or its single node, for an operator.
     pub(crate) fn below(&self, place: Place, nth: usize) -> Option<String> {
         let prefix = format!("{place}/");
         let is_it = |(path, node): &(&String, &Node)| {
@@ -307,20 +306,20 @@ impl Witness {
         below.get(nth % below.len().max(1)).map(|path| (*path).clone())
     }
 
-    /// The nodes of sessions in a directory.
+    /// Returns the nodes of sessions in a directory.
     pub(crate) fn sessions_nodes(&self, directory: &str) -> Vec<String> {
         let own = self.children(directory).filter(|(_, node)| node.owner != 0);
         own.map(|(name, _)| format!("{directory}/{name}")).collect()
     }
 
-    /// Those who have something.
+    /// Describes the holders.
     pub(crate) fn holders(&self) -> Vec<String> {
         let held = self.held.values().filter(|held| !held.has_left);
         held.map(|held| format!("{} has {} ({:?})", held.who, held.place, held.kind)).collect()
     }
 }
 
-/// What a name asks for, with a number that tells its place: a write and an exclusive one alike.
+/// Returns whether a contender's name stands for a read, and its number. Writes and exclusive locks are alike.
 fn contender(name: &str) -> Option<(bool, i32)> {
     let (head, number) = name.split_at_checked(name.len().checked_sub(10)?)?;
     let is_read = head.ends_with("__READ__");
@@ -329,7 +328,7 @@ fn contender(name: &str) -> Option<(bool, i32)> {
     is_any.then_some((is_read, number))
 }
 
-/// Has it the name of somebody in a queue, with an id and a number?
+/// Returns whether a name has the form of a node in a queue, with an id and a number.
 fn is_of_queue(name: &str) -> bool {
     name.starts_with("_c_") && name.is_char_boundary(39) && number_of(name).is_some()
 }
@@ -338,7 +337,7 @@ fn number_of(name: &str) -> Option<u64> {
     name.get(name.len().checked_sub(10)?..)?.parse().ok()
 }
 
-/// Is it of a lock that has an owner, not of a program without?
+/// Returns whether a node belongs to a lock of a session and not to a program.
 fn is_of_locks(node: &Node, path: &str) -> bool {
     node.owner != 0 && !path.starts_with(raw::ROOT)
 }
