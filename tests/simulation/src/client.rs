@@ -438,7 +438,7 @@ impl Shared {
                     thread::sleep(Duration::from_millis(rest));
                     let is_gone = was_there && !witness::is_there(&path, token);
                     let asked = self.told("revoke", self.client.revoke(&holder));
-                    // Strangers make nodes of one name again and again.
+                    // A stranger may have created a node of the same name since.
                     let is_sure = is_gone && !witness(|witness| witness.has_strangers);
                     if is_sure && asked.is_some() {
                         violation(format!("{} has asked {path}, which was gone", self.name));

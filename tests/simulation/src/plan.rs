@@ -294,12 +294,12 @@ pub(crate) enum Trouble {
     Cut {
         client: usize,
     },
-    /// All frames are silently lost.
+    /// Frames are held back in both directions for this time, without an error.
     BlackHole {
         client: usize,
         time: Duration,
     },
-    /// Frames in one direction are silently lost.
+    /// Frames in one direction are held back for this time, without an error.
     Deaf {
         client: usize,
         is_up: bool,
@@ -502,7 +502,7 @@ impl Plan {
         self.clients.iter().map(|client| client.timeout).max().unwrap_or_default()
     }
 
-    /// Returns whether a fault keeps clients from reading something, so that servers tell them no event.
+    /// Returns whether a fault keeps clients from reading something, so that servers send them no event.
     pub(crate) fn hides_something(&self) -> bool {
         let hides = |fault: &Fault| match fault {
             Fault::At { what, .. } => {

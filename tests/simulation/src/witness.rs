@@ -316,7 +316,7 @@ pub(crate) fn granted(mut held: Held, begun: Duration, under: Option<usize>) -> 
             match is_held(other) {
                 _ if other.has_left => {}
                 Some(false) => histories::lost(*number),
-                // A thread stands still with what would tell.
+                // The look would have to wait for another thread, so the state of the hold is unknown.
                 None => histories::doubted(*number),
                 Some(true) => {}
             }
@@ -727,7 +727,7 @@ pub(crate) fn is_deaf(process: Process) {
         let nodes: Vec<(String, u64)> = own
             .flat_map(|held| held.nodes.clone())
             .filter_map(|path| {
-                // Something else may be there by now.
+                // The path may have another node by now.
                 let node = witness.nodes.get(&path).filter(|node| node.owner != 0)?;
                 Some((path, node.czxid as u64))
             })

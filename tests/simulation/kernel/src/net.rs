@@ -180,7 +180,7 @@ impl Stream {
     /// Sends as many bytes as there is room for.
     ///
     /// # Errors
-    /// Fails with `WouldBlock` if there is no room, or if the connection is over.
+    /// Fails with `WouldBlock` if there is no room, and with another error if the connection is not open.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match end(self.0, |end| end.state) {
             Some(State::Open) => match network().send(self.0, bytes) {
@@ -193,7 +193,7 @@ impl Stream {
     }
 
     /// Closes the connection, which ends reads.
-    /// Closes the connection, which ends reads.
+    ///
     /// # Errors
     /// Fails if the connection was already closed.
     pub fn shut_down(&self) -> io::Result<()> {

@@ -114,7 +114,7 @@ pub(crate) struct Kernel {
     stacks: Vec<DefaultStack>,
     pub(crate) sockets: Sockets,
     pub(crate) trace: Trace,
-    /// So much longer timers wait for what should come sooner.
+    /// Factor on the waits of fallback timers.
     patience: u32,
 }
 
@@ -502,12 +502,12 @@ pub fn elapsed() -> Duration {
     Duration::from_nanos(with(|kernel| kernel.now))
 }
 
-/// Lets timers wait so many times longer for what something else should bring about sooner.
+/// Makes fallback timers wait `patience` times longer, so that a run shows whether anything relies on them.
 pub fn rely_on_no_timer(patience: u32) {
     with(|kernel| kernel.patience = patience);
 }
 
-/// By how much such a timer waits.
+/// Returns `times` multiplied by the factor that [`rely_on_no_timer`] sets.
 pub fn fallback(times: u32) -> u32 {
     times * with(|kernel| kernel.patience)
 }

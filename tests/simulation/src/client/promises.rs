@@ -189,7 +189,7 @@ impl Shared {
         if said && !before.1 && is_plain {
             violation(format!("{}: {token:#x} was verified, and is over", self.name));
         }
-        // A read may be ahead for a moment under a write that somebody has deleted.
+        // A read below a deleted write may be ahead for a moment.
         let is_sure =
             |witness: &mut Witness| !witness.has_strangers && !witness.is_any_robbed(own.path());
         if !said
