@@ -12,10 +12,10 @@ use crate::acl::Acl;
 use crate::contenders::{Below, Contender, Kind, contenders, remove, verify};
 use crate::data::{self, REVOKE};
 use crate::error::{Error, Result};
+use crate::inner::{ClientState, Failure, Inner, Stats, Subscription};
 use crate::observer::{Observer, SharedObserver};
 use crate::options::check_identity;
 use crate::path::{self, LockPath};
-use crate::session::{ClientState, Failure, Session, Stats, Subscription};
 use crate::signal::Until;
 use crate::sys::{self, thread};
 
@@ -48,7 +48,7 @@ const MAX_MILLIS: u128 = i32::MAX as u128;
 #[derive(Clone)]
 #[must_use = "the session ends when the last clone is dropped"]
 pub struct Client {
-    session: Arc<Session>,
+    inner: Arc<Inner>,
     identity: Identity,
     observer: Option<SharedObserver>,
 }
@@ -96,26 +96,26 @@ impl Client {
     /// Returns the state of the connection. No I/O, never blocks.
     #[must_use]
     pub fn state(&self) -> ClientState {
-        self.session().state()
+        self.inner.state()
     }
 
     /// Returns the session timeout that the servers granted. They limit the requested one to their
     /// bounds (`minSessionTimeout`, `maxSessionTimeout`; by default 2 and 20 ticks).
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
-        self.session().timeout()
+        self.inner.requests.timeout()
     }
 
     /// Returns a channel of the connection's changes from now on. It is disconnected when the
     /// client is closed. It keeps up to 256 unread events and drops later ones.
     pub fn subscribe(&self) -> Subscription {
-        self.session().subscribe()
+        self.inner.subscribe()
     }
 
     /// Returns counts since the client was created. No I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.session().stats()
+        self.inner.stats()
     }
 
     /// Returns the holders and waiters of the lock at `path`, in order. The lock may be of any
@@ -141,7 +141,7 @@ impl Client {
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// [`Error::Closed`], [`Error::Denied`].
     pub fn contenders(&self, path: &str) -> Result<Vec<Contender>> {
-        contenders(self.session(), &LockPath::parse_node(path)?)
+        contenders(&self.inner.requests, &LockPath::parse_node(path)?)
     }
 
     /// Returns all locks at and below `root`, which may be `/`. The locks may be of any type, and
@@ -179,7 +179,7 @@ impl Client {
         &self,
         root: &str,
     ) -> Result<impl Iterator<Item = Result<Vec<Contender>>> + use<>> {
-        Ok(Below::new(Arc::clone(&self.session), LockPath::parse_directory(root)?))
+        Ok(Below::new(Arc::clone(&self.inner), LockPath::parse_directory(root)?))
     }
 
     /// Returns whether this [fencing token](crate::Hold::fencing_token) belongs to the current
@@ -211,7 +211,7 @@ impl Client {
     /// [`Error::InvalidPath`]; [`Error::Disconnected`] without a connection or an answer in time,
     /// also from a server that has lost its leader; [`Error::Closed`], [`Error::Denied`].
     pub fn verify_token(&self, path: &str, token: u64) -> Result<bool> {
-        verify(self.session(), &LockPath::parse_node(path)?, token)
+        verify(&self.inner.requests, &LockPath::parse_node(path)?, token)
     }
 
     /// Requests the lock from a holder, by writing `__REVOKE__` to its node, as Curator does. The
@@ -231,8 +231,8 @@ impl Client {
     pub fn revoke(&self, contender: &Contender) -> Result<()> {
         check_contender(contender)?;
         let path = contender.path.as_str();
-        self.session.require_connection(path)?;
-        let until = Until::within(self.session.patience());
+        self.inner.requests.require_connection(path)?;
+        let until = Until::within(self.inner.requests.patience());
         let asked = match contender.node.is_empty() {
             true => self.revoke_single(contender, &until),
             false => self.write(&contender.znode(), REVOKE, None, &until).map(drop),
@@ -254,7 +254,7 @@ impl Client {
             }
         };
         loop {
-            let read = self.session.ask_one(None, until, |batch| batch.get_data(path, None));
+            let read = self.inner.requests.ask_one(None, until, |batch| batch.get_data(path, None));
             let (data, stat) = read?;
             check(&stat)?;
             let request = data::revoke_single(&data, token);
@@ -274,7 +274,7 @@ impl Client {
         version: Option<i32>,
         until: &Until,
     ) -> Result<Stat, Failure> {
-        self.session.ask_one(None, until, |batch| batch.set_data(path, data, version))
+        self.inner.requests.ask_one(None, until, |batch| batch.set_data(path, data, version))
     }
 
     /// Takes the lock from a holder, or the queue position from a waiter, by deleting its node. A
@@ -301,16 +301,16 @@ impl Client {
             let reason = format!("{path:?} is an EphemeralLock: end the session of its holder");
             return Err(invalid("contender", reason));
         }
-        self.session.require_connection(path)?;
-        let until = Until::within(self.session.patience());
-        let removed = remove(&self.session, contender, &until);
+        self.inner.requests.require_connection(path)?;
+        let until = Until::within(self.inner.requests.patience());
+        let removed = remove(&self.inner.requests, contender, &until);
         removed.map_err(|failure| self.gone_or(path, failure))
     }
 
     fn gone_or(&self, path: &str, failure: Failure) -> Error {
         match failure.is(ErrorKind::NoNode) {
             true => Error::NotHeld { path: path.to_owned() },
-            false => self.session.error(path, failure),
+            false => self.inner.requests.error(path, failure),
         }
     }
 
@@ -325,11 +325,11 @@ impl Client {
     /// [`Error::Closed`], [`Error::Denied`].
     pub fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>> {
         LockPath::parse_node(path)?;
-        let until = Until::within(self.session.patience());
-        match self.session.read(path, &until) {
+        let until = Until::within(self.inner.requests.patience());
+        match self.inner.requests.read(path, &until) {
             Ok((data, stat)) => Ok(Some((data, stat.version))),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
-            Err(failure) => Err(self.session.error(path, failure)),
+            Err(failure) => Err(self.inner.requests.error(path, failure)),
         }
     }
 
@@ -345,13 +345,13 @@ impl Client {
     /// [`Error::Timeout`] if the servers could not be told. They end the session themselves, one
     /// session timeout after they last heard from it, give or take a tick.
     pub fn close(&self) -> Result<()> {
-        let after = self.session.timeout();
+        let after = self.inner.requests.timeout();
         let what = "confirmed end of the session";
-        self.session.close(after).map_err(|_| Error::Timeout { what, after })
+        self.inner.close(after).map_err(|_| Error::Timeout { what, after })
     }
 
-    pub(crate) fn session(&self) -> &Arc<Session> {
-        &self.session
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     pub(crate) fn observer(&self) -> Option<&SharedObserver> {
@@ -374,7 +374,7 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Client").field(&self.session).finish()
+        f.debug_tuple("Client").field(&self.inner).finish()
     }
 }
 
@@ -541,7 +541,7 @@ impl ClientBuilder {
             return Err(invalid("host list", format!("there is no chroot \"/{chroot}\"")));
         }
         let observer = self.observer;
-        Ok(Client { session: Session::new(zk, self.acl.entries), identity, observer })
+        Ok(Client { inner: Inner::new(zk, self.acl.entries), identity, observer })
     }
 
     /// Returns whether a server could know who the client is. With TLS it may, by a client

@@ -6,9 +6,9 @@ use zookeeper::{ErrorKind, Stat};
 
 use crate::data;
 use crate::error::Result;
+use crate::inner::{Claim, Failure, Requests};
 use crate::names::{self, Mode};
 use crate::path::LockPath;
-use crate::session::{Claim, Failure, Session};
 use crate::signal::Until;
 use crate::sys;
 
@@ -86,12 +86,12 @@ struct Znode {
 /// Deletes the node of a contender in a queue, but no other node that has its path by now. Fails
 /// with `NoNode` if it has gone.
 pub(crate) fn remove(
-    session: &Session,
+    requests: &Requests,
     contender: &Contender,
     until: &Until,
 ) -> Result<(), Failure> {
     loop {
-        match remove_as_read(session, contender, until) {
+        match remove_as_read(requests, contender, until) {
             // Somebody has written to the node since.
             Err(failure) if failure.is(ErrorKind::BadVersion) => {
                 sys::reached("a node is written to before it is removed");
@@ -101,7 +101,11 @@ pub(crate) fn remove(
     }
 }
 
-fn remove_as_read(session: &Session, contender: &Contender, until: &Until) -> Result<(), Failure> {
+fn remove_as_read(
+    requests: &Requests,
+    contender: &Contender,
+    until: &Until,
+) -> Result<(), Failure> {
     let path = contender.znode();
     let name = contender.node.rsplit('/').next().unwrap_or_default();
     let its_version = |stat: Stat| match token(name, &stat) == contender.token {
@@ -111,16 +115,16 @@ fn remove_as_read(session: &Session, contender: &Contender, until: &Until) -> Re
             Err(Failure::Refused(ErrorKind::NoNode.into()))
         }
     };
-    let read = session.ask_one(None, until, |batch| batch.get_data(&path, None));
+    let read = requests.ask_one(None, until, |batch| batch.get_data(&path, None));
     let version = its_version(read?.1)?;
-    session.ask_one(None, until, |batch| batch.delete(&path, version))
+    requests.ask_one(None, until, |batch| batch.delete(&path, version))
 }
 
 /// Returns the holders and waiters of the lock at `path`, in the order in which they are served.
-pub(crate) fn contenders(session: &Session, path: &LockPath) -> Result<Vec<Contender>> {
-    let until = Until::within(session.timeout());
-    session.await_connection(path.as_str(), &until)?;
-    read(session, path, &until).map_err(|failure| session.error(path.as_str(), failure))
+pub(crate) fn contenders(requests: &Requests, path: &LockPath) -> Result<Vec<Contender>> {
+    let until = Until::within(requests.timeout());
+    requests.await_connection(path.as_str(), &until)?;
+    read(requests, path, &until).map_err(|failure| requests.error(path.as_str(), failure))
 }
 
 /// Returns whether the current holder of the lock at `path`, or one of several, has this token.
@@ -128,19 +132,19 @@ pub(crate) fn contenders(session: &Session, path: &LockPath) -> Result<Vec<Conte
 /// A follower may lag, so its answers may be old. But the answer to a write arrives after
 /// everything that the leader did before it. What the same server says after that is no older than
 /// the call.
-pub(crate) fn verify(session: &Session, path: &LockPath, token: u64) -> Result<bool> {
-    session.require_connection(path.as_str())?;
-    let until = Until::within(session.patience());
-    let caught_up = session.ask_one(None, &until, |batch| batch.renew_lease());
-    let contenders = caught_up.and_then(|()| read(session, path, &until));
-    let contenders = contenders.map_err(|failure| session.error(path.as_str(), failure))?;
+pub(crate) fn verify(requests: &Requests, path: &LockPath, token: u64) -> Result<bool> {
+    requests.require_connection(path.as_str())?;
+    let until = Until::within(requests.patience());
+    let caught_up = requests.ask_one(None, &until, |batch| batch.renew_lease());
+    let contenders = caught_up.and_then(|()| read(requests, path, &until));
+    let contenders = contenders.map_err(|failure| requests.error(path.as_str(), failure))?;
     Ok(contenders.iter().any(|contender| contender.holds && contender.token == token))
 }
 
-fn read(session: &Session, path: &LockPath, until: &Until) -> Result<Vec<Contender>, Failure> {
-    let nodes = survey(session, path, until)?;
+fn read(requests: &Requests, path: &LockPath, until: &Until) -> Result<Vec<Contender>, Failure> {
+    let nodes = survey(requests, path, until)?;
     if nodes.is_empty() {
-        let own = look(session, path.as_str(), until)?;
+        let own = look(requests, path.as_str(), until)?;
         let own = own.filter(|node| node.stat.ephemeral_owner != 0);
         return Ok(own.into_iter().map(|node| single(path, node)).collect());
     }
@@ -150,8 +154,8 @@ fn read(session: &Session, path: &LockPath, until: &Until) -> Result<Vec<Contend
     if !nodes.iter().any(is_part) || nodes.iter().any(contends) {
         return Ok(queue(path, nodes));
     }
-    let turns = survey(session, &path.below(LOCKS), until)?;
-    let leases = survey(session, &path.below(LEASES), until)?;
+    let turns = survey(requests, &path.below(LOCKS), until)?;
+    let leases = survey(requests, &path.below(LEASES), until)?;
     let strangers = nodes.into_iter().filter(|node| !is_part(node)).collect();
     let mut contenders = semaphore(path, turns, leases);
     contenders.extend(queue(path, strangers));
@@ -161,15 +165,16 @@ fn read(session: &Session, path: &LockPath, until: &Until) -> Result<Vec<Contend
 
 /// Returns the nodes in `directory`; none if there is no directory. Nodes that vanish meanwhile are
 /// left out.
-fn survey(session: &Session, directory: &LockPath, until: &Until) -> Result<Vec<Znode>, Failure> {
-    let listed = session.ask_one(None, until, |batch| batch.get_children(directory.as_str(), None));
+fn survey(requests: &Requests, directory: &LockPath, until: &Until) -> Result<Vec<Znode>, Failure> {
+    let listed =
+        requests.ask_one(None, until, |batch| batch.get_children(directory.as_str(), None));
     let names = match listed {
         Err(failure) if failure.is(ErrorKind::NoNode) => return Ok(Vec::new()),
         listed => listed?.0,
     };
     let wanted =
         Wanted { directory: directory.clone(), names: names.iter().map(str::to_owned).collect() };
-    let nodes = read_nodes(session, &[wanted], until)?.pop();
+    let nodes = read_nodes(requests, &[wanted], until)?.pop();
     nodes.unwrap_or_else(|| Ok(Vec::new()))
 }
 
@@ -182,7 +187,7 @@ struct Wanted {
 /// Reads the nodes of several directories, [`AT_ONCE`] in a write. Nodes that vanish meanwhile are
 /// left out. If a node may not be read, its directory gets that error.
 fn read_nodes(
-    session: &Session,
+    requests: &Requests,
     wanted: &[Wanted],
     until: &Until,
 ) -> Result<Vec<Result<Vec<Znode>, Failure>>, Failure> {
@@ -193,7 +198,7 @@ fn read_nodes(
     for chunk in all.chunks(AT_ONCE) {
         let paths: Vec<_> =
             chunk.iter().map(|&(index, name)| wanted[index].directory.child(name)).collect();
-        let reads = session.read_each(None, until, &paths, None)?;
+        let reads = requests.read_each(None, until, &paths, None)?;
         for (&(index, name), read) in chunk.iter().zip(reads) {
             match (read, &mut found[index]) {
                 (Ok((data, stat)), Ok(nodes)) => {
@@ -212,8 +217,8 @@ fn read_nodes(
 }
 
 /// Returns the node at `path`, if there is one.
-fn look(session: &Session, path: &str, until: &Until) -> Result<Option<Znode>, Failure> {
-    match session.ask_one(None, until, |batch| batch.get_data(path, None)) {
+fn look(requests: &Requests, path: &str, until: &Until) -> Result<Option<Znode>, Failure> {
+    match requests.ask_one(None, until, |batch| batch.get_data(path, None)) {
         Ok((data, stat)) => Ok(Some(Znode { name: String::new(), data, stat })),
         Err(failure) if failure.is(ErrorKind::NoNode) => Ok(None),
         Err(failure) => Err(failure),
@@ -287,12 +292,12 @@ fn semaphore(path: &LockPath, turns: Vec<Znode>, leases: Vec<Znode>) -> Vec<Cont
 
 /// Returns the first contender of the queue in which `claim` waits, or `None` if it has gone.
 pub(crate) fn first_of(
-    session: &Session,
+    requests: &Requests,
     claim: &Claim,
     name: &str,
     until: &Until,
 ) -> Result<Option<Contender>, Failure> {
-    let node = look(session, &claim.directory.child(name), until)?;
+    let node = look(requests, &claim.directory.child(name), until)?;
     let (path, kind) = (&claim.lock, public(names::mode_of(name)));
     Ok(node.map(|node| {
         let node = Znode { name: name.to_owned(), ..node };

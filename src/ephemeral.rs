@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::Guard;
-use crate::level::{Ownership, TwoLevel};
+use crate::kind::LockKind;
+use crate::level::TwoLevel;
 
 /// The simplest lock: a single ephemeral node at the lock's path. The client that creates the node
 /// holds the lock.
@@ -75,7 +76,7 @@ constructors!(EphemeralLock, |mut site| {
     // These options make no sense without a queue.
     site.options = site.options.without_queue();
     let (directory, _) = site.path.split();
-    let inner = TwoLevel::new(site, directory, None, Ownership::AnyThread);
+    let inner = TwoLevel::new(site, directory, LockKind::Ephemeral);
     EphemeralLock { inner }
 });
 

@@ -3,13 +3,13 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use crate::error::Result;
-use crate::session::{Grant, HoldState, Node};
+use crate::error::{Error, Result};
+use crate::inner::{Grant, HoldState, Holds, Inner, Node, Write};
 use crate::transaction::Transaction;
 
 /// A view of one hold of a lock, for any number of threads. It tells whether the hold is still
@@ -20,14 +20,15 @@ use crate::transaction::Transaction;
 /// means for code that runs while it holds the lock.
 #[derive(Clone)]
 pub struct Hold {
+    holds: Weak<Holds>,
     grant: Arc<Grant>,
     /// Which of the nodes that were granted together.
     index: usize,
 }
 
 impl Hold {
-    pub(crate) fn new(grant: Arc<Grant>, index: usize) -> Hold {
-        Hold { grant, index }
+    pub(crate) fn new(inner: &Inner, grant: Arc<Grant>, index: usize) -> Hold {
+        Hold { holds: Arc::downgrade(&inner.holds), grant, index }
     }
 
     pub(crate) fn grant(&self) -> &Arc<Grant> {
@@ -135,8 +136,13 @@ impl Hold {
     pub fn revocation(&self) -> Result<Receiver<()>> {
         self.grant.check()?;
         let asked = self.grant.revocation(self.index);
-        self.grant.watch_now();
+        self.watch_now();
         Ok(asked)
+    }
+
+    /// Has the node watched from now on.
+    pub(crate) fn watch_now(&self) {
+        self.holds.upgrade().inspect(|holds| holds.watch(self.grant.nodes()));
     }
 
     /// Returns an empty transaction of writes in ZooKeeper, which the servers carry out only while
@@ -153,12 +159,14 @@ impl Hold {
 
     /// Returns whether somebody has requested the lock, as far as its node is watched.
     pub(crate) fn is_asked_for(&self) -> bool {
-        self.grant.nodes().is_asked_for(self.index)
+        self.grant.nodes().is_requested(self.index)
     }
 
-    /// Returns its grant, and which of the nodes that were granted together.
-    pub(crate) fn parts(&self) -> (Arc<Grant>, usize) {
-        (Arc::clone(&self.grant), self.index)
+    /// Carries out these writes while the nodes of this hold and of all others exist.
+    pub(crate) fn commit(&self, others: &[Hold], writes: &[Write]) -> Result<()> {
+        let all = [self].into_iter().chain(others);
+        let grants: Vec<_> = all.map(|hold| (Arc::clone(&hold.grant), hold.index)).collect();
+        self.holds.upgrade().ok_or(Error::Closed)?.commit(&grants, writes)
     }
 
     /// Returns the lock's path.

@@ -14,11 +14,11 @@ use crate::contenders::Contender;
 use crate::error::{Error, Result};
 use crate::guard::{AnyThread, Guard};
 use crate::hold::Hold;
-use crate::level::{Ownership, Site, TwoLevel};
-use crate::names::Mode;
+use crate::inner::Inner;
+use crate::kind::LockKind;
+use crate::level::{Site, TwoLevel};
 use crate::options::LockOptions;
 use crate::panics::caught;
-use crate::session::Session;
 use crate::signal::{Ended, Signal, Until};
 use crate::sys::thread::{self, JoinHandle};
 use crate::sys::{self, Mutex, select};
@@ -131,7 +131,7 @@ impl Leadership {
         lead: impl FnMut(&Term) + Send + 'static,
     ) -> Result<Leadership> {
         let site = Site::new(client, &path.into(), options.without_handoffs())?;
-        let lock = TwoLevel::at(site, Mode::Exclusive, Ownership::AnyThread);
+        let lock = TwoLevel::at(site, LockKind::Exclusive);
         let contest = Contest::Contends { since: sys::now(), failing: None };
         let contest = Mutex::new(contest);
         let shared = Arc::new(Shared { lock, stopping: Signal::new(), contest });
@@ -174,9 +174,9 @@ impl Leadership {
     /// For the last two, the time runs from the first call of this method that sees it.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
-        let session = self.shared.session();
+        let inner = self.shared.inner();
         let runs = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
-        runs && self.shared.contest.lock().is_well(session)
+        runs && self.shared.contest.lock().is_well(inner)
     }
 
     /// Ends the contest in order: the running term [is over](Term::is_over), and when the function
@@ -200,8 +200,8 @@ impl Drop for Leadership {
 }
 
 impl Shared {
-    fn session(&self) -> &Session {
-        self.lock.site().session()
+    fn inner(&self) -> &Inner {
+        self.lock.site().inner()
     }
 
     fn run(&self, mut lead: impl FnMut(&Term)) {
@@ -237,7 +237,7 @@ impl Shared {
                 sys::reached("a contest ends in its pause");
                 return;
             }
-            pause = (pause * 2).min(self.session().patience());
+            pause = (pause * 2).min(self.inner().requests.patience());
         }
     }
 
@@ -270,12 +270,12 @@ impl Shared {
 }
 
 impl Contest {
-    fn is_well(&mut self, session: &Session) -> bool {
-        let (limit, long) = (session.timeout(), session.patience());
+    fn is_well(&mut self, inner: &Inner) -> bool {
+        let (limit, long) = (inner.requests.timeout(), inner.requests.patience());
         match self {
             Contest::Contends { since, failing } => {
                 // A call that goes on for this long on one connection has its queue position.
-                match (sys::now() - *since > long, session.has_been_connected_for(long)) {
+                match (sys::now() - *since > long, inner.has_been_connected_for(long)) {
                     (true, true) => *failing = None,
                     (true, false) => {
                         sys::reached("a candidate has no connection that lasts");

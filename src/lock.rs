@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::Guard;
-use crate::level::{Ownership, TwoLevel};
-use crate::names::Mode;
+use crate::kind::LockKind;
+use crate::level::TwoLevel;
 
 /// A fair exclusive lock that any thread may unlock.
 ///
@@ -84,7 +84,7 @@ pub struct DistributedLock {
 }
 
 constructors!(DistributedLock, |site| {
-    let inner = TwoLevel::at(site, Mode::Exclusive, Ownership::AnyThread);
+    let inner = TwoLevel::at(site, LockKind::Exclusive);
     DistributedLock { inner }
 });
 

@@ -178,7 +178,7 @@ impl LockId {
     /// Returns the id of a lock of this crate. `object` is shared by its clones and by nothing
     /// else.
     pub(crate) fn of<T>(site: &Site, object: &T) -> LockId {
-        let (servers, root) = site.session().address();
+        let (servers, root) = site.requests().address();
         let path = format!("{root}{}", site.path);
         LockId::at(servers, path, Object::At(std::ptr::from_ref(object).addr()))
     }

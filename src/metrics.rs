@@ -33,8 +33,8 @@ use parking_lot::RwLock;
 
 use crate::client::Client;
 use crate::error::LossReason;
+use crate::inner::ClientState;
 use crate::observer::{Acquired, Ended, LockKind, NotAcquired, Observer, Outcome, Reason};
-use crate::session::ClientState;
 
 /// An [`Observer`] that records what it is told.
 ///

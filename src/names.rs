@@ -69,13 +69,15 @@ pub(crate) fn children(names: &Names) -> Vec<Child<'_>> {
     names.iter().map(|name| Child { name, czxid: None }).collect()
 }
 
-/// Where a node stands in its queue.
+/// Where nodes stand in their queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// No lower node blocks it.
+    /// No lower node blocks them.
     Granted,
     Behind(Ahead),
-    /// The node does not exist, or has no sequence, so that it can never be granted.
+    /// Too many nodes were made before these. Any change of the list may help.
+    Full,
+    /// A node does not exist, or has no sequence, so that it can never be granted.
     Gone,
     /// The order depends on when these nodes were created. Ask the server, leave out those that
     /// have vanished, and decide again.

@@ -62,6 +62,7 @@ use std::time::{Duration, Instant};
 #[cfg(doc)]
 use crate::ClientBuilder;
 use crate::error::{Error, LossReason};
+pub use crate::kind::LockKind;
 use crate::panics::caught;
 use crate::sys;
 
@@ -95,45 +96,6 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
 
     fn ended(&self, hold: &Ended<'_>) {
         (**self).ended(hold);
-    }
-}
-
-/// A type of lock.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LockKind {
-    /// [`DistributedLock`](crate::DistributedLock)
-    Exclusive,
-    /// [`DistributedReentrantLock`](crate::DistributedReentrantLock)
-    Reentrant,
-    /// [`ReadLock`](crate::ReadLock)
-    Read,
-    /// [`WriteLock`](crate::WriteLock)
-    Write,
-    /// [`DistributedSemaphore`](crate::DistributedSemaphore)
-    Semaphore,
-    /// [`EphemeralLock`](crate::EphemeralLock)
-    Ephemeral,
-}
-
-impl LockKind {
-    /// Returns its name as a label: one word in lower case.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LockKind::Exclusive => "exclusive",
-            LockKind::Reentrant => "reentrant",
-            LockKind::Read => "read",
-            LockKind::Write => "write",
-            LockKind::Semaphore => "semaphore",
-            LockKind::Ephemeral => "ephemeral",
-        }
-    }
-}
-
-impl fmt::Display for LockKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::ReentrantGuard;
-use crate::level::{Ownership, TwoLevel};
-use crate::names::Mode;
+use crate::kind::LockKind;
+use crate::level::TwoLevel;
 
 /// A fair exclusive lock that belongs to a thread, which may lock it again.
 ///
@@ -67,7 +67,7 @@ pub struct DistributedReentrantLock {
 }
 
 constructors!(DistributedReentrantLock, |site| {
-    let inner = TwoLevel::at(site, Mode::Exclusive, Ownership::ThisThread);
+    let inner = TwoLevel::at(site, LockKind::Reentrant);
     DistributedReentrantLock { inner }
 });
 

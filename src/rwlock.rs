@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::exclusive::{constructors, exclusive_methods};
 use crate::guard::ReentrantGuard;
-use crate::level::{Ownership, Readers, TwoLevel};
-use crate::names::Mode;
+use crate::kind::LockKind;
+use crate::level::{Readers, TwoLevel};
 
 /// A fair read-write lock: any number of readers, or one writer alone.
 ///
@@ -80,7 +80,7 @@ pub struct DistributedRwLock {
 }
 
 constructors!(DistributedRwLock, |site| {
-    let write = TwoLevel::at(site, Mode::Write, Ownership::ThisThread);
+    let write = TwoLevel::at(site, LockKind::Write);
     let read = Readers::new(Arc::clone(&write));
     DistributedRwLock { read, write }
 });

@@ -13,14 +13,14 @@ use crate::client::Client;
 use crate::contenders::{Contender, LEASES, LOCKS};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
-use crate::level::{Ownership, Patience, Site, TwoLevel};
-use crate::names::Mode;
+use crate::inner::{Grant, HoldState};
+use crate::kind::LockKind;
+use crate::level::{Patience, Site, TwoLevel};
 use crate::observer::Call;
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe;
 use crate::recipe::Limit;
-use crate::session::{Grant, HoldState};
 use crate::signal::Until;
 use crate::sys;
 
@@ -94,9 +94,6 @@ pub struct DistributedSemaphore {
     inner: Arc<Semaphore>,
 }
 
-/// What a call asks for, and who owns it.
-const AS_PERMITS: (Option<Mode>, Ownership) = (Some(Mode::Permit), Ownership::AnyThread);
-
 #[derive(Debug)]
 struct Semaphore {
     site: Site,
@@ -139,8 +136,7 @@ impl DistributedSemaphore {
         let options = turn.options.without_handoffs();
         let (background_release, hold_at_least) = (true, Duration::ZERO);
         turn.options = LockOptions { background_release, hold_at_least, ..options };
-        let mode = Some(Mode::Exclusive);
-        let turn = TwoLevel::new(turn, turns, mode, Ownership::AnyThread);
+        let turn = TwoLevel::new(turn, turns, LockKind::Exclusive);
         let inner = Arc::new(Semaphore {
             leases: site.path.below(LEASES),
             site,
@@ -260,7 +256,7 @@ fn check_limit(limit: u32) -> Result<()> {
 
 impl Semaphore {
     fn acquire(self: &Arc<Self>, count: u32, patience: Patience) -> Result<Option<Permits>> {
-        let grant = self.site.observe(AS_PERMITS, patience, |patience, call| {
+        let grant = self.site.observe(LockKind::Semaphore, patience, |patience, call| {
             self.check_count(count)?;
             match patience {
                 Patience::Try => self.take(count, None, None),
@@ -288,7 +284,7 @@ impl Semaphore {
         turn: Option<&Arc<Grant>>,
         until: Option<&Until>,
     ) -> Result<Option<Arc<Grant>>> {
-        let claim = self.site.claim(&self.leases, AS_PERMITS);
+        let claim = self.site.claim(&self.leases, LockKind::Semaphore);
         self.site.take(&claim, &recipe::Permits::new(count, &self.limit, turn), until, None)
     }
 
@@ -330,17 +326,17 @@ impl Semaphore {
 
     /// Returns whether the deadline has passed while the connection is alive.
     fn is_late(&self, until: &Until) -> bool {
-        until.is_over() && self.site.session().is_connected()
+        until.is_over() && self.site.requests().is_connected()
     }
 
     fn count(&self) -> Result<usize> {
-        let (path, session) = (self.site.path.as_str(), self.site.session());
-        session.require_connection(path)?;
-        let (until, leases) = (Until::within(session.patience()), self.leases.as_str());
-        match session.ask_one(None, &until, |batch| batch.get_children(leases, None)) {
+        let (path, requests) = (self.site.path.as_str(), self.site.requests());
+        requests.require_connection(path)?;
+        let (until, leases) = (Until::within(requests.patience()), self.leases.as_str());
+        match requests.ask_one(None, &until, |batch| batch.get_children(leases, None)) {
             Ok((names, _)) => Ok(names.len()),
             Err(failure) if failure.is(ErrorKind::NoNode) => Ok(0),
-            Err(failure) => Err(session.error(path, failure)),
+            Err(failure) => Err(requests.error(path, failure)),
         }
     }
 }
@@ -411,7 +407,7 @@ impl Permits {
     /// together. Tokens of permits are in no particular order.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
-        let hold = |index| Hold::new(Arc::clone(&self.grant), index);
+        let hold = |index| Hold::new(self.semaphore.site.inner(), Arc::clone(&self.grant), index);
         (0..self.count()).map(hold).collect()
     }
 
@@ -421,7 +417,7 @@ impl Permits {
     /// [`Error::Lost`] if one was lost; the others are released.
     pub fn release(mut self) -> Result<()> {
         self.released = true;
-        self.semaphore.site.session().release(&self.grant)
+        self.semaphore.site.inner().holds.release(&self.grant)
     }
 }
 
@@ -430,7 +426,7 @@ impl Drop for Permits {
         if self.released {
             return;
         }
-        if let Err(error) = self.semaphore.site.session().release(&self.grant) {
+        if let Err(error) = self.semaphore.site.inner().holds.release(&self.grant) {
             warn!(target: "zoolock", "dropped permits: {error}");
         }
     }

@@ -179,7 +179,7 @@ use zookeeper::{ErrorKind, testing};
 use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
-use crate::session::ClientState;
+use crate::inner::ClientState;
 use crate::signal::Broadcast;
 #[cfg(doc)]
 use crate::{HoldState, LossReason};
@@ -244,7 +244,7 @@ impl Server {
     /// If the client belongs to another server.
     pub fn suspend(&self, client: &Client) {
         self.check(client);
-        self.server.suspend(client.session().id());
+        self.server.suspend(client.inner().requests.id());
         self.await_state(client, |state| state != ClientState::Connected);
     }
 
@@ -259,7 +259,7 @@ impl Server {
     /// If the client belongs to another server.
     pub fn resume(&self, client: &Client) {
         self.check(client);
-        self.server.resume(client.session().id());
+        self.server.resume(client.inner().requests.id());
         self.await_state(client, |state| state == ClientState::Connected || self.is_stopped());
     }
 
@@ -274,10 +274,11 @@ impl Server {
     /// If the client belongs to another server.
     pub fn expire(&self, client: &Client) {
         self.check(client);
-        let (ended, is_told) = (client.session().id(), client.state() == ClientState::Connected);
+        let (ended, is_told) =
+            (client.inner().requests.id(), client.state() == ClientState::Connected);
         self.server.expire(ended);
         self.await_state(client, |state| {
-            let is_back = state == ClientState::Connected && client.session().id() != ended;
+            let is_back = state == ClientState::Connected && client.inner().requests.id() != ended;
             !is_told || is_back || self.is_stopped()
         });
     }
@@ -291,7 +292,7 @@ impl Server {
     /// [`Error::InvalidArgument`] if there is no such node.
     pub fn delete(&self, hold: &Hold) -> Result<()> {
         // Otherwise the client first looks after a quarter of the session timeout.
-        hold.grant().watch_now();
+        hold.watch_now();
         self.server.delete(&hold.znode()).map_err(|error| match error.kind() {
             ErrorKind::NoNode => {
                 let reason =
@@ -306,7 +307,7 @@ impl Server {
     }
 
     fn check(&self, client: &Client) {
-        let (servers, _) = client.session().address();
+        let (servers, _) = client.inner().requests.address();
         assert_eq!(servers, self.connect_string(), "this is a client of another server");
     }
 

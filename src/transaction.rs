@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::error::Result;
 use crate::hold::Hold;
+use crate::inner::{What, Write};
 use crate::path::LockPath;
-use crate::session::{Grant, What, Write};
 
 /// Writes in the ZooKeeper of a lock, which are carried out all together, and only while the lock
 /// is held. [`Hold::transaction`] creates it.
@@ -35,13 +35,14 @@ use crate::session::{Grant, What, Write};
 #[derive(Clone)]
 #[must_use = "nothing is written before commit()"]
 pub struct Transaction {
-    holds: Vec<Hold>,
+    hold: Hold,
+    others: Vec<Hold>,
     writes: Vec<Write>,
 }
 
 impl Transaction {
     pub(crate) fn of(hold: &Hold) -> Transaction {
-        Transaction { holds: vec![hold.clone()], writes: Vec::new() }
+        Transaction { hold: hold.clone(), others: Vec::new(), writes: Vec::new() }
     }
 
     fn with(mut self, path: impl Into<String>, what: What) -> Transaction {
@@ -51,7 +52,7 @@ impl Transaction {
 
     /// Requires this hold as well, of the same client: for data that several locks guard.
     pub fn and_held(mut self, hold: &Hold) -> Transaction {
-        self.holds.push(hold.clone());
+        self.others.push(hold.clone());
         self
     }
 
@@ -113,8 +114,7 @@ impl Transaction {
                 What::Check(_) | What::Set(..) | What::Delete(_) => LockPath::parse_node(path)?,
             };
         }
-        let holds: Vec<_> = self.holds.iter().map(Hold::parts).collect();
-        Grant::commit(&holds, &self.writes)
+        self.hold.commit(&self.others, &self.writes)
     }
 }
 
@@ -123,7 +123,8 @@ impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths = self.writes.iter().map(|write| &write.path);
         f.debug_struct("Transaction")
-            .field("holds", &self.holds)
+            .field("hold", &self.hold)
+            .field("others", &self.others)
             .field("paths", &paths.collect::<Vec<_>>())
             .finish()
     }

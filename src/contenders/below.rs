@@ -11,9 +11,9 @@ use super::{
 };
 use crate::data;
 use crate::error::Result;
+use crate::inner::{Failure, Inner, Requests};
 use crate::names;
 use crate::path::LockPath;
-use crate::session::{Failure, Session};
 use crate::signal::Until;
 
 /// When this many contenders are to be read, other nodes wait: their data are kept until the caller
@@ -22,7 +22,7 @@ const ENOUGH: usize = 10 * AT_ONCE;
 
 /// A walk through a tree. It visits a path before the paths below it.
 pub(crate) struct Below {
-    session: Arc<Session>,
+    inner: Arc<Inner>,
     root: LockPath,
     /// The remaining steps, the next one last.
     steps: Vec<Step>,
@@ -56,22 +56,22 @@ enum What {
 type Listed = Result<(Names, Stat), Failure>;
 
 impl Below {
-    pub(crate) fn new(session: Arc<Session>, root: LockPath) -> Below {
-        Below { session, steps: vec![Step::Look(root.clone())], root }
+    pub(crate) fn new(inner: Arc<Inner>, root: LockPath) -> Below {
+        Below { inner, steps: vec![Step::Look(root.clone())], root }
     }
 
     /// Looks at the next nodes, many at once, and replaces their steps by what was found.
     fn look(&mut self) -> Result<()> {
-        let (session, root) = (&self.session, self.root.or_slash());
-        let until = Until::within(session.timeout());
-        session.await_connection(root, &until)?;
+        let (requests, root) = (&self.inner.requests, self.root.or_slash());
+        let until = Until::within(requests.timeout());
+        requests.await_connection(root, &until)?;
         let steps = self.steps.split_off(self.steps.len().saturating_sub(AT_ONCE));
         let nodes: Vec<_> = steps.iter().rev().filter_map(Step::node).cloned().collect();
-        let seen = look_at(session, &nodes, &until).and_then(|mut sights| {
-            let locks = read(session, &nodes, &mut sights, &until)?;
+        let seen = look_at(requests, &nodes, &until).and_then(|mut sights| {
+            let locks = read(requests, &nodes, &mut sights, &until)?;
             Ok(locks.into_iter().zip(sights))
         });
-        let mut seen = seen.map_err(|failure| session.error(root, failure))?;
+        let mut seen = seen.map_err(|failure| requests.error(root, failure))?;
         let mut next = Vec::new();
         for step in steps.into_iter().rev() {
             match step {
@@ -117,13 +117,13 @@ impl Step {
 }
 
 /// Returns what is at each of these nodes, or at the first ones if those have enough contenders.
-fn look_at(session: &Session, nodes: &[LockPath], until: &Until) -> Result<Vec<Sight>, Failure> {
-    let lists = list_each(session, nodes, until)?;
+fn look_at(requests: &Requests, nodes: &[LockPath], until: &Until) -> Result<Vec<Sight>, Failure> {
+    let lists = list_each(requests, nodes, until)?;
     let may_be_semaphores = nodes.iter().zip(&lists).filter(|(_, list)| may_be_semaphore(list));
     let parts: Vec<_> = may_be_semaphores
         .flat_map(|(node, _)| [LOCKS, LEASES].map(|part| node.below(part)))
         .collect();
-    let mut parts = list_each(session, &parts, until)?.into_iter();
+    let mut parts = list_each(requests, &parts, until)?.into_iter();
     let mut sights = Vec::with_capacity(nodes.len());
     let mut contenders = 0;
     for (node, list) in nodes.iter().zip(lists) {
@@ -197,13 +197,13 @@ fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 
 /// Returns the locks that were seen at these nodes and still exist.
 fn read(
-    session: &Session,
+    requests: &Requests,
     nodes: &[LockPath],
     sights: &mut [Sight],
     until: &Until,
 ) -> Result<Vec<Option<Result<Vec<Contender>>>>, Failure> {
     let wanted: Vec<_> = sights.iter_mut().flat_map(|sight| mem::take(&mut sight.wanted)).collect();
-    let mut found = read_nodes(session, &wanted, until)?.into_iter();
+    let mut found = read_nodes(requests, &wanted, until)?.into_iter();
     let locks = nodes.iter().zip(sights).map(|(node, sight)| {
         let mut next = || found.next().unwrap_or_else(|| Ok(Vec::new()));
         let contenders = match &sight.what {
@@ -218,7 +218,7 @@ fn read(
         };
         match contenders {
             Ok(vanished) if vanished.is_empty() => None,
-            seen => Some(seen.map_err(|failure| session.error(node.or_slash(), failure))),
+            seen => Some(seen.map_err(|failure| requests.error(node.or_slash(), failure))),
         }
     });
     Ok(locks.collect())
@@ -232,9 +232,14 @@ fn nodes_of_ours(path: &LockPath, mut nodes: Vec<Znode>) -> Vec<Contender> {
 }
 
 /// Lists nodes, in one write.
-fn list_each(session: &Session, nodes: &[LockPath], until: &Until) -> Result<Vec<Listed>, Failure> {
+fn list_each(
+    requests: &Requests,
+    nodes: &[LockPath],
+    until: &Until,
+) -> Result<Vec<Listed>, Failure> {
     let paths: Vec<_> = nodes.iter().map(|node| node.or_slash().to_owned()).collect();
-    let lists = session.ask_each(None, until, &paths, |batch, path| batch.get_children(path, None));
+    let lists =
+        requests.ask_each(None, until, &paths, |batch, path| batch.get_children(path, None));
     let lists = lists?.into_iter().map(|list| match list {
         Err(error) if error.kind() == ErrorKind::NoNode => Ok(Ok(Default::default())),
         Err(error) if error.kind() == ErrorKind::NoAuth => Ok(Err(error.into())),

@@ -14,31 +14,17 @@ use crate::signal::{Broadcast, Ended, Until};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex, select_biased};
 
-/// Who may unlock and lock again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ownership {
-    /// The hold belongs to the object: any thread unlocks, and none locks again.
-    AnyThread,
-    /// The hold belongs to a thread: only that thread unlocks, and it may lock again.
-    ThisThread,
-}
-
-impl Ownership {
-    /// Returns the thread that owns what `thread` takes, if a thread owns it.
-    pub(crate) fn of(self, thread: ThreadId) -> Option<ThreadId> {
-        (self == Ownership::ThisThread).then_some(thread)
-    }
-}
-
-/// A fair mutex over what a lock object holds. A thread can leave something to the next one.
+/// A fair mutex over what a lock object holds. A thread can hand something over to the next one.
 pub(crate) struct Local<H, L> {
-    ownership: Ownership,
+    /// A hold belongs to the thread that entered: only that thread unlocks, and it may enter again.
+    /// Otherwise any thread unlocks, and none enters again.
+    is_of_a_thread: bool,
     state: Mutex<State<H, L>>,
     cancel: Broadcast,
     unclaimed: Unclaimed<L>,
 }
 
-/// What to do with something that was [left](Turn::leave) when there is no next thread.
+/// What to do with something that was [handed over](Turn::hand_over) when there is no next thread.
 pub(crate) struct Unclaimed<L> {
     /// Returns whether it stays for a later thread. Called under the mutex.
     pub(crate) stays: fn(&L) -> bool,
@@ -55,8 +41,8 @@ struct State<H, L> {
     owner: Option<ThreadId>,
     hold: Option<H>,
     depth: u32,
-    /// What the last thread left to the next one. `times` counts how often that happened in a row.
-    left: Option<L>,
+    /// What the last thread handed over. `times` counts how often that happened in a row.
+    handed: Option<L>,
     times: u32,
     waiting: VecDeque<Waiter>,
     next: u64,
@@ -115,32 +101,32 @@ impl<H, L> Turn<'_, H, L> {
         self.kept = true;
     }
 
-    /// Takes what the previous thread left.
-    pub(crate) fn take_left(&self) -> Option<L> {
-        let left = self.local.state.lock().left.take();
-        if left.is_none() {
+    /// Takes what the previous thread handed over.
+    pub(crate) fn take_handed(&self) -> Option<L> {
+        let handed = self.local.state.lock().handed.take();
+        if handed.is_none() {
             self.start_over();
         }
-        left
+        handed
     }
 
-    /// Starts a new series of hand-offs, because what was left is of no use.
+    /// Starts a new series of hand-overs, because what was handed over is of no use.
     pub(crate) fn start_over(&self) {
         self.local.state.lock().times = 0;
     }
 
-    /// Returns whether a thread waits and the hold may be left to it. `times` limits how often that
-    /// may happen in a row.
-    pub(crate) fn may_leave(&self, times: u32) -> bool {
+    /// Returns whether a thread waits and the hold may be handed over to it. `times` limits how often
+    /// that may happen in a row.
+    pub(crate) fn may_hand_over(&self, times: u32) -> bool {
         let state = self.local.state.lock();
         state.times < times && !state.waiting.is_empty()
     }
 
     /// Gives the first level to the next thread, with the second one, which that thread need not
     /// take.
-    pub(crate) fn leave(self, left: L) {
+    pub(crate) fn hand_over(self, handed: L) {
         let mut state = self.local.state.lock();
-        state.left = Some(left);
+        state.handed = Some(handed);
         state.times = state.times.saturating_add(1);
     }
 }
@@ -148,21 +134,21 @@ impl<H, L> Turn<'_, H, L> {
 impl<H, L> Drop for Turn<'_, H, L> {
     fn drop(&mut self) {
         if !self.kept {
-            self.local.hand_over();
+            self.local.pass_on();
         }
     }
 }
 
 impl<H: Clone, L> Local<H, L> {
-    pub(crate) fn new(ownership: Ownership, unclaimed: Unclaimed<L>) -> Local<H, L> {
+    pub(crate) fn new(is_of_a_thread: bool, unclaimed: Unclaimed<L>) -> Local<H, L> {
         Local {
-            ownership,
+            is_of_a_thread,
             unclaimed,
             state: Mutex::new(State {
                 owner: None,
                 hold: None,
                 depth: 0,
-                left: None,
+                handed: None,
                 times: 0,
                 waiting: VecDeque::new(),
                 next: 0,
@@ -229,7 +215,7 @@ impl<H: Clone, L> Local<H, L> {
                 state.owner = Some(me);
                 Some(Entry::First(self.turn()))
             }
-            (Some(owner), Some(hold)) if self.ownership == Ownership::ThisThread && owner == me => {
+            (Some(owner), Some(hold)) if self.is_of_a_thread && owner == me => {
                 Some(Entry::Again(hold.clone()))
             }
             _ => None,
@@ -240,8 +226,8 @@ impl<H: Clone, L> Local<H, L> {
         Turn { local: self, kept: false }
     }
 
-    /// Stops waiting. A hand-over sets the owner before it wakes the thread. So a thread that is no
-    /// longer in the queue has become the owner, and passes the turn on.
+    /// Stops waiting. The next owner is set before its thread is woken. So a thread that is no longer
+    /// in the queue has become the owner, and passes the turn on.
     fn leave_queue(&self, number: u64) {
         let mut state = self.state.lock();
         let position = state.waiting.iter().position(|w| w.number == number);
@@ -250,7 +236,7 @@ impl<H: Clone, L> Local<H, L> {
             None => {
                 sys::reached("a thread gives up though it has the turn");
                 drop(state);
-                self.hand_over();
+                self.pass_on();
             }
         }
     }
@@ -272,7 +258,7 @@ impl<H: Clone, L> Local<H, L> {
         if only.is_some_and(|is_it| !is_it(&hold)) {
             return Err(Refused::NotHeld);
         }
-        if self.ownership == Ownership::ThisThread && owner != thread::current().id() {
+        if self.is_of_a_thread && owner != thread::current().id() {
             return Err(Refused::NotOwner(owner));
         }
         state.depth -= 1;
@@ -286,8 +272,7 @@ impl<H: Clone, L> Local<H, L> {
     /// Returns the hold of the calling thread, or that of the object where any thread may unlock.
     pub(crate) fn hold(&self) -> Option<H> {
         let state = self.state.lock();
-        let mine =
-            self.ownership == Ownership::AnyThread || state.owner == Some(thread::current().id());
+        let mine = !self.is_of_a_thread || state.owner == Some(thread::current().id());
         state.hold.clone().filter(|_| mine)
     }
 
@@ -308,8 +293,8 @@ impl<H: Clone, L> Local<H, L> {
     /// Takes out the hold, whoever owns it, at the end of the object.
     pub(crate) fn abandon(&mut self) -> Option<H> {
         let state = self.state.get_mut();
-        if let Some(left) = state.left.take() {
-            (self.unclaimed.discard)(left);
+        if let Some(handed) = state.handed.take() {
+            (self.unclaimed.discard)(handed);
         }
         state.hold.take()
     }
@@ -317,13 +302,15 @@ impl<H: Clone, L> Local<H, L> {
 
 impl<H, L> Local<H, L> {
     /// Gives the level to the next thread in the queue, or frees it.
-    fn hand_over(&self) {
+    fn pass_on(&self) {
         let mut state = self.state.lock();
         state.hold = None;
         state.depth = 0;
         let next = state.waiting.pop_front();
         state.owner = next.as_ref().map(|waiter| waiter.thread);
-        let discarded = state.left.take_if(|left| next.is_none() && !(self.unclaimed.stays)(left));
+        let is_unclaimed = next.is_none();
+        let discarded =
+            state.handed.take_if(|handed| is_unclaimed && !(self.unclaimed.stays)(handed));
         drop(state);
         if let Some(waiter) = next {
             // The channel has room for one, and only one is ever sent.

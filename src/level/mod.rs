@@ -6,7 +6,6 @@ mod readers;
 mod site;
 mod two_level;
 
-pub(crate) use local::Ownership;
 pub(crate) use readers::Readers;
 pub(crate) use site::{Patience, Site};
 pub(crate) use two_level::TwoLevel;

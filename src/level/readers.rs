@@ -7,22 +7,19 @@ use std::sync::Arc;
 
 use log::warn;
 
-use super::local::Ownership;
 use super::site::{Patience, Site};
 use super::two_level::TwoLevel;
 use crate::error::{Error, LossReason, Result};
 use crate::guard::{Guard, Releases};
 use crate::hold::Hold;
+use crate::inner::Grant;
+use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
 use crate::recipe::{Queue, Recipe, Under};
-use crate::session::Grant;
 use crate::signal::{Broadcast, Until};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
-
-/// What a reader asks for, and who owns it.
-const AS_READER: (Option<Mode>, Ownership) = (Some(Mode::Read), Ownership::ThisThread);
 
 /// The reads of one lock object.
 pub(crate) struct Readers {
@@ -57,7 +54,7 @@ impl Readers {
             }
             return Ok(Some(grant));
         }
-        self.site().observe(AS_READER, patience, |patience, call| {
+        self.site().observe(LockKind::Read, patience, |patience, call| {
             let grant = match self.write.grant() {
                 Some(write) => self.under(&write, patience, call)?,
                 None => self.take(&Queue(Mode::Read), patience, call)?,
@@ -77,7 +74,7 @@ impl Readers {
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let site = self.site();
-        let claim = site.claim(&site.path, AS_READER);
+        let claim = site.claim(&site.path, LockKind::Read);
         match patience {
             Patience::Try => site.take(&claim, recipe, None, call),
             Patience::Until(deadline) => {
@@ -108,7 +105,7 @@ impl Readers {
         }
         let read = self.take(&Under(write), patience, call);
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
-            self.site().session().node_gone(write.nodes());
+            self.site().inner().holds.node_gone(write.nodes());
         }
         read
     }
@@ -132,17 +129,17 @@ impl Readers {
         }
         reads.remove(&me);
         drop(reads);
-        self.site().session().release(&grant)
+        self.site().inner().holds.release(&grant)
     }
 
     pub(crate) fn guard<O>(self: &Arc<Self>, grant: Arc<Grant>) -> Guard<O> {
         let lock: Arc<dyn Releases> = Arc::clone(self) as _;
-        Guard::new(Hold::new(grant, 0), lock)
+        Guard::new(Hold::new(self.site().inner(), grant, 0), lock)
     }
 
     /// Returns the hold of the calling thread.
     pub(crate) fn hold(&self) -> Option<Hold> {
-        self.grant().map(|grant| Hold::new(grant, 0))
+        self.grant().map(|grant| Hold::new(self.site().inner(), grant, 0))
     }
 
     fn grant(&self) -> Option<Arc<Grant>> {
@@ -190,7 +187,7 @@ impl Drop for Readers {
             self.path()
         );
         for read in reads.into_values() {
-            if let Err(error) = self.site().session().release(&read.grant) {
+            if let Err(error) = self.site().inner().holds.release(&read.grant) {
                 warn!(target: "zoolock", "dropped a lock: {error}");
             }
         }

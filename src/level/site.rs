@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::local::Ownership;
 use crate::client::Client;
 use crate::contenders::{Contender, contenders};
 use crate::error::{Error, Result};
-use crate::names::Mode;
-use crate::observer::{Call, LockKind, Observed};
+use crate::inner::{Claim, Grant, Inner, Replaceable, Requests};
+use crate::kind::LockKind;
+use crate::observer::{Call, Observed};
 use crate::options::LockOptions;
 use crate::path::LockPath;
-use crate::recipe::{Recipe, Want};
-use crate::session::{Claim, Departure, Grant, Session};
+use crate::recipe::{self, Recipe, Want};
 use crate::signal::Until;
 use crate::sys::{self, thread};
 
@@ -49,23 +48,23 @@ impl Site {
         Ok(Site { client, path, options: options.check()? })
     }
 
-    pub(crate) fn session(&self) -> &Arc<Session> {
-        self.client.session()
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        self.client.inner()
+    }
+
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.inner().requests
     }
 
     /// Returns the calling thread's claim to nodes in `directory`, which is the lock's path, below
     /// it, or above it.
-    pub(crate) fn claim(
-        &self,
-        directory: &LockPath,
-        (mode, ownership): (Option<Mode>, Ownership),
-    ) -> Claim {
+    pub(crate) fn claim(&self, directory: &LockPath, kind: LockKind) -> Claim {
         let identity = self.options.identity.clone();
         Claim {
             lock: self.path.clone(),
             directory: directory.clone(),
-            mode,
-            owner: ownership.of(thread::current().id()),
+            kind,
+            owner: kind.owner(thread::current().id()),
             identity: identity.unwrap_or_else(|| self.client.identity()),
             background: self.options.background_release,
             at_least: self.options.hold_at_least,
@@ -75,7 +74,7 @@ impl Site {
     /// Runs a call, and tells the observer its outcome.
     pub(crate) fn observe(
         &self,
-        what: (Option<Mode>, Ownership),
+        kind: LockKind,
         patience: Patience,
         acquire: impl FnOnce(Patience, Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
@@ -83,15 +82,8 @@ impl Site {
         let Some(observer) = self.client.observer().cloned() else {
             return acquire(patience, None);
         };
-        let lock = match what {
-            (None, _) => LockKind::Ephemeral,
-            (Some(Mode::Exclusive), Ownership::AnyThread) => LockKind::Exclusive,
-            (Some(Mode::Exclusive), Ownership::ThisThread) => LockKind::Reentrant,
-            (Some(Mode::Read), _) => LockKind::Read,
-            (Some(Mode::Write), _) => LockKind::Write,
-            (Some(Mode::Permit), _) => LockKind::Semaphore,
-        };
-        let observed = Observed { observer, lock, name: Arc::clone(&self.options.name) };
+        let name = Arc::clone(&self.options.name);
+        let observed = Observed { observer, lock: kind, name };
         let call = Call::begin(observed, matches!(patience, Patience::Until(_)));
         let got = acquire(patience, Some(&call));
         if !call.has_entered_again() {
@@ -104,7 +96,7 @@ impl Site {
         got
     }
 
-    /// Takes what the recipe says, on the servers; with `until`, waits for it.
+    /// Takes what the recipe says, on the servers. With `until`, waits for it.
     pub(crate) fn take(
         &self,
         claim: &Claim,
@@ -115,25 +107,49 @@ impl Site {
         self.take_instead_of(None, claim, recipe, until, call)
     }
 
-    /// Like [`take`](Self::take), replacing the node of the previous thread.
+    /// Like [`take`](Site::take), replacing the node of the previous thread.
     pub(crate) fn take_instead_of(
         &self,
-        departure: Option<Departure>,
+        replaceable: Option<Replaceable>,
         claim: &Claim,
         recipe: &dyn Recipe,
         until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let observer = self.options.observer.as_ref();
-        let want = Want { session: self.session(), claim, recipe, departure, observer, call };
+        self.want(claim, until, call, |want| recipe::acquire(want, recipe, replaceable, observer))
+    }
+
+    /// Takes a single node. With `until`, waits for it.
+    pub(crate) fn take_single(
+        &self,
+        claim: &Claim,
+        until: Option<&Until>,
+        call: Option<&Call>,
+    ) -> Result<Option<Arc<Grant>>> {
+        self.want(claim, until, call, recipe::acquire_single)
+    }
+
+    fn want(
+        &self,
+        claim: &Claim,
+        until: Option<&Until>,
+        call: Option<&Call>,
+        acquire: impl FnOnce(Want<'_>) -> Result<Option<Arc<Grant>>>,
+    ) -> Result<Option<Arc<Grant>>> {
+        let (inner, waits) = (self.inner(), until.is_some());
         match until {
-            Some(until) => want.acquire(until),
-            None => want.try_acquire(),
+            Some(until) => acquire(Want { inner, claim, until, waits, call }),
+            None => {
+                inner.requests.require_connection(claim.lock.as_str())?;
+                let until = &Until::within(inner.requests.patience());
+                acquire(Want { inner, claim, until, waits, call })
+            }
         }
     }
 
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
-        contenders(self.session(), &self.path)
+        contenders(self.requests(), &self.path)
     }
 
     pub(crate) fn not_held(&self) -> Error {
@@ -142,7 +158,7 @@ impl Site {
 
     /// Returns the error for an unlock without a hold.
     pub(crate) fn refuse(&self) -> Error {
-        match self.session().is_closed() {
+        match self.requests().is_closed() {
             true => Error::Closed,
             false => self.not_held(),
         }

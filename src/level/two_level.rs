@@ -6,64 +6,57 @@ use std::sync::Arc;
 
 use log::warn;
 
-use super::local::{Entry, Exit, Local, Ownership, Refused, Stopped, Turn, Unclaimed};
+use super::local::{Entry, Exit, Local, Refused, Stopped, Turn, Unclaimed};
 use super::site::{Patience, Site};
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Releases};
 use crate::hold::Hold;
-use crate::names::Mode;
+use crate::inner::{Claim, Grant, Inner, Nodes, Replaceable};
+use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::path::LockPath;
-use crate::recipe::{Queue, Single};
-use crate::session::{Claim, Departure, Grant, Nodes, Session};
+use crate::recipe::Queue;
 use crate::signal::{Ended, Until};
 use crate::sys;
 
-/// What a thread leaves to the next one.
-enum Left {
+/// What a thread hands over to the next one.
+enum Handed {
     /// Its nodes, to be held again.
-    Kept(Arc<Nodes>),
+    Nodes(Arc<Nodes>),
     /// Its node, to be replaced.
-    Leaving(Departure),
+    Node(Replaceable),
 }
 
 /// One lock object.
 pub(crate) struct TwoLevel {
-    local: Local<Arc<Grant>, Left>,
+    local: Local<Arc<Grant>, Handed>,
     site: Site,
     /// The directory of its nodes.
     directory: LockPath,
-    /// What the nodes ask for; `None` for a single-node lock.
-    mode: Option<Mode>,
-    ownership: Ownership,
+    kind: LockKind,
 }
 
 impl TwoLevel {
     /// Creates a lock whose nodes are in `directory`, and whose threads pass it on as its options
     /// say.
-    pub(crate) fn new(
-        site: Site,
-        directory: LockPath,
-        mode: Option<Mode>,
-        ownership: Ownership,
-    ) -> Arc<TwoLevel> {
-        let session = Arc::clone(site.session());
+    pub(crate) fn new(site: Site, directory: LockPath, kind: LockKind) -> Arc<TwoLevel> {
+        let inner = Arc::clone(site.inner());
         let unclaimed = Unclaimed {
-            stays: |left: &Left| matches!(left, Left::Kept(nodes) if nodes.stays()),
-            discard: Box::new(move |left| {
-                if let Left::Kept(nodes) = left {
-                    session.end_unwanted(&nodes);
+            stays: |handed: &Handed| matches!(handed, Handed::Nodes(nodes) if nodes.stay()),
+            discard: Box::new(move |handed| {
+                if let Handed::Nodes(nodes) = handed {
+                    inner.holds.end_unwanted(&nodes);
                 }
             }),
         };
-        let local = Local::new(ownership, unclaimed);
-        Arc::new(TwoLevel { local, site, directory, mode, ownership })
+        let local = Local::new(kind.is_of_a_thread(), unclaimed);
+        Arc::new(TwoLevel { local, site, directory, kind })
     }
 
     /// Creates a lock whose directory is its path.
-    pub(crate) fn at(site: Site, mode: Mode, ownership: Ownership) -> Arc<TwoLevel> {
+    pub(crate) fn at(site: Site, kind: LockKind) -> Arc<TwoLevel> {
         let directory = site.path.clone();
-        TwoLevel::new(site, directory, Some(mode), ownership)
+        TwoLevel::new(site, directory, kind)
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -76,7 +69,7 @@ impl TwoLevel {
 
     /// Takes both levels. Returns `None` if another contender is ahead, now or until the deadline.
     pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Grant>>> {
-        self.site.observe((self.mode, self.ownership), patience, |patience, call| match patience {
+        self.site.observe(self.kind, patience, |patience, call| match patience {
             Patience::Try => match self.local.try_enter() {
                 Some(entry) => self.second_level(entry, None, call),
                 None => self.busy(),
@@ -90,7 +83,7 @@ impl TwoLevel {
     /// Like [`acquire`](Self::acquire), with the deadline and the cancel signal of `until`.
     pub(crate) fn acquire_until(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
         let patience = Patience::Until(until.deadline);
-        self.site.observe((self.mode, self.ownership), patience, |_, call| self.wait(until, call))
+        self.site.observe(self.kind, patience, |_, call| self.wait(until, call))
     }
 
     /// Like [`acquire_until`](Self::acquire_until), as part of an observed call.
@@ -99,11 +92,11 @@ impl TwoLevel {
         let entry = match self.local.try_enter() {
             Some(entry) => Ok(entry),
             // The thread that is ahead waits for this thread, or will.
-            None if self.session().holds_here(&self.claim()) => {
+            None if self.inner().holds.holds_here(&self.claim()) => {
                 sys::reached("a thread would wait for one that waits for it");
                 return Err(Error::WouldDeadlock { path: path() });
             }
-            None => self.local.enter(until, self.session().closed()),
+            None => self.local.enter(until, self.site.requests().closed()),
         };
         match entry {
             Ok(entry) => self.second_level(entry, Some(until), call),
@@ -116,7 +109,7 @@ impl TwoLevel {
     /// Returns busy, because another thread of this process is ahead. If that thread does not hold
     /// the lock and there is no connection, this is an error: nobody knows.
     fn busy(&self) -> Result<Option<Arc<Grant>>> {
-        match self.session().require_connection(self.path()) {
+        match self.site.requests().require_connection(self.path()) {
             Err(Error::Disconnected { .. }) if self.local.is_held() => {
                 sys::reached("a lock is busy here without a connection");
                 Ok(None)
@@ -127,7 +120,7 @@ impl TwoLevel {
 
     fn second_level(
         &self,
-        entry: Entry<'_, Arc<Grant>, Left>,
+        entry: Entry<'_, Arc<Grant>, Handed>,
         until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
@@ -142,25 +135,26 @@ impl TwoLevel {
             Entry::First(turn) => turn,
         };
         let claim = self.claim();
-        let mut departure = None;
-        if let Some(left) = turn.take_left() {
-            match left {
-                Left::Leaving(of_another) => departure = Some(of_another),
-                Left::Kept(nodes) => {
+        let mut replaceable = None;
+        if let Some(handed) = turn.take_handed() {
+            match handed {
+                Handed::Node(node) => replaceable = Some(node),
+                Handed::Nodes(nodes) => {
                     if let Some(grant) = nodes.take_over(claim.owner) {
                         turn.keep(Arc::clone(&grant));
                         return Ok(Some(grant));
                     }
-                    self.session().end_unwanted(&nodes);
+                    self.inner().holds.end_unwanted(&nodes);
                 }
             }
             turn.start_over();
         }
-        let grant = match self.mode {
-            Some(mode) => {
-                self.site.take_instead_of(departure, &claim, &Queue(mode), until, call)?
+        let grant = match self.kind {
+            LockKind::Ephemeral => self.site.take_single(&claim, until, call)?,
+            kind => {
+                let queue = Queue(kind.mode());
+                self.site.take_instead_of(replaceable, &claim, &queue, until, call)?
             }
-            None => self.site.take(&claim, &Single(self.site.path.split().1), until, call)?,
         };
         if let Some(grant) = &grant {
             turn.keep(Arc::clone(grant));
@@ -182,36 +176,36 @@ impl TwoLevel {
         }
     }
 
-    fn release_last(&self, grant: &Arc<Grant>, turn: Turn<'_, Arc<Grant>, Left>) -> Result<()> {
+    fn release_last(&self, grant: &Arc<Grant>, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
         let options = &self.site.options;
-        let left = match options.keep_idle {
-            _ if turn.may_leave(options.local_handoffs) => grant.nodes().leave_to_next(grant),
-            Some(time) => self.session().keep(grant, time),
+        let is_handed = match options.keep_idle {
+            _ if turn.may_hand_over(options.local_handoffs) => grant.nodes().hand_over(grant),
+            Some(time) => self.inner().holds.keep(grant, time),
             None => false,
         };
-        if left {
-            turn.leave(Left::Kept(Arc::clone(grant.nodes())));
+        if is_handed {
+            turn.hand_over(Handed::Nodes(Arc::clone(grant.nodes())));
             return Ok(());
         }
-        let queues = self.mode.is_some() && turn.may_leave(u32::MAX);
+        let may_replace = turn.may_hand_over(u32::MAX);
         let mut turn = Some(turn);
-        let mut next = |departure| {
+        let mut next = |replaceable| {
             if let Some(turn) = turn.take() {
-                turn.leave(Left::Leaving(departure));
+                turn.hand_over(Handed::Node(replaceable));
             }
         };
-        let next: &mut dyn FnMut(Departure) = &mut next;
-        self.session().release_to(grant, queues.then_some(next))
+        let next: &mut dyn FnMut(Replaceable) = &mut next;
+        self.inner().holds.release_to(grant, may_replace.then_some(next))
     }
 
     pub(crate) fn guard<O>(self: &Arc<Self>, grant: Arc<Grant>) -> Guard<O> {
         let lock: Arc<dyn Releases> = Arc::clone(self) as _;
-        Guard::new(Hold::new(grant, 0), lock)
+        Guard::new(Hold::new(self.inner(), grant, 0), lock)
     }
 
     /// Returns the hold of the calling thread, or that of the object where any thread may unlock.
     pub(crate) fn hold(&self) -> Option<Hold> {
-        self.grant().map(|grant| Hold::new(grant, 0))
+        self.grant().map(|grant| Hold::new(self.inner(), grant, 0))
     }
 
     /// Returns the grant behind [`TwoLevel::hold`].
@@ -233,11 +227,11 @@ impl TwoLevel {
     }
 
     fn claim(&self) -> Claim {
-        self.site.claim(&self.directory, (self.mode, self.ownership))
+        self.site.claim(&self.directory, self.kind)
     }
 
-    fn session(&self) -> &Arc<Session> {
-        self.site.session()
+    fn inner(&self) -> &Arc<Inner> {
+        self.site.inner()
     }
 }
 
@@ -264,7 +258,7 @@ impl Drop for TwoLevel {
             target: "zoolock",
             "the last handle of lock {} was dropped while it was held: releasing it", self.path()
         );
-        if let Err(error) = self.session().release(&grant) {
+        if let Err(error) = self.inner().holds.release(&grant) {
             warn!(target: "zoolock", "dropped a lock: {error}");
         }
     }

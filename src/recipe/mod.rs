@@ -1,20 +1,22 @@
-//! The one waiting loop: from a claim to a grant. It knows how nodes are made, listed, watched and
-//! given up, over connections and sessions; who is granted, and whom to wait for, is told by a
-//! [`Recipe`].
+//! From a claim to a grant, over connections and sessions. Queueing calls run one loop, and a
+//! [`Recipe`] decides who is granted and whom to wait for. The single node has a small loop of its
+//! own.
 
+mod attempt;
 mod permits;
 mod place;
 mod queue;
 mod rule;
 mod single;
 mod under;
-mod waiter;
+mod waiting;
 
+pub(crate) use attempt::Want;
 pub(crate) use permits::{Limit, Permits};
 pub use place::Place;
 pub(crate) use place::PlaceObserver;
 pub(crate) use queue::Queue;
 pub(crate) use rule::Recipe;
-pub(crate) use single::Single;
+pub(crate) use single::acquire_single;
 pub(crate) use under::Under;
-pub(crate) use waiter::Want;
+pub(crate) use waiting::acquire;

@@ -1,11 +1,13 @@
-//! Permits of a semaphore: granted when no more nodes than the limit were made before them and with them
-//! and are still there, whoever made them.
+//! Permits of a semaphore. They are granted when at most as many nodes as the limit exist that were
+//! created before them or with them, by any client.
 //!
-//! That alone keeps the limit: of those that are granted at any time, the last one made saw all others. The turn,
-//! which is a lock, is for order, and so that of two who want many permits one gets all of them.
+//! That alone keeps the limit: of the permits that are granted at any time, the last one created saw
+//! all others. The turn, which is a lock, makes the order fair, and lets one of two calls that want
+//! many permits have all of them.
 //!
-//! Who was made before is told by the numbers in names, which the server gives to every permit. A node that somebody
-//! made there by hand counts as its name says, and is no permit of anybody's: it can only take one away.
+//! The numbers in the names, which the server gives, tell which nodes were created before. A node
+//! that somebody created by hand counts as its name says. It is nobody's permit, so it can only take
+//! one away.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,9 +16,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::sys::never;
 use zookeeper::{CreateMode, Names};
 
-use super::rule::{New, Recipe, Step};
-use crate::names::{self, Child, Mode};
-use crate::session::{Grant, Node};
+use super::rule::{New, Recipe};
+use crate::error::Error;
+use crate::inner::{Grant, Node};
+use crate::names::{self, Child, Mode, Standing};
 use crate::signal::{Broadcast, Ended};
 
 /// The most permits there may be.
@@ -41,11 +44,11 @@ impl Limit {
     }
 }
 
-/// So many at once, all or none.
+/// This many permits at once, all or none.
 pub(crate) struct Permits<'a> {
     count: usize,
     limit: &'a Limit,
-    /// Only while this is held, if they are waited for.
+    /// The turn of a call that waits. The permits are granted only while it is held.
     turn: Option<&'a Arc<Grant>>,
     changed: RefCell<Ended>,
 }
@@ -71,19 +74,17 @@ impl Recipe for Permits<'_> {
         list.len() + self.count <= self.limit.get() as usize
     }
 
-    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Step {
-        if let Some(Err(lost)) = self.turn.map(|turn| turn.check()) {
-            return Step::Refused(lost);
-        }
-        // Before the look at it, so that no change is missed.
+    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
+        self.turn.map_or(Ok(()), |turn| turn.check())?;
+        // Before the limit is read, so that no change is missed.
         self.changed.replace(self.limit.changed.listen());
-        // Those whose numbers tell nothing count as before.
+        // Nodes whose numbers tell nothing count as created before.
         let last =
             own.iter().map(|node| names::normal_number(&node.name).unwrap_or(i32::MAX)).max();
         let before = list.iter().filter(|child| names::normal_number(child.name) <= last);
         match before.count() <= self.limit.get() as usize {
-            true => Step::Granted,
-            false => Step::Behind(None),
+            true => Ok(Standing::Granted),
+            false => Ok(Standing::Full),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::contenders::{self, Contender};
-use crate::session::{Claim, Failure, Session};
+use crate::inner::{Claim, Failure, Requests};
 use crate::signal::Until;
 use crate::sys;
 
@@ -44,13 +44,13 @@ impl PlaceObserver {
     /// Tells it the place behind these nodes, and when it wants to know it again.
     pub(super) fn tell(
         &self,
-        session: &Session,
+        requests: &Requests,
         claim: &Claim,
         before: &[&str],
         until: &Until,
     ) -> Result<Option<Instant>, Failure> {
         let first = match before.first() {
-            Some(name) => match contenders::first_of(session, claim, name, until) {
+            Some(name) => match contenders::first_of(requests, claim, name, until) {
                 Err(Failure::Refused(_)) => None,
                 first => first?,
             },

@@ -1,12 +1,14 @@
-//! Exclusive, read and write: whoever is lowest of those that count, and who waits for whom else.
+//! Exclusive, read and write: the lowest node that counts is granted, and the others wait for the
+//! nearest one before them.
 
 use zookeeper::{CreateMode, Names};
 
-use super::rule::{New, Recipe, Step};
+use super::rule::{New, Recipe};
+use crate::error::Error;
+use crate::inner::Node;
 use crate::names::{self, Child, Mode, Standing};
-use crate::session::Node;
 
-/// A place at the end of a queue.
+/// A position at the end of a queue.
 pub(crate) struct Queue(pub(crate) Mode);
 
 impl Recipe for Queue {
@@ -20,13 +22,8 @@ impl Recipe for Queue {
         names::vacant(self.0, list)
     }
 
-    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Step {
-        match names::decide(self.0, list, &own[0].name) {
-            Standing::Granted => Step::Granted,
-            Standing::Behind(ahead) => Step::Behind(Some(ahead)),
-            Standing::NeedsCzxid(names) => Step::NeedsCzxid(names),
-            Standing::Gone => Step::Gone,
-        }
+    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
+        Ok(names::decide(self.0, list, &own[0].name))
     }
 
     fn ahead<'l>(&self, list: &'l Names, own: &[Node]) -> Vec<&'l str> {

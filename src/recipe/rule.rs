@@ -1,74 +1,64 @@
-//! What a recipe has to say: the rest is the loop's.
+//! What a recipe has to say. The loop does the rest.
 
 use crate::sys::never;
 use zookeeper::{CreateMode, Names, Stat};
 
 use crate::error::Error;
-use crate::names::{Ahead, Child};
-use crate::session::Node;
+use crate::inner::Node;
+use crate::names::{Child, Standing};
 use crate::signal::Ended;
 
-/// Who is granted, told from a list of names and the names of one's own: it sends nothing. Of a single node
-/// the list is that node; the loop asks the claim where that makes a difference.
+/// Decides who is granted, from a list of names and the names of one's own nodes. It sends nothing.
 pub(crate) trait Recipe {
-    /// How many nodes it takes.
+    /// Returns how many nodes it takes.
     fn count(&self) -> usize {
         1
     }
 
-    /// A node to be made.
+    /// Returns a node to create.
     fn node(&self) -> New;
 
-    /// Why it cannot be that there is no directory; none if it is made then.
+    /// Returns why the directory cannot be missing, or `None` if it is created then.
     fn no_directory(&self) -> Option<Error> {
         None
     }
 
-    /// Would nodes that come now be granted at once?
+    /// Returns whether nodes that are created now would be granted at once.
     fn is_free(&self, list: &Names) -> bool;
 
-    /// How our nodes stand, which are all in the list.
-    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Step;
+    /// Returns where our nodes stand, all of which are in the list.
+    ///
+    /// # Errors
+    /// Why they can never be granted, for the user.
+    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error>;
 
-    /// Who stands before our nodes, first things first: for people.
+    /// Returns the names ahead of our nodes, in order, for people.
     fn ahead<'l>(&self, _list: &'l Names, _own: &[Node]) -> Vec<&'l str> {
         Vec::new()
     }
 
-    /// The token of a node with this stat.
+    /// Returns the token of a node with this stat.
     fn token(&self, stat: &Stat) -> u64 {
         stat.czxid.unsigned_abs()
     }
 
-    /// Is it the list that is watched, and not a node of it?
+    /// Returns whether the list is watched, and not a node of it.
     fn watches_list(&self) -> bool {
         false
     }
 
-    /// What else is a reason to look again; ready when it has changed.
+    /// Returns signals that are ready when there is another reason to look again.
     fn changes(&self) -> [Ended; 2] {
         [never(), never()]
     }
 }
 
-/// A node to be made.
+/// A node to create.
 pub(crate) struct New {
-    /// What it is found by if the answer is lost: in its name, or in the data of a single node.
+    /// The id by which it is found if the answer is lost: in its name, or in the data of a single
+    /// node.
     pub(crate) id: String,
-    /// A number comes behind it if the mode says so.
+    /// The requested name. The server appends a number if the mode says so.
     pub(crate) name: String,
     pub(crate) mode: CreateMode,
-}
-
-/// How our nodes stand.
-pub(crate) enum Step {
-    Granted,
-    /// To look again when one of these has changed; none if the list is watched, or not to be waited for.
-    Behind(Option<Ahead>),
-    /// It hangs on when these were made.
-    NeedsCzxid(Vec<String>),
-    /// They can never be granted.
-    Gone,
-    /// It would never come to anything.
-    Refused(Error),
 }

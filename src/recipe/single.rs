@@ -1,24 +1,183 @@
-//! The single node: whoever makes it has it. The list is that node, if it is there.
+//! The single node: the client that creates it has the lock. A call creates the node; if the node
+//! exists, the call reads it, watches it, and waits for its end.
+//!
+//! The name is shared, so it does not say whose the node is. The data do: an id that is new for each
+//! create. The data may be overwritten by a revocation request that names no hold.
 
-use zookeeper::{CreateMode, Names};
+use std::sync::Arc;
 
-use super::rule::{New, Recipe, Step};
-use crate::names::{self, Child};
-use crate::session::Node;
+use crossbeam_channel::{Receiver, unbounded};
+use zookeeper::{CreateMode, ErrorKind, Stat, WatchedEvent, Watcher};
 
-/// The node of this name.
-pub(crate) struct Single<'a>(pub(crate) &'a str);
+use super::attempt::{Attempt, Pass, Stop, Want, run};
+use super::rule::New;
+use crate::data;
+use crate::error::{Error, Result};
+use crate::inner::{Charge, Grant, Making, Orphans, make_directories};
+use crate::names;
+use crate::sys::{self, never};
 
-impl Recipe for Single<'_> {
-    fn node(&self) -> New {
-        New { id: names::new_id(), name: self.0.to_owned(), mode: CreateMode::Ephemeral }
+/// Takes the single node of a claim.
+pub(crate) fn acquire_single(want: Want<'_>) -> Result<Option<Arc<Grant>>> {
+    let (tell, news) = unbounded();
+    // The call may not wait for it any more.
+    let watcher = Watcher::new(move |_: &WatchedEvent| {
+        let _ = tell.send(());
+    });
+    let (attempt, making) = (Attempt::new(want), None);
+    run(SingleNode { attempt, making, may_create: true, watcher, news }, SingleNode::pass)
+}
+
+/// What a look shows at the path.
+enum Sight {
+    Nothing,
+    Ours,
+    Others,
+}
+
+/// A call for a single node.
+struct SingleNode<'a> {
+    attempt: Attempt<'a>,
+    /// While a node may exist that the call has made and does not hold. Dropped after the attempt.
+    making: Option<Making<'a>>,
+    /// The node may be created without a look.
+    may_create: bool,
+    watcher: Watcher,
+    news: Receiver<()>,
+}
+
+impl<'a> AsMut<Attempt<'a>> for SingleNode<'a> {
+    fn as_mut(&mut self) -> &mut Attempt<'a> {
+        &mut self.attempt
+    }
+}
+
+impl<'a> SingleNode<'a> {
+    fn pass(&mut self) -> Result<Pass, Stop> {
+        // The create is itself a look.
+        self.may_create |= self.attempt.find_session()?;
+        let seen = match self.may_create && self.attempt.own.is_empty() {
+            true => self.create()?,
+            false => self.look()?,
+        };
+        match seen {
+            Sight::Ours => {
+                self.attempt.give_up_lost();
+                self.attempt.tell_ahead(|| 0);
+                self.attempt.grant(None)
+            }
+            Sight::Nothing => {
+                self.may_create = true;
+                Ok(Pass::Again)
+            }
+            Sight::Others => {
+                self.attempt.tell_ahead(|| 1);
+                if !self.attempt.may_wait() {
+                    return Ok(Pass::Busy);
+                }
+                let news = self.attempt.wait(&self.news, [never(), never()], None)?;
+                self.may_create = news.is_some() && self.attempt.lost.is_empty();
+                self.attempt.look_again()
+            }
+        }
     }
 
-    fn is_free(&self, list: &Names) -> bool {
-        list.is_empty()
+    /// Creates the node. If it exists already, looks at it.
+    fn create(&mut self) -> Result<Sight, Stop> {
+        let Want { inner, claim, until, .. } = self.attempt.want;
+        let (name, path) = (self.name(), self.attempt.path());
+        let (requests, orphans): (_, &'a Orphans) = (self.attempt.requests(), &inner.orphans);
+        self.may_create = false;
+        let node =
+            || New { id: names::new_id(), name: name.to_owned(), mode: CreateMode::Ephemeral };
+        loop {
+            let creates: Vec<_> = self.attempt.creates(1, node)?.collect();
+            self.making.get_or_insert_with(|| orphans.making(&claim.lock));
+            for create in creates {
+                let data = data::encode_single(&create.new.id, &claim.identity);
+                let asked = requests.ask(Some(self.attempt.session_id), until, |batch| {
+                    ((), batch.create(path, &data, requests.acl(), create.new.mode))
+                });
+                let made = match asked {
+                    Ok(((), made)) => made,
+                    Err(failure) => {
+                        self.attempt.lose(create);
+                        return Err(failure.into());
+                    }
+                };
+                match made {
+                    Ok((_, stat)) => {
+                        self.is_there(create.charge, &stat);
+                        return Ok(Sight::Ours);
+                    }
+                    Err(error) if error.kind() == ErrorKind::NodeExists => {
+                        sys::reached("a single node is there already");
+                        return self.look();
+                    }
+                    Err(error) if error.kind() == ErrorKind::NoNode => {
+                        make_directories(requests, &claim.directory, until)?;
+                    }
+                    Err(error) => return Err(self.attempt.has_failed(create, error).into()),
+                }
+            }
+        }
     }
 
-    fn step(&self, _list: &[Child<'_>], _own: &[Node]) -> Step {
-        Step::Granted
+    /// Reads the node, and watches it if the call may wait for it.
+    fn look(&mut self) -> Result<Sight, Stop> {
+        // The look shows what was told until now.
+        while self.news.try_recv().is_ok() {}
+        if self.attempt.own.is_empty() && self.attempt.lost.is_empty() {
+            self.making = None;
+        }
+        let (path, requests) = (self.attempt.path(), self.attempt.requests());
+        let (session, until) = (self.attempt.session_id, self.attempt.want.until);
+        let watcher = self.attempt.want.waits.then_some(&self.watcher);
+        let read = requests.ask_one(Some(session), until, |batch| batch.get_data(path, watcher));
+        let (data, stat) = match read {
+            Ok(read) => read,
+            Err(failure) if failure.is(ErrorKind::NoNode) => {
+                self.attempt.keep_own(|_| false);
+                return Ok(Sight::Nothing);
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        if stat.ephemeral_owner == 0 {
+            sys::reached("a persistent node is in the place of a single one");
+            let reason = "there is a persistent node, which nobody will release".to_owned();
+            return Err(Error::InvalidPath { path: path.to_owned(), reason }.into());
+        }
+        self.attempt.keep_own(|node| node.czxid == stat.czxid);
+        let id = data::decode_single(&data, stat.czxid.unsigned_abs()).map(|(id, _)| id);
+        let is_of_session = stat.ephemeral_owner == session;
+        let deletions = &self.attempt.want.inner.deletions;
+        if let Some(at) = self.attempt.lost.iter().position(|lost| Some(&*lost.id) == id) {
+            sys::reached("a single node without an answer is ours");
+            let lost = self.attempt.lost.swap_remove(at);
+            self.is_there(lost.charge, &stat);
+        } else if self.attempt.want.waits && is_of_session && deletions.is_stuck(path) {
+            sys::reached("a single node of ours stays and is in the way");
+            return Err(Error::Denied { path: path.to_owned() }.into());
+        }
+        if self.attempt.own.is_empty() {
+            if id.is_none() && is_of_session {
+                // It may be ours, or another thread's: that is known where all of them are.
+                self.making = None;
+                self.attempt.leave_to_search(|_| true);
+            }
+            return Ok(Sight::Others);
+        }
+        Ok(Sight::Ours)
+    }
+
+    /// Takes the node, which is ours. An earlier one of this path that could not be deleted is gone.
+    fn is_there(&mut self, charge: Charge, stat: &Stat) {
+        self.attempt.want.inner.deletions.is_gone(self.attempt.path());
+        let token = stat.czxid.unsigned_abs();
+        self.attempt.has_node(self.name(), charge, (stat, token), None);
+    }
+
+    fn name(&self) -> &'a str {
+        self.attempt.want.claim.lock.split().1
     }
 }

@@ -1,22 +1,22 @@
-//! A read that a thread takes under its own write: granted at once, in the write's place in the queue, so
-//! that no writer that waits comes between when the write is released. The read's node is made first, and
-//! the list behind it shows both: so at no instant was the place empty.
+//! A read that a thread takes under its own write. It is granted at once, at the write's queue
+//! position, so that no waiting writer comes between when the write is released. The read's node is
+//! created first, and the list behind it shows both nodes: at no instant was the position empty.
 //!
-//! That the write in the list is ours is known by its name, which has an id. Only somebody who makes a node by hand
-//! with that very name could pretend it. The number in the read's own name is chosen here, not given by the server:
-//! it tells its place, and nothing about what else was made in the directory.
+//! The write in the list is known to be ours by its name, which has an id. Only somebody who creates
+//! a node with that very name could fake it. The number in the read's name is chosen here and not
+//! given by the server. It tells the position, and nothing about other nodes of the directory.
 
 use std::sync::Arc;
 
 use zookeeper::{CreateMode, Names, Stat};
 
-use super::rule::{New, Recipe, Step};
+use super::rule::{New, Recipe};
 use crate::error::{Error, LossReason};
-use crate::names::{self, Child};
-use crate::session::{Grant, Node};
+use crate::inner::{Grant, Node};
+use crate::names::{self, Child, Standing};
 use crate::sys;
 
-/// Under this write, whose sequence tells its place.
+/// Under this write, whose sequence tells the position.
 pub(crate) struct Under<'a>(pub(crate) &'a Arc<Grant>);
 
 impl Under<'_> {
@@ -33,7 +33,7 @@ impl Recipe for Under<'_> {
         New { id, name, mode: CreateMode::Ephemeral }
     }
 
-    /// Without it there is no write either.
+    /// Without the directory the write does not exist either.
     fn no_directory(&self) -> Option<Error> {
         Some(self.write_deleted())
     }
@@ -42,20 +42,20 @@ impl Recipe for Under<'_> {
         true
     }
 
-    fn step(&self, list: &[Child<'_>], _own: &[Node]) -> Step {
+    fn step(&self, list: &[Child<'_>], _own: &[Node]) -> Result<Standing, Error> {
         let write = &self.0.list()[0].name;
         match self.0.check() {
             Err(over) => {
                 sys::reached("a write ends while a read is taken under it");
-                Step::Refused(over)
+                Err(over)
             }
             Ok(()) if list.iter().any(|child| child.name == *write) => {
                 sys::reached("a read is granted under its write");
-                Step::Granted
+                Ok(Standing::Granted)
             }
             Ok(()) => {
                 sys::reached("a read finds that its write is gone");
-                Step::Refused(self.write_deleted())
+                Err(self.write_deleted())
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The first level alone: order and hand-over.
 
-mod leaving;
+mod handing_over;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -13,6 +13,13 @@ use crate::signal::Signal;
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(20);
 
+/// Who owns a hold.
+#[derive(PartialEq)]
+enum Owner {
+    Thread,
+    Object,
+}
+
 /// A lock and its client's end.
 struct Fixture {
     local: Local<u32, u32>,
@@ -20,10 +27,10 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(ownership: Ownership) -> Fixture {
+    fn new(owner: Owner) -> Fixture {
         Fixture {
             local: Local::new(
-                ownership,
+                owner == Owner::Thread,
                 Unclaimed { stays: |_| false, discard: Box::new(|_| panic!("nothing was left")) },
             ),
             closed: Signal::new(),
@@ -99,7 +106,7 @@ fn elsewhere<R: Send>(body: impl FnOnce() -> R + Send) -> R {
 
 #[test]
 fn smoke() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     fixture.first().keep(7);
     assert_eq!((fixture.local.hold(), fixture.local.depth()), (Some(7), 1));
     let (hold, turn) = fixture.last();
@@ -110,7 +117,7 @@ fn smoke() {
 
 #[test]
 fn try_enter_is_refused_while_somebody_is_in_or_between_the_levels() {
-    let fixture = Fixture::new(Ownership::AnyThread);
+    let fixture = Fixture::new(Owner::Object);
     let refused = || elsewhere(|| fixture.local.try_enter().is_none());
     let turn = fixture.first();
     assert!(refused(), "on the way in");
@@ -126,7 +133,7 @@ fn try_enter_is_refused_while_somebody_is_in_or_between_the_levels() {
 
 #[test]
 fn an_owner_enters_again_and_leaves_as_often() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     fixture.first().keep(7);
     for depth in 2..=3 {
         match fixture.enter(LONG) {
@@ -147,7 +154,7 @@ fn an_owner_enters_again_and_leaves_as_often() {
 
 #[test]
 fn a_hold_of_the_object_is_not_entered_twice() {
-    let fixture = Fixture::new(Ownership::AnyThread);
+    let fixture = Fixture::new(Owner::Object);
     fixture.first().keep(7);
     assert!(fixture.local.try_enter().is_none());
     let entered = fixture.enter(Duration::from_millis(1));
@@ -156,7 +163,7 @@ fn a_hold_of_the_object_is_not_entered_twice() {
 
 #[test]
 fn only_the_owner_sees_and_ends_a_hold_of_a_thread() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     fixture.first().keep(7);
     let owner = thread::current().id();
     elsewhere(|| {
@@ -169,7 +176,7 @@ fn only_the_owner_sees_and_ends_a_hold_of_a_thread() {
 
 #[test]
 fn any_thread_sees_and_ends_a_hold_of_the_object() {
-    let fixture = Fixture::new(Ownership::AnyThread);
+    let fixture = Fixture::new(Owner::Object);
     elsewhere(|| fixture.first().keep(7));
     assert_eq!(fixture.local.hold(), Some(7));
     drop(fixture.last());
@@ -178,7 +185,7 @@ fn any_thread_sees_and_ends_a_hold_of_the_object() {
 
 #[test]
 fn a_thread_that_ended_while_it_held_lets_nobody_in() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     elsewhere(|| fixture.first().keep(7));
     for _ in 0..20 {
         assert!(elsewhere(|| fixture.local.try_enter().is_none()));
@@ -187,7 +194,7 @@ fn a_thread_that_ended_while_it_held_lets_nobody_in() {
 
 #[test]
 fn a_stale_guard_ends_nothing() {
-    let fixture = Fixture::new(Ownership::AnyThread);
+    let fixture = Fixture::new(Owner::Object);
     assert_eq!(fixture.local.exit(None).err(), Some(Refused::NotHeld));
     fixture.first().keep(7);
     let exit = |only: u32| fixture.local.exit(Some(&move |hold| *hold == only));
@@ -204,7 +211,7 @@ fn a_stale_guard_ends_nothing() {
 
 #[test]
 fn a_turn_dropped_or_unwound_gives_the_first_level_back() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     drop(fixture.first());
     fixture.assert_free();
     let unwound = thread::scope(|scope| {
@@ -220,7 +227,7 @@ fn a_turn_dropped_or_unwound_gives_the_first_level_back() {
 
 #[test]
 fn the_end_of_the_object_takes_out_what_is_held() {
-    let mut fixture = Fixture::new(Ownership::ThisThread);
+    let mut fixture = Fixture::new(Owner::Thread);
     assert_eq!(fixture.local.abandon(), None);
     elsewhere(|| fixture.first().keep(7));
     assert_eq!(fixture.local.abandon(), Some(7));
@@ -232,7 +239,7 @@ fn the_end_of_the_object_takes_out_what_is_held() {
 #[test]
 fn fifo() {
     const WAITERS: u64 = 20;
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     let order = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let turn = fixture.first();
@@ -254,7 +261,7 @@ fn fifo() {
 
 #[test]
 fn nobody_slips_in_before_a_waiter_that_was_handed_the_turn() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     let (entered, leave) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
         let turn = fixture.first();
@@ -279,7 +286,7 @@ fn nobody_slips_in_before_a_waiter_that_was_handed_the_turn() {
 
 #[test]
 fn times_out() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     let turn = fixture.first();
     let limit = Duration::from_millis(30);
     let (stopped, took) = elsewhere(|| {
@@ -295,7 +302,7 @@ fn times_out() {
 
 #[test]
 fn a_waiter_that_gives_up_in_the_middle_keeps_the_others_in_order() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     let order = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let turn = fixture.first();
@@ -322,7 +329,7 @@ fn a_waiter_that_gives_up_in_the_middle_keeps_the_others_in_order() {
 
 #[test]
 fn cancel_ends_every_wait_begun_before_it_and_no_later_one() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     let before = fixture.until(LONG);
     thread::scope(|scope| {
         let turn = fixture.first();
@@ -343,7 +350,7 @@ fn cancel_ends_every_wait_begun_before_it_and_no_later_one() {
 
 #[test]
 fn cancelling_an_idle_lock_does_not_poison_the_next_call() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     fixture.local.cancel_waiters();
     let turn = fixture.first();
     // Only who has to wait listens.
@@ -356,7 +363,7 @@ fn cancelling_an_idle_lock_does_not_poison_the_next_call() {
 
 #[test]
 fn close_ends_every_wait_for_ever() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     thread::scope(|scope| {
         let turn = fixture.first();
         let waiters: Vec<_> = (0..5).map(|_| fixture.waiter(scope, LONG)).collect();
@@ -376,7 +383,7 @@ fn close_ends_every_wait_for_ever() {
 
 #[test]
 fn a_storm_of_deadlines_and_cancels_ends_free() {
-    let fixture = Fixture::new(Ownership::ThisThread);
+    let fixture = Fixture::new(Owner::Thread);
     let (inside, entered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (fixture, inside, entered) = (&fixture, &inside, &entered);
     thread::scope(|scope| {

@@ -52,6 +52,10 @@ const SELDOM: &[(&str, &str)] = &[
     ("a request finds the session over", "a session that ends while its connection still asks"),
     ("an unlock finds its session over", "a session that ends while its connection still asks"),
     (
+        "a single node of ours stays and is in the way",
+        "a client that waits for a node of its own that it may not delete",
+    ),
+    (
         "the answer to a handshake comes too late",
         "a handshake's answer held back for just as long as a client's patience",
     ),

@@ -21,6 +21,8 @@ pub struct Plan {
     pub(crate) latency: Duration,
     /// Clients know the servers by name, not by address.
     pub(crate) has_names: bool,
+    /// Locks take no shortcuts.
+    pub(crate) always_lists: bool,
     /// Directories whose next node gets this number, as if they had been used before.
     pub(crate) used: Option<(i32, Vec<Place>)>,
     pub(crate) clients: Vec<ClientPlan>,

@@ -163,6 +163,10 @@ fn live(plan: &Plan) {
     if !plan.hides_something() {
         kernel::rely_on_no_timer(1_000);
     }
+    if plan.always_lists {
+        kernel::count("run: no shortcuts");
+        kernel::take_no_shortcuts();
+    }
     let hosts = hosts(plan);
     for (number, (client, &process)) in plan.clients.iter().zip(&processes).enumerate() {
         let (client, hosts) = (client.clone(), hosts.clone());

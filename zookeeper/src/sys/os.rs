@@ -61,6 +61,13 @@ pub fn fallback(times: u32) -> u32 {
     times
 }
 
+/// Returns whether conclusions may spare requests. The simulation runs with them and without, and
+/// so do the tests: `--cfg zoolock_without_shortcuts`.
+#[inline(always)]
+pub const fn shortcuts() -> bool {
+    cfg!(not(zoolock_without_shortcuts))
+}
+
 /// Waits for a message, or until nobody can send one.
 ///
 /// # Errors

@@ -116,6 +116,8 @@ pub(crate) struct Kernel {
     pub(crate) trace: Trace,
     /// Factor on the waits of fallback timers.
     patience: u32,
+    /// Conclusions spare requests.
+    shortcuts: bool,
 }
 
 thread_local! {
@@ -158,6 +160,7 @@ pub fn run<T>(
         stacks: STACKS.take(),
         sockets: Sockets::default(),
         patience: 1,
+        shortcuts: true,
         trace: Trace::new(is_traced),
         choices: choices.fork(),
     };
@@ -510,6 +513,16 @@ pub fn rely_on_no_timer(patience: u32) {
 /// Returns `times` multiplied by the factor that [`rely_on_no_timer`] sets.
 pub fn fallback(times: u32) -> u32 {
     times * with(|kernel| kernel.patience)
+}
+
+/// Makes the library take no shortcuts, so that a list precedes every grant.
+pub fn take_no_shortcuts() {
+    with(|kernel| kernel.shortcuts = false);
+}
+
+/// Returns whether the library takes shortcuts.
+pub fn shortcuts() -> bool {
+    with(|kernel| kernel.shortcuts)
 }
 
 /// Ends the run.

@@ -117,15 +117,25 @@ impl Plan {
             Theme::Impatient => ms(random, 2, 40),
             _ => ms(random, 1, 20) / 10,
         };
-        let raw = Vec::new();
-        let has_names = false;
-        let mut plan =
-            Plan { seed, theme, servers, tick, latency, has_names, used, clients, raw, faults };
+        let mut plan = Plan {
+            seed,
+            theme,
+            servers,
+            tick,
+            latency,
+            has_names: false,
+            always_lists: false,
+            used,
+            clients,
+            raw: Vec::new(),
+            faults,
+        };
         // The judge of programs relies on every answer, so a plan with oddities has no programs.
         if !plan.add_oddities(&places) {
             raw::add(&mut plan);
         }
         plan.leave_a_clock();
+        plan.always_lists = random.u8(..8) == 0;
         plan
     }
 

@@ -1,23 +1,21 @@
-//! Writes of users that the servers carry out only while the nodes of holds are there, and the reads that such
-//! writes depend on.
+//! Writes of users that the servers carry out only while the nodes of holds exist.
 
-use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use zookeeper::{CreateMode, ErrorKind, Op, Stat};
+use zookeeper::{CreateMode, ErrorKind, Op};
 
 use super::failure::Failure;
+use super::holds::Holds;
 use super::nodes::Grant;
-use super::shared::Session;
 use crate::error::{ConflictReason, Error, LossReason, Result};
+use crate::kind::LockKind;
 use crate::signal::Until;
 use crate::sys;
 
-/// What the protocol has for whatever version.
+/// The protocol's value for any version.
 const ANY: i32 = -1;
 
-/// One write, or a look that the others depend on.
+/// One write, or a check that the others depend on.
 #[derive(Clone)]
 pub(crate) struct Write {
     pub(crate) path: String,
@@ -32,38 +30,14 @@ pub(crate) enum What {
     Delete(Option<i32>),
 }
 
-impl Session {
-    /// Reads a node that users write. What it says is no older than anything that the client was told of before.
-    ///
-    /// A hold may be granted by an event, which carries no transaction id: the session does not know how new that
-    /// was, and may be resumed on a server that is behind it. So the first read on such a connection goes behind a
-    /// write, which that server answers when it has caught up with the leader.
-    pub(crate) fn read(&self, path: &str, until: &Until) -> Result<(Vec<u8>, Stat), Failure> {
-        loop {
-            let resumed = self.resumed();
-            let has_caught_up = self.caught_up.load(Ordering::Relaxed) == resumed;
-            sys::reached_if(|| !has_caught_up, "a read goes behind a write");
-            let (written, read) = self.ask(None, until, |batch| {
-                let written = (!has_caught_up).then(|| batch.renew_lease());
-                (written, batch.get_data(path, None))
-            })?;
-            // It was answered before the read.
-            written.map_or(Ok(()), |written| written.wait())?;
-            // Else it is not known which connection the read was answered on.
-            if self.resumed() == resumed {
-                self.caught_up.fetch_max(resumed, Ordering::Relaxed);
-                return Ok(read?);
-            }
-        }
-    }
-
-    /// Has these carried out in one transaction that checks the nodes of these holds, in the session that they
-    /// belong to. As long as it is not known what became of it, their nodes are left to no other thread: with
-    /// them it would have been carried out for that.
-    pub(super) fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
+impl Holds {
+    /// Carries out these writes in one transaction that checks the nodes of these holds, in the
+    /// session of the nodes. While its outcome is unknown, the nodes are handed to no other thread:
+    /// the writes would be carried out for that thread.
+    pub(crate) fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
         holds.iter().try_for_each(|(grant, _)| self.may_guard(grant))?;
         let path = |(grant, index): &(Arc<Grant>, usize)| grant.znode(*index);
-        let (guards, acl): (Vec<_>, _) = (holds.iter().map(path).collect(), self.acl());
+        let (guards, acl): (Vec<_>, _) = (holds.iter().map(path).collect(), self.requests.acl());
         writes.iter().try_for_each(|write| write.check(&guards))?;
         let end = |(grant, _): &(Arc<Grant>, usize)| grant.end_write();
         for (index, (grant, _)) in holds.iter().enumerate() {
@@ -72,22 +46,22 @@ impl Session {
         let checks = guards.iter().map(|path| Op::Check(path, None));
         let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
         let session = holds[0].0.nodes().lease.session_id;
-        let until = Until::within(self.patience());
-        let committed = self.ask_one(Some(session), &until, |batch| batch.multi(&ops));
+        let until = Until::within(self.requests.patience());
+        let committed = self.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
         if committed.as_ref().is_err_and(Failure::is_maybe_done) {
             sys::reached("a guarded write has no answer");
-            return Err(self.error(holds[0].0.path(), Failure::Broken));
+            return Err(self.requests.error(holds[0].0.path(), Failure::Broken));
         }
         holds.iter().for_each(end);
         committed.map(drop).map_err(|failure| self.refused(holds, writes, failure))
     }
 
     fn may_guard(&self, grant: &Grant) -> Result<()> {
-        let reason = if !ptr::addr_eq(grant.nodes().session.as_ptr(), self) {
+        let reason = if !grant.nodes().are_of(&self.requests) {
             "it is of another client"
-        } else if grant.nodes().claim.is_single() {
-            "the node of an EphemeralLock has the same name for every holder, so that the servers cannot tell \
-             whose it is"
+        } else if grant.nodes().claim.kind == LockKind::Ephemeral {
+            "the node of an EphemeralLock has the same name for every holder, so that the servers \
+             cannot tell whose it is"
         } else {
             return Ok(());
         };
@@ -95,17 +69,17 @@ impl Session {
         Err(Error::InvalidArgument { what: "hold", reason })
     }
 
-    /// What it means that nothing was carried out.
+    /// Returns what it means that nothing was carried out.
     fn refused(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure: Failure) -> Error {
         let (first, lock) = (&holds[0].0, holds[0].0.path());
         let error = match failure {
-            Failure::SessionOver if !self.is_closed() => {
+            Failure::SessionOver if !self.requests.is_closed() => {
                 sys::reached("a guarded write finds its session over");
                 let (path, reason) = (lock.to_owned(), LossReason::LeaseExpired);
                 return first.check().err().unwrap_or(Error::Lost { path, reason });
             }
             Failure::Refused(error) => error,
-            failure => return self.error(lock, failure),
+            failure => return self.requests.error(lock, failure),
         };
         let (kind, failed) = (error.kind(), error.failed_op());
         if kind == ErrorKind::BadArguments {
@@ -113,18 +87,18 @@ impl Session {
             return Error::InvalidArgument { what: "transaction", reason };
         }
         let Some(failed) = failed else {
-            return self.error(lock, Failure::Refused(error));
+            return self.requests.error(lock, Failure::Refused(error));
         };
         let Some(write) = failed.checked_sub(holds.len()).and_then(|index| writes.get(index))
         else {
             let (grant, _) = &holds[failed];
             if kind != ErrorKind::NoNode {
-                return self.error(grant.path(), Failure::Refused(error));
+                return self.requests.error(grant.path(), Failure::Refused(error));
             }
             sys::reached("a guarded write finds the node of its hold deleted");
             self.node_gone(grant.nodes());
             let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
-            // Unless its owner has let go of it meanwhile.
+            // The owner may have released it meanwhile.
             return grant.check().err().unwrap_or(Error::Lost { path, reason });
         };
         let reason = match (kind, &write.what) {
@@ -133,7 +107,7 @@ impl Session {
             (ErrorKind::NotEmpty, _) => ConflictReason::NotEmpty,
             (ErrorKind::NoNode, What::Create(_)) => ConflictReason::NoParent,
             (ErrorKind::NoNode, _) => ConflictReason::NoNode,
-            _ => return self.error(&write.path, Failure::Refused(error)),
+            _ => return self.requests.error(&write.path, Failure::Refused(error)),
         };
         sys::reached("a guarded write meets a conflict");
         Error::Conflict { path: write.path.clone(), reason }
@@ -141,7 +115,7 @@ impl Session {
 }
 
 impl Write {
-    /// Is it one that can be told from others, by its version, and leaves these alone?
+    /// Returns an error for a version that means any, and for a write to one of the guarding nodes.
     fn check(&self, guards: &[String]) -> Result<()> {
         let (version, writes) = match &self.what {
             What::Check(version) => (*version, false),

@@ -1,51 +1,57 @@
-//! Creates without an answer, of calls that have what they want by another node, or want nothing any more. Their
-//! nodes may be there, or appear late, and would stand in everybody's way. They are looked for by their ids, until
-//! they cannot appear any more.
+//! Creates without an answer, of calls that have what they want by another node, or do not want it
+//! any more. Their nodes may exist, or appear late, and would stand in everybody's way. They are
+//! looked for by their ids until they cannot appear any more.
 //!
-//! A look is one read for all orphans of a session in one place: in a lock's directory, or at a single node. There is
-//! one at a time for each place, however many orphans there are and whoever asks for one. The last look for an
-//! orphan comes behind a `sync`, so that it shows what the leader has.
+//! One look is a read for all orphans of a session in one place: in a lock's directory, or at a
+//! single node. Each place has one look at a time, however many orphans there are and whoever asks
+//! for one. The last look for an orphan follows a `sync`, so that it shows what the leader has.
 //!
-//! A server answers the requests of a connection in order. So a look that is answered on the connection that the
-//! create was sent on shows its node, or there is none and never will be. After a cut that is not so: what waits in
-//! a server that the session comes back to may be carried out late. That takes a session timeout at most, since
-//! that server was then without a leader for longer than leaders wait. (The leader refuses what comes by a server
-//! that the session has left.)
+//! A server answers the requests of a connection in order. So a look that is answered on the
+//! connection of the create shows its node, or the node does not exist and never will. After a cut
+//! that is not so: a create that waits in a server to which the session comes back may be carried
+//! out late. That takes a session timeout at most, because that server was without a leader for
+//! longer than leaders wait. (The leader refuses what comes through a server that the session has
+//! left.)
 //!
-//! The data of a single node, which name its maker, may be written over: by a request to let go that came late or is
-//! a bare one. Then it is found by what is left: it is of our session, and nobody here holds it, nor can it be that of
-//! a call that is under way. Whose of several it was remains unknown, so all of them are looked for again.
+//! The data of a single node, which name its maker, may be overwritten by a revocation request that
+//! came late or names no hold. Then the node is identified by exclusion: it belongs to our session,
+//! nobody here holds it, and it cannot be that of a call that is under way. It remains unknown which
+//! of several orphans it was, so all of them are looked for again.
 //!
-//! For the same reason a call that is about to create waits for the look for creates that others gave up on this
-//! connection: its own answer would come no sooner. This bounds what calls with short deadlines can leave at a
-//! server that stands still: one create a thread, not one a call.
+//! A call that is about to create waits for the look for creates that others gave up on this
+//! connection: its own answer would come no sooner. This bounds what calls with short deadlines can
+//! leave at a server that stands still: one create a thread, not one a call.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use zookeeper::{Batch, ErrorKind, Stat};
 
+use super::claim::Claim;
+use super::deletions::Deletions;
 use super::failure::Failure;
-use super::nodes::Claim;
 use super::quota::Charge;
-use super::registry::Registry;
-use super::shared::Session;
+use super::registry::{Registry, SingleOwner};
+use super::requests::Requests;
+use super::timer::Timer;
 use crate::data;
+use crate::kind::LockKind;
 use crate::names;
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Until};
 use crate::sys::{self, Mutex, select_biased};
 
-/// A node that may be there, or appear.
+/// A node that may exist, or appear.
 #[derive(Debug)]
 pub(crate) struct Orphan {
-    /// What its create carried.
+    /// The id that its create carried.
     pub(crate) id: String,
     pub(crate) charge: Charge,
-    /// How often the session had been resumed before it was sent. `None` if a look was answered since.
+    /// How often the session had been resumed when it was sent. `None` if a look was answered
+    /// since.
     pub(crate) sent_on: Option<u64>,
-    /// A look begun after this that does not show it is the last.
+    /// A look that begins after this and does not show it is the last.
     pub(crate) until: Instant,
 }
 
@@ -58,43 +64,36 @@ enum Spot {
 
 impl Spot {
     fn of(claim: &Claim) -> Spot {
-        match claim.is_single() {
-            true => Spot::SingleNode(claim.lock.clone()),
-            false => Spot::Directory(claim.directory.clone()),
+        match claim.kind {
+            LockKind::Ephemeral => Spot::SingleNode(claim.lock.clone()),
+            _ => Spot::Directory(claim.directory.clone()),
         }
     }
 }
 
-/// A session, and a place.
+/// A session and a place.
 type Key = (i64, Spot);
 
 /// A node that a look shows.
 struct Found<'a> {
     name: &'a str,
-    /// The transaction that made it, of a single node.
+    /// The transaction that created it, for a single node.
     czxid: Option<i64>,
 }
 
-/// A call that may have a single node that is not held. Looks for orphans there when it has not any more.
-pub(crate) struct Busy<'a> {
-    session: &'a Session,
+/// A call that may have a single node which it does not hold: it makes the node, or deletes it.
+/// Nobody else may take that node for an orphan. The end of the call looks for orphans there.
+pub(crate) struct Making<'a> {
+    orphans: &'a Orphans,
     path: LockPath,
     number: u64,
 }
 
-impl Drop for Busy<'_> {
+impl Drop for Making<'_> {
     fn drop(&mut self) {
-        let mut registry = self.session.registry.lock();
-        if let Some(numbers) = registry.busy.get_mut(&self.path) {
-            let at = numbers.iter().position(|number| *number == self.number);
-            at.map(|at| numbers.swap_remove(at));
-            if numbers.is_empty() {
-                registry.busy.remove(&self.path);
-            }
-        }
-        drop(registry);
+        self.orphans.registry.has_made(&self.path, self.number);
         let here = Spot::SingleNode(self.path.clone());
-        self.session.look_for(|(_, spot), _| *spot == here);
+        self.orphans.look_for(|(_, spot), _| *spot == here);
     }
 }
 
@@ -104,18 +103,18 @@ struct Search {
     orphans: Vec<Orphan>,
     /// The look that is under way.
     look: Option<Look>,
-    /// Somebody has asked for another one behind it.
+    /// Another look has to follow it.
     again: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Look {
-    /// It is for so many of the orphans: those that were there when it began.
+    /// How many of the orphans it covers: those that were there when it began.
     covers: usize,
     begun: Instant,
     /// How often the session had been resumed by then.
     sent_on: u64,
-    /// The time of an orphan is over: it is not looked for again.
+    /// The time of an orphan is over, which is not looked for again.
     is_last: bool,
 }
 
@@ -142,15 +141,30 @@ impl Search {
 
 /// All orphans of a client.
 #[derive(Debug)]
-pub(super) struct Orphans {
+pub(crate) struct Orphans {
+    me: Weak<Orphans>,
+    deletions: Arc<Deletions>,
+    registry: Arc<Registry>,
     searches: Mutex<BTreeMap<Key, Search>>,
     /// Sent when some of them are not orphans any more.
     changed: Broadcast,
+    timer: Timer,
 }
 
 impl Orphans {
-    pub(super) fn new() -> Orphans {
-        Orphans { searches: Mutex::default(), changed: Broadcast::new() }
+    pub(super) fn new(deletions: Arc<Deletions>, registry: Arc<Registry>) -> Arc<Orphans> {
+        Arc::new_cyclic(|me| Orphans {
+            me: Weak::clone(me),
+            deletions,
+            registry,
+            searches: Mutex::default(),
+            changed: Broadcast::new(),
+            timer: Timer::default(),
+        })
+    }
+
+    fn requests(&self) -> &Requests {
+        &self.deletions.requests
     }
 
     pub(super) fn count(&self) -> usize {
@@ -163,78 +177,78 @@ impl Orphans {
         self.changed.send();
     }
 
-    /// Wakes whoever waits for looks on a connection that is not there any more.
-    pub(super) fn resumed(&self) {
+    /// Looks for all of them on a new connection, and wakes those who wait for looks on the one
+    /// before. Orphans of a session that is over by now are found to be gone.
+    pub(super) fn has_connected(&self) {
         self.changed.send();
+        self.look_for(|_, _| true);
     }
 
-    fn has_any_sent_on(&self, connection: u64) -> bool {
-        let is_sent_on = |orphan: &Orphan| orphan.sent_on == Some(connection);
-        self.searches.lock().values().any(|search| search.orphans.iter().any(is_sent_on))
-    }
-}
-
-impl Session {
     /// Takes over orphans of a call, and looks for them at once.
-    pub(crate) fn adopt_orphans(&self, session: i64, claim: &Claim, orphans: Vec<Orphan>) {
+    pub(crate) fn adopt(&self, session: i64, claim: &Claim, orphans: Vec<Orphan>) {
         let Some(until) = orphans.iter().map(|orphan| orphan.until).min() else {
             return;
         };
         let key = (session, Spot::of(claim));
-        let mut searches = self.orphans.searches.lock();
+        let mut searches = self.searches.lock();
         searches.entry(key.clone()).or_default().orphans.extend(orphans);
         drop(searches);
         self.attend_at(until);
         self.look_for(|other, _| *other == key);
     }
 
-    /// Looks for those whose time is over. Returns when to come again.
-    pub(super) fn attend_orphans(&self, now: Instant) -> Option<Instant> {
-        let ends = |search: &Search| search.orphans.iter().map(|orphan| orphan.until).min();
-        self.look_for(|_, search| ends(search).is_some_and(|until| until <= now));
-        let again = now + self.timeout() / 4;
-        let searches = self.orphans.searches.lock();
-        searches.values().filter_map(ends).min().map(|until| until.max(again))
+    /// Has those whose time is over looked for, at this instant or before.
+    fn attend_at(&self, when: Instant) {
+        if self.timer.sets(when) {
+            let me = Weak::clone(&self.me);
+            self.requests().zk.call_at(when, move || {
+                me.upgrade().inspect(|orphans| orphans.attend(when));
+            });
+        }
+    }
+
+    fn attend(&self, due: Instant) {
+        if !self.timer.fires(due) {
+            return;
+        }
+        let now = sys::now();
+        let end = |search: &Search| search.orphans.iter().map(|orphan| orphan.until).min();
+        self.look_for(|_, search| end(search).is_some_and(|until| until <= now));
+        let next = self.searches.lock().values().filter_map(end).min();
+        if let Some(next) = next {
+            self.attend_at(next.max(now + self.requests().timeout() / 4));
+        }
     }
 
     /// Looks for those that may stand in the way of this claim.
-    pub(super) fn look_for_orphans_of(&self, claim: &Claim) {
+    pub(super) fn look_for_those_of(&self, claim: &Claim) {
         self.look_for(|(_, spot), _| *spot == Spot::of(claim));
     }
 
-    /// A call is about to make a single node.
-    pub(crate) fn busy_making(&self, claim: &Claim) -> Option<Busy<'_>> {
-        self.busy(claim, |registry| {
-            registry.next += 1;
-            registry.next
-        })
+    /// To be held by a call that makes a single node.
+    pub(crate) fn making(&self, path: &LockPath) -> Making<'_> {
+        let number = self.registry.starts_making(path);
+        Making { orphans: self, path: path.clone(), number }
     }
 
-    /// A call is about to delete its single node, which it holds no more. Nobody else should do it.
-    pub(super) fn busy_deleting(&self, claim: &Claim) -> Option<Busy<'_>> {
-        self.busy(claim, |_| 0)
+    /// To be held by a release that deletes its single node.
+    pub(super) fn deleting(&self, path: &LockPath) -> Making<'_> {
+        let number = self.registry.starts_deleting(path);
+        Making { orphans: self, path: path.clone(), number }
     }
 
-    fn busy(&self, claim: &Claim, number: fn(&mut Registry) -> u64) -> Option<Busy<'_>> {
-        claim.is_single().then(|| {
-            let (mut registry, path) = (self.registry.lock(), claim.lock.clone());
-            let number = number(&mut registry);
-            registry.busy.entry(path.clone()).or_default().push(number);
-            Busy { session: self, path, number }
-        })
+    fn has_any_sent_on(&self, connection: u64) -> bool {
+        let is_sent_on = |orphan: &Orphan| orphan.sent_on == Some(connection);
+        self.searches.lock().values().any(|search| search.orphans.iter().any(is_sent_on))
     }
 
-    pub(super) fn look_for_all_orphans(&self) {
-        self.look_for(|_, _| true);
-    }
-
-    /// Looks for these, if there is a connection: the next one looks for all.
+    /// Looks for these, if there is a connection. The next connection looks for all.
     fn look_for(&self, is_wanted: impl Fn(&Key, &Search) -> bool) {
-        let connection = self.resumed();
-        if !self.is_connected() {
+        let connection = self.requests().resumed();
+        if !self.requests().is_connected() {
             return;
         }
-        let mut searches = self.orphans.searches.lock();
+        let mut searches = self.searches.lock();
         let wanted = searches.iter_mut().filter(|(key, search)| is_wanted(key, search));
         let begin =
             |(key, search): (&Key, &mut Search)| Some((key.clone(), search.begin(connection)?));
@@ -245,7 +259,7 @@ impl Session {
 
     /// Sends a look.
     fn look(&self, key: Key, look: Look) {
-        let (zk, me) = (self.zk.in_session(key.0), Weak::clone(&self.me));
+        let (zk, me) = (self.requests().zk.in_session(key.0), Weak::clone(&self.me));
         let zk = zk.with_timeout(Duration::MAX);
         // Its answer comes before that of the read.
         let sync = |batch: &mut Batch<'_>, path: &LockPath| {
@@ -262,7 +276,7 @@ impl Session {
                     let listed = listed.as_ref();
                     let found =
                         listed.map(|(names, _)| Some(names.iter().filter_map(with_id).collect()));
-                    me.upgrade().inspect(|session| session.has_looked(key, found));
+                    me.upgrade().inspect(|orphans| orphans.has_looked(key, found));
                 });
             }
             Spot::SingleNode(path) => {
@@ -270,50 +284,49 @@ impl Session {
                     sync(batch, &path);
                     batch.get_data(path.as_str(), None)
                 });
-                // Who begins only now cannot have made what it shows.
-                let begun = self.registry.lock().next;
+                // A call that begins only now cannot have made what it shows.
+                let begun = self.registry.last_number();
                 read.on_done(move |read| {
-                    let Some(session) = me.upgrade() else {
+                    let Some(orphans) = me.upgrade() else {
                         return;
                     };
                     let found = read.as_ref().map(|(data, stat)| {
                         let (name, czxid) = (path.split().1, Some(stat.czxid));
                         match data::decode_single(data, stat.czxid.unsigned_abs()) {
                             Some((id, _)) => Some(HashMap::from([(id, Found { name, czxid })])),
-                            None if session.delete_nameless(&key, &path, stat, begun) => None,
+                            None if orphans.delete_nameless(&key, &path, stat, begun) => None,
                             None => Some(HashMap::new()),
                         }
                     });
-                    session.has_looked(key, found);
+                    orphans.has_looked(key, found);
                 });
             }
         }
     }
 
-    /// Deletes this single node, which does not say whose it is, if it cannot be that of a call that had begun by then.
-    /// False if it is no orphan at all.
+    /// Deletes this single node, whose data do not name its maker, if it cannot be that of a call
+    /// that had begun by number `begun`. Returns false if it is no orphan at all.
     fn delete_nameless(&self, key: &Key, path: &LockPath, stat: &Stat, begun: u64) -> bool {
-        let registry = self.registry.lock();
-        let is_held = registry.holds_single(path, stat.czxid);
-        let is_busy = registry.is_busy(path, begun);
-        drop(registry);
-        if key.0 != stat.ephemeral_owner || is_held || self.is_stuck(path.as_str()) {
+        let owner = self.registry.owner_of_single(path, stat.czxid, begun);
+        let is_held = matches!(owner, SingleOwner::Hold);
+        if key.0 != stat.ephemeral_owner || is_held || self.deletions.is_stuck(path.as_str()) {
             return false;
         }
-        let searches = self.orphans.searches.lock();
-        let search = searches.get(key).filter(|_| !is_busy);
-        // There is one node less to come, whichever it is.
+        let searches = self.searches.lock();
+        let search = searches.get(key).filter(|_| matches!(owner, SingleOwner::Nobody));
+        // One node less can appear, whichever it is.
         let charge = search.and_then(|search| Some(search.orphans.first()?.charge.hand_over()));
         drop(searches);
         if let Some(charge) = charge {
             sys::reached("a single node that does not say whose it is is an orphan");
-            self.delete_single(key.0, path.as_str().to_owned(), stat.czxid, charge);
+            let path = path.as_str().to_owned();
+            self.deletions.delete_single(key.0, path, stat.czxid, charge);
         }
         true
     }
 
-    /// Takes the answer to a look: the nodes that were found, by their ids. `None` if what was found may be any
-    /// orphan's.
+    /// Takes the answer to a look: the nodes that it shows, by their ids. `None` if the node may be
+    /// that of any orphan.
     fn has_looked(
         &self,
         key: Key,
@@ -323,21 +336,20 @@ impl Session {
             Ok(found) => (found, true),
             Err(error) => match error.kind() {
                 ErrorKind::NoNode => (Some(HashMap::new()), true),
-                // They went with it.
+                // Their nodes ended with it.
                 ErrorKind::SessionExpired | ErrorKind::Closed => {
                     sys::reached("orphans are gone with their session");
-                    return self.orphans.forget(Some(key.0));
+                    return self.forget(Some(key.0));
                 }
-                // What may not be read, or was not read, says nothing. Busy servers answer with codes that look
-                // like the end of a connection.
+                // Busy servers answer with codes that look like the end of a connection.
                 _ => {
                     sys::reached("a look for orphans fails");
-                    (None, !error.is_maybe_done() || self.is_connected())
+                    (None, !error.is_maybe_done() || self.requests().is_connected())
                 }
             },
         };
-        let connection = self.resumed();
-        let mut searches = self.orphans.searches.lock();
+        let connection = self.requests().resumed();
+        let mut searches = self.searches.lock();
         let Some(search) = searches.get_mut(&key) else {
             return;
         };
@@ -371,7 +383,7 @@ impl Session {
         let again = !is_over && search.again && is_answered;
         let again = again.then(|| search.begin(connection)).flatten();
         if is_over {
-            // No look is under way, whose answer would be taken for that of another search.
+            // No look is under way whose answer could be taken for that of a later search.
             searches.remove(&key);
         }
         drop(searches);
@@ -379,7 +391,7 @@ impl Session {
             self.delete_orphan(&key, node, orphan);
         }
         drop(gone);
-        self.orphans.changed.send();
+        self.changed.send();
         if let Some(look) = again {
             self.look(key, look);
         }
@@ -391,19 +403,19 @@ impl Session {
             Spot::SingleNode(path) => path.as_str().to_owned(),
         };
         match node.czxid {
-            None => self.delete_eventually(*session, path, orphan.charge),
+            None => self.deletions.delete_eventually(*session, path, orphan.charge),
             Some(czxid) => {
                 sys::reached("the orphan of a single node is found");
-                self.delete_single(*session, path, czxid, orphan.charge);
+                self.deletions.delete_single(*session, path, czxid, orphan.charge);
             }
         }
     }
 
     /// Waits until the server has answered the creates that others gave up on this connection.
     pub(crate) fn await_given_up(&self, until: &Until) -> Result<(), Failure> {
-        while self.orphans.has_any_sent_on(self.resumed()) {
-            let changed = self.orphans.changed.listen();
-            if !self.orphans.has_any_sent_on(self.resumed()) {
+        while self.has_any_sent_on(self.requests().resumed()) {
+            let changed = self.changed.listen();
+            if !self.has_any_sent_on(self.requests().resumed()) {
                 break;
             }
             select_biased! {
@@ -411,7 +423,7 @@ impl Session {
                     sys::reached("a cancel ends a wait for creates that were given up");
                     return Err(Failure::Cancelled);
                 }
-                recv(self.closed()) -> _ => {
+                recv(self.requests().closed()) -> _ => {
                     sys::reached("the close ends a wait for creates that were given up");
                     return Err(Failure::Closed);
                 }

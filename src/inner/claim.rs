@@ -1,0 +1,55 @@
+//! What a call asks for, and a node that it makes for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::quota::Charge;
+use crate::kind::LockKind;
+use crate::names::Number;
+use crate::path::LockPath;
+use crate::sys::thread::ThreadId;
+
+/// What a call asks for, and for whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    /// The path that users know.
+    pub(crate) lock: LockPath,
+    /// The directory of the nodes: the lock's path, below it, or above it.
+    pub(crate) directory: LockPath,
+    pub(crate) kind: LockKind,
+    /// The thread that will own the hold, where a thread owns it.
+    pub(crate) owner: Option<ThreadId>,
+    /// What the node says of its maker.
+    pub(crate) identity: Arc<str>,
+    /// A release does not wait for its answer.
+    pub(crate) background: bool,
+    /// For this long after the grant the lock stays busy, whenever it is released.
+    pub(crate) at_least: Duration,
+}
+
+impl Claim {
+    /// Returns whether this is the turn of a semaphore: its owner waits for permits and holds
+    /// nothing yet.
+    pub(crate) fn is_turn(&self) -> bool {
+        self.kind == LockKind::Exclusive && self.directory != self.lock
+    }
+
+    pub(crate) fn path_of(&self, node: &Node) -> String {
+        self.directory.child(&node.name)
+    }
+}
+
+/// A node of this client.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    /// The number that the server appended to the name. `None` for the node of an ephemeral lock
+    /// and a read under a write, whose names were chosen, and for a node that was found in a list.
+    pub(crate) number: Option<Number>,
+    /// The transaction that created it.
+    pub(crate) czxid: i64,
+    /// The fencing token: the czxid, or that of the write for a read under a write.
+    pub(crate) token: u64,
+    /// Its part of the quota.
+    pub(crate) charge: Charge,
+}

@@ -1,0 +1,221 @@
+//! Nodes that nobody wants any more: they are deleted in the background, over as many connections
+//! as it takes. Those that the servers refuse to delete are known here until they are gone.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use log::{Level, warn};
+use zookeeper::ErrorKind;
+
+use super::claim::{Claim, Node};
+use super::nodes::Nodes;
+use super::quota::Charge;
+use super::requests::Requests;
+use crate::kind::LockKind;
+use crate::path::LockPath;
+use crate::signal::{Broadcast, Ended};
+use crate::sys::{self, Mutex};
+
+/// The time before the deletion of a single node is tried again. A server may refuse it at once
+/// again and again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The deletions of one client.
+#[derive(Debug)]
+pub(crate) struct Deletions {
+    me: Weak<Deletions>,
+    pub(super) requests: Arc<Requests>,
+    /// Own nodes that the servers refuse to delete, by their paths.
+    stuck: Mutex<BTreeMap<String, Charge>>,
+    /// Sent when there is one more.
+    has_stuck: Broadcast,
+    under_way: AtomicUsize,
+}
+
+impl Deletions {
+    pub(super) fn new(requests: Arc<Requests>) -> Arc<Deletions> {
+        Arc::new_cyclic(|me| Deletions {
+            me: Weak::clone(me),
+            requests,
+            stuck: Mutex::default(),
+            has_stuck: Broadcast::new(),
+            under_way: AtomicUsize::new(0),
+        })
+    }
+
+    /// Returns how many deletions are under way.
+    pub(super) fn count(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Deletes the nodes of a hold in the background.
+    pub(super) fn delete_all(&self, nodes: &Nodes) {
+        for node in &nodes.list {
+            self.delete(&nodes.claim, nodes.lease.session_id, node);
+        }
+    }
+
+    /// Deletes a node of this session in the background.
+    pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
+        let (path, charge) = (claim.path_of(node), node.charge.hand_over());
+        match claim.kind {
+            LockKind::Ephemeral => self.delete_single(session, path, node.czxid, charge),
+            _ => self.delete_eventually(session, path, charge),
+        }
+    }
+
+    /// Deletes a node of this session, which has a name that no other client can have used.
+    pub(crate) fn delete_eventually(&self, session: i64, path: String, charge: Charge) {
+        let deletion = self.requests.zk.in_session(session).delete_eventually(&path);
+        let me = self.begins();
+        deletion.on_done(move |deleted| {
+            me.upgrade().inspect(|deletions| deletions.ends(path, charge, deleted));
+        });
+    }
+
+    /// Deletes the single node at `path` if transaction `czxid` created it. Its name is shared by
+    /// all who want the lock, so a deletion that is sent again could meet the node of the next
+    /// owner: each one follows a look at the node. What a server says behind the answer to a write
+    /// is no older than that write, and so no older than the deletion before it.
+    pub(super) fn delete_single(&self, session: i64, path: String, czxid: i64, charge: Charge) {
+        SingleNode { session, path, czxid, charge }.delete(self, self.begins());
+    }
+
+    fn begins(&self) -> Weak<Deletions> {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        Weak::clone(&self.me)
+    }
+
+    fn ends(&self, path: String, charge: Charge, deleted: zookeeper::Result<()>) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        if let Err(error) = deleted {
+            match error.kind() {
+                ErrorKind::NoNode => sys::reached("a deletion in the background finds nothing"),
+                ErrorKind::SessionExpired | ErrorKind::Closed => {}
+                // Its session was over before the answer came.
+                _ if error.is_maybe_done() => {}
+                _ => self.is_refused(path, charge, &error),
+            }
+        }
+    }
+
+    // ---- nodes that stay
+
+    /// Notes that a node of ours stays until its session ends, and logs that once.
+    pub(super) fn is_refused(&self, path: String, charge: Charge, error: &zookeeper::Error) {
+        // The charge of an earlier node of this path is dropped without the mutex.
+        let earlier = self.stuck.lock().insert(path.clone(), charge);
+        if earlier.is_none() {
+            sys::reached("a node of ours cannot be deleted and stays");
+            self.has_stuck.send();
+            let error = error.clone();
+            self.requests.zk.note("zoolock::session", Level::Warn, move || {
+                warn!(
+                    target: "zoolock::session", node:% = path;
+                    "own node {path} stays until the session ends: {error}"
+                );
+            });
+        }
+    }
+
+    /// Returns a signal that is ready when one more node of ours cannot be deleted.
+    pub(crate) fn has_stuck(&self) -> Ended {
+        self.has_stuck.listen()
+    }
+
+    /// Notes that a node is gone, or that another one is in its place.
+    pub(crate) fn is_gone(&self, path: &str) {
+        let charge = self.stuck.lock().remove(path);
+        drop(charge);
+    }
+
+    /// Forgets all nodes that stay, because their session is over.
+    pub(super) fn all_are_gone(&self) {
+        self.stuck.lock().clear();
+    }
+
+    /// Returns whether this is a node of ours that cannot be deleted.
+    pub(crate) fn is_stuck(&self, path: &str) -> bool {
+        self.stuck.lock().contains_key(path)
+    }
+
+    /// Returns the names of own nodes in a directory that cannot be deleted, as far as is known.
+    pub(crate) fn stuck_in(&self, directory: &LockPath) -> Vec<String> {
+        let stuck = self.stuck.lock();
+        if stuck.is_empty() {
+            return Vec::new();
+        }
+        let above = directory.child("");
+        let below = stuck.range(above.clone()..).map_while(|(path, _)| path.strip_prefix(&above));
+        below.filter(|name| !name.contains('/')).map(str::to_owned).collect()
+    }
+}
+
+/// A single node that is to be deleted.
+struct SingleNode {
+    session: i64,
+    path: String,
+    czxid: i64,
+    charge: Charge,
+}
+
+impl SingleNode {
+    fn delete(self, deletions: &Deletions, me: Weak<Deletions>) {
+        let zk = deletions.requests.zk.in_session(self.session).with_timeout(Duration::MAX);
+        let (written, read) =
+            zk.submit(|batch| (batch.renew_lease(), batch.get_data(&self.path, None)));
+        drop(written);
+        read.on_done(move |read| {
+            let Some(deletions) = me.upgrade() else {
+                return;
+            };
+            let version = match read {
+                Ok((_, stat)) if stat.czxid == self.czxid => {
+                    sys::reached("a single node that nobody wants is ours");
+                    stat.version
+                }
+                Ok(_) => {
+                    sys::reached("a single node that nobody wants is not ours");
+                    return self.ends(&deletions, Ok(()));
+                }
+                Err(error) if error.is_maybe_done() => {
+                    sys::reached("a look at a single node has no answer");
+                    return self.delete_later(&deletions);
+                }
+                Err(error) => return self.ends(&deletions, Err(error)),
+            };
+            let deletion = zk.submit(|batch| batch.delete(&self.path, Some(version)));
+            deletion.on_done(move |deleted| {
+                let Some(deletions) = me.upgrade() else {
+                    return;
+                };
+                let again = |error: &zookeeper::Error| {
+                    sys::reached_if(
+                        || error.is_maybe_done(),
+                        "the deletion of a single node has no answer",
+                    );
+                    error.is_maybe_done() || error.kind() == ErrorKind::BadVersion
+                };
+                match deleted.as_ref().is_err_and(again) {
+                    true => self.delete_later(&deletions),
+                    false => self.ends(&deletions, deleted),
+                }
+            });
+        });
+    }
+
+    fn delete_later(self, deletions: &Deletions) {
+        let me = Weak::clone(&deletions.me);
+        deletions.requests.zk.call_at(sys::now() + PAUSE, move || {
+            if let Some(deletions) = me.upgrade() {
+                self.delete(&deletions, me);
+            }
+        });
+    }
+
+    fn ends(self, deletions: &Deletions, deleted: zookeeper::Result<()>) {
+        deletions.ends(self.path, self.charge, deleted);
+    }
+}

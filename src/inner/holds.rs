@@ -1,0 +1,257 @@
+//! Holds from the grant to the end: the losses that clocks and servers bring, and what is kept for
+//! the next thread.
+//!
+//! What is assumed here, what that rests on, and who could break it:
+//! - *The nodes of a hold exist*: their session lives while the lease runs, and nobody else deletes
+//!   them. Whoever may delete them can break this. A watch, which is set a quarter of the session
+//!   timeout after the grant, tells.
+//! - *Nobody else wants what is kept*: a list, and a watch on the directory.
+//! - *What is watched is told*: events. This can be broken by somebody who takes READ from us first,
+//!   because servers send no event of a node to those who may not read it by then. So everything
+//!   that is held or kept is [looked at again](Requests::next_look) after some session timeouts.
+
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use log::{Level, debug, error};
+
+use super::claim::{Claim, Node};
+use super::deletions::Deletions;
+use super::failure::Failure;
+use super::nodes::{End, Grant, Nodes};
+use super::orphans::Orphans;
+use super::registry::Registry;
+use super::requests::Requests;
+use super::timer::Timer;
+use crate::error::LossReason;
+use crate::names::Number;
+use crate::path::LockPath;
+use crate::shortcuts::Following;
+use crate::signal::Until;
+use crate::sys::{self, Mutex};
+
+/// The holds of one client.
+pub(crate) struct Holds {
+    pub(super) me: Weak<Holds>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) deletions: Arc<Deletions>,
+    pub(super) orphans: Arc<Orphans>,
+    pub(super) following: Mutex<Following>,
+    pub(super) lost: AtomicU64,
+    timer: Timer,
+}
+
+/// The result of a grant.
+pub(crate) enum Granted {
+    Held(Arc<Grant>),
+    /// There is no lease to hold the nodes in, or too short a one.
+    NotYet,
+    /// The lease ran out meanwhile, and the nodes are deleted.
+    Over,
+}
+
+impl Holds {
+    pub(super) fn new(
+        registry: Arc<Registry>,
+        deletions: Arc<Deletions>,
+        orphans: Arc<Orphans>,
+    ) -> Arc<Holds> {
+        Arc::new_cyclic(|me| Holds {
+            me: Weak::clone(me),
+            requests: Arc::clone(&deletions.requests),
+            registry,
+            deletions,
+            orphans,
+            following: Mutex::default(),
+            lost: AtomicU64::new(0),
+            timer: Timer::default(),
+        })
+    }
+
+    /// Takes own nodes, which were seen to be first in their queue, or even alone, and makes a hold
+    /// of them.
+    ///
+    /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that
+    /// is of use. If the connection falls silent right after the grant, that is noticed a quarter of
+    /// the session timeout later, and a fifth is left to connect again. With less than that nothing
+    /// is granted: the servers may not have heard for nearly a session timeout from a process that
+    /// stood still, and what they hear of it now is certain a quarter later.
+    pub(crate) fn grant(
+        &self,
+        claim: &Claim,
+        (own, alone): (&mut Vec<Node>, Option<Number>),
+        session: i64,
+        until: &Until,
+    ) -> Result<Granted, Failure> {
+        let timeout = self.requests.timeout();
+        let zk = self.requests.zk.in_session(session);
+        let mut lease = zk.lease();
+        if lease.valid_for < timeout / 20 * 9 && lease.renewable <= sys::now() {
+            sys::reached("a lease is renewed before a grant");
+            self.requests.ask_one(Some(session), until, |batch| batch.renew_lease())?;
+            lease = zk.lease();
+        }
+        if lease.valid_for < timeout / 5 {
+            sys::reached("too little of a lease is left to grant in");
+            if lease.session_id == session {
+                self.requests.pause(lease.renewable, until)?;
+            }
+            return Ok(Granted::NotYet);
+        }
+        let requests = Arc::downgrade(&self.requests);
+        let grant = self.registry.add(
+            || self.requests.zk.keep_lease(),
+            |number| Nodes::new(number, (claim.clone(), mem::take(own), alone), (requests, lease)),
+        )?;
+        let nodes = grant.nodes();
+        // From here on the end of the lease ends the hold. It may have come before.
+        if nodes.valid_for().is_zero() {
+            sys::reached("a lease runs out while a hold is granted");
+            self.lose(nodes, LossReason::LeaseExpired);
+            return Ok(Granted::Over);
+        }
+        self.attend_at(nodes.granted + timeout / 4);
+        let (node, lock) = (&nodes.list[0].name, &claim.lock);
+        debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
+        Ok(Granted::Held(grant))
+    }
+
+    /// Returns whether the claim's owner holds something in the same directory for which it would
+    /// have to wait. Then it would wait for itself.
+    pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
+        self.registry.holds_here(claim)
+    }
+
+    /// Returns whether a node that is created now is likely to be [alone](Holds::proves_alone).
+    pub(crate) fn is_likely_alone(&self, directory: &LockPath) -> bool {
+        self.following.lock().is_likely(directory)
+    }
+
+    /// Returns whether the number of a node, whose create has been answered, proves that the node is
+    /// alone in its directory.
+    pub(crate) fn proves_alone(&self, directory: &LockPath, number: Number) -> bool {
+        self.following.lock().proves_alone(directory, number)
+    }
+
+    // ---- time
+
+    /// Has [`attend`](Holds::attend) called at this instant or before.
+    pub(super) fn attend_at(&self, when: Instant) {
+        if self.timer.sets(when) {
+            let me = Weak::clone(&self.me);
+            self.requests.zk.call_at(when, move || {
+                me.upgrade().inspect(|holds| holds.attend(when));
+            });
+        }
+    }
+
+    /// Does what is due: looks at nodes that have been held for a while, and gives back what was
+    /// kept for long enough.
+    fn attend(&self, due: Instant) {
+        if !self.timer.fires(due) {
+            return;
+        }
+        let (now, timeout) = (sys::now(), self.requests.timeout());
+        let mut next: Option<Instant> = None;
+        for nodes in self.registry.all() {
+            match nodes.look_due(timeout) {
+                Some(due) if due <= now => self.look_at(&nodes),
+                due => next = next.into_iter().chain(due).min(),
+            }
+            match nodes.kept_until() {
+                Some(until) if until <= now => {
+                    sys::reached("the time of what is kept or reserved is over");
+                    self.end_unwanted(&nodes);
+                }
+                until => next = next.into_iter().chain(until).min(),
+            }
+        }
+        let is_used = self.registry.keep_lease_if_used();
+        let later = now + timeout / 4;
+        if is_used || next.is_some() {
+            self.attend_at(next.unwrap_or(later).clamp(now + timeout / 100, later));
+        }
+    }
+
+    // ---- losses
+
+    /// Ends all holds whose lease has run out.
+    pub(super) fn lapse(&self) {
+        let all = self.registry.all();
+        let over = all.iter().filter(|nodes| nodes.valid_for().is_zero());
+        let over = over.inspect(|_| sys::reached("the end of a lease ends a hold"));
+        over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
+    }
+
+    /// Ends all holds, and grants none any more.
+    pub(super) fn close(&self) {
+        let reason = LossReason::ClientClosed;
+        for nodes in self.registry.close() {
+            let grants = nodes.end(End::Lost(reason)).unwrap_or_default();
+            sys::reached_if(|| !grants.is_empty(), "the close ends a hold");
+            self.tell_losses(&nodes, &grants, reason);
+        }
+    }
+
+    fn lose(&self, nodes: &Nodes, reason: LossReason) {
+        if let Some(grants) = nodes.end(End::Lost(reason)) {
+            self.after_loss(nodes, &grants, reason);
+        }
+    }
+
+    /// Notes that one of the nodes was deleted, and not by this client. If the lease is over, it
+    /// ended with its session.
+    pub(crate) fn node_gone(&self, nodes: &Nodes) {
+        let reason = match nodes.valid_for().is_zero() {
+            true => LossReason::LeaseExpired,
+            false => {
+                sys::reached("a node that is held or kept is deleted");
+                LossReason::NodeDeleted
+            }
+        };
+        self.lose(nodes, reason);
+    }
+
+    /// Deletes nodes of lost holds. Their session may live on, and the nodes with it.
+    pub(super) fn after_loss(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
+        self.registry.remove(nodes);
+        self.tell_losses(nodes, grants, reason);
+        self.deletions.delete_all(nodes);
+    }
+
+    /// Tells the observer, on another thread: this one may deliver answers, and must not wait.
+    fn tell_losses(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
+        self.count_losses(nodes, grants.len(), reason);
+        for tell in grants.iter().filter_map(|grant| grant.tells(End::Lost(reason))) {
+            self.requests.zk.call_aside(tell);
+        }
+    }
+
+    pub(super) fn count_losses(&self, nodes: &Nodes, grants: usize, reason: LossReason) {
+        if grants > 0 && !nodes.claim.is_turn() && nodes.is_first_loss() {
+            self.lost.fetch_add(grants as u64, Ordering::Relaxed);
+            let path = nodes.claim.lock.clone();
+            self.requests.zk.note("zoolock", Level::Error, move || {
+                error!(target: "zoolock", lock:% = path, reason:%; "lock {path} was lost: {reason}");
+            });
+        }
+    }
+
+    // ---- what nobody holds
+
+    /// Gives back nodes that nobody holds. Does nothing if somebody does.
+    pub(crate) fn end_unwanted(&self, nodes: &Nodes) {
+        if nodes.end_unwanted() {
+            self.registry.remove(nodes);
+            self.deletions.delete_all(nodes);
+        }
+    }
+
+    /// Gives back all that nobody holds: nothing is kept over the end of its connection.
+    pub(super) fn end_all_kept(&self) {
+        self.registry.all().iter().for_each(|nodes| self.end_unwanted(nodes));
+    }
+}

@@ -1,0 +1,168 @@
+//! The register of all nodes that are held, kept or reserved, and of calls that may have a
+//! single node.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+
+use zookeeper::LeaseKeeper;
+
+use super::claim::Claim;
+use super::failure::Failure;
+use super::nodes::{Grant, Nodes};
+use crate::path::LockPath;
+use crate::sys::{self, Mutex};
+
+type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
+
+/// All nodes that are held, kept for the next thread, or reserved.
+#[derive(Debug, Default)]
+pub(super) struct Registry(Mutex<Entries>);
+
+/// Who may have a single node.
+pub(super) enum SingleOwner {
+    Hold,
+    Call,
+    Nobody,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    /// Sorted by directory: a call that has to wait looks at its own directory alone.
+    nodes: Table,
+    next: u64,
+    /// The calls that may have the single node at this path without holding it. A call that makes
+    /// it has a number, which later ones exceed. A call that deletes it has number 0.
+    making: BTreeMap<LockPath, Vec<u64>>,
+    is_closed: bool,
+    /// Has the lease renewed while anything is held, and a little longer: taking and dropping it for
+    /// each hold would wake the client's timer each time.
+    keeper: Option<LeaseKeeper>,
+}
+
+impl Registry {
+    /// Adds the nodes that `make` returns for a new number, under the mutex: at no instant are they
+    /// granted and not registered.
+    pub(super) fn add(
+        &self,
+        keep_lease: impl FnOnce() -> LeaseKeeper,
+        make: impl FnOnce(u64) -> (Arc<Nodes>, Arc<Grant>),
+    ) -> Result<Arc<Grant>, Failure> {
+        let mut inner = self.0.lock();
+        if inner.is_closed {
+            sys::reached("a grant comes behind the close");
+            return Err(Failure::Closed);
+        }
+        inner.next += 1;
+        let (nodes, grant) = make(inner.next);
+        inner.nodes.insert(nodes.key(), nodes);
+        if inner.keeper.is_none() {
+            inner.keeper = Some(keep_lease());
+        }
+        Ok(grant)
+    }
+
+    pub(super) fn remove(&self, nodes: &Nodes) {
+        self.0.lock().nodes.remove(&nodes.key());
+    }
+
+    /// Removes everything, and takes nothing any more.
+    pub(super) fn close(&self) -> impl Iterator<Item = Arc<Nodes>> + use<> {
+        let mut inner = self.0.lock();
+        inner.is_closed = true;
+        let (nodes, keeper) = (mem::take(&mut inner.nodes), inner.keeper.take());
+        drop(inner);
+        drop(keeper);
+        nodes.into_values()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Nodes>> {
+        self.0.lock().nodes.values().cloned().collect()
+    }
+
+    /// Returns the nodes in one directory.
+    pub(super) fn in_directory(&self, directory: &LockPath) -> Vec<Arc<Nodes>> {
+        let here = (directory.clone(), 0)..=(directory.clone(), u64::MAX);
+        self.0.lock().nodes.range(here).map(|(_, nodes)| Arc::clone(nodes)).collect()
+    }
+
+    /// Returns how many are held or kept, without the turns of semaphores.
+    pub(super) fn held(&self) -> usize {
+        self.0.lock().nodes.values().filter(|nodes| !nodes.claim.is_turn()).count()
+    }
+
+    /// Returns whether the claim's owner holds something in the same directory for which it would
+    /// have to wait. Then it would wait for itself.
+    pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
+        let would_wait = |nodes: &Arc<Nodes>| {
+            claim.kind.mode().waits_for(nodes.claim.kind.mode())
+                && nodes.is_owned_by(claim.owner)
+                && !nodes.valid_for().is_zero()
+        };
+        claim.owner.is_some() && self.in_directory(&claim.directory).iter().any(would_wait)
+    }
+
+    /// Notes that a call is about to make the single node at `path`. Returns the call's number.
+    pub(super) fn starts_making(&self, path: &LockPath) -> u64 {
+        let mut inner = self.0.lock();
+        inner.next += 1;
+        let number = inner.next;
+        inner.making.entry(path.clone()).or_default().push(number);
+        number
+    }
+
+    /// Notes that a call is about to delete its single node at `path`. Returns the call's number.
+    pub(super) fn starts_deleting(&self, path: &LockPath) -> u64 {
+        self.0.lock().making.entry(path.clone()).or_default().push(0);
+        0
+    }
+
+    /// Notes that the call with this number does not have the node at `path` any more, or holds it.
+    pub(super) fn has_made(&self, path: &LockPath, number: u64) {
+        let mut inner = self.0.lock();
+        if let Some(numbers) = inner.making.get_mut(path) {
+            let at = numbers.iter().position(|other| *other == number);
+            at.map(|at| numbers.swap_remove(at));
+            if numbers.is_empty() {
+                inner.making.remove(path);
+            }
+        }
+    }
+
+    /// Returns the highest number so far: calls that begin now have higher ones.
+    pub(super) fn last_number(&self) -> u64 {
+        self.0.lock().next
+    }
+
+    /// Returns who may have the single node at `path` that transaction `czxid` made, of those that
+    /// had begun by `number`.
+    pub(super) fn owner_of_single(&self, path: &LockPath, czxid: i64, number: u64) -> SingleOwner {
+        let inner = self.0.lock();
+        let (directory, _) = path.split();
+        let mut here = inner.nodes.range((directory.clone(), 0)..=(directory, u64::MAX));
+        if here.any(|(_, nodes)| nodes.list.iter().any(|node| node.czxid == czxid)) {
+            return SingleOwner::Hold;
+        }
+        match inner.making.get(path) {
+            Some(calls) if calls.iter().any(|call| *call <= number) => SingleOwner::Call,
+            _ => SingleOwner::Nobody,
+        }
+    }
+
+    /// Makes everybody else wait, for tests.
+    #[cfg(test)]
+    pub(super) fn stand_still(&self) -> impl Drop {
+        self.0.lock()
+    }
+
+    /// Stops renewing the lease if nothing is held. Returns whether it is still renewed.
+    pub(super) fn keep_lease_if_used(&self) -> bool {
+        let mut inner = self.0.lock();
+        let is_unused = inner.nodes.is_empty();
+        let unused = inner.keeper.take_if(|_| is_unused);
+        let is_used = inner.keeper.is_some();
+        drop(inner);
+        drop(unused);
+        is_used
+    }
+}

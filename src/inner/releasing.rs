@@ -1,0 +1,249 @@
+//! Releases of holds by their owners: the nodes are deleted, or replaced by the next thread.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use log::{Level, warn};
+use zookeeper::{Batch, ErrorKind, WatchedEvent, Watcher};
+
+use super::failure::{Failure, may_be_done};
+use super::holds::Holds;
+use super::nodes::{Grant, Nodes, Released};
+use crate::error::{Error, LossReason, Result};
+use crate::kind::LockKind;
+use crate::shortcuts::{Departing, Replacement};
+use crate::sys;
+
+/// A released node that the next thread for the same lock replaces: it deletes this node in the
+/// transaction that creates its own. If it does not, the thread that released the node deletes it.
+#[derive(Debug)]
+pub(crate) struct Replaceable {
+    pub(crate) node: Replacement,
+    holds: Weak<Holds>,
+    nodes: Arc<Nodes>,
+    departing: Option<Departing>,
+    /// The result of the release, or `None` if nobody knows what became of the node.
+    result: Sender<Option<Result<()>>>,
+}
+
+impl Replaceable {
+    /// Takes the answer to the transaction, and passes it to the thread that released the node.
+    pub(crate) fn ends(self, deleted: zookeeper::Result<()>) {
+        let is_known = deleted.as_ref().err().is_none_or(|error| !may_be_done(error));
+        let (holds, departing) = (self.holds.upgrade(), self.departing.as_ref());
+        let judge = |holds: Arc<Holds>| judge(&holds, &self.nodes, 0, departing, deleted);
+        let result = is_known.then(|| holds.map(judge).unwrap_or(Ok(())));
+        // The other thread may have stopped waiting.
+        let _ = self.result.send(result);
+    }
+}
+
+impl Holds {
+    /// Releases a hold. Waits for the answer to its deletion for a third of the session timeout. A
+    /// deletion without an answer by then is completed in the background. Returns Lost if the hold
+    /// was lost before.
+    pub(crate) fn release(&self, grant: &Arc<Grant>) -> Result<()> {
+        grant.end_by(|| self.release_to(grant, None))
+    }
+
+    /// Like [`release`](Holds::release), where another thread may wait for the same lock. If the
+    /// node was alone, `next` gets it for that thread. The observer is not told.
+    pub(crate) fn release_to(
+        &self,
+        grant: &Arc<Grant>,
+        next: Option<&mut dyn FnMut(Replaceable)>,
+    ) -> Result<()> {
+        let nodes = grant.nodes();
+        match nodes.release(grant) {
+            Released::Shared => Ok(()),
+            Released::Reserved(until) => {
+                sys::reached("a released hold is reserved");
+                self.attend_at(until);
+                Ok(())
+            }
+            Released::Lost(reason, grants) => {
+                sys::reached_if(|| grants.is_none(), "an unlock comes behind a loss");
+                if let Some(grants) = grants {
+                    sys::reached("an unlock notices that the lease is over");
+                    self.after_loss(nodes, &grants, reason);
+                }
+                Err(Error::Lost { path: grant.path().to_owned(), reason })
+            }
+            Released::Last => {
+                let claim = &nodes.claim;
+                let is_single = claim.kind == LockKind::Ephemeral;
+                let _deleting = is_single.then(|| self.orphans.deleting(&claim.lock));
+                self.registry.remove(nodes);
+                let deletion = Deletion { holds: self, nodes };
+                let result = match next.zip(deletion.replacement()) {
+                    Some((next, node)) => deletion.hand_over(node, next),
+                    None => deletion.run(self.requests.patience(), false),
+                };
+                self.orphans.look_for_those_of(claim);
+                result
+            }
+        }
+    }
+}
+
+/// The deletion of the nodes of a released hold.
+struct Deletion<'a> {
+    holds: &'a Holds,
+    nodes: &'a Arc<Nodes>,
+}
+
+impl Deletion<'_> {
+    /// Returns the only node, if the next thread may replace it. The release then waits for that
+    /// thread, so it must not be one in the background.
+    fn replacement(&self) -> Option<Replacement> {
+        let number = self.nodes.alone()?;
+        if self.nodes.claim.background || !self.holds.requests.is_connected() {
+            return None;
+        }
+        let path = self.nodes.path_of(&self.nodes.list[0]);
+        Replacement::of(self.nodes.lease.session_id, path, number)
+    }
+
+    /// Notes that the nodes are about to be deleted, if there is only one, which is alone.
+    fn departs(&self) -> Option<Departing> {
+        let number = self.nodes.alone()?;
+        self.holds.following.lock().departs(&self.nodes.claim.directory, number)
+    }
+
+    fn hand_over(&self, node: Replacement, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
+        let Deletion { holds, nodes } = self;
+        let (result, received) = bounded(1);
+        let departing = self.departs();
+        let me = Weak::clone(&holds.me);
+        next(Replaceable { node, holds: me, nodes: Arc::clone(nodes), departing, result });
+        let end = sys::now() + holds.requests.patience();
+        let is_again = match sys::recv_deadline(&received, end) {
+            Ok(Some(result)) => return result,
+            // The other thread may have had no more time. A deletion follows the transaction, so it
+            // makes no difference whether that was carried out.
+            Ok(None) => {
+                sys::reached("an unlock follows a transaction without an answer");
+                true
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                sys::reached("nobody replaces what a thread has left");
+                false
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                sys::reached("what became of a node that was left is not told in time");
+                holds.deletions.delete_all(nodes);
+                return Ok(());
+            }
+        };
+        self.run(end.saturating_duration_since(sys::now()), is_again)
+    }
+
+    /// Deletes the nodes. Waits for at most `patience`. With `is_again`, an earlier deletion had no
+    /// answer: the node may be gone, and another one may be there since, so nothing follows from
+    /// that.
+    fn run(&self, patience: Duration, is_again: bool) -> Result<()> {
+        let Deletion { holds, nodes } = self;
+        if !holds.requests.is_connected() {
+            sys::reached("an unlock has no connection");
+            holds.deletions.delete_all(nodes);
+            return Ok(());
+        }
+        let zk = holds.requests.zk.in_session(nodes.lease.session_id).with_timeout(patience);
+        let departing = self.departs().filter(|_| !is_again);
+        let meant = move |deleted: zookeeper::Result<()>| match deleted {
+            Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
+            deleted => deleted,
+        };
+        let deletions = zk.submit(|batch| {
+            if let Some(departing) = departing.as_ref().filter(|departing| departing.watches) {
+                watch_directory(holds, departing, batch);
+            }
+            let delete = |node| batch.delete(&nodes.path_of(node), None);
+            nodes.list.iter().map(delete).collect::<Vec<_>>()
+        });
+        let mut outcome = Ok(());
+        // Waiting for the last one first takes one wake-up.
+        for (index, deletion) in deletions.into_iter().enumerate().rev() {
+            if !nodes.claim.background {
+                let deleted = meant(deletion.wait());
+                outcome = outcome.and(judge(holds, nodes, index, departing.as_ref(), deleted));
+                continue;
+            }
+            let (me, nodes) = (Weak::clone(&holds.me), Arc::clone(nodes));
+            let departing = departing.clone();
+            deletion.on_done(move |deleted| {
+                sys::reached_if(|| deleted.is_err(), "a release in the background fails");
+                // An error is counted and logged.
+                me.upgrade()
+                    .map(|holds| judge(&holds, &nodes, index, departing.as_ref(), meant(deleted)));
+            });
+        }
+        outcome
+    }
+}
+
+/// Watches the directory of a node that is about to be deleted. The deletion follows this.
+fn watch_directory(holds: &Holds, departing: &Departing, batch: &mut Batch<'_>) {
+    let (made, directory) = (departing.made, departing.directory.clone());
+    let (me, ended) = (Weak::clone(&holds.me), directory.clone());
+    let watcher = Watcher::new(move |_: &WatchedEvent| {
+        sys::reached("a directory that was vacant has ended");
+        me.upgrade().inspect(|holds| holds.following.lock().forget(&ended, made));
+    });
+    let me = Weak::clone(&holds.me);
+    let read = batch.get_data(departing.directory.as_str(), Some(&watcher));
+    read.on_done(move |read| {
+        if let (Ok(_), Some(holds)) = (read, me.upgrade()) {
+            holds.following.lock().is_watched(&directory, made, watcher);
+        }
+    });
+}
+
+/// Returns what the answer to a deletion says of the hold that the deletion was to end.
+fn judge(
+    holds: &Holds,
+    nodes: &Nodes,
+    index: usize,
+    departing: Option<&Departing>,
+    deleted: zookeeper::Result<()>,
+) -> Result<()> {
+    let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
+    let Err(error) = deleted else {
+        node.charge.give_back();
+        departing.inspect(|departing| holds.following.lock().has_departed(departing));
+        return Ok(());
+    };
+    match error.kind() {
+        ErrorKind::NoNode => {
+            sys::reached("an unlock finds its node deleted");
+            node.charge.give_back();
+            let reason = LossReason::NodeDeleted;
+            holds.count_losses(nodes, 1, reason);
+            Err(Error::Lost { path: lock.to_owned(), reason })
+        }
+        // The node ended with its session.
+        ErrorKind::SessionExpired | ErrorKind::Closed => {
+            sys::reached("an unlock finds its session over");
+            node.charge.give_back();
+            Ok(())
+        }
+        ErrorKind::NoAuth => {
+            let charge = node.charge.hand_over();
+            holds.deletions.is_refused(nodes.path_of(node), charge, &error);
+            Err(holds.requests.error(lock, Failure::Refused(error)))
+        }
+        _ => {
+            sys::reached("an unlock has no answer");
+            holds.deletions.delete(&nodes.claim, nodes.lease.session_id, node);
+            let lock = lock.to_owned();
+            holds.requests.zk.note("zoolock::session", Level::Warn, move || {
+                warn!(
+                    target: "zoolock::session", lock:%;
+                    "the node of {lock} is deleted in the background: {error}"
+                );
+            });
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Requests to the servers: who may wait how long for an answer, and what a failure means to users.
+//! It knows the connection and the session, and no holds.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+use zookeeper::{Batch, ErrorKind, Names, Pending, Stat, State, Watcher, ZooKeeper};
+
+use super::claim::Claim;
+use super::failure::Failure;
+use super::quota::{Charge, Quota};
+use crate::error::{Error, Result};
+use crate::path::LockPath;
+use crate::signal::{Broadcast, Ended, Signal, Until};
+use crate::sys::{self, at, select_biased};
+
+/// What a server says of a node: its data and its stat.
+type Read = zookeeper::Result<(Vec<u8>, Stat)>;
+
+/// For this long nothing but its answer ends the wait for a request.
+const SOON: Duration = Duration::from_millis(10);
+
+/// A watched thing is looked at again after this many session timeouts at the least, and twice as
+/// many at the most.
+const LOOK_AFTER: u32 = 2;
+
+/// The way to the servers. It outlives ZooKeeper's sessions: requests about nodes name the session
+/// that they belong to.
+pub(crate) struct Requests {
+    pub(super) zk: ZooKeeper,
+    acl: Vec<zookeeper::Acl>,
+    quota: Quota,
+    closing: AtomicBool,
+    closed: Signal,
+    /// Sent when there is a connection again.
+    connected: Broadcast,
+    resumed: AtomicU64,
+    /// How often the session had been resumed when a [read](Requests::read) was last known to be
+    /// up to date.
+    caught_up: AtomicU64,
+    waiting: AtomicUsize,
+}
+
+/// Counts a waiting call until it is dropped.
+pub(crate) struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Requests").field(&self.zk).finish()
+    }
+}
+
+impl Requests {
+    /// `acl` is the ACL of all nodes that are created.
+    pub(super) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Requests {
+        Requests {
+            zk,
+            acl,
+            quota: Quota::default(),
+            closing: AtomicBool::new(false),
+            closed: Signal::new(),
+            connected: Broadcast::new(),
+            resumed: AtomicU64::new(0),
+            caught_up: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    // ---- the client's end
+
+    /// Closes the client by `end`, which ends all holds. Returns false if another thread does that.
+    pub(super) fn close(&self, end: impl FnOnce()) -> bool {
+        let is_first = !self.closing.swap(true, Ordering::SeqCst);
+        if is_first {
+            end();
+            self.closed.raise();
+        }
+        is_first
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Returns a signal that is ready when the client is closed and all holds have ended.
+    pub(crate) fn closed(&self) -> &Ended {
+        self.closed.ended()
+    }
+
+    // ---- the connection
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.zk.state() == State::Connected
+    }
+
+    pub(super) fn has_connected(&self) {
+        self.connected.send();
+    }
+
+    pub(super) fn has_resumed(&self) {
+        self.resumed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how often the session was resumed. This is counted before the events of the
+    /// connection on which it was resumed.
+    pub(crate) fn resumed(&self) -> u64 {
+        self.resumed.load(Ordering::Relaxed)
+    }
+
+    /// Returns the current session; 0 for none.
+    pub(crate) fn id(&self) -> i64 {
+        self.zk.session_id()
+    }
+
+    /// Returns the session timeout that the servers gave.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.zk.session_timeout()
+    }
+
+    /// Returns a third of the session timeout. Calls that promise not to wait for others wait this
+    /// long for answers.
+    pub(crate) fn patience(&self) -> Duration {
+        self.timeout() / 3
+    }
+
+    /// Returns when to look again at something that is watched. A server sends no event of a node
+    /// to a client that may not read it by then, and an ACL can be changed at any time, so nothing
+    /// may rely on events alone. The instants are spread, so that calls which begin to wait
+    /// together do not look together.
+    pub(crate) fn next_look(&self) -> Instant {
+        let least = self.timeout() * sys::fallback(LOOK_AFTER);
+        let share = sys::random() as f64 / u64::MAX as f64;
+        sys::now() + least + least.mul_f64(share)
+    }
+
+    /// Returns the servers, and the path that all others are below.
+    pub(crate) fn address(&self) -> (String, &str) {
+        (self.zk.servers(), self.zk.root())
+    }
+
+    pub(crate) fn acl(&self) -> &[zookeeper::Acl] {
+        &self.acl
+    }
+
+    /// Returns an error without a connection, for calls that do not wait for one.
+    pub(crate) fn require_connection(&self, path: &str) -> Result<()> {
+        match self.is_connected() {
+            _ if self.is_closed() => Err(Error::Closed),
+            true => Ok(()),
+            false => Err(Error::Disconnected { path: path.to_owned() }),
+        }
+    }
+
+    /// Waits for a connection. Without one at the deadline: Disconnected.
+    pub(crate) fn await_connection(&self, path: &str, until: &Until) -> Result<()> {
+        loop {
+            let connected = self.connected.listen();
+            if let known @ (Ok(()) | Err(Error::Closed)) = self.require_connection(path) {
+                return known;
+            }
+            let path = || path.to_owned();
+            select_biased! {
+                recv(connected) -> _ => {}
+                recv(self.closed()) -> _ => {
+                    sys::reached("the close ends the wait for a connection");
+                    return Err(Error::Closed);
+                }
+                recv(until.cancelled) -> _ => {
+                    sys::reached("a cancel ends the wait for a connection");
+                    return Err(Error::Cancelled { path: path() });
+                }
+                recv(until.expiry()) -> _ => {
+                    sys::reached("a deadline ends the wait for a connection");
+                    return Err(Error::Disconnected { path: path() });
+                }
+            }
+        }
+    }
+
+    /// Waits until `when`.
+    pub(super) fn pause(&self, when: Instant, until: &Until) -> Result<(), Failure> {
+        select_biased! {
+            recv(self.closed()) -> _ => Err(Failure::Closed),
+            recv(until.cancelled) -> _ => Err(Failure::Cancelled),
+            recv(until.expiry()) -> _ => {
+                sys::reached("a deadline ends the wait for a lease");
+                Err(Failure::Deadline)
+            }
+            recv(at(when)) -> _ => Ok(()),
+        }
+    }
+
+    // ---- requests
+
+    /// Sends requests in this session, or in the current one for `None`. Waits for the answer to
+    /// the request that `make` returns beside the others.
+    pub(crate) fn ask<R, T: Send + 'static>(
+        &self,
+        session: Option<i64>,
+        until: &Until,
+        make: impl FnOnce(&mut Batch<'_>) -> (R, Pending<T>),
+    ) -> Result<(R, Result<T, zookeeper::Error>), Failure> {
+        let zk = self.zk.with_timeout(until.left());
+        let (others, last) = match session {
+            Some(session) => zk.in_session(session).submit(make),
+            None => zk.submit(make),
+        };
+        // Nearly every answer comes soon. Listening for more than that takes several wake-ups.
+        let last = match last.wait_for(SOON) {
+            Ok(answer) => return Ok((others, answer)),
+            Err(last) => last,
+        };
+        let (sender, answer) = bounded(1);
+        // There is room for it. The receiver may have gone.
+        last.on_done(move |result| drop(sender.send(result)));
+        select_biased! {
+            recv(answer) -> answer => Ok((others, answer.map_err(|_| Failure::Closed)?)),
+            recv(until.cancelled) -> _ => {
+                sys::reached("a cancel ends the wait for an answer");
+                Err(Failure::Cancelled)
+            }
+            recv(self.closed()) -> _ => {
+                sys::reached("the close ends the wait for an answer");
+                Err(Failure::Closed)
+            }
+        }
+    }
+
+    /// Like [`ask`](Requests::ask), for one answer.
+    pub(crate) fn ask_one<T: Send + 'static>(
+        &self,
+        session: Option<i64>,
+        until: &Until,
+        make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
+    ) -> Result<T, Failure> {
+        let ((), answer) = self.ask(session, until, |batch| ((), make(batch)))?;
+        Ok(answer?)
+    }
+
+    /// Reads nodes in one write. Returns what the server says of each.
+    pub(crate) fn read_each(
+        &self,
+        session: Option<i64>,
+        until: &Until,
+        paths: &[String],
+        watcher: Option<&Watcher>,
+    ) -> Result<Vec<Read>, Failure> {
+        self.ask_each(session, until, paths, |batch, path| batch.get_data(path, watcher))
+    }
+
+    /// Makes the same request for each path, in one write.
+    pub(crate) fn ask_each<T: Send + 'static>(
+        &self,
+        session: Option<i64>,
+        until: &Until,
+        paths: &[String],
+        make: impl Fn(&mut Batch<'_>, &str) -> Pending<T>,
+    ) -> Result<Vec<zookeeper::Result<T>>, Failure> {
+        let Some((last, others)) = paths.split_last() else {
+            return Ok(Vec::new());
+        };
+        let (others, last) = self.ask(session, until, |batch| {
+            let others: Vec<_> = others.iter().map(|path| make(batch, path)).collect();
+            (others, make(batch, last))
+        })?;
+        // They were answered before the last.
+        Ok(others.into_iter().map(Pending::wait).chain([last]).collect())
+    }
+
+    /// Reads a node that users write. The answer is no older than anything that the client was told
+    /// before.
+    ///
+    /// A hold may be granted by an event, which carries no transaction id. So the session does not
+    /// know how new that was, and may be resumed on a server that is behind it. The first read on
+    /// such a connection follows a write, which that server answers when it has caught up with the
+    /// leader.
+    pub(crate) fn read(&self, path: &str, until: &Until) -> Result<(Vec<u8>, Stat), Failure> {
+        loop {
+            let resumed = self.resumed();
+            let has_caught_up = self.caught_up.load(Ordering::Relaxed) == resumed;
+            sys::reached_if(|| !has_caught_up, "a read goes behind a write");
+            let (written, read) = self.ask(None, until, |batch| {
+                let written = (!has_caught_up).then(|| batch.renew_lease());
+                (written, batch.get_data(path, None))
+            })?;
+            // It was answered before the read.
+            written.map_or(Ok(()), |written| written.wait())?;
+            // Otherwise it is unknown on which connection the read was answered.
+            if self.resumed() == resumed {
+                self.caught_up.fetch_max(resumed, Ordering::Relaxed);
+                return Ok(read?);
+            }
+        }
+    }
+
+    /// Lists a directory, without waiting for the answer.
+    pub(crate) fn list(&self, directory: &LockPath) -> Pending<(Names, Stat)> {
+        let zk = self.zk.with_timeout(self.patience());
+        zk.submit(|batch| batch.get_children(directory.as_str(), None))
+    }
+
+    // ---- accounts and errors
+
+    /// Takes a charge for `count` nodes of this claim, which are about to be created.
+    pub(crate) fn charge(&self, claim: &Claim, count: usize) -> Result<Charge> {
+        let length = |path: &LockPath| self.zk.root().len() + path.as_str().len();
+        self.quota.take((length(&claim.directory), length(&claim.lock)), count)
+    }
+
+    pub(crate) fn start_waiting(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Returns what a failed request means to a user.
+    pub(crate) fn error(&self, path: &str, failure: Failure) -> Error {
+        let path = path.to_owned();
+        match failure {
+            _ if self.is_closed() => Error::Closed,
+            Failure::Closed => Error::Closed,
+            Failure::Broken | Failure::Deadline | Failure::SessionOver => {
+                Error::Disconnected { path }
+            }
+            Failure::Cancelled => Error::Cancelled { path },
+            Failure::Refused(cause) => match cause.kind() {
+                ErrorKind::NoAuth | ErrorKind::AuthFailed => Error::Denied { path },
+                ErrorKind::InvalidAcl => Error::InvalidArgument {
+                    what: "ACL",
+                    reason: "the server refused it; it may name credentials that were not given"
+                        .to_owned(),
+                },
+                ErrorKind::NoChildrenForEphemerals => Error::InvalidPath {
+                    path,
+                    reason: "a node above it is ephemeral and cannot have children".to_owned(),
+                },
+                _ => Error::ZooKeeper { path, cause: Arc::new(cause) },
+            },
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What all users of one client share, and what the events of its connection bring about.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use zookeeper::{Listener, SessionEvent, SessionEventKind, State, ZooKeeper};
+
+use super::deletions::Deletions;
+use super::events::{ClientState, Stats, Subscribers, Subscription};
+use super::holds::Holds;
+use super::orphans::Orphans;
+use super::registry::Registry;
+use super::requests::Requests;
+use crate::sys;
+
+/// What all users of one client share. Its drop closes the client.
+pub(crate) struct Inner {
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) deletions: Arc<Deletions>,
+    pub(crate) orphans: Arc<Orphans>,
+    pub(crate) holds: Arc<Holds>,
+    subscribers: Subscribers,
+    listener: Listener<SessionEvent>,
+    sessions: AtomicU64,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (servers, state) = (&self.requests.zk, self.state());
+        f.debug_struct("Inner").field("servers", servers).field("state", &state).finish()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+impl Inner {
+    /// `zk` has just connected. `acl` is the ACL of all nodes that are created.
+    pub(crate) fn new(zk: ZooKeeper, acl: Vec<zookeeper::Acl>) -> Arc<Inner> {
+        let requests = Arc::new(Requests::new(zk, acl));
+        let registry = Arc::<Registry>::default();
+        let deletions = Deletions::new(Arc::clone(&requests));
+        let orphans = Orphans::new(Arc::clone(&deletions), Arc::clone(&registry));
+        let holds = Holds::new(registry, Arc::clone(&deletions), Arc::clone(&orphans));
+        let inner = Arc::new_cyclic(|me: &Weak<Inner>| {
+            let me = Weak::clone(me);
+            let listener = Listener::new(move |event: &SessionEvent| {
+                if let Some(inner) = me.upgrade() {
+                    inner.on_event(event);
+                }
+            });
+            let subscribers = Subscribers::default();
+            let sessions = AtomicU64::new(1);
+            Inner { requests, deletions, orphans, holds, subscribers, listener, sessions }
+        });
+        inner.requests.zk.subscribe(&inner.listener);
+        inner
+    }
+
+    /// Ends every hold and every wait. Never blocks; the end of the session takes a while longer.
+    pub(crate) fn shut_down(&self) {
+        let is_first = self.requests.close(|| {
+            self.holds.close();
+            self.orphans.forget(None);
+        });
+        if is_first {
+            self.subscribers.close();
+        }
+    }
+
+    /// Ends the session, and waits for that for at most `limit`.
+    pub(crate) fn close(&self, limit: Duration) -> zookeeper::Result<()> {
+        self.shut_down();
+        // Another thread may be about to end the holds. The session must not end before they have.
+        let _ = sys::recv(self.requests.closed());
+        self.requests.zk.with_timeout(limit).close()
+    }
+
+    /// Handles an event of the session. Runs on a thread of the client, which must not wait.
+    fn on_event(self: &Arc<Self>, event: &SessionEvent) {
+        match event.kind {
+            SessionEventKind::Suspended => {
+                self.holds.end_all_kept();
+                self.subscribers.suspended();
+                let (me, after) = (Arc::downgrade(self), self.requests.timeout());
+                self.requests.zk.call_at(sys::now() + after, move || {
+                    me.upgrade().inspect(|inner| inner.subscribers.lost(after));
+                });
+            }
+            SessionEventKind::Resumed => {
+                self.requests.has_resumed();
+                self.has_connected();
+            }
+            SessionEventKind::Connected => {
+                self.sessions.fetch_add(1, Ordering::Relaxed);
+                self.has_connected();
+            }
+            SessionEventKind::LeaseEnded => self.holds.lapse(),
+            SessionEventKind::Expired => {
+                self.holds.lapse();
+                self.orphans.forget(Some(event.session_id));
+                self.deletions.all_are_gone();
+                self.subscribers.lost(Duration::ZERO);
+            }
+            _ => {}
+        }
+    }
+
+    fn has_connected(&self) {
+        self.subscribers.reconnected();
+        self.requests.has_connected();
+        self.orphans.has_connected();
+    }
+
+    pub(crate) fn state(&self) -> ClientState {
+        match self.requests.zk.state() {
+            _ if self.requests.is_closed() => ClientState::Closed,
+            State::Connected => ClientState::Connected,
+            State::Closed => ClientState::Closed,
+            _ if self.subscribers.is_lost() => ClientState::Lost,
+            _ => ClientState::Suspended,
+        }
+    }
+
+    /// Returns whether the connection has lasted for this long, or is the first.
+    pub(crate) fn has_been_connected_for(&self, time: Duration) -> bool {
+        self.subscribers.has_lasted(time)
+    }
+
+    pub(crate) fn subscribe(&self) -> Subscription {
+        self.subscribers.subscribe()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let counts = self.requests.zk.counts();
+        Stats {
+            requests: counts.requests,
+            events: counts.events,
+            connections: counts.connections,
+            sessions: self.sessions.load(Ordering::Relaxed),
+            resumed: self.requests.resumed(),
+            holds_lost: self.holds.lost.load(Ordering::Relaxed),
+            held: self.holds.registry.held(),
+            waiting: self.requests.waiting(),
+            deleting: self.deletions.count() + self.orphans.count(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+    use std::thread;
+
+    use super::*;
+    use crate::inner::{Claim, Granted, Node};
+    use crate::kind::LockKind;
+    use crate::path::LockPath;
+    use crate::signal::Until;
+
+    /// Gives one client a session, and says nothing else.
+    fn server() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            // Both messages of the handshake begin with their length.
+            let mut length = [0; 4];
+            client.read_exact(&mut length).unwrap();
+            client.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).unwrap();
+            // Protocol 0, the timeout in milliseconds, the session, its password, not read-only.
+            let mut answer = 37_u32.to_be_bytes().to_vec();
+            answer.extend(0_u32.to_be_bytes());
+            answer.extend(10_000_u32.to_be_bytes());
+            answer.extend(0x5e55_u64.to_be_bytes());
+            answer.extend(16_u32.to_be_bytes());
+            answer.extend([7; 16]);
+            answer.push(0);
+            client.write_all(&answer).unwrap();
+            let _ = io::copy(&mut client, &mut io::sink());
+        });
+        address
+    }
+
+    #[test]
+    fn nodes_of_another_session_are_not_granted() {
+        let servers = server().to_string();
+        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
+        let inner = Inner::new(zk, Vec::new());
+        let path = LockPath::parse("/another-session").unwrap();
+        let claim = Claim {
+            lock: path.clone(),
+            directory: path,
+            kind: LockKind::Ephemeral,
+            owner: None,
+            identity: "".into(),
+            background: false,
+            at_least: Duration::ZERO,
+        };
+        let until = Until::within(Duration::from_secs(60));
+        for (id, is_held) in [(inner.requests.id(), true), (inner.requests.id() + 1, false)] {
+            let charge = inner.requests.charge(&claim, 1).unwrap();
+            let name = "node".to_owned();
+            let node = Node { name, number: None, czxid: 1, token: 1, charge };
+            let granted = inner.holds.grant(&claim, (&mut vec![node], None), id, &until);
+            assert_eq!(matches!(granted, Ok(Granted::Held(_))), is_held, "in session {id:x}");
+        }
+    }
+
+    #[test]
+    fn second_close_waits_until_the_first_has_ended_the_holds() {
+        let servers = server().to_string();
+        let zk = zookeeper::ZooKeeper::connect(&servers, Duration::from_secs(10)).unwrap();
+        let inner = Inner::new(zk, Vec::new());
+        // The first one stands still here.
+        let ending = inner.holds.registry.stand_still();
+        let (tell, closed) = crossbeam_channel::unbounded();
+        let close = || {
+            let (inner, tell) = (Arc::clone(&inner), tell.clone());
+            thread::spawn(move || {
+                let _ = inner.close(Duration::ZERO);
+                tell.send(()).unwrap();
+            })
+        };
+        let first = close();
+        while !inner.requests.is_closed() {
+            thread::yield_now();
+        }
+        let second = close();
+        assert!(closed.recv_timeout(Duration::from_millis(200)).is_err(), "a session may end");
+        drop(ending);
+        [first, second].into_iter().for_each(|close| close.join().unwrap());
+        assert_eq!(closed.try_iter().count(), 2);
+    }
+}

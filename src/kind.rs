@@ -1,0 +1,67 @@
+//! The kinds of locks: what the nodes of each ask for, and who owns its holds. Pure.
+
+use std::fmt;
+
+use crate::names::Mode;
+use crate::sys::thread::ThreadId;
+
+/// A type of lock.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LockKind {
+    /// [`DistributedLock`](crate::DistributedLock)
+    Exclusive,
+    /// [`DistributedReentrantLock`](crate::DistributedReentrantLock)
+    Reentrant,
+    /// [`ReadLock`](crate::ReadLock)
+    Read,
+    /// [`WriteLock`](crate::WriteLock)
+    Write,
+    /// [`DistributedSemaphore`](crate::DistributedSemaphore)
+    Semaphore,
+    /// [`EphemeralLock`](crate::EphemeralLock)
+    Ephemeral,
+}
+
+impl LockKind {
+    /// Returns its name as a label: one word in lower case.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LockKind::Exclusive => "exclusive",
+            LockKind::Reentrant => "reentrant",
+            LockKind::Read => "read",
+            LockKind::Write => "write",
+            LockKind::Semaphore => "semaphore",
+            LockKind::Ephemeral => "ephemeral",
+        }
+    }
+
+    /// Returns what its nodes ask for. The node of an [`Ephemeral`](LockKind::Ephemeral) lock asks
+    /// for everything, but stands in no queue.
+    pub(crate) fn mode(self) -> Mode {
+        match self {
+            LockKind::Exclusive | LockKind::Reentrant | LockKind::Ephemeral => Mode::Exclusive,
+            LockKind::Read => Mode::Read,
+            LockKind::Write => Mode::Write,
+            LockKind::Semaphore => Mode::Permit,
+        }
+    }
+
+    /// Returns whether a hold belongs to the thread that took it. Otherwise it belongs to the
+    /// object, and any thread may unlock it.
+    pub(crate) fn is_of_a_thread(self) -> bool {
+        matches!(self, LockKind::Reentrant | LockKind::Read | LockKind::Write)
+    }
+
+    /// Returns the owner of what `thread` takes, if a thread owns it.
+    pub(crate) fn owner(self, thread: ThreadId) -> Option<ThreadId> {
+        self.is_of_a_thread().then_some(thread)
+    }
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,322 @@
+//! The loop of a call that queues: it creates nodes, and waits until they are first. A [`Recipe`]
+//! decides who is granted, and whom to wait for.
+
+mod looking;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, unbounded};
+use zookeeper::{ErrorKind, Names, WatchedEvent, Watcher};
+
+use super::attempt::{Attempt, Pass, Stop, Want, run};
+use super::place::PlaceObserver;
+use super::rule::Recipe;
+use crate::error::{Error, Result};
+use crate::inner::{Grant, Replaceable};
+use crate::names::{self, Ahead, Next, Standing};
+use crate::shortcuts::{Expectation, Expected, Heard, News};
+use crate::sys::{self, Mutex};
+
+/// Takes what the recipe says. `replaceable` is what the thread before has released, and `observer`
+/// wants to know the queue position.
+pub(crate) fn acquire(
+    want: Want<'_>,
+    recipe: &dyn Recipe,
+    replaceable: Option<Replaceable>,
+    observer: Option<&PlaceObserver>,
+) -> Result<Option<Arc<Grant>>> {
+    let heard = Arc::<Mutex<Heard>>::default();
+    let (watcher, news) = listen(&want, recipe, &heard);
+    let waiter = Waiter {
+        attempt: Attempt::new(want),
+        recipe,
+        replaceable,
+        observer,
+        may_create: false,
+        watcher,
+        news,
+        heard,
+        listed: None,
+        watched: Watched::default(),
+        expected: 0,
+        czxids: HashMap::new(),
+    };
+    run(waiter, Waiter::pass)
+}
+
+/// A call that queues.
+struct Waiter<'a> {
+    attempt: Attempt<'a>,
+    recipe: &'a dyn Recipe,
+    replaceable: Option<Replaceable>,
+    observer: Option<&'a PlaceObserver>,
+    /// The nodes may be created without a look.
+    may_create: bool,
+    watcher: Watcher,
+    news: Receiver<News>,
+    heard: Arc<Mutex<Heard>>,
+    /// The last list that was delivered, and not used yet.
+    listed: Option<Names>,
+    watched: Watched,
+    /// The number of the last expectation.
+    expected: u64,
+    czxids: HashMap<String, i64>,
+}
+
+/// The paths that are watched, since the session was resumed this often.
+#[derive(Default)]
+struct Watched {
+    paths: HashSet<String>,
+    resumed: u64,
+}
+
+impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
+    fn as_mut(&mut self) -> &mut Attempt<'a> {
+        &mut self.attempt
+    }
+}
+
+/// Returns a watcher of nodes, and what it delivers. The thread that delivers an event sends the next
+/// list, so the waiter is woken once, with both.
+fn listen(
+    want: &Want<'_>,
+    recipe: &dyn Recipe,
+    heard: &Arc<Mutex<Heard>>,
+) -> (Watcher, Receiver<News>) {
+    let (tell, news) = unbounded();
+    let (heard, requests) = (Arc::clone(heard), Arc::downgrade(&want.inner.requests));
+    let (directory, lists) = (want.claim.directory.clone(), !recipe.watches_list());
+    let watcher = Watcher::new(move |event: &WatchedEvent| {
+        let Some(requests) = requests.upgrade() else {
+            return;
+        };
+        let expectation = heard.lock().event(event, requests.resumed(), lists);
+        match expectation {
+            // The waiter may have gone.
+            Expectation::Tell(news) => drop(tell.send(news)),
+            Expectation::Wait => {}
+            Expectation::List => {
+                let (heard, tell) = (Arc::clone(&heard), tell.clone());
+                requests.list(&directory).on_done(move |listed| {
+                    let names = listed.ok().map(|(names, _)| names);
+                    let news = heard.lock().list(names);
+                    news.map(|news| tell.send(news));
+                });
+            }
+        }
+    });
+    (watcher, news)
+}
+
+impl Waiter<'_> {
+    fn pass(&mut self) -> Result<Pass, Stop> {
+        if self.attempt.find_session()? {
+            self.watched.paths.clear();
+            self.may_create = self.attempt.want.waits && self.may_create_unseen();
+        }
+        let list = match self.listed.take() {
+            _ if self.is_missing() && self.may_create => self.enter()?,
+            // A list that shows our nodes is no older than they are.
+            Some(names) if self.are_in(&names) => self.sort_out(names)?,
+            _ => {
+                // Those of which a list that is sent after this must tell.
+                let stuck = self.stuck();
+                let list = self.look()?;
+                self.forget_gone(stuck, &list);
+                list
+            }
+        };
+        if self.is_missing() {
+            if self.attempt.want.waits {
+                self.leaves_room(&list)?;
+            }
+            self.may_create = true;
+            if self.attempt.want.waits || self.recipe.is_free(&list) {
+                return Ok(Pass::Again);
+            }
+            let is_rival = |name: &&str| names::mode_of(name).is_some();
+            self.attempt.tell_ahead(|| list.iter().filter(is_rival).count());
+            return Ok(Pass::Busy);
+        }
+        self.attempt.give_up_lost();
+        self.attempt.tell_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
+        match self.step(&list)? {
+            Standing::Granted => self.grant(self.attempt.own.len() == list.len()),
+            Standing::Behind(ahead) => self.wait_behind(Some(ahead), list),
+            Standing::Full => self.wait_behind(None, list),
+            Standing::Gone | Standing::NeedsCzxid(_) => {
+                self.attempt.give_up_own();
+                Ok(Pass::Again)
+            }
+        }
+    }
+
+    /// Returns whether these names show all nodes that the call needs.
+    fn are_in(&self, names: &Names) -> bool {
+        !self.is_missing() && self.attempt.own.iter().all(|node| names.contains(&node.name))
+    }
+
+    fn is_missing(&self) -> bool {
+        self.attempt.own.len() < self.recipe.count()
+    }
+
+    fn grant(&mut self, is_alone: bool) -> Result<Pass, Stop> {
+        let number = match &self.attempt.own[..] {
+            [node] if is_alone => node.number,
+            _ => None,
+        };
+        self.attempt.grant(number)
+    }
+
+    // ---- own nodes that cannot be deleted
+
+    /// Returns the names of own nodes in the directory that cannot be deleted.
+    fn stuck(&self) -> Vec<String> {
+        let Want { inner, claim, .. } = self.attempt.want;
+        inner.deletions.stuck_in(&claim.directory)
+    }
+
+    /// Returns whether nodes may be created without a look. Where an own node could not be deleted,
+    /// each call would leave one more.
+    fn may_create_unseen(&self) -> bool {
+        self.stuck().is_empty()
+    }
+
+    /// Forgets own nodes that could not be deleted and do not exist any more.
+    fn forget_gone(&self, stuck: Vec<String>, list: &Names) {
+        let Want { inner, claim, .. } = self.attempt.want;
+        let gone = stuck.iter().filter(|name| !list.contains(name));
+        let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
+        gone.for_each(|name| inner.deletions.is_gone(&claim.directory.child(name)));
+    }
+
+    /// Returns `Denied` if there would be no room even when all nodes had gone that can be deleted.
+    fn leaves_room(&self, list: &Names) -> Result<(), Error> {
+        let stuck: Names = self.stuck().iter().filter(|name| list.contains(name)).collect();
+        match stuck.iter().next() {
+            Some(name) if !self.recipe.is_free(&stuck) => {
+                sys::reached("nodes that stay leave no room");
+                Err(Error::Denied { path: self.attempt.want.claim.directory.child(name) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    // ---- waiting
+
+    fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
+        let Want { inner, claim, until, .. } = self.attempt.want;
+        if !self.attempt.may_wait() {
+            return Ok(Pass::Busy);
+        }
+        if inner.holds.holds_here(claim) {
+            sys::reached("a call would wait for a hold of its own thread");
+            return Err(Error::WouldDeadlock { path: self.attempt.path().to_owned() }.into());
+        }
+        if let Some(ahead) = ahead {
+            let path = claim.directory.child(&ahead.nearest);
+            if inner.deletions.is_stuck(&path) {
+                sys::reached("the node ahead is ours and cannot be deleted");
+                return Err(Error::Denied { path }.into());
+            }
+            if !self.watch(&ahead)? {
+                return Ok(Pass::Again);
+            }
+            self.expect(ahead);
+        } else if self.recipe.watches_list() {
+            self.leaves_room(&list)?;
+        }
+        let next = match self.observer {
+            Some(observer) => {
+                let before = self.recipe.ahead(&list, &self.attempt.own);
+                observer.tell(self.attempt.requests(), claim, &before, until)?
+            }
+            None => None,
+        };
+        // The list may be long, and so may the wait.
+        drop(list);
+        self.await_change(next)
+    }
+
+    /// Watches the nodes ahead and our own nodes, as far as they are not watched. Returns false if
+    /// one is gone. Reads their data, because `exists` would leave a watch behind on a missing node.
+    fn watch(&mut self, ahead: &Ahead) -> Result<bool, Stop> {
+        let Want { claim, until, .. } = self.attempt.want;
+        let requests = self.attempt.requests();
+        let resumed = requests.resumed();
+        if resumed != self.watched.resumed {
+            // They are still watched, but events may come in any order now.
+            sys::reached_if(
+                || !self.watched.paths.is_empty(),
+                "a waiting call keeps its place over a resume",
+            );
+            self.watched = Watched { paths: HashSet::new(), resumed };
+        }
+        let path = |name: &String| claim.directory.child(name);
+        let second = match &ahead.next {
+            Next::Second(second) => Some(path(second)),
+            Next::List | Next::Grant => None,
+        };
+        let own = self.attempt.own.iter().map(|node| path(&node.name));
+        let mut paths: Vec<_> = own.chain(second.clone()).chain([path(&ahead.nearest)]).collect();
+        paths.retain(|path| !self.watched.paths.contains(path));
+        let (id, watcher) = (Some(self.attempt.session_id), Some(&self.watcher));
+        let reads = requests.read_each(id, until, &paths, watcher)?;
+        let mut exist = true;
+        for (path, read) in paths.iter().zip(reads) {
+            match read {
+                Ok(_) => drop(self.watched.paths.insert(path.clone())),
+                Err(error) if error.kind() == ErrorKind::NoNode => {
+                    sys::reached("a node is gone before it is watched");
+                    exist = false;
+                }
+                // The second node may be unreadable. The call does not wait for it.
+                Err(error) if second.as_ref() == Some(path) && !error.is_maybe_done() => {
+                    sys::reached("the second ahead may not be read");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(exist)
+    }
+
+    /// Expects the grant, now that all is watched: it may come without another look.
+    fn expect(&mut self, ahead: Ahead) {
+        self.expected += 1;
+        if let ([node], true) = (&self.attempt.own[..], self.attempt.lost.is_empty()) {
+            let (number, mode) = (self.expected, self.attempt.want.claim.kind.mode());
+            let (own, resumed) = (node.name.clone(), self.watched.resumed);
+            self.heard.lock().expect(Expected { number, mode, own, ahead, resumed });
+        }
+    }
+
+    /// Waits for the grant, or for a reason to look again.
+    fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
+        if let Some(news) = self.attempt.wait(&self.news, self.recipe.changes(), next)? {
+            self.may_create = self.attempt.lost.is_empty() && self.may_create_unseen();
+            if self.receive(&news) {
+                sys::reached("an expected event grants");
+                return self.grant(false);
+            }
+            self.listed = news.names;
+        }
+        self.attempt.look_again()
+    }
+
+    /// Receives events. Their nodes are not watched any more. Returns whether the only event is the
+    /// one that was expected last.
+    fn receive(&mut self, news: &News) -> bool {
+        let events = self.heard.lock().receive();
+        for path in &events {
+            self.watched.paths.remove(path);
+        }
+        let is_alone = events.len() == 1;
+        sys::reached_if(
+            || !is_alone && news.grants.is_some(),
+            "an expected event does not come alone",
+        );
+        is_alone && news.grants == Some(self.expected)
+    }
+}

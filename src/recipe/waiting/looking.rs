@@ -1,0 +1,295 @@
+//! What a queueing call creates and finds on the servers: its own nodes, those of others, and its
+//! own ones whose answers were lost.
+
+use std::iter;
+
+use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, Pending, Stat};
+
+use super::Waiter;
+use crate::inner::{Charge, Failure, Node, Replaceable, make_directories, may_be_done};
+use crate::names::{self, Number, Standing};
+use crate::recipe::attempt::{Create, Lost, Stop, Want};
+use crate::recipe::rule::New;
+use crate::sys;
+
+impl Waiter<'_> {
+    // ---- entering
+
+    /// Creates the missing nodes, and the directory if need be. Returns a list that is no older,
+    /// which is sent only if nothing else shows the directory.
+    pub(super) fn enter(&mut self) -> Result<Names, Stop> {
+        if let Some(replaceable) = self.replaceable.take()
+            && let Some(list) = self.replace(replaceable)?
+        {
+            return self.sort_out(list);
+        }
+        loop {
+            let missing = self.recipe.count() - self.attempt.own.len();
+            let creates: Vec<_> = self.attempt.creates(missing, || self.recipe.node())?.collect();
+            let (failure, list) = match self.may_be_alone(&creates) {
+                true => self.create_alone(creates)?,
+                false => self.create_and_list(creates)?,
+            };
+            match failure {
+                None => return self.sort_out(list),
+                Some(failure) if failure.is(ErrorKind::NoNode) => {
+                    if let Some(error) = self.recipe.no_directory() {
+                        sys::reached("a read under a write finds no directory");
+                        return Err(error.into());
+                    }
+                    let Want { claim, until, .. } = self.attempt.want;
+                    make_directories(self.attempt.requests(), &claim.directory, until)?;
+                }
+                Some(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    /// Creates our node and deletes that of the thread before in one transaction. Returns `None` if
+    /// there was nothing to replace.
+    fn replace(&mut self, replaceable: Replaceable) -> Result<Option<Names>, Stop> {
+        if replaceable.node.session != self.attempt.session_id {
+            sys::reached("what a thread has left is of another session");
+            return Ok(None);
+        }
+        let create = self.attempt.creates(1, || self.recipe.node())?.next();
+        let Some(create) = create else { return Ok(None) };
+        let Want { claim, until, .. } = self.attempt.want;
+        let (new, requests) = (&create.new, self.attempt.requests());
+        let name = replaceable.node.name_if_alone(&new.name);
+        let number = replaceable.node.number();
+        let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
+        let ops = [
+            Op::Delete(&replaceable.node.path, None),
+            Op::Create(&path, data, requests.acl(), new.mode),
+        ];
+        let asked = requests.ask(Some(self.attempt.session_id), until, |batch| {
+            (batch.multi(&ops), batch.exists(&claim.directory.child(&name), None))
+        });
+        let (replaced, found) = match asked {
+            Ok((replaced, found)) => (replaced.wait(), found),
+            Err(failure) => {
+                sys::reached("a call is ended while it replaces a node");
+                self.lose(create);
+                replaceable.ends(Err(ErrorKind::ConnectionLoss.into()));
+                return Err(failure.into());
+            }
+        };
+        match replaced {
+            Ok(_) => replaceable.ends(Ok(())),
+            Err(error) if may_be_done(&error) => {
+                sys::reached("a transaction that replaces a node has no answer");
+                self.lose(create);
+                replaceable.ends(Err(error.clone()));
+                return Err(error.into());
+            }
+            Err(_) => {
+                sys::reached("a transaction that replaces a node is refused");
+                return Ok(None);
+            }
+        }
+        match found {
+            Ok(Some(stat)) => {
+                sys::reached("a node takes the place of another in one transaction");
+                self.has_node(&name, create.charge, &stat, Some(number));
+                Ok(Some(iter::once(name).collect()))
+            }
+            // Another node has come in between. Only a list can tell.
+            _ => {
+                sys::reached("somebody has come while a node was replaced");
+                self.lose(create);
+                Ok(Some(self.list()?))
+            }
+        }
+    }
+
+    /// Returns whether creating this node can prove that the directory holds nothing else, so that
+    /// no list is needed.
+    fn may_be_alone(&self, creates: &[Create]) -> bool {
+        let Want { inner, claim, .. } = self.attempt.want;
+        let is_numbered =
+            matches!(creates, [one] if one.new.mode == CreateMode::EphemeralSequential);
+        let is_likely = || inner.holds.is_likely_alone(&claim.directory);
+        is_numbered && self.attempt.lost.is_empty() && is_likely()
+    }
+
+    fn create_and_list(&mut self, creates: Vec<Create>) -> Result<(Option<Failure>, Names), Stop> {
+        let Want { claim, until, .. } = self.attempt.want;
+        let (session, requests) = (Some(self.attempt.session_id), self.attempt.requests());
+        let watcher = self.recipe.watches_list().then_some(&self.watcher);
+        let asked = requests.ask(session, until, |batch| {
+            let created: Vec<_> =
+                creates.iter().map(|create| self.create(batch, &create.new)).collect();
+            (created, batch.get_children(claim.directory.as_str(), watcher))
+        });
+        let (created, listed) = match asked {
+            Ok(asked) => asked,
+            Err(failure) => {
+                sys::reached("a call is ended while it creates");
+                creates.into_iter().for_each(|create| self.lose(create));
+                return Err(failure.into());
+            }
+        };
+        let mut failure = None;
+        for (create, created) in creates.into_iter().zip(created) {
+            // They were answered before the list.
+            failure = self.created(create, created.wait()).or(failure);
+        }
+        match listed {
+            Ok((names, _)) => Ok((failure, names)),
+            Err(error) => Ok((failure.or(Some(error.into())), Names::default())),
+        }
+    }
+
+    /// Creates a node without a list, which follows only if the number does not prove that the node
+    /// is alone.
+    fn create_alone(&mut self, creates: Vec<Create>) -> Result<(Option<Failure>, Names), Stop> {
+        let Want { inner, claim, until, .. } = self.attempt.want;
+        let (session, requests) = (Some(self.attempt.session_id), self.attempt.requests());
+        for create in creates {
+            let asked = requests.ask(session, until, |batch| ((), self.create(batch, &create.new)));
+            let failure = match asked {
+                Ok(((), created)) => self.created(create, created),
+                Err(failure) => {
+                    self.lose(create);
+                    return Err(failure.into());
+                }
+            };
+            if failure.is_some() {
+                return Ok((failure, Names::default()));
+            }
+        }
+        let is_alone = |node: &Node| {
+            let proves = |number| inner.holds.proves_alone(&claim.directory, number);
+            node.number.is_some_and(proves)
+        };
+        match self.attempt.own.iter().all(is_alone) {
+            true => Ok((None, self.attempt.own.iter().map(|node| &node.name).collect())),
+            false => Ok((None, self.list()?)),
+        }
+    }
+
+    fn create(&self, batch: &mut Batch<'_>, new: &New) -> Pending<(String, Stat)> {
+        let (claim, acl) = (self.attempt.want.claim, self.attempt.requests().acl());
+        let path = claim.directory.child(&new.name);
+        batch.create(&path, claim.identity.as_bytes(), acl, new.mode)
+    }
+
+    /// Takes the answer to a create. Returns a failure if no node is known from it.
+    fn created(
+        &mut self,
+        create: Create,
+        created: zookeeper::Result<(String, Stat)>,
+    ) -> Option<Failure> {
+        match created {
+            Ok((path, stat)) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                if names::carries(name, &create.new.id) {
+                    let number = Number::given(&create.new.name, name);
+                    self.has_node(name, create.charge, &stat, number);
+                    return None;
+                }
+                // The answer names another node. Only a list can tell.
+                sys::reached("the answer to a create is of another node");
+                self.lose(create);
+                Some(Failure::Broken)
+            }
+            Err(error) => {
+                self.may_create &= !may_be_done(&error);
+                Some(self.attempt.has_failed(create, error))
+            }
+        }
+    }
+
+    fn has_node(&mut self, name: &str, charge: Charge, stat: &Stat, number: Option<Number>) {
+        let token = self.recipe.token(stat);
+        self.czxids.insert(name.to_owned(), stat.czxid);
+        self.attempt.has_node(name, charge, (stat, token), number);
+    }
+
+    fn lose(&mut self, create: Create) {
+        self.attempt.lose(create);
+        self.may_create = false;
+    }
+
+    // ---- looking
+
+    pub(super) fn look(&mut self) -> Result<Names, Stop> {
+        // The list shows what was told until now.
+        while let Ok(news) = self.news.try_recv() {
+            self.receive(&news);
+        }
+        let list = self.list()?;
+        self.sort_out(list)
+    }
+
+    fn list(&self) -> Result<Names, Stop> {
+        let Want { claim, until, .. } = self.attempt.want;
+        let watcher = self.recipe.watches_list().then_some(&self.watcher);
+        let (session, directory) = (Some(self.attempt.session_id), claim.directory.as_str());
+        let listed = self
+            .attempt
+            .requests()
+            .ask_one(session, until, |batch| batch.get_children(directory, watcher));
+        match listed {
+            Ok((names, _)) => Ok(names),
+            Err(failure) if failure.is(ErrorKind::NoNode) => Ok(Names::default()),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Lost creates
+    /// may be there. Of more nodes than are needed the lowest stay.
+    pub(super) fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
+        self.attempt.keep_own(|node| list.contains(&node.name));
+        for name in &list {
+            let carried = |lost: &Lost| names::carries(name, &lost.id);
+            let Some(at) = self.attempt.lost.iter().position(carried) else {
+                continue;
+            };
+            if let Some(stat) = self.stat(name)? {
+                sys::reached("a create without an answer is found in a list");
+                let lost = self.attempt.lost.swap_remove(at);
+                self.has_node(name, lost.charge, &stat, None);
+            }
+        }
+        let own = &mut self.attempt.own;
+        own.sort_by_key(|node| (names::number(&node.name), node.czxid));
+        let Want { inner, claim, .. } = self.attempt.want;
+        for node in own.split_off(own.len().min(self.recipe.count())) {
+            sys::reached("a call has one node too many");
+            inner.deletions.delete(claim, self.attempt.session_id, &node);
+        }
+        Ok(list)
+    }
+
+    fn stat(&self, name: &str) -> Result<Option<Stat>, Stop> {
+        let Want { claim, until, .. } = self.attempt.want;
+        let (session, path) = (Some(self.attempt.session_id), claim.directory.child(name));
+        let requests = self.attempt.requests();
+        Ok(requests.ask_one(session, until, |batch| batch.exists(&path, None))?)
+    }
+
+    /// Asks the recipe where our nodes stand, and the server when nodes were created if that
+    /// matters.
+    pub(super) fn step(&mut self, list: &Names) -> Result<Standing, Stop> {
+        let mut children = names::children(list);
+        loop {
+            let standing = self.recipe.step(&children, &self.attempt.own)?;
+            let Standing::NeedsCzxid(names) = &standing else {
+                return Ok(standing);
+            };
+            let unknown = names.iter().find(|name| !self.czxids.contains_key(*name));
+            if let Some(name) = unknown {
+                sys::reached("a number tells nothing and the server is asked");
+                match self.stat(name)? {
+                    Some(stat) => drop(self.czxids.insert(name.clone(), stat.czxid)),
+                    None => children.retain(|child| child.name != *name),
+                }
+            }
+            for child in &mut children {
+                child.czxid = self.czxids.get(child.name).copied();
+            }
+        }
+    }
+}

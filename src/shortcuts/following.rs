@@ -1,0 +1,203 @@
+//! Directories that are known to be empty unless somebody has come since, which the next number
+//! tells.
+//!
+//! A directory gives each created node the next number, whatever is created; deletions do not count.
+//! When a node of ours was alone and has been deleted, every other node has come since. If our next
+//! node has the very next number, no other node has come. So it is alone, and needs no list.
+//!
+//! A directory that was removed and created again counts from zero, and may have reached the same
+//! number with other nodes in it. So it is watched. The client delivers events and answers in the
+//! order in which the server sent them, also over a resume, where watches are set again before any
+//! request. So a removal is known before the answer to any later create. The end of a session ends
+//! its watches and is delivered like an event. The watch is set while our node keeps the directory
+//! from being removed. If that node existed when we deleted it afterwards, the watched directory is
+//! the one that counts. What was noted before the watch does not count, and neither does a note that
+//! comes too late.
+//!
+//! What the conclusion rests on, and who could break it:
+//! - *The directory had no node beside ours*: a list behind its create, or its number. Nobody can
+//!   break this, because later nodes raise the count.
+//! - *The number of a node is the count of creates before it*: a [`Number`] is made only of the
+//!   answer to a sequential create, less the requested name. Nobody can break this, because names
+//!   that users choose are never parsed.
+//! - *It is the same directory*: the watch. Servers send no event of a node to clients that may not
+//!   read it by then. So this can be broken by somebody who takes READ of the directory from this
+//!   client, removes it, and creates it again with a node of the same number. That takes ADMIN on
+//!   the directory and DELETE above it, which is enough to delete the node of a holder, and nothing
+//!   can prevent that. Clients that only use the lock cannot do it, whatever their ACLs.
+
+use std::collections::HashMap;
+
+use zookeeper::Watcher;
+
+use crate::names::Number;
+use crate::path::LockPath;
+use crate::sys;
+
+/// The most directories that a client knows and watches.
+const MOST: usize = 1024;
+
+/// Directories in which a node of ours was alone.
+#[derive(Debug, Default)]
+pub(crate) struct Following {
+    directories: HashMap<LockPath, Directory>,
+    /// Rises with each use of one.
+    uses: u64,
+}
+
+#[derive(Debug)]
+struct Directory {
+    /// Tells it from others of the same path, and from itself before it was watched.
+    made: u64,
+    used: u64,
+    /// The number of our last node, which has been deleted. It proves nothing unless the directory
+    /// is watched.
+    number: Option<Number>,
+    /// That number followed the one before, so the next one may follow, too.
+    follows: bool,
+    /// Hears of the directory's end.
+    watcher: Option<Watcher>,
+    /// The watcher hears of the end of this directory, and not of an earlier one.
+    is_watched: bool,
+}
+
+/// A node that is alone in its directory and is about to be deleted.
+#[derive(Debug, Clone)]
+pub(crate) struct Departing {
+    pub(crate) directory: LockPath,
+    pub(crate) made: u64,
+    number: Number,
+    follows: bool,
+    /// The directory has to be watched before the node is deleted.
+    pub(crate) watches: bool,
+}
+
+impl Directory {
+    fn is_next(&self, number: Number) -> bool {
+        self.number.and_then(Number::next) == Some(number)
+    }
+}
+
+impl Following {
+    fn get(&mut self, directory: &LockPath) -> Option<&mut Directory> {
+        self.uses += 1;
+        let known = self.directories.get_mut(directory)?;
+        known.used = self.uses;
+        Some(known)
+    }
+
+    /// Returns the entry of a directory. A new one takes the place of the one that was not used for
+    /// the longest time.
+    fn get_or_add(&mut self, directory: &LockPath) -> Option<&mut Directory> {
+        if self.get(directory).is_none() {
+            if self.directories.len() >= MOST {
+                let oldest = self.directories.iter().min_by_key(|(_, known)| known.used);
+                let oldest = oldest.map(|(directory, _)| directory.clone());
+                oldest.and_then(|oldest| self.directories.remove(&oldest));
+            }
+            let (made, used) = (self.uses, self.uses);
+            let new = Directory {
+                made,
+                used,
+                number: None,
+                follows: false,
+                watcher: None,
+                is_watched: false,
+            };
+            self.directories.insert(directory.clone(), new);
+        }
+        self.directories.get_mut(directory)
+    }
+
+    /// Returns the entry of a directory, if it is still the one that was made then.
+    fn made(&mut self, directory: &LockPath, made: u64) -> Option<&mut Directory> {
+        self.directories.get_mut(directory).filter(|known| known.made == made)
+    }
+
+    /// Returns whether the number of a node that is created now is likely to prove that the node is
+    /// [alone](Following::proves_alone).
+    pub(crate) fn is_likely(&mut self, directory: &LockPath) -> bool {
+        let known = self.get(directory);
+        known.is_some_and(|known| known.follows && known.is_watched)
+    }
+
+    /// Returns whether the number of a node, whose create has been answered, proves that the node is
+    /// alone.
+    pub(crate) fn proves_alone(&mut self, directory: &LockPath, number: Number) -> bool {
+        let known = self.get(directory).filter(|known| known.is_watched);
+        known.is_some_and(|known| {
+            sys::reached_if(|| known.is_next(number), "the very next number grants");
+            sys::reached_if(|| !known.is_next(number), "a number tells that somebody has come");
+            known.is_next(number)
+        })
+    }
+
+    /// Prepares the deletion of the node with this number, which is alone. The directory is watched
+    /// from the second node on that followed another. Then its entry begins anew, because nobody
+    /// knows how long the last note was under way.
+    pub(crate) fn departs(&mut self, directory: &LockPath, number: Number) -> Option<Departing> {
+        let known = self.get_or_add(directory)?;
+        let follows = known.is_next(number);
+        let watches = follows && !known.is_watched;
+        if watches {
+            sys::reached("a directory is watched for its vacancy");
+            self.directories.remove(directory);
+        }
+        let made = self.get_or_add(directory)?.made;
+        Some(Departing { directory: directory.clone(), made, number, follows, watches })
+    }
+
+    /// Notes that the directory is watched, which is still to be deleted from.
+    pub(crate) fn is_watched(&mut self, directory: &LockPath, made: u64, watcher: Watcher) {
+        if let Some(known) = self.made(directory, made) {
+            known.watcher = Some(watcher);
+        }
+    }
+
+    /// Notes that the server has deleted the node.
+    pub(crate) fn has_departed(&mut self, departing: &Departing) {
+        if let Some(known) = self.made(&departing.directory, departing.made) {
+            sys::reached_if(
+                || known.number.is_some_and(|known| known != departing.number),
+                "a vacancy goes on with the next number",
+            );
+            known.is_watched |= departing.watches && known.watcher.is_some();
+            known.follows = departing.follows;
+            known.number = Some(departing.number);
+        }
+    }
+
+    /// Notes that the directory has ended.
+    pub(crate) fn forget(&mut self, directory: &LockPath, made: u64) {
+        if self.made(directory, made).is_some() {
+            self.directories.remove(directory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_used_least_lately_go_first() {
+        let mut known = Following::default();
+        let path = |number: usize| LockPath::parse(&format!("/of-many/{number}")).unwrap();
+        let first = known.get_or_add(&path(0)).unwrap().made;
+        for number in 1..2 * MOST {
+            known.get_or_add(&path(number)).unwrap();
+            assert!(known.directories.len() <= MOST, "{}", known.directories.len());
+            // Used again and again.
+            assert!(known.made(&path(0), first).is_some() && known.get(&path(0)).is_some());
+        }
+        let is_known = |number: &usize| known.directories.contains_key(&path(*number));
+        let left: Vec<_> = (0..2 * MOST).filter(is_known).collect();
+        println!("{} are known: 0, {} ..", left.len(), left[1]);
+        assert_eq!((left.len(), left[0], left[1]), (MOST, 0, MOST + 1));
+        // One that is made again is another one.
+        known.forget(&path(0), first);
+        assert_ne!(known.get_or_add(&path(0)).unwrap().made, first);
+        known.forget(&path(0), first);
+        assert!(known.get(&path(0)).is_some());
+    }
+}
