@@ -198,7 +198,8 @@ fn read_nodes(
     for chunk in all.chunks(AT_ONCE) {
         let paths: Vec<_> =
             chunk.iter().map(|&(index, name)| wanted[index].directory.child(name)).collect();
-        let reads = requests.read_each(None, until, &paths, None)?;
+        let reads =
+            requests.ask_each(None, until, &paths, |batch, path| batch.get_data(path, None))?;
         for (&(index, name), read) in chunk.iter().zip(reads) {
             match (read, &mut found[index]) {
                 (Ok((data, stat)), Ok(nodes)) => {

@@ -35,7 +35,7 @@ impl Holds {
     /// session of the nodes. While its outcome is unknown, the nodes are handed to no other thread:
     /// the writes would be carried out for that thread.
     pub(crate) fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
-        holds.iter().try_for_each(|(grant, _)| self.may_guard(grant))?;
+        holds.iter().try_for_each(|(grant, _)| may_guard(self, grant))?;
         let path = |(grant, index): &(Arc<Grant>, usize)| grant.znode(*index);
         let (guards, acl): (Vec<_>, _) = (holds.iter().map(path).collect(), self.requests.acl());
         writes.iter().try_for_each(|write| write.check(&guards))?;
@@ -45,7 +45,7 @@ impl Holds {
         }
         let checks = guards.iter().map(|path| Op::Check(path, None));
         let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
-        let session = holds[0].0.nodes().lease.session_id;
+        let session = holds[0].0.nodes().term.lease.session_id;
         let until = Until::within(self.requests.patience());
         let committed = self.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
         if committed.as_ref().is_err_and(Failure::is_maybe_done) {
@@ -53,65 +53,65 @@ impl Holds {
             return Err(self.requests.error(holds[0].0.path(), Failure::Broken));
         }
         holds.iter().for_each(end);
-        committed.map(drop).map_err(|failure| self.refused(holds, writes, failure))
+        committed.map(drop).map_err(|failure| refused(self, holds, writes, failure))
     }
+}
 
-    fn may_guard(&self, grant: &Grant) -> Result<()> {
-        let reason = if !grant.nodes().are_of(&self.requests) {
-            "it is of another client"
-        } else if grant.nodes().claim.kind == LockKind::Ephemeral {
-            "the node of an EphemeralLock has the same name for every holder, so that the servers \
-             cannot tell whose it is"
-        } else {
-            return Ok(());
-        };
-        let reason = format!("{:?} cannot guard this transaction: {reason}", grant.path());
-        Err(Error::InvalidArgument { what: "hold", reason })
-    }
+/// Returns an error if this hold cannot guard writes.
+fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
+    let reason = if !grant.nodes().term.is_of(&holds.requests) {
+        "it is of another client"
+    } else if grant.nodes().claim.kind == LockKind::Ephemeral {
+        "the node of an EphemeralLock has the same name for every holder, so that the servers \
+         cannot tell whose it is"
+    } else {
+        return Ok(());
+    };
+    let reason = format!("{:?} cannot guard this transaction: {reason}", grant.path());
+    Err(Error::InvalidArgument { what: "hold", reason })
+}
 
-    /// Returns what it means that nothing was carried out.
-    fn refused(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure: Failure) -> Error {
-        let (first, lock) = (&holds[0].0, holds[0].0.path());
-        let error = match failure {
-            Failure::SessionOver if !self.requests.is_closed() => {
-                sys::reached("a guarded write finds its session over");
-                let (path, reason) = (lock.to_owned(), LossReason::LeaseExpired);
-                return first.check().err().unwrap_or(Error::Lost { path, reason });
-            }
-            Failure::Refused(error) => error,
-            failure => return self.requests.error(lock, failure),
-        };
-        let (kind, failed) = (error.kind(), error.failed_op());
-        if kind == ErrorKind::BadArguments {
-            let reason = error.reason().unwrap_or_default().to_owned();
-            return Error::InvalidArgument { what: "transaction", reason };
+/// Returns what it means that nothing was carried out.
+fn refused(of: &Holds, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure: Failure) -> Error {
+    let (first, lock) = (&holds[0].0, holds[0].0.path());
+    let error = match failure {
+        Failure::SessionOver if !of.requests.is_closed() => {
+            sys::reached("a guarded write finds its session over");
+            let (path, reason) = (lock.to_owned(), LossReason::LeaseExpired);
+            return first.check().err().unwrap_or(Error::Lost { path, reason });
         }
-        let Some(failed) = failed else {
-            return self.requests.error(lock, Failure::Refused(error));
-        };
-        let Some(write) = failed.checked_sub(holds.len()).and_then(|index| writes.get(index))
-        else {
-            let (grant, _) = &holds[failed];
-            if kind != ErrorKind::NoNode {
-                return self.requests.error(grant.path(), Failure::Refused(error));
-            }
-            sys::reached("a guarded write finds the node of its hold deleted");
-            self.node_gone(grant.nodes());
-            let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
-            // The owner may have released it meanwhile.
-            return grant.check().err().unwrap_or(Error::Lost { path, reason });
-        };
-        let reason = match (kind, &write.what) {
-            (ErrorKind::BadVersion, _) => ConflictReason::BadVersion,
-            (ErrorKind::NodeExists, _) => ConflictReason::NodeExists,
-            (ErrorKind::NotEmpty, _) => ConflictReason::NotEmpty,
-            (ErrorKind::NoNode, What::Create(_)) => ConflictReason::NoParent,
-            (ErrorKind::NoNode, _) => ConflictReason::NoNode,
-            _ => return self.requests.error(&write.path, Failure::Refused(error)),
-        };
-        sys::reached("a guarded write meets a conflict");
-        Error::Conflict { path: write.path.clone(), reason }
+        Failure::Refused(error) => error,
+        failure => return of.requests.error(lock, failure),
+    };
+    let (kind, failed) = (error.kind(), error.failed_op());
+    if kind == ErrorKind::BadArguments {
+        let reason = error.reason().unwrap_or_default().to_owned();
+        return Error::InvalidArgument { what: "transaction", reason };
     }
+    let Some(failed) = failed else {
+        return of.requests.error(lock, Failure::Refused(error));
+    };
+    let Some(write) = failed.checked_sub(holds.len()).and_then(|index| writes.get(index)) else {
+        let (grant, _) = &holds[failed];
+        if kind != ErrorKind::NoNode {
+            return of.requests.error(grant.path(), Failure::Refused(error));
+        }
+        sys::reached("a guarded write finds the node of its hold deleted");
+        of.node_gone(grant.nodes());
+        let (path, reason) = (grant.path().to_owned(), LossReason::NodeDeleted);
+        // The owner may have released it meanwhile.
+        return grant.check().err().unwrap_or(Error::Lost { path, reason });
+    };
+    let reason = match (kind, &write.what) {
+        (ErrorKind::BadVersion, _) => ConflictReason::BadVersion,
+        (ErrorKind::NodeExists, _) => ConflictReason::NodeExists,
+        (ErrorKind::NotEmpty, _) => ConflictReason::NotEmpty,
+        (ErrorKind::NoNode, What::Create(_)) => ConflictReason::NoParent,
+        (ErrorKind::NoNode, _) => ConflictReason::NoNode,
+        _ => return of.requests.error(&write.path, Failure::Refused(error)),
+    };
+    sys::reached("a guarded write meets a conflict");
+    Error::Conflict { path: write.path.clone(), reason }
 }
 
 impl Write {

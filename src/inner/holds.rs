@@ -20,26 +20,25 @@ use log::{Level, debug, error};
 use super::claim::{Claim, Node};
 use super::deletions::Deletions;
 use super::failure::Failure;
-use super::nodes::{End, Grant, Nodes};
+use super::nodes::{End, Grant, Nodes, Term};
 use super::orphans::Orphans;
 use super::registry::Registry;
 use super::requests::Requests;
 use super::timer::Timer;
 use crate::error::LossReason;
 use crate::names::Number;
-use crate::path::LockPath;
 use crate::shortcuts::Following;
 use crate::signal::Until;
-use crate::sys::{self, Mutex};
+use crate::sys;
 
 /// The holds of one client.
 pub(crate) struct Holds {
     pub(super) me: Weak<Holds>,
     pub(super) requests: Arc<Requests>,
-    pub(super) registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     pub(super) deletions: Arc<Deletions>,
     pub(super) orphans: Arc<Orphans>,
-    pub(super) following: Mutex<Following>,
+    pub(crate) following: Following,
     pub(super) lost: AtomicU64,
     timer: Timer,
 }
@@ -65,7 +64,7 @@ impl Holds {
             registry,
             deletions,
             orphans,
-            following: Mutex::default(),
+            following: Following::default(),
             lost: AtomicU64::new(0),
             timer: Timer::default(),
         })
@@ -101,14 +100,14 @@ impl Holds {
             }
             return Ok(Granted::NotYet);
         }
-        let requests = Arc::downgrade(&self.requests);
+        let term = Term { requests: Arc::downgrade(&self.requests), lease };
         let grant = self.registry.add(
             || self.requests.zk.keep_lease(),
-            |number| Nodes::new(number, (claim.clone(), mem::take(own), alone), (requests, lease)),
+            |number| Nodes::new(number, (claim.clone(), mem::take(own), alone), term),
         )?;
         let nodes = grant.nodes();
         // From here on the end of the lease ends the hold. It may have come before.
-        if nodes.valid_for().is_zero() {
+        if nodes.term.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");
             self.lose(nodes, LossReason::LeaseExpired);
             return Ok(Granted::Over);
@@ -117,23 +116,6 @@ impl Holds {
         let (node, lock) = (&nodes.list[0].name, &claim.lock);
         debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
         Ok(Granted::Held(grant))
-    }
-
-    /// Returns whether the claim's owner holds something in the same directory for which it would
-    /// have to wait. Then it would wait for itself.
-    pub(crate) fn holds_here(&self, claim: &Claim) -> bool {
-        self.registry.holds_here(claim)
-    }
-
-    /// Returns whether a node that is created now is likely to be [alone](Holds::proves_alone).
-    pub(crate) fn is_likely_alone(&self, directory: &LockPath) -> bool {
-        self.following.lock().is_likely(directory)
-    }
-
-    /// Returns whether the number of a node, whose create has been answered, proves that the node is
-    /// alone in its directory.
-    pub(crate) fn proves_alone(&self, directory: &LockPath, number: Number) -> bool {
-        self.following.lock().proves_alone(directory, number)
     }
 
     // ---- time
@@ -181,7 +163,7 @@ impl Holds {
     /// Ends all holds whose lease has run out.
     pub(super) fn lapse(&self) {
         let all = self.registry.all();
-        let over = all.iter().filter(|nodes| nodes.valid_for().is_zero());
+        let over = all.iter().filter(|nodes| nodes.term.left().is_zero());
         let over = over.inspect(|_| sys::reached("the end of a lease ends a hold"));
         over.for_each(|nodes| self.lose(nodes, LossReason::LeaseExpired));
     }
@@ -205,7 +187,7 @@ impl Holds {
     /// Notes that one of the nodes was deleted, and not by this client. If the lease is over, it
     /// ended with its session.
     pub(crate) fn node_gone(&self, nodes: &Nodes) {
-        let reason = match nodes.valid_for().is_zero() {
+        let reason = match nodes.term.left().is_zero() {
             true => LossReason::LeaseExpired,
             false => {
                 sys::reached("a node that is held or kept is deleted");

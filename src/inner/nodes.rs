@@ -49,13 +49,18 @@ pub(crate) struct Nodes {
     pub(super) list: Vec<Node>,
     /// The number of the only node, if the directory had no other node at the grant.
     alone: Option<Number>,
-    requests: Weak<Requests>,
-    /// As it was at the grant. The hold is over with the lease's term.
-    pub(super) lease: Lease,
+    pub(super) term: Term,
     pub(super) granted: Instant,
     state: Mutex<State>,
     /// Their loss is counted once, though several answers may tell of it.
     is_counted: AtomicBool,
+}
+
+/// The term of the lease at the grant. All holds of the nodes end with it.
+#[derive(Debug)]
+pub(super) struct Term {
+    pub(super) requests: Weak<Requests>,
+    pub(super) lease: Lease,
 }
 
 #[derive(Debug)]
@@ -149,11 +154,35 @@ fn after(begin: Instant, time: Duration) -> Instant {
     begin.checked_add(time).unwrap_or_else(|| begin + FAR)
 }
 
+impl Term {
+    /// Returns what is left of the lease.
+    pub(super) fn left(&self) -> Duration {
+        let requests = self.requests.upgrade();
+        requests.map_or(Duration::ZERO, |requests| requests.zk.left_of(&self.lease))
+    }
+
+    /// Returns whether the connection lives and enough of the lease is left for another hold.
+    fn is_sound(&self) -> bool {
+        self.requests.upgrade().is_some_and(|requests| {
+            requests.is_connected() && requests.zk.left_of(&self.lease) >= requests.patience()
+        })
+    }
+
+    fn is_connected(&self) -> bool {
+        self.requests.upgrade().is_some_and(|requests| requests.is_connected())
+    }
+
+    /// Returns whether the lease is one of the client of these requests.
+    pub(super) fn is_of(&self, requests: &Arc<Requests>) -> bool {
+        std::ptr::eq(self.requests.as_ptr(), Arc::as_ptr(requests))
+    }
+}
+
 impl Nodes {
     pub(super) fn new(
         number: u64,
         (claim, list, alone): (Claim, Vec<Node>, Option<Number>),
-        (requests, lease): (Weak<Requests>, Lease),
+        term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
         let owner = claim.owner;
         let nodes = Arc::new(Nodes {
@@ -161,8 +190,7 @@ impl Nodes {
             claim,
             list,
             alone,
-            requests,
-            lease,
+            term,
             granted: sys::now(),
             state: Mutex::new(State {
                 phase: Phase::Kept,
@@ -188,33 +216,11 @@ impl Nodes {
         !self.is_counted.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns what is left of their lease.
-    pub(super) fn valid_for(&self) -> Duration {
-        let requests = self.requests.upgrade();
-        requests.map_or(Duration::ZERO, |requests| requests.zk.left_of(&self.lease))
-    }
-
-    /// Returns whether the connection lives and enough of the lease is left for another hold.
-    fn is_sound(&self) -> bool {
-        self.requests.upgrade().is_some_and(|requests| {
-            requests.is_connected() && requests.zk.left_of(&self.lease) >= requests.patience()
-        })
-    }
-
-    /// Returns whether they were granted to the client of these requests.
-    pub(super) fn are_of(&self, requests: &Arc<Requests>) -> bool {
-        std::ptr::eq(self.requests.as_ptr(), Arc::as_ptr(requests))
-    }
-
     /// Returns the number of the only node, if the directory had no other node at the grant. Nodes
     /// that were made since have higher numbers.
     pub(super) fn alone(&self) -> Option<Number> {
         let alone = self.alone.filter(|_| shortcuts::are_on());
         alone.filter(|_| !self.state.lock().read_under)
-    }
-
-    pub(crate) fn path_of(&self, node: &Node) -> String {
-        self.claim.path_of(node)
     }
 
     fn add_grant(self: &Arc<Self>, state: &mut State, owner: Option<ThreadId>) -> Arc<Grant> {
@@ -276,7 +282,7 @@ impl Nodes {
     /// Releases a hold. A lease that has run out by the clocks is a loss, even if nobody has
     /// noticed it yet.
     pub(super) fn release(&self, grant: &Arc<Grant>) -> Released {
-        let is_over = self.valid_for().is_zero();
+        let is_over = self.term.left().is_zero();
         let mut state = self.state.lock();
         match *grant.end.lock() {
             Some(End::Lost(reason)) => return Released::Lost(reason, None),
@@ -321,7 +327,7 @@ impl Nodes {
     /// stands at the same queue position, a write guarded by this hold has no answer yet, or the
     /// hold has to last longer.
     pub(crate) fn hand_over(&self, grant: &Arc<Grant>) -> bool {
-        let is_sound = self.is_sound();
+        let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_alone = matches!(&state.phase, Phase::Held(grants) if grants.len() == 1);
         let stays = grant.reserved_until().is_some();
@@ -348,7 +354,7 @@ impl Nodes {
     /// Returns a hold of nodes that another thread handed over, or `None` if they are over, the
     /// lease is too short by now, or another thread has them.
     pub(crate) fn take_over(self: &Arc<Self>, owner: Option<ThreadId>) -> Option<Arc<Grant>> {
-        let is_sound = self.is_sound();
+        let is_sound = self.term.is_sound();
         let mut state = self.state.lock();
         let is_free = is_sound && matches!(state.phase, Phase::Kept);
         sys::reached_if(|| is_free, "a thread takes over what another has left");
@@ -430,13 +436,12 @@ impl Nodes {
         is_first
     }
 
-    /// Notes that they are being read, and when to read them again.
-    pub(super) fn look_again_at(&self, when: Instant) {
-        self.state.lock().watch.look_again = Some(when);
-    }
-
-    pub(super) fn watcher(&self) -> Option<Watcher> {
-        self.state.lock().watch.watcher.clone()
+    /// Returns their watcher for a read, if there is one, and notes when to read them again.
+    pub(super) fn start_look(&self, again: Instant) -> Option<Watcher> {
+        let mut state = self.state.lock();
+        let watcher = state.watch.watcher.clone()?;
+        state.watch.look_again = Some(again);
+        Some(watcher)
     }
 
     /// Drops their watcher, because the read that should have set the watch failed.
@@ -500,7 +505,7 @@ impl Grant {
 
     /// Returns the path of the node with this index.
     pub(crate) fn znode(&self, index: usize) -> String {
-        self.nodes.path_of(&self.nodes.list[index])
+        self.nodes.claim.path_of(&self.nodes.list[index])
     }
 
     pub(crate) fn ended(&self) -> &Ended {
@@ -510,9 +515,8 @@ impl Grant {
     /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet.
     pub(crate) fn state(&self) -> HoldState {
         // Read before the end is: the close ends the holds before the connection.
-        let requests = self.nodes.requests.upgrade();
-        let is_connected = requests.is_some_and(|requests| requests.is_connected());
-        let left = self.nodes.valid_for();
+        let is_connected = self.nodes.term.is_connected();
+        let left = self.nodes.term.left();
         match *self.end.lock() {
             Some(End::Released) => HoldState::Released,
             Some(End::Lost(reason)) => HoldState::Lost(reason),
@@ -524,7 +528,7 @@ impl Grant {
 
     /// Returns what is left of the lease; zero unless held.
     pub(crate) fn valid_for(&self) -> Duration {
-        let left = self.nodes.valid_for();
+        let left = self.nodes.term.left();
         match *self.end.lock() {
             Some(_) => Duration::ZERO,
             None => left,

@@ -17,7 +17,7 @@ type Table = BTreeMap<(LockPath, u64), Arc<Nodes>>;
 
 /// All nodes that are held, kept for the next thread, or reserved.
 #[derive(Debug, Default)]
-pub(super) struct Registry(Mutex<Entries>);
+pub(crate) struct Registry(Mutex<Entries>);
 
 /// Who may have a single node.
 pub(super) enum SingleOwner {
@@ -97,7 +97,7 @@ impl Registry {
         let would_wait = |nodes: &Arc<Nodes>| {
             claim.kind.mode().waits_for(nodes.claim.kind.mode())
                 && nodes.is_owned_by(claim.owner)
-                && !nodes.valid_for().is_zero()
+                && !nodes.term.left().is_zero()
         };
         claim.owner.is_some() && self.in_directory(&claim.directory).iter().any(would_wait)
     }

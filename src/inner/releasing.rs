@@ -101,14 +101,14 @@ impl Deletion<'_> {
         if self.nodes.claim.background || !self.holds.requests.is_connected() {
             return None;
         }
-        let path = self.nodes.path_of(&self.nodes.list[0]);
-        Replacement::of(self.nodes.lease.session_id, path, number)
+        let path = self.nodes.claim.path_of(&self.nodes.list[0]);
+        Replacement::of(self.nodes.term.lease.session_id, path, number)
     }
 
     /// Notes that the nodes are about to be deleted, if there is only one, which is alone.
     fn departs(&self) -> Option<Departing> {
         let number = self.nodes.alone()?;
-        self.holds.following.lock().departs(&self.nodes.claim.directory, number)
+        self.holds.following.departs(&self.nodes.claim.directory, number)
     }
 
     fn hand_over(&self, node: Replacement, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
@@ -149,7 +149,7 @@ impl Deletion<'_> {
             holds.deletions.delete_all(nodes);
             return Ok(());
         }
-        let zk = holds.requests.zk.in_session(nodes.lease.session_id).with_timeout(patience);
+        let zk = holds.requests.zk.in_session(nodes.term.lease.session_id).with_timeout(patience);
         let departing = self.departs().filter(|_| !is_again);
         let meant = move |deleted: zookeeper::Result<()>| match deleted {
             Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
@@ -159,7 +159,7 @@ impl Deletion<'_> {
             if let Some(departing) = departing.as_ref().filter(|departing| departing.watches) {
                 watch_directory(holds, departing, batch);
             }
-            let delete = |node| batch.delete(&nodes.path_of(node), None);
+            let delete = |node| batch.delete(&nodes.claim.path_of(node), None);
             nodes.list.iter().map(delete).collect::<Vec<_>>()
         });
         let mut outcome = Ok(());
@@ -189,13 +189,13 @@ fn watch_directory(holds: &Holds, departing: &Departing, batch: &mut Batch<'_>) 
     let (me, ended) = (Weak::clone(&holds.me), directory.clone());
     let watcher = Watcher::new(move |_: &WatchedEvent| {
         sys::reached("a directory that was vacant has ended");
-        me.upgrade().inspect(|holds| holds.following.lock().forget(&ended, made));
+        me.upgrade().inspect(|holds| holds.following.forget(&ended, made));
     });
     let me = Weak::clone(&holds.me);
     let read = batch.get_data(departing.directory.as_str(), Some(&watcher));
     read.on_done(move |read| {
         if let (Ok(_), Some(holds)) = (read, me.upgrade()) {
-            holds.following.lock().is_watched(&directory, made, watcher);
+            holds.following.is_watched(&directory, made, watcher);
         }
     });
 }
@@ -211,7 +211,7 @@ fn judge(
     let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
     let Err(error) = deleted else {
         node.charge.give_back();
-        departing.inspect(|departing| holds.following.lock().has_departed(departing));
+        departing.inspect(|departing| holds.following.has_departed(departing));
         return Ok(());
     };
     match error.kind() {
@@ -230,12 +230,12 @@ fn judge(
         }
         ErrorKind::NoAuth => {
             let charge = node.charge.hand_over();
-            holds.deletions.is_refused(nodes.path_of(node), charge, &error);
+            holds.deletions.is_refused(nodes.claim.path_of(node), charge, &error);
             Err(holds.requests.error(lock, Failure::Refused(error)))
         }
         _ => {
             sys::reached("an unlock has no answer");
-            holds.deletions.delete(&nodes.claim, nodes.lease.session_id, node);
+            holds.deletions.delete(&nodes.claim, nodes.term.lease.session_id, node);
             let lock = lock.to_owned();
             holds.requests.zk.note("zoolock::session", Level::Warn, move || {
                 warn!(

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use zookeeper::{Batch, ErrorKind, Names, Pending, Stat, State, Watcher, ZooKeeper};
+use zookeeper::{Batch, ErrorKind, Names, Pending, Stat, State, ZooKeeper};
 
 use super::claim::Claim;
 use super::failure::Failure;
@@ -16,9 +16,6 @@ use crate::error::{Error, Result};
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended, Signal, Until};
 use crate::sys::{self, at, select_biased};
-
-/// What a server says of a node: its data and its stat.
-type Read = zookeeper::Result<(Vec<u8>, Stat)>;
 
 /// For this long nothing but its answer ends the wait for a request.
 const SOON: Duration = Duration::from_millis(10);
@@ -41,7 +38,7 @@ pub(crate) struct Requests {
     /// How often the session had been resumed when a [read](Requests::read) was last known to be
     /// up to date.
     caught_up: AtomicU64,
-    waiting: AtomicUsize,
+    pub(super) waiting: AtomicUsize,
 }
 
 /// Counts a waiting call until it is dropped.
@@ -246,17 +243,6 @@ impl Requests {
         Ok(answer?)
     }
 
-    /// Reads nodes in one write. Returns what the server says of each.
-    pub(crate) fn read_each(
-        &self,
-        session: Option<i64>,
-        until: &Until,
-        paths: &[String],
-        watcher: Option<&Watcher>,
-    ) -> Result<Vec<Read>, Failure> {
-        self.ask_each(session, until, paths, |batch, path| batch.get_data(path, watcher))
-    }
-
     /// Makes the same request for each path, in one write.
     pub(crate) fn ask_each<T: Send + 'static>(
         &self,
@@ -319,10 +305,6 @@ impl Requests {
     pub(crate) fn start_waiting(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(&self.waiting)
-    }
-
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Returns what a failed request means to a user.

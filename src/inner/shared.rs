@@ -146,7 +146,7 @@ impl Inner {
             resumed: self.requests.resumed(),
             holds_lost: self.holds.lost.load(Ordering::Relaxed),
             held: self.holds.registry.held(),
-            waiting: self.requests.waiting(),
+            waiting: self.requests.waiting.load(Ordering::Relaxed),
             deleting: self.deletions.count() + self.orphans.count(),
         }
     }

@@ -18,12 +18,9 @@ impl Holds {
 
     /// Looks at nodes that are held or kept, whatever was told of them.
     pub(super) fn look_at(&self, nodes: &Arc<Nodes>) {
-        match nodes.watcher() {
-            Some(_) => {
-                sys::reached("what is held is looked at though nothing was told");
-                self.read_all(nodes);
-            }
-            None => self.watch(nodes),
+        match self.read_all(nodes) {
+            true => sys::reached("what is held is looked at though nothing was told"),
+            false => self.watch(nodes),
         }
         self.look_around(nodes);
     }
@@ -38,7 +35,7 @@ impl Holds {
             match event.event_type {
                 EventType::NodeDeleted => holds.node_gone(&nodes),
                 EventType::WatchEnded => {}
-                _ => holds.read_all(&nodes),
+                _ => drop(holds.read_all(&nodes)),
             }
         });
         if nodes.watch(&watcher) {
@@ -46,15 +43,14 @@ impl Holds {
         }
     }
 
-    /// Reads the nodes' data, and sets the watches.
-    fn read_all(&self, nodes: &Arc<Nodes>) {
-        let Some(watcher) = nodes.watcher() else {
-            return;
+    /// Reads the nodes' data, and sets the watches. Returns false if the nodes have no watcher.
+    fn read_all(&self, nodes: &Arc<Nodes>) -> bool {
+        let Some(watcher) = nodes.start_look(self.requests.next_look()) else {
+            return false;
         };
-        nodes.look_again_at(self.requests.next_look());
-        let zk = self.requests.zk.in_session(nodes.lease.session_id);
+        let zk = self.requests.zk.in_session(nodes.term.lease.session_id);
         let reads = zk.submit(|batch| {
-            let read = |node| batch.get_data(&nodes.path_of(node), Some(&watcher));
+            let read = |node| batch.get_data(&nodes.claim.path_of(node), Some(&watcher));
             nodes.list.iter().map(read).collect::<Vec<_>>()
         });
         for (index, read) in reads.into_iter().enumerate() {
@@ -65,6 +61,7 @@ impl Holds {
                 }
             });
         }
+        true
     }
 
     fn has_read(&self, nodes: &Arc<Nodes>, index: usize, read: zookeeper::Result<(Vec<u8>, Stat)>) {
@@ -98,8 +95,9 @@ impl Holds {
 
     /// Has the node's data name its owner again, and say that the lock was requested.
     fn answer_request(&self, nodes: &Nodes, index: usize, version: i32) {
-        let zk = self.requests.zk.in_session(nodes.lease.session_id);
-        let (path, data) = (nodes.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
+        let zk = self.requests.zk.in_session(nodes.term.lease.session_id);
+        let (path, data) =
+            (nodes.claim.path_of(&nodes.list[index]), data::answer(&nodes.claim.identity));
         // The data are for people, who can do without.
         drop(zk.submit(|batch| batch.set_data(&path, &data, Some(version))));
     }
@@ -141,7 +139,7 @@ impl Holds {
         let Some(watcher) = nodes.kept_watcher() else {
             return;
         };
-        let zk = self.requests.zk.in_session(nodes.lease.session_id);
+        let zk = self.requests.zk.in_session(nodes.term.lease.session_id);
         let directory = nodes.claim.directory.as_str();
         let listed = zk.submit(|batch| batch.get_children(directory, Some(&watcher)));
         let (me, nodes) = (Weak::clone(&self.me), Arc::clone(nodes));

@@ -92,7 +92,7 @@ impl TwoLevel {
         let entry = match self.local.try_enter() {
             Some(entry) => Ok(entry),
             // The thread that is ahead waits for this thread, or will.
-            None if self.inner().holds.holds_here(&self.claim()) => {
+            None if self.inner().holds.registry.holds_here(&self.claim()) => {
                 sys::reached("a thread would wait for one that waits for it");
                 return Err(Error::WouldDeadlock { path: path() });
             }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::Stat;
+use zookeeper::{Names, Stat};
 
 use super::rule::New;
 use crate::error::Error;
@@ -195,6 +195,11 @@ impl<'a> Attempt<'a> {
             self.lose(create);
         }
         error.into()
+    }
+
+    /// Returns whether these names show all its nodes.
+    pub(super) fn are_in(&self, names: &Names) -> bool {
+        self.own.iter().all(|node| names.contains(&node.name))
     }
 
     pub(super) fn keep_own(&mut self, is_there: impl Fn(&Node) -> bool) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, unbounded};
-use zookeeper::{ErrorKind, Names, WatchedEvent, Watcher};
+use zookeeper::{Batch, ErrorKind, Names, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::place::PlaceObserver;
@@ -114,12 +114,14 @@ impl Waiter<'_> {
     fn pass(&mut self) -> Result<Pass, Stop> {
         if self.attempt.find_session()? {
             self.watched.paths.clear();
-            self.may_create = self.attempt.want.waits && self.may_create_unseen();
+            self.may_create = self.attempt.want.waits && self.stuck().is_empty();
         }
         let list = match self.listed.take() {
             _ if self.is_missing() && self.may_create => self.enter()?,
-            // A list that shows our nodes is no older than they are.
-            Some(names) if self.are_in(&names) => self.sort_out(names)?,
+            // A list that shows all our nodes is no older than they are.
+            Some(names) if !self.is_missing() && self.attempt.are_in(&names) => {
+                self.sort_out(names)?
+            }
             _ => {
                 // Those of which a list that is sent after this must tell.
                 let stuck = self.stuck();
@@ -153,11 +155,6 @@ impl Waiter<'_> {
         }
     }
 
-    /// Returns whether these names show all nodes that the call needs.
-    fn are_in(&self, names: &Names) -> bool {
-        !self.is_missing() && self.attempt.own.iter().all(|node| names.contains(&node.name))
-    }
-
     fn is_missing(&self) -> bool {
         self.attempt.own.len() < self.recipe.count()
     }
@@ -172,16 +169,11 @@ impl Waiter<'_> {
 
     // ---- own nodes that cannot be deleted
 
-    /// Returns the names of own nodes in the directory that cannot be deleted.
+    /// Returns the names of own nodes in the directory that cannot be deleted. Where there are some,
+    /// a call creates nodes only after a look: otherwise each call would leave one more.
     fn stuck(&self) -> Vec<String> {
         let Want { inner, claim, .. } = self.attempt.want;
         inner.deletions.stuck_in(&claim.directory)
-    }
-
-    /// Returns whether nodes may be created without a look. Where an own node could not be deleted,
-    /// each call would leave one more.
-    fn may_create_unseen(&self) -> bool {
-        self.stuck().is_empty()
     }
 
     /// Forgets own nodes that could not be deleted and do not exist any more.
@@ -211,7 +203,7 @@ impl Waiter<'_> {
         if !self.attempt.may_wait() {
             return Ok(Pass::Busy);
         }
-        if inner.holds.holds_here(claim) {
+        if inner.holds.registry.holds_here(claim) {
             sys::reached("a call would wait for a hold of its own thread");
             return Err(Error::WouldDeadlock { path: self.attempt.path().to_owned() }.into());
         }
@@ -263,7 +255,8 @@ impl Waiter<'_> {
         let mut paths: Vec<_> = own.chain(second.clone()).chain([path(&ahead.nearest)]).collect();
         paths.retain(|path| !self.watched.paths.contains(path));
         let (id, watcher) = (Some(self.attempt.session_id), Some(&self.watcher));
-        let reads = requests.read_each(id, until, &paths, watcher)?;
+        let read = |batch: &mut Batch<'_>, path: &str| batch.get_data(path, watcher);
+        let reads = requests.ask_each(id, until, &paths, read)?;
         let mut exist = true;
         for (path, read) in paths.iter().zip(reads) {
             match read {
@@ -295,7 +288,7 @@ impl Waiter<'_> {
     /// Waits for the grant, or for a reason to look again.
     fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
         if let Some(news) = self.attempt.wait(&self.news, self.recipe.changes(), next)? {
-            self.may_create = self.attempt.lost.is_empty() && self.may_create_unseen();
+            self.may_create = self.attempt.lost.is_empty() && self.stuck().is_empty();
             if self.receive(&news) {
                 sys::reached("an expected event grants");
                 return self.grant(false);

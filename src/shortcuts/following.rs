@@ -32,14 +32,17 @@ use zookeeper::Watcher;
 
 use crate::names::Number;
 use crate::path::LockPath;
-use crate::sys;
+use crate::sys::{self, Mutex};
 
 /// The most directories that a client knows and watches.
 const MOST: usize = 1024;
 
 /// Directories in which a node of ours was alone.
 #[derive(Debug, Default)]
-pub(crate) struct Following {
+pub(crate) struct Following(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
     directories: HashMap<LockPath, Directory>,
     /// Rises with each use of one.
     uses: u64,
@@ -78,7 +81,7 @@ impl Directory {
     }
 }
 
-impl Following {
+impl Table {
     fn get(&mut self, directory: &LockPath) -> Option<&mut Directory> {
         self.uses += 1;
         let known = self.directories.get_mut(directory)?;
@@ -113,18 +116,22 @@ impl Following {
     fn made(&mut self, directory: &LockPath, made: u64) -> Option<&mut Directory> {
         self.directories.get_mut(directory).filter(|known| known.made == made)
     }
+}
 
+impl Following {
     /// Returns whether the number of a node that is created now is likely to prove that the node is
     /// [alone](Following::proves_alone).
-    pub(crate) fn is_likely(&mut self, directory: &LockPath) -> bool {
-        let known = self.get(directory);
+    pub(crate) fn is_likely(&self, directory: &LockPath) -> bool {
+        let mut table = self.0.lock();
+        let known = table.get(directory);
         known.is_some_and(|known| known.follows && known.is_watched)
     }
 
     /// Returns whether the number of a node, whose create has been answered, proves that the node is
     /// alone.
-    pub(crate) fn proves_alone(&mut self, directory: &LockPath, number: Number) -> bool {
-        let known = self.get(directory).filter(|known| known.is_watched);
+    pub(crate) fn proves_alone(&self, directory: &LockPath, number: Number) -> bool {
+        let mut table = self.0.lock();
+        let known = table.get(directory).filter(|known| known.is_watched);
         known.is_some_and(|known| {
             sys::reached_if(|| known.is_next(number), "the very next number grants");
             sys::reached_if(|| !known.is_next(number), "a number tells that somebody has come");
@@ -135,28 +142,29 @@ impl Following {
     /// Prepares the deletion of the node with this number, which is alone. The directory is watched
     /// from the second node on that followed another. Then its entry begins anew, because nobody
     /// knows how long the last note was under way.
-    pub(crate) fn departs(&mut self, directory: &LockPath, number: Number) -> Option<Departing> {
-        let known = self.get_or_add(directory)?;
+    pub(crate) fn departs(&self, directory: &LockPath, number: Number) -> Option<Departing> {
+        let mut table = self.0.lock();
+        let known = table.get_or_add(directory)?;
         let follows = known.is_next(number);
         let watches = follows && !known.is_watched;
         if watches {
             sys::reached("a directory is watched for its vacancy");
-            self.directories.remove(directory);
+            table.directories.remove(directory);
         }
-        let made = self.get_or_add(directory)?.made;
+        let made = table.get_or_add(directory)?.made;
         Some(Departing { directory: directory.clone(), made, number, follows, watches })
     }
 
     /// Notes that the directory is watched, which is still to be deleted from.
-    pub(crate) fn is_watched(&mut self, directory: &LockPath, made: u64, watcher: Watcher) {
-        if let Some(known) = self.made(directory, made) {
+    pub(crate) fn is_watched(&self, directory: &LockPath, made: u64, watcher: Watcher) {
+        if let Some(known) = self.0.lock().made(directory, made) {
             known.watcher = Some(watcher);
         }
     }
 
     /// Notes that the server has deleted the node.
-    pub(crate) fn has_departed(&mut self, departing: &Departing) {
-        if let Some(known) = self.made(&departing.directory, departing.made) {
+    pub(crate) fn has_departed(&self, departing: &Departing) {
+        if let Some(known) = self.0.lock().made(&departing.directory, departing.made) {
             sys::reached_if(
                 || known.number.is_some_and(|known| known != departing.number),
                 "a vacancy goes on with the next number",
@@ -168,9 +176,10 @@ impl Following {
     }
 
     /// Notes that the directory has ended.
-    pub(crate) fn forget(&mut self, directory: &LockPath, made: u64) {
-        if self.made(directory, made).is_some() {
-            self.directories.remove(directory);
+    pub(crate) fn forget(&self, directory: &LockPath, made: u64) {
+        let mut table = self.0.lock();
+        if table.made(directory, made).is_some() {
+            table.directories.remove(directory);
         }
     }
 }
@@ -181,23 +190,25 @@ mod tests {
 
     #[test]
     fn directories_used_least_lately_go_first() {
-        let mut known = Following::default();
+        let following = Following::default();
         let path = |number: usize| LockPath::parse(&format!("/of-many/{number}")).unwrap();
-        let first = known.get_or_add(&path(0)).unwrap().made;
+        let add = |number| following.0.lock().get_or_add(&path(number)).unwrap().made;
+        let first = add(0);
         for number in 1..2 * MOST {
-            known.get_or_add(&path(number)).unwrap();
-            assert!(known.directories.len() <= MOST, "{}", known.directories.len());
+            add(number);
+            let mut table = following.0.lock();
+            assert!(table.directories.len() <= MOST, "{}", table.directories.len());
             // Used again and again.
-            assert!(known.made(&path(0), first).is_some() && known.get(&path(0)).is_some());
+            assert!(table.made(&path(0), first).is_some() && table.get(&path(0)).is_some());
         }
-        let is_known = |number: &usize| known.directories.contains_key(&path(*number));
+        let is_known = |number: &usize| following.0.lock().directories.contains_key(&path(*number));
         let left: Vec<_> = (0..2 * MOST).filter(is_known).collect();
         println!("{} are known: 0, {} ..", left.len(), left[1]);
         assert_eq!((left.len(), left[0], left[1]), (MOST, 0, MOST + 1));
-        // One that is made again is another one.
-        known.forget(&path(0), first);
-        assert_ne!(known.get_or_add(&path(0)).unwrap().made, first);
-        known.forget(&path(0), first);
-        assert!(known.get(&path(0)).is_some());
+        // An entry that is added again is another one.
+        following.forget(&path(0), first);
+        assert_ne!(add(0), first);
+        following.forget(&path(0), first);
+        assert!(following.0.lock().get(&path(0)).is_some());
     }
 }

@@ -109,7 +109,7 @@ impl Waiter<'_> {
         let Want { inner, claim, .. } = self.attempt.want;
         let is_numbered =
             matches!(creates, [one] if one.new.mode == CreateMode::EphemeralSequential);
-        let is_likely = || inner.holds.is_likely_alone(&claim.directory);
+        let is_likely = || inner.holds.following.is_likely(&claim.directory);
         is_numbered && self.attempt.lost.is_empty() && is_likely()
     }
 
@@ -160,7 +160,7 @@ impl Waiter<'_> {
             }
         }
         let is_alone = |node: &Node| {
-            let proves = |number| inner.holds.proves_alone(&claim.directory, number);
+            let proves = |number| inner.holds.following.proves_alone(&claim.directory, number);
             node.number.is_some_and(proves)
         };
         match self.attempt.own.iter().all(is_alone) {
