@@ -1,5 +1,6 @@
 //! Records the truth: the servers' tree, the true time and every hold. Reports each violation of a guarantee.
 
+pub(crate) mod mutexes;
 mod tree;
 
 use std::cell::RefCell;

@@ -18,7 +18,7 @@ use crate::histories;
 use crate::network::{Net, World, addresses, names};
 use crate::plan::{Deed, Fault, Kind, Place, Plan, Plant, Theme, Trouble, Wait, What};
 use crate::raw;
-use crate::witness::{self, DATA, FOLDER, violation, witness};
+use crate::witness::{self, DATA, FOLDER, mutexes, violation, witness};
 
 /// Limit on scheduler steps that no healthy run reaches.
 const STEPS: u64 = 3_000_000;
@@ -251,6 +251,7 @@ fn live(plan: &Plan) {
             violation(format!("client {} has threads left: {left:?}", process.0));
         }
     }
+    mutexes::violations().for_each(violation);
     kernel::stop();
 }
 

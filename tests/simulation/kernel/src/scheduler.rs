@@ -2,8 +2,8 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ pub(crate) struct Task {
     pub(crate) has_token: bool,
     pub(crate) never_waits: bool,
     pub(crate) panic: Option<Box<dyn Any + Send>>,
+    /// The mutexes that it holds: their addresses, and where it took them.
+    held: Vec<(usize, &'static Location<'static>)>,
 }
 
 pub(crate) struct Machine {
@@ -118,6 +120,25 @@ pub(crate) struct Kernel {
     patience: u32,
     /// Conclusions spare requests.
     shortcuts: bool,
+    nestings: BTreeSet<Nesting>,
+}
+
+/// A mutex that was taken, or a wait, while a mutex was held.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nesting {
+    /// Where the outer mutex was taken.
+    pub outer: &'static Location<'static>,
+    /// What happened under it.
+    pub inner: Inner,
+}
+
+/// What happened under a mutex.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Inner {
+    /// Another mutex was taken there.
+    Mutex(&'static Location<'static>),
+    /// The thread waited for this.
+    Wait(&'static str),
 }
 
 thread_local! {
@@ -161,6 +182,7 @@ pub fn run<T>(
         sockets: Sockets::default(),
         patience: 1,
         shortcuts: true,
+        nestings: BTreeSet::new(),
         trace: Trace::new(is_traced),
         choices: choices.fork(),
     };
@@ -265,6 +287,13 @@ fn resume(task: usize) {
 }
 
 impl Kernel {
+    /// Notes what a thread does with mutexes held.
+    fn nests(&mut self, task: usize, inner: Inner) {
+        for (_, outer) in &self.tasks[task].held {
+            self.nestings.insert(Nesting { outer, inner: inner.clone() });
+        }
+    }
+
     /// Returns whether a thread that could run is delayed by a busy machine.
     fn has_to_wait(&mut self, task: usize) -> bool {
         let is_busy = self.machines[self.tasks[task].process.0].is_busy;
@@ -378,11 +407,15 @@ pub(crate) fn start(process: Process, name: &str, body: impl FnOnce() + 'static)
             has_token: false,
             never_waits: false,
             panic: None,
+            held: Vec::new(),
         });
         kernel.live.push(number);
     });
     number
 }
+
+/// The wait for a mutex.
+pub(crate) const MUTEX: &str = "a mutex";
 
 /// Waits until `ready` returns true, or until this instant of the process's own clock. Returns whether the condition
 /// was met. No thread runs between the check and the return.
@@ -397,12 +430,48 @@ pub fn block(what: &'static str, deadline: Option<u64>, ready: Option<&dyn Fn() 
         // SAFETY: the task does not return from here before it is resumed, and its state is `Ready` then.
         let ready: Option<*const (dyn Fn() -> bool + 'static)> =
             unsafe { std::mem::transmute(ready) };
+        if what != MUTEX {
+            kernel.nests(task, Inner::Wait(what));
+        }
         kernel.tasks[task].state = State::Waits { what, deadline, ready };
         kernel.tasks[task].yielder
     });
     // SAFETY: the yielder belongs to this coroutine, which runs.
     unsafe { (*yielder).suspend(()) };
     with(|kernel| kernel.tasks[kernel.current.expect("this one")].is_met)
+}
+
+/// Notes that the running thread is about to take a mutex.
+pub(crate) fn will_lock(place: &'static Location<'static>) {
+    with(|kernel| {
+        if let Some(task) = kernel.current.filter(|_| kernel.looks_at.is_none()) {
+            kernel.nests(task, Inner::Mutex(place));
+        }
+    });
+}
+
+/// Notes that the running thread has taken a mutex.
+pub(crate) fn has_locked(address: usize, place: &'static Location<'static>) {
+    with(|kernel| {
+        if let Some(task) = kernel.current.filter(|_| kernel.looks_at.is_none()) {
+            kernel.tasks[task].held.push((address, place));
+        }
+    });
+}
+
+pub(crate) fn has_unlocked(address: usize) {
+    with(|kernel| {
+        if let Some(task) = kernel.current {
+            let held = &mut kernel.tasks[task].held;
+            let at = held.iter().rposition(|(other, _)| *other == address);
+            at.map(|at| held.remove(at));
+        }
+    });
+}
+
+/// Returns which mutexes were taken, and which waits began, while a mutex was held.
+pub fn nestings() -> Vec<Nesting> {
+    with(|kernel| kernel.nestings.iter().cloned().collect())
 }
 
 /// Lets other threads run.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -9,7 +10,7 @@ use std::time::Instant;
 use lock_api::{GuardNoSend, RawMutex};
 
 use crate::clock::count;
-use crate::scheduler::{block, may_give_way};
+use crate::scheduler::{MUTEX, block, has_locked, has_unlocked, may_give_way, will_lock};
 
 /// Raw mutex.
 #[derive(Debug)]
@@ -21,23 +22,38 @@ unsafe impl RawMutex for Raw {
     const INIT: Raw = Raw(AtomicBool::new(false));
     type GuardMarker = GuardNoSend;
 
+    #[track_caller]
     fn lock(&self) {
         may_give_way();
+        // A `try_lock` never waits, so it needs no order.
+        will_lock(Location::caller());
         while !self.try_lock() {
-            block("a mutex", None, Some(&|| !self.0.load(Ordering::Relaxed)));
+            block(MUTEX, None, Some(&|| !self.0.load(Ordering::Relaxed)));
         }
     }
 
+    #[track_caller]
     fn try_lock(&self) -> bool {
-        !self.0.swap(true, Ordering::Relaxed)
+        let is_taken = !self.0.swap(true, Ordering::Relaxed);
+        if is_taken {
+            has_locked(self.address(), Location::caller());
+        }
+        is_taken
     }
 
     unsafe fn unlock(&self) {
         self.0.store(false, Ordering::Relaxed);
+        has_unlocked(self.address());
     }
 
     fn is_locked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Raw {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 }
 

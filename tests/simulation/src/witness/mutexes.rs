@@ -1,0 +1,41 @@
+//! The order of the mutexes: no thread waits with one held, and none is taken under a later one.
+
+use kernel::{Inner, Nesting};
+
+/// Files whose mutexes may be taken under one of an earlier file.
+const ORDER: &[&str] = &[
+    "/src/leadership.rs",
+    "/src/level/local.rs",
+    "/src/inner/registry.rs",
+    "/src/inner/nodes.rs",
+    "/src/inner/events.rs",
+    "/zookeeper/src/link.rs",
+    "/zookeeper/src/shared.rs",
+    "/zookeeper/src/alarm.rs",
+];
+
+/// Files that take one mutex of their own under another.
+const NESTED: &[&str] = &["/src/inner/nodes.rs", "/zookeeper/src/shared.rs"];
+
+/// Returns whether this may happen.
+fn is_allowed(Nesting { outer, inner }: &Nesting) -> bool {
+    let Inner::Mutex(inner) = inner else {
+        return false;
+    };
+    let place = |file: &str| ORDER.iter().position(|one| file.ends_with(one));
+    match outer.file() == inner.file() {
+        true => NESTED.iter().any(|file| outer.file().ends_with(file)),
+        false => {
+            place(outer.file()).zip(place(inner.file())).is_some_and(|(outer, inner)| outer < inner)
+        }
+    }
+}
+
+/// Returns what must not happen.
+pub(crate) fn violations() -> impl Iterator<Item = String> {
+    let wrong = kernel::nestings().into_iter().filter(|nesting| !is_allowed(nesting));
+    wrong.map(|Nesting { outer, inner }| match inner {
+        Inner::Mutex(inner) => format!("{inner} takes a mutex under that of {outer}"),
+        Inner::Wait(what) => format!("a thread waits for {what} with the mutex of {outer}"),
+    })
+}
