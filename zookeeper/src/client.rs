@@ -8,15 +8,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::Level;
 
-use crate::Watcher;
 use crate::acl::Acl;
-use crate::batch::{Batch, FOREVER, Op, OpResult, check};
-use crate::builder::Builder;
-use crate::core::clock::Moment;
+use crate::batch::{Batch, Op, OpResult, check};
+use crate::core::clock::{FOREVER, Moment};
 use crate::core::connection::{Credential, Effect};
 use crate::core::message;
 use crate::error::{ErrorKind, Result};
-use crate::listener::Listener;
+use crate::listener::{Listener, Watcher};
 use crate::names::Names;
 use crate::pending::Pending;
 use crate::shared::Shared;
@@ -33,7 +31,7 @@ use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
 /// # What each call does
 ///
 /// A call sends one request and waits for its answer, until its deadline at most. The deadline
-/// comes from the request timeout of the [`Builder`] or of [`with_timeout`](Self::with_timeout).
+/// comes from the request timeout of the [`Builder`](crate::Builder) or of [`with_timeout`](Self::with_timeout).
 /// While there is no connection, the call waits for one. Beside the errors of each operation, a
 /// call may fail with
 ///
@@ -82,19 +80,6 @@ impl ZooKeeper {
 
     pub(crate) fn has_thread(&self, thread: JoinHandle<()>) {
         self.handle.threads.lock().push(thread);
-    }
-
-    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port
-    /// defaults to
-    /// 2181. With a root, which must exist, all paths are below it. See [`Builder::connect`] for
-    ///       the errors.
-    pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
-        ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
-    }
-
-    /// Returns a builder for a client with other settings.
-    pub fn builder(servers: &str) -> Builder {
-        Builder::new(servers)
     }
 
     /// Returns a handle to the same client, whose calls have this timeout.
@@ -321,12 +306,7 @@ impl ZooKeeper {
     }
 
     fn batch(&self) -> Batch<'_> {
-        Batch {
-            shared: &self.handle.shared,
-            timeout: self.timeout,
-            session: self.session,
-            calls: Vec::new(),
-        }
+        Batch { root: self.root(), timeout: self.timeout, session: self.session, calls: Vec::new() }
     }
 
     fn ask<T: Send + 'static>(
@@ -412,7 +392,7 @@ impl ZooKeeper {
     }
 
     /// Tells `listener` what happens to the session from now on, until the listener is dropped:
-    /// keep it, or it receives nothing. A listener of [`Builder::subscribe`] misses nothing.
+    /// keep it, or it receives nothing. A listener of [`Builder::subscribe`](crate::Builder::subscribe) misses nothing.
     pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
         self.handle.shared.subscribe(listener);
     }

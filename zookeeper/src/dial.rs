@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::core::addresses::{Addresses, Next, Target};
 use crate::core::clock::Moment;
-use crate::resolver::Resolver;
+use crate::resolver::{Lookup, Resolver};
 use crate::shared::Shared;
 use crate::sys::net::Stream;
 use crate::sys::{self, random};
@@ -46,12 +46,12 @@ pub(crate) struct Round {
 }
 
 impl Dialer {
-    pub(crate) fn new(shared: &Shared) -> Dialer {
+    pub(crate) fn new(shared: &Shared, lookup: Lookup) -> Dialer {
         let mut hosts = shared.hosts.hosts.clone();
         hosts.sort_by_cached_key(|_| random());
         Dialer {
             addresses: Addresses::new(hosts),
-            resolver: Resolver::new(shared.config.lookup.clone(), Arc::clone(&shared.dialing)),
+            resolver: Resolver::new(lookup, Arc::clone(&shared.dialing)),
             failures: 0,
         }
     }

@@ -149,6 +149,11 @@ impl Error {
         error
     }
 
+    /// Creates the error of a request or a setting that cannot be used.
+    pub(crate) fn bad(reason: impl Into<Arc<str>>) -> Error {
+        Error::because(ErrorKind::BadArguments, reason)
+    }
+
     /// Sets the index of the operation of a `multi` that failed.
     pub(crate) fn at(mut self, failed: usize) -> Error {
         self.failed = Some(failed);

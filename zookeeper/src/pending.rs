@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::batch::{Asked, Decode, Unread};
+use crate::core::connection::Call;
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
-use crate::listener::call_out;
-use crate::shared::Shared;
+use crate::listener::{WeakListener, call_out};
 use crate::sys::thread::{self, Thread, must_not_wait};
 use crate::sys::{self, Mutex};
+use crate::types::WatchedEvent;
 
 /// An answer that comes at all arrives at most this long after its deadline.
 const GRACE: Duration = Duration::from_secs(1);
@@ -23,6 +23,49 @@ pub(crate) trait Answered: Send + Sync {
     /// The request ended without an answer of a server, or with an answer that has no body.
     fn settle(&self, result: Result<()>);
 }
+
+/// How an answer is read.
+#[derive(Debug)]
+pub(crate) struct Decode<T> {
+    pub(crate) read: Read<T>,
+    /// What a missing node means, if it is not an error.
+    pub(crate) no_node: fn() -> Option<T>,
+    /// The number of operations in a `multi`.
+    pub(crate) ops: usize,
+}
+
+/// What an answer has to fit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// The length of the client's root, with which paths begin.
+    pub(crate) root: usize,
+    /// As in [`Decode`].
+    pub(crate) ops: usize,
+}
+
+/// Why an answer does not mean success.
+pub(crate) enum Unread {
+    Malformed(Malformed),
+    /// The operation with this index was refused.
+    Refused(ErrorKind, usize),
+}
+
+impl From<Malformed> for Unread {
+    fn from(malformed: Malformed) -> Unread {
+        Unread::Malformed(malformed)
+    }
+}
+
+pub(crate) type Read<T> = fn(&mut Reader<'_>, Asked) -> Result<T, Unread>;
+
+impl<T> From<Read<T>> for Decode<T> {
+    fn from(read: Read<T>) -> Decode<T> {
+        Decode { read, no_node: || None, ops: 0 }
+    }
+}
+
+/// A request of a user of the client, on its way to the core.
+pub(crate) type UserCall = Call<Arc<dyn Answered>, WeakListener<WatchedEvent>>;
 
 struct Slot<T> {
     state: Mutex<Status<T>>,
@@ -118,13 +161,13 @@ pub struct Pending<T> {
 
 impl<T: Send + 'static> Pending<T> {
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        root: &str,
         deadline: Instant,
         decode: Decode<T>,
     ) -> (Pending<T>, Arc<dyn Answered>) {
         let slot = Arc::new(Slot {
             state: Mutex::new(Status::Open(None)),
-            asked: Asked { root: shared.root().len(), ops: decode.ops },
+            asked: Asked { root: root.len(), ops: decode.ops },
             decode,
         });
         let pending = Pending { slot: Arc::clone(&slot), deadline: Some(deadline) };

@@ -11,10 +11,13 @@ use crate::core::addresses::Target;
 use crate::core::frames::Frames;
 use crate::dial::{Dialer, Round, rest};
 use crate::link::Link;
+use crate::resolver::Lookup;
 use crate::shared::Shared;
 use crate::sys;
 use crate::sys::net::Stream;
 use crate::sys::thread::never_wait_here;
+#[cfg(feature = "tls")]
+use crate::tls::Tls;
 
 /// What it means when a server hangs up after the first request.
 const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
@@ -22,6 +25,16 @@ const SILENT_END: &str = "the server hung up without an answer: it may not be se
 
 /// How many kinds of causes are logged in one outage: servers may answer anything.
 const KINDS: usize = 100;
+
+/// The settings of connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Transport {
+    pub(crate) lookup: Lookup,
+    /// The length of the longest accepted answer, in bytes.
+    pub(crate) max_answer: usize,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Tls>,
+}
 
 /// Why a whole round of servers gave no session.
 #[derive(Debug)]
@@ -52,10 +65,10 @@ impl Drop for LastWord<'_> {
 }
 
 /// Runs the reader. `failures` receives the reasons why there is no session yet.
-pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
+pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Failed>) {
     never_wait_here();
     let _last_word = LastWord(shared);
-    let mut dialer = Dialer::new(shared);
+    let mut dialer = Dialer::new(shared, transport.lookup.clone());
     // In an outage each kind of cause is logged once, not once a second.
     let mut said = HashSet::new();
     loop {
@@ -68,7 +81,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 // Connecting took too long: the session must rest first.
                 continue;
             }
-            let ended = connection(shared, stream, &target);
+            let ended = connection(shared, transport, stream, &target);
             if ended.was_open {
                 was_open = true;
                 if !shared.look(|core| core.is_over()) {
@@ -122,8 +135,8 @@ fn is_news(said: &mut HashSet<String>, causes: &[String]) -> bool {
 }
 
 /// Runs one connection until it ends.
-fn connection(shared: &Shared, stream: Stream, target: &Target) -> Ended {
-    let link = match open(shared, stream, target) {
+fn connection(shared: &Shared, transport: &Transport, stream: Stream, target: &Target) -> Ended {
+    let link = match open(transport, stream, target) {
         Ok(link) => Arc::new(link),
         Err(reason) => {
             let reason = reason.into();
@@ -131,7 +144,7 @@ fn connection(shared: &Shared, stream: Stream, target: &Target) -> Ended {
         }
     };
     shared.attach(&link, target.is_confirmed);
-    let mut frames = Frames::new(shared.config.max_answer);
+    let mut frames = Frames::new(transport.max_answer);
     let (mut was_open, mut came) = (false, false);
     let problem = loop {
         match link.read(&mut frames) {
@@ -157,16 +170,16 @@ fn connection(shared: &Shared, stream: Stream, target: &Target) -> Ended {
 }
 
 #[cfg(feature = "tls")]
-fn open(shared: &Shared, stream: Stream, target: &Target) -> Result<Link, String> {
+fn open(transport: &Transport, stream: Stream, target: &Target) -> Result<Link, String> {
     let link = Link::new(stream);
-    match &shared.config.tls {
+    match &transport.tls {
         Some(tls) => Ok(link.with_tls(tls.connect(&target.name)?)),
         None => Ok(link),
     }
 }
 
 #[cfg(not(feature = "tls"))]
-fn open(_: &Shared, stream: Stream, _: &Target) -> Result<Link, String> {
+fn open(_: &Transport, stream: Stream, _: &Target) -> Result<Link, String> {
     Ok(Link::new(stream))
 }
 

@@ -4,12 +4,12 @@
 //! credentials have numbers of their own and may overtake.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::clock::Moment;
 use super::message::{self, OpCode};
 #[cfg(feature = "sasl")]
-use super::session::Login;
+use super::sasl::{ServerProof, User};
 use super::watches::WatchKind;
 use super::wire::{Malformed, Reader};
 use crate::sys;
@@ -73,6 +73,34 @@ pub(super) struct Greeting {
     pub(super) asking: bool,
     /// The address is known to be a server's of the ensemble.
     pub(super) is_confirmed: bool,
+}
+
+/// What a server has answered to a ConnectRequest that was sent at `sent`.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) id: i64,
+    pub(super) password: Vec<u8>,
+    pub(super) timeout: Duration,
+    pub(super) sent: Moment,
+}
+
+/// The request that is to be answered next, and what the session begins or goes on with then.
+#[cfg(feature = "sasl")]
+#[derive(Debug)]
+pub(super) struct Login {
+    pub(super) user: User,
+    pub(super) granted: Granted,
+    pub(super) xid: i32,
+    /// None before the challenge.
+    pub(super) answer: Option<Challenged>,
+}
+
+/// To the challenge.
+#[cfg(feature = "sasl")]
+#[derive(Debug)]
+pub(super) struct Challenged {
+    pub(super) realm: Option<String>,
+    pub(super) proof: ServerProof,
 }
 
 #[derive(Debug)]

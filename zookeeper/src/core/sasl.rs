@@ -48,7 +48,7 @@ pub(super) struct Challenge {
 
 /// What the server has to show in the end, which it can only if it knows the password.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Proof(String);
+pub(super) struct ServerProof(String);
 
 impl Challenge {
     pub(super) fn read(token: &str) -> Result<Challenge, Malformed> {
@@ -70,7 +70,7 @@ impl Challenge {
     }
 
     /// The answer to it, and what the server has to answer to that.
-    pub(super) fn respond(&self, user: &User) -> (String, Proof) {
+    pub(super) fn respond(&self, user: &User) -> (String, ServerProof) {
         let cnonce = format!("{:016x}{:016x}", (user.random)(), (user.random)());
         let (name, nonce) = (quoted(&user.name), quoted(&self.nonce));
         let realm = self.realm.as_deref().map(quoted);
@@ -80,7 +80,7 @@ impl Challenge {
             "charset=utf-8,username={name},{realm}nonce={nonce},nc=00000001,cnonce=\"{cnonce}\",\
              digest-uri=\"{URI}\",response={response},qop=auth"
         );
-        (token, Proof(self.digest(user, &cnonce, "", URI)))
+        (token, ServerProof(self.digest(user, &cnonce, "", URI)))
     }
 
     /// Section 2.1.2.1 of the RFC, by the names that it has there.
@@ -95,7 +95,7 @@ impl Challenge {
     }
 }
 
-impl Proof {
+impl ServerProof {
     /// An impostor has one guess a connection, at something new each time, so how long this takes tells
     /// nothing.
     pub(super) fn is_in(&self, token: &str) -> Result<bool, Malformed> {
@@ -229,7 +229,7 @@ mod tests {
         let challenge = challenge("r", "n");
         let (_, proof) = challenge.respond(&user("u", "p"));
         let shown = |password| {
-            let (_, Proof(shown)) = challenge.respond(&user("u", password));
+            let (_, ServerProof(shown)) = challenge.respond(&user("u", password));
             proof.is_in(&format!("rspauth={shown}"))
         };
         assert_eq!((shown("p"), shown("q")), (Ok(true), Ok(false)));

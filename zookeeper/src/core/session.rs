@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::Moment;
-use super::connection::{Call, Connection, Credential, Effect, Flight, Greeting};
+use super::connection::{Call, Connection, Credential, Effect, Flight, Granted, Greeting};
 use super::lease::{Lease, Proof};
 use super::message::{self, Connected, Header, OpCode};
 #[cfg(feature = "sasl")]
@@ -22,8 +22,6 @@ use super::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind};
 use crate::sys;
 use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
-#[cfg(feature = "sasl")]
-pub(super) use login::Login;
 
 /// How late a look at the clock may come before it means that the whole process stood still.
 const STALL: Duration = Duration::from_millis(250);
@@ -61,15 +59,6 @@ struct Identity {
     password: Vec<u8>,
     /// The newest transaction that an answer spoke of.
     zxid: i64,
-}
-
-/// What a server has answered to a ConnectRequest that was sent at `sent`.
-#[derive(Debug)]
-struct Granted {
-    id: i64,
-    password: Vec<u8>,
-    timeout: Duration,
-    sent: Moment,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,14 +14,14 @@ pub(crate) struct Vitals {
     lease: Lease,
     /// In the order of their numbers, the first of which is `oldest`; none for those that were
     /// answered before an older one.
-    in_flight: VecDeque<Option<Flight>>,
+    in_flight: VecDeque<Option<Sign>>,
     oldest: u64,
     /// When the server last answered.
     heard: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Flight {
+struct Sign {
     sent: Moment,
     write: bool,
     /// What its answer certifies, if the leader takes part in it.
@@ -75,7 +75,7 @@ impl Vitals {
     /// A request is about to be sent. Returns its number, for [`Vitals::answered`].
     pub(crate) fn sending(&mut self, now: Moment, write: bool) -> u64 {
         let settled = self.lease.settled(now.monotonic);
-        let flight = Flight { sent: now, write, settled };
+        let flight = Sign { sent: now, write, settled };
         self.in_flight.push_back(Some(flight));
         self.oldest + self.in_flight.len() as u64 - 1
     }
@@ -97,7 +97,7 @@ impl Vitals {
     /// What the pulse should do now.
     pub(crate) fn pulse(&self, now: Instant, held: bool) -> Pulse {
         let due = if held { self.lease.write_due() } else { self.lease.sample_due() };
-        let serves = |flight: &Flight| flight.sent.monotonic >= due && (flight.write || !held);
+        let serves = |flight: &Sign| flight.sent.monotonic >= due && (flight.write || !held);
         if now < due {
             Pulse::Rest(due)
         } else if self.in_flight.iter().flatten().any(serves) {

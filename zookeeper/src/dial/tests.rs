@@ -27,7 +27,7 @@ const THERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 fn builder(names: &Names, servers: &str) -> Builder {
     let mut builder = ZooKeeper::builder(servers).session_timeout(SESSION).request_timeout(SOON);
-    builder.lookup = names.lookup();
+    builder.transport.lookup = names.lookup();
     builder
 }
 

@@ -27,12 +27,13 @@ pub use super::committed::{Change, ChangeKind};
 use super::tree::{ANY, Op, Tree};
 use crate::error::ErrorKind;
 use chance::Chance;
-use events::{Event, Events, Time};
+use events::{Event, Events};
 use following::Server;
 use leading::{Reign, Transaction};
 use serving::Connection;
 pub(super) use serving::LONGEST;
 pub use settings::Settings;
+use settings::Time;
 
 /// What a connection is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

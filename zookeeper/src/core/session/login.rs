@@ -2,29 +2,13 @@
 //! and sees the server's proof. Two requests, and nothing beside them: a server that wants SASL takes
 //! nothing else before, and answers these past whatever is in its queue.
 
-use super::{Core, Granted, after};
+use super::{Core, after};
 use crate::core::clock::Moment;
+use crate::core::connection::{Challenged, Granted, Login};
 use crate::core::message::{self, OpCode};
-use crate::core::sasl::{Challenge, Proof, User};
+use crate::core::sasl::{Challenge, User};
 use crate::core::watches::Listen;
 use crate::core::wire::{Malformed, Put, Reader};
-
-/// The request that is to be answered next, and what the session begins or goes on with then.
-#[derive(Debug)]
-pub(in crate::core) struct Login {
-    user: User,
-    granted: Granted,
-    xid: i32,
-    /// None before the challenge.
-    answer: Option<Answer>,
-}
-
-/// To the challenge.
-#[derive(Debug)]
-struct Answer {
-    realm: Option<String>,
-    proof: Proof,
-}
 
 impl<S, W: Listen> Core<S, W> {
     /// Who the client is, from the next connection on.
@@ -61,21 +45,21 @@ impl<S, W: Listen> Core<S, W> {
             (None, 0) => {
                 let challenge = Challenge::read(token)?;
                 let (token, proof) = challenge.respond(&user);
-                let answer = Some(Answer { realm: challenge.realm, proof });
+                let answer = Some(Challenged { realm: challenge.realm, proof });
                 self.send_token(&token, Login { user, granted, xid, answer }, now);
             }
             (None, code) => self.refused(&format!(
                 "the server refused SASL by DIGEST-MD5 (code {code}): is it in FIPS mode?"
             )),
             // Told to keep those whom it refuses, it answers with nothing.
-            (Some(Answer { realm, .. }), code) if token.is_empty() => {
+            (Some(Challenged { realm, .. }), code) if token.is_empty() => {
                 let (name, realm) = (user.name(), realm.unwrap_or_default());
                 self.refused(&format!(
                     "the server refused the SASL user {name:?} in its realm {realm:?} (code {code}): \
                      is the user in its JAAS configuration, with this password?"
                 ));
             }
-            (Some(Answer { proof, .. }), _) => match proof.is_in(token)? {
+            (Some(Challenged { proof, .. }), _) => match proof.is_in(token)? {
                 true => self.open(granted, now),
                 false => self.refused(
                     "the server does not know the password of the SASL user: is it the right server?",

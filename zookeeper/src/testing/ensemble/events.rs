@@ -2,11 +2,34 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
-use super::leading::Asked;
+use super::super::access::Id;
+use super::settings::Time;
 
-/// Nanoseconds since the ensemble began.
-pub(super) type Time = u64;
+/// Where an answer goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) server: usize,
+    pub(super) connection: u64,
+    pub(super) number: u64,
+}
+
+/// What a server asks its leader for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) origin: Origin,
+    pub(super) session: i64,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Open(Time),
+    Sync,
+    /// A client's request, and whom it has shown to be.
+    Request(Vec<u8>, Arc<Vec<Id>>),
+}
 
 /// Something that will happen. Messages of a reign that either server has left are void.
 #[derive(Debug)]

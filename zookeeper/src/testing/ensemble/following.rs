@@ -8,7 +8,7 @@ use super::leading::{Kind, Reign, Transaction};
 use super::settings::nanos;
 use super::watching::Watches;
 use super::{Ensemble, Event, Outgoing, Settings, Time};
-use crate::core::served;
+use crate::core::server_codec;
 use crate::types::EventType;
 
 #[derive(Debug)]
@@ -434,6 +434,6 @@ impl Ensemble {
             EventType::WatchEnded => return,
         };
         let zxid = if self.settings.numbered_events { zxid } else { -1 };
-        self.outgoing.push((connection, Outgoing::Bytes(served::event(zxid, kind, path))));
+        self.outgoing.push((connection, Outgoing::Bytes(server_codec::event(zxid, kind, path))));
     }
 }

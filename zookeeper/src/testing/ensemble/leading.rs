@@ -8,10 +8,11 @@ use super::super::access::{self, Id};
 use super::super::committed::{Change, Committed};
 use super::super::requests::{self, Request};
 use super::super::tree::{Asker, Op, Outcome, Step};
+use super::events::{Asked, Origin, What};
 use super::settings::nanos;
 use super::{Ensemble, Event, Time};
 use crate::core::message::{self, CREATE, OpCode};
-use crate::core::served;
+use crate::core::server_codec;
 use crate::core::wire::Put;
 use crate::error::ErrorKind;
 
@@ -42,30 +43,6 @@ pub(super) struct Reign {
     is_stuck: bool,
     /// Who waits for the transactions that are proposed, to be up to date.
     syncs: Vec<(i64, Origin)>,
-}
-
-/// Where an answer goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Origin {
-    pub(super) server: usize,
-    pub(super) connection: u64,
-    pub(super) number: u64,
-}
-
-/// What a server asks its leader for.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) origin: Origin,
-    pub(super) session: i64,
-    pub(super) what: What,
-}
-
-#[derive(Debug)]
-pub(super) enum What {
-    Open(Time),
-    Sync,
-    /// A client's request, and whom it has shown to be.
-    Request(Vec<u8>, Arc<Vec<Id>>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -441,8 +418,8 @@ impl Ensemble {
 // ---- answers
 
 pub(super) fn answer(xid: i32, zxid: i64, code: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    served::frame(|out| {
-        served::header(out, xid, zxid, code);
+    server_codec::frame(|out| {
+        server_codec::header(out, xid, zxid, code);
         body(out);
     })
 }
@@ -453,10 +430,10 @@ fn put_outcomes(out: &mut Vec<u8>, outcomes: &[Outcome], with_stat: bool) {
             Outcome::Created(path, stat) => {
                 out.put_buffer(path.as_bytes());
                 if with_stat {
-                    served::stat(out, stat);
+                    server_codec::stat(out, stat);
                 }
             }
-            Outcome::Set(stat) => served::stat(out, stat),
+            Outcome::Set(stat) => server_codec::stat(out, stat),
             Outcome::Deleted | Outcome::Checked => {}
         }
     }

@@ -7,12 +7,13 @@ use std::time::Instant;
 use super::super::access::{self, Id, ReadRules};
 use super::super::requests::{self, Request};
 use super::super::tree::Tree;
-use super::leading::{Asked, Origin, What, answer};
+use super::events::{Asked, Origin, What};
+use super::leading::answer;
 use super::watching::Watches;
 use super::{Ensemble, Event, Time};
 use crate::acl::{Acl, Permissions};
 use crate::core::message;
-use crate::core::served;
+use crate::core::server_codec;
 use crate::core::wire::{Malformed, Put};
 use crate::error::ErrorKind;
 use crate::types::{EventType, Stat};
@@ -187,14 +188,14 @@ impl Ensemble {
 
 impl Ensemble {
     fn greet(&mut self, connection: u64, frame: &[u8]) -> Result<(), HangUp> {
-        let greeting = served::greeting(frame)?;
-        let timeout = self.settings.granted(greeting.timeout);
+        let asked = server_codec::connect_request(frame)?;
+        let timeout = self.settings.granted(asked.timeout);
         let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
-        let (server, session) = (known.server, greeting.session);
+        let (server, session) = (known.server, asked.session);
         (known.phase, known.timeout) = (Phase::Greeted, timeout);
         let reign = self.servers[server].reign.ok_or(HangUp)?;
         // It must not see less than it has seen.
-        if greeting.zxid > self.servers[server].zxid || self.suspended.contains(&session) {
+        if asked.zxid > self.servers[server].zxid || self.suspended.contains(&session) {
             return Err(HangUp);
         }
         if session == 0 {
@@ -211,7 +212,7 @@ impl Ensemble {
         if let Some(known) = self.connections.get_mut(&connection) {
             known.session = session;
         }
-        if greeting.password != password(session) {
+        if asked.password != password(session) {
             self.resumed(connection, false);
         } else if self.leads(server) {
             let lives = self.revalidate(server, reign, session, timeout);
@@ -233,11 +234,14 @@ impl Ensemble {
         let (session, timeout) = (known.session, (known.timeout / 1_000_000) as i32);
         match lives {
             true => {
-                self.send(connection, served::connected(timeout, session, &password(session)));
+                self.send(
+                    connection,
+                    server_codec::connected(timeout, session, &password(session)),
+                );
                 self.come(connection, &[]);
             }
             false => {
-                self.send(connection, served::connected(0, 0, &[0; 16]));
+                self.send(connection, server_codec::connected(0, 0, &[0; 16]));
                 self.end(connection);
             }
         }
@@ -376,12 +380,12 @@ impl Ensemble {
         let (tree, rules, ids) = (&self.tree, self.settings.rules, known.ids.as_slice());
         let (zxid, watches) = (server.zxid, &mut server.watches);
         let mut reading = Reading { tree, zxid, rules, ids, connection, watches };
-        let answer = served::frame(|out| {
+        let answer = server_codec::frame(|out| {
             let start = out.len();
-            served::header(out, xid, zxid, 0);
+            server_codec::header(out, xid, zxid, 0);
             if let Err(kind) = body(&mut reading, out) {
                 out.truncate(start);
-                served::header(out, xid, zxid, kind.code());
+                server_codec::header(out, xid, zxid, kind.code());
             }
         });
         self.send(connection, answer);
@@ -467,7 +471,7 @@ impl Reading<'_> {
                 if watch {
                     self.watches.add_data(path, connection);
                 }
-                served::stat(out, &node?.stat());
+                server_codec::stat(out, &node?.stat());
             }
             Request::GetData { path, watch } => {
                 let node = tree.permitted(path, ids, Permissions::READ, zxid)?;
@@ -475,7 +479,7 @@ impl Reading<'_> {
                     self.watches.add_data(path, connection);
                 }
                 out.put_buffer(&node.data);
-                served::stat(out, &node.stat());
+                server_codec::stat(out, &node.stat());
             }
             Request::GetChildren { path, watch, with_stat } => {
                 let node = tree.permitted(path, ids, Permissions::READ, zxid)?;
@@ -485,7 +489,7 @@ impl Reading<'_> {
                 out.put_int(node.stat().num_children);
                 tree.children(path, zxid, |name| out.put_buffer(name.as_bytes()));
                 if with_stat {
-                    served::stat(out, &node.stat());
+                    server_codec::stat(out, &node.stat());
                 }
             }
             Request::GetAcl { path } => {
@@ -496,7 +500,7 @@ impl Reading<'_> {
                     true => message::acl_list(out, &node.acl),
                     false => message::acl_list(out, &access::hidden(&node.acl)),
                 }
-                served::stat(out, &node.stat());
+                server_codec::stat(out, &node.stat());
             }
             Request::Sync { path } => out.put_buffer(path.as_bytes()),
             _ => return Err(ErrorKind::Unimplemented),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::super::access::ReadRules;
-use super::Time;
+
+/// Nanoseconds since the ensemble began.
+pub(super) type Time = u64;
 
 /// Shorter sessions would end on any busy machine.
 const SHORTEST: Duration = Duration::from_millis(50);

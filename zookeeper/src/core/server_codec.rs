@@ -7,7 +7,7 @@ use crate::types::Stat;
 
 /// What a client asks for first.
 #[derive(Debug)]
-pub(crate) struct Greeting {
+pub(crate) struct ConnectRequest {
     pub(crate) zxid: i64,
     /// In milliseconds.
     pub(crate) timeout: i32,
@@ -16,10 +16,10 @@ pub(crate) struct Greeting {
     pub(crate) password: Vec<u8>,
 }
 
-pub(crate) fn greeting(frame: &[u8]) -> Result<Greeting, Malformed> {
+pub(crate) fn connect_request(frame: &[u8]) -> Result<ConnectRequest, Malformed> {
     let mut reader = Reader(frame);
     let _version = reader.int()?;
-    let greeting = Greeting {
+    let greeting = ConnectRequest {
         zxid: reader.long()?,
         timeout: reader.int()?,
         session: reader.long()?,
@@ -40,7 +40,7 @@ pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// The answer to a [`Greeting`]; with a timeout of 0 the session is over.
+/// The answer to a [`ConnectRequest`]; with a timeout of 0 the session is over.
 pub(crate) fn connected(timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
     frame(|out| {
         out.put_int(0);
