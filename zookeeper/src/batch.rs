@@ -14,7 +14,7 @@ use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::listener::Watcher;
 use crate::names::Names;
-use crate::pending::{Asked, Decode, Pending, Read, Unread, UserCall};
+use crate::pending::{Decode, Expected, Pending, Read, Unread, UserCall};
 use crate::sys;
 use crate::types::{CreateMode, Stat};
 
@@ -298,7 +298,7 @@ fn encode_op(op: &Op<'_>, out: &mut Vec<u8>, root: &str) {
     }
 }
 
-fn results(reader: &mut Reader<'_>, asked: Asked) -> Result<Vec<OpResult>, Unread> {
+fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Unread> {
     let (mut results, mut refused, mut failed) = (Vec::new(), None, false);
     while let Some(result) = message::multi_result(reader)? {
         let index = results.len();

@@ -125,7 +125,7 @@ impl ZooKeeper {
     pub fn create_all(&self, path: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
         check(path).map_err(|error| error.of("create", path))?;
         let full: String = message::full((self.root(), path)).collect();
-        self.create_from_root(&full, (acl, mode), sys::now() + self.timeout.min(FOREVER))
+        self.create_from_root(&full, acl, mode, sys::now() + self.timeout.min(FOREVER))
     }
 
     /// Walks up to the first node that exists, and no further: the client may not be allowed to
@@ -133,7 +133,8 @@ impl ZooKeeper {
     fn create_from_root(
         &self,
         full: &str,
-        (acl, mode): (&[Acl], CreateMode),
+        acl: &[Acl],
+        mode: CreateMode,
         deadline: Instant,
     ) -> Result<()> {
         let create = |batch: &mut Batch<'_>| batch.create_below("", full, b"", acl, mode);
@@ -141,8 +142,8 @@ impl ZooKeeper {
         match (created.map_err(|error| (error.kind(), error)), full.rfind('/')) {
             (Ok(_) | Err((ErrorKind::NodeExists, _)), _) => Ok(()),
             (Err((ErrorKind::NoNode, _)), Some(end)) if end > 0 => {
-                self.create_from_root(&full[..end], (acl, mode), deadline)?;
-                self.create_from_root(full, (acl, mode), deadline)
+                self.create_from_root(&full[..end], acl, mode, deadline)?;
+                self.create_from_root(full, acl, mode, deadline)
             }
             (Err((_, error)), _) => Err(error),
         }

@@ -36,7 +36,7 @@ pub(crate) struct Decode<T> {
 
 /// What an answer has to fit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct Expected {
     /// The length of the client's root, with which paths begin.
     pub(crate) root: usize,
     /// As in [`Decode`].
@@ -56,7 +56,7 @@ impl From<Malformed> for Unread {
     }
 }
 
-pub(crate) type Read<T> = fn(&mut Reader<'_>, Asked) -> Result<T, Unread>;
+pub(crate) type Read<T> = fn(&mut Reader<'_>, Expected) -> Result<T, Unread>;
 
 impl<T> From<Read<T>> for Decode<T> {
     fn from(read: Read<T>) -> Decode<T> {
@@ -70,7 +70,7 @@ pub(crate) type UserCall = Call<Arc<dyn Answered>, WeakListener<WatchedEvent>>;
 struct Slot<T> {
     state: Mutex<Status<T>>,
     decode: Decode<T>,
-    asked: Asked,
+    asked: Expected,
 }
 
 /// Changes from `Open` to `Done` once. The result is handed out without the mutex.
@@ -167,7 +167,7 @@ impl<T: Send + 'static> Pending<T> {
     ) -> (Pending<T>, Arc<dyn Answered>) {
         let slot = Arc::new(Slot {
             state: Mutex::new(Status::Open(None)),
-            asked: Asked { root: root.len(), ops: decode.ops },
+            asked: Expected { root: root.len(), ops: decode.ops },
             decode,
         });
         let pending = Pending { slot: Arc::clone(&slot), deadline: Some(deadline) };

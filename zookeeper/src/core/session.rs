@@ -19,7 +19,7 @@ use super::tries::Tries;
 use super::vitals::{Pulse, Verdict, Vitals};
 use super::watches::{Listen, WatchKind, Watches};
 use super::wire::{Malformed, Reader};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, code};
 use crate::sys;
 use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
 
@@ -27,8 +27,10 @@ use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
 const STALL: Duration = Duration::from_millis(250);
 /// The most time between two looks at the clocks while a lease is kept.
 const LOOK: Duration = Duration::from_millis(100);
-/// A server has at least so long to give a session, and at most so long for a new one.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
+/// A server has at least this long to answer a handshake.
+const PATIENCE_MIN: Duration = Duration::from_secs(1);
+/// A server has at most this long to open a new session.
+const PATIENCE_MAX: Duration = Duration::from_secs(3);
 /// Farther than anyone looks ahead.
 const FAR: Duration = Duration::from_secs(3600);
 /// So many hang-ups in a row by servers that were asked to resume, for twice as long as the session can
@@ -81,39 +83,76 @@ enum LeaseEnd {
     Unkept,
 }
 
-/// See the head of this file. `S` is where an answer goes, `W` who is told of an event.
+/// The state machine of a client's session. `S` is where an answer goes, `W` a listener of events.
 #[derive(Debug)]
 pub(crate) struct Core<S, W> {
+    settings: ClientSettings,
+    session: Identity,
+    closing: Closing,
+    connection: Option<Connection<S, W>>,
+    vitals: Vitals,
+    tries: Tries,
+    outage: Outage,
+    keeping: Keeping,
+    watches: Watches<W>,
+    queue: Queue<S, W>,
+    looks: Looks,
+    outbox: Outbox<S, W>,
+}
+
+/// What the program asks for.
+#[derive(Debug)]
+struct ClientSettings {
     /// The session timeout that is asked for.
     timeout: Duration,
     credentials: Vec<Credential>,
     #[cfg(feature = "sasl")]
     user: Option<User>,
-    /// The server of this connection, or of the last, does not take the client for its user.
+}
+
+/// Why the client has no connection, or had none the last time.
+#[derive(Debug)]
+struct Outage {
+    /// When the session lost its last connection.
+    since: Instant,
+    reason: Option<Arc<str>>,
+    /// Handshakes in a row that servers ended without an answer.
+    refusals: u32,
+    /// The server of this connection, or of the last, refused the SASL user.
     is_refused: bool,
-    session: Identity,
-    vitals: Vitals,
-    tries: Tries,
-    connection: Option<Connection<S, W>>,
-    xid: i32,
-    closing: Closing,
-    /// For the next connection; while there is one, for `retry_at`.
+}
+
+/// Whether somebody keeps the lease.
+#[derive(Debug)]
+struct Keeping {
+    keepers: usize,
+    end: LeaseEnd,
+}
+
+/// Requests that wait for the next connection; while there is one, for `retry_at`.
+#[derive(Debug)]
+struct Queue<S, W> {
     waiting: VecDeque<Call<S, W>>,
     retry_at: Instant,
-    watches: Watches<W>,
-    /// How many want the lease to be kept.
-    keepers: usize,
-    lease_end: LeaseEnd,
-    /// Not later than any deadline there is.
+    /// No deadline of any request is earlier, those in flight included.
     next_deadline: Option<Instant>,
-    /// When the session was last without a connection from then on, and why.
-    lost_at: Instant,
-    last_failure: Option<Arc<str>>,
-    refusals: u32,
-    /// When the clock was to be looked at next, and until when being late for that is an excuse.
+}
+
+/// When the timer looks at the clocks.
+#[derive(Debug)]
+struct Looks {
+    /// The next look is due at this instant.
     planned: Instant,
+    /// Until this instant, a late look excuses a silent server.
     excused: Instant,
-    out: Vec<u8>,
+}
+
+/// What the core hands out: bytes to send and outputs to deliver.
+#[derive(Debug)]
+struct Outbox<S, W> {
+    /// The number of the last request.
+    xid: i32,
+    bytes: Vec<u8>,
     outputs: Vec<Output<S, W>>,
     counts: Counts,
 }
@@ -122,32 +161,30 @@ impl<S, W: Listen> Core<S, W> {
     pub(crate) fn new(timeout: Duration, now: Moment) -> Core<S, W> {
         let mut lease = Lease::new(timeout, now, now.monotonic);
         lease.end_now();
+        let now = now.monotonic;
         Core {
-            timeout,
-            credentials: Vec::new(),
-            #[cfg(feature = "sasl")]
-            user: None,
-            is_refused: false,
+            settings: ClientSettings {
+                timeout,
+                credentials: Vec::new(),
+                #[cfg(feature = "sasl")]
+                user: None,
+            },
             session: Identity::default(),
-            vitals: Vitals::new(lease),
-            tries: Tries::new(now.monotonic),
-            connection: None,
-            xid: 0,
             closing: Closing::No,
-            waiting: VecDeque::new(),
-            retry_at: now.monotonic,
+            connection: None,
+            vitals: Vitals::new(lease),
+            tries: Tries::new(now),
+            outage: Outage { since: now, reason: None, refusals: 0, is_refused: false },
+            keeping: Keeping { keepers: 0, end: LeaseEnd::NotYet },
             watches: Watches::new(),
-            keepers: 0,
-            lease_end: LeaseEnd::NotYet,
-            next_deadline: None,
-            lost_at: now.monotonic,
-            last_failure: None,
-            refusals: 0,
-            planned: now.monotonic,
-            excused: now.monotonic,
-            out: Vec::new(),
-            outputs: Vec::new(),
-            counts: Counts::default(),
+            queue: Queue { waiting: VecDeque::new(), retry_at: now, next_deadline: None },
+            looks: Looks { planned: now, excused: now },
+            outbox: Outbox {
+                xid: 0,
+                bytes: Vec::new(),
+                outputs: Vec::new(),
+                counts: Counts::default(),
+            },
         }
     }
 
@@ -167,7 +204,7 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.counts
+        self.outbox.counts
     }
 
     /// Before the first session: what is asked for.
@@ -204,7 +241,7 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     pub(crate) fn is_refused(&self) -> bool {
-        self.is_refused
+        self.outage.is_refused
     }
 
     /// Has the connection to end?
@@ -214,7 +251,7 @@ impl<S, W: Listen> Core<S, W> {
 
     /// What is to be sent on the connection; the sender takes it out.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.out
+        &mut self.outbox.bytes
     }
 
     /// How many requests are on their way, or about to be.
@@ -224,21 +261,21 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Is there anything to be sent or told?
     pub(crate) fn has_news(&self) -> bool {
-        !(self.outputs.is_empty() && self.out.is_empty())
+        !(self.outbox.outputs.is_empty() && self.outbox.bytes.is_empty())
     }
 
     pub(crate) fn has_outputs(&self) -> bool {
-        !self.outputs.is_empty()
+        !self.outbox.outputs.is_empty()
     }
 
     /// Takes the answers out of what is to be told.
     pub(crate) fn answers(&mut self) -> Vec<Output<S, W>> {
         let is_answer = |output: &mut Output<S, W>| matches!(output, Output::Answer(..));
-        self.outputs.extract_if(.., is_answer).collect()
+        self.outbox.outputs.extract_if(.., is_answer).collect()
     }
 
     pub(crate) fn outputs(&mut self) -> Vec<Output<S, W>> {
-        std::mem::take(&mut self.outputs)
+        std::mem::take(&mut self.outbox.outputs)
     }
 
     /// How long a server may take for the handshake of the next connection. Somebody who holds
@@ -246,10 +283,10 @@ impl<S, W: Listen> Core<S, W> {
     pub(crate) fn patience(&self, now: Moment) -> Duration {
         let third = self.timeout() / 3;
         let left = self.lease().remaining(now);
-        match self.keepers {
+        match self.keeping.keepers {
             // There are others to be tried, and the session may be granted for longer than asked for.
-            _ if self.session.id == 0 => third.clamp(PATIENCE.0, PATIENCE.1),
-            _ if left.is_zero() => third.max(PATIENCE.0),
+            _ if self.session.id == 0 => third.clamp(PATIENCE_MIN, PATIENCE_MAX),
+            _ if left.is_zero() => third.max(PATIENCE_MIN),
             0 => third,
             _ => (left / 2).max(self.timeout() / 20).min(third),
         }
@@ -264,7 +301,7 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Returns the session timeout, but for one that is too short for any network.
     fn long(&self) -> Duration {
-        self.timeout().max(PATIENCE.0)
+        self.timeout().max(PATIENCE_MIN)
     }
 
     /// A server may hear of the session now.
@@ -286,22 +323,22 @@ impl<S, W: Listen> Core<S, W> {
         if self.is_over() {
             return;
         }
-        let passed = now.monotonic.saturating_duration_since(self.lost_at);
+        let passed = now.monotonic.saturating_duration_since(self.outage.since);
         let asking =
-            self.session.id != 0 && self.refusals >= REFUSALS && passed > self.timeout() * 2;
+            self.session.id != 0 && self.outage.refusals >= REFUSALS && passed > self.timeout() * 2;
         if asking {
             sys::reached("a server is asked whether the session lives at all");
-            self.refusals = 0;
+            self.outage.refusals = 0;
         }
-        self.is_refused = false;
+        self.outage.is_refused = false;
         self.tries.greeted(now.monotonic, self.long());
         let until = now.monotonic + self.patience(now);
         self.connection =
             Some(Connection::new(Greeting { sent: now, until, asking, is_confirmed }));
-        let timeout = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
+        let timeout = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
         let Identity { id, password, zxid } = &self.session;
         let zxid = if asking { 0 } else { *zxid };
-        self.out = message::connect(zxid, timeout, *id, password);
+        self.outbox.bytes = message::connect(zxid, timeout, *id, password);
     }
 
     /// Takes a frame. An error ends the connection; see [`Core::broke`].
@@ -373,9 +410,9 @@ impl<S, W: Listen> Core<S, W> {
         if asked != 0 && asked != connected.session {
             return Err(Malformed("another session than the one to be resumed".into()));
         }
-        self.refusals = 0;
+        self.outage.refusals = 0;
         if greeting.asking {
-            self.lost_at = now.monotonic;
+            self.outage.since = now.monotonic;
         }
         if connected.read_only || greeting.asking {
             sys::reached_if(|| connected.read_only, "a server only takes reads");
@@ -393,7 +430,7 @@ impl<S, W: Listen> Core<S, W> {
         };
         self.touch(now);
         #[cfg(feature = "sasl")]
-        if let Some(user) = self.user.clone() {
+        if let Some(user) = self.settings.user.clone() {
             self.log_in(user, granted, now);
             return Ok(());
         }
@@ -407,19 +444,19 @@ impl<S, W: Listen> Core<S, W> {
         let is_new = self.session.id == 0;
         (self.session.id, self.session.password) = (id, password);
         self.connection.iter_mut().for_each(|connection| connection.greeting = None);
-        self.counts.connections += 1;
-        self.last_failure = None;
+        self.outbox.counts.connections += 1;
+        self.outage.reason = None;
         if is_new {
             sys::reached_if(|| self.lease().term() > 0, "another session follows one that expired");
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, now.monotonic);
-            self.lease_end = LeaseEnd::NotYet;
+            self.keeping.end = LeaseEnd::NotYet;
             self.tell(SessionEventKind::Connected);
         } else {
             sys::reached("a session is resumed");
             self.vitals.lease_mut().resumed(timeout, sent, now.monotonic);
             self.tell(SessionEventKind::Resumed);
         }
-        for Credential { scheme, secret } in self.credentials.clone() {
+        for Credential { scheme, secret } in self.settings.credentials.clone() {
             let auth = |out: &mut Vec<u8>| message::auth(out, &scheme, &secret);
             self.send(Call::nobodys(OpCode::Auth, auth), now);
         }
@@ -435,10 +472,10 @@ impl<S, W: Listen> Core<S, W> {
 
     fn event(&mut self, body: &mut Reader<'_>) -> Result<(), Malformed> {
         if let Some((event_type, path)) = message::event(body)? {
-            self.counts.events += 1;
+            self.outbox.counts.events += 1;
             let listeners = self.watches.take(event_type, path);
             if !listeners.is_empty() {
-                self.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
+                self.outbox.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
             }
         }
         Ok(())
@@ -452,7 +489,7 @@ impl<S, W: Listen> Core<S, W> {
         // A server that accepts nothing but pings is of no use to a request that it refuses again and again, whether
         // that waits or is under way again.
         let is_repeating = self.connection.as_ref().is_some_and(Connection::is_repeating);
-        if self.waiting.is_empty() && !is_repeating {
+        if self.queue.waiting.is_empty() && !is_repeating {
             self.used(now);
         }
     }
@@ -461,21 +498,28 @@ impl<S, W: Listen> Core<S, W> {
         let refused = (code != 0).then(|| Error::new(ErrorKind::of_code(code)));
         let Call { slot, effect, .. } = flight.call;
         match (effect, &refused) {
-            (Effect::Remember(known), None) if !self.credentials.contains(&known) => {
-                self.credentials.push(known);
+            (Effect::Remember(known), None) if !self.settings.credentials.contains(&known) => {
+                self.settings.credentials.push(known);
             }
             // Nobody waits who could be told.
             (Effect::None, Some(refused)) => self.doom(&refused.to_string()),
             _ => {}
         }
         let result = refused.map_or(Ok(()), Err);
-        self.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
+        self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
     fn answered(&mut self, flight: Flight<S, W>, header: Header, now: Moment) -> Option<Answer<S>> {
         let (Header { zxid, code, .. }, Flight { sign, mut call, .. }) = (header, flight);
-        let is_accepted = [0, -101, -103, -110].contains(&code);
-        let is_busy = [-4, -7, -122, -127].contains(&code);
+        let is_accepted =
+            matches!(code, code::OK | code::NO_NODE | code::BAD_VERSION | code::NODE_EXISTS);
+        let is_busy = matches!(
+            code,
+            code::CONNECTION_LOSS
+                | code::OPERATION_TIMEOUT
+                | code::REQUEST_TIMEOUT
+                | code::THROTTLED
+        );
         let proof = if call.code.is_write() { Proof::Leader } else { Proof::Server };
         let (term, long) = (self.lease().term(), self.long());
         if let Some(sign) = sign {
@@ -487,13 +531,13 @@ impl<S, W: Listen> Core<S, W> {
         if self.lease().term() > term {
             sys::reached("a lease that was over is renewed");
             // It may have run out and been renewed since the last look.
-            if self.keepers > 0 && self.lease_end == LeaseEnd::NotYet {
+            if self.keeping.keepers > 0 && self.keeping.end == LeaseEnd::NotYet {
                 self.tell(SessionEventKind::LeaseEnded);
             }
-            if self.keepers > 0 && self.lease_end != LeaseEnd::Unkept {
+            if self.keeping.keepers > 0 && self.keeping.end != LeaseEnd::Unkept {
                 self.tell(SessionEventKind::LeaseRenewed);
             }
-            self.lease_end = LeaseEnd::NotYet;
+            self.keeping.end = LeaseEnd::NotYet;
         }
         // Watches that were refused, or whose turn is still to come, have missed what was missed before:
         // they are set again from where they were.
@@ -508,29 +552,37 @@ impl<S, W: Listen> Core<S, W> {
                 sys::reached("a server does not renew the lease");
                 self.doom(&format!("the server did not renew the lease (code {code})"));
             }
-            (Effect::Watch(kind, path, listener), 0, _) => self.watches.add(kind, path, listener),
-            (Effect::Watch(_, path, listener), -101, OpCode::Exists) => {
+            (Effect::Watch(kind, path, listener), code::OK, _) => {
+                self.watches.add(kind, path, listener)
+            }
+            (Effect::Watch(_, path, listener), code::NO_NODE, OpCode::Exists) => {
                 self.watches.add(WatchKind::Exist, path, listener);
             }
             _ => {}
         }
         match (call.code, code) {
             // The session is over or elsewhere, or watches are lost: the next handshake tells.
-            (_, -112 | -118) | (OpCode::SetWatches, ..=-1) => {
-                sys::reached_if(|| code == -112, "a request finds the session over");
-                sys::reached_if(|| code == -118, "a request finds the session elsewhere");
+            (_, code::SESSION_EXPIRED | code::SESSION_MOVED) | (OpCode::SetWatches, ..=-1) => {
+                sys::reached_if(
+                    || code == code::SESSION_EXPIRED,
+                    "a request finds the session over",
+                );
+                sys::reached_if(
+                    || code == code::SESSION_MOVED,
+                    "a request finds the session elsewhere",
+                );
                 let text = refused(code);
                 self.doom(&text);
                 match call.repeat {
-                    true => self.waiting.push_back(call),
+                    true => self.queue.waiting.push_back(call),
                     false => self.fail(call.slot, Error::because(ErrorKind::ConnectionLoss, text)),
                 }
             }
             (OpCode::CloseSession, _) if !is_busy => self.finish(call.slot, Ok(())),
             _ if is_busy && call.repeat => {
                 sys::reached("a busy server is asked again");
-                self.retry_at = now.monotonic + self.lease().step() / 8;
-                self.waiting.push_back(call);
+                self.queue.retry_at = now.monotonic + self.lease().step() / 8;
+                self.queue.waiting.push_back(call);
             }
             _ => return call.slot.map(|slot| Answer { slot, code }),
         }
@@ -549,22 +601,22 @@ impl<S, W: Listen> Core<S, W> {
     pub(crate) fn broke(&mut self, reason: &str, now: Moment) -> Arc<str> {
         let Some(connection) = self.connection.take() else {
             let reason: Arc<str> = reason.into();
-            self.last_failure = Some(Arc::clone(&reason));
+            self.outage.reason = Some(Arc::clone(&reason));
             return reason;
         };
         let reason: Arc<str> = connection.doomed.as_deref().unwrap_or(reason).into();
-        self.last_failure = Some(Arc::clone(&reason));
-        self.out.clear();
+        self.outage.reason = Some(Arc::clone(&reason));
+        self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
             // Nothing has passed since then that could go on for ever: that takes handshakes.
             self.tries.untouched();
         }
         if connection.is_open() {
-            self.lost_at = now.monotonic;
+            self.outage.since = now.monotonic;
         } else if connection.doomed.is_none() {
             sys::reached("a handshake fails and is tried again");
-            self.refusals = self.refusals.saturating_add(1);
+            self.outage.refusals = self.outage.refusals.saturating_add(1);
         }
         let was_open = connection.is_open();
         let mut again = VecDeque::new();
@@ -580,8 +632,8 @@ impl<S, W: Listen> Core<S, W> {
                 ),
             }
         }
-        again.append(&mut self.waiting);
-        self.waiting = again;
+        again.append(&mut self.queue.waiting);
+        self.queue.waiting = again;
         if was_open {
             self.tell(SessionEventKind::Suspended);
         }
@@ -609,7 +661,7 @@ impl<S, W: Listen> Core<S, W> {
         self.end_watches();
         self.session = Identity::default();
         self.tries.untouched();
-        for call in std::mem::take(&mut self.waiting) {
+        for call in std::mem::take(&mut self.queue.waiting) {
             match call.code {
                 OpCode::CloseSession => {
                     sys::reached("a session expires while it is closed");
@@ -622,7 +674,7 @@ impl<S, W: Listen> Core<S, W> {
 
     fn end_watches(&mut self) {
         for (path, listeners) in self.watches.take_all() {
-            self.outputs.push(Output::Watched(listeners, EventType::WatchEnded, path));
+            self.outbox.outputs.push(Output::Watched(listeners, EventType::WatchEnded, path));
         }
     }
 
@@ -637,7 +689,7 @@ impl<S, W: Listen> Core<S, W> {
             return;
         }
         self.closing = Closing::Over;
-        self.out.clear();
+        self.outbox.bytes.clear();
         self.vitals.lease_mut().end_now();
         self.end_watches();
         for call in self.connection.take().into_iter().flat_map(Connection::into_calls) {
@@ -646,12 +698,12 @@ impl<S, W: Listen> Core<S, W> {
                 Error::because(ErrorKind::ConnectionLoss, "the client was closed"),
             );
         }
-        for call in std::mem::take(&mut self.waiting) {
+        for call in std::mem::take(&mut self.queue.waiting) {
             self.give_up(call, ErrorKind::Closed);
         }
         self.tell(SessionEventKind::Closed);
         self.session = Identity::default();
-        self.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
+        self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
     /// It waits in vain, and is not done unless it was sent on an earlier connection.
@@ -663,11 +715,11 @@ impl<S, W: Listen> Core<S, W> {
 
     fn tell(&mut self, kind: SessionEventKind) {
         let session_id = self.session.id;
-        self.outputs.push(Output::Session(SessionEvent { kind, session_id }));
+        self.outbox.outputs.push(Output::Session(SessionEvent { kind, session_id }));
     }
 
     fn fail(&mut self, slot: Option<S>, error: Error) {
-        self.outputs.extend(slot.map(|slot| Output::Answer(slot, Err(error))));
+        self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, Err(error))));
     }
 
     // ---- requests
@@ -685,34 +737,35 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn enter(&mut self, call: Call<S, W>, now: Moment) {
-        self.next_deadline = earlier(self.next_deadline, call.deadline);
-        self.planned = call.deadline.map_or(self.planned, |deadline| deadline.min(self.planned));
+        self.queue.next_deadline = earlier(self.queue.next_deadline, call.deadline);
+        self.looks.planned =
+            call.deadline.map_or(self.looks.planned, |deadline| deadline.min(self.looks.planned));
         match self.is_open() && !self.is_doomed() {
             true => self.send(call, now),
-            false => self.waiting.push_back(call),
+            false => self.queue.waiting.push_back(call),
         }
     }
 
     /// There is a connection.
     fn send(&mut self, call: Call<S, W>, now: Moment) {
         let Some(connection) = &mut self.connection else {
-            return self.waiting.push_back(call);
+            return self.queue.waiting.push_back(call);
         };
         if call.code != OpCode::Auth {
-            self.xid = after(self.xid);
+            self.outbox.xid = after(self.outbox.xid);
         }
         // Servers take credentials for no sign of life.
         let sign = match call.code {
             OpCode::Auth => None,
             code => Some(self.vitals.sending(now, code.is_write())),
         };
-        connection.send(call, self.xid, sign, &mut self.out);
-        self.counts.requests += 1;
+        connection.send(call, self.outbox.xid, sign, &mut self.outbox.bytes);
+        self.outbox.counts.requests += 1;
         self.touch(now);
     }
 
     fn send_waiting(&mut self, now: Moment) {
-        for call in std::mem::take(&mut self.waiting) {
+        for call in std::mem::take(&mut self.queue.waiting) {
             self.send(call, now);
         }
     }
@@ -721,7 +774,7 @@ impl<S, W: Listen> Core<S, W> {
     /// come; without, it ends on this connection or not at all.
     pub(crate) fn close(&mut self, slot: Option<S>, deadline: Instant, now: Moment) {
         if self.state() == State::Closed {
-            return self.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));
+            return self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));
         }
         if self.session.id == 0 || (slot.is_none() && !self.is_open()) {
             return self.finish(slot, Ok(()));
@@ -736,46 +789,48 @@ impl<S, W: Listen> Core<S, W> {
     /// Without a connection nobody can keep the session for longer than its timeout, so there is no
     /// reason to look for one until the deadline.
     fn limit_close(&mut self) {
-        let (end, idle) = (self.lost_at + self.timeout(), !self.is_open());
-        for call in self.waiting.iter_mut().filter(|call| idle && call.code == OpCode::CloseSession)
+        let (end, idle) = (self.outage.since + self.timeout(), !self.is_open());
+        for call in
+            self.queue.waiting.iter_mut().filter(|call| idle && call.code == OpCode::CloseSession)
         {
             call.deadline = earlier(call.deadline, Some(end));
-            self.next_deadline = earlier(self.next_deadline, call.deadline);
+            self.queue.next_deadline = earlier(self.queue.next_deadline, call.deadline);
         }
     }
 
     // ---- time
 
     pub(crate) fn keep_lease(&mut self, now: Moment) {
-        if self.keepers == 0 {
+        if self.keeping.keepers == 0 {
             let is_over = self.look_at_lease(now).1.is_zero();
-            self.lease_end = if is_over { LeaseEnd::Unkept } else { LeaseEnd::NotYet };
+            self.keeping.end = if is_over { LeaseEnd::Unkept } else { LeaseEnd::NotYet };
         }
-        self.keepers += 1;
+        self.keeping.keepers += 1;
     }
 
     pub(crate) fn release_lease(&mut self) {
-        self.keepers = self.keepers.saturating_sub(1);
+        self.keeping.keepers = self.keeping.keepers.saturating_sub(1);
     }
 
     /// Does what time has brought, and says when the next look is due.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
         // Not twice in a row: a machine that is always late must not excuse a silent server.
-        if now.monotonic > self.planned + STALL && now.monotonic > self.excused + self.timeout() / 3
+        if now.monotonic > self.looks.planned + STALL
+            && now.monotonic > self.looks.excused + self.timeout() / 3
         {
             sys::reached("a process that stood still excuses silence");
-            self.excused = now.monotonic + LOOK;
+            self.looks.excused = now.monotonic + LOOK;
         }
-        if self.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
+        if self.queue.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
             self.expire_calls(now.monotonic);
         }
-        let looks = [self.next_deadline, self.watch_lease(now), self.watch_connection(now)];
-        self.planned = looks.into_iter().flatten().min().unwrap_or(now.monotonic + FAR);
-        self.planned
+        let looks = [self.queue.next_deadline, self.watch_lease(now), self.watch_connection(now)];
+        self.looks.planned = looks.into_iter().flatten().min().unwrap_or(now.monotonic + FAR);
+        self.looks.planned
     }
 
     fn watch_lease(&mut self, now: Moment) -> Option<Instant> {
-        if self.keepers == 0 || self.is_over() {
+        if self.keeping.keepers == 0 || self.is_over() {
             return None;
         }
         let (_, left) = self.look_at_lease(now);
@@ -787,8 +842,11 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn tell_lease_ended(&mut self) {
-        if self.keepers > 0 && self.lease_end == LeaseEnd::NotYet && self.lease().term() > 0 {
-            self.lease_end = LeaseEnd::Told;
+        if self.keeping.keepers > 0
+            && self.keeping.end == LeaseEnd::NotYet
+            && self.lease().term() > 0
+        {
+            self.keeping.end = LeaseEnd::Told;
             self.tell(SessionEventKind::LeaseEnded);
         }
     }
@@ -799,7 +857,7 @@ impl<S, W: Listen> Core<S, W> {
         let next = match self.judge(greeting, now) {
             Ok(next) => next,
             // Answers that came while the process stood still get a moment to be read.
-            Err(_) if now.monotonic < self.excused => self.excused,
+            Err(_) if now.monotonic < self.looks.excused => self.looks.excused,
             Err(problem) => {
                 self.doom(&problem);
                 self.touch(now);
@@ -809,10 +867,10 @@ impl<S, W: Listen> Core<S, W> {
         if greeting.is_some() {
             return Some(next);
         }
-        if !self.waiting.is_empty() && now.monotonic >= self.retry_at {
+        if !self.queue.waiting.is_empty() && now.monotonic >= self.queue.retry_at {
             self.send_waiting(now);
         }
-        let retry = (!self.waiting.is_empty()).then_some(self.retry_at);
+        let retry = (!self.queue.waiting.is_empty()).then_some(self.queue.retry_at);
         earlier(earlier(Some(next), retry), Some(self.pulse(now)))
     }
 
@@ -829,7 +887,7 @@ impl<S, W: Listen> Core<S, W> {
                 }
             };
         }
-        match self.vitals.verdict(now.monotonic, self.keepers > 0) {
+        match self.vitals.verdict(now.monotonic, self.keeping.keepers > 0) {
             Verdict::Silent(time) => {
                 sys::reached("a server falls silent");
                 Err(format!("the server was silent for {time:.1?}"))
@@ -844,12 +902,12 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Sends what keeps the session alive, if it is due, and says when to look again.
     fn pulse(&mut self, now: Moment) -> Instant {
-        match (self.vitals.pulse(now.monotonic, self.keepers > 0), &mut self.connection) {
+        match (self.vitals.pulse(now.monotonic, self.keeping.keepers > 0), &mut self.connection) {
             (Pulse::Rest(until), _) => return until,
             (Pulse::Read, Some(connection)) => {
                 let sign = self.vitals.sending(now, false);
-                connection.ping(sign, &mut self.out);
-                self.counts.requests += 1;
+                connection.ping(sign, &mut self.outbox.bytes);
+                self.outbox.counts.requests += 1;
                 self.touch(now);
             }
             (Pulse::Write, _) => {
@@ -877,8 +935,8 @@ impl<S, W: Listen> Core<S, W> {
         for call in self.connection.iter_mut().flat_map(Connection::calls_mut) {
             expire(call);
         }
-        self.waiting.retain_mut(|call| !expire(call));
-        self.next_deadline = next;
+        self.queue.waiting.retain_mut(|call| !expire(call));
+        self.queue.next_deadline = next;
         if is_closed {
             sys::reached("a close has no answer in time");
             self.end();
@@ -887,7 +945,7 @@ impl<S, W: Listen> Core<S, W> {
             sys::reached_if(|| was_sent, "a request has no answer in time");
             sys::reached_if(|| !was_sent, "a request has no connection in time");
             let kind = if was_sent { ErrorKind::Timeout } else { ErrorKind::NoConnection };
-            let error = match &self.last_failure {
+            let error = match &self.outage.reason {
                 Some(reason) => Error::because(kind, Arc::clone(reason)),
                 None => Error::new(kind),
             };
@@ -939,15 +997,16 @@ mod tests {
         core.dialed(true, now);
         let greeted = core.receive(super::super::fuzz::frame(CONNECTED), now);
         assert!(greeted.is_ok(), "{:?}", greeted.err());
-        core.xid = i32::MAX - 2;
-        core.out.clear();
+        core.outbox.xid = i32::MAX - 2;
+        core.outbox.bytes.clear();
         for slot in 0..4 {
             let mut call = Call::nobodys(OpCode::Sync, |_| {});
             call.slot = Some(slot);
             core.submit(call, now);
         }
         let sent: Vec<i32> = core
-            .out
+            .outbox
+            .bytes
             .chunks(12)
             .map(|frame| i32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]))
             .collect();
@@ -995,7 +1054,7 @@ mod tests {
             core.dialed(true, start);
             core.receive(super::super::fuzz::frame(CONNECTED), start).unwrap();
             core.used(start);
-            core.out.clear();
+            core.outbox.bytes.clear();
             let mut call = Call::nobodys(OpCode::Delete, |_| {});
             call.repeat = true;
             core.submit(call, start);
@@ -1003,13 +1062,17 @@ mod tests {
             let mut now = Duration::ZERO;
             while now < Duration::from_secs(600) && !core.is_doomed() {
                 core.tick(at(now));
-                let out = std::mem::take(&mut core.out);
+                let out = std::mem::take(&mut core.outbox.bytes);
                 let mut rest = &out[..];
                 while rest.len() >= 4 {
                     let length = i32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
                     let xid: [u8; 4] = rest[4..8].try_into().unwrap();
                     rest = &rest[4 + length..];
-                    let code: i32 = if i32::from_be_bytes(xid) == -2 { 0 } else { -4 };
+                    let code: i32 = if i32::from_be_bytes(xid) == message::PING {
+                        code::OK
+                    } else {
+                        code::CONNECTION_LOSS
+                    };
                     let answer = [&xid[..], &[0; 8], &code.to_be_bytes()].concat();
                     way.push_back((now + Duration::from_millis(latency), answer));
                 }

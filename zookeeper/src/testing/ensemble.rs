@@ -24,14 +24,14 @@ use std::time::{Duration, Instant};
 pub use super::committed::Committed;
 #[cfg(any(test, zoolock_simulation))]
 pub use super::committed::{Change, ChangeKind};
-use super::tree::{ANY, Op, Tree};
+use super::tree::{ANY, Tree, TreeOp};
 use crate::error::ErrorKind;
 use chance::Chance;
 use events::{Event, Events};
-use following::Server;
+use following::Member;
 use leading::{Reign, Transaction};
-use serving::Connection;
 pub(super) use serving::LONGEST;
+use serving::ServerConnection;
 pub use settings::Settings;
 use settings::Time;
 
@@ -51,7 +51,7 @@ pub struct Ensemble {
     start: Instant,
     events: Events,
     chance: Chance,
-    servers: Vec<Server>,
+    servers: Vec<Member>,
     reigns: Vec<Reign>,
     tree: Tree,
     /// What a quorum has and some server has not applied, behind the first transactions that all have.
@@ -64,7 +64,7 @@ pub struct Ensemble {
     /// The sessions that a quorum knows, with their timeouts.
     sessions: BTreeMap<i64, Time>,
     last_session: i64,
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, ServerConnection>,
     last_connection: u64,
     /// Sessions whose connections are broken as they come.
     suspended: BTreeSet<i64>,
@@ -78,7 +78,7 @@ impl Ensemble {
     #[must_use]
     pub fn new(settings: Settings, seed: u64, now: Instant) -> Ensemble {
         let mut chance = Chance::new(seed);
-        let servers = (0..settings.servers).map(|_| Server::new(&settings, &mut chance)).collect();
+        let servers = (0..settings.servers).map(|_| Member::new(&settings, &mut chance)).collect();
         let mut ensemble = Ensemble {
             start: now,
             events: Events::default(),
@@ -180,7 +180,7 @@ impl Ensemble {
             return None;
         }
         self.last_connection += 1;
-        self.connections.insert(self.last_connection, Connection::new(server, ip));
+        self.connections.insert(self.last_connection, ServerConnection::new(server, ip));
         Some(self.last_connection)
     }
 
@@ -224,7 +224,7 @@ impl Ensemble {
     }
 
     fn connections_with(&self, server: usize, session: i64) -> Vec<u64> {
-        let is_its = |known: &Connection| known.server == server && known.session == session;
+        let is_its = |known: &ServerConnection| known.server == server && known.session == session;
         let own = self.connections.iter().filter(|(_, known)| is_its(known));
         own.map(|(id, _)| *id).collect()
     }
@@ -279,7 +279,7 @@ impl Ensemble {
     }
 
     /// Does something at once, as somebody may who has all permissions and no session.
-    pub(super) fn operate(&mut self, op: Op<'_>, now: Instant) -> Result<(), ErrorKind> {
+    pub(super) fn operate(&mut self, op: TreeOp<'_>, now: Instant) -> Result<(), ErrorKind> {
         self.advance(now);
         let reign = self.operable()?;
         if let Some(reign) = reign {
@@ -305,7 +305,7 @@ impl Ensemble {
     ///
     /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
     pub fn delete(&mut self, path: &str, now: Instant) -> crate::Result<()> {
-        let deleted = self.operate(Op::Delete { path, version: ANY }, now);
+        let deleted = self.operate(TreeOp::Delete { path, version: ANY }, now);
         deleted.map_err(|kind| crate::Error::from(kind).of("delete", path))
     }
 

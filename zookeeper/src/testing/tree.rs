@@ -12,17 +12,17 @@ use super::access::{self, Id};
 use super::committed::{Change, ChangeKind};
 use crate::acl::{Acl, Permissions};
 use crate::core::path;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, code};
 use crate::types::{CreateMode, EventType, Stat};
 
 /// What servers call an argument that they do not take.
-const BAD_ARGUMENTS: ErrorKind = ErrorKind::Server(-8);
+const BAD_ARGUMENTS: ErrorKind = ErrorKind::Server(code::BAD_ARGUMENTS);
 /// The version that stands for any.
 pub(super) const ANY: i32 = -1;
 
 /// One change that is asked for.
 #[derive(Debug)]
-pub(super) enum Op<'a> {
+pub(super) enum TreeOp<'a> {
     Create { path: &'a str, data: &'a [u8], acl: Arc<[Acl]>, mode: CreateMode },
     Delete { path: &'a str, version: i32 },
     SetData { path: &'a str, data: &'a [u8], version: i32 },
@@ -70,7 +70,7 @@ pub(super) struct Step {
 
 /// What is at one path.
 #[derive(Debug, Default)]
-struct Slot {
+struct NodeHistory {
     /// Each with its transaction, in their order.
     versions: Vec<(i64, Option<Node>)>,
     /// The names of all children that any version may have. In no order, as in servers, but in the same one in each
@@ -80,7 +80,7 @@ struct Slot {
 
 #[derive(Debug)]
 pub(super) struct Tree {
-    slots: BTreeMap<Arc<str>, Slot>,
+    slots: BTreeMap<Arc<str>, NodeHistory>,
     /// The newest nodes that belong to a session.
     ephemerals: BTreeSet<(i64, Arc<str>)>,
     /// The newest containers.
@@ -119,7 +119,7 @@ impl Step {
     }
 }
 
-impl Slot {
+impl NodeHistory {
     fn at(&self, zxid: i64) -> Option<&Node> {
         let mut newest = self.versions.iter().rev();
         newest.find(|version| version.0 <= zxid).and_then(|version| version.1.as_ref())
@@ -357,7 +357,7 @@ impl Tree {
     /// Does all of these or none. An error says which of them failed.
     pub(super) fn transact<'o>(
         &mut self,
-        ops: impl IntoIterator<Item = Op<'o>>,
+        ops: impl IntoIterator<Item = TreeOp<'o>>,
         asker: Asker<'_>,
     ) -> Result<(Vec<Outcome>, Vec<Step>), (usize, ErrorKind)> {
         let (mut outcomes, mut steps) = (Vec::new(), Vec::new());
@@ -388,19 +388,19 @@ impl Tree {
 
     fn apply(
         &mut self,
-        op: Op<'_>,
+        op: TreeOp<'_>,
         asker: Asker<'_>,
         steps: &mut Vec<Step>,
     ) -> Result<Outcome, ErrorKind> {
         let Asker { ids, zxid, wall, .. } = asker;
         match op {
-            Op::Create { path, data, acl, mode } => {
+            TreeOp::Create { path, data, acl, mode } => {
                 let (path, acl) = self.judge_create(path, &acl, mode, ids)?;
                 let (step, stat) = self.create(&path, data.into(), acl, mode, asker);
                 steps.push(step);
                 Ok(Outcome::Created(path, stat))
             }
-            Op::Delete { path, version } => {
+            TreeOp::Delete { path, version } => {
                 if matches!(path, "/" | "/zookeeper" | "/zookeeper/config" | "/zookeeper/quota") {
                     return Err(BAD_ARGUMENTS);
                 }
@@ -413,7 +413,7 @@ impl Tree {
                 steps.push(self.remove(self.key(path), zxid));
                 Ok(Outcome::Deleted)
             }
-            Op::SetData { path, data, version } => {
+            TreeOp::SetData { path, data, version } => {
                 let node = self.permitted(path, ids, Permissions::WRITE, i64::MAX)?;
                 check_version(version, node.kept.version)?;
                 let data: Arc<[u8]> = data.into();
@@ -422,7 +422,7 @@ impl Tree {
                 (node.kept.mzxid, node.kept.mtime) = (zxid, wall);
                 Ok(self.change(path, node, ChangeKind::DataSet(data), zxid, steps))
             }
-            Op::SetAcl { path, acl, version } => {
+            TreeOp::SetAcl { path, acl, version } => {
                 let acl = access::resolve(&acl, ids)?;
                 let node = self.permitted(path, ids, Permissions::ADMIN, i64::MAX)?;
                 check_version(version, node.kept.aversion)?;
@@ -430,7 +430,7 @@ impl Tree {
                 node.kept.aversion = node.kept.aversion.wrapping_add(1);
                 Ok(self.change(path, node, ChangeKind::AclSet, zxid, steps))
             }
-            Op::Check { path, version } => {
+            TreeOp::Check { path, version } => {
                 let node = self.permitted(path, ids, Permissions::READ, i64::MAX)?;
                 check_version(version, node.kept.version).map(|()| Outcome::Checked)
             }

@@ -13,7 +13,7 @@ use crate::core::wire::{Malformed, Put, Reader};
 impl<S, W: Listen> Core<S, W> {
     /// Who the client is, from the next connection on.
     pub(crate) fn be(&mut self, user: Option<User>) {
-        self.user = user;
+        self.settings.user = user;
     }
 
     pub(super) fn log_in(&mut self, user: User, granted: Granted, now: Moment) {
@@ -70,12 +70,12 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn send_token(&mut self, token: &str, mut login: Login, now: Moment) {
-        self.xid = after(self.xid);
-        login.xid = self.xid;
+        self.outbox.xid = after(self.outbox.xid);
+        login.xid = self.outbox.xid;
         let mut frame = message::request(OpCode::Sasl, |out| out.put_buffer(token.as_bytes()));
-        message::number(&mut frame, self.xid);
-        self.out.extend_from_slice(&frame);
-        self.counts.requests += 1;
+        message::number(&mut frame, self.outbox.xid);
+        self.outbox.bytes.extend_from_slice(&frame);
+        self.outbox.counts.requests += 1;
         self.touch(now);
         let until = now.monotonic + self.patience(now);
         if let Some(connection) = &mut self.connection {
@@ -85,7 +85,7 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn refused(&mut self, reason: &str) {
-        self.is_refused = true;
+        self.outage.is_refused = true;
         self.doom(reason);
     }
 }

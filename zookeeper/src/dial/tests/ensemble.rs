@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 
 use crate::core::server_codec;
+use crate::error::code::NO_NODE;
 
-const NO_NODE: i32 = -101;
 const PING: i32 = 11;
 const CLOSE: i32 = -11;
 

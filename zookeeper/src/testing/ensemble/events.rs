@@ -17,7 +17,7 @@ pub(super) struct Origin {
 
 /// What a server asks its leader for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct LeaderRequest {
     pub(super) origin: Origin,
     pub(super) session: i64,
     pub(super) what: What,
@@ -37,7 +37,7 @@ pub(super) enum Event {
     Applied { server: usize, reign: usize, upto: usize },
     Pinged { server: usize, reign: usize },
     Heard { server: usize, reign: usize, touched: Vec<(i64, Time)> },
-    Forwarded { server: usize, reign: usize, asked: Asked },
+    Forwarded { server: usize, reign: usize, asked: LeaderRequest },
     Revalidate { server: usize, reign: usize, connection: u64, session: i64, timeout: Time },
     Revalidated { server: usize, reign: usize, connection: u64, lives: bool },
     Synced { server: usize, reign: usize, upto: usize, connection: u64, number: u64 },

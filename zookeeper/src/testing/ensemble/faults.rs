@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::committed::Committed;
-use super::super::tree::{ANY, Op};
+use super::super::tree::{ANY, TreeOp};
 use super::settings::nanos;
 use super::{Ensemble, Event};
 use crate::acl::Acl;
@@ -142,7 +142,7 @@ impl Ensemble {
     /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
     pub fn create(&mut self, path: &str, data: &[u8], now: Instant) -> Result<()> {
         let (acl, mode) = (Acl::open().into(), CreateMode::Persistent);
-        let created = self.operate(Op::Create { path, data, acl, mode }, now);
+        let created = self.operate(TreeOp::Create { path, data, acl, mode }, now);
         created.map_err(|kind| Error::from(kind).of("create", path))
     }
 
@@ -157,7 +157,7 @@ impl Ensemble {
     ///
     /// As [`create`](Self::create).
     pub fn set_data(&mut self, path: &str, data: &[u8], now: Instant) -> Result<()> {
-        let set = self.operate(Op::SetData { path, data, version: ANY }, now);
+        let set = self.operate(TreeOp::SetData { path, data, version: ANY }, now);
         set.map_err(|kind| Error::from(kind).of("set the data of", path))
     }
 }

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use super::chance::Chance;
 use super::leading::{Kind, Reign, Transaction};
 use super::settings::nanos;
-use super::watching::Watches;
+use super::watching::ServerWatches;
 use super::{Ensemble, Event, Outgoing, Settings, Time};
 use crate::core::server_codec;
 use crate::types::EventType;
 
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct Member {
     /// Does it accept connections?
     pub(super) up: bool,
     pub(super) reign: Option<usize>,
     /// How many transactions it has applied, and the last of them.
     pub(super) applied: usize,
     pub(super) zxid: i64,
-    pub(super) watches: Watches,
+    pub(super) watches: ServerWatches,
     /// Signs of life that its leader has not been told of.
     pub(super) touched: BTreeMap<i64, Time>,
     pub(super) is_ping_planned: bool,
@@ -37,14 +37,14 @@ pub(super) struct Server {
     last_back: Time,
 }
 
-impl Server {
-    pub(super) fn new(settings: &Settings, chance: &mut Chance) -> Server {
-        Server {
+impl Member {
+    pub(super) fn new(settings: &Settings, chance: &mut Chance) -> Member {
+        Member {
             up: true,
             reign: None,
             applied: 0,
             zxid: 0,
-            watches: Watches::default(),
+            watches: ServerWatches::default(),
             touched: BTreeMap::new(),
             is_ping_planned: false,
             phase: chance.below(settings.tick() / 2),
@@ -200,7 +200,7 @@ impl Ensemble {
         self.stop_serving(server);
         let later = self.chance.below(self.settings.tick());
         self.events.after(later, Event::Join { server });
-        let follows = |server: &Server| server.reign == Some(reign);
+        let follows = |server: &Member| server.reign == Some(reign);
         let left = self.servers.iter().filter(|server| follows(server)).count();
         let has_leader = follows(&self.servers[self.reigns[reign].leader]);
         if self.reigns[reign].rules && (left < self.majority() || !has_leader) {
@@ -230,7 +230,7 @@ impl Ensemble {
         let Some(reign) = reign.filter(|reign| self.reigns[*reign].rules) else {
             return;
         };
-        let follows = |server: &&Server| server.reign == Some(reign);
+        let follows = |server: &&Member| server.reign == Some(reign);
         let left = self.servers.iter().filter(follows).count();
         if self.reigns[reign].leader == server || left < self.majority() {
             self.abdicate();

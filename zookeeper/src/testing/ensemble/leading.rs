@@ -7,18 +7,18 @@ use std::sync::Arc;
 use super::super::access::{self, Id};
 use super::super::committed::{Change, Committed};
 use super::super::requests::{self, Request};
-use super::super::tree::{Asker, Op, Outcome, Step};
-use super::events::{Asked, Origin, What};
+use super::super::tree::{Asker, Outcome, Step, TreeOp};
+use super::events::{LeaderRequest, Origin, What};
 use super::settings::nanos;
 use super::{Ensemble, Event, Time};
 use crate::core::message::{self, CREATE, OpCode};
 use crate::core::server_codec;
 use crate::core::wire::Put;
 use crate::error::ErrorKind;
+use crate::error::code::SESSION_EXPIRED;
 
 /// What a failed `multi` says of the operations behind the one that was refused.
 const NOT_TRIED: i32 = -2;
-const SESSION_EXPIRED: i32 = -112;
 
 /// A session as a leader knows it.
 #[derive(Debug, Clone)]
@@ -198,7 +198,11 @@ impl Ensemble {
     }
 
     /// Something has come to a leader.
-    pub(super) fn prepare(&mut self, reign: usize, Asked { origin, session, what }: Asked) {
+    pub(super) fn prepare(
+        &mut self,
+        reign: usize,
+        LeaderRequest { origin, session, what }: LeaderRequest,
+    ) {
         if let What::Sync = what {
             return self.sync(reign, origin);
         }
@@ -271,7 +275,7 @@ impl Ensemble {
     }
 
     /// What an operator does, who may do everything.
-    pub(super) fn operation(&mut self, op: Op<'_>) -> Result<Transaction, ErrorKind> {
+    pub(super) fn operation(&mut self, op: TreeOp<'_>) -> Result<Transaction, ErrorKind> {
         let (zxid, ids) = (self.next_zxid(), [access::superuser()]);
         let asker = Asker { session: 0, ids: &ids, zxid, wall: self.wall() };
         let done = self.tree.transact([op], asker);

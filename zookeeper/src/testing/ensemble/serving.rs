@@ -7,24 +7,24 @@ use std::time::Instant;
 use super::super::access::{self, Id, ReadRules};
 use super::super::requests::{self, Request};
 use super::super::tree::Tree;
-use super::events::{Asked, Origin, What};
+use super::events::{LeaderRequest, Origin, What};
 use super::leading::answer;
-use super::watching::Watches;
+use super::watching::ServerWatches;
 use super::{Ensemble, Event, Time};
 use crate::acl::{Acl, Permissions};
 use crate::core::message;
 use crate::core::server_codec;
 use crate::core::wire::{Malformed, Put};
 use crate::error::ErrorKind;
+use crate::error::code::THROTTLED;
 use crate::types::{EventType, Stat};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
 pub(in super::super) const LONGEST: usize = 0xf_ffff;
-const THROTTLED: i32 = -127;
 
 /// A connection, as its server knows it.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     pub(super) server: usize,
     /// 0 until it has asked for one.
     pub(super) session: i64,
@@ -72,14 +72,14 @@ impl From<Malformed> for HangUp {
     }
 }
 
-impl Connection {
-    pub(super) fn new(server: usize, ip: String) -> Connection {
-        Connection {
+impl ServerConnection {
+    pub(super) fn new(server: usize, ip: String) -> ServerConnection {
+        ServerConnection {
             server,
             session: 0,
             timeout: 0,
             phase: Phase::New,
-            ids: Arc::new(vec![("ip".to_owned(), ip)]),
+            ids: Arc::new(vec![Id::new("ip", ip)]),
             come: Vec::new(),
             due: VecDeque::new(),
             last_number: 0,
@@ -203,7 +203,7 @@ impl Ensemble {
             known.session = self.last_session;
             let origin = Origin { server, connection, number: 0 };
             let what = What::Open(timeout);
-            self.forward(reign, Asked { origin, session: self.last_session, what });
+            self.forward(reign, LeaderRequest { origin, session: self.last_session, what });
             return Ok(());
         }
         for other in self.connections_with(server, session) {
@@ -248,7 +248,7 @@ impl Ensemble {
     }
 
     /// Sends something to the leader.
-    fn forward(&mut self, reign: usize, asked: Asked) {
+    fn forward(&mut self, reign: usize, asked: LeaderRequest) {
         let server = asked.origin.server;
         if self.leads(server) {
             return self.prepare(reign, asked);
@@ -309,7 +309,7 @@ impl Ensemble {
         let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
         let number = known.push(DueState::Waits, kept);
         let origin = Origin { server, connection, number };
-        self.forward(reign, Asked { origin, session, what });
+        self.forward(reign, LeaderRequest { origin, session, what });
         Ok(())
     }
 
@@ -454,7 +454,7 @@ struct Reading<'a> {
     rules: ReadRules,
     ids: &'a [Id],
     connection: u64,
-    watches: &'a mut Watches,
+    watches: &'a mut ServerWatches,
 }
 
 impl Reading<'_> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// The connections that watch, by path, each in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Watches {
+pub(super) struct ServerWatches {
     data: Paths,
     child: Paths,
 }
@@ -36,7 +36,7 @@ impl Paths {
     }
 }
 
-impl Watches {
+impl ServerWatches {
     pub(super) fn add_data(&mut self, path: &str, connection: u64) {
         self.data.add(path, connection);
     }
@@ -76,6 +76,6 @@ impl Watches {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Watches::default();
+        *self = ServerWatches::default();
     }
 }
