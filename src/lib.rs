@@ -438,9 +438,9 @@ pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};
 pub use session::{ClientState, ConnectionEvent, HoldState, Stats, Subscription};
 pub use transaction::Transaction;
-pub use zookeeper::Permissions;
 #[cfg(feature = "tls")]
 pub use zookeeper::Tls;
+pub use zookeeper::{ConnectFailure, Permissions};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -11,7 +11,7 @@ use crate::core::connection::Credential;
 use crate::core::hosts::HostList;
 #[cfg(feature = "sasl")]
 use crate::core::sasl::User;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ConnectFailure, Error, ErrorKind, Result};
 use crate::listener::Listener;
 use crate::reader::{self, Failed, Transport};
 use crate::resolver::Lookup;
@@ -143,7 +143,7 @@ impl Builder {
     /// - [`ErrorKind::BadArguments`] for settings that make no sense.
     /// - [`ErrorKind::AuthFailed`] for credentials that the servers refuse.
     /// - [`ErrorKind::ConnectFailed`] if no server can be used, or not within the timeout. The
-    ///   error has the reason for each server.
+    ///   error has the reason for each server, and [`Error::connect_failure`] tells what failed.
     /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<ZooKeeper> {
         let servers = self.servers.clone();
@@ -199,7 +199,11 @@ impl Builder {
         for credential in self.credentials {
             while let Err(error) = client.by(deadline).remember(credential.clone()) {
                 if error.kind() != ErrorKind::ConnectionLoss {
-                    return Err(error);
+                    let failure = match error.kind() {
+                        ErrorKind::AuthFailed => ConnectFailure::Credentials,
+                        _ => ConnectFailure::Silent,
+                    };
+                    return Err(error.connecting(failure));
                 }
             }
         }
@@ -224,7 +228,7 @@ fn first_session(
     failed: &Receiver<Failed>,
     deadline: Instant,
 ) -> Result<()> {
-    let (mut reason, mut kind) = ("no answer".to_owned(), ErrorKind::ConnectFailed);
+    let (mut reason, mut failure) = ("no answer".to_owned(), ConnectFailure::Silent);
     loop {
         select! {
             recv(events) -> event => match event.map(|event| event.kind) {
@@ -235,11 +239,8 @@ fn first_session(
             recv(failed) -> failed => match failed {
                 Ok(failed) => {
                     reason = failed.causes;
-                    kind = match failed.is_refused {
-                        true => ErrorKind::AuthFailed,
-                        false => ErrorKind::ConnectFailed,
-                    };
-                    if failed.is_refused || !failed.is_silent {
+                    failure = failed.failure;
+                    if failure == ConnectFailure::Credentials || !failed.is_silent {
                         break;
                     }
                 }
@@ -248,5 +249,9 @@ fn first_session(
             default(deadline.saturating_duration_since(sys::now())) => break,
         }
     }
-    Err(Error::because(kind, reason))
+    let kind = match failure {
+        ConnectFailure::Credentials => ErrorKind::AuthFailed,
+        _ => ErrorKind::ConnectFailed,
+    };
+    Err(Error::because(kind, reason).connecting(failure))
 }

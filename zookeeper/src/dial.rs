@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::core::addresses::{Addresses, Next, Target};
 use crate::core::clock::Moment;
+use crate::error::ConnectFailure;
 use crate::resolver::{Lookup, Resolver};
 use crate::shared::Shared;
 use crate::sys::net::Stream;
@@ -42,8 +43,8 @@ pub(crate) struct Round {
     pub(crate) causes: Vec<String>,
     /// Whether a server did not answer at all.
     pub(crate) is_silent: bool,
-    /// Whether a server refused the client's credentials.
-    pub(crate) is_refused: bool,
+    /// The failure of the server that came furthest.
+    pub(crate) failure: ConnectFailure,
 }
 
 /// A connection that a server has not accepted yet.
@@ -180,7 +181,7 @@ impl Round {
             next_start: now,
             causes: Vec::new(),
             is_silent: false,
-            is_refused: false,
+            failure: ConnectFailure::Name,
         }
     }
 
@@ -195,11 +196,12 @@ impl Round {
     fn start(&mut self, target: Target, now: Instant) {
         match Stream::connect(target.address) {
             Ok(stream) => self.under_way.push(Attempt { stream, target, begun: now }),
-            Err(error) => self.failed(target, &error.to_string()),
+            Err(error) => self.failed(target, ConnectFailure::Unreachable, &error.to_string()),
         }
     }
 
-    fn failed(&mut self, target: Target, why: &str) {
+    fn failed(&mut self, target: Target, failure: ConnectFailure, why: &str) {
+        self.failure = self.failure.max(failure);
         self.causes.push(format!("{target}: {why}"));
         self.tried.push(target);
     }
@@ -211,7 +213,7 @@ impl Round {
             match stream.is_connected() {
                 Err(error) => {
                     sys::reached("a server refuses a connection");
-                    self.failed(target, &error.to_string());
+                    self.failed(target, ConnectFailure::Unreachable, &error.to_string());
                 }
                 Ok(true) => {
                     self.under_way.clear();
@@ -220,7 +222,8 @@ impl Round {
                 }
                 Ok(false) if now >= begun + limit => {
                     sys::reached("a connection does not stand in time");
-                    self.failed(target, &format!("no answer in {limit:.1?}"));
+                    let reason = format!("no answer in {limit:.1?}");
+                    self.failed(target, ConnectFailure::Silent, &reason);
                     self.is_silent = true;
                 }
                 Ok(false) => self.under_way.push(Attempt { stream, target, begun }),

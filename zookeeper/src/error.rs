@@ -171,6 +171,30 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+/// What kept a client from opening its first session, see
+/// [`Error::connect_failure`].
+///
+/// Of several servers, the one that came furthest counts. They are listed in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ConnectFailure {
+    /// No name of a server could be resolved to an address.
+    Name,
+    /// No server accepted a connection: the port is closed, or the network or the host is not
+    /// reachable.
+    Unreachable,
+    /// A server, or the network before it, gave no answer in time.
+    Silent,
+    /// TLS failed: a side does not trust the other's certificate, they have no version in common,
+    /// or the server's port is a plain one.
+    Tls,
+    /// A server answered without opening a session. It may not be serving, or is no ZooKeeper
+    /// server. A plain connection to a port for TLS looks like this, too.
+    NoSession,
+    /// A server refused the credentials.
+    Credentials,
+}
+
 /// Why a request was not done, or may not have been done.
 ///
 /// It prints as `failed to create `/a`: the node exists`, followed by the cause if one is known,
@@ -181,6 +205,7 @@ pub struct Error {
     reason: Option<Arc<str>>,
     request: Option<Attempt>,
     failed: Option<usize>,
+    connect_failure: Option<ConnectFailure>,
 }
 
 /// What a call tried: a verb and its object.
@@ -192,7 +217,7 @@ struct Attempt {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Error {
-        Error { kind, reason: None, request: None, failed: None }
+        Error { kind, reason: None, request: None, failed: None, connect_failure: None }
     }
 
     pub(crate) fn because(kind: ErrorKind, reason: impl Into<Arc<str>>) -> Error {
@@ -209,6 +234,11 @@ impl Error {
     /// Sets the index of the operation of a `multi` that failed.
     pub(crate) fn at(mut self, failed: usize) -> Error {
         self.failed = Some(failed);
+        self
+    }
+
+    pub(crate) fn connecting(mut self, failure: ConnectFailure) -> Error {
+        self.connect_failure = Some(failure);
         self
     }
 
@@ -234,6 +264,14 @@ impl Error {
     #[must_use]
     pub fn failed_op(&self) -> Option<usize> {
         self.failed
+    }
+
+    /// Returns what kept [`connect`](crate::Builder::connect) from opening a session. `None` for
+    /// settings that cannot be used ([`ErrorKind::BadArguments`]), for a missing thread
+    /// ([`ErrorKind::NoThread`]), and for the errors of all other calls.
+    #[must_use]
+    pub fn connect_failure(&self) -> Option<ConnectFailure> {
+        self.connect_failure
     }
 
     /// Returns whether the servers may have carried out the request, or may do so later. False is

@@ -155,7 +155,7 @@ pub use acl::{Acl, Permissions};
 pub use batch::{Batch, Op, OpResult};
 pub use builder::Builder;
 pub use client::{Lease, LeaseKeeper, ZooKeeper};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{ConnectFailure, Error, ErrorKind, Result};
 pub use listener::{Listener, Watcher};
 pub use names::{Names, NamesIter};
 pub use pending::Pending;

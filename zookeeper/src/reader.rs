@@ -10,6 +10,7 @@ use log::Level;
 use crate::core::addresses::Target;
 use crate::core::frames::Frames;
 use crate::dial::{Dialer, Round, rest};
+use crate::error::ConnectFailure;
 use crate::link::Link;
 use crate::resolver::Lookup;
 use crate::shared::Shared;
@@ -42,8 +43,8 @@ pub(crate) struct Failed {
     pub(crate) causes: String,
     /// A server did not answer, so another round may help.
     pub(crate) is_silent: bool,
-    /// A server refused the client's credentials.
-    pub(crate) is_refused: bool,
+    /// The failure of the server that came furthest.
+    pub(crate) failure: ConnectFailure,
 }
 
 /// How a connection ended.
@@ -53,6 +54,8 @@ struct Ended {
     /// Whether the server accepted a request on it.
     was_of_use: bool,
     reason: Arc<str>,
+    /// What it means if the connection was not of use.
+    failure: ConnectFailure,
 }
 
 /// Ends the client when its reader ends, for whatever reason.
@@ -95,8 +98,12 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
                 said.clear();
                 break;
             }
-            round.is_silent |= ended.reason.starts_with("no answer");
-            round.is_refused |= shared.look(|core| core.is_refused());
+            round.is_silent |= ended.failure == ConnectFailure::Silent;
+            let failure = match shared.look(|core| core.is_refused()) {
+                true => ConnectFailure::Credentials,
+                false => ended.failure,
+            };
+            round.failure = round.failure.max(failure);
             round.causes.push(format!("{target}: {}", ended.reason));
         }
         if shared.look(|core| core.is_over()) {
@@ -112,10 +119,10 @@ pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Fail
                 if is_news(&mut said, &round.causes) {
                     shared.note(Level::Warn, || format!("no session: {causes}"));
                 }
-                let Round { is_silent, is_refused, .. } = round;
+                let Round { is_silent, failure, .. } = round;
                 if !was_open {
                     // Nobody listens any more once there was a session.
-                    let _ = failures.send(Failed { causes, is_silent, is_refused });
+                    let _ = failures.send(Failed { causes, is_silent, failure });
                 }
             }
         }
@@ -140,18 +147,22 @@ fn connection(shared: &Shared, transport: &Transport, stream: Stream, target: &T
         Ok(link) => Arc::new(link),
         Err(reason) => {
             let reason = reason.into();
-            return Ended { was_open: false, was_of_use: false, reason };
+            let failure = ConnectFailure::Tls;
+            return Ended { was_open: false, was_of_use: false, reason, failure };
         }
     };
     shared.attach(&link, target.is_confirmed);
     let mut frames = Frames::new(transport.max_answer);
-    let (mut was_open, mut came) = (false, false);
+    let (mut was_open, mut came, mut is_tls) = (false, false, false);
     let problem = loop {
         match link.read(&mut frames) {
             Ok(Some(_)) => came = true,
             Ok(None) if came => break "the server hung up".to_owned(),
             Ok(None) => break SILENT_END.to_owned(),
-            Err(problem) => break problem,
+            Err(broken) => {
+                is_tls = broken.is_tls;
+                break broken.reason;
+            }
         }
         shared.send_rest(&link);
         if let Err(problem) = take_frames(shared, &mut frames) {
@@ -166,7 +177,14 @@ fn connection(shared: &Shared, transport: &Transport, stream: Stream, target: &T
     was_open |= shared.look(|core| core.is_open());
     let was_of_use = shared.look(|core| core.is_of_use());
     let reason = shared.detach(&problem);
-    Ended { was_open, was_of_use, reason }
+    let failure = if reason.starts_with("no answer") {
+        ConnectFailure::Silent
+    } else if is_tls {
+        ConnectFailure::Tls
+    } else {
+        ConnectFailure::NoSession
+    };
+    Ended { was_open, was_of_use, reason, failure }
 }
 
 #[cfg(feature = "tls")]

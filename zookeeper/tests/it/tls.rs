@@ -21,7 +21,8 @@ use zoolock_test_support::{
     Direction, FaultProxy, Probe, Server, ServerBuilder, fresh_path, shared_server, wait_until,
 };
 use zoolock_zookeeper::{
-    Acl, Builder, CreateMode, ErrorKind, EventType, Permissions, State, Tls, Watcher, ZooKeeper,
+    Acl, Builder, ConnectFailure, CreateMode, ErrorKind, EventType, Permissions, State, Tls,
+    Watcher, ZooKeeper,
 };
 
 /// Long enough for a loaded machine; nothing waits for it to pass.
@@ -152,6 +153,7 @@ fn refused(client: Builder) -> String {
     let took = start.elapsed();
     println!("after {took:.1?}: {error}");
     assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+    assert_eq!(error.connect_failure(), Some(ConnectFailure::Tls));
     assert!(took < SOON, "{took:?}");
     error.to_string()
 }
