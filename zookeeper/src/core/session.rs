@@ -1,6 +1,8 @@
-//! One session at a time, over its connections: when it begins and ends, what is sent and when, what
-//! an answer changes, and what becomes of everybody when something breaks. Pure: it is told what has
-//! come and what time it is, and it leaves bytes to be sent and things to be told.
+//! The state machine of a client's session, over all its connections.
+//!
+//! It decides when a session begins and ends, what to send and when, and what an answer changes.
+//! When a connection breaks, it fails the requests in flight or keeps them for the next one. Pure:
+//! frames and instants come in; bytes to send and outputs to deliver go out.
 
 #[cfg(feature = "sasl")]
 mod login;
@@ -23,63 +25,63 @@ use crate::error::{Error, ErrorKind, code};
 use crate::sys;
 use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
 
-/// How late a look at the clock may come before it means that the whole process stood still.
+/// A look at the clock that comes later than this means that the whole process stood still.
 const STALL: Duration = Duration::from_millis(250);
-/// The most time between two looks at the clocks while a lease is kept.
+/// The longest time between two looks at the clocks while a lease is kept.
 const LOOK: Duration = Duration::from_millis(100);
 /// A server has at least this long to answer a handshake.
 const PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// A server has at most this long to open a new session.
 const PATIENCE_MAX: Duration = Duration::from_secs(3);
-/// Farther than anyone looks ahead.
+/// The next look at the clock when nothing is due.
 const FAR: Duration = Duration::from_secs(3600);
-/// So many hang-ups in a row by servers that were asked to resume, for twice as long as the session can
-/// live, and one of them is asked whether there is such a session at all. More often would keep it alive.
+/// After this many handshakes in a row without an answer, over twice the life of the session, the
+/// client asks a server whether the session exists at all. Asking more often would keep it alive.
 const REFUSALS: u32 = 6;
 const UNCONFIRMED: &str = "it does not know the session, but may not be the server it was: its name could not be resolved";
 
-/// What is to be told, in this order, and not with a mutex held.
+/// Something to deliver, in this order, and never while a mutex is held.
 #[derive(Debug)]
 pub(crate) enum Output<S, W> {
-    /// To whoever waits: it is done, or it failed, without any bytes.
+    /// Settles a request without an answer that has a body.
     Answer(S, Result<(), Error>),
     Watched(Vec<W>, EventType, String),
     Session(SessionEvent),
 }
 
-/// An answer of a server's; its body is in the frame behind the header.
+/// An answer of a server. Its body is in the frame behind the header.
 #[derive(Debug)]
 pub(crate) struct Answer<S> {
     pub(crate) slot: S,
     pub(crate) code: i32,
 }
 
-/// What a server knows a session by, and what it must not be behind. None of it without a session.
+/// How a server recognizes the session. All fields are empty while there is no session.
 #[derive(Debug, Default)]
 struct Identity {
     id: i64,
     password: Vec<u8>,
-    /// The newest transaction that an answer spoke of.
+    /// The newest transaction in any answer. A server that is behind it must refuse the session.
     zxid: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closing {
     No,
-    /// As long as its deadline allows, also over another connection.
+    /// Closing until its deadline, over another connection if needed.
     Patient,
-    /// On this connection or not at all.
+    /// Closing on this connection or not at all.
     Hasty,
-    /// It is closed, for good.
+    /// Closed for good.
     Over,
 }
 
-/// What was told of the end of the lease's term.
+/// Whether the end of the lease's term was reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeaseEnd {
     NotYet,
     Told,
-    /// Nothing: it ran out before anybody wanted it to be kept, and is nobody's loss.
+    /// Never to be reported: the lease ran out before anybody kept it, so nobody lost anything.
     Unkept,
 }
 
@@ -188,7 +190,7 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    // ---- how it is
+    // ---- the state
 
     pub(crate) fn session_id(&self) -> i64 {
         self.session.id
@@ -207,7 +209,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.counts
     }
 
-    /// Before the first session: what is asked for.
+    /// Returns the granted session timeout. Before the first session, the one to ask for.
     pub(crate) fn timeout(&self) -> Duration {
         self.lease().timeout()
     }
@@ -216,13 +218,13 @@ impl<S, W: Listen> Core<S, W> {
         self.vitals.lease()
     }
 
-    /// The lease's term and what is left of it.
+    /// Returns the lease's term and what is left of it.
     pub(crate) fn look_at_lease(&mut self, now: Moment) -> (u64, Duration) {
         let remaining = self.vitals.lease_mut().look(now);
         (self.lease().term(), remaining)
     }
 
-    /// From when on a write renews the lease.
+    /// Returns the instant from which on a write renews the lease.
     pub(crate) fn lease_renewable(&self) -> Instant {
         self.lease().write_due()
     }
@@ -235,7 +237,7 @@ impl<S, W: Listen> Core<S, W> {
         self.connection.as_ref().is_some_and(Connection::is_open)
     }
 
-    /// Has a server accepted a request on this connection?
+    /// Returns whether a server accepted a request on this connection.
     pub(crate) fn is_of_use(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.is_of_use)
     }
@@ -244,22 +246,22 @@ impl<S, W: Listen> Core<S, W> {
         self.outage.is_refused
     }
 
-    /// Has the connection to end?
+    /// Returns whether the connection must end.
     pub(crate) fn is_doomed(&self) -> bool {
         self.connection.as_ref().is_none_or(|connection| connection.doomed.is_some())
     }
 
-    /// What is to be sent on the connection; the sender takes it out.
+    /// Returns the bytes to send on the connection. The sender takes them out.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.outbox.bytes
     }
 
-    /// How many requests are on their way, or about to be.
+    /// Returns the number of requests that have no answer yet.
     pub(crate) fn under_way(&self) -> usize {
         self.vitals.under_way()
     }
 
-    /// Is there anything to be sent or told?
+    /// Returns whether there is anything to send or to deliver.
     pub(crate) fn has_news(&self) -> bool {
         !(self.outbox.outputs.is_empty() && self.outbox.bytes.is_empty())
     }
@@ -268,7 +270,7 @@ impl<S, W: Listen> Core<S, W> {
         !self.outbox.outputs.is_empty()
     }
 
-    /// Takes the answers out of what is to be told.
+    /// Takes the answers out of the outputs.
     pub(crate) fn answers(&mut self) -> Vec<Output<S, W>> {
         let is_answer = |output: &mut Output<S, W>| matches!(output, Output::Answer(..));
         self.outbox.outputs.extract_if(.., is_answer).collect()
@@ -278,13 +280,13 @@ impl<S, W: Listen> Core<S, W> {
         std::mem::take(&mut self.outbox.outputs)
     }
 
-    /// How long a server may take for the handshake of the next connection. Somebody who holds
-    /// something needs time for another one, if this one is silent.
+    /// Returns how long a server may take for the handshake of the next connection. While a lease
+    /// is kept, there must be time left to try another server if this one is silent.
     pub(crate) fn patience(&self, now: Moment) -> Duration {
         let third = self.timeout() / 3;
         let left = self.lease().remaining(now);
         match self.keeping.keepers {
-            // There are others to be tried, and the session may be granted for longer than asked for.
+            // There are other servers to try, and the server may grant a longer session.
             _ if self.session.id == 0 => third.clamp(PATIENCE_MIN, PATIENCE_MAX),
             _ if left.is_zero() => third.max(PATIENCE_MIN),
             0 => third,
@@ -299,26 +301,27 @@ impl<S, W: Listen> Core<S, W> {
         self.tries.next(now.monotonic, self.long())
     }
 
-    /// Returns the session timeout, but for one that is too short for any network.
+    /// Returns the session timeout, or a longer time if that is too short for any network.
     fn long(&self) -> Duration {
         self.timeout().max(PATIENCE_MIN)
     }
 
-    /// A server may hear of the session now.
+    /// Notes that a server may hear of the session now.
     fn touch(&mut self, now: Moment) {
         if self.session.id != 0 {
             self.tries.touched(now.monotonic);
         }
     }
 
-    /// A server has accepted a request.
+    /// Notes that a server accepted a request.
     fn used(&mut self, now: Moment) {
         self.tries.used(now.monotonic);
         self.connection.iter_mut().for_each(|connection| connection.is_of_use = true);
     }
 
-    /// A server has accepted a connection. One whose address is not confirmed is not believed that the session
-    /// is over: it may not be of this ensemble.
+    /// Starts the handshake on a connection that a server accepted. If its address is not
+    /// confirmed, the server may belong to another ensemble, so it is not believed when it says
+    /// that the session is over.
     pub(crate) fn dialed(&mut self, is_confirmed: bool, now: Moment) {
         if self.is_over() {
             return;
@@ -341,7 +344,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes = message::connect(zxid, timeout, *id, password);
     }
 
-    /// Takes a frame. An error ends the connection; see [`Core::broke`].
+    /// Takes a frame from the server. An error means that the connection must end.
     pub(crate) fn receive(
         &mut self,
         frame: &[u8],
@@ -351,7 +354,7 @@ impl<S, W: Listen> Core<S, W> {
             return Ok(None);
         };
         if let Some(greeting) = connection.greeting {
-            // It was given up, and its answer has come all the same.
+            // The handshake was given up before its answer came.
             if connection.doomed.is_some() {
                 sys::reached("the answer to a handshake comes too late");
                 return Ok(None);
@@ -438,7 +441,7 @@ impl<S, W: Listen> Core<S, W> {
         Ok(())
     }
 
-    /// The connection has the session.
+    /// Gives the connection the session, and sends what has waited for that.
     fn open(&mut self, granted: Granted, now: Moment) {
         let Granted { id, password, timeout, sent } = granted;
         let is_new = self.session.id == 0;
@@ -486,8 +489,8 @@ impl<S, W: Listen> Core<S, W> {
             return self.doom(&refused(code));
         }
         self.vitals.answered(sign, now, Some(Proof::Server));
-        // A server that accepts nothing but pings is of no use to a request that it refuses again and again, whether
-        // that waits or is under way again.
+        // A server that refuses a request again and again is of no use to it, although it answers pings. This
+        // holds while the request waits and while it is in flight.
         let is_repeating = self.connection.as_ref().is_some_and(Connection::is_repeating);
         if self.queue.waiting.is_empty() && !is_repeating {
             self.used(now);
@@ -501,7 +504,7 @@ impl<S, W: Listen> Core<S, W> {
             (Effect::Remember(known), None) if !self.settings.credentials.contains(&known) => {
                 self.settings.credentials.push(known);
             }
-            // Nobody waits who could be told.
+            // No caller waits for this answer.
             (Effect::None, Some(refused)) => self.doom(&refused.to_string()),
             _ => {}
         }
@@ -530,7 +533,7 @@ impl<S, W: Listen> Core<S, W> {
         }
         if self.lease().term() > term {
             sys::reached("a lease that was over is renewed");
-            // It may have run out and been renewed since the last look.
+            // The lease may have run out and been renewed since the last look.
             if self.keeping.keepers > 0 && self.keeping.end == LeaseEnd::NotYet {
                 self.tell(SessionEventKind::LeaseEnded);
             }
@@ -539,13 +542,13 @@ impl<S, W: Listen> Core<S, W> {
             }
             self.keeping.end = LeaseEnd::NotYet;
         }
-        // Watches that were refused, or whose turn is still to come, have missed what was missed before:
-        // they are set again from where they were.
+        // Setting watches again proves nothing about watches that were refused or are still to be set. The
+        // next try must start from the same transaction.
         if call.code != OpCode::SetWatches {
             self.session.zxid = self.session.zxid.max(zxid);
         }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
-            // One that is too busy may do so soon; another server in time.
+            // A busy server may renew it soon; there is still time to go to another one.
             (Effect::Renew, _, _)
                 if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
             {
@@ -561,7 +564,7 @@ impl<S, W: Listen> Core<S, W> {
             _ => {}
         }
         match (call.code, code) {
-            // The session is over or elsewhere, or watches are lost: the next handshake tells.
+            // The session is over, has moved, or has lost watches. The next handshake will show which.
             (_, code::SESSION_EXPIRED | code::SESSION_MOVED) | (OpCode::SetWatches, ..=-1) => {
                 sys::reached_if(
                     || code == code::SESSION_EXPIRED,
@@ -589,15 +592,15 @@ impl<S, W: Listen> Core<S, W> {
         None
     }
 
-    /// The connection has to end.
+    /// Marks the connection as one that must end.
     pub(crate) fn doom(&mut self, reason: &str) {
         if let Some(connection) = &mut self.connection {
             connection.doomed.get_or_insert_with(|| reason.to_owned());
         }
     }
 
-    /// The connection has ended, or could not be had, and why. What was in flight fails or waits for
-    /// the next one. Returns what is known of the reason.
+    /// Ends the connection, or notes that there was none to get. Requests in flight fail or wait for
+    /// the next connection. Returns the best known reason.
     pub(crate) fn broke(&mut self, reason: &str, now: Moment) -> Arc<str> {
         let Some(connection) = self.connection.take() else {
             let reason: Arc<str> = reason.into();
@@ -609,7 +612,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
-            // Nothing has passed since then that could go on for ever: that takes handshakes.
+            // Only handshakes could keep the session alive for ever, and none was sent since then.
             self.tries.untouched();
         }
         if connection.is_open() {
@@ -653,7 +656,7 @@ impl<S, W: Listen> Core<S, W> {
 
     // ---- the session
 
-    /// The servers have ended it.
+    /// Handles the end of the session by the servers.
     fn expired(&mut self) {
         self.vitals.lease_mut().end_now();
         self.tell_lease_ended();
@@ -678,12 +681,12 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends everything, without a word to the servers.
+    /// Ends the client without telling the servers.
     pub(crate) fn end(&mut self) {
         self.finish(None, Ok(()));
     }
 
-    /// Ends everything. `slot` is whoever closed it.
+    /// Ends the client. `slot` is the caller that closed it.
     fn finish(&mut self, slot: Option<S>, result: Result<(), Error>) {
         if self.is_over() {
             return;
@@ -706,7 +709,7 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
-    /// It waits in vain, and is not done unless it was sent on an earlier connection.
+    /// Fails a waiting request. It is certainly not carried out, unless an earlier connection sent it.
     fn give_up(&mut self, call: Call<S, W>, kind: ErrorKind) {
         sys::reached_if(|| call.was_sent, "a request that was sent is given up");
         let lost = || Error::because(ErrorKind::ConnectionLoss, kind.to_string());
@@ -724,7 +727,7 @@ impl<S, W: Listen> Core<S, W> {
 
     // ---- requests
 
-    /// Sends it, now or when there is a connection.
+    /// Sends a request, now or when there is a connection.
     pub(crate) fn submit(&mut self, call: Call<S, W>, now: Moment) {
         if self.state() == State::Closed {
             return self.fail(call.slot, Error::new(ErrorKind::Closed));
@@ -746,7 +749,7 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// There is a connection.
+    /// Sends a request on the current connection.
     fn send(&mut self, call: Call<S, W>, now: Moment) {
         let Some(connection) = &mut self.connection else {
             return self.queue.waiting.push_back(call);
@@ -754,7 +757,7 @@ impl<S, W: Listen> Core<S, W> {
         if call.code != OpCode::Auth {
             self.outbox.xid = after(self.outbox.xid);
         }
-        // Servers take credentials for no sign of life.
+        // Servers do not count credentials as a sign of life.
         let sign = match call.code {
             OpCode::Auth => None,
             code => Some(self.vitals.sending(now, code.is_write())),
@@ -770,8 +773,8 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Ends the session. With a slot it is told when the servers have ended it, or the deadline has
-    /// come; without, it ends on this connection or not at all.
+    /// Ends the session. With a slot, the answer comes when the servers have ended the session or at
+    /// the deadline. Without one, it ends on this connection or not at all.
     pub(crate) fn close(&mut self, slot: Option<S>, deadline: Instant, now: Moment) {
         if self.state() == State::Closed {
             return self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));
@@ -786,8 +789,8 @@ impl<S, W: Listen> Core<S, W> {
         self.limit_close();
     }
 
-    /// Without a connection nobody can keep the session for longer than its timeout, so there is no
-    /// reason to look for one until the deadline.
+    /// Limits a close without a connection to the life of the session. The servers have ended the
+    /// session by then, so looking for a connection any longer is useless.
     fn limit_close(&mut self) {
         let (end, idle) = (self.outage.since + self.timeout(), !self.is_open());
         for call in
@@ -812,9 +815,9 @@ impl<S, W: Listen> Core<S, W> {
         self.keeping.keepers = self.keeping.keepers.saturating_sub(1);
     }
 
-    /// Does what time has brought, and says when the next look is due.
+    /// Does everything that is due. Returns when the next look is due.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // Not twice in a row: a machine that is always late must not excuse a silent server.
+        // Never twice in a row, because a machine that is always late must not excuse a silent server.
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
@@ -856,7 +859,7 @@ impl<S, W: Listen> Core<S, W> {
         let greeting = connection.greeting;
         let next = match self.judge(greeting, now) {
             Ok(next) => next,
-            // Answers that came while the process stood still get a moment to be read.
+            // Answers that came while the process stood still get a moment to be read first.
             Err(_) if now.monotonic < self.looks.excused => self.looks.excused,
             Err(problem) => {
                 self.doom(&problem);
@@ -900,7 +903,7 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Sends what keeps the session alive, if it is due, and says when to look again.
+    /// Sends a sign of life if one is due. Returns when to look again.
     fn pulse(&mut self, now: Moment) -> Instant {
         match (self.vitals.pulse(now.monotonic, self.keeping.keepers > 0), &mut self.connection) {
             (Pulse::Rest(until), _) => return until,
@@ -931,7 +934,7 @@ impl<S, W: Listen> Core<S, W> {
             (call.deadline, call.repeat, call.effect) = (None, false, Effect::None);
             true
         };
-        // Their answers may still come, so their places are kept.
+        // Answers may still come for these, so they keep their places.
         for call in self.connection.iter_mut().flat_map(Connection::calls_mut) {
             expire(call);
         }
@@ -954,17 +957,17 @@ impl<S, W: Listen> Core<S, W> {
     }
 }
 
-/// What is said of a server that does not do what every server does.
+/// Returns the reason for leaving a server that refuses what every server accepts.
 fn refused(code: i32) -> String {
     format!("the server refused a request with the code {code}")
 }
 
-/// The number of the next request.
+/// Returns the number of the next request.
 fn after(xid: i32) -> i32 {
     xid.checked_add(1).unwrap_or(1)
 }
 
-/// None is never.
+/// Returns the earlier instant; `None` is never.
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }

@@ -1,6 +1,7 @@
-//! SASL on a connection, between the handshake and all else: the client asks for a challenge, answers it,
-//! and sees the server's proof. Two requests, and nothing beside them: a server that wants SASL takes
-//! nothing else before, and answers these past whatever is in its queue.
+//! SASL on a connection, between the handshake and all other requests.
+//!
+//! The client asks for a challenge, answers it, and checks the server's proof. It sends nothing else
+//! before that, because a server that requires SASL accepts nothing else.
 
 use super::{Core, after};
 use crate::core::clock::Moment;
@@ -11,7 +12,7 @@ use crate::core::watches::Listen;
 use crate::core::wire::{Malformed, Put, Reader};
 
 impl<S, W: Listen> Core<S, W> {
-    /// Who the client is, from the next connection on.
+    /// Sets the SASL user, from the next connection on.
     pub(crate) fn be(&mut self, user: Option<User>) {
         self.settings.user = user;
     }
@@ -33,7 +34,7 @@ impl<S, W: Listen> Core<S, W> {
             let text = format!("an answer to request {} before that to SASL's {xid}", header.xid);
             return Err(Malformed(text));
         }
-        // A refusal comes with a token or without.
+        // A refusal may come with or without a token.
         let token = match header.code {
             0 => reader.string().and_then(|token| reader.end().map(|()| token))?,
             _ => "",
@@ -51,7 +52,7 @@ impl<S, W: Listen> Core<S, W> {
             (None, code) => self.refused(&format!(
                 "the server refused SASL by DIGEST-MD5 (code {code}): is it in FIPS mode?"
             )),
-            // Told to keep those whom it refuses, it answers with nothing.
+            // A server that is configured to keep refused clients answers with an empty token.
             (Some(Challenged { realm, .. }), code) if token.is_empty() => {
                 let (name, realm) = (user.name(), realm.unwrap_or_default());
                 self.refused(&format!(
