@@ -1,4 +1,4 @@
-//! How a client is created.
+//! The settings of a client, and its first session.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,9 +42,8 @@ pub struct Builder {
 
 impl ZooKeeper {
     /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port
-    /// defaults to
-    /// 2181. With a root, which must exist, all paths are below it. See [`Builder::connect`] for
-    ///       the errors.
+    /// defaults to 2181. With a root, which must exist, all paths are below it. See
+    /// [`Builder::connect`] for the errors.
     pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
         ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
     }

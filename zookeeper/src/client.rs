@@ -1,4 +1,4 @@
-//! The client: its operations, its session and its lease.
+//! The client: its operations, its session and its lease. Does not know how it is created.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -100,6 +100,9 @@ impl ZooKeeper {
     }
 
     // ---- operations
+    //
+    // They repeat those of `Batch` and wait. None can go: a program expects each of them in a client
+    // of ZooKeeper, and their errors name the operation and the path, which `submit` does not.
 
     /// Creates a node. Returns its path, which differs from the given one in a sequential mode.
     ///

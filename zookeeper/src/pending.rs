@@ -1,4 +1,4 @@
-//! The answer to a request in flight: where it is stored, and who waits for it.
+//! The answer to a request in flight: how it is decoded, where it is stored, and who waits for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -67,6 +67,7 @@ impl<T> From<Read<T>> for Decode<T> {
 /// A request of a user of the client, on its way to the core.
 pub(crate) type UserCall = Call<Arc<dyn Answered>, WeakListener<WatchedEvent>>;
 
+/// Where the answer to one request is stored.
 struct Slot<T> {
     state: Mutex<Status<T>>,
     decode: Decode<T>,

@@ -1,4 +1,4 @@
-//! What will happen, in its order.
+//! The events to come in an ensemble, in the order of their time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::access::Id;
 use super::settings::Time;
 
-/// Where an answer goes.
+/// The destination of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) server: usize,
@@ -15,7 +15,7 @@ pub(super) struct Origin {
     pub(super) number: u64,
 }
 
-/// What a server asks its leader for.
+/// A request of a server to its leader.
 #[derive(Debug)]
 pub(super) struct LeaderRequest {
     pub(super) origin: Origin,
@@ -27,11 +27,11 @@ pub(super) struct LeaderRequest {
 pub(super) enum What {
     Open(Time),
     Sync,
-    /// A client's request, and whom it has shown to be.
+    /// A client's request, and the identities that the client has proved.
     Request(Vec<u8>, Arc<Vec<Id>>),
 }
 
-/// Something that will happen. Messages of a reign that either server has left are void.
+/// An event to come. Messages of a reign are void once either server has left it.
 #[derive(Debug)]
 pub(super) enum Event {
     Applied { server: usize, reign: usize, upto: usize },
@@ -52,7 +52,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// The server that exchanges a message with the leader of a reign.
+    /// Returns the server and the reign, if this is a message between a server and its leader.
     pub(super) fn parties(&self) -> Option<(usize, usize)> {
         match *self {
             Event::Applied { server, reign, .. }
@@ -107,7 +107,7 @@ impl Events {
         self.at(self.now.saturating_add(delay), event);
     }
 
-    /// Messages that were held up arrive now, in their order.
+    /// Lets delayed messages arrive now, in their order.
     pub(super) fn hasten(&mut self) {
         let mut entries = std::mem::take(&mut self.queue).into_vec();
         entries.sort_by_key(|Entry(Reverse(order), _)| *order);
@@ -121,7 +121,7 @@ impl Events {
         self.queue.peek().map(|Entry(Reverse((time, _)), _)| *time)
     }
 
-    /// The next event if it is due by then; the time is then its.
+    /// Takes the next event if it is due by then, and sets the time to it.
     pub(super) fn take(&mut self, until: Time) -> Option<Event> {
         self.next().filter(|time| *time <= until)?;
         let Entry(Reverse((time, _)), event) = self.queue.pop()?;
