@@ -20,7 +20,7 @@ fn files_of_the_client_use_no_higher_layer_and_no_circle() {
 }
 
 #[test]
-#[ignore = "src is being restructured; its table and its circles are of before"]
+#[ignore = "src has circles, arrows upwards and files without a row; its restructuring ends this"]
 fn files_of_the_library_use_no_higher_layer_and_no_circle() {
     check("src");
 }
@@ -176,7 +176,7 @@ impl Modules {
             "*" => return Some(Meaning::ItemOf(at.clone())),
             _ => {}
         }
-        let below = [&at[..], &[first.clone()]].concat();
+        let below = [&at[..], std::slice::from_ref(first)].concat();
         if self.0.contains_key(&below) {
             return self.find(&below, rest);
         }
@@ -277,18 +277,28 @@ fn circles(uses: &Uses) -> Vec<String> {
         }
         None
     };
+    let reached = |start: &String| {
+        let (mut seen, mut ahead) = (BTreeSet::new(), vec![start.clone()]);
+        while let Some(file) = ahead.pop() {
+            ahead
+                .extend(next(&file).map(|(used, _)| used).filter(|used| seen.insert(used.clone())));
+        }
+        seen
+    };
     let mut told = BTreeSet::new();
     let mut circles = Vec::new();
     for file in uses.keys() {
-        let Some(circle) =
-            circle(file).filter(|way| !way.iter().any(|(file, _)| told.contains(file)))
-        else {
-            continue;
-        };
-        told.extend(circle.iter().map(|(file, _)| file.clone()));
+        let Some(circle) = circle(file).filter(|_| !told.contains(file)) else { continue };
         let steps = circle.windows(2).map(|pair| format!("{}.rs:{} uses", pair[0].0, pair[1].1));
-        let steps: Vec<_> = steps.chain([format!("{}.rs", circle[0].0)]).collect();
-        circles.push(steps.join(" "));
+        let mut text = steps.chain([format!("{file}.rs")]).collect::<Vec<_>>().join(" ");
+        let mut group = reached(file);
+        group.retain(|other| reached(other).contains(file));
+        if group.len() >= circle.len() {
+            let group: Vec<_> = group.iter().map(String::as_str).collect();
+            text += &format!("; {} files all lead to each other: {}", group.len(), group.join(" "));
+        }
+        told.extend(group);
+        circles.push(text);
     }
     circles
 }
