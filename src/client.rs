@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[cfg(feature = "tls")]
 use zookeeper::Tls;
-use zookeeper::{ErrorKind, Permissions, Stat, ZooKeeper};
+use zookeeper::{ConnectFailure, ErrorKind, Permissions, Stat, ZooKeeper};
 
 use crate::acl::Acl;
 use crate::contenders::{Below, Contender, Kind, contenders, remove, verify};
@@ -631,6 +631,9 @@ fn failed_to_connect(hosts: &str, error: &zookeeper::Error) -> Error {
         ErrorKind::BadArguments => invalid("host list", cause),
         ErrorKind::AuthFailed => Error::Refused { hosts, cause },
         ErrorKind::NoThread => Error::Thread { cause },
-        _ => Error::Connect { hosts, cause },
+        _ => {
+            let failure = error.connect_failure().unwrap_or(ConnectFailure::Silent);
+            Error::Connect { hosts, cause, failure }
+        }
     }
 }

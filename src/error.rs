@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zookeeper::ConnectFailure;
+
 use crate::sys::thread::ThreadId;
 
 /// A `Result` whose error is [`Error`].
@@ -21,7 +23,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | [`Disconnected`](Error::Disconnected) | call again; the client reconnects |
 /// | [`Timeout`](Error::Timeout) | nothing; the servers end the session themselves |
 /// | [`Lost`](Error::Lost) | stop what the lock guards, then lock again if needed |
-/// | [`Connect`](Error::Connect) | check the address, try later |
+/// | [`Connect`](Error::Connect) | check the address, try later; its [`failure`](crate::ConnectFailure) tells what failed |
 /// | [`Refused`](Error::Refused) | check the credentials |
 /// | [`Thread`](Error::Thread) | raise the process's limits of threads and memory |
 /// | [`Denied`](Error::Denied) | check credentials and ACLs |
@@ -62,6 +64,8 @@ pub enum Error {
         hosts: String,
         /// The answer of each server that was tried.
         cause: String,
+        /// What failed, for programs.
+        failure: ConnectFailure,
     },
     /// A server refused the credentials when the client was created.
     Refused {
@@ -266,7 +270,7 @@ impl fmt::Display for Error {
         match self {
             Error::InvalidPath { path, reason } => write!(f, "invalid path {path:?}: {reason}"),
             Error::InvalidArgument { what, reason } => write!(f, "invalid {what}: {reason}"),
-            Error::Connect { hosts, cause } | Error::Refused { hosts, cause } => {
+            Error::Connect { hosts, cause, .. } | Error::Refused { hosts, cause } => {
                 write!(f, "failed to connect to ZooKeeper at {hosts:?}: {cause}")
             }
             Error::Thread { cause } => write!(f, "failed to start a thread: {cause}"),

@@ -440,9 +440,9 @@ pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};
 pub use transaction::Transaction;
-pub use zookeeper::Permissions;
 #[cfg(feature = "tls")]
 pub use zookeeper::Tls;
+pub use zookeeper::{ConnectFailure, Permissions};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@
 //! (`Send`, `Sync`) is not there to be read, and is asked of the compiler below.
 
 mod expand;
+mod layers;
 mod links;
 mod list;
 mod log_lines;

@@ -85,6 +85,17 @@ fn only_the_seam_asks_the_operating_system() {
 
 /// What a module asks of others than the seam, each with its line.
 fn asked(items: Vec<Item>) -> Vec<(usize, String)> {
+    let words = said(items);
+    let imports = &words.imports;
+    let found = words.said.iter().filter_map(|said| {
+        let instead = if said.is_method { of_method(&said.path) } else { of_path(said, imports) };
+        instead.map(|instead| (said.line, format!("{}: use {instead}", said.path.join("::"))))
+    });
+    found.collect()
+}
+
+/// Returns the paths in a module, without those for tests only.
+pub(crate) fn said(items: Vec<Item>) -> Words {
     let mut words = Words::default();
     for mut item in items {
         Built.visit_item_mut(&mut item);
@@ -93,12 +104,7 @@ fn asked(items: Vec<Item>) -> Vec<(usize, String)> {
             words.read(item.to_token_stream(), &[], false);
         }
     }
-    let imports = &words.imports;
-    let found = words.said.iter().filter_map(|said| {
-        let instead = if said.is_method { of_method(&said.path) } else { of_path(said, imports) };
-        instead.map(|instead| (said.line, format!("{}: use {instead}", said.path.join("::"))))
-    });
-    found.collect()
+    words
 }
 
 fn of_method(path: &[String]) -> Option<&'static str> {
@@ -129,16 +135,16 @@ fn of_path(said: &Said, imports: &BTreeMap<String, Vec<String>>) -> Option<&'sta
 }
 
 /// A path, or the name of a method that is called.
-struct Said {
-    path: Vec<String>,
-    line: usize,
+pub(crate) struct Said {
+    pub(crate) path: Vec<String>,
+    pub(crate) line: usize,
     is_method: bool,
 }
 
 /// What is said in tokens, which are the same inside of macros as outside.
 #[derive(Default)]
-struct Words {
-    said: Vec<Said>,
+pub(crate) struct Words {
+    pub(crate) said: Vec<Said>,
     /// The names that a `use` brings in, each with the path that it stands for.
     imports: BTreeMap<String, Vec<String>>,
 }

@@ -17,7 +17,7 @@ pub(crate) type Modules = BTreeMap<Place, Vec<Item>>;
 
 /// A module as it is written, without those below it.
 pub(crate) struct Source {
-    place: Place,
+    pub(crate) place: Place,
     pub(crate) file: PathBuf,
     pub(crate) items: Vec<Item>,
 }

@@ -2,20 +2,19 @@
 //! none.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Watcher;
 use crate::acl::Acl;
+use crate::core::clock::FOREVER;
 use crate::core::connection::Effect;
 use crate::core::message::{self, MultiResult, OpCode};
-use crate::core::path;
+use crate::core::path::{self, below};
 use crate::core::watches::WatchKind;
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
+use crate::listener::Watcher;
 use crate::names::Names;
-use crate::pending::Pending;
-use crate::shared::{Call, Shared};
+use crate::pending::{Decode, Expected, Pending, Read, Unread, UserCall};
 use crate::sys;
 use crate::types::{CreateMode, Stat};
 
@@ -24,9 +23,6 @@ use crate::types::{CreateMode, Stat};
 const LONGEST: usize = 0xf_ffff;
 /// ZooKeeper's maximum of a time to live, in milliseconds.
 const TTL_MAX: u128 = (1 << 40) - 1;
-/// As good as never.
-pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
-
 /// Requests that are sent together, in the order in which they were created. They go out in one
 /// write, so that their answers may arrive in one read. This is not a transaction; see
 /// [`ZooKeeper::multi`](crate::ZooKeeper::multi).
@@ -35,17 +31,18 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
 /// watcher they are the operations that end in `_w` there. See
 /// [`submit`](crate::ZooKeeper::submit).
 pub struct Batch<'a> {
-    pub(crate) shared: &'a Arc<Shared>,
+    /// The node that all paths are below.
+    pub(crate) root: &'a str,
     pub(crate) timeout: Duration,
     pub(crate) session: Option<i64>,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<UserCall>,
 }
 
 /// Settles requests that were never sent, because creating the rest panicked.
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         for slot in self.calls.drain(..).filter_map(|call| call.slot) {
-            slot.settle(Err(bad("it was never sent")));
+            slot.settle(Err(Error::bad("it was never sent")));
         }
     }
 }
@@ -84,40 +81,6 @@ pub enum OpResult {
     Checked,
 }
 
-/// How an answer is read.
-#[derive(Debug)]
-pub(crate) struct Decode<T> {
-    pub(crate) read: Read<T>,
-    /// What a missing node means, if it is not an error.
-    pub(crate) no_node: fn() -> Option<T>,
-    /// The number of operations in a `multi`.
-    pub(crate) ops: usize,
-}
-
-/// What an answer has to fit.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    /// The length of the client's root, with which paths begin.
-    pub(crate) root: usize,
-    /// As in [`Decode`].
-    pub(crate) ops: usize,
-}
-
-/// Why an answer does not mean success.
-pub(crate) enum Unread {
-    Malformed(Malformed),
-    /// The operation with this index was refused.
-    Refused(ErrorKind, usize),
-}
-
-impl From<Malformed> for Unread {
-    fn from(malformed: Malformed) -> Unread {
-        Unread::Malformed(malformed)
-    }
-}
-
-pub(crate) type Read<T> = fn(&mut Reader<'_>, Asked) -> Result<T, Unread>;
-
 const NOTHING: Read<()> = |_, _| Ok(());
 const STAT: Read<Stat> = |reader, _| Ok(message::stat(reader)?);
 
@@ -130,7 +93,7 @@ impl Batch<'_> {
         acl: &[Acl],
         mode: CreateMode,
     ) -> Pending<(String, Stat)> {
-        self.create_below(self.shared.root(), path, data, acl, mode)
+        self.create_below(self.root, path, data, acl, mode)
     }
 
     pub(crate) fn create_below(
@@ -263,7 +226,7 @@ impl Batch<'_> {
             message::watched(out, (root, path), watcher.is_some());
         });
         if let (Some(watcher), Some(call)) = (watcher, self.calls.get_mut(before)) {
-            let path = message::full((self.shared.root(), path)).collect();
+            let path = message::full((self.root, path)).collect();
             call.effect = Effect::Watch(kind, path, watcher.downgrade());
         }
         pending
@@ -278,14 +241,14 @@ impl Batch<'_> {
         encode: impl FnOnce(&mut Vec<u8>, &str),
     ) -> Pending<T> {
         let deadline = sys::now() + self.timeout.min(FOREVER);
-        let (pending, slot) = Pending::new(self.shared, deadline, decode.into());
-        let frame = checked.map(|()| message::request(code, |out| encode(out, self.shared.root())));
+        let (pending, slot) = Pending::new(self.root, deadline, decode.into());
+        let frame = checked.map(|()| message::request(code, |out| encode(out, self.root)));
         let frame = frame.and_then(|frame| match frame.len() - 4 {
             0..=LONGEST => Ok(frame),
-            length => Err(bad(format!("it has {length} bytes, servers take {LONGEST}"))),
+            length => Err(Error::bad(format!("it has {length} bytes, servers take {LONGEST}"))),
         });
         match frame {
-            Ok(frame) => self.calls.push(Call {
+            Ok(frame) => self.calls.push(UserCall {
                 frame,
                 code,
                 slot: Some(slot),
@@ -313,12 +276,6 @@ impl Op<'_> {
     }
 }
 
-impl<T> From<Read<T>> for Decode<T> {
-    fn from(read: Read<T>) -> Decode<T> {
-        Decode { read, no_node: || None, ops: 0 }
-    }
-}
-
 fn encode_op(op: &Op<'_>, out: &mut Vec<u8>, root: &str) {
     let mut begin = |code: i32| message::multi_header(out, Some(code));
     match *op {
@@ -341,7 +298,7 @@ fn encode_op(op: &Op<'_>, out: &mut Vec<u8>, root: &str) {
     }
 }
 
-fn results(reader: &mut Reader<'_>, asked: Asked) -> Result<Vec<OpResult>, Unread> {
+fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Unread> {
     let (mut results, mut refused, mut failed) = (Vec::new(), None, false);
     while let Some(result) = message::multi_result(reader)? {
         let index = results.len();
@@ -371,27 +328,15 @@ fn results(reader: &mut Reader<'_>, asked: Asked) -> Result<Vec<OpResult>, Unrea
     }
 }
 
-/// Returns a path as the client's user knows it.
-pub(crate) fn below(path: &str, root: usize) -> String {
-    match path.get(root..) {
-        Some("") => "/".to_owned(),
-        below => below.unwrap_or(path).to_owned(),
-    }
-}
-
-pub(crate) fn bad(reason: impl Into<Arc<str>>) -> Error {
-    Error::because(ErrorKind::BadArguments, reason)
-}
-
 pub(crate) fn check(path: &str) -> Result<()> {
-    path::check(path).map_err(|problem| bad(format!("the path is invalid: {problem}")))
+    path::check(path).map_err(|problem| Error::bad(format!("the path is invalid: {problem}")))
 }
 
 fn check_create(path: &str, mode: CreateMode) -> Result<()> {
     if let Some(ttl) = mode.ttl().map(|ttl| ttl.as_millis())
         && !(1..=TTL_MAX).contains(&ttl)
     {
-        return Err(bad(format!("a time to live of {ttl} ms, 1 to {TTL_MAX} are allowed")));
+        return Err(Error::bad(format!("a time to live of {ttl} ms, 1 to {TTL_MAX} are allowed")));
     }
     // The server appends a number, which may be the whole name.
     match mode.is_sequential() && path.ends_with('/') {
@@ -403,26 +348,16 @@ fn check_create(path: &str, mode: CreateMode) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::Builder;
-    use crate::core::hosts::HostList;
-    use crate::sys::net::Bell;
 
-    fn shared(root: &str) -> Arc<Shared> {
-        let hosts = HostList::parse(&format!("nowhere:1{root}")).expect("a connect string");
-        let bell = Bell::new().expect("a file descriptor");
-        Arc::new(Shared::new(Builder::new("nowhere:1"), hosts, bell))
-    }
-
-    fn batch(shared: &Arc<Shared>) -> Batch<'_> {
-        Batch { shared, timeout: Duration::from_secs(1), session: None, calls: Vec::new() }
+    fn batch(root: &str) -> Batch<'_> {
+        Batch { root, timeout: Duration::from_secs(1), session: None, calls: Vec::new() }
     }
 
     /// What is said of a request that is not sent.
     fn refused<T: fmt::Debug + Send + 'static>(
         make: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
     ) -> String {
-        let shared = shared("");
-        let mut batch = batch(&shared);
+        let mut batch = batch("");
         let pending = make(&mut batch);
         assert!(batch.calls.is_empty() && pending.is_done(), "{batch:?} is sent");
         let error = pending.wait().expect_err("it is refused");
@@ -465,11 +400,10 @@ mod tests {
 
     #[test]
     fn a_request_is_as_long_as_servers_take_and_no_longer() {
-        let shared = shared("");
         // Number, operation, path, length of the data, version.
         let beside = 4 + 4 + (4 + 2) + 4 + 4;
         let data = vec![7; LONGEST - beside + 1];
-        let mut batch = batch(&shared);
+        let mut batch = batch("");
         let fits = batch.set_data("/a", &data[1..], None);
         assert!(!fits.is_done());
         assert_eq!(batch.calls[0].frame.len(), 4 + LONGEST);
@@ -484,9 +418,8 @@ mod tests {
 
     #[test]
     fn paths_are_sent_below_the_root_and_come_back_without_it() {
-        let shared = shared("/root");
         for (path, full) in [("/", "/root"), ("/a", "/root/a"), ("/a/b", "/root/a/b")] {
-            let mut batch = batch(&shared);
+            let mut batch = batch("/root");
             drop(batch.sync(path));
             let sent = &batch.calls[0].frame[12..];
             assert_eq!(Reader(sent).string(), Ok(full), "{path}");

@@ -1,21 +1,21 @@
-//! How a client is created.
+//! The settings of a client, and its first session.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, unbounded};
 
-use crate::batch::{FOREVER, bad};
 use crate::client::ZooKeeper;
+use crate::core::clock::{FOREVER, Moment};
 use crate::core::connection::Credential;
 use crate::core::hosts::HostList;
 #[cfg(feature = "sasl")]
 use crate::core::sasl::User;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ConnectFailure, Error, ErrorKind, Result};
 use crate::listener::Listener;
-use crate::reader::{self, Failed};
+use crate::reader::{self, Failed, Transport};
 use crate::resolver::Lookup;
-use crate::shared::Shared;
+use crate::shared::{ClientCore, Shared};
 use crate::sys::net::Bell;
 #[cfg(feature = "sasl")]
 use crate::sys::random;
@@ -30,21 +30,32 @@ use crate::types::{SessionEvent, SessionEventKind};
 #[must_use = "it connects by `connect`"]
 pub struct Builder {
     servers: String,
-    pub(crate) session_timeout: Duration,
+    session_timeout: Duration,
     connect_timeout: Duration,
-    pub(crate) request_timeout: Duration,
+    request_timeout: Duration,
     credentials: Vec<Credential>,
     #[cfg(feature = "sasl")]
-    pub(crate) sasl: Option<User>,
-    pub(crate) max_answer: usize,
+    sasl: Option<User>,
     listeners: Vec<Listener<SessionEvent>>,
-    pub(crate) lookup: Lookup,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Tls>,
+    pub(crate) transport: Transport,
+}
+
+impl ZooKeeper {
+    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port
+    /// defaults to 2181. With a root, which must exist, all paths are below it. See
+    /// [`Builder::connect`] for the errors.
+    pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
+        ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
+    }
+
+    /// Returns a builder for a client with other settings.
+    pub fn builder(servers: &str) -> Builder {
+        Builder::new(servers)
+    }
 }
 
 impl Builder {
-    pub(crate) fn new(servers: &str) -> Builder {
+    fn new(servers: &str) -> Builder {
         Builder {
             servers: servers.to_owned(),
             session_timeout: Duration::from_secs(10),
@@ -53,11 +64,13 @@ impl Builder {
             credentials: Vec::new(),
             #[cfg(feature = "sasl")]
             sasl: None,
-            max_answer: 64 * 1024 * 1024,
             listeners: Vec::new(),
-            lookup: Lookup::default(),
-            #[cfg(feature = "tls")]
-            tls: None,
+            transport: Transport {
+                lookup: Lookup::default(),
+                max_answer: 64 * 1024 * 1024,
+                #[cfg(feature = "tls")]
+                tls: None,
+            },
         }
     }
 
@@ -108,14 +121,14 @@ impl Builder {
     /// Sets the longest accepted answer, in bytes; 64 MiB by default. A longer one ends the
     /// connection. Requests are limited by the servers, to a megabyte.
     pub fn max_answer(mut self, bytes: usize) -> Builder {
-        self.max_answer = bytes;
+        self.transport.max_answer = bytes;
         self
     }
 
     /// Uses TLS to the servers.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Builder {
-        self.tls = Some(tls);
+        self.transport.tls = Some(tls);
         self
     }
 
@@ -129,7 +142,7 @@ impl Builder {
     /// - [`ErrorKind::BadArguments`] for settings that make no sense.
     /// - [`ErrorKind::AuthFailed`] for credentials that the servers refuse.
     /// - [`ErrorKind::ConnectFailed`] if no server can be used, or not within the timeout. The
-    ///   error has the reason for each server.
+    ///   error has the reason for each server, and [`Error::connect_failure`] tells what failed.
     /// - [`ErrorKind::NoThread`] if the operating system refuses a thread.
     pub fn connect(self) -> Result<ZooKeeper> {
         let servers = self.servers.clone();
@@ -137,34 +150,39 @@ impl Builder {
     }
 
     fn try_connect(self) -> Result<ZooKeeper> {
-        let hosts = HostList::parse(&self.servers).map_err(bad)?;
+        let hosts = HostList::parse(&self.servers).map_err(Error::bad)?;
         let milliseconds = self.session_timeout.as_millis();
         if milliseconds == 0 || i32::try_from(milliseconds).is_err() {
             let problem =
                 format!("a session timeout of {milliseconds} ms, 1 to {} are allowed", i32::MAX);
-            return Err(bad(problem));
+            return Err(Error::bad(problem));
         }
         #[cfg(feature = "sasl")]
         if self.sasl.as_ref().is_some_and(|user| user.name().is_empty()) {
-            return Err(bad("the SASL user has no name"));
+            return Err(Error::bad("the SASL user has no name"));
         }
         #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
+        if let Some(tls) = &self.transport.tls {
             tls.check()?;
         }
         let begun = sys::now();
         let deadline = begun.checked_add(self.connect_timeout).unwrap_or(begun + FOREVER);
-        let (request_timeout, credentials) = (self.request_timeout, self.credentials.clone());
         let no_bell = |cause| no_thread(format!("no file descriptor to wake it: {cause}"));
         let bell = Bell::new().map_err(no_bell)?;
-        let shared = Arc::new(Shared::new(self, hosts, bell));
+        let now = Moment::now();
+        #[cfg_attr(not(feature = "sasl"), expect(unused_mut))]
+        let mut core = ClientCore::new(self.session_timeout, now);
+        #[cfg(feature = "sasl")]
+        core.be(self.sasl);
+        let shared = Arc::new(Shared::new(core, hosts, bell, now));
         let (listener, events) = Listener::channel();
-        shared.config.listeners.iter().chain([&listener]).for_each(|each| shared.subscribe(each));
+        self.listeners.iter().chain([&listener]).for_each(|each| shared.subscribe(each));
         let (failures, failed) = unbounded();
         let (alive, ended) = bounded(0);
         let (reading, reader_alive) = (Arc::clone(&shared), alive.clone());
+        let transport = self.transport;
         let reader = move || {
-            reader::run(&reading, &failures);
+            reader::run(&reading, &transport, &failures);
             drop(reader_alive);
         };
         let timing = Arc::clone(&shared);
@@ -173,14 +191,18 @@ impl Builder {
             drop(alive);
         };
         // From here on, dropping the client ends everything.
-        let client = ZooKeeper::new(&shared, request_timeout, ended);
+        let client = ZooKeeper::new(&shared, self.request_timeout, ended);
         client.has_thread(spawn("zookeeper-timer", timer)?);
         client.has_thread(spawn("zookeeper-reader", reader)?);
         first_session(&events, &failed, deadline)?;
-        for credential in credentials {
+        for credential in self.credentials {
             while let Err(error) = client.by(deadline).remember(credential.clone()) {
                 if error.kind() != ErrorKind::ConnectionLoss {
-                    return Err(error);
+                    let failure = match error.kind() {
+                        ErrorKind::AuthFailed => ConnectFailure::Credentials,
+                        _ => ConnectFailure::Silent,
+                    };
+                    return Err(error.connecting(failure));
                 }
             }
         }
@@ -205,7 +227,7 @@ fn first_session(
     failed: &Receiver<Failed>,
     deadline: Instant,
 ) -> Result<()> {
-    let (mut reason, mut kind) = ("no answer".to_owned(), ErrorKind::ConnectFailed);
+    let (mut reason, mut failure) = ("no answer".to_owned(), ConnectFailure::Silent);
     loop {
         select! {
             recv(events) -> event => match event.map(|event| event.kind) {
@@ -216,11 +238,8 @@ fn first_session(
             recv(failed) -> failed => match failed {
                 Ok(failed) => {
                     reason = failed.causes;
-                    kind = match failed.is_refused {
-                        true => ErrorKind::AuthFailed,
-                        false => ErrorKind::ConnectFailed,
-                    };
-                    if failed.is_refused || !failed.is_silent {
+                    failure = failed.failure;
+                    if failure == ConnectFailure::Credentials || !failed.is_silent {
                         break;
                     }
                 }
@@ -229,5 +248,9 @@ fn first_session(
             default(deadline.saturating_duration_since(sys::now())) => break,
         }
     }
-    Err(Error::because(kind, reason))
+    let kind = match failure {
+        ConnectFailure::Credentials => ErrorKind::AuthFailed,
+        _ => ErrorKind::ConnectFailed,
+    };
+    Err(Error::because(kind, reason).connecting(failure))
 }

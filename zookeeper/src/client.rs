@@ -1,4 +1,4 @@
-//! The client: its operations, its session and its lease.
+//! The client: its operations, its session and its lease. Does not know how it is created.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -8,15 +8,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::Level;
 
-use crate::Watcher;
 use crate::acl::Acl;
-use crate::batch::{Batch, FOREVER, Op, OpResult, check};
-use crate::builder::Builder;
-use crate::core::clock::Moment;
+use crate::batch::{Batch, Op, OpResult, check};
+use crate::core::clock::{FOREVER, Moment};
 use crate::core::connection::{Credential, Effect};
 use crate::core::message;
 use crate::error::{ErrorKind, Result};
-use crate::listener::Listener;
+use crate::listener::{Listener, Watcher};
 use crate::names::Names;
 use crate::pending::Pending;
 use crate::shared::Shared;
@@ -33,7 +31,7 @@ use crate::types::{Counts, CreateMode, SessionEvent, Stat, State};
 /// # What each call does
 ///
 /// A call sends one request and waits for its answer, until its deadline at most. The deadline
-/// comes from the request timeout of the [`Builder`] or of [`with_timeout`](Self::with_timeout).
+/// comes from the request timeout of the [`Builder`](crate::Builder) or of [`with_timeout`](Self::with_timeout).
 /// While there is no connection, the call waits for one. Beside the errors of each operation, a
 /// call may fail with
 ///
@@ -84,19 +82,6 @@ impl ZooKeeper {
         self.handle.threads.lock().push(thread);
     }
 
-    /// Opens a session with one of `servers`: hosts and a root, `a:2181,b,[::1]:2182/app`. The port
-    /// defaults to
-    /// 2181. With a root, which must exist, all paths are below it. See [`Builder::connect`] for
-    ///       the errors.
-    pub fn connect(servers: &str, session_timeout: Duration) -> Result<ZooKeeper> {
-        ZooKeeper::builder(servers).session_timeout(session_timeout).connect()
-    }
-
-    /// Returns a builder for a client with other settings.
-    pub fn builder(servers: &str) -> Builder {
-        Builder::new(servers)
-    }
-
     /// Returns a handle to the same client, whose calls have this timeout.
     pub fn with_timeout(&self, timeout: Duration) -> ZooKeeper {
         ZooKeeper { timeout, ..self.clone() }
@@ -115,6 +100,9 @@ impl ZooKeeper {
     }
 
     // ---- operations
+    //
+    // They repeat those of `Batch` and wait. None can go: a program expects each of them in a client
+    // of ZooKeeper, and their errors name the operation and the path, which `submit` does not.
 
     /// Creates a node. Returns its path, which differs from the given one in a sequential mode.
     ///
@@ -140,7 +128,7 @@ impl ZooKeeper {
     pub fn create_all(&self, path: &str, acl: &[Acl], mode: CreateMode) -> Result<()> {
         check(path).map_err(|error| error.of("create", path))?;
         let full: String = message::full((self.root(), path)).collect();
-        self.create_from_root(&full, (acl, mode), sys::now() + self.timeout.min(FOREVER))
+        self.create_from_root(&full, acl, mode, sys::now() + self.timeout.min(FOREVER))
     }
 
     /// Walks up to the first node that exists, and no further: the client may not be allowed to
@@ -148,7 +136,8 @@ impl ZooKeeper {
     fn create_from_root(
         &self,
         full: &str,
-        (acl, mode): (&[Acl], CreateMode),
+        acl: &[Acl],
+        mode: CreateMode,
         deadline: Instant,
     ) -> Result<()> {
         let create = |batch: &mut Batch<'_>| batch.create_below("", full, b"", acl, mode);
@@ -156,8 +145,8 @@ impl ZooKeeper {
         match (created.map_err(|error| (error.kind(), error)), full.rfind('/')) {
             (Ok(_) | Err((ErrorKind::NodeExists, _)), _) => Ok(()),
             (Err((ErrorKind::NoNode, _)), Some(end)) if end > 0 => {
-                self.create_from_root(&full[..end], (acl, mode), deadline)?;
-                self.create_from_root(full, (acl, mode), deadline)
+                self.create_from_root(&full[..end], acl, mode, deadline)?;
+                self.create_from_root(full, acl, mode, deadline)
             }
             (Err((_, error)), _) => Err(error),
         }
@@ -321,12 +310,7 @@ impl ZooKeeper {
     }
 
     fn batch(&self) -> Batch<'_> {
-        Batch {
-            shared: &self.handle.shared,
-            timeout: self.timeout,
-            session: self.session,
-            calls: Vec::new(),
-        }
+        Batch { root: self.root(), timeout: self.timeout, session: self.session, calls: Vec::new() }
     }
 
     fn ask<T: Send + 'static>(
@@ -412,7 +396,7 @@ impl ZooKeeper {
     }
 
     /// Tells `listener` what happens to the session from now on, until the listener is dropped:
-    /// keep it, or it receives nothing. A listener of [`Builder::subscribe`] misses nothing.
+    /// keep it, or it receives nothing. A listener of [`Builder::subscribe`](crate::Builder::subscribe) misses nothing.
     pub fn subscribe(&self, listener: &Listener<SessionEvent>) {
         self.handle.shared.subscribe(listener);
     }

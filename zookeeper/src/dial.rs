@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::core::addresses::{Addresses, Next, Target};
 use crate::core::clock::Moment;
-use crate::resolver::Resolver;
+use crate::error::ConnectFailure;
+use crate::resolver::{Lookup, Resolver};
 use crate::shared::Shared;
 use crate::sys::net::Stream;
 use crate::sys::{self, random};
@@ -15,7 +16,8 @@ use crate::sys::{self, random};
 /// The pauses between rounds. They are drawn from the whole range ("full jitter"), so that the
 /// clients of a restarted server do not return in step. They never exceed a tenth of the session
 /// timeout.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long to wait for an address before the next one is tried beside it. The same wait applies to
 /// a name that is not resolved: then come the next name, and addresses from before. A working
 /// resolver takes less, even across the world and with several domains to search; one that loses a
@@ -35,23 +37,31 @@ pub(crate) struct Dialer {
 pub(crate) struct Round {
     begun: Instant,
     tried: Vec<Target>,
-    under_way: Vec<(Stream, Target, Instant)>,
+    under_way: Vec<Attempt>,
     /// When the next address may be tried beside those in progress.
     next_start: Instant,
     pub(crate) causes: Vec<String>,
     /// Whether a server did not answer at all.
     pub(crate) is_silent: bool,
-    /// Whether a server refused the client's credentials.
-    pub(crate) is_refused: bool,
+    /// The failure of the server that came furthest.
+    pub(crate) failure: ConnectFailure,
+}
+
+/// A connection that a server has not accepted yet.
+#[derive(Debug)]
+struct Attempt {
+    stream: Stream,
+    target: Target,
+    begun: Instant,
 }
 
 impl Dialer {
-    pub(crate) fn new(shared: &Shared) -> Dialer {
+    pub(crate) fn new(shared: &Shared, lookup: Lookup) -> Dialer {
         let mut hosts = shared.hosts.hosts.clone();
         hosts.sort_by_cached_key(|_| random());
         Dialer {
             addresses: Addresses::new(hosts),
-            resolver: Resolver::new(shared.config.lookup.clone(), Arc::clone(&shared.dialing)),
+            resolver: Resolver::new(lookup, Arc::clone(&shared.dialing)),
             failures: 0,
         }
     }
@@ -78,15 +88,15 @@ impl Dialer {
     }
 
     fn jitter(&self, shared: &Shared) -> Duration {
-        let most = PAUSE.0 * 2_u32.saturating_pow(self.failures);
-        let most = most.min(PAUSE.1).min(shared.look(|core| core.timeout()) / 10);
+        let most = PAUSE_MIN * 2_u32.saturating_pow(self.failures);
+        let most = most.min(PAUSE_MAX).min(shared.look(|core| core.timeout()) / 10);
         let jitter = random() % u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
-        PAUSE.0 + Duration::from_nanos(jitter)
+        PAUSE_MIN + Duration::from_nanos(jitter)
     }
 
     /// Reports that the connection of this round was of use.
     pub(crate) fn succeeded(&mut self, lasted: Duration) {
-        self.failures = if lasted > PAUSE.1 { 0 } else { self.failures.min(3) };
+        self.failures = if lasted > PAUSE_MAX { 0 } else { self.failures.min(3) };
     }
 
     /// Takes the answers of the resolver so far.
@@ -100,7 +110,7 @@ impl Dialer {
                 }
             }
             // Nothing is sent to an address that its name no longer has.
-            round.under_way.retain_mut(|(_, target, _)| self.addresses.confirm(target));
+            round.under_way.retain_mut(|attempt| self.addresses.confirm(&mut attempt.target));
         }
     }
 
@@ -128,7 +138,7 @@ impl Dialer {
                         }
                         // The round continues; otherwise it would end with the first address of a
                         // name.
-                        Some(end) if end <= now + PAUSE.1 => end,
+                        Some(end) if end <= now + PAUSE_MAX => end,
                         // After a long pause the names are resolved again.
                         Some(_) => return None,
                     }
@@ -138,9 +148,9 @@ impl Dialer {
                 Next::Nothing if round.under_way.is_empty() => self.wait_for_names(round, limit)?,
                 Next::Nothing => now + limit,
             };
-            let ends = round.under_way.iter().map(|(_, _, begun)| *begun + limit);
+            let ends = round.under_way.iter().map(|attempt| attempt.begun + limit);
             let until = ends.fold(until, Instant::min);
-            shared.dialing.wait(round.under_way.iter().map(|(stream, ..)| stream), until);
+            shared.dialing.wait(round.under_way.iter().map(|attempt| &attempt.stream), until);
         }
         None
     }
@@ -171,26 +181,27 @@ impl Round {
             next_start: now,
             causes: Vec::new(),
             is_silent: false,
-            is_refused: false,
+            failure: ConnectFailure::Name,
         }
     }
 
     /// Returns whether the target was tried, or is being tried. An unconfirmed one may be tried
     /// again once it is confirmed.
     fn has_tried(&self, target: &Target) -> bool {
-        let under_way = self.under_way.iter().map(|(_, target, _)| target);
+        let under_way = self.under_way.iter().map(|attempt| &attempt.target);
         let mut tried = self.tried.iter().chain(under_way);
         tried.any(|one| one.address == target.address && one.is_confirmed >= target.is_confirmed)
     }
 
     fn start(&mut self, target: Target, now: Instant) {
         match Stream::connect(target.address) {
-            Ok(stream) => self.under_way.push((stream, target, now)),
-            Err(error) => self.failed(target, &error.to_string()),
+            Ok(stream) => self.under_way.push(Attempt { stream, target, begun: now }),
+            Err(error) => self.failed(target, ConnectFailure::Unreachable, &error.to_string()),
         }
     }
 
-    fn failed(&mut self, target: Target, why: &str) {
+    fn failed(&mut self, target: Target, failure: ConnectFailure, why: &str) {
+        self.failure = self.failure.max(failure);
         self.causes.push(format!("{target}: {why}"));
         self.tried.push(target);
     }
@@ -198,11 +209,11 @@ impl Round {
     /// Returns the first established connection. Targets that were started beside it can be tried
     /// again.
     fn check(&mut self, now: Instant, limit: Duration) -> Option<(Stream, Target)> {
-        for (stream, target, begun) in std::mem::take(&mut self.under_way) {
+        for Attempt { stream, target, begun } in std::mem::take(&mut self.under_way) {
             match stream.is_connected() {
                 Err(error) => {
                     sys::reached("a server refuses a connection");
-                    self.failed(target, &error.to_string());
+                    self.failed(target, ConnectFailure::Unreachable, &error.to_string());
                 }
                 Ok(true) => {
                     self.under_way.clear();
@@ -211,10 +222,11 @@ impl Round {
                 }
                 Ok(false) if now >= begun + limit => {
                     sys::reached("a connection does not stand in time");
-                    self.failed(target, &format!("no answer in {limit:.1?}"));
+                    let reason = format!("no answer in {limit:.1?}");
+                    self.failed(target, ConnectFailure::Silent, &reason);
                     self.is_silent = true;
                 }
-                Ok(false) => self.under_way.push((stream, target, begun)),
+                Ok(false) => self.under_way.push(Attempt { stream, target, begun }),
             }
         }
         None

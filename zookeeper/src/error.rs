@@ -53,50 +53,91 @@ pub enum ErrorKind {
     WouldBlock,
 }
 
-/// The codes of `org.apache.zookeeper.KeeperException.Code`, and their texts.
-const CODES: &[(i32, ErrorKind, &str)] = &[
-    (-6, ErrorKind::Unimplemented, "the server does not know or does not allow this operation"),
-    (-101, ErrorKind::NoNode, "there is no such node"),
-    (-102, ErrorKind::NoAuth, "the ACL does not allow it"),
-    (-103, ErrorKind::BadVersion, "the node has another version"),
-    (-108, ErrorKind::NoChildrenForEphemerals, "an ephemeral node has no children"),
-    (-110, ErrorKind::NodeExists, "the node exists"),
-    (-111, ErrorKind::NotEmpty, "the node has children"),
-    (-114, ErrorKind::InvalidAcl, "the ACL is invalid"),
-    (-115, ErrorKind::AuthFailed, "the server refused the credentials"),
-    (-125, ErrorKind::QuotaExceeded, "a quota is exceeded"),
-    (0, ErrorKind::ConnectionLoss, "the connection was lost, it may or may not be done"),
-    (0, ErrorKind::Timeout, "no answer by the deadline, it may or may not be done"),
-    (0, ErrorKind::NoConnection, "no connection by the deadline, it is not done"),
-    (0, ErrorKind::SessionExpired, "the session has expired"),
-    (0, ErrorKind::Closed, "the client is closed"),
-    (0, ErrorKind::BadArguments, "it cannot be sent"),
-    (0, ErrorKind::ConnectFailed, "no session"),
-    (0, ErrorKind::NoThread, "failed to start a thread"),
-    (0, ErrorKind::WouldBlock, "a callback must not wait for an answer"),
+/// The codes of `org.apache.zookeeper.KeeperException.Code`.
+pub(crate) mod code {
+    pub(crate) const OK: i32 = 0;
+    pub(crate) const SYSTEM_ERROR: i32 = -1;
+    pub(crate) const RUNTIME_INCONSISTENCY: i32 = -2;
+    pub(crate) const DATA_INCONSISTENCY: i32 = -3;
+    pub(crate) const CONNECTION_LOSS: i32 = -4;
+    pub(crate) const MARSHALLING_ERROR: i32 = -5;
+    pub(crate) const UNIMPLEMENTED: i32 = -6;
+    pub(crate) const OPERATION_TIMEOUT: i32 = -7;
+    pub(crate) const BAD_ARGUMENTS: i32 = -8;
+    pub(crate) const NO_NODE: i32 = -101;
+    pub(crate) const NO_AUTH: i32 = -102;
+    pub(crate) const BAD_VERSION: i32 = -103;
+    pub(crate) const NO_CHILDREN_FOR_EPHEMERALS: i32 = -108;
+    pub(crate) const NODE_EXISTS: i32 = -110;
+    pub(crate) const NOT_EMPTY: i32 = -111;
+    pub(crate) const SESSION_EXPIRED: i32 = -112;
+    pub(crate) const INVALID_ACL: i32 = -114;
+    pub(crate) const AUTH_FAILED: i32 = -115;
+    pub(crate) const SESSION_MOVED: i32 = -118;
+    pub(crate) const NOT_READ_ONLY: i32 = -119;
+    pub(crate) const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
+    pub(crate) const REQUEST_TIMEOUT: i32 = -122;
+    pub(crate) const RECONFIG_DISABLED: i32 = -123;
+    pub(crate) const SESSION_CLOSED_REQUIRE_SASL: i32 = -124;
+    pub(crate) const QUOTA_EXCEEDED: i32 = -125;
+    pub(crate) const THROTTLED: i32 = -127;
+}
+
+/// The kinds of errors, their texts, and the codes of those that servers send.
+const KINDS: &[(ErrorKind, Option<i32>, &str)] = &[
+    (
+        ErrorKind::Unimplemented,
+        Some(code::UNIMPLEMENTED),
+        "the server does not know or does not allow this operation",
+    ),
+    (ErrorKind::NoNode, Some(code::NO_NODE), "there is no such node"),
+    (ErrorKind::NoAuth, Some(code::NO_AUTH), "the ACL does not allow it"),
+    (ErrorKind::BadVersion, Some(code::BAD_VERSION), "the node has another version"),
+    (
+        ErrorKind::NoChildrenForEphemerals,
+        Some(code::NO_CHILDREN_FOR_EPHEMERALS),
+        "an ephemeral node has no children",
+    ),
+    (ErrorKind::NodeExists, Some(code::NODE_EXISTS), "the node exists"),
+    (ErrorKind::NotEmpty, Some(code::NOT_EMPTY), "the node has children"),
+    (ErrorKind::InvalidAcl, Some(code::INVALID_ACL), "the ACL is invalid"),
+    (ErrorKind::AuthFailed, Some(code::AUTH_FAILED), "the server refused the credentials"),
+    (ErrorKind::QuotaExceeded, Some(code::QUOTA_EXCEEDED), "a quota is exceeded"),
+    (ErrorKind::ConnectionLoss, None, "the connection was lost, it may or may not be done"),
+    (ErrorKind::Timeout, None, "no answer by the deadline, it may or may not be done"),
+    (ErrorKind::NoConnection, None, "no connection by the deadline, it is not done"),
+    (ErrorKind::SessionExpired, None, "the session has expired"),
+    (ErrorKind::Closed, None, "the client is closed"),
+    (ErrorKind::BadArguments, None, "it cannot be sent"),
+    (ErrorKind::ConnectFailed, None, "no session"),
+    (ErrorKind::NoThread, None, "failed to start a thread"),
+    (ErrorKind::WouldBlock, None, "a callback must not wait for an answer"),
 ];
 
 /// The texts of codes without a kind.
 const OTHERS: &[(i32, &str)] = &[
-    (-1, "a system error"),
-    (-2, "not tried, because another operation of the same request failed"),
-    (-3, "inconsistent data"),
-    (-5, "it could not read the request"),
-    (-7, "its own time limit has passed"),
-    (-8, "it takes the arguments for bad"),
-    (-118, "the session has moved to another server"),
-    (-119, "it only takes reads"),
-    (-120, "no ephemeral nodes in a local session"),
-    (-122, "the request was too old when it came to it"),
-    (-123, "reconfiguration is off"),
-    (-124, "it wants authentication by SASL first"),
-    (-127, "it has too much to do"),
+    (code::SYSTEM_ERROR, "a system error"),
+    (
+        code::RUNTIME_INCONSISTENCY,
+        "not tried, because another operation of the same request failed",
+    ),
+    (code::DATA_INCONSISTENCY, "inconsistent data"),
+    (code::MARSHALLING_ERROR, "it could not read the request"),
+    (code::OPERATION_TIMEOUT, "its own time limit has passed"),
+    (code::BAD_ARGUMENTS, "it takes the arguments for bad"),
+    (code::SESSION_MOVED, "the session has moved to another server"),
+    (code::NOT_READ_ONLY, "it only takes reads"),
+    (code::EPHEMERAL_ON_LOCAL_SESSION, "no ephemeral nodes in a local session"),
+    (code::REQUEST_TIMEOUT, "the request was too old when it came to it"),
+    (code::RECONFIG_DISABLED, "reconfiguration is off"),
+    (code::SESSION_CLOSED_REQUIRE_SASL, "it wants authentication by SASL first"),
+    (code::THROTTLED, "it has too much to do"),
 ];
 
 impl ErrorKind {
     pub(crate) fn of_code(code: i32) -> ErrorKind {
-        let known = CODES.iter().find(|known| known.0 == code && code != 0);
-        known.map_or(ErrorKind::Server(code), |known| known.1)
+        let known = KINDS.iter().find(|known| known.1 == Some(code));
+        known.map_or(ErrorKind::Server(code), |known| known.0)
     }
 }
 
@@ -106,14 +147,18 @@ impl ErrorKind {
     pub(crate) fn code(self) -> i32 {
         match self {
             ErrorKind::Server(code) => code,
-            kind => CODES.iter().find(|known| known.1 == kind).map_or(0, |known| known.0),
+            kind => KINDS
+                .iter()
+                .find(|known| known.0 == kind)
+                .and_then(|known| known.1)
+                .unwrap_or(code::OK),
         }
     }
 }
 
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(known) = CODES.iter().find(|known| known.1 == *self) {
+        if let Some(known) = KINDS.iter().find(|known| known.0 == *self) {
             return f.write_str(known.2);
         }
         let ErrorKind::Server(code) = self else {
@@ -126,6 +171,30 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+/// What kept a client from opening its first session, see
+/// [`Error::connect_failure`].
+///
+/// Of several servers, the one that came furthest counts. They are listed in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ConnectFailure {
+    /// No name of a server could be resolved to an address.
+    Name,
+    /// No server accepted a connection: the port is closed, or the network or the host is not
+    /// reachable.
+    Unreachable,
+    /// A server, or the network before it, gave no answer in time.
+    Silent,
+    /// TLS failed: a side does not trust the other's certificate, they have no version in common,
+    /// or the server's port is a plain one.
+    Tls,
+    /// A server answered without opening a session. It may not be serving, or is no ZooKeeper
+    /// server. A plain connection to a port for TLS looks like this, too.
+    NoSession,
+    /// A server refused the credentials.
+    Credentials,
+}
+
 /// Why a request was not done, or may not have been done.
 ///
 /// It prints as `failed to create `/a`: the node exists`, followed by the cause if one is known,
@@ -134,13 +203,21 @@ impl fmt::Display for ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     reason: Option<Arc<str>>,
-    request: Option<(&'static str, Box<str>)>,
+    request: Option<Attempt>,
     failed: Option<usize>,
+    connect_failure: Option<ConnectFailure>,
+}
+
+/// What a call tried: a verb and its object.
+#[derive(Debug, Clone)]
+struct Attempt {
+    verb: &'static str,
+    object: Box<str>,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Error {
-        Error { kind, reason: None, request: None, failed: None }
+        Error { kind, reason: None, request: None, failed: None, connect_failure: None }
     }
 
     pub(crate) fn because(kind: ErrorKind, reason: impl Into<Arc<str>>) -> Error {
@@ -149,15 +226,25 @@ impl Error {
         error
     }
 
+    /// Creates the error of a request or a setting that cannot be used.
+    pub(crate) fn bad(reason: impl Into<Arc<str>>) -> Error {
+        Error::because(ErrorKind::BadArguments, reason)
+    }
+
     /// Sets the index of the operation of a `multi` that failed.
     pub(crate) fn at(mut self, failed: usize) -> Error {
         self.failed = Some(failed);
         self
     }
 
+    pub(crate) fn connecting(mut self, failure: ConnectFailure) -> Error {
+        self.connect_failure = Some(failure);
+        self
+    }
+
     /// Sets the request, unless a more exact one is known.
     pub(crate) fn of(mut self, verb: &'static str, what: &str) -> Error {
-        self.request.get_or_insert_with(|| (verb, what.into()));
+        self.request.get_or_insert_with(|| Attempt { verb, object: what.into() });
         self
     }
 
@@ -179,6 +266,14 @@ impl Error {
         self.failed
     }
 
+    /// Returns what kept [`connect`](crate::Builder::connect) from opening a session. `None` for
+    /// settings that cannot be used ([`ErrorKind::BadArguments`]), for a missing thread
+    /// ([`ErrorKind::NoThread`]), and for the errors of all other calls.
+    #[must_use]
+    pub fn connect_failure(&self) -> Option<ConnectFailure> {
+        self.connect_failure
+    }
+
     /// Returns whether the servers may have carried out the request, or may do so later. False is
     /// certain.
     #[must_use]
@@ -186,7 +281,13 @@ impl Error {
         match self.kind {
             ErrorKind::ConnectionLoss | ErrorKind::Timeout | ErrorKind::WouldBlock => true,
             // The server gave up on the request, or failed after carrying it out.
-            ErrorKind::Server(code) => [-1, -4, -5, -7].contains(&code),
+            ErrorKind::Server(code) => matches!(
+                code,
+                code::SYSTEM_ERROR
+                    | code::CONNECTION_LOSS
+                    | code::MARSHALLING_ERROR
+                    | code::OPERATION_TIMEOUT
+            ),
             _ => false,
         }
     }
@@ -194,8 +295,8 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((verb, what)) = &self.request {
-            write!(f, "failed to {verb} `{what}`: ")?;
+        if let Some(Attempt { verb, object }) = &self.request {
+            write!(f, "failed to {verb} `{object}`: ")?;
         }
         self.kind.fmt(f)?;
         if let Some(reason) = &self.reason {
@@ -256,13 +357,13 @@ mod tests {
 
     #[test]
     fn every_code_and_every_kind_is_in_the_tables_once() {
-        for (index, (code, kind, text)) in CODES.iter().enumerate() {
+        for (index, (kind, code, text)) in KINDS.iter().enumerate() {
             assert!(!text.is_empty());
-            let others = &CODES[index + 1..];
-            assert!(others.iter().all(|other| other.1 != *kind), "{kind:?}");
-            let codes =
-                others.iter().map(|other| other.0).chain(OTHERS.iter().map(|known| known.0));
-            assert!(*code == 0 || codes.into_iter().all(|other| other != *code), "{code}");
+            let others = &KINDS[index + 1..];
+            assert!(others.iter().all(|other| other.0 != *kind), "{kind:?}");
+            let codes = others.iter().filter_map(|other| other.1);
+            let mut codes = codes.chain(OTHERS.iter().map(|known| known.0));
+            assert!(code.is_none_or(|code| codes.all(|other| other != code)), "{code:?}");
         }
     }
 

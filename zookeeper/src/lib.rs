@@ -130,7 +130,6 @@ mod builder;
 mod client;
 mod core;
 mod dial;
-mod diary;
 mod error;
 mod link;
 mod listener;
@@ -147,6 +146,7 @@ pub mod testing;
 mod tls;
 mod types;
 mod unwind;
+mod worker;
 
 /// The receiver of [`Listener::channel`].
 pub use crossbeam_channel::Receiver;
@@ -155,8 +155,8 @@ pub use acl::{Acl, Permissions};
 pub use batch::{Batch, Op, OpResult};
 pub use builder::Builder;
 pub use client::{Lease, LeaseKeeper, ZooKeeper};
-pub use error::{Error, ErrorKind, Result};
-pub use listener::Listener;
+pub use error::{ConnectFailure, Error, ErrorKind, Result};
+pub use listener::{Listener, Watcher};
 pub use names::{Names, NamesIter};
 pub use pending::Pending;
 #[cfg(feature = "tls")]
@@ -166,9 +166,6 @@ pub use types::{
 };
 
 pub use core::path::check as check_path;
-
-/// A [`Listener`] for changes of nodes, which is told once for each watch that it sets.
-pub type Watcher = Listener<WatchedEvent>;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

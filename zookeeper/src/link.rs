@@ -12,6 +12,14 @@ use crate::sys::{Mutex, MutexGuard};
 #[cfg(feature = "tls")]
 use crate::tls;
 
+/// Why a connection cannot be read any more.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) reason: String,
+    /// Whether TLS failed, not the connection below it.
+    pub(crate) is_tls: bool,
+}
+
 /// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -100,7 +108,7 @@ impl Link {
 
     /// Waits for bytes and reads them into `frames`. Returns how many, possibly zero so far, and
     /// `None` at the end of the stream. An error is an end with a reason to report.
-    pub(crate) fn read(&self, frames: &mut Frames) -> Result<Option<usize>, String> {
+    pub(crate) fn read(&self, frames: &mut Frames) -> Result<Option<usize>, Broken> {
         #[cfg(feature = "tls")]
         if self.is_tls {
             return self.read_tls(frames);
@@ -112,13 +120,13 @@ impl Link {
                 Ok(Some(count))
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Some(0)),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(Broken { reason: error.to_string(), is_tls: false }),
         }
     }
 
     /// Like `read`. The bytes may be an incomplete record, or a record for TLS itself.
     #[cfg(feature = "tls")]
-    fn read_tls(&self, frames: &mut Frames) -> Result<Option<usize>, String> {
+    fn read_tls(&self, frames: &mut Frames) -> Result<Option<usize>, Broken> {
         let mut come = [0; 16 * 1024];
         let count = match self.stream.read(&mut come) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Some(0)),
@@ -133,15 +141,15 @@ impl Link {
             let Some(tls) = &mut writer.tls else {
                 return Ok(None);
             };
-            if tls.read_tls(&mut come).map_err(|error| error.to_string())? == 0 {
-                return Err("the server ended TLS".into());
+            if tls.read_tls(&mut come).map_err(|error| Broken::tls(error.to_string()))? == 0 {
+                return Err(Broken::tls("the server ended TLS".into()));
             }
             let processed = tls.process_new_packets();
-            total += drain(tls, frames)?;
+            total += drain(tls, frames).map_err(Broken::tls)?;
             if let Err(error) = processed {
                 // The alert tells the server the reason.
                 self.send(writer);
-                return Err(tls::explain(&error));
+                return Err(Broken::tls(tls::explain(&error)));
             }
         }
         self.send(writer);
@@ -149,12 +157,19 @@ impl Link {
     }
 
     #[cfg(feature = "tls")]
-    fn in_handshake(&self, problem: &str) -> String {
+    fn in_handshake(&self, problem: &str) -> Broken {
         let writer = self.writer.lock();
         match writer.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
-            true => format!("{problem} in the TLS handshake: is this a plain port?"),
-            false => problem.to_owned(),
+            true => Broken::tls(format!("{problem} in the TLS handshake: is this a plain port?")),
+            false => Broken { reason: problem.to_owned(), is_tls: false },
         }
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Broken {
+    fn tls(reason: String) -> Broken {
+        Broken { reason, is_tls: true }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use crossbeam_channel::{Receiver, unbounded};
 
 use crate::core::watches::Listen;
+use crate::types::WatchedEvent;
 
 /// A receiver of events: a channel or a callback.
 ///
@@ -59,6 +60,9 @@ impl<E> fmt::Debug for Listener<E> {
         f.write_str("Listener(..)")
     }
 }
+
+/// A [`Listener`] for changes of nodes, which is told once for each watch that it sets.
+pub type Watcher = Listener<WatchedEvent>;
 
 /// A listener as the client knows it.
 pub(crate) struct WeakListener<E>(Weak<dyn Fn(&E) + Send + Sync>);

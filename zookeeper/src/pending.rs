@@ -1,16 +1,16 @@
-//! The answer to a request in flight: where it is stored, and who waits for it.
+//! The answer to a request in flight: how it is decoded, where it is stored, and who waits for it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::batch::{Asked, Decode, Unread};
+use crate::core::connection::Call;
 use crate::core::wire::{Malformed, Reader};
 use crate::error::{Error, ErrorKind, Result};
-use crate::listener::call_out;
-use crate::shared::Shared;
+use crate::listener::{WeakListener, call_out};
 use crate::sys::thread::{self, Thread, must_not_wait};
 use crate::sys::{self, Mutex};
+use crate::types::WatchedEvent;
 
 /// An answer that comes at all arrives at most this long after its deadline.
 const GRACE: Duration = Duration::from_secs(1);
@@ -24,10 +24,54 @@ pub(crate) trait Answered: Send + Sync {
     fn settle(&self, result: Result<()>);
 }
 
+/// How an answer is read.
+#[derive(Debug)]
+pub(crate) struct Decode<T> {
+    pub(crate) read: Read<T>,
+    /// What a missing node means, if it is not an error.
+    pub(crate) no_node: fn() -> Option<T>,
+    /// The number of operations in a `multi`.
+    pub(crate) ops: usize,
+}
+
+/// What an answer has to fit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    /// The length of the client's root, with which paths begin.
+    pub(crate) root: usize,
+    /// As in [`Decode`].
+    pub(crate) ops: usize,
+}
+
+/// Why an answer does not mean success.
+pub(crate) enum Unread {
+    Malformed(Malformed),
+    /// The operation with this index was refused.
+    Refused(ErrorKind, usize),
+}
+
+impl From<Malformed> for Unread {
+    fn from(malformed: Malformed) -> Unread {
+        Unread::Malformed(malformed)
+    }
+}
+
+pub(crate) type Read<T> = fn(&mut Reader<'_>, Expected) -> Result<T, Unread>;
+
+impl<T> From<Read<T>> for Decode<T> {
+    fn from(read: Read<T>) -> Decode<T> {
+        Decode { read, no_node: || None, ops: 0 }
+    }
+}
+
+/// A request of a user of the client, on its way to the core.
+pub(crate) type UserCall = Call<Arc<dyn Answered>, WeakListener<WatchedEvent>>;
+
+/// Where the answer to one request is stored.
 struct Slot<T> {
     state: Mutex<Status<T>>,
     decode: Decode<T>,
-    asked: Asked,
+    asked: Expected,
 }
 
 /// Changes from `Open` to `Done` once. The result is handed out without the mutex.
@@ -118,13 +162,13 @@ pub struct Pending<T> {
 
 impl<T: Send + 'static> Pending<T> {
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        root: &str,
         deadline: Instant,
         decode: Decode<T>,
     ) -> (Pending<T>, Arc<dyn Answered>) {
         let slot = Arc::new(Slot {
             state: Mutex::new(Status::Open(None)),
-            asked: Asked { root: shared.root().len(), ops: decode.ops },
+            asked: Expected { root: root.len(), ops: decode.ops },
             decode,
         });
         let pending = Pending { slot: Arc::clone(&slot), deadline: Some(deadline) };

@@ -10,11 +10,15 @@ use log::Level;
 use crate::core::addresses::Target;
 use crate::core::frames::Frames;
 use crate::dial::{Dialer, Round, rest};
+use crate::error::ConnectFailure;
 use crate::link::Link;
+use crate::resolver::Lookup;
 use crate::shared::Shared;
 use crate::sys;
 use crate::sys::net::Stream;
 use crate::sys::thread::never_wait_here;
+#[cfg(feature = "tls")]
+use crate::tls::Tls;
 
 /// What it means when a server hangs up after the first request.
 const SILENT_END: &str = "the server hung up without an answer: it may not be serving, may be behind what \
@@ -23,14 +27,24 @@ const SILENT_END: &str = "the server hung up without an answer: it may not be se
 /// How many kinds of causes are logged in one outage: servers may answer anything.
 const KINDS: usize = 100;
 
+/// The settings of connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Transport {
+    pub(crate) lookup: Lookup,
+    /// The length of the longest accepted answer, in bytes.
+    pub(crate) max_answer: usize,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Tls>,
+}
+
 /// Why a whole round of servers gave no session.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) causes: String,
     /// A server did not answer, so another round may help.
     pub(crate) is_silent: bool,
-    /// A server refused the client's credentials.
-    pub(crate) is_refused: bool,
+    /// The failure of the server that came furthest.
+    pub(crate) failure: ConnectFailure,
 }
 
 /// How a connection ended.
@@ -40,6 +54,8 @@ struct Ended {
     /// Whether the server accepted a request on it.
     was_of_use: bool,
     reason: Arc<str>,
+    /// What it means if the connection was not of use.
+    failure: ConnectFailure,
 }
 
 /// Ends the client when its reader ends, for whatever reason.
@@ -52,10 +68,10 @@ impl Drop for LastWord<'_> {
 }
 
 /// Runs the reader. `failures` receives the reasons why there is no session yet.
-pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
+pub(crate) fn run(shared: &Shared, transport: &Transport, failures: &Sender<Failed>) {
     never_wait_here();
     let _last_word = LastWord(shared);
-    let mut dialer = Dialer::new(shared);
+    let mut dialer = Dialer::new(shared, transport.lookup.clone());
     // In an outage each kind of cause is logged once, not once a second.
     let mut said = HashSet::new();
     loop {
@@ -68,7 +84,7 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 // Connecting took too long: the session must rest first.
                 continue;
             }
-            let ended = connection(shared, stream, &target);
+            let ended = connection(shared, transport, stream, &target);
             if ended.was_open {
                 was_open = true;
                 if !shared.look(|core| core.is_over()) {
@@ -82,8 +98,12 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 said.clear();
                 break;
             }
-            round.is_silent |= ended.reason.starts_with("no answer");
-            round.is_refused |= shared.look(|core| core.is_refused());
+            round.is_silent |= ended.failure == ConnectFailure::Silent;
+            let failure = match shared.look(|core| core.is_refused()) {
+                true => ConnectFailure::Credentials,
+                false => ended.failure,
+            };
+            round.failure = round.failure.max(failure);
             round.causes.push(format!("{target}: {}", ended.reason));
         }
         if shared.look(|core| core.is_over()) {
@@ -99,10 +119,10 @@ pub(crate) fn run(shared: &Arc<Shared>, failures: &Sender<Failed>) {
                 if is_news(&mut said, &round.causes) {
                     shared.note(Level::Warn, || format!("no session: {causes}"));
                 }
-                let Round { is_silent, is_refused, .. } = round;
+                let Round { is_silent, failure, .. } = round;
                 if !was_open {
                     // Nobody listens any more once there was a session.
-                    let _ = failures.send(Failed { causes, is_silent, is_refused });
+                    let _ = failures.send(Failed { causes, is_silent, failure });
                 }
             }
         }
@@ -122,23 +142,27 @@ fn is_news(said: &mut HashSet<String>, causes: &[String]) -> bool {
 }
 
 /// Runs one connection until it ends.
-fn connection(shared: &Shared, stream: Stream, target: &Target) -> Ended {
-    let link = match open(shared, stream, target) {
+fn connection(shared: &Shared, transport: &Transport, stream: Stream, target: &Target) -> Ended {
+    let link = match open(transport, stream, target) {
         Ok(link) => Arc::new(link),
         Err(reason) => {
             let reason = reason.into();
-            return Ended { was_open: false, was_of_use: false, reason };
+            let failure = ConnectFailure::Tls;
+            return Ended { was_open: false, was_of_use: false, reason, failure };
         }
     };
     shared.attach(&link, target.is_confirmed);
-    let mut frames = Frames::new(shared.config.max_answer);
-    let (mut was_open, mut came) = (false, false);
+    let mut frames = Frames::new(transport.max_answer);
+    let (mut was_open, mut came, mut is_tls) = (false, false, false);
     let problem = loop {
         match link.read(&mut frames) {
             Ok(Some(_)) => came = true,
             Ok(None) if came => break "the server hung up".to_owned(),
             Ok(None) => break SILENT_END.to_owned(),
-            Err(problem) => break problem,
+            Err(broken) => {
+                is_tls = broken.is_tls;
+                break broken.reason;
+            }
         }
         shared.send_rest(&link);
         if let Err(problem) = take_frames(shared, &mut frames) {
@@ -153,20 +177,27 @@ fn connection(shared: &Shared, stream: Stream, target: &Target) -> Ended {
     was_open |= shared.look(|core| core.is_open());
     let was_of_use = shared.look(|core| core.is_of_use());
     let reason = shared.detach(&problem);
-    Ended { was_open, was_of_use, reason }
+    let failure = if reason.starts_with("no answer") {
+        ConnectFailure::Silent
+    } else if is_tls {
+        ConnectFailure::Tls
+    } else {
+        ConnectFailure::NoSession
+    };
+    Ended { was_open, was_of_use, reason, failure }
 }
 
 #[cfg(feature = "tls")]
-fn open(shared: &Shared, stream: Stream, target: &Target) -> Result<Link, String> {
+fn open(transport: &Transport, stream: Stream, target: &Target) -> Result<Link, String> {
     let link = Link::new(stream);
-    match &shared.config.tls {
+    match &transport.tls {
         Some(tls) => Ok(link.with_tls(tls.connect(&target.name)?)),
         None => Ok(link),
     }
 }
 
 #[cfg(not(feature = "tls"))]
-fn open(_: &Shared, stream: Stream, _: &Target) -> Result<Link, String> {
+fn open(_: &Transport, stream: Stream, _: &Target) -> Result<Link, String> {
     Ok(Link::new(stream))
 }
 

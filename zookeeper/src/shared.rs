@@ -8,24 +8,22 @@ use std::time::{Duration, Instant};
 use log::{Level, log, log_enabled, warn};
 
 use crate::alarm::Alarm;
-use crate::batch::below;
-use crate::builder::Builder;
 use crate::core::clock::Moment;
-use crate::core::connection;
 use crate::core::hosts::HostList;
 use crate::core::message::HEADER;
+use crate::core::path::below;
 use crate::core::session::{Answer, Core, Output};
 use crate::core::watches::Listen;
 use crate::core::wire::Malformed;
-use crate::diary::{Diary, Job};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Link;
 use crate::listener::{Listener, WeakListener, call_out};
-use crate::pending::Answered;
+use crate::pending::{Answered, UserCall};
 use crate::sys::net::Bell;
 use crate::sys::thread::{self, never_wait_here};
 use crate::sys::{self, Condvar, Mutex, MutexGuard};
 use crate::types::{SessionEvent, WatchedEvent};
+use crate::worker::{Job, Worker};
 
 /// How long to wait before writing to a full socket again.
 const FULL: Duration = Duration::from_millis(1);
@@ -41,11 +39,11 @@ const CALLBACKS: usize = 10_000;
 const TARGET: &str = "zookeeper";
 
 type Reminder = Box<dyn FnOnce() + Send>;
-pub(crate) type Slot = Arc<dyn Answered>;
-pub(crate) type Call = connection::Call<Slot, WeakListener<WatchedEvent>>;
+/// The core, with the answers and the listeners of this client.
+pub(crate) type ClientCore = Core<Arc<dyn Answered>, WeakListener<WatchedEvent>>;
+type ClientOutput = Output<Arc<dyn Answered>, WeakListener<WatchedEvent>>;
 
 pub(crate) struct Shared {
-    pub(crate) config: Builder,
     pub(crate) hosts: HostList,
     state: Mutex<Inner>,
     /// Wakes the timer.
@@ -57,12 +55,12 @@ pub(crate) struct Shared {
     reminders: Mutex<BTreeMap<Instant, Vec<Reminder>>>,
     /// Notified when all outputs were delivered.
     told: Condvar,
-    lines: Arc<Diary>,
-    callbacks: Arc<Diary>,
+    lines: Arc<Worker>,
+    callbacks: Arc<Worker>,
 }
 
 struct Inner {
-    core: Core<Slot, WeakListener<WatchedEvent>>,
+    core: ClientCore,
     link: Option<Arc<Link>>,
     /// When the timer plans to wake.
     planned: Instant,
@@ -80,14 +78,8 @@ struct Subscribers {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Builder, hosts: HostList, dialing: Bell) -> Shared {
-        let now = Moment::now();
-        #[cfg_attr(not(feature = "sasl"), expect(unused_mut))]
-        let mut core = Core::new(config.session_timeout, now);
-        #[cfg(feature = "sasl")]
-        core.be(config.sasl.clone());
+    pub(crate) fn new(core: ClientCore, hosts: HostList, dialing: Bell, now: Moment) -> Shared {
         Shared {
-            config,
             hosts,
             state: Mutex::new(Inner {
                 core,
@@ -102,8 +94,8 @@ impl Shared {
             subscribers: Mutex::new(Subscribers { listeners: Vec::new(), sweep_at: 64 }),
             reminders: Mutex::default(),
             told: Condvar::new(),
-            lines: Diary::new("zookeeper-log", LINES),
-            callbacks: Diary::new("zookeeper-aside", CALLBACKS),
+            lines: Worker::new("zookeeper-log", LINES),
+            callbacks: Worker::new("zookeeper-aside", CALLBACKS),
         }
     }
 
@@ -113,18 +105,12 @@ impl Shared {
     }
 
     /// Reads the core, without changes that cause outputs.
-    pub(crate) fn look<T>(
-        &self,
-        look: impl FnOnce(&mut Core<Slot, WeakListener<WatchedEvent>>) -> T,
-    ) -> T {
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut ClientCore) -> T) -> T {
         look(&mut self.state.lock().core)
     }
 
     /// Changes the core. The timer delivers the outputs.
-    pub(crate) fn change<T>(
-        &self,
-        change: impl FnOnce(&mut Core<Slot, WeakListener<WatchedEvent>>, Moment) -> T,
-    ) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ClientCore, Moment) -> T) -> T {
         let mut inner = self.state.lock();
         let changed = change(&mut inner.core, Moment::now());
         self.leave(inner);
@@ -205,7 +191,7 @@ impl Shared {
     }
 
     /// Sends requests, in one write if no other thread is writing.
-    pub(crate) fn submit(&self, calls: impl IntoIterator<Item = Call>) {
+    pub(crate) fn submit(&self, calls: impl IntoIterator<Item = UserCall>) {
         let mut inner = self.state.lock();
         let (now, mut next) = (Moment::now(), inner.planned);
         for call in calls {
@@ -378,7 +364,7 @@ impl Shared {
         }
     }
 
-    fn tell(&self, outputs: Vec<Output<Slot, WeakListener<WatchedEvent>>>) {
+    fn tell(&self, outputs: Vec<ClientOutput>) {
         for output in outputs {
             // If one panics, such as a logger that is asked for its level, the others are still
             // told.
@@ -386,7 +372,7 @@ impl Shared {
         }
     }
 
-    fn tell_one(&self, output: Output<Slot, WeakListener<WatchedEvent>>) {
+    fn tell_one(&self, output: ClientOutput) {
         match output {
             Output::Answer(slot, result) => slot.settle(result),
             Output::Watched(listeners, event_type, path) => {

@@ -63,7 +63,7 @@ use crate::core::frames::Frames;
 use crate::error::Result;
 pub use access::ReadRules;
 use ensemble::{Ensemble, LONGEST, Outgoing, Settings};
-use outgoing::Writer;
+use outgoing::ServerWriter;
 
 /// How many connections may wait to be accepted, if the system allows it.
 const BACKLOG: i32 = 4096;
@@ -75,12 +75,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A server. Dropping it ends the server and all its connections.
 #[must_use = "the server ends when this is dropped"]
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+struct ServerState {
     running: Mutex<Running>,
     /// Notified of a session that may be the next to end, and of the end of the server.
     clock: Condvar,
@@ -90,7 +90,7 @@ struct Shared {
 /// it happened. Nothing is written under the mutex: see `outgoing`.
 struct Running {
     ensemble: Ensemble,
-    writers: BTreeMap<u64, Arc<Writer>>,
+    writers: BTreeMap<u64, Arc<ServerWriter>>,
     /// All threads end.
     has_ended: bool,
 }
@@ -124,7 +124,7 @@ impl Server {
         };
         let ensemble = Ensemble::new(settings, 0, Instant::now());
         let running = Running { ensemble, writers: BTreeMap::new(), has_ended: false };
-        let shared = Arc::new(Shared { running: Mutex::new(running), clock: Condvar::new() });
+        let shared = Arc::new(ServerState { running: Mutex::new(running), clock: Condvar::new() });
         let mut server = Server { shared, address, threads: Vec::new() };
         let (accepting, timing) = (Arc::clone(&server.shared), Arc::clone(&server.shared));
         server.threads.push(spawn("accept", move || accept(&accepting, &listener))?);
@@ -218,7 +218,7 @@ impl Running {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Does something, and hands out the result.
     fn with<T>(&self, act: impl FnOnce(&mut Ensemble, Instant) -> T) -> T {
         let mut running = self.running.lock();
@@ -244,7 +244,7 @@ impl Shared {
     }
 
     /// Takes requests until the connection is over.
-    fn serve(&self, id: u64, writer: &Writer) {
+    fn serve(&self, id: u64, writer: &ServerWriter) {
         let mut frames = Frames::new(LONGEST);
         while let Ok(()) = receive(&mut frames, writer.stream()) {
             loop {
@@ -281,7 +281,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
     thread::Builder::new().name(format!("zookeeper-server-{name}")).spawn(run)
 }
 
-fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
+fn accept(shared: &Arc<ServerState>, listener: &TcpListener) {
     for stream in listener.incoming() {
         if shared.running.lock().has_ended {
             return;
@@ -291,11 +291,11 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-fn attend(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
+fn attend(shared: &Arc<ServerState>, stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let ip = stream.peer_addr()?.ip().to_string();
-    let writer = Arc::new(Writer::new(stream));
+    let writer = Arc::new(ServerWriter::new(stream));
     let mut running = shared.running.lock();
     let Some(id) = running.ensemble.connect_from(ONLY, ip) else {
         return Ok(());

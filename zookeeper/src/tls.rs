@@ -15,8 +15,6 @@ use rustls::{
     Error, InvalidMessage, RootCertStore, SignatureScheme,
 };
 
-use crate::batch::bad;
-
 /// TLS settings of a client; see [`Builder::tls`](crate::Builder::tls).
 ///
 /// The client supports TLS 1.2 and 1.3. A server must show a chain of certificates that ends at one
@@ -141,7 +139,7 @@ impl Tls {
     /// [`BadArguments`](crate::ErrorKind::BadArguments), with the first wrong setting as its
     /// reason.
     pub fn check(&self) -> crate::Result<()> {
-        self.config().map(drop).map_err(bad)
+        self.config().map(drop).map_err(crate::Error::bad)
     }
 
     fn config(&self) -> Result<Arc<ClientConfig>, String> {

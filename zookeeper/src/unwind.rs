@@ -3,7 +3,10 @@
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use crate::{Builder, LeaseKeeper, Pending, Watcher, ZooKeeper};
+use crate::builder::Builder;
+use crate::client::{LeaseKeeper, ZooKeeper};
+use crate::listener::Watcher;
+use crate::pending::Pending;
 
 impl UnwindSafe for ZooKeeper {}
 impl RefUnwindSafe for ZooKeeper {}

@@ -1,9 +1,10 @@
-//! Which addresses may be tried, and in which order, by what is known of the names of the servers. Pure: it is
-//! told what names were resolved to and what time it is.
+//! Which addresses to try, and in which order. Pure: it learns the results of the resolver and what
+//! time it is.
 //!
-//! A name may have been given another address since it was last resolved, and its old one to a server of another
-//! ensemble. That server must not be shown the session, and must not be believed that it is over. So names are
-//! resolved anew in each round, and what they had before is tried only if that fails or takes long.
+//! A name may get another address after it was resolved, and its old address may go to a server of
+//! another ensemble. The client must not open a session there, and must not believe an expiry
+//! there. So names are resolved anew in each round. The client tries earlier addresses only if that
+//! fails or takes long.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use super::hosts::Host;
 
-/// An address to try, and the name that it was found by.
+/// An address to try, and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     pub(crate) name: String,
-    /// Its name was resolved to it in this round. If not, this may be anybody's by now: it is good for resuming a
-    /// session, which others do not know, and for nothing else.
+    /// Whether its name was resolved to it in this round. Otherwise the address may belong to
+    /// anybody by now, so it is only good for resuming a session, which other ensembles do not
+    /// know.
     pub(crate) is_confirmed: bool,
 }
 
@@ -25,13 +27,13 @@ pub(crate) struct Target {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Try(Target),
-    /// Until this instant nothing: it is the turn of a name that is being resolved.
+    /// Nothing until this instant: the next name is still being resolved.
     Wait(Instant),
-    /// Nothing, unless names that are being resolved have more addresses.
+    /// Nothing, unless the names that are still being resolved have more addresses.
     Nothing,
 }
 
-/// What is known of the servers' addresses.
+/// The known addresses of the servers.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     /// In the order of the round.
@@ -39,20 +41,21 @@ pub(crate) struct Addresses {
     names: Vec<Name>,
 }
 
-/// A name, whatever ports it stands with.
+/// A name, for all ports that it is listed with.
 #[derive(Debug)]
 struct Name {
     name: String,
-    /// As last resolved.
+    /// The addresses that it was last resolved to.
     addresses: Vec<SocketAddr>,
-    /// That was in this round.
+    /// Whether that was in this round.
     is_fresh: bool,
-    /// Since when it is being resolved.
+    /// When the lookup in progress began.
     asked: Option<Instant>,
 }
 
 impl Addresses {
-    /// The hosts are tried in this order, each round beginning with the next of them.
+    /// Creates the table. The hosts are tried in this order; each round begins with the next of
+    /// them.
     pub(crate) fn new(hosts: Vec<Host>) -> Addresses {
         let mut names: Vec<Name> = Vec::new();
         for host in hosts.iter().filter(|host| host.literal().is_none()) {
@@ -64,14 +67,13 @@ impl Addresses {
         Addresses { hosts, names }
     }
 
-    /// The last round, or the connection that came of it, is over. What names were resolved to is not certain any
-    /// more.
+    /// Begins a new round, in which no earlier address is certain any more.
     pub(crate) fn age(&mut self) {
         self.hosts.rotate_left(1);
         self.names.iter_mut().for_each(|name| name.is_fresh = false);
     }
 
-    /// Returns the names that have to be resolved now. Those that are being resolved are none of them.
+    /// Returns the names to resolve now, without those that are being resolved already.
     pub(crate) fn ask(&mut self, now: Instant) -> Vec<String> {
         let idle = self.names.iter_mut().filter(|name| name.asked.is_none());
         let asked = idle.map(|name| {
@@ -81,7 +83,7 @@ impl Addresses {
         asked.collect()
     }
 
-    /// A name has these addresses now.
+    /// Notes the addresses of a name.
     pub(crate) fn resolved(&mut self, name: &str, addresses: Vec<SocketAddr>) {
         for known in self.names.iter_mut().filter(|known| known.is(name)) {
             known.asked = None;
@@ -90,18 +92,18 @@ impl Addresses {
         }
     }
 
-    /// Nobody could tell what addresses a name has.
+    /// Notes that a name could not be resolved.
     pub(crate) fn not_resolved(&mut self, name: &str) {
         self.names.iter_mut().filter(|known| known.is(name)).for_each(|known| known.asked = None);
     }
 
-    /// The names that are being resolved.
+    /// Returns the names that are being resolved.
     pub(crate) fn unresolved(&self) -> impl Iterator<Item = &str> {
         self.names.iter().filter(|name| name.asked.is_some()).map(|name| &*name.name)
     }
 
-    /// Returns what to try next, of what was not tried. Each name has `patience` to be resolved. Addresses from
-    /// before come last, and only to resume a session.
+    /// Returns the next address that was not tried. Each name has `patience` to be resolved.
+    /// Earlier addresses come last, and only to resume a session.
     pub(crate) fn next(
         &self,
         is_tried: impl Fn(&Target) -> bool,
@@ -125,7 +127,7 @@ impl Addresses {
         }
     }
 
-    /// Looks at the name of a target once more. Returns false if it does not have that address any more.
+    /// Checks the name of a target again. Returns false if it no longer has that address.
     pub(crate) fn confirm(&self, target: &mut Target) -> bool {
         let mut targets = self.hosts.iter().flat_map(|host| self.of(host));
         let same = targets.find(|one| one.name == target.name && one.address == target.address);
@@ -137,7 +139,7 @@ impl Addresses {
         self.names.iter().find(|name| name.is(&host.name))
     }
 
-    /// All that is known of a host.
+    /// Returns the known targets of a host.
     fn of(&self, host: &Host) -> impl Iterator<Item = Target> {
         let literal = host.literal().map(|address| (address, true));
         let known = self.name(host).into_iter();

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::sys;
 
+/// As good as never: a deadline this far ahead never comes.
+pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 32);
+
 /// One reading of three clocks.
 ///
 /// The monotonic clock stands still while a machine is suspended (Linux `CLOCK_MONOTONIC`). The

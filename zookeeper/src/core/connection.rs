@@ -1,20 +1,20 @@
-//! One connection: what is in flight on it, and what an answer belongs to. Pure.
+//! One connection: its requests in flight, and the request that an answer belongs to. Pure.
 //!
-//! Answers come in the order of the requests, so the oldest is compared with each; those to pings and
-//! credentials have numbers of their own and may overtake.
+//! Answers come in the order of the requests, so each must have the number of the oldest one. Pings
+//! and credentials have fixed numbers, and their answers may overtake others.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::clock::Moment;
 use super::message::{self, OpCode};
 #[cfg(feature = "sasl")]
-use super::session::Login;
+use super::sasl::{ServerProof, User};
 use super::watches::WatchKind;
 use super::wire::{Malformed, Reader};
 use crate::sys;
 
-/// A request on its way, and whoever waits for its answer.
+/// A request, and the destination of its answer.
 #[derive(Debug)]
 pub(crate) struct Call<S, W> {
     pub(crate) frame: Vec<u8>,
@@ -22,27 +22,27 @@ pub(crate) struct Call<S, W> {
     pub(crate) slot: Option<S>,
     pub(crate) effect: Effect<W>,
     pub(crate) deadline: Option<Instant>,
-    /// Is it sent again, over connections, until it is answered?
+    /// Whether it is sent again on further connections until it is answered.
     pub(crate) repeat: bool,
-    /// It was, on some connection, so that it may be carried out.
+    /// Whether it was sent on any connection, so that it may be carried out.
     pub(crate) was_sent: bool,
-    /// The session it is meant for; any, if none.
+    /// The session it is meant for; `None` for any session.
     pub(crate) session: Option<i64>,
 }
 
-/// What an answer changes here, beside what it tells.
+/// What a successful answer changes in the client.
 #[derive(Debug)]
 pub(crate) enum Effect<W> {
     None,
-    /// The server has set a watch.
+    /// The server set a watch.
     Watch(WatchKind, String, W),
-    /// The server has taken credentials, which later connections need as well.
+    /// The server accepted credentials, which later connections need too.
     Remember(Credential),
-    /// It has renewed the lease.
+    /// The server renewed the lease.
     Renew,
 }
 
-/// A scheme and a secret, which is never printed.
+/// A scheme and a secret. The secret is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credential {
     pub(crate) scheme: String,
@@ -59,32 +59,60 @@ impl std::fmt::Debug for Credential {
 #[derive(Debug)]
 pub(super) struct Flight<S, W> {
     xid: i32,
-    /// Its number among the vital signs, if it is one.
+    /// Its number among the vital signs; `None` if it is no sign of life.
     pub(super) sign: Option<u64>,
     pub(super) call: Call<S, W>,
 }
 
-/// The ConnectRequest, whose answer is waited for.
+/// A ConnectRequest that has no answer yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Greeting {
     pub(super) sent: Moment,
     pub(super) until: Instant,
-    /// Only whether the session lives at all is of interest.
+    /// Only asks whether the session exists at all.
     pub(super) asking: bool,
-    /// The address is known to be a server's of the ensemble.
+    /// Whether the address is known to belong to the ensemble.
     pub(super) is_confirmed: bool,
+}
+
+/// The session that a server granted to a ConnectRequest sent at `sent`.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) id: i64,
+    pub(super) password: Vec<u8>,
+    pub(super) timeout: Duration,
+    pub(super) sent: Moment,
+}
+
+/// A SASL login: the token in flight, and the session to open when it succeeds.
+#[cfg(feature = "sasl")]
+#[derive(Debug)]
+pub(super) struct Login {
+    pub(super) user: User,
+    pub(super) granted: Granted,
+    pub(super) xid: i32,
+    /// The answer to the challenge; `None` before the challenge.
+    pub(super) answer: Option<Challenged>,
+}
+
+/// The answer to a challenge.
+#[cfg(feature = "sasl")]
+#[derive(Debug)]
+pub(super) struct Challenged {
+    pub(super) realm: Option<String>,
+    pub(super) proof: ServerProof,
 }
 
 #[derive(Debug)]
 pub(super) struct Connection<S, W> {
-    /// None once the connection has the session.
+    /// `None` once the connection has the session.
     pub(super) greeting: Option<Greeting>,
-    /// The server has answered that, and is to know who the client is.
+    /// The login, after the server granted the session and before the client uses it.
     #[cfg(feature = "sasl")]
     pub(super) login: Option<Login>,
-    /// A server has accepted a request on it.
+    /// Whether the server accepted a request on it.
     pub(super) is_of_use: bool,
-    /// Why it has to end, from when that is known until it has.
+    /// Why it must end, once that is known.
     pub(super) doomed: Option<String>,
     in_flight: VecDeque<Flight<S, W>>,
     auths: VecDeque<Flight<S, W>>,
@@ -92,7 +120,7 @@ pub(super) struct Connection<S, W> {
 }
 
 impl<S, W> Call<S, W> {
-    /// A request that nobody waits for.
+    /// Creates a request that no caller waits for.
     pub(super) fn nobodys(code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Call<S, W> {
         Call {
             frame: message::request(code, body),
@@ -125,7 +153,7 @@ impl<S, W> Connection<S, W> {
         self.greeting.is_none()
     }
 
-    /// Sends it, by `out`, under this number; credentials have one of their own.
+    /// Appends the request to `out` with this number. Credentials have a fixed number instead.
     pub(super) fn send(
         &mut self,
         mut call: Call<S, W>,
@@ -151,7 +179,7 @@ impl<S, W> Connection<S, W> {
         out.extend_from_slice(&message::ping());
     }
 
-    /// What an answer with this number is to.
+    /// Returns the request that an answer with this number belongs to.
     pub(super) fn answered(&mut self, xid: i32) -> Result<Flight<S, W>, Malformed> {
         match self.in_flight.pop_front() {
             Some(flight) if flight.xid == xid => Ok(flight),
@@ -160,7 +188,7 @@ impl<S, W> Connection<S, W> {
                 let text = due
                     .as_ref()
                     .map_or("none was due".into(), |due| format!("{} was due", due.xid));
-                // It fails with the connection.
+                // The request fails later, with the connection.
                 due.into_iter().for_each(|due| self.in_flight.push_front(due));
                 Err(Malformed(format!("an answer to request {xid}, where {text}")))
             }
@@ -172,14 +200,14 @@ impl<S, W> Connection<S, W> {
         self.auths.pop_front().ok_or_else(unknown)
     }
 
-    /// The vital sign that an answer to a ping is.
+    /// Returns the number of the ping that was answered, among the vital signs.
     pub(super) fn pinged(&mut self, body: &Reader<'_>) -> Result<u64, Malformed> {
         body.end()?;
         let unknown = || Malformed("an answer to a ping that was not sent".into());
         self.pings.pop_front().ok_or_else(unknown)
     }
 
-    /// Returns whether a request is under way that is sent again until it is answered.
+    /// Returns whether a request in flight is sent again until it is answered.
     pub(super) fn is_repeating(&self) -> bool {
         self.in_flight.iter().any(|flight| flight.call.repeat)
     }
@@ -188,7 +216,7 @@ impl<S, W> Connection<S, W> {
         self.auths.iter_mut().chain(&mut self.in_flight).map(|flight| &mut flight.call)
     }
 
-    /// What is left in flight when it has ended.
+    /// Returns the requests in flight when the connection ends.
     pub(super) fn into_calls(self) -> impl Iterator<Item = Call<S, W>> {
         self.auths.into_iter().chain(self.in_flight).map(|flight| flight.call)
     }

@@ -1,12 +1,12 @@
-//! Cuts what comes from a server into frames: four bytes of length, then as many bytes. Pure.
+//! Cuts the bytes of a server into frames: four bytes of length, then as many bytes. Pure.
 //!
-//! The buffer grows with what has come, never with what a length claims.
+//! The buffer grows with the bytes that arrived, never with what a length claims.
 
 use super::wire::Malformed;
 
-/// The space for one read, at least.
+/// The least space for one read.
 const READ: usize = 64 * 1024;
-/// A buffer that became larger for one frame is given back when that is gone.
+/// A buffer that grew larger than this for one frame is freed after it.
 const KEPT: usize = 4 * 1024 * 1024;
 
 /// The bytes between the socket and the frames.
@@ -24,7 +24,8 @@ impl Frames {
         Frames { buffer: Vec::new(), start: 0, end: 0, longest }
     }
 
-    /// Where the next bytes go; never empty. [`filled`](Self::filled) says how many came.
+    /// Returns the space for the next bytes, which is never empty. Call [`filled`](Self::filled)
+    /// with their number.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -48,7 +49,7 @@ impl Frames {
         self.end = (self.end + count).min(self.buffer.len());
     }
 
-    /// The next whole frame, without its length.
+    /// Returns the next whole frame, without its length.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Malformed> {
         let come = &self.buffer[self.start..self.end];
         let Some((length, rest)) = come.split_first_chunk() else {

@@ -1,17 +1,19 @@
-//! The certified lease: how long the servers cannot have expired a session. Pure: it is told when
-//! connections were opened, requests sent and answered, and does no I/O.
+//! The certified lease: how long the servers cannot have expired a session. Pure: it learns the
+//! instants of connections, requests and answers, and does no I/O.
 //!
-//! "The last answer plus the session timeout" is not it. In an ensemble a follower that is cut off
-//! from its leader goes on answering reads for seconds while the leader, which alone expires
-//! sessions, hears nothing of them: signs of life travel from follower to leader with the answers
-//! to the leader's pings, one every half tick. An answered *write* proves that the follower was
-//! connected to the leader when the write was sent. So a request counts once a write that was sent
-//! at least half a tick after its answer has been answered too. A session timeout is at least two
-//! ticks (`minSessionTimeout`), so a quarter of it covers the half tick; behind an `ObserverMaster`
-//! signs of life take up to a whole tick, for which the timeout has to be four.
+//! The lease is not "the last answer plus the session timeout". A follower that is cut off from its
+//! leader answers reads for seconds. The leader, which alone expires sessions, hears nothing of
+//! them. Signs of life travel from follower to leader with the answers to the leader's pings, one
+//! every half tick. An answered *write* proves that the follower was connected to the leader when
+//! the write was sent.
 //!
-//! A resumed session is another matter. The follower asked its leader before it let the session in,
-//! so the ConnectRequest needs no quarter, but that leader may have been deposed and not know it: the
+//! So a request counts only once a later write is answered too. That write must be sent at least
+//! half a tick after the answer to the request. A session timeout is at least two ticks
+//! (`minSessionTimeout`), so a quarter of it covers the half tick. Behind an `ObserverMaster`,
+//! signs of life take up to a whole tick, so the timeout must be four ticks.
+//!
+//! A resumed session is different. The follower asks its leader before it resumes the session, so
+//! the ConnectRequest needs no quarter. But that leader may be deposed without knowing it. The
 //! first write answered on the new connection certifies the ConnectRequest.
 
 use std::time::{Duration, Instant};
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 use super::clock::Moment;
 use crate::sys;
 
-/// A request that was answered, as a sign of life.
+/// An answered request, as a sign of life.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     sent: Moment,
@@ -43,7 +45,7 @@ pub(crate) struct Lease {
     /// Counts the times that the lease was renewed after it had run out. What was granted in one
     /// term is over with it: a later renewal does not bring it back.
     term: u64,
-    /// It was seen to have run out. A system clock that is set back changes nothing about that.
+    /// The lease has been seen to be over. Setting the system clock back does not change that.
     over: bool,
 }
 
@@ -57,8 +59,8 @@ pub(crate) enum Proof {
 }
 
 impl Lease {
-    /// Of a new session, whose creation was a write: `connect` is the instant before its
-    /// ConnectRequest, `answered` that of the answer.
+    /// Creates the lease of a new session, whose creation was a write. `connect` is the instant
+    /// before its ConnectRequest, `answered` the instant of the answer.
     pub(crate) fn new(timeout: Duration, connect: Moment, answered: Instant) -> Lease {
         let sample = Sample { sent: connect, settles: answered + timeout / 4 };
         Lease {
@@ -72,13 +74,13 @@ impl Lease {
         }
     }
 
-    /// The session after this one; its term is another.
+    /// Creates the lease of the next session, with another term.
     pub(crate) fn next(&self, timeout: Duration, connect: Moment, answered: Instant) -> Lease {
         Lease { term: self.term + 1, ..Lease::new(timeout, connect, answered) }
     }
 
-    /// The session goes on, on another connection. What was certified stays; samples of the
-    /// connection before are worth nothing here.
+    /// Continues the lease on another connection. Certified requests still count; samples of the
+    /// earlier connection do not.
     pub(crate) fn resumed(&mut self, timeout: Duration, connect: Moment, answered: Instant) {
         let sample = Sample { sent: connect, settles: answered };
         self.timeout = timeout;
@@ -87,7 +89,7 @@ impl Lease {
         self.newer = sample;
     }
 
-    /// The session is over.
+    /// Ends the lease with its session.
     pub(crate) fn end_now(&mut self) {
         self.over = true;
     }
@@ -96,7 +98,7 @@ impl Lease {
         self.timeout
     }
 
-    /// How far apart samples are, and a sample and the write that certifies it.
+    /// Returns the time between two samples, and between a sample and the write that certifies it.
     pub(crate) fn step(&self) -> Duration {
         self.timeout / 4
     }
@@ -109,7 +111,7 @@ impl Lease {
         self.granted - self.granted / 50
     }
 
-    /// What is left of the lease; zero when it has run out.
+    /// Returns what is left of the lease; zero when it has run out.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
         if self.over {
             return Duration::ZERO;
@@ -117,7 +119,8 @@ impl Lease {
         self.length().saturating_sub(now.at_most_since(self.certified))
     }
 
-    /// The same, for those who tell others of it: a lease that was seen over is over.
+    /// Like `remaining`, for callers that report the result: from then on, a lease that was over
+    /// stays over.
     pub(crate) fn look(&mut self, now: Moment) -> Duration {
         let remaining = self.remaining(now);
         let ends_by_time = |has_passed| {
@@ -134,13 +137,14 @@ impl Lease {
         remaining
     }
 
-    /// When it runs out by the monotonic clock.
+    /// Returns when the lease runs out, by the monotonic clock.
     pub(crate) fn end(&self) -> Instant {
         self.certified.monotonic + self.length()
     }
 
-    /// What a write sent at `now` certifies once it is answered: the newest sample old enough.
-    /// To be asked when it is sent: answers that come before its own replace the samples.
+    /// Returns the request that a write sent at `now` certifies once it is answered: the newest
+    /// sample that is old enough. Call this when the write is sent, because answers before its own
+    /// replace the samples.
     pub(crate) fn settled(&self, now: Instant) -> Moment {
         // The monotonic clock alone: a system clock set forward would certify too early.
         let settled = |sample: &&Sample| sample.settles <= now;
@@ -148,8 +152,8 @@ impl Lease {
         newest.map_or(self.certified, |sample| sample.sent)
     }
 
-    /// Takes note of an answer that came at `now` to a request sent at `sent`. If it proves that
-    /// the leader took part, what was `settled` when the request was sent is certified.
+    /// Notes an answer that came at `now` to a request sent at `sent`. If it proves that the leader
+    /// took part, it certifies the request that was `settled` when this one was sent.
     pub(crate) fn answered(&mut self, sent: Moment, settled: Moment, now: Moment, proof: Proof) {
         if proof == Proof::Leader {
             self.certify(settled, now);
@@ -171,16 +175,17 @@ impl Lease {
         }
     }
 
-    /// When a write is wanted to keep the lease going: as soon as it certifies the older of the
-    /// samples not yet certified, never earlier (it would certify nothing). "A while after the
-    /// last write" would let frequent short locks leave nothing to reconnect with.
+    /// Returns when a write is due to keep the lease going: as soon as it certifies the older of
+    /// the uncertified samples. An earlier write would certify nothing. "A while after the last
+    /// write" would not do: with frequent short locks, too little of the lease could be left to
+    /// reconnect.
     pub(crate) fn write_due(&self) -> Instant {
         let older_is_certified = self.older.sent.monotonic <= self.certified.monotonic;
         let next = if older_is_certified { &self.newer } else { &self.older };
         next.settles
     }
 
-    /// When an answer, of whatever kind, is wanted as the next sample.
+    /// Returns when any answer is due as the next sample.
     pub(crate) fn sample_due(&self) -> Instant {
         self.newer.settles
     }

@@ -1,5 +1,4 @@
-//! The messages of the protocol, one function each. Pure, and without state: what belongs to what is
-//! known elsewhere.
+//! The messages of the protocol, one function each. Pure, and without state.
 
 use super::wire::{Malformed, Put, Reader};
 use crate::acl::{Acl, Permissions};
@@ -35,7 +34,7 @@ pub(crate) enum OpCode {
 pub(crate) const CREATE: i32 = 1;
 
 impl OpCode {
-    /// Does the leader propose it to the quorum?
+    /// Returns whether the leader proposes it to the quorum.
     pub(crate) fn is_write(self) -> bool {
         use OpCode::{Create2, CreateContainer, CreateTtl, Delete, Multi, SetAcl, SetData};
         matches!(self, Create2 | CreateContainer | CreateTtl | Delete | SetData | SetAcl | Multi)
@@ -50,17 +49,17 @@ impl OpCode {
     }
 }
 
-/// The numbers that take the place of a request's own.
+/// Fixed numbers, which stand in the place of a request's number.
 pub(crate) const EVENT: i32 = -1;
 pub(crate) const PING: i32 = -2;
 pub(crate) const AUTH: i32 = -4;
 
-/// The version that stands for any.
+/// Stands for any version.
 const ANY: i32 = -1;
 
 // ---- what is sent
 
-/// A frame with `body`, its length before it. The request's number is put in when it is sent.
+/// Returns a frame: `body` behind its length. The request gets its number when it is sent.
 pub(crate) fn request(code: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     out.put_int(0);
@@ -76,12 +75,12 @@ fn finish(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Puts the number in.
+/// Sets the number of a request.
 pub(crate) fn number(frame: &mut [u8], xid: i32) {
     frame[4..8].copy_from_slice(&xid.to_be_bytes());
 }
 
-/// What a connection begins with. A session of 0 asks for a new one.
+/// Returns the first frame of a connection. A session of 0 asks for a new one.
 pub(crate) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     out.put_int(0);
@@ -94,10 +93,10 @@ pub(crate) fn connect(zxid: i64, timeout: i32, session: i64, password: &[u8]) ->
     finish(out)
 }
 
-/// A path below the client's root, without the root's end if it is the root itself.
+/// The client's root, and a path below it.
 pub(crate) type RootedPath<'a> = (&'a str, &'a str);
 
-/// The parts of the whole path.
+/// Returns the parts of the whole path.
 pub(crate) fn full<'a>((root, path): RootedPath<'a>) -> impl Iterator<Item = &'a str> + Clone {
     let path = if path == "/" && !root.is_empty() { "" } else { path };
     [root, path].into_iter()
@@ -120,7 +119,7 @@ pub(crate) fn create(
     mode: CreateMode,
 ) {
     match mode.is_sequential() {
-        // The name that comes may be the number alone, below a slash.
+        // The server appends a number, which may be the whole name below a slash.
         true => parts(out, [root, node].into_iter()),
         false => path(out, (root, node)),
     }
@@ -148,7 +147,7 @@ pub(crate) fn set_data(out: &mut Vec<u8>, node: RootedPath<'_>, data: &[u8], ver
     out.put_int(version.unwrap_or(ANY));
 }
 
-/// A write that the leader refuses, whatever is at this path: it costs a proposal and changes nothing.
+/// Encodes a write that the leader always refuses. It costs a proposal and changes nothing.
 pub(crate) fn renew_lease(out: &mut Vec<u8>) {
     set_data(out, ("", "/zookeeper/no-such-node"), &[], Some(i32::MAX));
 }
@@ -168,7 +167,7 @@ pub(crate) fn acl_list(out: &mut Vec<u8>, acl: &[Acl]) {
     }
 }
 
-/// The beginning of an operation of a `multi`; with none its end.
+/// Encodes the beginning of an operation of a `multi`; with `None`, the end of the `multi`.
 pub(crate) fn multi_header(out: &mut Vec<u8>, code: Option<i32>) {
     out.put_int(code.unwrap_or(-1));
     out.put_bool(code.is_none());
@@ -194,7 +193,7 @@ pub(crate) fn ping() -> Vec<u8> {
     frame
 }
 
-/// The paths of the watches to be set again, by what they are for.
+/// The paths of the watches to set again, by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchedPaths {
     pub(crate) data: Vec<String>,
@@ -235,7 +234,7 @@ pub(crate) fn connected(frame: &[u8]) -> Result<Connected<'_>, Malformed> {
     reader.end().map(|()| connected)
 }
 
-/// What every other frame begins with, in bytes.
+/// The length of the header of every other frame, in bytes.
 pub(crate) const HEADER: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -249,7 +248,8 @@ pub(crate) fn header(reader: &mut Reader<'_>) -> Result<Header, Malformed> {
     Ok(Header { xid: reader.int()?, zxid: reader.long()?, code: reader.int()? })
 }
 
-/// The body of a frame with the number [`EVENT`]. None for an event that is not about a node.
+/// Decodes the body of a frame with the number [`EVENT`]. Returns `None` for an event that is not
+/// about a node.
 pub(crate) fn event<'a>(
     reader: &mut Reader<'a>,
 ) -> Result<Option<(EventType, &'a str)>, Malformed> {
@@ -258,7 +258,7 @@ pub(crate) fn event<'a>(
         2 => Some(EventType::NodeDeleted),
         3 => Some(EventType::NodeDataChanged),
         4 => Some(EventType::NodeChildrenChanged),
-        // The state of the connection, and the ends of watches that this client never removes.
+        // The state of the connection, or the removal of a watch, which this client never asks for.
         -1 | 5..=7 => None,
         other => return Err(Malformed(format!("an event of the type {other}"))),
     };
@@ -286,7 +286,7 @@ pub(crate) fn stat(reader: &mut Reader<'_>) -> Result<Stat, Malformed> {
 
 pub(crate) fn names(reader: &mut Reader<'_>) -> Result<Names, Malformed> {
     let count = reader.count(4)?;
-    // Without their lengths no more than is left of the message.
+    // The names cannot have more bytes than the message has left, without their lengths.
     let mut names = Names::with_capacity(count, reader.0.len() - 4 * count);
     for _ in 0..count {
         names.push(reader.string()?);
@@ -297,14 +297,14 @@ pub(crate) fn names(reader: &mut Reader<'_>) -> Result<Names, Malformed> {
 pub(crate) fn acls(reader: &mut Reader<'_>) -> Result<Vec<Acl>, Malformed> {
     reader.list(12, |reader| {
         let permissions = Permissions(reader.int()?);
-        // Java's servers write what is beyond U+FFFF in a way of their own.
+        // Java's servers do not write characters above U+FFFF as UTF-8.
         let scheme = String::from_utf8_lossy(reader.buffer()?);
         let id = String::from_utf8_lossy(reader.buffer()?);
         Ok(Acl::new(permissions, scheme, id))
     })
 }
 
-/// What one operation of a `multi` has come to.
+/// The result of one operation of a `multi`.
 #[derive(Debug)]
 pub(crate) enum MultiResult<'a> {
     Created(&'a str),
@@ -314,7 +314,7 @@ pub(crate) enum MultiResult<'a> {
     Failed(i32),
 }
 
-/// The next result of a `multi`; none after the last.
+/// Decodes the next result of a `multi`. Returns `None` after the last.
 pub(crate) fn multi_result<'a>(
     reader: &mut Reader<'a>,
 ) -> Result<Option<MultiResult<'a>>, Malformed> {

@@ -15,7 +15,7 @@ pub(crate) mod path;
 pub(crate) mod sasl;
 #[cfg(any(test, feature = "testing"))]
 #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "unit tests need less of it"))]
-pub(crate) mod served;
+pub(crate) mod server_codec;
 pub(crate) mod session;
 mod tries;
 mod vitals;

@@ -33,6 +33,14 @@ pub fn check(path: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns a path as the client's user knows it: without the client's root, which has `root` bytes.
+pub(crate) fn below(path: &str, root: usize) -> String {
+    match path.get(root..) {
+        Some("") => "/".to_owned(),
+        below => below.unwrap_or(path).to_owned(),
+    }
+}
+
 /// ZooKeeper looks at UTF-16 units and refuses surrogates, hence every character above U+FFFF.
 fn is_allowed(c: char) -> bool {
     !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)

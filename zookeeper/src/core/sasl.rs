@@ -1,5 +1,5 @@
-//! SASL by DIGEST-MD5 (RFC 2831), as Java's ZooKeeper speaks it: what proves to a server that the client
-//! knows a password, and to the client that the server does. Pure; it knows nothing of requests.
+//! SASL by DIGEST-MD5 (RFC 2831), as Java's ZooKeeper speaks it. The client and the server prove to
+//! each other that they know a password. Pure; it knows nothing of requests.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use md5::{Digest, Md5};
 
 use super::wire::Malformed;
 
-/// The service, by the name that Java's clients give to every server.
+/// The name of the service that Java's clients use for every server.
 const URI: &str = "zookeeper/zk-sasl-md5";
-/// So long is no token of a server's, by the RFC.
+/// The RFC allows no longer token of a server.
 const LONGEST: usize = 2048;
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// A name and a password, which is never printed.
+/// A name and a password. The password is never printed.
 #[derive(Clone)]
 pub(crate) struct User {
     name: String,
@@ -38,17 +38,18 @@ impl fmt::Debug for User {
     }
 }
 
-/// What a server begins with.
+/// The first token of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Challenge {
-    /// The first of them; it need not have one.
+    /// The first realm that the server offers, if any.
     pub(super) realm: Option<String>,
     nonce: String,
 }
 
-/// What the server has to show in the end, which it can only if it knows the password.
+/// The token that the server must show in the end. Only a server that knows the password can make
+/// it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Proof(String);
+pub(super) struct ServerProof(String);
 
 impl Challenge {
     pub(super) fn read(token: &str) -> Result<Challenge, Malformed> {
@@ -69,8 +70,8 @@ impl Challenge {
         })
     }
 
-    /// The answer to it, and what the server has to answer to that.
-    pub(super) fn respond(&self, user: &User) -> (String, Proof) {
+    /// Returns the client's answer, and the proof that the server must answer with.
+    pub(super) fn respond(&self, user: &User) -> (String, ServerProof) {
         let cnonce = format!("{:016x}{:016x}", (user.random)(), (user.random)());
         let (name, nonce) = (quoted(&user.name), quoted(&self.nonce));
         let realm = self.realm.as_deref().map(quoted);
@@ -80,10 +81,10 @@ impl Challenge {
             "charset=utf-8,username={name},{realm}nonce={nonce},nc=00000001,cnonce=\"{cnonce}\",\
              digest-uri=\"{URI}\",response={response},qop=auth"
         );
-        (token, Proof(self.digest(user, &cnonce, "", URI)))
+        (token, ServerProof(self.digest(user, &cnonce, "", URI)))
     }
 
-    /// Section 2.1.2.1 of the RFC, by the names that it has there.
+    /// Computes section 2.1.2.1 of the RFC, with its names.
     fn digest(&self, user: &User, cnonce: &str, method: &str, uri: &str) -> String {
         let realm = self.realm.as_deref().unwrap_or_default();
         let secret = [&*user.name, realm, &*user.password].map(latin_1).join(&b':');
@@ -95,9 +96,9 @@ impl Challenge {
     }
 }
 
-impl Proof {
-    /// An impostor has one guess a connection, at something new each time, so how long this takes tells
-    /// nothing.
+impl ServerProof {
+    /// The time that this takes reveals nothing: an impostor has one guess for each connection, and
+    /// the token differs each time.
     pub(super) fn is_in(&self, token: &str) -> Result<bool, Malformed> {
         let all = directives(token)?;
         Ok(all.iter().any(|(name, value)| name == "rspauth" && *value == self.0))
@@ -108,7 +109,7 @@ fn hex_md5(bytes: &[u8]) -> String {
     Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is hashed is in ISO 8859-1 if it can be, whatever is sent.
+/// Returns the bytes to hash: in ISO 8859-1 if possible, whatever encoding is sent.
 fn latin_1(text: &str) -> Vec<u8> {
     let bytes: Option<Vec<u8>> = text.chars().map(|char| u8::try_from(char).ok()).collect();
     bytes.unwrap_or_else(|| text.as_bytes().to_vec())
@@ -118,7 +119,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The names, in lower case, and values of `name=value,name="value",..`.
+/// Returns the names, in lower case, and the values of `name=value,name="value",..`.
 fn directives(token: &str) -> Result<Vec<(String, String)>, Malformed> {
     let wrong =
         || Malformed("a token of SASL that is too long, or no list of directives".to_owned());
@@ -141,7 +142,7 @@ fn directives(token: &str) -> Result<Vec<(String, String)>, Malformed> {
     }
 }
 
-/// The value that stands first, and what is behind it.
+/// Returns the first value and the rest.
 fn value_of(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find(|char| char == ',' || SPACE.contains(&char));
@@ -229,7 +230,7 @@ mod tests {
         let challenge = challenge("r", "n");
         let (_, proof) = challenge.respond(&user("u", "p"));
         let shown = |password| {
-            let (_, Proof(shown)) = challenge.respond(&user("u", password));
+            let (_, ServerProof(shown)) = challenge.respond(&user("u", password));
             proof.is_in(&format!("rspauth={shown}"))
         };
         assert_eq!((shown("p"), shown("q")), (Ok(true), Ok(false)));

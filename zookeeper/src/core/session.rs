@@ -1,6 +1,8 @@
-//! One session at a time, over its connections: when it begins and ends, what is sent and when, what
-//! an answer changes, and what becomes of everybody when something breaks. Pure: it is told what has
-//! come and what time it is, and it leaves bytes to be sent and things to be told.
+//! The state machine of a client's session, over all its connections.
+//!
+//! It decides when a session begins and ends, what to send and when, and what an answer changes.
+//! When a connection breaks, it fails the requests in flight or keeps them for the next one. Pure:
+//! frames and instants come in; bytes to send and outputs to deliver go out.
 
 #[cfg(feature = "sasl")]
 mod login;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::Moment;
-use super::connection::{Call, Connection, Credential, Effect, Flight, Greeting};
+use super::connection::{Call, Connection, Credential, Effect, Flight, Granted, Greeting};
 use super::lease::{Lease, Proof};
 use super::message::{self, Connected, Header, OpCode};
 #[cfg(feature = "sasl")]
@@ -19,112 +21,140 @@ use super::tries::Tries;
 use super::vitals::{Pulse, Verdict, Vitals};
 use super::watches::{Listen, WatchKind, Watches};
 use super::wire::{Malformed, Reader};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, code};
 use crate::sys;
 use crate::types::{Counts, EventType, SessionEvent, SessionEventKind, State};
-#[cfg(feature = "sasl")]
-pub(super) use login::Login;
 
-/// How late a look at the clock may come before it means that the whole process stood still.
+/// A look at the clock that comes later than this means that the whole process stood still.
 const STALL: Duration = Duration::from_millis(250);
-/// The most time between two looks at the clocks while a lease is kept.
+/// The longest time between two looks at the clocks while a lease is kept.
 const LOOK: Duration = Duration::from_millis(100);
-/// A server has at least so long to give a session, and at most so long for a new one.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
-/// Farther than anyone looks ahead.
+/// A server has at least this long to answer a handshake.
+const PATIENCE_MIN: Duration = Duration::from_secs(1);
+/// A server has at most this long to open a new session.
+const PATIENCE_MAX: Duration = Duration::from_secs(3);
+/// The next look at the clock when nothing is due.
 const FAR: Duration = Duration::from_secs(3600);
-/// So many hang-ups in a row by servers that were asked to resume, for twice as long as the session can
-/// live, and one of them is asked whether there is such a session at all. More often would keep it alive.
+/// After this many handshakes in a row without an answer, over twice the life of the session, the
+/// client asks a server whether the session exists at all. Asking more often would keep it alive.
 const REFUSALS: u32 = 6;
 const UNCONFIRMED: &str = "it does not know the session, but may not be the server it was: its name could not be resolved";
 
-/// What is to be told, in this order, and not with a mutex held.
+/// Something to deliver, in this order, and never while a mutex is held.
 #[derive(Debug)]
 pub(crate) enum Output<S, W> {
-    /// To whoever waits: it is done, or it failed, without any bytes.
+    /// Settles a request without an answer that has a body.
     Answer(S, Result<(), Error>),
     Watched(Vec<W>, EventType, String),
     Session(SessionEvent),
 }
 
-/// An answer of a server's; its body is in the frame behind the header.
+/// An answer of a server. Its body is in the frame behind the header.
 #[derive(Debug)]
 pub(crate) struct Answer<S> {
     pub(crate) slot: S,
     pub(crate) code: i32,
 }
 
-/// What a server knows a session by, and what it must not be behind. None of it without a session.
+/// How a server recognizes the session. All fields are empty while there is no session.
 #[derive(Debug, Default)]
 struct Identity {
     id: i64,
     password: Vec<u8>,
-    /// The newest transaction that an answer spoke of.
+    /// The newest transaction in any answer. A server that is behind it must refuse the session.
     zxid: i64,
-}
-
-/// What a server has answered to a ConnectRequest that was sent at `sent`.
-#[derive(Debug)]
-struct Granted {
-    id: i64,
-    password: Vec<u8>,
-    timeout: Duration,
-    sent: Moment,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closing {
     No,
-    /// As long as its deadline allows, also over another connection.
+    /// Closing until its deadline, over another connection if needed.
     Patient,
-    /// On this connection or not at all.
+    /// Closing on this connection or not at all.
     Hasty,
-    /// It is closed, for good.
+    /// Closed for good.
     Over,
 }
 
-/// What was told of the end of the lease's term.
+/// Whether the end of the lease's term was reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeaseEnd {
     NotYet,
     Told,
-    /// Nothing: it ran out before anybody wanted it to be kept, and is nobody's loss.
+    /// Never to be reported: the lease ran out before anybody kept it, so nobody lost anything.
     Unkept,
 }
 
-/// See the head of this file. `S` is where an answer goes, `W` who is told of an event.
+/// The state machine of a client's session. `S` is where an answer goes, `W` a listener of events.
 #[derive(Debug)]
 pub(crate) struct Core<S, W> {
+    settings: ClientSettings,
+    session: Identity,
+    closing: Closing,
+    connection: Option<Connection<S, W>>,
+    vitals: Vitals,
+    tries: Tries,
+    outage: Outage,
+    keeping: Keeping,
+    watches: Watches<W>,
+    queue: Queue<S, W>,
+    looks: Looks,
+    outbox: Outbox<S, W>,
+}
+
+/// What the program asks for.
+#[derive(Debug)]
+struct ClientSettings {
     /// The session timeout that is asked for.
     timeout: Duration,
     credentials: Vec<Credential>,
     #[cfg(feature = "sasl")]
     user: Option<User>,
-    /// The server of this connection, or of the last, does not take the client for its user.
+}
+
+/// Why the client has no connection, or had none the last time.
+#[derive(Debug)]
+struct Outage {
+    /// When the session lost its last connection.
+    since: Instant,
+    reason: Option<Arc<str>>,
+    /// Handshakes in a row that servers ended without an answer.
+    refusals: u32,
+    /// The server of this connection, or of the last, refused the SASL user.
     is_refused: bool,
-    session: Identity,
-    vitals: Vitals,
-    tries: Tries,
-    connection: Option<Connection<S, W>>,
-    xid: i32,
-    closing: Closing,
-    /// For the next connection; while there is one, for `retry_at`.
+}
+
+/// Whether somebody keeps the lease.
+#[derive(Debug)]
+struct Keeping {
+    keepers: usize,
+    end: LeaseEnd,
+}
+
+/// Requests that wait for the next connection; while there is one, for `retry_at`.
+#[derive(Debug)]
+struct Queue<S, W> {
     waiting: VecDeque<Call<S, W>>,
     retry_at: Instant,
-    watches: Watches<W>,
-    /// How many want the lease to be kept.
-    keepers: usize,
-    lease_end: LeaseEnd,
-    /// Not later than any deadline there is.
+    /// No deadline of any request is earlier, those in flight included.
     next_deadline: Option<Instant>,
-    /// When the session was last without a connection from then on, and why.
-    lost_at: Instant,
-    last_failure: Option<Arc<str>>,
-    refusals: u32,
-    /// When the clock was to be looked at next, and until when being late for that is an excuse.
+}
+
+/// When the timer looks at the clocks.
+#[derive(Debug)]
+struct Looks {
+    /// The next look is due at this instant.
     planned: Instant,
+    /// Until this instant, a late look excuses a silent server.
     excused: Instant,
-    out: Vec<u8>,
+}
+
+/// What the core hands out: bytes to send and outputs to deliver.
+#[derive(Debug)]
+struct Outbox<S, W> {
+    /// The number of the last request.
+    xid: i32,
+    bytes: Vec<u8>,
     outputs: Vec<Output<S, W>>,
     counts: Counts,
 }
@@ -133,36 +163,34 @@ impl<S, W: Listen> Core<S, W> {
     pub(crate) fn new(timeout: Duration, now: Moment) -> Core<S, W> {
         let mut lease = Lease::new(timeout, now, now.monotonic);
         lease.end_now();
+        let now = now.monotonic;
         Core {
-            timeout,
-            credentials: Vec::new(),
-            #[cfg(feature = "sasl")]
-            user: None,
-            is_refused: false,
+            settings: ClientSettings {
+                timeout,
+                credentials: Vec::new(),
+                #[cfg(feature = "sasl")]
+                user: None,
+            },
             session: Identity::default(),
-            vitals: Vitals::new(lease),
-            tries: Tries::new(now.monotonic),
-            connection: None,
-            xid: 0,
             closing: Closing::No,
-            waiting: VecDeque::new(),
-            retry_at: now.monotonic,
+            connection: None,
+            vitals: Vitals::new(lease),
+            tries: Tries::new(now),
+            outage: Outage { since: now, reason: None, refusals: 0, is_refused: false },
+            keeping: Keeping { keepers: 0, end: LeaseEnd::NotYet },
             watches: Watches::new(),
-            keepers: 0,
-            lease_end: LeaseEnd::NotYet,
-            next_deadline: None,
-            lost_at: now.monotonic,
-            last_failure: None,
-            refusals: 0,
-            planned: now.monotonic,
-            excused: now.monotonic,
-            out: Vec::new(),
-            outputs: Vec::new(),
-            counts: Counts::default(),
+            queue: Queue { waiting: VecDeque::new(), retry_at: now, next_deadline: None },
+            looks: Looks { planned: now, excused: now },
+            outbox: Outbox {
+                xid: 0,
+                bytes: Vec::new(),
+                outputs: Vec::new(),
+                counts: Counts::default(),
+            },
         }
     }
 
-    // ---- how it is
+    // ---- the state
 
     pub(crate) fn session_id(&self) -> i64 {
         self.session.id
@@ -178,10 +206,10 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.counts
+        self.outbox.counts
     }
 
-    /// Before the first session: what is asked for.
+    /// Returns the granted session timeout. Before the first session, the one to ask for.
     pub(crate) fn timeout(&self) -> Duration {
         self.lease().timeout()
     }
@@ -190,13 +218,13 @@ impl<S, W: Listen> Core<S, W> {
         self.vitals.lease()
     }
 
-    /// The lease's term and what is left of it.
+    /// Returns the lease's term and what is left of it.
     pub(crate) fn look_at_lease(&mut self, now: Moment) -> (u64, Duration) {
         let remaining = self.vitals.lease_mut().look(now);
         (self.lease().term(), remaining)
     }
 
-    /// From when on a write renews the lease.
+    /// Returns the instant from which on a write renews the lease.
     pub(crate) fn lease_renewable(&self) -> Instant {
         self.lease().write_due()
     }
@@ -209,58 +237,58 @@ impl<S, W: Listen> Core<S, W> {
         self.connection.as_ref().is_some_and(Connection::is_open)
     }
 
-    /// Has a server accepted a request on this connection?
+    /// Returns whether a server accepted a request on this connection.
     pub(crate) fn is_of_use(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.is_of_use)
     }
 
     pub(crate) fn is_refused(&self) -> bool {
-        self.is_refused
+        self.outage.is_refused
     }
 
-    /// Has the connection to end?
+    /// Returns whether the connection must end.
     pub(crate) fn is_doomed(&self) -> bool {
         self.connection.as_ref().is_none_or(|connection| connection.doomed.is_some())
     }
 
-    /// What is to be sent on the connection; the sender takes it out.
+    /// Returns the bytes to send on the connection. The sender takes them out.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.out
+        &mut self.outbox.bytes
     }
 
-    /// How many requests are on their way, or about to be.
+    /// Returns the number of requests that have no answer yet.
     pub(crate) fn under_way(&self) -> usize {
         self.vitals.under_way()
     }
 
-    /// Is there anything to be sent or told?
+    /// Returns whether there is anything to send or to deliver.
     pub(crate) fn has_news(&self) -> bool {
-        !(self.outputs.is_empty() && self.out.is_empty())
+        !(self.outbox.outputs.is_empty() && self.outbox.bytes.is_empty())
     }
 
     pub(crate) fn has_outputs(&self) -> bool {
-        !self.outputs.is_empty()
+        !self.outbox.outputs.is_empty()
     }
 
-    /// Takes the answers out of what is to be told.
+    /// Takes the answers out of the outputs.
     pub(crate) fn answers(&mut self) -> Vec<Output<S, W>> {
         let is_answer = |output: &mut Output<S, W>| matches!(output, Output::Answer(..));
-        self.outputs.extract_if(.., is_answer).collect()
+        self.outbox.outputs.extract_if(.., is_answer).collect()
     }
 
     pub(crate) fn outputs(&mut self) -> Vec<Output<S, W>> {
-        std::mem::take(&mut self.outputs)
+        std::mem::take(&mut self.outbox.outputs)
     }
 
-    /// How long a server may take for the handshake of the next connection. Somebody who holds
-    /// something needs time for another one, if this one is silent.
+    /// Returns how long a server may take for the handshake of the next connection. While a lease
+    /// is kept, there must be time left to try another server if this one is silent.
     pub(crate) fn patience(&self, now: Moment) -> Duration {
         let third = self.timeout() / 3;
         let left = self.lease().remaining(now);
-        match self.keepers {
-            // There are others to be tried, and the session may be granted for longer than asked for.
-            _ if self.session.id == 0 => third.clamp(PATIENCE.0, PATIENCE.1),
-            _ if left.is_zero() => third.max(PATIENCE.0),
+        match self.keeping.keepers {
+            // There are other servers to try, and the server may grant a longer session.
+            _ if self.session.id == 0 => third.clamp(PATIENCE_MIN, PATIENCE_MAX),
+            _ if left.is_zero() => third.max(PATIENCE_MIN),
             0 => third,
             _ => (left / 2).max(self.timeout() / 20).min(third),
         }
@@ -273,49 +301,50 @@ impl<S, W: Listen> Core<S, W> {
         self.tries.next(now.monotonic, self.long())
     }
 
-    /// Returns the session timeout, but for one that is too short for any network.
+    /// Returns the session timeout, or a longer time if that is too short for any network.
     fn long(&self) -> Duration {
-        self.timeout().max(PATIENCE.0)
+        self.timeout().max(PATIENCE_MIN)
     }
 
-    /// A server may hear of the session now.
+    /// Notes that a server may hear of the session now.
     fn touch(&mut self, now: Moment) {
         if self.session.id != 0 {
             self.tries.touched(now.monotonic);
         }
     }
 
-    /// A server has accepted a request.
+    /// Notes that a server accepted a request.
     fn used(&mut self, now: Moment) {
         self.tries.used(now.monotonic);
         self.connection.iter_mut().for_each(|connection| connection.is_of_use = true);
     }
 
-    /// A server has accepted a connection. One whose address is not confirmed is not believed that the session
-    /// is over: it may not be of this ensemble.
+    /// Starts the handshake on a connection that a server accepted. If its address is not
+    /// confirmed, the server may belong to another ensemble, so it is not believed when it says
+    /// that the session is over.
     pub(crate) fn dialed(&mut self, is_confirmed: bool, now: Moment) {
         if self.is_over() {
             return;
         }
-        let passed = now.monotonic.saturating_duration_since(self.lost_at);
+        let passed = now.monotonic.saturating_duration_since(self.outage.since);
         let asking =
-            self.session.id != 0 && self.refusals >= REFUSALS && passed > self.timeout() * 2;
+            self.session.id != 0 && self.outage.refusals >= REFUSALS && passed > self.timeout() * 2;
         if asking {
             sys::reached("a server is asked whether the session lives at all");
-            self.refusals = 0;
+            self.outage.refusals = 0;
         }
-        self.is_refused = false;
+        self.outage.is_refused = false;
         self.tries.greeted(now.monotonic, self.long());
         let until = now.monotonic + self.patience(now);
         self.connection =
             Some(Connection::new(Greeting { sent: now, until, asking, is_confirmed }));
-        let timeout = i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX);
+        let timeout = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
         let Identity { id, password, zxid } = &self.session;
         let zxid = if asking { 0 } else { *zxid };
-        self.out = message::connect(zxid, timeout, *id, password);
+        self.outbox.bytes = message::connect(zxid, timeout, *id, password);
     }
 
-    /// Takes a frame. An error ends the connection; see [`Core::broke`].
+    /// Takes a frame from the server. An error means that the connection must end.
     pub(crate) fn receive(
         &mut self,
         frame: &[u8],
@@ -325,7 +354,7 @@ impl<S, W: Listen> Core<S, W> {
             return Ok(None);
         };
         if let Some(greeting) = connection.greeting {
-            // It was given up, and its answer has come all the same.
+            // The handshake was given up before its answer came.
             if connection.doomed.is_some() {
                 sys::reached("the answer to a handshake comes too late");
                 return Ok(None);
@@ -384,9 +413,9 @@ impl<S, W: Listen> Core<S, W> {
         if asked != 0 && asked != connected.session {
             return Err(Malformed("another session than the one to be resumed".into()));
         }
-        self.refusals = 0;
+        self.outage.refusals = 0;
         if greeting.asking {
-            self.lost_at = now.monotonic;
+            self.outage.since = now.monotonic;
         }
         if connected.read_only || greeting.asking {
             sys::reached_if(|| connected.read_only, "a server only takes reads");
@@ -404,7 +433,7 @@ impl<S, W: Listen> Core<S, W> {
         };
         self.touch(now);
         #[cfg(feature = "sasl")]
-        if let Some(user) = self.user.clone() {
+        if let Some(user) = self.settings.user.clone() {
             self.log_in(user, granted, now);
             return Ok(());
         }
@@ -412,25 +441,25 @@ impl<S, W: Listen> Core<S, W> {
         Ok(())
     }
 
-    /// The connection has the session.
+    /// Gives the connection the session, and sends what has waited for that.
     fn open(&mut self, granted: Granted, now: Moment) {
         let Granted { id, password, timeout, sent } = granted;
         let is_new = self.session.id == 0;
         (self.session.id, self.session.password) = (id, password);
         self.connection.iter_mut().for_each(|connection| connection.greeting = None);
-        self.counts.connections += 1;
-        self.last_failure = None;
+        self.outbox.counts.connections += 1;
+        self.outage.reason = None;
         if is_new {
             sys::reached_if(|| self.lease().term() > 0, "another session follows one that expired");
             *self.vitals.lease_mut() = self.lease().next(timeout, sent, now.monotonic);
-            self.lease_end = LeaseEnd::NotYet;
+            self.keeping.end = LeaseEnd::NotYet;
             self.tell(SessionEventKind::Connected);
         } else {
             sys::reached("a session is resumed");
             self.vitals.lease_mut().resumed(timeout, sent, now.monotonic);
             self.tell(SessionEventKind::Resumed);
         }
-        for Credential { scheme, secret } in self.credentials.clone() {
+        for Credential { scheme, secret } in self.settings.credentials.clone() {
             let auth = |out: &mut Vec<u8>| message::auth(out, &scheme, &secret);
             self.send(Call::nobodys(OpCode::Auth, auth), now);
         }
@@ -446,10 +475,10 @@ impl<S, W: Listen> Core<S, W> {
 
     fn event(&mut self, body: &mut Reader<'_>) -> Result<(), Malformed> {
         if let Some((event_type, path)) = message::event(body)? {
-            self.counts.events += 1;
+            self.outbox.counts.events += 1;
             let listeners = self.watches.take(event_type, path);
             if !listeners.is_empty() {
-                self.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
+                self.outbox.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
             }
         }
         Ok(())
@@ -460,10 +489,10 @@ impl<S, W: Listen> Core<S, W> {
             return self.doom(&refused(code));
         }
         self.vitals.answered(sign, now, Some(Proof::Server));
-        // A server that accepts nothing but pings is of no use to a request that it refuses again and again, whether
-        // that waits or is under way again.
+        // A server that refuses a request again and again is of no use to it, although it answers pings. This
+        // holds while the request waits and while it is in flight.
         let is_repeating = self.connection.as_ref().is_some_and(Connection::is_repeating);
-        if self.waiting.is_empty() && !is_repeating {
+        if self.queue.waiting.is_empty() && !is_repeating {
             self.used(now);
         }
     }
@@ -472,21 +501,28 @@ impl<S, W: Listen> Core<S, W> {
         let refused = (code != 0).then(|| Error::new(ErrorKind::of_code(code)));
         let Call { slot, effect, .. } = flight.call;
         match (effect, &refused) {
-            (Effect::Remember(known), None) if !self.credentials.contains(&known) => {
-                self.credentials.push(known);
+            (Effect::Remember(known), None) if !self.settings.credentials.contains(&known) => {
+                self.settings.credentials.push(known);
             }
-            // Nobody waits who could be told.
+            // No caller waits for this answer.
             (Effect::None, Some(refused)) => self.doom(&refused.to_string()),
             _ => {}
         }
         let result = refused.map_or(Ok(()), Err);
-        self.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
+        self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
     fn answered(&mut self, flight: Flight<S, W>, header: Header, now: Moment) -> Option<Answer<S>> {
         let (Header { zxid, code, .. }, Flight { sign, mut call, .. }) = (header, flight);
-        let is_accepted = [0, -101, -103, -110].contains(&code);
-        let is_busy = [-4, -7, -122, -127].contains(&code);
+        let is_accepted =
+            matches!(code, code::OK | code::NO_NODE | code::BAD_VERSION | code::NODE_EXISTS);
+        let is_busy = matches!(
+            code,
+            code::CONNECTION_LOSS
+                | code::OPERATION_TIMEOUT
+                | code::REQUEST_TIMEOUT
+                | code::THROTTLED
+        );
         let proof = if call.code.is_write() { Proof::Leader } else { Proof::Server };
         let (term, long) = (self.lease().term(), self.long());
         if let Some(sign) = sign {
@@ -497,85 +533,93 @@ impl<S, W: Listen> Core<S, W> {
         }
         if self.lease().term() > term {
             sys::reached("a lease that was over is renewed");
-            // It may have run out and been renewed since the last look.
-            if self.keepers > 0 && self.lease_end == LeaseEnd::NotYet {
+            // The lease may have run out and been renewed since the last look.
+            if self.keeping.keepers > 0 && self.keeping.end == LeaseEnd::NotYet {
                 self.tell(SessionEventKind::LeaseEnded);
             }
-            if self.keepers > 0 && self.lease_end != LeaseEnd::Unkept {
+            if self.keeping.keepers > 0 && self.keeping.end != LeaseEnd::Unkept {
                 self.tell(SessionEventKind::LeaseRenewed);
             }
-            self.lease_end = LeaseEnd::NotYet;
+            self.keeping.end = LeaseEnd::NotYet;
         }
-        // Watches that were refused, or whose turn is still to come, have missed what was missed before:
-        // they are set again from where they were.
+        // Setting watches again proves nothing about watches that were refused or are still to be set. The
+        // next try must start from the same transaction.
         if call.code != OpCode::SetWatches {
             self.session.zxid = self.session.zxid.max(zxid);
         }
         match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
-            // One that is too busy may do so soon; another server in time.
+            // A busy server may renew it soon; there is still time to go to another one.
             (Effect::Renew, _, _)
                 if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
             {
                 sys::reached("a server does not renew the lease");
                 self.doom(&format!("the server did not renew the lease (code {code})"));
             }
-            (Effect::Watch(kind, path, listener), 0, _) => self.watches.add(kind, path, listener),
-            (Effect::Watch(_, path, listener), -101, OpCode::Exists) => {
+            (Effect::Watch(kind, path, listener), code::OK, _) => {
+                self.watches.add(kind, path, listener)
+            }
+            (Effect::Watch(_, path, listener), code::NO_NODE, OpCode::Exists) => {
                 self.watches.add(WatchKind::Exist, path, listener);
             }
             _ => {}
         }
         match (call.code, code) {
-            // The session is over or elsewhere, or watches are lost: the next handshake tells.
-            (_, -112 | -118) | (OpCode::SetWatches, ..=-1) => {
-                sys::reached_if(|| code == -112, "a request finds the session over");
-                sys::reached_if(|| code == -118, "a request finds the session elsewhere");
+            // The session is over, has moved, or has lost watches. The next handshake will show which.
+            (_, code::SESSION_EXPIRED | code::SESSION_MOVED) | (OpCode::SetWatches, ..=-1) => {
+                sys::reached_if(
+                    || code == code::SESSION_EXPIRED,
+                    "a request finds the session over",
+                );
+                sys::reached_if(
+                    || code == code::SESSION_MOVED,
+                    "a request finds the session elsewhere",
+                );
                 let text = refused(code);
                 self.doom(&text);
                 match call.repeat {
-                    true => self.waiting.push_back(call),
+                    true => self.queue.waiting.push_back(call),
                     false => self.fail(call.slot, Error::because(ErrorKind::ConnectionLoss, text)),
                 }
             }
             (OpCode::CloseSession, _) if !is_busy => self.finish(call.slot, Ok(())),
             _ if is_busy && call.repeat => {
                 sys::reached("a busy server is asked again");
-                self.retry_at = now.monotonic + self.lease().step() / 8;
-                self.waiting.push_back(call);
+                self.queue.retry_at = now.monotonic + self.lease().step() / 8;
+                self.queue.waiting.push_back(call);
             }
             _ => return call.slot.map(|slot| Answer { slot, code }),
         }
         None
     }
 
-    /// The connection has to end.
+    /// Marks the connection as one that must end.
     pub(crate) fn doom(&mut self, reason: &str) {
         if let Some(connection) = &mut self.connection {
             connection.doomed.get_or_insert_with(|| reason.to_owned());
         }
     }
 
-    /// The connection has ended, or could not be had, and why. What was in flight fails or waits for
-    /// the next one. Returns what is known of the reason.
+    /// Ends the connection, or notes that there was none to get. Requests in flight fail or wait for
+    /// the next connection. Returns the best known reason.
     pub(crate) fn broke(&mut self, reason: &str, now: Moment) -> Arc<str> {
         let Some(connection) = self.connection.take() else {
             let reason: Arc<str> = reason.into();
-            self.last_failure = Some(Arc::clone(&reason));
+            self.outage.reason = Some(Arc::clone(&reason));
             return reason;
         };
         let reason: Arc<str> = connection.doomed.as_deref().unwrap_or(reason).into();
-        self.last_failure = Some(Arc::clone(&reason));
-        self.out.clear();
+        self.outage.reason = Some(Arc::clone(&reason));
+        self.outbox.bytes.clear();
         self.vitals.broke();
         if connection.is_of_use {
-            // Nothing has passed since then that could go on for ever: that takes handshakes.
+            // Only handshakes could keep the session alive for ever, and none was sent since then.
             self.tries.untouched();
         }
         if connection.is_open() {
-            self.lost_at = now.monotonic;
+            self.outage.since = now.monotonic;
         } else if connection.doomed.is_none() {
             sys::reached("a handshake fails and is tried again");
-            self.refusals = self.refusals.saturating_add(1);
+            self.outage.refusals = self.outage.refusals.saturating_add(1);
         }
         let was_open = connection.is_open();
         let mut again = VecDeque::new();
@@ -591,8 +635,8 @@ impl<S, W: Listen> Core<S, W> {
                 ),
             }
         }
-        again.append(&mut self.waiting);
-        self.waiting = again;
+        again.append(&mut self.queue.waiting);
+        self.queue.waiting = again;
         if was_open {
             self.tell(SessionEventKind::Suspended);
         }
@@ -612,7 +656,7 @@ impl<S, W: Listen> Core<S, W> {
 
     // ---- the session
 
-    /// The servers have ended it.
+    /// Handles the end of the session by the servers.
     fn expired(&mut self) {
         self.vitals.lease_mut().end_now();
         self.tell_lease_ended();
@@ -620,7 +664,7 @@ impl<S, W: Listen> Core<S, W> {
         self.end_watches();
         self.session = Identity::default();
         self.tries.untouched();
-        for call in std::mem::take(&mut self.waiting) {
+        for call in std::mem::take(&mut self.queue.waiting) {
             match call.code {
                 OpCode::CloseSession => {
                     sys::reached("a session expires while it is closed");
@@ -633,22 +677,22 @@ impl<S, W: Listen> Core<S, W> {
 
     fn end_watches(&mut self) {
         for (path, listeners) in self.watches.take_all() {
-            self.outputs.push(Output::Watched(listeners, EventType::WatchEnded, path));
+            self.outbox.outputs.push(Output::Watched(listeners, EventType::WatchEnded, path));
         }
     }
 
-    /// Ends everything, without a word to the servers.
+    /// Ends the client without telling the servers.
     pub(crate) fn end(&mut self) {
         self.finish(None, Ok(()));
     }
 
-    /// Ends everything. `slot` is whoever closed it.
+    /// Ends the client. `slot` is the caller that closed it.
     fn finish(&mut self, slot: Option<S>, result: Result<(), Error>) {
         if self.is_over() {
             return;
         }
         self.closing = Closing::Over;
-        self.out.clear();
+        self.outbox.bytes.clear();
         self.vitals.lease_mut().end_now();
         self.end_watches();
         for call in self.connection.take().into_iter().flat_map(Connection::into_calls) {
@@ -657,15 +701,15 @@ impl<S, W: Listen> Core<S, W> {
                 Error::because(ErrorKind::ConnectionLoss, "the client was closed"),
             );
         }
-        for call in std::mem::take(&mut self.waiting) {
+        for call in std::mem::take(&mut self.queue.waiting) {
             self.give_up(call, ErrorKind::Closed);
         }
         self.tell(SessionEventKind::Closed);
         self.session = Identity::default();
-        self.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
+        self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
-    /// It waits in vain, and is not done unless it was sent on an earlier connection.
+    /// Fails a waiting request. It is certainly not carried out, unless an earlier connection sent it.
     fn give_up(&mut self, call: Call<S, W>, kind: ErrorKind) {
         sys::reached_if(|| call.was_sent, "a request that was sent is given up");
         let lost = || Error::because(ErrorKind::ConnectionLoss, kind.to_string());
@@ -674,16 +718,16 @@ impl<S, W: Listen> Core<S, W> {
 
     fn tell(&mut self, kind: SessionEventKind) {
         let session_id = self.session.id;
-        self.outputs.push(Output::Session(SessionEvent { kind, session_id }));
+        self.outbox.outputs.push(Output::Session(SessionEvent { kind, session_id }));
     }
 
     fn fail(&mut self, slot: Option<S>, error: Error) {
-        self.outputs.extend(slot.map(|slot| Output::Answer(slot, Err(error))));
+        self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, Err(error))));
     }
 
     // ---- requests
 
-    /// Sends it, now or when there is a connection.
+    /// Sends a request, now or when there is a connection.
     pub(crate) fn submit(&mut self, call: Call<S, W>, now: Moment) {
         if self.state() == State::Closed {
             return self.fail(call.slot, Error::new(ErrorKind::Closed));
@@ -696,43 +740,44 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn enter(&mut self, call: Call<S, W>, now: Moment) {
-        self.next_deadline = earlier(self.next_deadline, call.deadline);
-        self.planned = call.deadline.map_or(self.planned, |deadline| deadline.min(self.planned));
+        self.queue.next_deadline = earlier(self.queue.next_deadline, call.deadline);
+        self.looks.planned =
+            call.deadline.map_or(self.looks.planned, |deadline| deadline.min(self.looks.planned));
         match self.is_open() && !self.is_doomed() {
             true => self.send(call, now),
-            false => self.waiting.push_back(call),
+            false => self.queue.waiting.push_back(call),
         }
     }
 
-    /// There is a connection.
+    /// Sends a request on the current connection.
     fn send(&mut self, call: Call<S, W>, now: Moment) {
         let Some(connection) = &mut self.connection else {
-            return self.waiting.push_back(call);
+            return self.queue.waiting.push_back(call);
         };
         if call.code != OpCode::Auth {
-            self.xid = after(self.xid);
+            self.outbox.xid = after(self.outbox.xid);
         }
-        // Servers take credentials for no sign of life.
+        // Servers do not count credentials as a sign of life.
         let sign = match call.code {
             OpCode::Auth => None,
             code => Some(self.vitals.sending(now, code.is_write())),
         };
-        connection.send(call, self.xid, sign, &mut self.out);
-        self.counts.requests += 1;
+        connection.send(call, self.outbox.xid, sign, &mut self.outbox.bytes);
+        self.outbox.counts.requests += 1;
         self.touch(now);
     }
 
     fn send_waiting(&mut self, now: Moment) {
-        for call in std::mem::take(&mut self.waiting) {
+        for call in std::mem::take(&mut self.queue.waiting) {
             self.send(call, now);
         }
     }
 
-    /// Ends the session. With a slot it is told when the servers have ended it, or the deadline has
-    /// come; without, it ends on this connection or not at all.
+    /// Ends the session. With a slot, the answer comes when the servers have ended the session or at
+    /// the deadline. Without one, it ends on this connection or not at all.
     pub(crate) fn close(&mut self, slot: Option<S>, deadline: Instant, now: Moment) {
         if self.state() == State::Closed {
-            return self.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));
+            return self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, Ok(()))));
         }
         if self.session.id == 0 || (slot.is_none() && !self.is_open()) {
             return self.finish(slot, Ok(()));
@@ -744,49 +789,51 @@ impl<S, W: Listen> Core<S, W> {
         self.limit_close();
     }
 
-    /// Without a connection nobody can keep the session for longer than its timeout, so there is no
-    /// reason to look for one until the deadline.
+    /// Limits a close without a connection to the life of the session. The servers have ended the
+    /// session by then, so looking for a connection any longer is useless.
     fn limit_close(&mut self) {
-        let (end, idle) = (self.lost_at + self.timeout(), !self.is_open());
-        for call in self.waiting.iter_mut().filter(|call| idle && call.code == OpCode::CloseSession)
+        let (end, idle) = (self.outage.since + self.timeout(), !self.is_open());
+        for call in
+            self.queue.waiting.iter_mut().filter(|call| idle && call.code == OpCode::CloseSession)
         {
             call.deadline = earlier(call.deadline, Some(end));
-            self.next_deadline = earlier(self.next_deadline, call.deadline);
+            self.queue.next_deadline = earlier(self.queue.next_deadline, call.deadline);
         }
     }
 
     // ---- time
 
     pub(crate) fn keep_lease(&mut self, now: Moment) {
-        if self.keepers == 0 {
+        if self.keeping.keepers == 0 {
             let is_over = self.look_at_lease(now).1.is_zero();
-            self.lease_end = if is_over { LeaseEnd::Unkept } else { LeaseEnd::NotYet };
+            self.keeping.end = if is_over { LeaseEnd::Unkept } else { LeaseEnd::NotYet };
         }
-        self.keepers += 1;
+        self.keeping.keepers += 1;
     }
 
     pub(crate) fn release_lease(&mut self) {
-        self.keepers = self.keepers.saturating_sub(1);
+        self.keeping.keepers = self.keeping.keepers.saturating_sub(1);
     }
 
-    /// Does what time has brought, and says when the next look is due.
+    /// Does everything that is due. Returns when the next look is due.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // Not twice in a row: a machine that is always late must not excuse a silent server.
-        if now.monotonic > self.planned + STALL && now.monotonic > self.excused + self.timeout() / 3
+        // Never twice in a row, because a machine that is always late must not excuse a silent server.
+        if now.monotonic > self.looks.planned + STALL
+            && now.monotonic > self.looks.excused + self.timeout() / 3
         {
             sys::reached("a process that stood still excuses silence");
-            self.excused = now.monotonic + LOOK;
+            self.looks.excused = now.monotonic + LOOK;
         }
-        if self.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
+        if self.queue.next_deadline.is_some_and(|deadline| deadline <= now.monotonic) {
             self.expire_calls(now.monotonic);
         }
-        let looks = [self.next_deadline, self.watch_lease(now), self.watch_connection(now)];
-        self.planned = looks.into_iter().flatten().min().unwrap_or(now.monotonic + FAR);
-        self.planned
+        let looks = [self.queue.next_deadline, self.watch_lease(now), self.watch_connection(now)];
+        self.looks.planned = looks.into_iter().flatten().min().unwrap_or(now.monotonic + FAR);
+        self.looks.planned
     }
 
     fn watch_lease(&mut self, now: Moment) -> Option<Instant> {
-        if self.keepers == 0 || self.is_over() {
+        if self.keeping.keepers == 0 || self.is_over() {
             return None;
         }
         let (_, left) = self.look_at_lease(now);
@@ -798,8 +845,11 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn tell_lease_ended(&mut self) {
-        if self.keepers > 0 && self.lease_end == LeaseEnd::NotYet && self.lease().term() > 0 {
-            self.lease_end = LeaseEnd::Told;
+        if self.keeping.keepers > 0
+            && self.keeping.end == LeaseEnd::NotYet
+            && self.lease().term() > 0
+        {
+            self.keeping.end = LeaseEnd::Told;
             self.tell(SessionEventKind::LeaseEnded);
         }
     }
@@ -809,8 +859,8 @@ impl<S, W: Listen> Core<S, W> {
         let greeting = connection.greeting;
         let next = match self.judge(greeting, now) {
             Ok(next) => next,
-            // Answers that came while the process stood still get a moment to be read.
-            Err(_) if now.monotonic < self.excused => self.excused,
+            // Answers that came while the process stood still get a moment to be read first.
+            Err(_) if now.monotonic < self.looks.excused => self.looks.excused,
             Err(problem) => {
                 self.doom(&problem);
                 self.touch(now);
@@ -820,10 +870,10 @@ impl<S, W: Listen> Core<S, W> {
         if greeting.is_some() {
             return Some(next);
         }
-        if !self.waiting.is_empty() && now.monotonic >= self.retry_at {
+        if !self.queue.waiting.is_empty() && now.monotonic >= self.queue.retry_at {
             self.send_waiting(now);
         }
-        let retry = (!self.waiting.is_empty()).then_some(self.retry_at);
+        let retry = (!self.queue.waiting.is_empty()).then_some(self.queue.retry_at);
         earlier(earlier(Some(next), retry), Some(self.pulse(now)))
     }
 
@@ -840,7 +890,7 @@ impl<S, W: Listen> Core<S, W> {
                 }
             };
         }
-        match self.vitals.verdict(now.monotonic, self.keepers > 0) {
+        match self.vitals.verdict(now.monotonic, self.keeping.keepers > 0) {
             Verdict::Silent(time) => {
                 sys::reached("a server falls silent");
                 Err(format!("the server was silent for {time:.1?}"))
@@ -853,14 +903,14 @@ impl<S, W: Listen> Core<S, W> {
         }
     }
 
-    /// Sends what keeps the session alive, if it is due, and says when to look again.
+    /// Sends a sign of life if one is due. Returns when to look again.
     fn pulse(&mut self, now: Moment) -> Instant {
-        match (self.vitals.pulse(now.monotonic, self.keepers > 0), &mut self.connection) {
+        match (self.vitals.pulse(now.monotonic, self.keeping.keepers > 0), &mut self.connection) {
             (Pulse::Rest(until), _) => return until,
             (Pulse::Read, Some(connection)) => {
                 let sign = self.vitals.sending(now, false);
-                connection.ping(sign, &mut self.out);
-                self.counts.requests += 1;
+                connection.ping(sign, &mut self.outbox.bytes);
+                self.outbox.counts.requests += 1;
                 self.touch(now);
             }
             (Pulse::Write, _) => {
@@ -884,12 +934,12 @@ impl<S, W: Listen> Core<S, W> {
             (call.deadline, call.repeat, call.effect) = (None, false, Effect::None);
             true
         };
-        // Their answers may still come, so their places are kept.
+        // Answers may still come for these, so they keep their places.
         for call in self.connection.iter_mut().flat_map(Connection::calls_mut) {
             expire(call);
         }
-        self.waiting.retain_mut(|call| !expire(call));
-        self.next_deadline = next;
+        self.queue.waiting.retain_mut(|call| !expire(call));
+        self.queue.next_deadline = next;
         if is_closed {
             sys::reached("a close has no answer in time");
             self.end();
@@ -898,7 +948,7 @@ impl<S, W: Listen> Core<S, W> {
             sys::reached_if(|| was_sent, "a request has no answer in time");
             sys::reached_if(|| !was_sent, "a request has no connection in time");
             let kind = if was_sent { ErrorKind::Timeout } else { ErrorKind::NoConnection };
-            let error = match &self.last_failure {
+            let error = match &self.outage.reason {
                 Some(reason) => Error::because(kind, Arc::clone(reason)),
                 None => Error::new(kind),
             };
@@ -907,17 +957,17 @@ impl<S, W: Listen> Core<S, W> {
     }
 }
 
-/// What is said of a server that does not do what every server does.
+/// Returns the reason for leaving a server that refuses what every server accepts.
 fn refused(code: i32) -> String {
     format!("the server refused a request with the code {code}")
 }
 
-/// The number of the next request.
+/// Returns the number of the next request.
 fn after(xid: i32) -> i32 {
     xid.checked_add(1).unwrap_or(1)
 }
 
-/// None is never.
+/// Returns the earlier instant; `None` is never.
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
@@ -950,15 +1000,16 @@ mod tests {
         core.dialed(true, now);
         let greeted = core.receive(super::super::fuzz::frame(CONNECTED), now);
         assert!(greeted.is_ok(), "{:?}", greeted.err());
-        core.xid = i32::MAX - 2;
-        core.out.clear();
+        core.outbox.xid = i32::MAX - 2;
+        core.outbox.bytes.clear();
         for slot in 0..4 {
             let mut call = Call::nobodys(OpCode::Sync, |_| {});
             call.slot = Some(slot);
             core.submit(call, now);
         }
         let sent: Vec<i32> = core
-            .out
+            .outbox
+            .bytes
             .chunks(12)
             .map(|frame| i32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]))
             .collect();
@@ -1006,7 +1057,7 @@ mod tests {
             core.dialed(true, start);
             core.receive(super::super::fuzz::frame(CONNECTED), start).unwrap();
             core.used(start);
-            core.out.clear();
+            core.outbox.bytes.clear();
             let mut call = Call::nobodys(OpCode::Delete, |_| {});
             call.repeat = true;
             core.submit(call, start);
@@ -1014,13 +1065,17 @@ mod tests {
             let mut now = Duration::ZERO;
             while now < Duration::from_secs(600) && !core.is_doomed() {
                 core.tick(at(now));
-                let out = std::mem::take(&mut core.out);
+                let out = std::mem::take(&mut core.outbox.bytes);
                 let mut rest = &out[..];
                 while rest.len() >= 4 {
                     let length = i32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
                     let xid: [u8; 4] = rest[4..8].try_into().unwrap();
                     rest = &rest[4 + length..];
-                    let code: i32 = if i32::from_be_bytes(xid) == -2 { 0 } else { -4 };
+                    let code: i32 = if i32::from_be_bytes(xid) == message::PING {
+                        code::OK
+                    } else {
+                        code::CONNECTION_LOSS
+                    };
                     let answer = [&xid[..], &[0; 8], &code.to_be_bytes()].concat();
                     way.push_back((now + Duration::from_millis(latency), answer));
                 }

@@ -1,30 +1,33 @@
-//! When a server may be asked for the session again, and how long a connection may be of no use. Pure: it is
-//! told what was sent and answered and what time it is, and does no I/O.
+//! When the client may send the next handshake, and how long a connection may be of no use. Pure:
+//! it learns what was sent and answered and what time it is, and does no I/O.
 //!
-//! A handshake alone renews the session at the servers. Where nothing but handshakes passes, a client that goes
-//! on trying keeps its session, and what it has from everybody, although its own lease has run out. So a
-//! connection is of use only once a server has accepted a request on it. After a session timeout of tries
-//! without that, the session is left alone for longer than it can live. That goes for all servers, because a
-//! handshake at any of them renews it.
+//! A handshake alone renews the session at the servers. If only handshakes get through, a client
+//! that keeps trying would keep its session and block all others, although its own lease has run
+//! out. So a connection is of use only once a server has accepted a request on it. After a session
+//! timeout of tries without that, the client leaves the session alone for longer than it can live.
+//! This covers all servers, because a handshake at any of them renews the session.
 //!
-//! A server that hangs up without an answer has not renewed the session: it does not serve, or is behind what
-//! this client has seen. It may be back at any moment, and nobody rests because of it.
+//! A server that hangs up without an answer has not renewed the session. It is not serving, or is
+//! behind what this client has seen. It may be back at any moment, so the client does not rest
+//! because of it.
 
 use std::time::{Duration, Instant};
 
 use crate::sys;
 
-/// The time between two handshakes, in the long run.
+/// The longest time between two handshakes.
 const APART: Duration = Duration::from_secs(1);
-/// Until then, the time between handshakes is this part of the time without a use.
+/// The time between two handshakes grows: it is this part of the time since a connection was of
+/// use.
 const PART: u32 = 16;
 
-/// The tries to be of use, since the last one that was.
+/// The tries since a connection was of use.
 #[derive(Debug)]
 pub(crate) struct Tries {
-    /// When a server last accepted a request; before the first, when the client was made.
+    /// When a server last accepted a request. Before the first request, when the client was
+    /// created.
     used: Instant,
-    /// When these tries began: with the last use, or with the first handshake behind a rest.
+    /// When these tries began: with the last use, or with the first handshake after a rest.
     since: Instant,
     /// When a server may last have heard of the session in these tries.
     touched: Option<Instant>,
@@ -37,24 +40,24 @@ impl Tries {
         Tries { used: now, since: now, touched: None, greeted: None, has_rested: false }
     }
 
-    /// A server has accepted a request.
+    /// Notes that a server accepted a request.
     pub(crate) fn used(&mut self, now: Instant) {
         *self = Tries { greeted: self.greeted, ..Tries::new(now) };
     }
 
-    /// A server may hear of the session now.
+    /// Notes that a server may hear of the session now.
     pub(crate) fn touched(&mut self, now: Instant) {
         self.touched = Some(now);
     }
 
-    /// There is nothing that servers would keep.
+    /// Notes that there is no session that the tries could keep alive.
     pub(crate) fn untouched(&mut self) {
         self.touched = None;
     }
 
-    /// A handshake is sent.
+    /// Notes that a handshake is sent.
     pub(crate) fn greeted(&mut self, now: Instant, timeout: Duration) {
-        // Late by a moment, it is still one of these tries.
+        // A handshake that is late by a moment still belongs to these tries.
         let is_behind_a_rest = |touched: Instant| now >= touched + timeout + timeout / 2;
         if now >= self.since + timeout && self.touched.is_none_or(is_behind_a_rest) {
             sys::reached_if(
@@ -85,12 +88,12 @@ impl Tries {
         }
     }
 
-    /// Is there time to do the same once more, before something else has to be done?
+    /// Returns whether there is time to try the same server again.
     pub(crate) fn are_young(&self, now: Instant, timeout: Duration) -> bool {
         now < self.since + timeout / 2
     }
 
-    /// Returns when a connection has to end if it has been of no use by then. One that was begun late has a
+    /// Returns when a connection must end if it has been of no use by then. A late one has a
     /// quarter of the session timeout.
     pub(crate) fn end(&self, timeout: Duration) -> Instant {
         self.since + timeout + timeout / 4

@@ -12,28 +12,28 @@ use crate::sys;
 #[derive(Debug)]
 pub(crate) struct Vitals {
     lease: Lease,
-    /// In the order of their numbers, the first of which is `oldest`; none for those that were
+    /// The requests without an answer, by number from `oldest` on. `None` stands for one that was
     /// answered before an older one.
-    in_flight: VecDeque<Option<Flight>>,
+    in_flight: VecDeque<Option<Sign>>,
     oldest: u64,
-    /// When the server last answered.
+    /// The instant of the last answer.
     heard: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Flight {
+struct Sign {
     sent: Moment,
     write: bool,
-    /// What its answer certifies, if the leader takes part in it.
+    /// The request that its answer certifies if the leader takes part.
     settled: Moment,
 }
 
-/// What to send next as a sign of life, and when.
+/// The next sign of life to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pulse {
     /// Nothing before this instant.
     Rest(Instant),
-    /// A write now: something is held and its lease wants certifying.
+    /// A write now, to certify the lease of a hold.
     Write,
     /// A read now.
     Read,
@@ -42,9 +42,9 @@ pub(crate) enum Pulse {
 /// Whether the connection may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Yes, for all that is known before this instant.
+    /// Yes, at least until this instant.
     Alive(Instant),
-    /// No: a request has been without an answer for too long.
+    /// No: a request has had no answer for this long.
     Silent(Duration),
 }
 
@@ -61,26 +61,26 @@ impl Vitals {
         &mut self.lease
     }
 
-    /// How many requests are under way.
+    /// Returns the number of requests without an answer.
     pub(crate) fn under_way(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The connection is no more, and with it what was in flight.
+    /// Forgets the requests in flight, because their connection broke.
     pub(crate) fn broke(&mut self) {
         self.oldest += self.in_flight.len() as u64;
         self.in_flight.clear();
     }
 
-    /// A request is about to be sent. Returns its number, for [`Vitals::answered`].
+    /// Notes a request that is about to be sent. Returns its number, for [`Vitals::answered`].
     pub(crate) fn sending(&mut self, now: Moment, write: bool) -> u64 {
         let settled = self.lease.settled(now.monotonic);
-        let flight = Flight { sent: now, write, settled };
+        let flight = Sign { sent: now, write, settled };
         self.in_flight.push_back(Some(flight));
         self.oldest + self.in_flight.len() as u64 - 1
     }
 
-    /// The request was answered, or failed without an answer (`proof` is none).
+    /// Notes the answer to a request. Without a `proof`, the request failed without an answer.
     pub(crate) fn answered(&mut self, number: u64, now: Moment, proof: Option<Proof>) {
         let index = number.checked_sub(self.oldest);
         let flight = index.and_then(|index| self.in_flight.get_mut(index as usize)?.take());
@@ -94,14 +94,14 @@ impl Vitals {
         }
     }
 
-    /// What the pulse should do now.
+    /// Returns what to send now.
     pub(crate) fn pulse(&self, now: Instant, held: bool) -> Pulse {
         let due = if held { self.lease.write_due() } else { self.lease.sample_due() };
-        let serves = |flight: &Flight| flight.sent.monotonic >= due && (flight.write || !held);
+        let serves = |flight: &Sign| flight.sent.monotonic >= due && (flight.write || !held);
         if now < due {
             Pulse::Rest(due)
         } else if self.in_flight.iter().flatten().any(serves) {
-            // One is on its way already; its answer moves what is due by at least this much.
+            // Such a request is in flight. Its answer will move the due time by at least this much.
             Pulse::Rest(due.max(now) + self.lease.step() / 8)
         } else if held {
             Pulse::Write
@@ -110,11 +110,15 @@ impl Vitals {
         }
     }
 
-    /// May the connection go on? A request may be without an answer until two thirds of the session
-    /// timeout after the last answer, since a slow disk must not make every client reconnect at once,
-    /// and a third is needed to be resumed elsewhere; and it always has a third. While something is
-    /// held, it has a third; a quarter once the lease wants certifying for that long; and a fifth once
-    /// the lease has no more than that left, which is needed to reconnect.
+    /// Returns whether the connection may go on.
+    ///
+    /// Normally a request may wait until two thirds of the session timeout after the last answer, and
+    /// for a third at least. A slow disk must not make every client reconnect at once, and a third is
+    /// needed to resume the session elsewhere.
+    ///
+    /// While something is held, a request may wait for a third. It may wait for a quarter once the
+    /// lease has been due for that long. It may wait for a fifth once the lease has no more than that
+    /// left, because reconnecting needs as much.
     pub(crate) fn verdict(&self, now: Instant, held: bool) -> Verdict {
         let timeout = self.lease.timeout();
         let third = timeout / 3;

@@ -1,51 +1,51 @@
-//! Who waits for which event. Pure: it neither sets watches nor tells anybody.
+//! Which listener waits for which event. Pure: it neither sets watches nor calls listeners.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::message::WatchedPaths;
 use crate::types::EventType;
 
-/// Somebody who can be told of an event.
+/// A receiver of events.
 pub(crate) trait Listen: Clone {
-    /// Does it still want to hear?
+    /// Returns whether it still wants events.
     fn is_live(&self) -> bool;
-    /// Returns what no other listener has as long as this one is known.
+    /// Returns a number that no other listener has as long as this one is known.
     fn id(&self) -> usize;
 }
 
-/// Which change a watch is for, as servers tell them apart.
+/// The changes that a watch reports, as servers distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchKind {
-    /// The data, or the end, of a node that is there.
+    /// The data or the deletion of an existing node.
     Data,
-    /// The creation of a node that is not.
+    /// The creation of a missing node.
     Exist,
-    /// The children, or the end, of a node.
+    /// The children or the deletion of a node.
     Child,
 }
 
-/// The bytes of paths in one request to set watches again, as Java's client has it: the server takes
-/// no request beyond a megabyte.
+/// The bytes of paths in one request to set watches again, as in Java's client. Servers accept a
+/// megabyte.
 const CHUNK: usize = 128 * 1024;
-/// Listeners that are gone are looked for when there are twice as many as were left the last time,
-/// and never below so many.
+/// Dead listeners are removed when there are twice as many as after the last time, and never with
+/// fewer than this.
 const SWEEP: usize = 64;
 
-/// The watches that are set, or will be again on the next connection.
+/// The watches that are set, or are set again on the next connection.
 #[derive(Debug)]
 pub(crate) struct Watches<W> {
     by_path: BTreeMap<String, Ears<W>>,
-    /// Of listeners, once for each kind of watch.
+    /// The number of watches: one for each listener, path and kind.
     count: usize,
     sweep_at: usize,
 }
 
-/// The listeners of a path, each once, in the order in which they came.
+/// The listeners of a path, each once, in the order of their first watch.
 #[derive(Debug)]
 struct Ears<W> {
-    /// With the kinds of their watches, as a set of bits.
+    /// The listeners with the kinds of their watches, as a set of bits.
     list: Vec<(W, u8)>,
-    /// Where each stands, by its id.
+    /// The index of each in `list`, by its id.
     places: HashMap<usize, usize>,
 }
 
@@ -70,7 +70,7 @@ impl<W: Listen> Ears<W> {
         is_new
     }
 
-    /// Ends all watches of these kinds. Returns those who had one.
+    /// Ends all watches of these kinds. Returns the listeners that had one.
     fn take(&mut self, kinds: u8) -> Vec<W> {
         let heard = self.list.iter_mut().filter(|(_, had)| *had & kinds != 0);
         let taken = heard.map(|(listener, had)| {
@@ -82,7 +82,7 @@ impl<W: Listen> Ears<W> {
         taken
     }
 
-    /// Forgets those who have no watch left, or are not to be kept.
+    /// Forgets listeners without a watch, and those that `keep` rejects.
     fn keep(&mut self, keep: impl Fn(&W) -> bool) {
         self.list.retain(|(listener, kinds)| *kinds != 0 && keep(listener));
         let places = self.list.iter().enumerate().map(|(place, (ear, _))| (ear.id(), place));
@@ -93,7 +93,7 @@ impl<W: Listen> Ears<W> {
         self.list.iter().map(|(_, kinds)| kinds.count_ones() as usize).sum()
     }
 
-    /// Returns the kinds of which there is a watch.
+    /// Returns the kinds of all watches.
     fn kinds(&self) -> u8 {
         self.list.iter().fold(0, |all, (_, kinds)| all | kinds)
     }
@@ -104,7 +104,7 @@ impl<W: Listen> Watches<W> {
         Watches { by_path: BTreeMap::new(), count: 0, sweep_at: SWEEP }
     }
 
-    /// The server has set it. Whoever has the same watch already hears of it once.
+    /// Adds a watch that the server set. A listener that already has the same watch is told once.
     pub(crate) fn add(&mut self, kind: WatchKind, path: String, listener: W) {
         if self.count >= self.sweep_at {
             self.sweep();
@@ -114,7 +114,7 @@ impl<W: Listen> Watches<W> {
         self.count += usize::from(ears.add(kind, listener));
     }
 
-    /// Takes out those whom an event is for, each once: their watches are over.
+    /// Ends the watches that an event is for. Returns their listeners, each once.
     pub(crate) fn take(&mut self, event: EventType, path: &str) -> Vec<W> {
         let kinds: &[WatchKind] = match event {
             EventType::NodeCreated | EventType::NodeDataChanged => {
@@ -137,14 +137,15 @@ impl<W: Listen> Watches<W> {
         taken
     }
 
-    /// Takes out all, by path.
+    /// Ends all watches. Returns their listeners by path.
     pub(crate) fn take_all(&mut self) -> Vec<(String, Vec<W>)> {
         let paths: Vec<String> = self.by_path.keys().cloned().collect();
         let take = |path: String| (self.take(EventType::WatchEnded, &path), path);
         paths.into_iter().map(take).map(|(taken, path)| (path, taken)).collect()
     }
 
-    /// What to set again on a new connection, in requests that are not too long.
+    /// Returns the watches to set again on a new connection, divided into requests that servers
+    /// accept.
     pub(crate) fn chunks(&mut self) -> Vec<WatchedPaths> {
         self.sweep();
         let (mut chunks, mut left) = (Vec::new(), 0);

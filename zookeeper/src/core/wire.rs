@@ -1,9 +1,9 @@
-//! Jute, the encoding of ZooKeeper's messages: integers in big endian, lengths before what they
-//! count. Pure, and without memory: nothing is allocated for bytes that have not come.
+//! Jute, the encoding of ZooKeeper's messages: big-endian integers, and a length before each list
+//! or buffer. Pure. It allocates nothing for bytes that have not arrived.
 
 use std::fmt;
 
-/// Why bytes from a server make no sense. It ends the connection they came by.
+/// Why bytes from a server make no sense. Such bytes end their connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
@@ -34,7 +34,7 @@ impl Put for Vec<u8> {
         self.push(value.into());
     }
 
-    /// Longer ones than a length can count make a frame that is refused for its size.
+    /// Buffers too long for a length make a frame that is refused for its size.
     fn put_buffer(&mut self, bytes: &[u8]) {
         self.put_int(i32::try_from(bytes.len()).unwrap_or(i32::MAX));
         self.extend_from_slice(bytes);
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
             .map_err(|error| Malformed(format!("a text that is not UTF-8: {error}")))
     }
 
-    /// How many elements a list has, each of which takes at least `least` bytes.
+    /// Reads the number of elements of a list, each of at least `least` bytes.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize, Malformed> {
         let count = match self.int()? {
             -1 => 0,
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         count.ok_or_else(|| Malformed(format!("a list that cannot be in the {left} bytes left")))
     }
 
-    /// A list of those.
+    /// Reads such a list.
     pub(crate) fn list<T>(
         &mut self,
         least: usize,

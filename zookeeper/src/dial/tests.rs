@@ -12,7 +12,7 @@ use self::ensemble::{Ensemble, Server};
 use self::names::{Fate, Names};
 use crate::builder::Builder;
 use crate::client::ZooKeeper;
-use crate::error::ErrorKind;
+use crate::error::{ConnectFailure, ErrorKind};
 use crate::listener::Listener;
 use crate::types::{SessionEvent, SessionEventKind, State};
 
@@ -27,7 +27,7 @@ const THERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 fn builder(names: &Names, servers: &str) -> Builder {
     let mut builder = ZooKeeper::builder(servers).session_timeout(SESSION).request_timeout(SOON);
-    builder.lookup = names.lookup();
+    builder.transport.lookup = names.lookup();
     builder
 }
 
@@ -217,6 +217,7 @@ fn a_client_is_told_of_the_name_that_keeps_it_waiting() {
     let error = connect.map(drop).expect_err("nobody is there");
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+    assert_eq!(error.connect_failure(), Some(ConnectFailure::Name));
     assert!(error.to_string().contains("zk: still being resolved"), "{error}");
 }
 

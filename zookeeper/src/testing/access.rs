@@ -13,8 +13,19 @@ use crate::error::ErrorKind;
 /// The scheme of users who may do everything. No client can prove it.
 const SUPER: &str = "super";
 
-/// An identity that a connection has proved: a scheme, and a name in it.
-pub(super) type Id = (String, String);
+/// An identity that a connection has proved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Id {
+    scheme: String,
+    /// The name in the scheme.
+    name: String,
+}
+
+impl Id {
+    pub(super) fn new(scheme: &str, name: String) -> Id {
+        Id { scheme: scheme.to_owned(), name }
+    }
+}
 
 /// What a client learns of a node that it may not read. Releases differ: the fix of CVE-2024-23944
 /// tightened this.
@@ -45,7 +56,7 @@ pub(super) fn authenticate(
             let user = String::from_utf8_lossy(secret);
             let user = user.split(':').next().unwrap_or_default();
             let hash = STANDARD.encode(Sha1::from(secret).digest().bytes());
-            let id = (scheme.to_owned(), format!("{user}:{hash}"));
+            let id = Id::new(scheme, format!("{user}:{hash}"));
             if !ids.contains(&id) {
                 ids.push(id);
             }
@@ -63,7 +74,7 @@ pub(super) fn open() -> Arc<[Acl]> {
 
 /// Returns the identity that may do everything.
 pub(super) fn superuser() -> Id {
-    (SUPER.to_owned(), String::new())
+    Id::new(SUPER, String::new())
 }
 
 /// Returns the ACL that a node gets: without duplicates, and with `auth` replaced by identities.
@@ -81,9 +92,9 @@ pub(super) fn resolve(acl: &Arc<[Acl]>, ids: &[Id]) -> Result<Arc<[Acl]>, ErrorK
             ("ip", id) if network(id).is_some() => resolved.push(entry.clone()),
             ("digest", id) if is_digest(id) => resolved.push(entry.clone()),
             ("auth", _) => {
-                let own = ids.iter().filter(|(scheme, _)| scheme == "digest");
+                let own = ids.iter().filter(|id| id.scheme == "digest");
                 let before = resolved.len();
-                resolved.extend(own.map(|(scheme, id)| Acl::new(entry.permissions, scheme, id)));
+                resolved.extend(own.map(|id| Acl::new(entry.permissions, &id.scheme, &id.name)));
                 if resolved.len() == before {
                     return Err(ErrorKind::InvalidAcl);
                 }
@@ -131,10 +142,10 @@ pub(super) fn check(acl: &[Acl], ids: &[Id], any_of: Permissions) -> Result<(), 
             "ip" => is_in(&entry.id, id),
             _ => id == entry.id,
         };
-        let known = |(scheme, id): &Id| *scheme == entry.scheme && is_own(id);
+        let known = |id: &Id| id.scheme == entry.scheme && is_own(&id.name);
         (entry.scheme == "world" && entry.id == "anyone") || ids.iter().any(known)
     };
-    let may_all = ids.iter().any(|(scheme, _)| scheme == SUPER);
+    let may_all = ids.iter().any(|id| id.scheme == SUPER);
     match may_all || acl.iter().any(|entry| entry.permissions.0 & any_of.0 != 0 && is_for(entry)) {
         true => Ok(()),
         false => Err(ErrorKind::NoAuth),
@@ -158,7 +169,7 @@ mod tests {
     /// What older servers refuse, so that the differential test leaves it out.
     #[test]
     fn addresses_of_ipv6_are_taken_and_are_nobodys() {
-        let own = vec![("ip".to_owned(), "127.0.0.1".to_owned())];
+        let own = vec![Id::new("ip", "127.0.0.1".to_owned())];
         for (id, expected) in [
             ("::1", Ok(())),
             ("::/0", Ok(())),

@@ -1,9 +1,9 @@
-//! What servers do, without threads, sockets and clocks: bytes and instants go in; bytes, ends of connections and
-//! the next instant come out. A seed decides the rest.
+//! An ensemble of servers without threads, sockets and clocks. Bytes and instants go in; bytes,
+//! ends of connections and the next instant come out. A seed decides the rest.
 //!
-//! The servers are ZooKeeper's: a leader that alone expires sessions and validates writes, followers that lag, tell
-//! of signs of life twice a tick and answer reads by themselves, also those of a leader that was deposed. The server
-//! of the feature `testing` is an ensemble of one.
+//! The servers behave like ZooKeeper's. The leader alone expires sessions and validates writes.
+//! Followers lag, report signs of life twice a tick, and answer reads by themselves, also under a
+//! deposed leader. The server of the feature `testing` is an ensemble of one.
 
 mod chance;
 mod events;
@@ -24,36 +24,37 @@ use std::time::{Duration, Instant};
 pub use super::committed::Committed;
 #[cfg(any(test, zoolock_simulation))]
 pub use super::committed::{Change, ChangeKind};
-use super::tree::{ANY, Op, Tree};
+use super::tree::{ANY, Tree, TreeOp};
 use crate::error::ErrorKind;
 use chance::Chance;
-use events::{Event, Events, Time};
-use following::Server;
+use events::{Event, Events};
+use following::Member;
 use leading::{Reign, Transaction};
-use serving::Connection;
 pub(super) use serving::LONGEST;
+use serving::ServerConnection;
 pub use settings::Settings;
+use settings::Time;
 
-/// What a connection is sent.
+/// Something to send on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outgoing {
-    /// These bytes, one frame.
+    /// One frame.
     Bytes(Vec<u8>),
-    /// The server has ended the connection, behind what it has sent before.
+    /// The end of the connection, after all earlier frames.
     End,
 }
 
-/// See the head of this file.
+/// The servers, their connections, and the events to come.
 #[derive(Debug)]
 pub struct Ensemble {
     settings: Settings,
     start: Instant,
     events: Events,
     chance: Chance,
-    servers: Vec<Server>,
+    servers: Vec<Member>,
     reigns: Vec<Reign>,
     tree: Tree,
-    /// What a quorum has and some server has not applied, behind the first transactions that all have.
+    /// Transactions that a quorum has and some server has not applied.
     log: VecDeque<Arc<Transaction>>,
     dropped: usize,
     /// The last transaction that a quorum has, and the last one that was proposed.
@@ -63,21 +64,21 @@ pub struct Ensemble {
     /// The sessions that a quorum knows, with their timeouts.
     sessions: BTreeMap<i64, Time>,
     last_session: i64,
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, ServerConnection>,
     last_connection: u64,
-    /// Sessions whose connections are broken as they come.
+    /// Sessions whose connections are broken at once.
     suspended: BTreeSet<i64>,
     outgoing: Vec<(u64, Outgoing)>,
-    /// What was committed, if anybody looks.
+    /// The committed transactions, if the settings keep them.
     recorded: Option<Vec<Committed>>,
 }
 
 impl Ensemble {
-    /// All servers are up and have a leader.
+    /// Creates an ensemble whose servers are all up and have a leader.
     #[must_use]
     pub fn new(settings: Settings, seed: u64, now: Instant) -> Ensemble {
         let mut chance = Chance::new(seed);
-        let servers = (0..settings.servers).map(|_| Server::new(&settings, &mut chance)).collect();
+        let servers = (0..settings.servers).map(|_| Member::new(&settings, &mut chance)).collect();
         let mut ensemble = Ensemble {
             start: now,
             events: Events::default(),
@@ -115,13 +116,13 @@ impl Ensemble {
         self.settings.wall + (self.events.now / 1_000_000) as i64
     }
 
-    /// When [`advance`](Self::advance) is to be called at the latest.
+    /// Returns when [`advance`](Self::advance) must be called at the latest.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         self.events.next().map(|time| self.start + Duration::from_nanos(time))
     }
 
-    /// Does what is due by now.
+    /// Carries out everything that is due by now.
     pub fn advance(&mut self, now: Instant) {
         let now = self.time(now);
         while let Some(event) = self.events.take(now) {
@@ -173,17 +174,17 @@ impl Ensemble {
 
     // ---- connections
 
-    /// A connection to this server from this address.
+    /// Opens a connection to this server from this address.
     pub(super) fn connect_from(&mut self, server: usize, ip: String) -> Option<u64> {
         if !self.servers[server].up {
             return None;
         }
         self.last_connection += 1;
-        self.connections.insert(self.last_connection, Connection::new(server, ip));
+        self.connections.insert(self.last_connection, ServerConnection::new(server, ip));
         Some(self.last_connection)
     }
 
-    /// The client's end is closed.
+    /// Notes that the client has closed the connection.
     pub fn hang_up(&mut self, connection: u64, now: Instant) {
         self.advance(now);
         match self.connections.get(&connection).map(|known| known.server) {
@@ -194,7 +195,7 @@ impl Ensemble {
         }
     }
 
-    /// What the servers have sent since it was called last, in the order in which they did.
+    /// Takes what the servers have sent since the last call, in order.
     pub fn take_outgoing(&mut self) -> Vec<(u64, Outgoing)> {
         std::mem::take(&mut self.outgoing)
     }
@@ -203,7 +204,7 @@ impl Ensemble {
         self.outgoing.push((connection, Outgoing::Bytes(frame)));
     }
 
-    /// The server ends a connection.
+    /// Ends a connection for the server.
     fn end(&mut self, connection: u64) {
         if self.connections.contains_key(&connection) {
             self.outgoing.push((connection, Outgoing::End));
@@ -223,21 +224,21 @@ impl Ensemble {
     }
 
     fn connections_with(&self, server: usize, session: i64) -> Vec<u64> {
-        let is_its = |known: &Connection| known.server == server && known.session == session;
+        let is_its = |known: &ServerConnection| known.server == server && known.session == session;
         let own = self.connections.iter().filter(|(_, known)| is_its(known));
         own.map(|(id, _)| *id).collect()
     }
 
     // ---- what operators and others do
 
-    /// Breaks the connections of a session, and every later one until [`resume`](Self::resume).
+    /// Breaks the connections of a session, and each later one until [`resume`](Self::resume).
     pub fn suspend(&mut self, session: i64, now: Instant) {
         self.advance(now);
         self.suspended.insert(session);
         self.cut(session);
     }
 
-    /// Lets the client of a suspended session in again.
+    /// Accepts the client of a suspended session again.
     pub fn resume(&mut self, session: i64) {
         self.suspended.remove(&session);
     }
@@ -250,7 +251,8 @@ impl Ensemble {
         }
     }
 
-    /// The leader that can do something at once; none while all servers are down, whose files can be changed.
+    /// Returns the leader that can carry out a change at once. `None` while all servers are down:
+    /// then their files can be changed.
     fn operable(&self) -> Result<Option<usize>, ErrorKind> {
         if self.servers.iter().all(|server| !server.up) {
             return Ok(None);
@@ -259,7 +261,7 @@ impl Ensemble {
         reign.map(Some).ok_or(ErrorKind::ConnectionLoss)
     }
 
-    /// Ends a session before its time, as operators can: at once, unless no leader has a quorum.
+    /// Ends a session early, as operators can. This takes effect at once if a leader has a quorum.
     pub fn expire(&mut self, session: i64, now: Instant) {
         self.advance(now);
         match self.operable() {
@@ -277,8 +279,8 @@ impl Ensemble {
         }
     }
 
-    /// Does something at once, as somebody may who has all permissions and no session.
-    pub(super) fn operate(&mut self, op: Op<'_>, now: Instant) -> Result<(), ErrorKind> {
+    /// Carries out a change at once, for an operator with all permissions and no session.
+    pub(super) fn operate(&mut self, op: TreeOp<'_>, now: Instant) -> Result<(), ErrorKind> {
         self.advance(now);
         let reign = self.operable()?;
         if let Some(reign) = reign {
@@ -304,17 +306,18 @@ impl Ensemble {
     ///
     /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
     pub fn delete(&mut self, path: &str, now: Instant) -> crate::Result<()> {
-        let deleted = self.operate(Op::Delete { path, version: ANY }, now);
+        let deleted = self.operate(TreeOp::Delete { path, version: ANY }, now);
         deleted.map_err(|kind| crate::Error::from(kind).of("delete", path))
     }
 
-    /// The server dies, and its connections with it.
+    /// Kills a server and its connections.
     pub fn crash(&mut self, server: usize, now: Instant) {
         self.advance(now);
         self.go_down(server);
     }
 
-    /// A server that was down starts. Where no leader was, all sessions have all their time again.
+    /// Starts a server that was down. If there was no leader, all sessions get their full time
+    /// again.
     pub fn start(&mut self, server: usize, now: Instant) {
         self.advance(now);
         self.come_up(server);

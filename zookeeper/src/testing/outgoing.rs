@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 /// anyway: each of them replaces a watch.
 const ENOUGH: usize = 1 << 20;
 
-pub(super) struct Writer {
+pub(super) struct ServerWriter {
     stream: TcpStream,
     queue: Mutex<Queue>,
     /// Notified when bytes arrive, when they are taken to be written, and of the end.
@@ -23,9 +23,9 @@ struct Queue {
     is_closed: bool,
 }
 
-impl Writer {
-    pub(super) fn new(stream: TcpStream) -> Writer {
-        Writer { stream, queue: Mutex::default(), changed: Condvar::new() }
+impl ServerWriter {
+    pub(super) fn new(stream: TcpStream) -> ServerWriter {
+        ServerWriter { stream, queue: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Returns the stream that requests come from.
@@ -94,7 +94,7 @@ mod tests {
     fn all_of_it_is_written_in_order_before_the_connection_ends() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let outgoing = Writer::new(listener.accept().unwrap().0);
+        let outgoing = ServerWriter::new(listener.accept().unwrap().0);
         thread::scope(|scope| {
             scope.spawn(|| outgoing.write());
             // More than fits between the two, and nobody reads.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access;
-use super::tree::Op;
+use super::tree::TreeOp;
 use crate::acl::Acl;
 use crate::core::message::{self, CREATE, OpCode};
 use crate::core::wire::{Malformed, Reader};
@@ -23,8 +23,8 @@ pub(super) enum Request<'a> {
     GetChildren { path: &'a str, watch: bool, with_stat: bool },
     GetAcl { path: &'a str },
     Sync { path: &'a str },
-    Write { op: Op<'a>, with_stat: bool },
-    Multi(Vec<Op<'a>>),
+    Write { op: TreeOp<'a>, with_stat: bool },
+    Multi(Vec<TreeOp<'a>>),
     CloseSession,
     Unknown,
 }
@@ -93,7 +93,7 @@ fn acls(reader: &mut Reader<'_>) -> Result<Arc<[Acl]>, Malformed> {
     message::acls(reader).map(Arc::from)
 }
 
-fn op<'a>(code: i32, reader: &mut Reader<'a>) -> Result<Option<Op<'a>>, Malformed> {
+fn op<'a>(code: i32, reader: &mut Reader<'a>) -> Result<Option<TreeOp<'a>>, Malformed> {
     const DELETE: i32 = OpCode::Delete as i32;
     const SET_DATA: i32 = OpCode::SetData as i32;
     const SET_ACL: i32 = OpCode::SetAcl as i32;
@@ -108,18 +108,18 @@ fn op<'a>(code: i32, reader: &mut Reader<'a>) -> Result<Option<Op<'a>>, Malforme
             let ttl = if code == TTL { reader.long()? } else { 0 };
             let mode = CreateMode::of_flag(flag, ttl)
                 .ok_or_else(|| Malformed(format!("a node of the mode {flag}")))?;
-            Op::Create { path, data, acl, mode }
+            TreeOp::Create { path, data, acl, mode }
         }
-        DELETE => Op::Delete { path: reader.string()?, version: reader.int()? },
+        DELETE => TreeOp::Delete { path: reader.string()?, version: reader.int()? },
         SET_DATA => {
             let (path, data) = (reader.string()?, reader.buffer()?);
-            Op::SetData { path, data, version: reader.int()? }
+            TreeOp::SetData { path, data, version: reader.int()? }
         }
         SET_ACL => {
             let (path, acl) = (reader.string()?, acls(reader)?);
-            Op::SetAcl { path, acl, version: reader.int()? }
+            TreeOp::SetAcl { path, acl, version: reader.int()? }
         }
-        CHECK => Op::Check { path: reader.string()?, version: reader.int()? },
+        CHECK => TreeOp::Check { path: reader.string()?, version: reader.int()? },
         _ => return Ok(None),
     }))
 }

@@ -1,9 +1,11 @@
-//! The nodes, and what writes make of them, by the rules of ZooKeeper's `PrepRequestProcessor` and `DataTree`.
+//! The tree of nodes, and how writes change it, by the rules of ZooKeeper's `PrepRequestProcessor`
+//! and `DataTree`.
 //!
-//! Servers apply transactions one after another, and some are behind. So each node keeps its versions: a server
-//! reads what it had after the last transaction that it has applied, a leader validates writes against the newest
-//! ones, and transactions that do not survive their leader are taken back. Versions that nobody reads any more go.
-//! Knows neither who watches nor who is connected.
+//! Servers apply transactions one after another, and some are behind. So each node keeps its
+//! versions. A server reads the version after the last transaction that it has applied. A leader
+//! validates writes against the newest versions. Transactions that do not survive their leader are
+//! undone. Versions that no server reads any more are dropped. Knows neither watches nor
+//! connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,17 +14,17 @@ use super::access::{self, Id};
 use super::committed::{Change, ChangeKind};
 use crate::acl::{Acl, Permissions};
 use crate::core::path;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, code};
 use crate::types::{CreateMode, EventType, Stat};
 
-/// What servers call an argument that they do not take.
-const BAD_ARGUMENTS: ErrorKind = ErrorKind::Server(-8);
-/// The version that stands for any.
+/// The error for an argument that servers do not accept.
+const BAD_ARGUMENTS: ErrorKind = ErrorKind::Server(code::BAD_ARGUMENTS);
+/// Stands for any version.
 pub(super) const ANY: i32 = -1;
 
-/// One change that is asked for.
+/// One requested change.
 #[derive(Debug)]
-pub(super) enum Op<'a> {
+pub(super) enum TreeOp<'a> {
     Create { path: &'a str, data: &'a [u8], acl: Arc<[Acl]>, mode: CreateMode },
     Delete { path: &'a str, version: i32 },
     SetData { path: &'a str, data: &'a [u8], version: i32 },
@@ -30,7 +32,7 @@ pub(super) enum Op<'a> {
     Check { path: &'a str, version: i32 },
 }
 
-/// What it has come to.
+/// The result of a change.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Created(Arc<str>, Stat),
@@ -39,7 +41,7 @@ pub(super) enum Outcome {
     Checked,
 }
 
-/// Whose transaction it is, its number, and its time in milliseconds since 1970.
+/// The client of a transaction, its number, and its time in milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker<'a> {
     pub(super) session: i64,
@@ -48,7 +50,7 @@ pub(super) struct Asker<'a> {
     pub(super) wall: i64,
 }
 
-/// A node, as it is after a transaction.
+/// A version of a node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
     pub(super) data: Arc<[u8]>,
@@ -58,36 +60,36 @@ pub(super) struct Node {
     kept: Stat,
 }
 
-/// A change, and what those are to be told who watch.
+/// A change, and what decides who is told of it.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) change: Change,
-    /// The ACL of the node when it happened.
+    /// The ACL of the node at that time.
     pub(super) acl: Arc<[Acl]>,
     /// The node's parent and its ACL, if its children have changed.
     pub(super) parent: Option<(Arc<str>, Arc<[Acl]>)>,
 }
 
-/// What is at one path.
+/// The versions of one path.
 #[derive(Debug, Default)]
-struct Slot {
-    /// Each with its transaction, in their order.
+struct NodeHistory {
+    /// Each version with its transaction, in order. `None` for a deleted node.
     versions: Vec<(i64, Option<Node>)>,
-    /// The names of all children that any version may have. In no order, as in servers, but in the same one in each
-    /// run: by their hash.
+    /// The names of all children that any version may have. Sorted by hash: an order without
+    /// meaning, as in servers, but the same in each run.
     names: BTreeSet<(u32, Arc<str>)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Tree {
-    slots: BTreeMap<Arc<str>, Slot>,
-    /// The newest nodes that belong to a session.
+    slots: BTreeMap<Arc<str>, NodeHistory>,
+    /// The newest ephemeral nodes, by session.
     ephemerals: BTreeSet<(i64, Arc<str>)>,
     /// The newest containers.
     containers: BTreeSet<Arc<str>>,
-    /// Deleted nodes whose slots may be given back, with the transactions that deleted them.
+    /// Deleted nodes whose histories may be dropped, with the transactions that deleted them.
     deleted: VecDeque<(i64, Arc<str>)>,
-    /// Nobody reads what was before this transaction.
+    /// No server reads versions before this transaction.
     floor: i64,
 }
 
@@ -95,7 +97,7 @@ impl Node {
     pub(super) fn stat(&self) -> Stat {
         let (children, created) = (self.kept.num_children, self.kept.cversion);
         Stat {
-            // Each child that is not there any more was created and deleted.
+            // Each child that no longer exists was created and deleted.
             cversion: created.wrapping_mul(2).wrapping_sub(children),
             data_length: self.data.len() as i32,
             ..self.kept
@@ -108,7 +110,7 @@ impl Node {
 }
 
 impl Step {
-    /// What those are told who watch the node itself.
+    /// The event for watchers of the node itself.
     pub(super) fn event(&self) -> Option<EventType> {
         match self.change.kind {
             ChangeKind::Created { .. } => Some(EventType::NodeCreated),
@@ -119,7 +121,7 @@ impl Step {
     }
 }
 
-impl Slot {
+impl NodeHistory {
     fn at(&self, zxid: i64) -> Option<&Node> {
         let mut newest = self.versions.iter().rev();
         newest.find(|version| version.0 <= zxid).and_then(|version| version.1.as_ref())
@@ -137,7 +139,7 @@ fn parent(path: &str) -> &str {
     }
 }
 
-/// The last part of a path, with its hash (FNV-1a).
+/// Returns the last part of a path, with its hash (FNV-1a).
 fn name(path: &str) -> (u32, &str) {
     let name = path.rsplit('/').next().unwrap_or_default();
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
@@ -180,7 +182,7 @@ impl Tree {
         tree
     }
 
-    /// A node as it was after this transaction.
+    /// Returns a node as it was after this transaction.
     pub(super) fn node(&self, path: &str, zxid: i64) -> Result<&Node, ErrorKind> {
         match self.slots.get(path).and_then(|slot| slot.at(zxid)) {
             Some(node) => Ok(node),
@@ -188,7 +190,7 @@ impl Tree {
         }
     }
 
-    /// The same, if these may do one of such things with it.
+    /// Like `node`, if these identities have one of the permissions.
     pub(super) fn permitted(
         &self,
         path: &str,
@@ -200,7 +202,7 @@ impl Tree {
         access::check(&node.acl, ids, any_of).map(|()| node)
     }
 
-    /// Calls `each` with the names of the children that a node had then.
+    /// Calls `each` with the names of the children that a node had after this transaction.
     pub(super) fn children(&self, path: &str, zxid: i64, mut each: impl FnMut(&str)) {
         let Some(slot) = self.slots.get(path) else {
             return;
@@ -220,7 +222,7 @@ impl Tree {
         }
     }
 
-    /// The containers that have lost their last child by then.
+    /// Returns the containers that have lost their last child by this transaction.
     pub(super) fn empty_containers(&self, zxid: i64) -> Vec<Arc<str>> {
         let is_left = |path: &&Arc<str>| self.node(path, zxid).is_ok_and(Node::is_left);
         self.containers.iter().filter(is_left).cloned().collect()
@@ -229,7 +231,7 @@ impl Tree {
 
 #[cfg(any(test, zoolock_simulation))]
 impl Tree {
-    /// So many children were made of a node before.
+    /// Sets how many children a node had before.
     pub(super) fn count_from(&mut self, path: &str, number: i32) {
         let newest = self.slots.get_mut(path).and_then(|slot| slot.versions.last_mut());
         if let Some((_, Some(node))) = newest {
@@ -237,7 +239,7 @@ impl Tree {
         }
     }
 
-    /// The paths below this one that were there after a transaction.
+    /// Returns the paths below this one after a transaction.
     pub(super) fn below(&self, path: &str, zxid: i64) -> impl Iterator<Item = &Arc<str>> {
         let start = format!("{}/", path.trim_end_matches('/'));
         let later = self.slots.range(Arc::from(start.as_str())..);
@@ -254,7 +256,7 @@ impl Tree {
         self.node(path, i64::MAX)
     }
 
-    /// What a node is from this transaction on.
+    /// Adds a version of a node, from this transaction on.
     fn set(&mut self, path: &Arc<str>, zxid: i64, node: Option<Node>) {
         let is_new = !self.slots.contains_key(path);
         if is_new && node.is_some() && **path != *"/" {
@@ -280,7 +282,7 @@ impl Tree {
         self.index(path, before, after);
     }
 
-    /// Takes back what a node has been since this transaction.
+    /// Drops the versions of a node since this transaction.
     fn unset(&mut self, path: &Arc<str>, zxid: i64) {
         let Some(slot) = self.slots.get_mut(path) else {
             return;
@@ -320,7 +322,7 @@ impl Tree {
         }
     }
 
-    /// Nobody reads what was before this transaction any more.
+    /// Drops versions that no server reads after this transaction.
     pub(super) fn forget(&mut self, floor: i64) {
         self.floor = self.floor.max(floor);
         while let Some((zxid, path)) = self.deleted.front()
@@ -335,7 +337,7 @@ impl Tree {
         }
     }
 
-    /// Takes back the last transaction.
+    /// Undoes the last transaction.
     pub(super) fn undo(&mut self, steps: &[Step], zxid: i64) {
         for step in steps.iter().rev() {
             self.unset(&step.change.path, zxid);
@@ -346,7 +348,7 @@ impl Tree {
     }
 }
 
-/// The session that a node belongs to, and whether it is a container.
+/// Returns the session that a node belongs to, and whether it is a container.
 fn facts(node: Option<&Node>) -> (i64, bool) {
     node.map_or((0, false), |node| (node.kept.ephemeral_owner, node.is_container))
 }
@@ -354,10 +356,10 @@ fn facts(node: Option<&Node>) -> (i64, bool) {
 // ---- writing
 
 impl Tree {
-    /// Does all of these or none. An error says which of them failed.
+    /// Carries out all of these or none. The error has the index of the operation that failed.
     pub(super) fn transact<'o>(
         &mut self,
-        ops: impl IntoIterator<Item = Op<'o>>,
+        ops: impl IntoIterator<Item = TreeOp<'o>>,
         asker: Asker<'_>,
     ) -> Result<(Vec<Outcome>, Vec<Step>), (usize, ErrorKind)> {
         let (mut outcomes, mut steps) = (Vec::new(), Vec::new());
@@ -373,14 +375,14 @@ impl Tree {
         Ok((outcomes, steps))
     }
 
-    /// Deletes what belongs to a session.
+    /// Deletes the ephemeral nodes of a session.
     pub(super) fn end_session(&mut self, session: i64, zxid: i64) -> Vec<Step> {
         let range = (session, Arc::from(""))..(session + 1, Arc::from(""));
         let paths: Vec<_> = self.ephemerals.range(range).map(|(_, path)| path.clone()).collect();
         paths.into_iter().map(|path| self.remove(path, zxid)).collect()
     }
 
-    /// Deletes a container, unless it has children by now.
+    /// Deletes a container, unless it has children again.
     pub(super) fn end_container(&mut self, path: &Arc<str>, zxid: i64) -> Option<Step> {
         let is_left = self.newest(path).is_ok_and(Node::is_left);
         is_left.then(|| self.remove(Arc::clone(path), zxid))
@@ -388,19 +390,19 @@ impl Tree {
 
     fn apply(
         &mut self,
-        op: Op<'_>,
+        op: TreeOp<'_>,
         asker: Asker<'_>,
         steps: &mut Vec<Step>,
     ) -> Result<Outcome, ErrorKind> {
         let Asker { ids, zxid, wall, .. } = asker;
         match op {
-            Op::Create { path, data, acl, mode } => {
+            TreeOp::Create { path, data, acl, mode } => {
                 let (path, acl) = self.judge_create(path, &acl, mode, ids)?;
                 let (step, stat) = self.create(&path, data.into(), acl, mode, asker);
                 steps.push(step);
                 Ok(Outcome::Created(path, stat))
             }
-            Op::Delete { path, version } => {
+            TreeOp::Delete { path, version } => {
                 if matches!(path, "/" | "/zookeeper" | "/zookeeper/config" | "/zookeeper/quota") {
                     return Err(BAD_ARGUMENTS);
                 }
@@ -413,7 +415,7 @@ impl Tree {
                 steps.push(self.remove(self.key(path), zxid));
                 Ok(Outcome::Deleted)
             }
-            Op::SetData { path, data, version } => {
+            TreeOp::SetData { path, data, version } => {
                 let node = self.permitted(path, ids, Permissions::WRITE, i64::MAX)?;
                 check_version(version, node.kept.version)?;
                 let data: Arc<[u8]> = data.into();
@@ -422,7 +424,7 @@ impl Tree {
                 (node.kept.mzxid, node.kept.mtime) = (zxid, wall);
                 Ok(self.change(path, node, ChangeKind::DataSet(data), zxid, steps))
             }
-            Op::SetAcl { path, acl, version } => {
+            TreeOp::SetAcl { path, acl, version } => {
                 let acl = access::resolve(&acl, ids)?;
                 let node = self.permitted(path, ids, Permissions::ADMIN, i64::MAX)?;
                 check_version(version, node.kept.aversion)?;
@@ -430,14 +432,14 @@ impl Tree {
                 node.kept.aversion = node.kept.aversion.wrapping_add(1);
                 Ok(self.change(path, node, ChangeKind::AclSet, zxid, steps))
             }
-            Op::Check { path, version } => {
+            TreeOp::Check { path, version } => {
                 let node = self.permitted(path, ids, Permissions::READ, i64::MAX)?;
                 check_version(version, node.kept.version).map(|()| Outcome::Checked)
             }
         }
     }
 
-    /// The path and the ACL that it will have.
+    /// Returns the path and the ACL of the node to create.
     fn judge_create(
         &self,
         path: &str,
@@ -491,7 +493,7 @@ impl Tree {
         self.set(path, zxid, Some(node));
         let parent = self.change_parent(path, zxid, |kept| {
             kept.num_children += 1;
-            // The numbers stick at their end.
+            // The last number is used again and again.
             if let Some(next) = kept.cversion.checked_add(1) {
                 (kept.cversion, kept.pzxid) = (next, zxid);
             }
@@ -524,7 +526,7 @@ impl Tree {
         Outcome::Set(stat)
     }
 
-    /// Changes the parent of a node that has come or gone, of which its watchers are told.
+    /// Changes the parent of a node that was created or deleted. Its watchers are told.
     fn change_parent(
         &mut self,
         path: &str,
@@ -539,7 +541,7 @@ impl Tree {
         Some((parent, acl))
     }
 
-    /// The path of a node that is there, without a copy.
+    /// Returns the shared path of an existing node.
     fn key(&self, path: &str) -> Arc<str> {
         self.slots.get_key_value(path).map_or_else(|| path.into(), |(path, _)| Arc::clone(path))
     }

@@ -10,8 +10,8 @@ use zoolock_test_support::{
     FaultProxy, Op, Probe, Server, ServerBuilder, Then, connect_string, fresh_path, wait_until,
 };
 use zoolock_zookeeper::{
-    Acl, Builder, CreateMode, ErrorKind, EventType, Permissions, SessionEventKind, State, Watcher,
-    ZooKeeper,
+    Acl, Builder, ConnectFailure, CreateMode, ErrorKind, EventType, Permissions, SessionEventKind,
+    State, Watcher, ZooKeeper,
 };
 
 use crate::util::{
@@ -55,9 +55,11 @@ fn connect((user, password): (&str, &str), servers: &str) -> ZooKeeper {
 #[track_caller]
 fn refused((user, password): (&str, &str), servers: &str) -> String {
     let begun = Instant::now();
-    let (kind, text) = said(builder(servers, SESSION).sasl(user, password).connect());
-    println!("after {:.1?}", begun.elapsed());
-    assert_eq!(kind, ErrorKind::AuthFailed);
+    let error = builder(servers, SESSION).sasl(user, password).connect().unwrap_err();
+    let text = error.to_string();
+    println!("after {:.1?}: {text}", begun.elapsed());
+    assert_eq!(error.kind(), ErrorKind::AuthFailed);
+    assert_eq!(error.connect_failure(), Some(ConnectFailure::Credentials));
     assert!(begun.elapsed() < SOON / 2, "it took {:?}", begun.elapsed());
     assert!(!text.contains(password), "{text}");
     text

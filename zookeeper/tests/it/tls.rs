@@ -21,7 +21,8 @@ use zoolock_test_support::{
     Direction, FaultProxy, Probe, Server, ServerBuilder, fresh_path, shared_server, wait_until,
 };
 use zoolock_zookeeper::{
-    Acl, Builder, CreateMode, ErrorKind, EventType, Permissions, State, Tls, Watcher, ZooKeeper,
+    Acl, Builder, ConnectFailure, CreateMode, ErrorKind, EventType, Permissions, State, Tls,
+    Watcher, ZooKeeper,
 };
 
 /// Long enough for a loaded machine; nothing waits for it to pass.
@@ -146,18 +147,19 @@ fn builder(servers: &str) -> Builder {
 }
 
 /// Why a client gets no session, which it has to find out and not to wait for.
-fn refused(client: Builder) -> String {
+fn refused(client: Builder, failure: ConnectFailure) -> String {
     let start = Instant::now();
     let error = client.connect().unwrap_err();
     let took = start.elapsed();
     println!("after {took:.1?}: {error}");
     assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+    assert_eq!(error.connect_failure(), Some(failure));
     assert!(took < SOON, "{took:?}");
     error.to_string()
 }
 
 fn refused_at(address: SocketAddr, tls: Tls) -> String {
-    refused(builder(&address.to_string()).tls(tls))
+    refused(builder(&address.to_string()).tls(tls), ConnectFailure::Tls)
 }
 
 #[track_caller]
@@ -451,7 +453,7 @@ fn an_answer_in_plain_text_is_told_to_be_one() {
 #[test]
 fn a_client_without_tls_is_told_that_the_port_may_be_for_it() {
     for secured in each_version() {
-        let text = refused(builder(&secured.address().to_string()));
+        let text = refused(builder(&secured.address().to_string()), ConnectFailure::NoSession);
         assert_says(&text, &[&secured.address().to_string(), "TLS"]);
     }
 }
@@ -497,7 +499,7 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
     let client = builder(&listener.local_addr().unwrap().to_string());
     let client = client.tls(Authority::new("nobody").tls()).connect_timeout(PATIENCE);
     let start = Instant::now();
-    refused(client);
+    refused(client, ConnectFailure::Silent);
     assert!(start.elapsed() >= PATIENCE);
 }
 

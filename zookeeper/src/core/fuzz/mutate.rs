@@ -2,20 +2,21 @@
 
 use super::Rng;
 use super::corpus::{self, LATER};
+use crate::error::code;
 
 /// Lengths, counts, numbers and codes that somebody may take for something else.
 const INTERESTING: &[i32] = &[
     -1,
     -2,
-    -4,
-    -8,
-    -101,
-    -110,
-    -112,
-    -115,
-    -118,
-    -122,
-    -127,
+    code::CONNECTION_LOSS,
+    code::BAD_ARGUMENTS,
+    code::NO_NODE,
+    code::NODE_EXISTS,
+    code::SESSION_EXPIRED,
+    code::AUTH_FAILED,
+    code::SESSION_MOVED,
+    code::REQUEST_TIMEOUT,
+    code::THROTTLED,
     0,
     1,
     2,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::super::clock::Moment;
 use super::super::connection::{Call, Credential, Effect};
 use super::super::frames::Frames;
-use super::super::hosts::HostList;
 use super::super::message::{HEADER, OpCode};
 #[cfg(feature = "sasl")]
 use super::super::sasl::User;
@@ -20,12 +19,9 @@ use super::mutate;
 use super::texts::Tally;
 use crate::acl::Acl;
 use crate::batch::{Batch, Op, OpResult};
-use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::names::Names;
-use crate::pending::Pending;
-use crate::shared::{Shared, Slot};
-use crate::sys::net::Bell;
+use crate::pending::{Answered, Pending};
 use crate::types::{CreateMode, Stat, State};
 use crate::{EventType, Watcher};
 
@@ -79,17 +75,14 @@ impl Kind {
 
 /// The requests as they are sent, made once.
 pub(super) struct Asked {
-    shared: Arc<Shared>,
     frames: Vec<(OpCode, Vec<u8>)>,
 }
 
 impl Asked {
     pub(super) fn new() -> Asked {
-        let hosts = HostList::parse(&format!("nowhere:1{ROOT}")).expect("a connect string");
-        let shared = Arc::new(Shared::new(Builder::new("nowhere:1"), hosts, Bell::new().unwrap()));
         let (watcher, acl) = (Watcher::new(|_| {}), Acl::open());
         let watcher = Some(&watcher);
-        let mut batch = batch(&shared);
+        let mut batch = batch();
         for kind in Kind::ALL {
             let create =
                 |batch: &mut Batch<'_>, mode| drop(batch.create("/new", b"data", &acl, mode));
@@ -116,12 +109,12 @@ impl Asked {
             .collect();
         drop(batch);
         assert_eq!(frames.len(), Kind::ALL.len(), "a request was refused");
-        Asked { shared, frames }
+        Asked { frames }
     }
 }
 
-fn batch(shared: &Arc<Shared>) -> Batch<'_> {
-    Batch { shared, timeout: TIMEOUT, session: None, calls: Vec::new() }
+fn batch() -> Batch<'static> {
+    Batch { root: ROOT, timeout: TIMEOUT, session: None, calls: Vec::new() }
 }
 
 /// Somebody who listens, unless the number is 0.
@@ -516,7 +509,7 @@ impl World<'_> {
         told.1 += 1;
         assert_eq!(told.1, 1, "{:?} is answered twice", told.0);
         // It goes where the answer would have gone.
-        let mut batch = batch(&self.asked.shared);
+        let mut batch = batch();
         let pending = batch.auth("digest", b"user:secret");
         let expected = result.as_ref().err().map(Error::kind);
         slot_of(&mut batch).settle(result.clone());
@@ -529,7 +522,7 @@ impl World<'_> {
         told.1 += 1;
         assert_eq!(told.1, 1, "{:?} is answered twice", told.0);
         self.tally.answers += 1;
-        let answer = Came { asked: self.asked, code, body };
+        let answer = Came { code, body };
         let acl = Acl::open();
         let stat = |_: &Stat| 68;
         let create = |mode| {
@@ -581,14 +574,13 @@ impl World<'_> {
 }
 
 /// Where the answer to the one request goes.
-fn slot_of(batch: &mut Batch<'_>) -> Slot {
+fn slot_of(batch: &mut Batch<'_>) -> Arc<dyn Answered> {
     let call = batch.calls.pop().expect("a request");
     call.slot.expect("somebody waits")
 }
 
 /// An answer.
 struct Came<'a> {
-    asked: &'a Asked,
     code: i32,
     body: &'a [u8],
 }
@@ -600,7 +592,7 @@ impl Came<'_> {
         request: impl FnOnce(&mut Batch<'_>) -> Pending<T>,
         size: impl Fn(&T) -> usize,
     ) -> Result<(), Malformed> {
-        let mut batch = batch(&self.asked.shared);
+        let mut batch = batch();
         let pending = request(&mut batch);
         let slot = slot_of(&mut batch);
         let decoded = slot.answer(self.code, self.body);

@@ -1,35 +1,20 @@
-//! SASL on a connection, between the handshake and all else: the client asks for a challenge, answers it,
-//! and sees the server's proof. Two requests, and nothing beside them: a server that wants SASL takes
-//! nothing else before, and answers these past whatever is in its queue.
+//! SASL on a connection, between the handshake and all other requests.
+//!
+//! The client asks for a challenge, answers it, and checks the server's proof. It sends nothing else
+//! before that, because a server that requires SASL accepts nothing else.
 
-use super::{Core, Granted, after};
+use super::{Core, after};
 use crate::core::clock::Moment;
+use crate::core::connection::{Challenged, Granted, Login};
 use crate::core::message::{self, OpCode};
-use crate::core::sasl::{Challenge, Proof, User};
+use crate::core::sasl::{Challenge, User};
 use crate::core::watches::Listen;
 use crate::core::wire::{Malformed, Put, Reader};
 
-/// The request that is to be answered next, and what the session begins or goes on with then.
-#[derive(Debug)]
-pub(in crate::core) struct Login {
-    user: User,
-    granted: Granted,
-    xid: i32,
-    /// None before the challenge.
-    answer: Option<Answer>,
-}
-
-/// To the challenge.
-#[derive(Debug)]
-struct Answer {
-    realm: Option<String>,
-    proof: Proof,
-}
-
 impl<S, W: Listen> Core<S, W> {
-    /// Who the client is, from the next connection on.
+    /// Sets the SASL user, from the next connection on.
     pub(crate) fn be(&mut self, user: Option<User>) {
-        self.user = user;
+        self.settings.user = user;
     }
 
     pub(super) fn log_in(&mut self, user: User, granted: Granted, now: Moment) {
@@ -49,7 +34,7 @@ impl<S, W: Listen> Core<S, W> {
             let text = format!("an answer to request {} before that to SASL's {xid}", header.xid);
             return Err(Malformed(text));
         }
-        // A refusal comes with a token or without.
+        // A refusal may come with or without a token.
         let token = match header.code {
             0 => reader.string().and_then(|token| reader.end().map(|()| token))?,
             _ => "",
@@ -61,21 +46,21 @@ impl<S, W: Listen> Core<S, W> {
             (None, 0) => {
                 let challenge = Challenge::read(token)?;
                 let (token, proof) = challenge.respond(&user);
-                let answer = Some(Answer { realm: challenge.realm, proof });
+                let answer = Some(Challenged { realm: challenge.realm, proof });
                 self.send_token(&token, Login { user, granted, xid, answer }, now);
             }
             (None, code) => self.refused(&format!(
                 "the server refused SASL by DIGEST-MD5 (code {code}): is it in FIPS mode?"
             )),
-            // Told to keep those whom it refuses, it answers with nothing.
-            (Some(Answer { realm, .. }), code) if token.is_empty() => {
+            // A server that is configured to keep refused clients answers with an empty token.
+            (Some(Challenged { realm, .. }), code) if token.is_empty() => {
                 let (name, realm) = (user.name(), realm.unwrap_or_default());
                 self.refused(&format!(
                     "the server refused the SASL user {name:?} in its realm {realm:?} (code {code}): \
                      is the user in its JAAS configuration, with this password?"
                 ));
             }
-            (Some(Answer { proof, .. }), _) => match proof.is_in(token)? {
+            (Some(Challenged { proof, .. }), _) => match proof.is_in(token)? {
                 true => self.open(granted, now),
                 false => self.refused(
                     "the server does not know the password of the SASL user: is it the right server?",
@@ -86,12 +71,12 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn send_token(&mut self, token: &str, mut login: Login, now: Moment) {
-        self.xid = after(self.xid);
-        login.xid = self.xid;
+        self.outbox.xid = after(self.outbox.xid);
+        login.xid = self.outbox.xid;
         let mut frame = message::request(OpCode::Sasl, |out| out.put_buffer(token.as_bytes()));
-        message::number(&mut frame, self.xid);
-        self.out.extend_from_slice(&frame);
-        self.counts.requests += 1;
+        message::number(&mut frame, self.outbox.xid);
+        self.outbox.bytes.extend_from_slice(&frame);
+        self.outbox.counts.requests += 1;
         self.touch(now);
         let until = now.monotonic + self.patience(now);
         if let Some(connection) = &mut self.connection {
@@ -101,7 +86,7 @@ impl<S, W: Listen> Core<S, W> {
     }
 
     fn refused(&mut self, reason: &str) {
-        self.is_refused = true;
+        self.outage.is_refused = true;
         self.doom(reason);
     }
 }

@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 
-use crate::core::served;
+use crate::core::server_codec;
+use crate::error::code::NO_NODE;
 
-const NO_NODE: i32 = -101;
 const PING: i32 = 11;
 const CLOSE: i32 = -11;
 
@@ -145,7 +145,8 @@ impl State {
     }
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
-        let greeting = served::greeting(&frame(&mut stream)?).expect("a client greets");
+        let greeting =
+            server_codec::connect_request(&frame(&mut stream)?).expect("a client greets");
         // Before anybody can tell of the answer.
         let session = {
             let ensemble = self.ensemble.lock();
@@ -156,14 +157,14 @@ impl State {
             return stream.shutdown(Shutdown::Both);
         };
         let timeout = if session == 0 { 0 } else { greeting.timeout };
-        stream.write_all(&served::connected(timeout, session, &[7; 16]))?;
+        stream.write_all(&server_codec::connected(timeout, session, &[7; 16]))?;
         loop {
             let request = frame(&mut stream)?;
             let number =
                 |at: usize| i32::from_be_bytes([0, 1, 2, 3].map(|byte| request[at + byte]));
             let code = if [PING, CLOSE].contains(&number(4)) { 0 } else { NO_NODE };
-            let answer = |out: &mut Vec<u8>| served::header(out, number(0), 0, code);
-            stream.write_all(&served::frame(answer))?;
+            let answer = |out: &mut Vec<u8>| server_codec::header(out, number(0), 0, code);
+            stream.write_all(&server_codec::frame(answer))?;
         }
     }
 }

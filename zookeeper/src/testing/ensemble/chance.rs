@@ -1,4 +1,4 @@
-//! Chance that can be had again.
+//! Random numbers from a seed.
 
 /// xorshift64*.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl Chance {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Less than `end`; 0 if that is 0.
+    /// Draws a number below `end`; 0 if `end` is 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         // The low bits are the weakest.
         (self.next() >> 16) % end.max(1)

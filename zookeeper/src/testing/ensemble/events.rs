@@ -1,20 +1,43 @@
-//! What will happen, in its order.
+//! The events to come in an ensemble, in the order of their time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
-use super::leading::Asked;
+use super::super::access::Id;
+use super::settings::Time;
 
-/// Nanoseconds since the ensemble began.
-pub(super) type Time = u64;
+/// The destination of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) server: usize,
+    pub(super) connection: u64,
+    pub(super) number: u64,
+}
 
-/// Something that will happen. Messages of a reign that either server has left are void.
+/// A request of a server to its leader.
+#[derive(Debug)]
+pub(super) struct LeaderRequest {
+    pub(super) origin: Origin,
+    pub(super) session: i64,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Open(Time),
+    Sync,
+    /// A client's request, and the identities that the client has proved.
+    Request(Vec<u8>, Arc<Vec<Id>>),
+}
+
+/// An event to come. Messages of a reign are void once either server has left it.
 #[derive(Debug)]
 pub(super) enum Event {
     Applied { server: usize, reign: usize, upto: usize },
     Pinged { server: usize, reign: usize },
     Heard { server: usize, reign: usize, touched: Vec<(i64, Time)> },
-    Forwarded { server: usize, reign: usize, asked: Asked },
+    Forwarded { server: usize, reign: usize, asked: LeaderRequest },
     Revalidate { server: usize, reign: usize, connection: u64, session: i64, timeout: Time },
     Revalidated { server: usize, reign: usize, connection: u64, lives: bool },
     Synced { server: usize, reign: usize, upto: usize, connection: u64, number: u64 },
@@ -29,7 +52,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// The server that exchanges a message with the leader of a reign.
+    /// Returns the server and the reign, if this is a message between a server and its leader.
     pub(super) fn parties(&self) -> Option<(usize, usize)> {
         match *self {
             Event::Applied { server, reign, .. }
@@ -84,7 +107,7 @@ impl Events {
         self.at(self.now.saturating_add(delay), event);
     }
 
-    /// Messages that were held up arrive now, in their order.
+    /// Lets delayed messages arrive now, in their order.
     pub(super) fn hasten(&mut self) {
         let mut entries = std::mem::take(&mut self.queue).into_vec();
         entries.sort_by_key(|Entry(Reverse(order), _)| *order);
@@ -98,7 +121,7 @@ impl Events {
         self.queue.peek().map(|Entry(Reverse((time, _)), _)| *time)
     }
 
-    /// The next event if it is due by then; the time is then its.
+    /// Takes the next event if it is due by then, and sets the time to it.
     pub(super) fn take(&mut self, until: Time) -> Option<Event> {
         self.next().filter(|time| *time <= until)?;
         let Entry(Reverse((time, _)), event) = self.queue.pop()?;

@@ -1,9 +1,9 @@
-//! What goes wrong with servers, and what really is: for simulations.
+//! Faults of servers, and the true state of an ensemble, for simulations.
 
 use std::time::{Duration, Instant};
 
 use super::super::committed::Committed;
-use super::super::tree::{ANY, Op};
+use super::super::tree::{ANY, TreeOp};
 use super::settings::nanos;
 use super::{Ensemble, Event};
 use crate::acl::Acl;
@@ -13,13 +13,14 @@ use crate::types::{CreateMode, Stat};
 // ---- connections and faults
 
 impl Ensemble {
-    /// A connection to this server; none if it refuses it.
+    /// Opens a connection to this server. Returns `None` if the server refuses it.
     pub fn connect(&mut self, server: usize, now: Instant) -> Option<u64> {
         self.advance(now);
         self.connect_from(server, "127.0.0.1".to_owned())
     }
 
-    /// The server does nothing until then. A leader for which that is too long is replaced, and finds out later.
+    /// Freezes a server until this time. A leader that is frozen for too long is replaced, and
+    /// finds out later.
     pub fn freeze(&mut self, server: usize, until: Instant, now: Instant) {
         self.advance(now);
         let until = self.time(until);
@@ -34,7 +35,7 @@ impl Ensemble {
         }
     }
 
-    /// The server and its leader hear nothing of each other until then. One that leads is deposed.
+    /// Cuts a server off from its leader until this time. A leader is deposed.
     pub fn cut_off(&mut self, server: usize, until: Instant, now: Instant) {
         self.advance(now);
         let until = self.time(until);
@@ -54,22 +55,23 @@ impl Ensemble {
         }
     }
 
-    /// Another leader is elected. The old one, and perhaps one that follows it, go on without a quorum until they
-    /// find out: they answer reads, resume sessions, and may take some for expired. Proposals that no quorum had
-    /// are committed by the next leader, or never. False if there are not enough others.
+    /// Elects another leader. The old one, and perhaps a follower, go on without a quorum until
+    /// they find out: they answer reads, resume sessions, and may consider some sessions expired.
+    /// The next leader commits the proposals that no quorum had, or they are lost. Returns false if
+    /// there are not enough other servers.
     pub fn depose(&mut self, now: Instant) -> bool {
         self.advance(now);
         self.replace_leader()
     }
 
-    /// What the server applies is late by so much, unless it leads.
+    /// Makes a server apply transactions this late, unless it leads.
     pub fn lag(&mut self, server: usize, by: Duration, now: Instant) {
         self.advance(now);
         self.servers[server].lag = nanos(by);
     }
 
-    /// All faults end: servers that are down start, and all of them hear each other. A leader that was deposed, and
-    /// whoever was about to leave one, may still hang up until `sync_limit` is over.
+    /// Ends all faults: servers that are down start, and all hear each other. Until `sync_limit` is
+    /// over, a deposed leader and its followers may still end connections.
     pub fn heal(&mut self, now: Instant) {
         self.advance(now);
         for server in &mut self.servers {
@@ -85,13 +87,13 @@ impl Ensemble {
         }
     }
 
-    /// The server that leads, if there is one with a quorum.
+    /// Returns the leader that has a quorum.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
         self.ruling().map(|reign| self.reigns[reign].leader)
     }
 
-    /// Whether a server is up and follows a leader, or is one: deposed or not.
+    /// Returns whether a server is up, and is or follows a leader, deposed or not.
     #[must_use]
     pub fn serves(&self, server: usize) -> bool {
         self.servers[server].reign.is_some()
@@ -101,31 +103,32 @@ impl Ensemble {
 // ---- what really is
 
 impl Ensemble {
-    /// What was committed since it was called last, in its order, without what has changed nothing.
+    /// Takes the transactions committed since the last call, in order, without those that changed
+    /// nothing.
     pub fn take_committed(&mut self) -> Vec<Committed> {
         self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// A node as a quorum has it.
+    /// Returns a node as a quorum has it.
     #[must_use]
     pub fn node(&self, path: &str) -> Option<(Stat, &[u8])> {
         let node = self.tree.node(path, self.committed).ok()?;
         Some((node.stat(), &node.data))
     }
 
-    /// The paths of all nodes below this one, sorted.
+    /// Returns the paths of all nodes below this one, sorted.
     #[must_use]
     pub fn below(&self, path: &str) -> Vec<String> {
         self.tree.below(path, self.committed).map(|path| path.to_string()).collect()
     }
 
-    /// The paths of all nodes that are watched for their data or their end, on any server.
+    /// Returns the paths of all nodes with a watch for their data or deletion, on any server.
     #[must_use]
     pub fn watched(&self) -> Vec<String> {
         self.servers.iter().flat_map(|server| server.watches.data_paths()).cloned().collect()
     }
 
-    /// The sessions that are not over.
+    /// Returns the sessions that are not over.
     #[must_use]
     pub fn sessions(&self) -> Vec<i64> {
         self.sessions.keys().copied().collect()
@@ -135,29 +138,29 @@ impl Ensemble {
 // ---- what operators do
 
 impl Ensemble {
-    /// Creates a node as somebody who may do everything, in no session.
+    /// Creates a node with all permissions, in no session.
     ///
     /// # Errors
     ///
     /// Those of servers, and `ConnectionLoss` while no leader has a quorum.
     pub fn create(&mut self, path: &str, data: &[u8], now: Instant) -> Result<()> {
         let (acl, mode) = (Acl::open().into(), CreateMode::Persistent);
-        let created = self.operate(Op::Create { path, data, acl, mode }, now);
+        let created = self.operate(TreeOp::Create { path, data, acl, mode }, now);
         created.map_err(|kind| Error::from(kind).of("create", path))
     }
 
-    /// The next sequential node below this one has this number, as if so many had been made there before.
+    /// Sets the number of the next sequential node below this one.
     pub fn count_from(&mut self, path: &str, number: i32) {
         self.tree.count_from(path, number);
     }
 
-    /// Sets the data of a node, likewise.
+    /// Sets the data of a node with all permissions, in no session.
     ///
     /// # Errors
     ///
     /// As [`create`](Self::create).
     pub fn set_data(&mut self, path: &str, data: &[u8], now: Instant) -> Result<()> {
-        let set = self.operate(Op::SetData { path, data, version: ANY }, now);
+        let set = self.operate(TreeOp::SetData { path, data, version: ANY }, now);
         set.map_err(|kind| Error::from(kind).of("set the data of", path))
     }
 }

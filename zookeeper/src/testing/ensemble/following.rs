@@ -1,4 +1,4 @@
-//! What each server has, whom it follows, and how leaders come and go.
+//! The members of an ensemble: what each has applied, whom it follows, and how leaders come and go.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -6,45 +6,46 @@ use std::sync::Arc;
 use super::chance::Chance;
 use super::leading::{Kind, Reign, Transaction};
 use super::settings::nanos;
-use super::watching::Watches;
+use super::watching::ServerWatches;
 use super::{Ensemble, Event, Outgoing, Settings, Time};
-use crate::core::served;
+use crate::core::server_codec;
 use crate::types::EventType;
 
 #[derive(Debug)]
-pub(super) struct Server {
-    /// Does it accept connections?
+pub(super) struct Member {
+    /// Whether it accepts connections.
     pub(super) up: bool,
     pub(super) reign: Option<usize>,
     /// How many transactions it has applied, and the last of them.
     pub(super) applied: usize,
     pub(super) zxid: i64,
-    pub(super) watches: Watches,
-    /// Signs of life that its leader has not been told of.
+    pub(super) watches: ServerWatches,
+    /// Signs of life that its leader does not know yet.
     pub(super) touched: BTreeMap<i64, Time>,
     pub(super) is_ping_planned: bool,
-    /// When in each half of a tick it is asked for them.
+    /// When in each half of a tick the leader asks for them.
     phase: Time,
-    /// What it applies is so late.
+    /// How late it applies transactions.
     pub(super) lag: Time,
-    /// Nothing passes between it and its leader until then.
+    /// Nothing passes between it and its leader until this time.
     pub(super) cut_until: Time,
-    /// It does nothing until then; what has come meanwhile is held. None is the end of a connection.
+    /// It does nothing until this time, and `held` keeps the input. `None` is the end of a
+    /// connection.
     pub(super) frozen_until: Time,
     pub(super) held: VecDeque<(u64, Option<Vec<u8>>)>,
-    /// The last message in each direction arrives then.
+    /// When the last message in each direction arrives.
     last_there: Time,
     last_back: Time,
 }
 
-impl Server {
-    pub(super) fn new(settings: &Settings, chance: &mut Chance) -> Server {
-        Server {
+impl Member {
+    pub(super) fn new(settings: &Settings, chance: &mut Chance) -> Member {
+        Member {
             up: true,
             reign: None,
             applied: 0,
             zxid: 0,
-            watches: Watches::default(),
+            watches: ServerWatches::default(),
             touched: BTreeMap::new(),
             is_ping_planned: false,
             phase: chance.below(settings.tick() / 2),
@@ -57,7 +58,7 @@ impl Server {
         }
     }
 
-    /// Nothing is late any more between it and its leader.
+    /// Ends all delays between it and its leader.
     pub(super) fn heal(&mut self) {
         (self.lag, self.cut_until) = (0, 0);
         (self.last_there, self.last_back) = (0, 0);
@@ -65,7 +66,7 @@ impl Server {
 }
 
 impl Ensemble {
-    /// The reign that has a quorum.
+    /// Returns the reign that has a quorum.
     pub(super) fn ruling(&self) -> Option<usize> {
         self.reigns.iter().rposition(|reign| reign.rules)
     }
@@ -78,14 +79,14 @@ impl Ensemble {
         self.servers[server].frozen_until > self.events.now
     }
 
-    /// When something passes again between a server and its leader.
+    /// Returns when messages pass again between a server and its leader.
     pub(super) fn quiet_until(&self, server: usize) -> Time {
         let known = &self.servers[server];
         let leader = known.reign.map_or(server, |reign| self.reigns[reign].leader);
         known.cut_until.max(known.frozen_until).max(self.servers[leader].frozen_until)
     }
 
-    /// When something sent now between a server and its leader arrives.
+    /// Returns when a message sent now between a server and its leader arrives.
     pub(super) fn link(&mut self, server: usize, there: bool) -> Time {
         let jitter = self.chance.below(nanos(self.settings.jitter));
         let arrives = self.events.now + nanos(self.settings.hop) + jitter;
@@ -100,7 +101,7 @@ impl Ensemble {
         self.servers.len() / 2 + 1
     }
 
-    /// Those that could follow a new leader.
+    /// Returns the servers that could follow a new leader.
     pub(super) fn able(&self) -> Vec<usize> {
         let is_able = |server: &usize| {
             let known = &self.servers[*server];
@@ -109,7 +110,7 @@ impl Ensemble {
         (0..self.servers.len()).filter(is_able).collect()
     }
 
-    /// Whether enough servers hear their leader now.
+    /// Returns whether enough servers hear their leader now.
     pub(super) fn has_quorum(&self, reign: usize) -> bool {
         let hears = |server: &usize| {
             self.servers[*server].reign == Some(reign)
@@ -120,7 +121,8 @@ impl Ensemble {
 
     // ---- leaders
 
-    /// A new leader. Those that `stay` follow the old one until they find out.
+    /// Begins the reign of a new leader. The servers that `stay` follow the old one until they find
+    /// out.
     pub(super) fn elect(&mut self, leader: usize, stay: &[usize]) {
         if let Some(old) = self.ruling() {
             self.settle_proposals(old);
@@ -164,7 +166,7 @@ impl Ensemble {
         }
     }
 
-    /// The server has all there is, and serves.
+    /// Brings a server up to date, so that it serves clients.
     fn join(&mut self, server: usize, reign: usize) {
         let upto = self.dropped + self.log.len();
         let known = &mut self.servers[server];
@@ -174,7 +176,7 @@ impl Ensemble {
         (known.last_there, known.last_back) = (0, 0);
     }
 
-    /// A server that could follow whoever rules does.
+    /// Makes a server follow the current leader, if it can.
     pub(super) fn try_to_join(&mut self, server: usize) {
         let known = &self.servers[server];
         if !known.up || known.reign.is_some() {
@@ -187,7 +189,7 @@ impl Ensemble {
         }
     }
 
-    /// The server has lost its leader, and hangs up on everybody.
+    /// Makes a server leave its leader and end all connections.
     pub(super) fn leave(&mut self, server: usize, reign: usize) {
         let frozen_until = self.servers[server].frozen_until;
         if self.servers[server].reign != Some(reign) {
@@ -200,7 +202,7 @@ impl Ensemble {
         self.stop_serving(server);
         let later = self.chance.below(self.settings.tick());
         self.events.after(later, Event::Join { server });
-        let follows = |server: &Server| server.reign == Some(reign);
+        let follows = |server: &Member| server.reign == Some(reign);
         let left = self.servers.iter().filter(|server| follows(server)).count();
         let has_leader = follows(&self.servers[self.reigns[reign].leader]);
         if self.reigns[reign].rules && (left < self.majority() || !has_leader) {
@@ -230,7 +232,7 @@ impl Ensemble {
         let Some(reign) = reign.filter(|reign| self.reigns[*reign].rules) else {
             return;
         };
-        let follows = |server: &&Server| server.reign == Some(reign);
+        let follows = |server: &&Member| server.reign == Some(reign);
         let left = self.servers.iter().filter(follows).count();
         if self.reigns[reign].leader == server || left < self.majority() {
             self.abdicate();
@@ -244,7 +246,7 @@ impl Ensemble {
         }
     }
 
-    /// Nobody rules: whoever followed finds out soon.
+    /// Ends a reign. Its followers find out soon.
     fn abdicate(&mut self) {
         let Some(old) = self.ruling() else {
             return;
@@ -261,7 +263,7 @@ impl Ensemble {
         self.events.after(later, Event::Elect);
     }
 
-    /// A quorum that is up and has no leader elects one.
+    /// Elects a leader, if a quorum is up and has none.
     pub(super) fn elect_if_possible(&mut self) {
         if self.ruling().is_some() {
             return;
@@ -272,13 +274,14 @@ impl Ensemble {
                 let leader = able[self.chance.below(able.len() as u64) as usize];
                 self.elect(leader, &[]);
             }
-            // Whoever starts looks again.
+            // A server that starts tries again.
             false if self.servers.iter().all(|server| !server.up) => {}
             false => self.events.after(self.settings.tick(), Event::Elect),
         }
     }
 
-    /// Another server has a quorum, and the leader does not know. False if there is none that could.
+    /// Gives another server a quorum without the leader's knowledge. Returns false if no server
+    /// could have one.
     pub(super) fn replace_leader(&mut self) -> bool {
         let Some(old) = self.ruling() else {
             return false;
@@ -303,7 +306,7 @@ impl Ensemble {
         true
     }
 
-    /// A leader that is frozen for too long is one no more.
+    /// Deposes a leader that is frozen for too long.
     pub(super) fn abandon(&mut self, reign: usize) {
         let leader = self.reigns[reign].leader;
         if self.reigns[reign].rules && self.is_frozen(leader) {
@@ -313,7 +316,7 @@ impl Ensemble {
 
     // ---- transactions
 
-    /// Applies what is committed, up to there.
+    /// Applies committed transactions up to this one.
     pub(super) fn apply(&mut self, server: usize, upto: usize) {
         while self.servers[server].applied < upto {
             let known = &mut self.servers[server];
@@ -326,7 +329,7 @@ impl Ensemble {
         self.settle();
     }
 
-    /// Forgets what all servers have applied.
+    /// Drops the transactions that all servers have applied.
     pub(super) fn settle(&mut self) {
         let serving = self.servers.iter().filter(|server| server.reign.is_some());
         let end = (self.dropped + self.log.len(), self.committed);
@@ -359,7 +362,7 @@ impl Ensemble {
         }
     }
 
-    /// Answers whoever has asked for it here, and hangs up where a session is over.
+    /// Answers the client of this transaction, and ends the connections of a session that is over.
     fn answer_own(&mut self, server: usize, done: &Transaction) {
         if let Some(origin) = done.origin.filter(|origin| origin.server == server) {
             match done.kind {
@@ -388,7 +391,7 @@ impl Ensemble {
         self.plan_ping(server, reign);
     }
 
-    /// Pings come every half tick; those that have nothing to tell of need not be looked at.
+    /// Plans the next ping. Pings come every half tick; those that carry nothing are skipped.
     fn plan_ping(&mut self, server: usize, reign: usize) {
         let known = &mut self.servers[server];
         if std::mem::replace(&mut known.is_ping_planned, true) {
@@ -400,7 +403,7 @@ impl Ensemble {
         self.events.at(at, Event::Pinged { server, reign });
     }
 
-    /// A ping has come; what was heard since the last is told with its answer.
+    /// Answers a ping with the signs of life since the last one.
     pub(super) fn pinged(&mut self, server: usize, reign: usize) {
         self.servers[server].is_ping_planned = false;
         let touched = std::mem::take(&mut self.servers[server].touched);
@@ -410,7 +413,7 @@ impl Ensemble {
 
     // ---- what is sent
 
-    /// Tells of a change, whose watch is over by that, told or not.
+    /// Reports a change to its watches. They end, whether the client may be told or not.
     fn tell(
         &mut self,
         connection: u64,
@@ -430,10 +433,10 @@ impl Ensemble {
             EventType::NodeDeleted => 2,
             EventType::NodeDataChanged => 3,
             EventType::NodeChildrenChanged => 4,
-            // No server says that.
+            // No server sends this.
             EventType::WatchEnded => return,
         };
         let zxid = if self.settings.numbered_events { zxid } else { -1 };
-        self.outgoing.push((connection, Outgoing::Bytes(served::event(zxid, kind, path))));
+        self.outgoing.push((connection, Outgoing::Bytes(server_codec::event(zxid, kind, path))));
     }
 }

@@ -1,4 +1,4 @@
-//! What leaders do: they validate, propose and commit, and end sessions.
+//! The work of leaders: they validate, propose and commit writes, and end sessions.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -7,65 +7,42 @@ use std::sync::Arc;
 use super::super::access::{self, Id};
 use super::super::committed::{Change, Committed};
 use super::super::requests::{self, Request};
-use super::super::tree::{Asker, Op, Outcome, Step};
+use super::super::tree::{Asker, Outcome, Step, TreeOp};
+use super::events::{LeaderRequest, Origin, What};
 use super::settings::nanos;
 use super::{Ensemble, Event, Time};
 use crate::core::message::{self, CREATE, OpCode};
-use crate::core::served;
+use crate::core::server_codec;
 use crate::core::wire::Put;
 use crate::error::ErrorKind;
+use crate::error::code;
 
-/// What a failed `multi` says of the operations behind the one that was refused.
-const NOT_TRIED: i32 = -2;
-const SESSION_EXPIRED: i32 = -112;
+/// The result, in a failed `multi`, of the operations after the refused one.
+const NOT_TRIED: i32 = code::RUNTIME_INCONSISTENCY;
 
-/// A session as a leader knows it.
+/// A leader's view of a session.
 #[derive(Debug, Clone)]
 pub(super) struct Track {
     pub(super) deadline: Time,
     pub(super) is_closing: bool,
-    /// The server that requests of this session may come from.
+    /// The server from which requests of this session are accepted.
     pub(super) owner: Option<usize>,
     is_watched: bool,
 }
 
-/// The time of one leader.
+/// The reign of one leader.
 #[derive(Debug)]
 pub(super) struct Reign {
     pub(super) leader: usize,
-    /// Has it a quorum?
+    /// Whether it has a quorum.
     pub(super) rules: bool,
     pub(super) tracks: BTreeMap<i64, Track>,
     proposed: VecDeque<Transaction>,
     last_commit: Time,
-    /// It has proposals that it will not see committed.
+    /// Whether it has proposals that will never be committed.
     is_stuck: bool,
-    /// Who waits for the transactions that are proposed, to be up to date.
+    /// Requests to `sync`, each with the transaction that it waits for.
     syncs: Vec<(i64, Origin)>,
-}
-
-/// Where an answer goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Origin {
-    pub(super) server: usize,
-    pub(super) connection: u64,
-    pub(super) number: u64,
-}
-
-/// What a server asks its leader for.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) origin: Origin,
-    pub(super) session: i64,
-    pub(super) what: What,
-}
-
-#[derive(Debug)]
-pub(super) enum What {
-    Open(Time),
-    Sync,
-    /// A client's request, and whom it has shown to be.
-    Request(Vec<u8>, Arc<Vec<Id>>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -80,15 +57,15 @@ pub(super) struct Transaction {
     pub(super) zxid: i64,
     pub(super) session: i64,
     pub(super) kind: Kind,
-    /// None for what no client has asked for.
+    /// `None` if no client requested it.
     pub(super) origin: Option<Origin>,
-    /// The whole frame; an empty one ends the connection.
+    /// The whole frame. An empty one ends the connection.
     pub(super) answer: Vec<u8>,
     pub(super) steps: Vec<Step>,
 }
 
 impl Transaction {
-    /// What a new leader begins with.
+    /// Creates the first transaction of a new leader.
     pub(super) fn nothing(zxid: i64) -> Transaction {
         let (answer, steps) = (Vec::new(), Vec::new());
         Transaction { zxid, session: 0, kind: Kind::Write, origin: None, answer, steps }
@@ -112,7 +89,7 @@ impl Reign {
 // ---- sessions
 
 impl Ensemble {
-    /// A leader knows of a session from now on.
+    /// Adds a session to a leader's table.
     pub(super) fn track(
         &mut self,
         reign: usize,
@@ -125,7 +102,7 @@ impl Ensemble {
         self.touch(reign, session, timeout);
     }
 
-    /// A leader has heard of a session. False if there is no such.
+    /// Notes a sign of life of a session. Returns false if the leader has no such session.
     pub(super) fn touch(&mut self, reign: usize, session: i64, timeout: Time) -> bool {
         let deadline = self.settings.deadline(self.events.now, timeout);
         let track = self.reigns[reign].tracks.get_mut(&session);
@@ -153,7 +130,7 @@ impl Ensemble {
         }
     }
 
-    /// The leader ends a session. False if it is over already.
+    /// Ends a session. Returns false if it is over already.
     pub(super) fn close(&mut self, reign: usize, session: i64) -> bool {
         let track = self.reigns[reign].tracks.get_mut(&session);
         let Some(track) = track.filter(|track| !track.is_closing) else {
@@ -165,7 +142,7 @@ impl Ensemble {
             return true;
         }
         if self.settings.exact {
-            // So that its client hears of its end and not of that of its nodes.
+            // The client learns of the end of its session, not of the end of its nodes.
             self.cut(session);
         }
         let transaction = self.ending(session);
@@ -173,14 +150,14 @@ impl Ensemble {
         true
     }
 
-    /// What ends a session.
+    /// Creates the transaction that ends a session.
     pub(super) fn ending(&mut self, session: i64) -> Transaction {
         let zxid = self.next_zxid();
         let steps = self.tree.end_session(session, zxid);
         Transaction { session, kind: Kind::Close, steps, ..Transaction::nothing(zxid) }
     }
 
-    /// A leader is asked whether a session lives, which is a sign of life.
+    /// Asks a leader whether a session lives. The question is a sign of life.
     pub(super) fn revalidate(
         &mut self,
         server: usize,
@@ -195,8 +172,8 @@ impl Ensemble {
         lives
     }
 
-    /// Why a leader takes nothing from a session on this server. An error without a code ends the connection, as
-    /// servers do when a session has moved.
+    /// Checks that a leader accepts requests of a session from this server. An error without a code
+    /// ends the connection, as servers do when a session has moved.
     pub(super) fn check_session(
         &mut self,
         reign: usize,
@@ -204,7 +181,7 @@ impl Ensemble {
         server: usize,
     ) -> Result<(), Option<i32>> {
         let track = self.reigns[reign].tracks.get_mut(&session);
-        let track = track.filter(|track| !track.is_closing).ok_or(Some(SESSION_EXPIRED))?;
+        let track = track.filter(|track| !track.is_closing).ok_or(Some(code::SESSION_EXPIRED))?;
         match *track.owner.get_or_insert(server) == server {
             true => Ok(()),
             false => Err(None),
@@ -220,12 +197,16 @@ impl Ensemble {
         self.proposed
     }
 
-    /// Something has come to a leader.
-    pub(super) fn prepare(&mut self, reign: usize, Asked { origin, session, what }: Asked) {
+    /// Takes a request of a server to its leader.
+    pub(super) fn prepare(
+        &mut self,
+        reign: usize,
+        LeaderRequest { origin, session, what }: LeaderRequest,
+    ) {
         if let What::Sync = what {
             return self.sync(reign, origin);
         }
-        // Without a quorum it stays a proposal.
+        // Without a quorum, it remains a proposal.
         if !self.reigns[reign].rules {
             self.reigns[reign].is_stuck = true;
             return;
@@ -246,9 +227,9 @@ impl Ensemble {
         }
     }
 
-    /// Validates a request and proposes it, whatever comes of that.
+    /// Validates a request, and proposes its transaction or its refusal.
     fn validate(&mut self, reign: usize, origin: Origin, session: i64, frame: &[u8], ids: &[Id]) {
-        // It was looked at before it was sent here.
+        // The server decoded it before it sent it here.
         let Ok((xid, request)) = requests::request(frame) else {
             return;
         };
@@ -257,7 +238,7 @@ impl Ensemble {
             Transaction { origin: Some(origin), session, ..Transaction::nothing(zxid) };
         let asker = Asker { session, ids, zxid, wall: self.wall() };
         let refused = match request {
-            // Not looked at in servers either.
+            // Real servers do not check this either.
             Request::CloseSession => Ok(()),
             _ => self.check_session(reign, session, origin.server),
         };
@@ -293,8 +274,8 @@ impl Ensemble {
         self.propose(reign, transaction);
     }
 
-    /// What an operator does, who may do everything.
-    pub(super) fn operation(&mut self, op: Op<'_>) -> Result<Transaction, ErrorKind> {
+    /// Creates the transaction of an operator, who has all permissions.
+    pub(super) fn operation(&mut self, op: TreeOp<'_>) -> Result<Transaction, ErrorKind> {
         let (zxid, ids) = (self.next_zxid(), [access::superuser()]);
         let asker = Asker { session: 0, ids: &ids, zxid, wall: self.wall() };
         let done = self.tree.transact([op], asker);
@@ -351,7 +332,7 @@ impl Ensemble {
         due.into_iter().for_each(|(_, origin)| self.tell_synced(reign, origin));
     }
 
-    /// A quorum has it.
+    /// Notes that a quorum has the transaction.
     pub(super) fn append(&mut self, transaction: Transaction) {
         let Transaction { zxid, session, kind, .. } = transaction;
         self.committed = zxid;
@@ -372,7 +353,8 @@ impl Ensemble {
         self.log.push_back(Arc::new(transaction));
     }
 
-    /// What a leader has proposed is either in the log of those who elect the next, or nowhere.
+    /// Decides the fate of an old leader's proposals: each is either in the log of the servers that
+    /// elect the next leader, or lost.
     pub(super) fn settle_proposals(&mut self, old: usize) {
         let known = &mut self.reigns[old];
         let mut proposed = std::mem::take(&mut known.proposed);
@@ -388,7 +370,8 @@ impl Ensemble {
 
     // ---- syncs
 
-    /// As `Leader.processSync` has it: a leader that nobody follows any more answers, too, if it waits for nothing.
+    /// Answers a `sync` as `Leader.processSync` does. A leader without followers answers too, if
+    /// nothing is outstanding.
     fn sync(&mut self, reign: usize, origin: Origin) {
         let (last, known) = (self.proposed, &mut self.reigns[reign]);
         if known.is_stuck {
@@ -441,8 +424,8 @@ impl Ensemble {
 // ---- answers
 
 pub(super) fn answer(xid: i32, zxid: i64, code: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    served::frame(|out| {
-        served::header(out, xid, zxid, code);
+    server_codec::frame(|out| {
+        server_codec::header(out, xid, zxid, code);
         body(out);
     })
 }
@@ -453,10 +436,10 @@ fn put_outcomes(out: &mut Vec<u8>, outcomes: &[Outcome], with_stat: bool) {
             Outcome::Created(path, stat) => {
                 out.put_buffer(path.as_bytes());
                 if with_stat {
-                    served::stat(out, stat);
+                    server_codec::stat(out, stat);
                 }
             }
-            Outcome::Set(stat) => served::stat(out, stat),
+            Outcome::Set(stat) => server_codec::stat(out, stat),
             Outcome::Deleted | Outcome::Checked => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What a server does for its clients: handshakes, and requests in their order.
+//! The work of a server for its clients: handshakes, and requests in their order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,30 +7,31 @@ use std::time::Instant;
 use super::super::access::{self, Id, ReadRules};
 use super::super::requests::{self, Request};
 use super::super::tree::Tree;
-use super::leading::{Asked, Origin, What, answer};
-use super::watching::Watches;
+use super::events::{LeaderRequest, Origin, What};
+use super::leading::answer;
+use super::watching::ServerWatches;
 use super::{Ensemble, Event, Time};
 use crate::acl::{Acl, Permissions};
 use crate::core::message;
-use crate::core::served;
+use crate::core::server_codec;
 use crate::core::wire::{Malformed, Put};
 use crate::error::ErrorKind;
+use crate::error::code::THROTTLED;
 use crate::types::{EventType, Stat};
 
 /// Longer requests end the connection (`jute.maxbuffer`).
 pub(in super::super) const LONGEST: usize = 0xf_ffff;
-const THROTTLED: i32 = -127;
 
-/// A connection, as its server knows it.
+/// A server's view of a connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     pub(super) server: usize,
-    /// 0 until it has asked for one.
+    /// The session; 0 before the handshake.
     pub(super) session: i64,
     timeout: Time,
     phase: Phase,
     ids: Arc<Vec<Id>>,
-    /// The beginning of a frame.
+    /// The bytes of an incomplete frame.
     come: Vec<u8>,
     due: VecDeque<Due>,
     last_number: u64,
@@ -39,12 +40,12 @@ pub(super) struct Connection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     New,
-    /// Its handshake is not answered yet.
+    /// The handshake has no answer yet.
     Greeted,
     Served,
 }
 
-/// A request whose answer is due, in its turn.
+/// A request without an answer, in order.
 #[derive(Debug)]
 struct Due {
     number: u64,
@@ -56,13 +57,13 @@ struct Due {
 enum DueState {
     /// The leader has it.
     Waits,
-    /// It is answered from what the server has when its turn comes.
+    /// A read. It is answered from the server's state when its turn comes.
     Reads,
-    /// `frame` is the answer.
+    /// The answer is in `frame`.
     Answered,
 }
 
-/// The connection has to end.
+/// The connection must end.
 struct HangUp;
 
 impl From<Malformed> for HangUp {
@@ -71,14 +72,14 @@ impl From<Malformed> for HangUp {
     }
 }
 
-impl Connection {
-    pub(super) fn new(server: usize, ip: String) -> Connection {
-        Connection {
+impl ServerConnection {
+    pub(super) fn new(server: usize, ip: String) -> ServerConnection {
+        ServerConnection {
             server,
             session: 0,
             timeout: 0,
             phase: Phase::New,
-            ids: Arc::new(vec![("ip".to_owned(), ip)]),
+            ids: Arc::new(vec![Id::new("ip", ip)]),
             come: Vec::new(),
             due: VecDeque::new(),
             last_number: 0,
@@ -92,7 +93,7 @@ impl Connection {
     }
 }
 
-/// Takes the first frame of these bytes; none if it is not there as a whole.
+/// Takes the first frame of these bytes. Returns `None` if it is incomplete.
 fn next_frame<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, HangUp> {
     let Some((length, rest)) = bytes.split_first_chunk() else {
         return Ok(None);
@@ -114,7 +115,7 @@ fn password(session: i64) -> Vec<u8> {
 // ---- bytes
 
 impl Ensemble {
-    /// Bytes of a client have come, in any pieces. Those that make no sense end the connection.
+    /// Takes bytes of a client, in any pieces. Malformed bytes end the connection.
     pub fn receive(&mut self, connection: u64, bytes: &[u8], now: Instant) {
         self.advance(now);
         let Some(server) = self.connections.get(&connection).map(|known| known.server) else {
@@ -126,13 +127,13 @@ impl Ensemble {
         }
     }
 
-    /// A whole frame has come, without its length.
+    /// Takes a whole frame, without its length.
     pub(in super::super) fn take(&mut self, connection: u64, frame: &[u8], now: Instant) {
         self.advance(now);
         self.frame(connection, frame);
     }
 
-    /// The server goes on with what has come meanwhile.
+    /// Continues with the bytes that came in the meantime.
     pub(super) fn thaw(&mut self, server: usize) {
         if self.is_frozen(server) {
             return;
@@ -156,7 +157,7 @@ impl Ensemble {
             come.extend_from_slice(bytes);
             rest = &come;
         }
-        // Servers read nothing more until they have answered a handshake.
+        // Servers read nothing else until they have answered the handshake.
         while self.connections.get(&connection).is_some_and(|known| known.phase != Phase::Greeted) {
             match next_frame(&mut rest) {
                 Ok(Some(frame)) => self.frame(connection, frame),
@@ -187,14 +188,14 @@ impl Ensemble {
 
 impl Ensemble {
     fn greet(&mut self, connection: u64, frame: &[u8]) -> Result<(), HangUp> {
-        let greeting = served::greeting(frame)?;
-        let timeout = self.settings.granted(greeting.timeout);
+        let asked = server_codec::connect_request(frame)?;
+        let timeout = self.settings.granted(asked.timeout);
         let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
-        let (server, session) = (known.server, greeting.session);
+        let (server, session) = (known.server, asked.session);
         (known.phase, known.timeout) = (Phase::Greeted, timeout);
         let reign = self.servers[server].reign.ok_or(HangUp)?;
-        // It must not see less than it has seen.
-        if greeting.zxid > self.servers[server].zxid || self.suspended.contains(&session) {
+        // A client must not see an older state than before.
+        if asked.zxid > self.servers[server].zxid || self.suspended.contains(&session) {
             return Err(HangUp);
         }
         if session == 0 {
@@ -202,7 +203,7 @@ impl Ensemble {
             known.session = self.last_session;
             let origin = Origin { server, connection, number: 0 };
             let what = What::Open(timeout);
-            self.forward(reign, Asked { origin, session: self.last_session, what });
+            self.forward(reign, LeaderRequest { origin, session: self.last_session, what });
             return Ok(());
         }
         for other in self.connections_with(server, session) {
@@ -211,7 +212,7 @@ impl Ensemble {
         if let Some(known) = self.connections.get_mut(&connection) {
             known.session = session;
         }
-        if greeting.password != password(session) {
+        if asked.password != password(session) {
             self.resumed(connection, false);
         } else if self.leads(server) {
             let lives = self.revalidate(server, reign, session, timeout);
@@ -224,7 +225,7 @@ impl Ensemble {
         Ok(())
     }
 
-    /// The handshake is answered.
+    /// Answers the handshake.
     pub(super) fn resumed(&mut self, connection: u64, lives: bool) {
         let Some(known) = self.connections.get_mut(&connection) else {
             return;
@@ -233,18 +234,21 @@ impl Ensemble {
         let (session, timeout) = (known.session, (known.timeout / 1_000_000) as i32);
         match lives {
             true => {
-                self.send(connection, served::connected(timeout, session, &password(session)));
+                self.send(
+                    connection,
+                    server_codec::connected(timeout, session, &password(session)),
+                );
                 self.come(connection, &[]);
             }
             false => {
-                self.send(connection, served::connected(0, 0, &[0; 16]));
+                self.send(connection, server_codec::connected(0, 0, &[0; 16]));
                 self.end(connection);
             }
         }
     }
 
-    /// Sends something to the leader.
-    fn forward(&mut self, reign: usize, asked: Asked) {
+    /// Sends a request to the leader.
+    fn forward(&mut self, reign: usize, asked: LeaderRequest) {
         let server = asked.origin.server;
         if self.leads(server) {
             return self.prepare(reign, asked);
@@ -262,7 +266,7 @@ impl Ensemble {
         let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
         let (server, session, timeout) = (known.server, known.session, known.timeout);
         let reign = self.servers[server].reign.ok_or(HangUp)?;
-        // Credentials are dealt with before anybody is told, and before what is under way.
+        // Credentials are checked at once, before requests in flight.
         if let Request::Auth { scheme, secret } = request {
             let shown = access::authenticate(Arc::make_mut(&mut known.ids), scheme, secret);
             self.reply(connection, xid, |_, _| shown);
@@ -282,7 +286,7 @@ impl Ensemble {
                 What::Request(frame.to_vec(), Arc::clone(&known.ids))
             }
             request => {
-                // Only a leader looks.
+                // Only a leader checks this.
                 let checked = match leads {
                     true => self.check_session(reign, session, server),
                     false => Ok(()),
@@ -305,7 +309,7 @@ impl Ensemble {
         let known = self.connections.get_mut(&connection).ok_or(HangUp)?;
         let number = known.push(DueState::Waits, kept);
         let origin = Origin { server, connection, number };
-        self.forward(reign, Asked { origin, session, what });
+        self.forward(reign, LeaderRequest { origin, session, what });
         Ok(())
     }
 
@@ -316,7 +320,7 @@ impl Ensemble {
         Ok(())
     }
 
-    /// A write is done, or refused. An empty answer ends the connection.
+    /// Sets the answer to a write. An empty answer ends the connection.
     pub(super) fn written(&mut self, connection: u64, number: u64, answer: &[u8]) {
         if answer.is_empty() {
             return self.end(connection);
@@ -324,7 +328,7 @@ impl Ensemble {
         self.ready(connection, number, DueState::Answered, answer.to_vec());
     }
 
-    /// The server has all that its leader had when it was asked.
+    /// Answers a `sync`: the server has caught up with its leader.
     pub(super) fn synced(&mut self, connection: u64, number: u64) {
         self.ready(connection, number, DueState::Reads, Vec::new());
     }
@@ -342,7 +346,7 @@ impl Ensemble {
         self.answer_due(connection);
     }
 
-    /// Answers what is ready, in its order.
+    /// Sends the answers that are ready, in order.
     fn answer_due(&mut self, connection: u64) {
         loop {
             let Some(known) = self.connections.get_mut(&connection) else {
@@ -362,7 +366,7 @@ impl Ensemble {
         }
     }
 
-    /// Sends what a server says by itself. A body that fails is none.
+    /// Appends an answer of the server. It has no body if `body` fails.
     fn reply(
         &mut self,
         connection: u64,
@@ -376,12 +380,12 @@ impl Ensemble {
         let (tree, rules, ids) = (&self.tree, self.settings.rules, known.ids.as_slice());
         let (zxid, watches) = (server.zxid, &mut server.watches);
         let mut reading = Reading { tree, zxid, rules, ids, connection, watches };
-        let answer = served::frame(|out| {
+        let answer = server_codec::frame(|out| {
             let start = out.len();
-            served::header(out, xid, zxid, 0);
+            server_codec::header(out, xid, zxid, 0);
             if let Err(kind) = body(&mut reading, out) {
                 out.truncate(start);
-                served::header(out, xid, zxid, kind.code());
+                server_codec::header(out, xid, zxid, kind.code());
             }
         });
         self.send(connection, answer);
@@ -399,15 +403,15 @@ impl Ensemble {
         self.reply(connection, xid, |reading, out| reading.read(request, out));
     }
 
-    /// May this client know of an event at a node with this ACL?
+    /// Returns whether this client may learn of an event at a node with this ACL.
     pub(super) fn may_know(&self, connection: u64, acl: &[Acl]) -> bool {
         let may = |ids: &[Id]| access::check(acl, ids, Permissions::READ).is_ok();
         let is_open = self.settings.rules == ReadRules::Open;
         self.connections.get(&connection).is_some_and(|known| is_open || may(&known.ids))
     }
 
-    /// What has happened since this transaction, which servers tell whatever the ACLs say; what has not is watched
-    /// again. As `DataTree.setWatches` has it.
+    /// Sets watches again as `DataTree.setWatches` does. Changes since this transaction are
+    /// reported at once, whatever the ACLs say.
     fn set_watches(&mut self, connection: u64, since: i64, [data, exist, child]: [Vec<&str>; 3]) {
         let Some(known) = self.connections.get(&connection) else {
             return;
@@ -443,18 +447,18 @@ impl Ensemble {
     }
 }
 
-/// A read, on what a server has.
+/// A read of a server's state.
 struct Reading<'a> {
     tree: &'a Tree,
     zxid: i64,
     rules: ReadRules,
     ids: &'a [Id],
     connection: u64,
-    watches: &'a mut Watches,
+    watches: &'a mut ServerWatches,
 }
 
 impl Reading<'_> {
-    /// Appends what the answer says.
+    /// Appends the body of the answer.
     fn read(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<(), ErrorKind> {
         let Reading { tree, zxid, ids, connection, .. } = *self;
         match request {
@@ -467,7 +471,7 @@ impl Reading<'_> {
                 if watch {
                     self.watches.add_data(path, connection);
                 }
-                served::stat(out, &node?.stat());
+                server_codec::stat(out, &node?.stat());
             }
             Request::GetData { path, watch } => {
                 let node = tree.permitted(path, ids, Permissions::READ, zxid)?;
@@ -475,7 +479,7 @@ impl Reading<'_> {
                     self.watches.add_data(path, connection);
                 }
                 out.put_buffer(&node.data);
-                served::stat(out, &node.stat());
+                server_codec::stat(out, &node.stat());
             }
             Request::GetChildren { path, watch, with_stat } => {
                 let node = tree.permitted(path, ids, Permissions::READ, zxid)?;
@@ -485,7 +489,7 @@ impl Reading<'_> {
                 out.put_int(node.stat().num_children);
                 tree.children(path, zxid, |name| out.put_buffer(name.as_bytes()));
                 if with_stat {
-                    served::stat(out, &node.stat());
+                    server_codec::stat(out, &node.stat());
                 }
             }
             Request::GetAcl { path } => {
@@ -496,7 +500,7 @@ impl Reading<'_> {
                     true => message::acl_list(out, &node.acl),
                     false => message::acl_list(out, &access::hidden(&node.acl)),
                 }
-                served::stat(out, &node.stat());
+                server_codec::stat(out, &node.stat());
             }
             Request::Sync { path } => out.put_buffer(path.as_bytes()),
             _ => return Err(ErrorKind::Unimplemented),

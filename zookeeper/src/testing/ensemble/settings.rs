@@ -1,44 +1,47 @@
-//! What an ensemble is like.
+//! The settings of an ensemble.
 
 use std::time::Duration;
 
 use super::super::access::ReadRules;
-use super::Time;
+
+/// Nanoseconds since the ensemble began.
+pub(super) type Time = u64;
 
 /// Shorter sessions would end on any busy machine.
 const SHORTEST: Duration = Duration::from_millis(50);
 
-/// What an ensemble is like.
+/// The settings of an ensemble.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How many servers there are; all of them vote.
     pub servers: usize,
-    /// As `tickTime`: a session timeout has 2 to 20 of them, and ends at the next one.
+    /// As `tickTime`. A session timeout is 2 to 20 ticks, and a session ends at the next tick.
     pub tick: Duration,
     /// The least time that a message takes from one server to another.
     pub hop: Duration,
     /// How much longer it may take.
     pub jitter: Duration,
-    /// The most time that a quorum takes until it has a proposal; half of it is the least.
+    /// The longest time until a quorum has a proposal. The shortest is half of it.
     pub quorum: Duration,
-    /// How long a server goes on without its leader at the most, and a leader without a quorum.
+    /// The longest time that a server goes on without its leader, and a leader without a quorum.
     pub sync_limit: Duration,
-    /// What clients learn of nodes that they may not read.
+    /// What clients learn about nodes that they may not read.
     pub rules: ReadRules,
-    /// Empty containers are looked for after this time at the most.
+    /// The longest time between two searches for empty containers.
     pub containers: Duration,
-    /// What the first instant is in milliseconds since 1970.
+    /// The first instant, in milliseconds since 1970.
     pub wall: i64,
-    /// Whether pings are answered before what is under way.
+    /// Whether pings are answered before requests in flight.
     pub overtaking: bool,
-    /// Whether events bear the transaction's number, as those of servers from 3.9 on.
+    /// Whether events have the transaction's number, as in servers from 3.9 on.
     pub numbered_events: bool,
-    /// How often a server has too much to do and answers so (-127).
+    /// How often a server is overloaded and says so (`code::THROTTLED`).
     pub throttle: f64,
-    /// Whether nothing depends on chance: sessions are as short as clients ask for, from 50 ms on, and end when their
-    /// time is over and not at the next tick, their connections first; containers are looked for in time.
+    /// Whether nothing depends on chance. Sessions are then as short as clients ask for, from 50 ms
+    /// on. They end exactly in time, not at the next tick, and their connections end first. Empty
+    /// containers are found in time.
     pub exact: bool,
-    /// Whether what is committed is kept until it is taken.
+    /// Whether committed transactions are kept until they are taken.
     pub recorded: bool,
 }
 
@@ -72,7 +75,7 @@ impl Settings {
         nanos(self.tick).max(1)
     }
 
-    /// The timeout that a session gets: whole milliseconds.
+    /// Returns the timeout that a session gets, in whole milliseconds.
     pub(super) fn granted(&self, asked: i32) -> Time {
         let asked = Duration::from_millis(u64::try_from(asked).unwrap_or_default());
         let granted = match self.exact {
@@ -82,11 +85,11 @@ impl Settings {
         granted.as_millis() as Time * 1_000_000
     }
 
-    /// When a session ends that was heard of now.
+    /// Returns when a session ends that shows a sign of life now.
     pub(super) fn deadline(&self, now: Time, timeout: Time) -> Time {
         match self.exact {
             true => now + timeout,
-            // As `ExpiryQueue.roundToNextInterval` has it.
+            // As in `ExpiryQueue.roundToNextInterval`.
             false => ((now + timeout) / self.tick() + 1) * self.tick(),
         }
     }

@@ -1,10 +1,10 @@
-//! Who watches what on one server.
+//! The watches on one server.
 
 use std::collections::BTreeMap;
 
-/// The connections that watch, by path, each in the order in which they began.
+/// The connections that watch, by path, in the order in which their watches were set.
 #[derive(Debug, Default)]
-pub(super) struct Watches {
+pub(super) struct ServerWatches {
     data: Paths,
     child: Paths,
 }
@@ -36,7 +36,7 @@ impl Paths {
     }
 }
 
-impl Watches {
+impl ServerWatches {
     pub(super) fn add_data(&mut self, path: &str, connection: u64) {
         self.data.add(path, connection);
     }
@@ -50,7 +50,7 @@ impl Watches {
         self.data.0.keys()
     }
 
-    /// Those that are to be told of a node itself; they watch it no more.
+    /// Ends the watches of a node itself. Returns their connections.
     pub(super) fn take_data(&mut self, path: &str) -> Vec<u64> {
         self.data.take(path)
     }
@@ -59,7 +59,7 @@ impl Watches {
         self.child.take(path)
     }
 
-    /// Those that are to be told that it is gone, each once.
+    /// Ends the watches of a deleted node. Returns their connections, each once.
     pub(super) fn take_all(&mut self, path: &str) -> Vec<u64> {
         let mut watching = self.data.take(path);
         for connection in self.child.take(path) {
@@ -76,6 +76,6 @@ impl Watches {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Watches::default();
+        *self = ServerWatches::default();
     }
 }

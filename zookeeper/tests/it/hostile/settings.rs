@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use zoolock_test_support::{connect_string, shared_server};
-use zoolock_zookeeper::{ErrorKind, ZooKeeper};
+use zoolock_zookeeper::{ConnectFailure, ErrorKind, ZooKeeper};
 
 use super::door::Door;
 use crate::util::{BRIEFLY, SESSION, SOON, client_of, said, shared_proxy};
@@ -74,8 +74,10 @@ fn a_port_where_nobody_listens_is_named() {
     nobody.refuse(true);
     let address = nobody.connect_string();
     let begun = Instant::now();
-    let (kind, text) = said(ZooKeeper::builder(&address).connect_timeout(SOON).connect());
-    assert_eq!(kind, ErrorKind::ConnectFailed);
+    let error = ZooKeeper::builder(&address).connect_timeout(SOON).connect().unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+    assert_eq!(error.connect_failure(), Some(ConnectFailure::Unreachable), "{text}");
     assert!(text.contains(&format!("{address}: Connection refused")), "{text}");
     // It has not waited for anything.
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
@@ -103,8 +105,11 @@ fn every_server_of_the_list_is_named_with_its_own_reason() {
         guest.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
         guest.linger()
     });
-    let (kind, text) = said(ZooKeeper::builder(&format!("{refused},{}", http.address())).connect());
-    assert_eq!(kind, ErrorKind::ConnectFailed);
+    let servers = format!("{refused},{}", http.address());
+    let error = ZooKeeper::builder(&servers).connect().unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+    assert_eq!(error.connect_failure(), Some(ConnectFailure::NoSession), "{text}");
     assert!(text.contains(&format!("{refused}: Connection refused")), "{text}");
     assert!(text.contains(&format!("{}: the answer begins with", http.address())), "{text}");
 }
@@ -115,10 +120,11 @@ fn a_connect_ends_with_its_deadline_however_silent_the_server() {
     for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(300)] {
         let begun = Instant::now();
         let builder = ZooKeeper::builder(&mute.address()).session_timeout(SOON);
-        let (kind, text) = said(builder.connect_timeout(timeout).connect());
-        let took = begun.elapsed();
+        let error = builder.connect_timeout(timeout).connect().unwrap_err();
+        let (took, text) = (begun.elapsed(), error.to_string());
         println!("after {took:.1?} of {timeout:?}");
-        assert_eq!(kind, ErrorKind::ConnectFailed);
+        assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+        assert_eq!(error.connect_failure(), Some(ConnectFailure::Silent), "{text}");
         assert!(text.contains("no answer"), "{text}");
         // Less than the patience with one server.
         assert!(timeout <= took && took < SOON / 3, "{took:?}");

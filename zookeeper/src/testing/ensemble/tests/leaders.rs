@@ -287,6 +287,6 @@ fn a_leader_that_is_frozen_for_too_long_is_replaced() {
     world.ensemble.create("/a", b"", world.now).unwrap();
     world.send_exists(connection, "/a", false);
     let Some(Seen::Answer { code, .. }) = world.wait(connection) else { panic!("no answer") };
-    assert_eq!(code, -101, "it has not found out");
+    assert_eq!(code, crate::error::code::NO_NODE, "it has not found out");
     assert_eq!(world.wait(connection), Some(Seen::End));
 }

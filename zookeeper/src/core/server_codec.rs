@@ -1,25 +1,25 @@
-//! The server's side of the protocol, for the servers that tests are run against: what a connection begins
-//! with, and what every answer is made of. Pure.
+//! The server's side of the protocol, for the servers that tests use: it reads the first request of
+//! a connection and writes answers and events. Pure.
 
 use super::message;
 use super::wire::{Malformed, Put, Reader};
 use crate::types::Stat;
 
-/// What a client asks for first.
+/// The first request on a connection.
 #[derive(Debug)]
-pub(crate) struct Greeting {
+pub(crate) struct ConnectRequest {
     pub(crate) zxid: i64,
     /// In milliseconds.
     pub(crate) timeout: i32,
-    /// 0 for a new one.
+    /// The session to resume; 0 asks for a new one.
     pub(crate) session: i64,
     pub(crate) password: Vec<u8>,
 }
 
-pub(crate) fn greeting(frame: &[u8]) -> Result<Greeting, Malformed> {
+pub(crate) fn connect_request(frame: &[u8]) -> Result<ConnectRequest, Malformed> {
     let mut reader = Reader(frame);
     let _version = reader.int()?;
-    let greeting = Greeting {
+    let greeting = ConnectRequest {
         zxid: reader.long()?,
         timeout: reader.int()?,
         session: reader.long()?,
@@ -29,9 +29,9 @@ pub(crate) fn greeting(frame: &[u8]) -> Result<Greeting, Malformed> {
     reader.end().map(|()| greeting)
 }
 
-/// A frame with this body, its length before it.
+/// Returns a frame: this body behind its length.
 pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    // More than most answers have.
+    // Most answers are shorter.
     let mut out = Vec::with_capacity(160);
     out.put_int(0);
     body(&mut out);
@@ -40,7 +40,7 @@ pub(crate) fn frame(body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// The answer to a [`Greeting`]; with a timeout of 0 the session is over.
+/// Returns the answer to a [`ConnectRequest`]. A timeout of 0 says that the session is over.
 pub(crate) fn connected(timeout: i32, session: i64, password: &[u8]) -> Vec<u8> {
     frame(|out| {
         out.put_int(0);

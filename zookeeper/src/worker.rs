@@ -11,7 +11,7 @@ use crate::sys::{self, Mutex, thread};
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// A queue of jobs for one background thread.
-pub(crate) struct Diary {
+pub(crate) struct Worker {
     /// The name of the thread.
     name: &'static str,
     /// While this many jobs wait, further jobs are dropped.
@@ -26,9 +26,9 @@ struct Jobs {
     dropped: u64,
 }
 
-impl Diary {
-    pub(crate) fn new(name: &'static str, most: usize) -> Arc<Diary> {
-        Arc::new(Diary { name, most, jobs: Mutex::default() })
+impl Worker {
+    pub(crate) fn new(name: &'static str, most: usize) -> Arc<Worker> {
+        Arc::new(Worker { name, most, jobs: Mutex::default() })
     }
 
     /// Queues a job. Returns how many were dropped since the last job that was accepted. If no
@@ -58,9 +58,9 @@ impl Diary {
 
     fn start(self: &Arc<Self>, jobs: &mut Jobs) {
         if !jobs.are_done {
-            let diary = Arc::clone(self);
+            let worker = Arc::clone(self);
             let thread = thread::Builder::new().name(self.name.into());
-            jobs.are_done = thread.spawn(move || diary.work()).is_ok();
+            jobs.are_done = thread.spawn(move || worker.work()).is_ok();
             sys::reached_if(|| !jobs.are_done, "there is no thread for a log line or a callback");
         }
     }
@@ -79,7 +79,7 @@ impl Diary {
     }
 }
 
-impl fmt::Debug for Diary {
+impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} waiting", self.jobs.lock().waiting.len())
     }
