@@ -215,7 +215,7 @@ macro_rules! constructors {
             /// - [`Error::InvalidPath`](crate::Error::InvalidPath).
             /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an identity that is
             ///   too long or would be read as a revocation request, and for an interval of
-            ///   `observe_queue` below 10 ms.
+            ///   `on_queue_position` below 10 ms.
             pub fn with_options(
                 client: &$crate::Client,
                 path: impl Into<String>,

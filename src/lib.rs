@@ -303,7 +303,7 @@
 //! - [`Client::revoke`] asks a holder to let go. The holder learns of it through
 //!   [`Hold::revocation`].
 //! - [`Client::verify_token`] tells whether a fencing token is the current holder's.
-//! - [`LockOptions::observe_queue`] tells a waiting call its queue position.
+//! - [`LockOptions::on_queue_position`] tells a waiting call its queue position.
 //! - [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell about the connection.
 //! - An [`observer`] is told how long calls waited, how long locks were held, and how both ended.
 //!   With the feature `metrics` it reports to Prometheus.
@@ -432,7 +432,7 @@ pub use lock::DistributedLock;
 pub use locker::{Lock, LockId, Locker};
 pub use multi::MultiLock;
 pub use options::LockOptions;
-pub use recipe::Place;
+pub use recipe::QueuePosition;
 pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};

@@ -124,8 +124,8 @@ impl Site {
         until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
-        let observer = self.options.observer.as_ref();
-        let want = Want { session: self.session(), claim, recipe, departure, observer, call };
+        let on_position = self.options.on_position.as_ref();
+        let want = Want { session: self.session(), claim, recipe, departure, on_position, call };
         match until {
             Some(until) => want.acquire(until),
             None => want.try_acquire(),

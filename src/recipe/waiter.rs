@@ -13,7 +13,7 @@ use zookeeper::{ErrorKind, Names, Watcher};
 
 use listening::{Expected, Line, News, listen};
 
-use super::place::PlaceObserver;
+use super::place::OnPosition;
 use super::rule::{Recipe, Step};
 use crate::error::{Error, Result};
 use crate::names::{self, Ahead, Next};
@@ -31,7 +31,7 @@ pub(crate) struct Want<'a> {
     pub(crate) recipe: &'a dyn Recipe,
     /// What the thread before has left, to be replaced.
     pub(crate) departure: Option<Departure>,
-    pub(crate) observer: Option<&'a PlaceObserver>,
+    pub(crate) on_position: Option<&'a OnPosition>,
     /// Who wants to know how many were ahead.
     pub(crate) call: Option<&'a Call>,
 }
@@ -277,7 +277,7 @@ impl<'a> Waiter<'a> {
     }
 
     fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
-        let Want { session, claim, observer, .. } = self.want;
+        let Want { session, claim, on_position, .. } = self.want;
         self.seen_ahead = true;
         if !self.waits {
             return Ok(Pass::Busy);
@@ -299,10 +299,10 @@ impl<'a> Waiter<'a> {
         } else if self.want.recipe.watches_list() {
             self.leaves_room(&list)?;
         }
-        let next = match observer {
-            Some(observer) => {
+        let next = match on_position {
+            Some(on_position) => {
                 let before = self.want.recipe.ahead(&list, &self.own);
-                observer.tell(session, claim, &before, self.until)?
+                on_position.tell(session, claim, &before, self.until)?
             }
             None => None,
         };

@@ -244,8 +244,9 @@ fn options(plan: &Options) -> LockOptions {
         options = options.hold_at_least(time);
     }
     if plan.observes_queue {
-        options = options
-            .observe_queue(Duration::from_secs(1), |_| kernel::count("option: a place was told"));
+        options = options.on_queue_position(Duration::from_secs(1), |_| {
+            kernel::count("option: a queue position was told")
+        });
     }
     options
 }
@@ -494,7 +495,7 @@ impl Shared {
                     self.told("try lock", lock.try_lock());
                     let _ = lock.unlock();
                 }
-                let restless = LockOptions::new().observe_queue(Duration::ZERO, |_| {});
+                let restless = LockOptions::new().on_queue_position(Duration::ZERO, |_| {});
                 if DistributedLock::with_options(&self.client, place.path(), restless).is_ok() {
                     violation(format!("{} is to be told its place without a pause", self.name));
                 }
