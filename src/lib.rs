@@ -113,7 +113,7 @@
 //! | [`Guard`] | [`DistributedLock`], [`EphemeralLock`] | owned: into a struct, to any thread |
 //! | [`ReentrantGuard`] | [`DistributedReentrantLock`], [`ReadLock`], [`WriteLock`] | owned: into a struct, stays with its thread |
 //! | [`Permits`] | [`DistributedSemaphore`] | owned: into a struct, to any thread |
-//! | [`Locker`] | [`MultiLock`], and any [`Lock`] by `Locker::acquire` | borrows its lock |
+//! | [`Locker`] | [`MultiLock`], and any [`dyn Lock`](Lock) | borrows its lock |
 //!
 //! ```no_run
 //! use zoolock::{DistributedLock, Guard};
@@ -135,7 +135,8 @@
 //! }
 //! ```
 //!
-//! [`Lock`] is the trait of all locks except the semaphore, for code that takes any of them.
+//! [`Lock`] is the trait of all locks except the semaphore, for code that takes any of them. The lock
+//! types with one hold have their methods from [`LockHandle`], of which they are aliases.
 //!
 //! # Deadlines
 //!
@@ -351,7 +352,7 @@
 //! ```
 //!
 //! Code that takes a `&dyn Lock` can also be given a lock written for the test, such as one that is
-//! always busy: [`Lock`] has seven methods to write.
+//! always busy: [`Lock`] has five methods to write.
 //!
 //! The crate `zoolock-test-support` beside this one (`tests/support`) shows what ensembles do to
 //! locks. It starts real servers, stops them, and runs a proxy that makes network faults. Against
@@ -388,9 +389,9 @@ mod contenders;
 mod data;
 mod ephemeral;
 mod error;
-mod exclusive;
 mod guard;
 pub mod guide;
+mod handle;
 mod hold;
 mod leadership;
 mod level;
@@ -404,6 +405,7 @@ pub mod observer;
 mod options;
 mod panics;
 mod path;
+mod patience;
 mod recipe;
 mod reentrant;
 mod rwlock;
@@ -426,12 +428,14 @@ pub use contenders::{Contender, Kind};
 pub use ephemeral::EphemeralLock;
 pub use error::{ConflictReason, Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
+pub use handle::LockHandle;
 pub use hold::Hold;
 pub use leadership::{Leadership, Term};
 pub use lock::DistributedLock;
 pub use locker::{Lock, LockId, Locker};
 pub use multi::MultiLock;
 pub use options::LockOptions;
+pub use patience::Patience;
 pub use recipe::QueuePosition;
 pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};

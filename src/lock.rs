@@ -1,10 +1,7 @@
 //! The exclusive lock whose hold belongs to the lock object.
 
-use std::sync::Arc;
-
-use crate::exclusive::{constructors, exclusive_methods};
-use crate::guard::Guard;
-use crate::level::{Ownership, TwoLevel};
+use crate::handle::{AtPath, Exclusive, LockHandle};
+use crate::level::{Ownership, Site, TwoLevel};
 use crate::names::Mode;
 
 /// A fair exclusive lock that any thread may unlock.
@@ -78,14 +75,10 @@ use crate::names::Mode;
 /// # }
 /// ```
 #[doc(alias("InterProcessSemaphoreMutex", "Lock", "Mutex"))]
-#[derive(Debug, Clone)]
-pub struct DistributedLock {
-    inner: Arc<TwoLevel>,
+pub type DistributedLock = LockHandle<Exclusive>;
+
+impl AtPath for DistributedLock {
+    fn at(site: Site) -> DistributedLock {
+        LockHandle::of(TwoLevel::at(site, Mode::Exclusive, Ownership::AnyThread))
+    }
 }
-
-constructors!(DistributedLock, |site| {
-    let inner = TwoLevel::at(site, Mode::Exclusive, Ownership::AnyThread);
-    DistributedLock { inner }
-});
-
-exclusive_methods!(DistributedLock, Guard);

@@ -211,7 +211,7 @@ enum Wanted {
 
 /// The same, held.
 enum Got<'a> {
-    One(Locker<'a, dyn Lock>),
+    One(Locker<'a>),
     Permit(Permits),
 }
 

@@ -8,5 +8,5 @@ mod two_level;
 
 pub(crate) use local::Ownership;
 pub(crate) use readers::Readers;
-pub(crate) use site::{Patience, Site};
+pub(crate) use site::Site;
 pub(crate) use two_level::TwoLevel;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use log::warn;
 
 use super::local::Ownership;
-use super::site::{Patience, Site};
+use super::site::Site;
 use super::two_level::TwoLevel;
 use crate::error::{Error, LossReason, Result};
-use crate::guard::{Guard, Releases};
+use crate::guard::Releases;
 use crate::hold::Hold;
 use crate::names::{self, Mode};
 use crate::observer::Call;
+use crate::patience::Patience;
 use crate::recipe::{Queue, Recipe, Under};
 use crate::session::Grant;
 use crate::signal::{Broadcast, Until};
@@ -133,11 +134,6 @@ impl Readers {
         reads.remove(&me);
         drop(reads);
         self.site().session().release(&grant)
-    }
-
-    pub(crate) fn guard<O>(self: &Arc<Self>, grant: Arc<Grant>) -> Guard<O> {
-        let lock: Arc<dyn Releases> = Arc::clone(self) as _;
-        Guard::new(Hold::new(grant, 0), lock)
     }
 
     /// Returns the hold of the calling thread.

@@ -1,7 +1,6 @@
 //! The path, client and options of a lock object, from which it makes its claims.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::local::Ownership;
 use crate::client::Client;
@@ -11,29 +10,11 @@ use crate::names::Mode;
 use crate::observer::{Call, LockKind, Observed};
 use crate::options::LockOptions;
 use crate::path::LockPath;
+use crate::patience::Patience;
 use crate::recipe::{Recipe, Want};
 use crate::session::{Claim, Departure, Grant, Session};
 use crate::signal::Until;
-use crate::sys::{self, thread};
-
-/// How long a call may wait.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Patience {
-    /// For answers only.
-    Try,
-    /// Until an instant; `None` waits forever.
-    Until(Option<Instant>),
-}
-
-impl Patience {
-    /// Turns a deadline that has passed into a try.
-    pub(crate) fn now(self) -> Patience {
-        match self {
-            Patience::Until(Some(end)) if end <= sys::now() => Patience::Try,
-            patience => patience,
-        }
-    }
-}
+use crate::sys::thread;
 
 /// A lock's path, the client that uses it, and its options.
 #[derive(Debug, Clone)]

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use log::warn;
 
 use super::local::{Entry, Exit, Local, Ownership, Refused, Stopped, Turn, Unclaimed};
-use super::site::{Patience, Site};
+use super::site::Site;
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Releases};
 use crate::hold::Hold;
 use crate::names::Mode;
 use crate::observer::Call;
 use crate::path::LockPath;
+use crate::patience::Patience;
 use crate::recipe::{Queue, Single};
 use crate::session::{Claim, Departure, Grant, Nodes, Session};
 use crate::signal::{Ended, Until};

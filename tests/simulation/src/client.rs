@@ -351,7 +351,7 @@ enum Taken<'a> {
     Lock,
     Guard(Guard),
     Own(ReentrantGuard),
-    Several(Locker<'a, MultiLock>),
+    Several(Locker<'a>),
     Permits(Permits),
 }
 
