@@ -1,11 +1,8 @@
 //! The lock that is a single node.
 
-use std::sync::Arc;
-
-use crate::exclusive::{constructors, exclusive_methods};
-use crate::guard::Guard;
+use crate::handle::{AtPath, LockHandle, SingleNode};
 use crate::kind::LockKind;
-use crate::level::TwoLevel;
+use crate::level::{Site, TwoLevel};
 
 /// The simplest lock: a single ephemeral node at the lock's path. The client that creates the node
 /// holds the lock.
@@ -67,17 +64,13 @@ use crate::level::TwoLevel;
 /// ```
 ///
 /// [`DistributedLock`]: crate::DistributedLock
-#[derive(Debug, Clone)]
-pub struct EphemeralLock {
-    inner: Arc<TwoLevel>,
+pub type EphemeralLock = LockHandle<SingleNode>;
+
+impl AtPath for EphemeralLock {
+    fn at(mut site: Site) -> EphemeralLock {
+        // These options make no sense without a queue.
+        site.options = site.options.without_queue();
+        let (directory, _) = site.path.split();
+        LockHandle::of(TwoLevel::new(site, directory, LockKind::Ephemeral))
+    }
 }
-
-constructors!(EphemeralLock, |mut site| {
-    // These options make no sense without a queue.
-    site.options = site.options.without_queue();
-    let (directory, _) = site.path.split();
-    let inner = TwoLevel::new(site, directory, LockKind::Ephemeral);
-    EphemeralLock { inner }
-});
-
-exclusive_methods!(EphemeralLock, Guard);

@@ -10,11 +10,12 @@ use log::warn;
 use crate::error::Result;
 use crate::hold::Hold;
 
-/// Marks a [`Guard`] that any thread may release.
+/// Marks a lock, and its [`Guard`], that any thread may release.
 #[derive(Debug)]
 pub struct AnyThread(());
 
-/// Marks a [`Guard`] that only the thread that acquired it may release: it is `Sync`, not `Send`.
+/// Marks a lock, and its [`Guard`], that only the thread that acquired it may release. The guard is
+/// `Sync`, not `Send`.
 #[derive(Debug)]
 pub struct ThisThread(PhantomData<MutexGuard<'static, ()>>);
 
@@ -24,7 +25,9 @@ pub(crate) trait Releases: Send + Sync {
     fn release(&self, hold: &Hold) -> Result<()>;
 }
 
-/// A held lock, which is released when this is dropped.
+/// A held lock, which is released when this is dropped. For one hold of one lock, whose type is
+/// known; permits have [`Permits`](crate::Permits), and several locks or a lock of any type have
+/// [`Locker`](crate::Locker).
 ///
 /// The guard is owned (`'static`), so it can be stored. It derefs to its [`Hold`]. A drop waits for
 /// the server's answer for at most a third of the session timeout. A deletion without an answer by

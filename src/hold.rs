@@ -31,6 +31,11 @@ impl Hold {
         Hold { holds: Arc::downgrade(&inner.holds), grant, index }
     }
 
+    /// Returns the hold of another one of the nodes that were granted together.
+    pub(crate) fn of_node(&self, index: usize) -> Hold {
+        Hold { index, ..self.clone() }
+    }
+
     pub(crate) fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }

@@ -16,7 +16,7 @@ use crate::guard::{AnyThread, Guard};
 use crate::hold::Hold;
 use crate::inner::Inner;
 use crate::kind::LockKind;
-use crate::level::{Site, TwoLevel};
+use crate::level::{RawLock, Site, TwoLevel};
 use crate::options::LockOptions;
 use crate::panics::caught;
 use crate::signal::{Ended, Signal, Until};
@@ -249,7 +249,8 @@ impl Shared {
             return Ok(()); // not without a deadline
         };
         *failing = None;
-        let guard: Guard<AnyThread> = self.lock.guard(grant);
+        let guard: Guard<AnyThread> =
+            Guard::new(self.lock.hold_of(grant), Arc::clone(&self.lock) as _);
         let hold = guard.hold();
         let asked = hold.revocation();
         if let (Ok(asked), false) = (asked, is_ended(&stopping)) {

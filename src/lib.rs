@@ -113,7 +113,7 @@
 //! | [`Guard`] | [`DistributedLock`], [`EphemeralLock`] | owned: into a struct, to any thread |
 //! | [`ReentrantGuard`] | [`DistributedReentrantLock`], [`ReadLock`], [`WriteLock`] | owned: into a struct, stays with its thread |
 //! | [`Permits`] | [`DistributedSemaphore`] | owned: into a struct, to any thread |
-//! | [`Locker`] | [`MultiLock`], and any [`Lock`] by `Locker::acquire` | borrows its lock |
+//! | [`Locker`] | [`MultiLock`], and any [`dyn Lock`](Lock) | borrows its lock |
 //!
 //! ```no_run
 //! use zoolock::{DistributedLock, Guard};
@@ -135,7 +135,8 @@
 //! }
 //! ```
 //!
-//! [`Lock`] is the trait of all locks except the semaphore, for code that takes any of them.
+//! [`Lock`] is the trait of all locks except the semaphore, for code that takes any of them. The lock
+//! types with one hold have their methods from [`LockHandle`], of which they are aliases.
 //!
 //! # Deadlines
 //!
@@ -303,7 +304,7 @@
 //! - [`Client::revoke`] asks a holder to let go. The holder learns of it through
 //!   [`Hold::revocation`].
 //! - [`Client::verify_token`] tells whether a fencing token is the current holder's.
-//! - [`LockOptions::observe_queue`] tells a waiting call its queue position.
+//! - [`LockOptions::on_queue_position`] tells a waiting call its queue position.
 //! - [`Client::state`], [`Client::subscribe`] and [`Client::stats`] tell about the connection.
 //! - An [`observer`] is told how long calls waited, how long locks were held, and how both ended.
 //!   With the feature `metrics` it reports to Prometheus.
@@ -351,7 +352,7 @@
 //! ```
 //!
 //! Code that takes a `&dyn Lock` can also be given a lock written for the test, such as one that is
-//! always busy: [`Lock`] has seven methods to write.
+//! always busy: [`Lock`] has five methods to write.
 //!
 //! The crate `zoolock-test-support` beside this one (`tests/support`) shows what ensembles do to
 //! locks. It starts real servers, stops them, and runs a proxy that makes network faults. Against
@@ -388,9 +389,9 @@ mod contenders;
 mod data;
 mod ephemeral;
 mod error;
-mod exclusive;
 mod guard;
 pub mod guide;
+mod handle;
 mod hold;
 mod inner;
 mod kind;
@@ -418,6 +419,7 @@ mod sys;
 pub mod testing;
 mod transaction;
 mod unwind;
+mod wait;
 
 /// The crate whose `Receiver` is part of this API.
 pub use crossbeam_channel;
@@ -428,6 +430,7 @@ pub use contenders::{Contender, Kind};
 pub use ephemeral::EphemeralLock;
 pub use error::{ConflictReason, Error, LossReason, Result};
 pub use guard::{AnyThread, Guard, ReentrantGuard, ThisThread};
+pub use handle::LockHandle;
 pub use hold::Hold;
 pub use inner::{ClientState, ConnectionEvent, HoldState, Stats, Subscription};
 pub use leadership::{Leadership, Term};
@@ -435,11 +438,12 @@ pub use lock::DistributedLock;
 pub use locker::{Lock, LockId, Locker};
 pub use multi::MultiLock;
 pub use options::LockOptions;
-pub use recipe::Place;
+pub use recipe::QueuePosition;
 pub use reentrant::DistributedReentrantLock;
 pub use rwlock::{DistributedRwLock, ReadLock, WriteLock};
 pub use semaphore::{DistributedSemaphore, Permits};
 pub use transaction::Transaction;
+pub use wait::Wait;
 #[cfg(feature = "tls")]
 pub use zookeeper::Tls;
 pub use zookeeper::{ConnectFailure, Permissions};

@@ -1,11 +1,8 @@
 //! The exclusive lock whose hold belongs to the lock object.
 
-use std::sync::Arc;
-
-use crate::exclusive::{constructors, exclusive_methods};
-use crate::guard::Guard;
+use crate::handle::{AtPath, Exclusive, LockHandle};
 use crate::kind::LockKind;
-use crate::level::TwoLevel;
+use crate::level::{Site, TwoLevel};
 
 /// A fair exclusive lock that any thread may unlock.
 ///
@@ -78,14 +75,10 @@ use crate::level::TwoLevel;
 /// # }
 /// ```
 #[doc(alias("InterProcessSemaphoreMutex", "Lock", "Mutex"))]
-#[derive(Debug, Clone)]
-pub struct DistributedLock {
-    inner: Arc<TwoLevel>,
+pub type DistributedLock = LockHandle<Exclusive>;
+
+impl AtPath for DistributedLock {
+    fn at(site: Site) -> DistributedLock {
+        LockHandle::of(TwoLevel::at(site, LockKind::Exclusive))
+    }
 }
-
-constructors!(DistributedLock, |site| {
-    let inner = TwoLevel::at(site, LockKind::Exclusive);
-    DistributedLock { inner }
-});
-
-exclusive_methods!(DistributedLock, Guard);

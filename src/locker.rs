@@ -1,6 +1,7 @@
-//! The trait of all locks, the id of a lock, and a guard over any lock.
+//! The trait of all locks, the id of a lock, and the guard of a lock of any type.
 
 use std::fmt::Debug;
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,17 +10,19 @@ use log::warn;
 use crate::error::Result;
 use crate::hold::Hold;
 use crate::level::Site;
-use crate::sys;
+use crate::wait::{Wait, surely};
 
-/// A lock of any type, for code that works with all of them. It can be used as a trait object.
+/// A lock of any type, for code that works with all of them, such as a
+/// [`MultiLock`](crate::MultiLock). It can be used as a trait object.
 ///
-/// The methods of each type say what they mean there. `&L`, `Box<L>` and `Arc<L>` are locks, too.
+/// The methods of each type say what they mean there. `&L`, `Box<L>` and `Arc<L>` are locks, too. A
+/// lock type of your own has five methods to write.
 ///
 /// ```no_run
-/// use zoolock::{Client, DistributedLock, DistributedReentrantLock, Lock, Locker};
+/// use zoolock::Lock;
 ///
 /// fn run_alone(lock: &dyn Lock, work: impl FnOnce()) -> zoolock::Result<()> {
-///     let _locked = Locker::acquire(lock)?;
+///     let _locked = lock.acquire()?;
 ///     work();
 ///     Ok(())
 /// }
@@ -37,39 +40,52 @@ pub trait Lock: Debug + Send + Sync {
         LockId::new(self.path())
     }
 
+    /// Acquires the lock. Waits as long as `wait` says; with several locks, a
+    /// [`Wait::Try`] is one for each member. Returns false if another contender is ahead until
+    /// then; without a limit, it returns true or an error. The other ways to lock all call this.
+    ///
+    /// # Errors
+    /// See the lock's type. With a limit also [`Error::Disconnected`](crate::Error::Disconnected),
+    /// if the client has not found out by then whether the lock is free.
+    fn lock_within(&self, wait: Wait) -> Result<bool>;
+
     /// Acquires the lock. Waits without a limit, also for a connection.
     ///
     /// # Errors
-    /// See the lock's type.
-    fn lock(&self) -> Result<()>;
+    /// As [`lock_within`](Lock::lock_within).
+    fn lock(&self) -> Result<()> {
+        let locked = self.lock_within(Wait::FOREVER)?;
+        surely(locked.then_some(()), self.path())
+    }
 
     /// Acquires the lock if nobody else holds it. Waits for the servers' answers only, for at most a
     /// third of the session timeout. With several locks, that is a third for each member.
     ///
     /// # Errors
-    /// [`Error::Disconnected`](crate::Error::Disconnected) if the client cannot find out whether
-    /// the lock is free.
-    fn try_lock(&self) -> Result<bool>;
-
-    /// Acquires the lock. Waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// [`Error::Disconnected`](crate::Error::Disconnected) if there is no connection then.
-    fn try_lock_until(&self, deadline: Instant) -> Result<bool>;
+    /// As [`lock_within`](Lock::lock_within).
+    fn try_lock(&self) -> Result<bool> {
+        self.lock_within(Wait::Try)
+    }
 
     /// Acquires the lock. Waits for at most `timeout`. A timeout too large for the clock waits
     /// forever.
     ///
     /// # Errors
-    /// [`Error::Disconnected`](crate::Error::Disconnected) if there is no connection then.
+    /// As [`lock_within`](Lock::lock_within).
     fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
-        match sys::now().checked_add(timeout) {
-            Some(deadline) => self.try_lock_until(deadline),
-            None => self.lock().map(|()| true),
-        }
+        self.lock_within(Wait::within(timeout))
     }
 
-    /// Releases the lock. Waits for the answer for at most a third of the session timeout.
+    /// Acquires the lock. Waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// As [`lock_within`](Lock::lock_within).
+    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
+        self.lock_within(Wait::until(deadline))
+    }
+
+    /// Releases the lock. Waits for the answer for at most a third of the session timeout. With
+    /// several locks, that is a third for each member.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost) if the hold was lost,
@@ -77,11 +93,11 @@ pub trait Lock: Debug + Send + Sync {
     fn unlock(&self) -> Result<()>;
 
     /// Returns whether the lock is held. Where a thread owns the hold, returns whether the calling
-    /// thread holds it. Reads the clocks; no I/O.
+    /// thread holds it. Reads the clocks; no I/O, never blocks.
     fn is_held(&self) -> bool;
 
     /// Returns the holds behind [`is_held`](Lock::is_held): none or one, or one of each member. A
-    /// lost hold is returned until the unlock that reports the loss. No I/O.
+    /// lost hold is returned until the unlock that reports the loss. No I/O, never blocks.
     fn holds(&self) -> Vec<Hold>;
 }
 
@@ -94,17 +110,8 @@ macro_rules! lock_through_pointer {
             fn id(&self) -> LockId {
                 (**self).id()
             }
-            fn lock(&self) -> Result<()> {
-                (**self).lock()
-            }
-            fn try_lock(&self) -> Result<bool> {
-                (**self).try_lock()
-            }
-            fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
-                (**self).try_lock_until(deadline)
-            }
-            fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
-                (**self).try_lock_for(timeout)
+            fn lock_within(&self, wait: Wait) -> Result<bool> {
+                (**self).lock_within(wait)
             }
             fn unlock(&self) -> Result<()> {
                 (**self).unlock()
@@ -175,12 +182,12 @@ impl LockId {
         LockId::at(servers, path.into(), Object::Unknown)
     }
 
-    /// Returns the id of a lock of this crate. `object` is shared by its clones and by nothing
-    /// else.
-    pub(crate) fn of<T>(site: &Site, object: &T) -> LockId {
+    /// Returns the id of a lock of this crate. Its clones, and nothing else, share what is at the
+    /// address of `object`.
+    pub(crate) fn of(site: &Site, object: *const ()) -> LockId {
         let (servers, root) = site.requests().address();
         let path = format!("{root}{}", site.path);
-        LockId::at(servers, path, Object::At(std::ptr::from_ref(object).addr()))
+        LockId::at(servers, path, Object::At(object.addr()))
     }
 
     /// Returns the id of several locks as one; `path` names them all.
@@ -214,103 +221,80 @@ impl LockId {
     }
 }
 
-/// A guard over any lock, which is unlocked when this is dropped. A drop waits as [`Lock::unlock`]
-/// does, and logs a failure.
+/// A guard of a lock that is known as a [`dyn Lock`](Lock) only, or of several locks as one. It
+/// unlocks the lock once when it is dropped. A drop waits as [`Lock::unlock`] does, and logs a
+/// failure.
+///
+/// A lock whose type is known has a [`Guard`](crate::Guard), which is owned and releases only its
+/// own hold. This one borrows the lock, and unlocks whatever is locked by then. Where a thread owns
+/// the hold, only that thread can release it: on another one, the unlock fails.
 #[derive(Debug)]
 #[must_use = "if unused the lock is released at once"]
-pub struct Locker<'l, L: Lock + ?Sized> {
-    lock: Option<&'l L>,
+pub struct Locker<'l> {
+    lock: &'l dyn Lock,
 }
 
-impl<'l, L: Lock + ?Sized> Locker<'l, L> {
-    /// Acquires `lock`. Waits without a limit.
-    ///
-    /// # Errors
-    /// As [`Lock::lock`].
-    pub fn acquire(lock: &'l L) -> Result<Locker<'l, L>> {
-        lock.lock().map(|()| Locker { lock: Some(lock) })
-    }
-
-    /// Acquires `lock` if nobody else holds it.
-    ///
-    /// # Errors
-    /// As [`Lock::try_lock`].
-    pub fn try_acquire(lock: &'l L) -> Result<Option<Locker<'l, L>>> {
-        Ok(lock.try_lock()?.then(|| Locker { lock: Some(lock) }))
-    }
-
-    /// Acquires `lock`. Waits for at most `timeout`.
-    ///
-    /// # Errors
-    /// As [`Lock::try_lock_for`].
-    pub fn try_acquire_for(lock: &'l L, timeout: Duration) -> Result<Option<Locker<'l, L>>> {
-        let locked = lock.try_lock_for(timeout)?;
-        Ok(locked.then(|| Locker { lock: Some(lock) }))
-    }
-
-    /// Acquires `lock`. Waits until `deadline` at most.
-    ///
-    /// # Errors
-    /// As [`Lock::try_lock_until`].
-    pub fn try_acquire_until(lock: &'l L, deadline: Instant) -> Result<Option<Locker<'l, L>>> {
-        let locked = lock.try_lock_until(deadline)?;
-        Ok(locked.then(|| Locker { lock: Some(lock) }))
-    }
-
+impl Locker<'_> {
     /// Returns the holds of the lock, as [`Lock::holds`] does, for their fencing tokens and their
-    /// loss.
+    /// loss. No I/O, never blocks.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
-        self.lock.map_or_else(Vec::new, L::holds)
+        self.lock.holds()
     }
 
     /// Releases the lock and returns the result. Waits as [`Lock::unlock`] does.
     ///
     /// # Errors
     /// As [`Lock::unlock`].
-    pub fn release(mut self) -> Result<()> {
-        self.lock.take().map_or(Ok(()), L::unlock)
+    pub fn release(self) -> Result<()> {
+        let lock = self.lock;
+        mem::forget(self);
+        lock.unlock()
     }
 }
 
-impl<L: Lock + ?Sized> Drop for Locker<'_, L> {
+impl Drop for Locker<'_> {
     fn drop(&mut self) {
-        if let Some(Err(error)) = self.lock.take().map(L::unlock) {
+        if let Err(error) = self.lock.unlock() {
             warn!(target: "zoolock", "dropped a locker: {error}");
         }
     }
 }
 
 impl dyn Lock + '_ {
-    /// Acquires the lock until the returned guard is dropped. Waits without a limit.
+    /// Acquires the lock until the returned guard is dropped. Waits like [`lock`](Lock::lock).
     ///
     /// # Errors
-    /// As [`Lock::lock`].
-    pub fn acquire(&self) -> Result<Locker<'_, Self>> {
-        Locker::acquire(self)
+    /// As [`Lock::lock_within`].
+    pub fn acquire(&self) -> Result<Locker<'_>> {
+        surely(self.take(Wait::FOREVER)?, self.path())
     }
 
-    /// Acquires the lock until the returned guard is dropped, if nobody else holds it.
+    /// Like [`try_lock`](Lock::try_lock), with a guard.
     ///
     /// # Errors
-    /// As [`Lock::try_lock`].
-    pub fn try_acquire(&self) -> Result<Option<Locker<'_, Self>>> {
-        Locker::try_acquire(self)
+    /// As [`Lock::lock_within`].
+    pub fn try_acquire(&self) -> Result<Option<Locker<'_>>> {
+        self.take(Wait::Try)
     }
 
-    /// Acquires the lock until the returned guard is dropped. Waits for at most `timeout`.
+    /// Like [`try_lock_for`](Lock::try_lock_for), with a guard.
     ///
     /// # Errors
-    /// As [`Lock::try_lock_for`].
-    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_, Self>>> {
-        Locker::try_acquire_for(self, timeout)
+    /// As [`Lock::lock_within`].
+    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_>>> {
+        self.take(Wait::within(timeout))
     }
 
-    /// Acquires the lock until the returned guard is dropped. Waits until `deadline` at most.
+    /// Like [`try_lock_until`](Lock::try_lock_until), with a guard.
     ///
     /// # Errors
-    /// As [`Lock::try_lock_until`].
-    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_, Self>>> {
-        Locker::try_acquire_until(self, deadline)
+    /// As [`Lock::lock_within`].
+    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_>>> {
+        self.take(Wait::until(deadline))
+    }
+
+    fn take(&self, wait: Wait) -> Result<Option<Locker<'_>>> {
+        Ok(self.lock_within(wait)?.then(|| Locker { lock: self }))
     }
 }

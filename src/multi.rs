@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::locker::{Lock, LockId, Locker};
 use crate::sys;
+use crate::wait::Wait;
 
 /// Several locks that are held together or not at all.
 ///
@@ -29,6 +30,10 @@ use crate::sys;
 /// A [`DistributedSemaphore`](crate::DistributedSemaphore) is not a [`Lock`], so permits cannot be
 /// members.
 ///
+/// The calls without a guard are those of [`Lock`], which must be imported. [`path`](Lock::path)
+/// returns the members' paths in the order in which they are taken, separated by `", "`. That is
+/// text for people, not a path in ZooKeeper.
+///
 /// # Order
 /// The members are taken in the order of their [`LockId`]s, whatever order they were given in: by
 /// server list, then by path with the client's chroot before it. So two programs that want the same
@@ -38,13 +43,14 @@ use crate::sys;
 ///
 /// # Deadlines
 /// One deadline covers all members. If an earlier member has used it up, a later one is still
-/// tried, as by `try_lock`, to find out whether it is busy. Members that were taken are given back
-/// after the deadline. That waits for answers like every unlock: usually for milliseconds, and for
-/// a third of the session timeout if the network has just fallen silent.
+/// tried, as by `try_lock`, to find out whether it is busy. A `try_lock` waits for at most a third
+/// of the session timeout for each member. Members that were taken are given back after the
+/// deadline. That waits for answers like every unlock: usually for milliseconds, and for a third of
+/// the session timeout if the network has just fallen silent.
 ///
 /// # Guarantees
-/// - While [`is_held`](MultiLock::is_held) is true, all members are held, each with the guarantees
-///   of its type. Each has a separate fencing token; see [`holds`](MultiLock::holds).
+/// - While [`is_held`](Lock::is_held) is true, all members are held, each with the guarantees of its
+///   type. Each has a separate fencing token; see [`holds`](Locker::holds).
 /// - A call that returns without all members has released the ones it took, or reports those that
 ///   it could not release. An unlock also visits every member.
 ///
@@ -53,14 +59,19 @@ use crate::sys;
 /// keeps the members it has from others meanwhile.
 ///
 /// # When the session dies
-/// Each hold ends separately; see [`Hold`]. [`is_held`](MultiLock::is_held) is false as soon as one
-/// of them is lost, and [`unlock`](MultiLock::unlock) reports which were. If a hold is lost while
-/// the call waits for a later member, the call notices when it gets that member. It then releases
-/// the others and returns [`Error::Lost`].
+/// Each hold ends separately; see [`Hold`]. [`is_held`](Lock::is_held) is false as soon as one of
+/// them is lost, and [`unlock`](Lock::unlock) reports which were. If a hold is lost while the call
+/// waits for a later member, the call notices when it gets that member. It then releases the others
+/// and returns [`Error::Lost`].
 ///
 /// # Errors
-/// Those of the members. If giving back members fails, too, [`Error::Release`] has both errors, the
-/// cause first. A failed unlock is always an [`Error::Release`].
+/// Those of the members, and [`Lost`](Error::Lost) if a member was lost before the last one was
+/// taken. After an error no member is held. If giving back members fails, too, [`Error::Release`]
+/// has both errors, the cause first.
+///
+/// An unlock visits every member, in reverse order, even if some of them fail. A failed unlock is
+/// always an [`Error::Release`], with the failures of all members that were lost, not held, or not
+/// held by this thread. The others are released.
 ///
 /// # Example
 /// ```no_run
@@ -75,7 +86,7 @@ use crate::sys;
 /// match both.try_acquire_for(Duration::from_secs(5))? {
 ///     Some(locked) => {
 ///         assert!(from.is_held());
-///         for hold in both.holds() {
+///         for hold in locked.holds() {
 ///             println!("writing {} with token {}", hold.path(), hold.fencing_token());
 ///         }
 ///         locked.release()?;
@@ -117,121 +128,49 @@ impl MultiLock {
         Ok(MultiLock { locks, path })
     }
 
-    /// Returns the members' paths in the order in which they are taken, separated by `", "`. This
-    /// is text for people, not a path in ZooKeeper.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
     /// Returns the members in the order in which they are taken, each object once.
     #[must_use]
     pub fn locks(&self) -> &[Box<dyn Lock>] {
         &self.locks
     }
 
-    /// Acquires all members. Waits without a limit.
+    /// Acquires all members until the returned guard is dropped. Waits like [`lock`](Lock::lock).
     ///
     /// # Errors
-    /// Those of the members' `lock`; [`Lost`](Error::Lost) if a member was lost before the last one
-    /// was taken; [`Release`](Error::Release), see the type. After an error no member is held.
-    pub fn lock(&self) -> Result<()> {
-        self.take(|lock| lock.lock().map(|()| true)).map(drop)
+    /// Those of the [type](MultiLock#errors).
+    pub fn acquire(&self) -> Result<Locker<'_>> {
+        (self as &dyn Lock).acquire()
     }
 
-    /// Acquires all members if nobody else holds one of them. Waits for the servers' answers only, for
-    /// at most a third of the session timeout for each member.
+    /// Like [`try_lock`](Lock::try_lock), with a guard.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Disconnected`](Error::Disconnected) if the client cannot find
-    /// out whether a member is free.
-    pub fn try_lock(&self) -> Result<bool> {
-        self.take(|lock| lock.try_lock())
+    /// Those of the [type](MultiLock#errors).
+    pub fn try_acquire(&self) -> Result<Option<Locker<'_>>> {
+        (self as &dyn Lock).try_acquire()
     }
 
-    /// Acquires all members. Waits for at most `timeout` for all of them together. A timeout too large
-    /// for the clock waits forever. A zero timeout is the same as [`try_lock`](Self::try_lock).
+    /// Like [`try_lock_for`](Lock::try_lock_for), with a guard.
     ///
     /// # Errors
-    /// As [`try_lock_until`](Self::try_lock_until).
-    pub fn try_lock_for(&self, timeout: Duration) -> Result<bool> {
-        Lock::try_lock_for(self, timeout)
+    /// Those of the [type](MultiLock#errors).
+    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_>>> {
+        (self as &dyn Lock).try_acquire_for(timeout)
     }
 
-    /// Acquires all members. Waits until `deadline` at most. Returns false if another contender was
-    /// ahead at one of them until then; the others are released again.
+    /// Like [`try_lock_until`](Lock::try_lock_until), with a guard.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and [`Disconnected`](Error::Disconnected) if the client has not
-    /// found out by then whether a member is free.
-    pub fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
-        self.take(|lock| lock.try_lock_until(deadline))
+    /// Those of the [type](MultiLock#errors).
+    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_>>> {
+        (self as &dyn Lock).try_acquire_until(deadline)
     }
 
-    /// Unlocks every member once, in reverse order, even if some of them fail. Waits for each as
-    /// its own `unlock` does.
-    ///
-    /// # Errors
-    /// [`Release`](Error::Release) with the failures of all members, in this order: the members
-    /// that were lost, not held, or not held by this thread. The others are released.
-    pub fn unlock(&self) -> Result<()> {
-        match release(&self.locks) {
-            failures if failures.is_empty() => Ok(()),
-            failures => Err(Error::Release { failures }),
-        }
-    }
-
-    /// Acquires all members until the returned guard is dropped. Waits like [`lock`](Self::lock).
-    ///
-    /// # Errors
-    /// As [`lock`](Self::lock).
-    pub fn acquire(&self) -> Result<Locker<'_, MultiLock>> {
-        Locker::acquire(self)
-    }
-
-    /// Like [`try_lock`](Self::try_lock), with a guard.
-    ///
-    /// # Errors
-    /// As [`try_lock`](Self::try_lock).
-    pub fn try_acquire(&self) -> Result<Option<Locker<'_, MultiLock>>> {
-        Locker::try_acquire(self)
-    }
-
-    /// Like [`try_lock_for`](Self::try_lock_for), with a guard.
-    ///
-    /// # Errors
-    /// As [`try_lock_for`](Self::try_lock_for).
-    pub fn try_acquire_for(&self, timeout: Duration) -> Result<Option<Locker<'_, MultiLock>>> {
-        Locker::try_acquire_for(self, timeout)
-    }
-
-    /// Like [`try_lock_until`](Self::try_lock_until), with a guard.
-    ///
-    /// # Errors
-    /// As [`try_lock_for`](Self::try_lock_for).
-    pub fn try_acquire_until(&self, deadline: Instant) -> Result<Option<Locker<'_, MultiLock>>> {
-        Locker::try_acquire_until(self, deadline)
-    }
-
-    /// Returns whether all members are held. Where a thread owns a member's hold, returns whether
-    /// the calling thread holds it. Reads the clocks; no I/O, never blocks.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.locks.iter().all(|lock| lock.is_held())
-    }
-
-    /// Returns the members' holds, in the order in which they were taken, even if only some are
-    /// held. A lost hold is returned until the unlock that reports the loss.
-    #[must_use]
-    pub fn holds(&self) -> Vec<Hold> {
-        self.locks.iter().flat_map(|lock| lock.holds()).collect()
-    }
-
-    /// Takes all members by `one`, or none. Returns false if one is busy.
-    fn take(&self, one: impl Fn(&dyn Lock) -> Result<bool>) -> Result<bool> {
+    /// Takes all members, or none. Returns false if one is busy.
+    fn take(&self, wait: Wait) -> Result<bool> {
         let mut taken = Taken(&[]);
         for (index, lock) in self.locks.iter().enumerate() {
-            match one(&**lock) {
+            match lock.lock_within(wait) {
                 Ok(true) => taken.0 = &self.locks[..=index],
                 Ok(false) => {
                     sys::reached_if(
@@ -359,35 +298,30 @@ fn log_all(failures: &[Error]) {
 
 impl Lock for MultiLock {
     fn path(&self) -> &str {
-        MultiLock::path(self)
+        &self.path
     }
 
     fn id(&self) -> LockId {
         LockId::several(&self.path)
     }
 
-    fn lock(&self) -> Result<()> {
-        MultiLock::lock(self)
-    }
-
-    fn try_lock(&self) -> Result<bool> {
-        MultiLock::try_lock(self)
-    }
-
-    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
-        MultiLock::try_lock_until(self, deadline)
+    fn lock_within(&self, wait: Wait) -> Result<bool> {
+        self.take(wait)
     }
 
     fn unlock(&self) -> Result<()> {
-        MultiLock::unlock(self)
+        match release(&self.locks) {
+            failures if failures.is_empty() => Ok(()),
+            failures => Err(Error::Release { failures }),
+        }
     }
 
     fn is_held(&self) -> bool {
-        MultiLock::is_held(self)
+        self.locks.iter().all(|lock| lock.is_held())
     }
 
     fn holds(&self) -> Vec<Hold> {
-        MultiLock::holds(self)
+        self.locks.iter().flat_map(|lock| lock.holds()).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::data;
 use crate::error::{Error, Result};
-use crate::recipe::{Place, PlaceObserver};
+use crate::recipe::{OnPosition, QueuePosition};
 
 /// A server drops the connection on a request of 1 MB (`jute.maxbuffer`).
 const MAX_IDENTITY: usize = 16 * 1024;
@@ -13,7 +13,7 @@ const MAX_IDENTITY: usize = 16 * 1024;
 /// Each look costs a list of the whole queue, for each waiting call.
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 
-/// Options of a lock, for the `with` constructor of its type. The defaults are those of `new`.
+/// Options of a lock, for `with_options` of its type. The defaults are those of `new`.
 ///
 /// | saves | option | price |
 /// |---|---|---|
@@ -26,7 +26,7 @@ const LEAST_PAUSE: Duration = Duration::from_millis(10);
 ///
 /// The other options inform people: [`identity`](LockOptions::identity) says who contends, and
 /// [`name`](LockOptions::name) groups locks for an observer, both at no cost.
-/// [`observe_queue`](LockOptions::observe_queue) tells the queue position, for a list and a read
+/// [`on_queue_position`](LockOptions::on_queue_position) tells the queue position, for a list and a read
 /// each time.
 ///
 /// ```no_run
@@ -46,7 +46,7 @@ pub struct LockOptions {
     pub(crate) keep_idle: Option<Duration>,
     pub(crate) background_release: bool,
     pub(crate) hold_at_least: Duration,
-    pub(crate) observer: Option<PlaceObserver>,
+    pub(crate) on_position: Option<OnPosition>,
     pub(crate) name: Arc<str>,
 }
 
@@ -140,19 +140,22 @@ impl LockOptions {
         self
     }
 
-    /// Tells `observer` the queue position of every waiting call, on the thread of that call. That
+    /// Calls `tell` with the queue position of every waiting call, on the thread of that call. That
     /// happens when the call begins to wait, then at each interval of `every`, and sooner when its
     /// predecessor has gone. `every` is 10 ms or more; a lock with less fails to be created with
-    /// [`Error::InvalidArgument`]. Default: no observer, and no requests for one.
+    /// [`Error::InvalidArgument`]. Default: nothing is called, and costs no requests.
+    ///
+    /// An [`Observer`](crate::observer::Observer) is something else: it is told the results of calls
+    /// and holds, of all locks of a client, for metrics.
     ///
     /// ```no_run
     /// # fn f(client: &zoolock::Client) -> zoolock::Result<()> {
     /// use std::time::Duration;
     /// use zoolock::{DistributedLock, LockOptions};
     ///
-    /// let options = LockOptions::new().observe_queue(Duration::from_secs(1), |place| {
-    ///     let holder = place.first.as_ref().and_then(|first| first.identity.as_deref());
-    ///     println!("{} before us, held by {}", place.ahead, holder.unwrap_or("somebody"));
+    /// let options = LockOptions::new().on_queue_position(Duration::from_secs(1), |queue| {
+    ///     let holder = queue.first.as_ref().and_then(|first| first.identity.as_deref());
+    ///     println!("{} before us, held by {}", queue.ahead, holder.unwrap_or("somebody"));
     /// });
     /// let guard = DistributedLock::with_options(client, "/locks/report", options)?.acquire()?;
     /// # drop(guard);
@@ -161,16 +164,16 @@ impl LockOptions {
     /// ```
     ///
     /// Each look costs a list of the queue and a read of its first node. The answer is for people
-    /// and may be out of date when it arrives. An observer that blocks keeps its thread from taking
-    /// the lock. An observer that panics ends the call, whose node is deleted. Threads that wait in
-    /// the process for another thread of the same object are not told. No effect on
+    /// and may be out of date when it arrives. While `tell` blocks, its thread does not take the
+    /// lock. If it panics, the call ends, and its node is deleted. Threads that wait in the process
+    /// for another thread of the same object are not told. No effect on
     /// [`EphemeralLock`](crate::EphemeralLock), which has no queue.
-    pub fn observe_queue(
+    pub fn on_queue_position(
         mut self,
         every: Duration,
-        observer: impl Fn(&Place) + Send + Sync + 'static,
+        tell: impl Fn(&QueuePosition) + Send + Sync + 'static,
     ) -> LockOptions {
-        self.observer = Some(PlaceObserver::new(every, observer));
+        self.on_position = Some(OnPosition::new(every, tell));
         self
     }
 
@@ -179,17 +182,17 @@ impl LockOptions {
         LockOptions { local_handoffs: 0, keep_idle: None, ..self }
     }
 
-    /// Returns the options for a lock without a queue: it is not kept, handed on or observed.
+    /// Returns the options for a lock without a queue: it is not kept or handed on, and has no position.
     pub(crate) fn without_queue(self) -> LockOptions {
-        LockOptions { local_handoffs: 0, keep_idle: None, observer: None, ..self }
+        LockOptions { local_handoffs: 0, keep_idle: None, on_position: None, ..self }
     }
 
     pub(crate) fn check(self) -> Result<LockOptions> {
         self.identity.as_deref().map_or(Ok(()), check_identity)?;
-        match self.observer.as_ref().map(PlaceObserver::every) {
+        match self.on_position.as_ref().map(OnPosition::every) {
             Some(every) if every < LEAST_PAUSE => {
                 let reason = format!("every {every:?}: it takes {LEAST_PAUSE:?} or more");
-                Err(Error::InvalidArgument { what: "observe_queue", reason })
+                Err(Error::InvalidArgument { what: "on_queue_position", reason })
             }
             _ => Ok(self),
         }

@@ -1,11 +1,9 @@
 //! The exclusive lock whose hold belongs to a thread.
 
-use std::sync::Arc;
-
-use crate::exclusive::{constructors, exclusive_methods};
-use crate::guard::ReentrantGuard;
+use crate::guard::ThisThread;
+use crate::handle::{AtPath, Exclusive, LockHandle};
 use crate::kind::LockKind;
-use crate::level::TwoLevel;
+use crate::level::{Site, TwoLevel};
 
 /// A fair exclusive lock that belongs to a thread, which may lock it again.
 ///
@@ -61,23 +59,10 @@ use crate::level::TwoLevel;
 /// # }
 /// ```
 #[doc(alias("InterProcessMutex", "RLock"))]
-#[derive(Debug, Clone)]
-pub struct DistributedReentrantLock {
-    inner: Arc<TwoLevel>,
-}
+pub type DistributedReentrantLock = LockHandle<Exclusive, ThisThread>;
 
-constructors!(DistributedReentrantLock, |site| {
-    let inner = TwoLevel::at(site, LockKind::Reentrant);
-    DistributedReentrantLock { inner }
-});
-
-impl DistributedReentrantLock {
-    /// Returns how many times the calling thread has locked without unlocking. A lost hold counts
-    /// until its unlocks have reported the loss. No I/O.
-    #[must_use]
-    pub fn hold_count(&self) -> u32 {
-        self.inner.depth()
+impl AtPath for DistributedReentrantLock {
+    fn at(site: Site) -> DistributedReentrantLock {
+        LockHandle::of(TwoLevel::at(site, LockKind::Reentrant))
     }
 }
-
-exclusive_methods!(DistributedReentrantLock, ReentrantGuard);

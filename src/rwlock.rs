@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::exclusive::{constructors, exclusive_methods};
-use crate::guard::ReentrantGuard;
+use crate::client::Client;
+use crate::error::Result;
+use crate::guard::ThisThread;
+use crate::handle::{LockHandle, Read, Write};
 use crate::kind::LockKind;
-use crate::level::{Readers, TwoLevel};
+use crate::level::{RawLock, Readers, Site, TwoLevel};
+use crate::options::LockOptions;
 
 /// A fair read-write lock: any number of readers, or one writer alone.
 ///
@@ -79,13 +82,31 @@ pub struct DistributedRwLock {
     write: Arc<TwoLevel>,
 }
 
-constructors!(DistributedRwLock, |site| {
-    let write = TwoLevel::at(site, LockKind::Write);
-    let read = Readers::new(Arc::clone(&write));
-    DistributedRwLock { read, write }
-});
-
 impl DistributedRwLock {
+    /// Creates a lock like [`DistributedLock::new`](crate::DistributedLock::new). No I/O.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(client: &Client, path: impl Into<String>) -> Result<DistributedRwLock> {
+        DistributedRwLock::with_options(client, path, LockOptions::new())
+    }
+
+    /// Creates a lock like
+    /// [`DistributedLock::with_options`](crate::DistributedLock::with_options). No I/O.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_options(
+        client: &Client,
+        path: impl Into<String>,
+        options: LockOptions,
+    ) -> Result<DistributedRwLock> {
+        let site = Site::new(client, &path.into(), options)?;
+        let write = TwoLevel::at(site, LockKind::Write);
+        let read = Readers::new(Arc::clone(&write));
+        Ok(DistributedRwLock { read, write })
+    }
+
     /// Returns the lock's path.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -93,15 +114,15 @@ impl DistributedRwLock {
     }
 
     /// Returns a handle to the reading side. No I/O.
+    #[must_use = "does nothing until lock() or acquire()"]
     pub fn read_lock(&self) -> ReadLock {
-        let inner = Arc::clone(&self.read);
-        ReadLock { inner }
+        LockHandle::of(Arc::clone(&self.read) as _)
     }
 
     /// Returns a handle to the writing side. No I/O.
+    #[must_use = "does nothing until lock() or acquire()"]
     pub fn write_lock(&self) -> WriteLock {
-        let (inner, _read) = (Arc::clone(&self.write), Arc::clone(&self.read));
-        WriteLock { inner, _read }
+        LockHandle::of(Arc::clone(&self.write) as _).beside(Arc::clone(&self.read))
     }
 }
 
@@ -140,11 +161,7 @@ impl DistributedRwLock {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
-#[must_use = "does nothing until lock() or acquire()"]
-pub struct ReadLock {
-    inner: Arc<Readers>,
-}
+pub type ReadLock = LockHandle<Read, ThisThread>;
 
 /// The writing side of a [`DistributedRwLock`]. It is a handle, and an object may have many of
 /// them.
@@ -177,31 +194,4 @@ pub struct ReadLock {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
-#[must_use = "does nothing until lock() or acquire()"]
-pub struct WriteLock {
-    inner: Arc<TwoLevel>,
-    /// Keeps the reading side alive: a read lasts as long as a handle to either side.
-    _read: Arc<Readers>,
-}
-
-impl ReadLock {
-    /// Returns how many times the calling thread has read-locked without unlocking. A lost hold
-    /// counts until its unlocks have reported the loss. No I/O.
-    #[must_use]
-    pub fn hold_count(&self) -> u32 {
-        self.inner.depth()
-    }
-}
-
-impl WriteLock {
-    /// Returns how many times the calling thread has write-locked without unlocking. A lost hold
-    /// counts until its unlocks have reported the loss. No I/O.
-    #[must_use]
-    pub fn hold_count(&self) -> u32 {
-        self.inner.depth()
-    }
-}
-
-exclusive_methods!(ReadLock, ReentrantGuard);
-exclusive_methods!(WriteLock, ReentrantGuard);
+pub type WriteLock = LockHandle<Write, ThisThread>;

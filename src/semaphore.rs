@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
-use log::warn;
 use zookeeper::ErrorKind;
 
 use crate::client::Client;
 use crate::contenders::{Contender, LEASES, LOCKS};
 use crate::error::{Error, Result};
+use crate::guard::{Guard, Releases};
 use crate::hold::Hold;
 use crate::inner::{Grant, HoldState};
 use crate::kind::LockKind;
-use crate::level::{Patience, Site, TwoLevel};
+use crate::level::{RawLock, Site, TwoLevel};
 use crate::observer::Call;
 use crate::options::LockOptions;
 use crate::path::LockPath;
@@ -23,6 +23,7 @@ use crate::recipe;
 use crate::recipe::Limit;
 use crate::signal::Until;
 use crate::sys;
+use crate::wait::{Wait, surely};
 
 /// A fair counting semaphore: all clients together hold at most a limit of permits.
 ///
@@ -117,11 +118,11 @@ impl DistributedSemaphore {
         DistributedSemaphore::with_options(client, path, limit, LockOptions::new())
     }
 
-    /// Creates a semaphore like [`new`](Self::new), with these options.
+    /// Creates a semaphore like [`new`](Self::new), with these options. No I/O.
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`Error::InvalidArgument`] for an identity that is too long or
-    /// would be read as a revocation request, and for an interval of `observe_queue` below 10 ms.
+    /// would be read as a revocation request, and for an interval of `on_queue_position` below 10 ms.
     pub fn with_options(
         client: &Client,
         path: impl Into<String>,
@@ -158,9 +159,7 @@ impl DistributedSemaphore {
     /// [`Error::InvalidArgument`] for a count of zero or above the limit; [`Error::Cancelled`],
     /// [`Error::Closed`], [`Error::Denied`], [`Error::Limit`].
     pub fn acquire(&self, count: u32) -> Result<Permits> {
-        let permits = self.inner.acquire(count, Patience::Until(None))?;
-        // A call without a deadline never returns without the permits.
-        permits.ok_or_else(|| self.inner.site.not_held())
+        surely(self.inner.acquire(count, Wait::FOREVER)?, self.path())
     }
 
     /// Takes `count` permits if that many are free. Waits for the servers' answers only, for at
@@ -170,7 +169,7 @@ impl DistributedSemaphore {
     /// As [`acquire`](Self::acquire), and [`Error::Disconnected`] if the client cannot find out how
     /// many are free.
     pub fn try_acquire(&self, count: u32) -> Result<Option<Permits>> {
-        self.inner.acquire(count, Patience::Try)
+        self.inner.acquire(count, Wait::Try)
     }
 
     /// Takes `count` permits. Waits for at most `timeout`, which includes the wait for a
@@ -180,10 +179,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     pub fn try_acquire_for(&self, count: u32, timeout: Duration) -> Result<Option<Permits>> {
-        match sys::now().checked_add(timeout) {
-            Some(deadline) => self.try_acquire_until(count, deadline),
-            None => self.acquire(count).map(Some),
-        }
+        self.inner.acquire(count, Wait::within(timeout))
     }
 
     /// Takes `count` permits. Waits until `deadline` at most, which includes the wait for a
@@ -193,7 +189,7 @@ impl DistributedSemaphore {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     pub fn try_acquire_until(&self, count: u32, deadline: Instant) -> Result<Option<Permits>> {
-        self.inner.acquire(count, Patience::Until(Some(deadline)))
+        self.inner.acquire(count, Wait::until(deadline))
     }
 
     /// Returns this object's limit of permits.
@@ -255,15 +251,16 @@ fn check_limit(limit: u32) -> Result<()> {
 }
 
 impl Semaphore {
-    fn acquire(self: &Arc<Self>, count: u32, patience: Patience) -> Result<Option<Permits>> {
-        let grant = self.site.observe(LockKind::Semaphore, patience, |patience, call| {
+    fn acquire(self: &Arc<Self>, count: u32, wait: Wait) -> Result<Option<Permits>> {
+        let grant = self.site.observe(LockKind::Semaphore, wait, |wait, call| {
             self.check_count(count)?;
-            match patience {
-                Patience::Try => self.take(count, None, None),
-                Patience::Until(deadline) => self.wait(count, deadline, call),
+            match wait {
+                Wait::Try => self.take(count, None, None),
+                Wait::Until(deadline) => self.wait(count, deadline, call),
             }
         })?;
-        Ok(grant.map(|grant| Permits { grant, semaphore: Arc::clone(self), released: false }))
+        let lock = || Arc::clone(self) as Arc<dyn Releases>;
+        Ok(grant.map(|grant| Permits(Guard::new(Hold::new(self.site.inner(), grant, 0), lock()))))
     }
 
     fn check_count(&self, count: u32) -> Result<()> {
@@ -299,7 +296,7 @@ impl Semaphore {
         let until = Until { deadline, cancelled: self.turn.cancelled() };
         let mut again = false;
         loop {
-            let grant = match self.turn.wait(&until, call) {
+            let grant = match self.turn.enter(&until, call) {
                 Ok(Some(grant)) => grant,
                 // The call was in the queue before, and has no time left to look at it again.
                 Err(Error::Disconnected { .. }) if again && self.is_late(&until) => {
@@ -341,73 +338,75 @@ impl Semaphore {
     }
 }
 
+impl Releases for Semaphore {
+    fn release(&self, hold: &Hold) -> Result<()> {
+        self.site.inner().holds.release(hold.grant())
+    }
+}
+
 struct Turn<'a>(&'a TwoLevel, Arc<Grant>);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let _ = self.0.release(Some(&self.1));
+        let _ = self.0.release_once(Some(&self.1));
     }
 }
 
 /// Permits of a semaphore, which are released when this is dropped.
 ///
-/// They are owned (`'static`), and any thread may release them. A drop waits for the server's
-/// answer for at most a third of the session timeout. A deletion without an answer by then is
-/// completed in the background. A drop that finds the permits lost only logs that;
-/// [`release`](Permits::release) returns it.
+/// They are released like a [`Guard`]: any thread may do that, a drop blocks for at most a third of
+/// the session timeout, and only [`release`](Permits::release) returns that they were lost. A guard
+/// is one hold, with one token and one node. Permits are several holds, so this does not deref to
+/// one; see [`holds`](Permits::holds).
 ///
 /// Permits that were taken together end together. If one is lost, all are, and the release gives
 /// the others back.
 #[must_use = "if unused the permits are released at once"]
-pub struct Permits {
-    grant: Arc<Grant>,
-    semaphore: Arc<Semaphore>,
-    released: bool,
-}
+pub struct Permits(Guard);
 
 impl Permits {
     /// Returns the number of permits.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.grant.list().len()
+        self.0.grant().list().len()
     }
 
     /// Returns the semaphore's path.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.semaphore.site.path.as_str()
+        self.0.path()
     }
 
     /// Returns whether all of them are held now. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        matches!(self.state(), HoldState::Held | HoldState::Suspended)
+        self.0.is_held()
     }
 
     /// Returns their state. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn state(&self) -> HoldState {
-        self.grant.state()
+        self.0.state()
     }
 
     /// Returns what is left of their lease. Reads the clocks; no I/O, never blocks.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        self.grant.valid_for()
+        self.0.valid_for()
     }
 
     /// Returns a channel that never carries a message, and is disconnected when they end, by
     /// release or by loss; see [`Hold::lost`].
     #[must_use]
     pub fn lost(&self) -> &Receiver<Infallible> {
-        self.grant.ended()
+        self.0.lost()
     }
 
     /// Returns a hold for each permit, for other threads: token, node, revocation. They end
-    /// together. Tokens of permits are in no particular order.
+    /// together. Tokens of permits are in no particular order. No I/O, never blocks.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
-        let hold = |index| Hold::new(self.semaphore.site.inner(), Arc::clone(&self.grant), index);
+        let hold = |index| self.0.of_node(index);
         (0..self.count()).map(hold).collect()
     }
 
@@ -415,20 +414,8 @@ impl Permits {
     ///
     /// # Errors
     /// [`Error::Lost`] if one was lost; the others are released.
-    pub fn release(mut self) -> Result<()> {
-        self.released = true;
-        self.semaphore.site.inner().holds.release(&self.grant)
-    }
-}
-
-impl Drop for Permits {
-    fn drop(&mut self) {
-        if self.released {
-            return;
-        }
-        if let Err(error) = self.semaphore.site.inner().holds.release(&self.grant) {
-            warn!(target: "zoolock", "dropped permits: {error}");
-        }
+    pub fn release(self) -> Result<()> {
+        self.0.release()
     }
 }
 

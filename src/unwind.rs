@@ -4,9 +4,9 @@
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::{
-    Client, ClientBuilder, DistributedLock, DistributedReentrantLock, DistributedRwLock,
-    DistributedSemaphore, EphemeralLock, Error, Guard, Hold, Leadership, Lock, LockOptions, Locker,
-    MultiLock, Permits, ReadLock, ReentrantGuard, Subscription, Term, Transaction, WriteLock,
+    Client, ClientBuilder, DistributedRwLock, DistributedSemaphore, Error, Guard, Hold, Leadership,
+    LockHandle, LockOptions, Locker, MultiLock, Permits, ReentrantGuard, Subscription, Term,
+    Transaction,
 };
 
 macro_rules! unwind_safe {
@@ -20,10 +20,9 @@ macro_rules! unwind_safe {
 
 unwind_safe! {
     Client, ClientBuilder, LockOptions, Subscription, Error,
-    DistributedLock, DistributedReentrantLock, DistributedRwLock, ReadLock, WriteLock,
-    DistributedSemaphore, MultiLock, EphemeralLock, Leadership,
-    Guard, ReentrantGuard, Permits, Hold, Term, Transaction,
+    DistributedRwLock, DistributedSemaphore, MultiLock, Leadership,
+    Guard, ReentrantGuard, Locker<'_>, Permits, Hold, Term, Transaction,
 }
 
-impl<L: Lock + ?Sized> UnwindSafe for Locker<'_, L> {}
-impl<L: Lock + ?Sized> RefUnwindSafe for Locker<'_, L> {}
+impl<K, O> UnwindSafe for LockHandle<K, O> {}
+impl<K, O> RefUnwindSafe for LockHandle<K, O> {}

@@ -157,7 +157,7 @@ fn connect(run: &Run, deadline: Option<Instant>) -> Result<(Client, Wanted), Fai
         progress::follow(&client, lock.path.clone());
     }
     if *verbose || notify::is_heard() {
-        options = progress::observed(options, lock.path.clone(), *verbose);
+        options = progress::with_position(options, lock.path.clone(), *verbose);
     }
     let wanted = Wanted::at(&client, run, options)?;
     Ok((client, wanted))
@@ -211,7 +211,7 @@ enum Wanted {
 
 /// The same, held.
 enum Got<'a> {
-    One(Locker<'a, dyn Lock>),
+    One(Locker<'a>),
     Permit(Permits),
 }
 

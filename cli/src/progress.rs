@@ -1,13 +1,13 @@
-//! What `-v` says: while the lock is waited for the place in the queue, on one line that is written
+//! What `-v` says: while the lock is waited for the position in the queue, on one line that is written
 //! again on a terminal, and else on a line for each change; and all the while what becomes of the
-//! connection. A service manager is told the place, too.
+//! connection. A service manager is told the position, too.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zoolock::{Client, ConnectionEvent, Contender, LockOptions, Place};
+use zoolock::{Client, ConnectionEvent, Contender, LockOptions, QueuePosition};
 
 use crate::notify;
 use crate::output::{say, status};
@@ -20,21 +20,21 @@ const EVERY: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Seen {
     /// How many were ahead, and the token of the first.
-    place: Option<(usize, Option<u64>)>,
+    position: Option<(usize, Option<u64>)>,
     /// Since when the first one is known to be first.
     first_since: Option<Instant>,
 }
 
-/// Has the place told, to people only if they want to hear of it.
-pub(crate) fn observed(options: LockOptions, path: String, verbose: bool) -> LockOptions {
+/// Has the queue position told, to people only if they want to hear of it.
+pub(crate) fn with_position(options: LockOptions, path: String, verbose: bool) -> LockOptions {
     let (seen, terminal) = (Mutex::<Seen>::default(), io::stderr().is_terminal());
-    options.observe_queue(EVERY, move |place| {
+    options.on_queue_position(EVERY, move |position| {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = seen.look(place);
+        let changed = seen.look(position);
         if changed {
-            notify::status(&format!("waiting for {path}, {}", ahead(place)));
+            notify::status(&format!("waiting for {path}, {}", ahead(position)));
         }
-        let text = format!("{path}: {}", seen.text(place));
+        let text = format!("{path}: {}", seen.text(position));
         match terminal {
             _ if !verbose => {}
             true => status(&text),
@@ -64,24 +64,24 @@ pub(crate) fn follow(client: &Client, path: String) {
 
 impl Seen {
     /// Is anything new?
-    fn look(&mut self, place: &Place) -> bool {
-        let first = place.first.as_ref().map(|first| first.token);
-        let before = self.place.replace((place.ahead, first));
+    fn look(&mut self, position: &QueuePosition) -> bool {
+        let first = position.first.as_ref().map(|first| first.token);
+        let before = self.position.replace((position.ahead, first));
         match before {
             Some((_, was)) if was != first => self.first_since = Some(Instant::now()),
             _ => {}
         }
-        before != self.place
+        before != self.position
     }
 
-    fn text(&self, place: &Place) -> String {
-        let number = ordinal(place.ahead + 1);
-        match &place.first {
+    fn text(&self, position: &QueuePosition) -> String {
+        let number = ordinal(position.ahead + 1);
+        match &position.first {
             Some(first) if first.holds => {
                 format!("{number}, held by {} {}", name(first), self.held_for(first))
             }
             Some(first) => format!("{number}, the next permits are for {}", name(first)),
-            None if place.ahead == 0 => format!("{number}, all permits are taken"),
+            None if position.ahead == 0 => format!("{number}, all permits are taken"),
             None => number,
         }
     }
@@ -96,10 +96,10 @@ impl Seen {
 }
 
 /// Without what changes all the time.
-fn ahead(place: &Place) -> String {
-    match place.first.as_ref().filter(|first| first.holds) {
-        Some(first) => format!("{} ahead, held by {}", place.ahead, name(first)),
-        None => format!("{} ahead", place.ahead),
+fn ahead(position: &QueuePosition) -> String {
+    match position.first.as_ref().filter(|first| first.holds) {
+        Some(first) => format!("{} ahead, held by {}", position.ahead, name(first)),
+        None => format!("{} ahead", position.ahead),
     }
 }
 

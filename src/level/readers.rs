@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use log::warn;
 
-use super::site::{Patience, Site};
+use super::raw::RawLock;
+use super::site::Site;
 use super::two_level::TwoLevel;
 use crate::error::{Error, LossReason, Result};
-use crate::guard::{Guard, Releases};
+use crate::guard::Releases;
 use crate::hold::Hold;
 use crate::inner::Grant;
 use crate::kind::LockKind;
@@ -20,6 +21,7 @@ use crate::recipe::{Queue, Recipe, Under};
 use crate::signal::{Broadcast, Until};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
+use crate::wait::Wait;
 
 /// The reads of one lock object.
 pub(crate) struct Readers {
@@ -40,44 +42,17 @@ impl Readers {
         Arc::new(Readers { reads: Mutex::default(), cancel: Broadcast::new(), write })
     }
 
-    pub(crate) fn path(&self) -> &str {
-        self.write.path()
-    }
-
-    /// Enters. Returns `None` if a writer is ahead.
-    pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Grant>>> {
-        let me = thread::current().id();
-        if let Some(grant) = self.grant() {
-            grant.check()?;
-            if let Some(read) = self.reads.lock().get_mut(&me) {
-                read.depth += 1;
-            }
-            return Ok(Some(grant));
-        }
-        self.site().observe(LockKind::Read, patience, |patience, call| {
-            let grant = match self.write.grant() {
-                Some(write) => self.under(&write, patience, call)?,
-                None => self.take(&Queue(Mode::Read), patience, call)?,
-            };
-            if let Some(grant) = &grant {
-                let grant = Arc::clone(grant);
-                self.reads.lock().insert(me, Read { grant, depth: 1 });
-            }
-            Ok(grant)
-        })
-    }
-
     fn take(
         &self,
         recipe: &dyn Recipe,
-        patience: Patience,
+        wait: Wait,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         let site = self.site();
         let claim = site.claim(&site.path, LockKind::Read);
-        match patience {
-            Patience::Try => site.take(&claim, recipe, None, call),
-            Patience::Until(deadline) => {
+        match wait {
+            Wait::Try => site.take(&claim, recipe, None, call),
+            Wait::Until(deadline) => {
                 let cancelled = self.cancel.listen();
                 site.take(&claim, recipe, Some(&Until { deadline, cancelled }), call)
             }
@@ -88,7 +63,7 @@ impl Readers {
     fn under(
         &self,
         write: &Arc<Grant>,
-        patience: Patience,
+        wait: Wait,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
@@ -103,15 +78,42 @@ impl Readers {
                 None => write.check().map(|()| None),
             };
         }
-        let read = self.take(&Under(write), patience, call);
+        let read = self.take(&Under(write), wait, call);
         if let Err(Error::Lost { reason: LossReason::NodeDeleted, .. }) = &read {
             self.site().inner().holds.node_gone(write.nodes());
         }
         read
     }
+}
 
-    /// Releases once. With `only`, only if that is the current hold.
-    pub(crate) fn release(&self, only: Option<&Arc<Grant>>) -> Result<()> {
+impl RawLock for Readers {
+    fn site(&self) -> &Site {
+        self.write.site()
+    }
+
+    fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
+        let me = thread::current().id();
+        if let Some(grant) = self.grant() {
+            grant.check()?;
+            if let Some(read) = self.reads.lock().get_mut(&me) {
+                read.depth += 1;
+            }
+            return Ok(Some(grant));
+        }
+        self.site().observe(LockKind::Read, wait, |wait, call| {
+            let grant = match self.write.grant() {
+                Some(write) => self.under(&write, wait, call)?,
+                None => self.take(&Queue(Mode::Read), wait, call)?,
+            };
+            if let Some(grant) = &grant {
+                let grant = Arc::clone(grant);
+                self.reads.lock().insert(me, Read { grant, depth: 1 });
+            }
+            Ok(grant)
+        })
+    }
+
+    fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
         let me = thread::current().id();
         let mut reads = self.reads.lock();
         let read = reads
@@ -132,38 +134,24 @@ impl Readers {
         self.site().inner().holds.release(&grant)
     }
 
-    pub(crate) fn guard<O>(self: &Arc<Self>, grant: Arc<Grant>) -> Guard<O> {
-        let lock: Arc<dyn Releases> = Arc::clone(self) as _;
-        Guard::new(Hold::new(self.site().inner(), grant, 0), lock)
-    }
-
-    /// Returns the hold of the calling thread.
-    pub(crate) fn hold(&self) -> Option<Hold> {
-        self.grant().map(|grant| Hold::new(self.site().inner(), grant, 0))
-    }
-
     fn grant(&self) -> Option<Arc<Grant>> {
         let reads = self.reads.lock();
         reads.get(&thread::current().id()).map(|read| Arc::clone(&read.grant))
     }
 
-    pub(crate) fn depth(&self) -> u32 {
+    fn depth(&self) -> u32 {
         let reads = self.reads.lock();
         reads.get(&thread::current().id()).map_or(0, |read| read.depth)
     }
 
-    pub(crate) fn cancel_waiters(&self) {
+    fn cancel_waiters(&self) {
         self.cancel.send();
-    }
-
-    pub(crate) fn site(&self) -> &Site {
-        self.write.site()
     }
 }
 
 impl Releases for Readers {
     fn release(&self, hold: &Hold) -> Result<()> {
-        Readers::release(self, Some(hold.grant()))
+        self.release_once(Some(hold.grant()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The path, client and options of a lock object, from which it makes its claims.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::client::Client;
 use crate::contenders::{Contender, contenders};
@@ -13,26 +12,8 @@ use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe::{self, Recipe, Want};
 use crate::signal::Until;
-use crate::sys::{self, thread};
-
-/// How long a call may wait.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Patience {
-    /// For answers only.
-    Try,
-    /// Until an instant; `None` waits forever.
-    Until(Option<Instant>),
-}
-
-impl Patience {
-    /// Turns a deadline that has passed into a try.
-    pub(crate) fn now(self) -> Patience {
-        match self {
-            Patience::Until(Some(end)) if end <= sys::now() => Patience::Try,
-            patience => patience,
-        }
-    }
-}
+use crate::sys::thread;
+use crate::wait::Wait;
 
 /// A lock's path, the client that uses it, and its options.
 #[derive(Debug, Clone)]
@@ -75,17 +56,17 @@ impl Site {
     pub(crate) fn observe(
         &self,
         kind: LockKind,
-        patience: Patience,
-        acquire: impl FnOnce(Patience, Option<&Call>) -> Result<Option<Arc<Grant>>>,
+        wait: Wait,
+        acquire: impl FnOnce(Wait, Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
-        let patience = patience.now();
+        let wait = wait.now();
         let Some(observer) = self.client.observer().cloned() else {
-            return acquire(patience, None);
+            return acquire(wait, None);
         };
         let name = Arc::clone(&self.options.name);
         let observed = Observed { observer, lock: kind, name };
-        let call = Call::begin(observed, matches!(patience, Patience::Until(_)));
-        let got = acquire(patience, Some(&call));
+        let call = Call::begin(observed, matches!(wait, Wait::Until(_)));
+        let got = acquire(wait, Some(&call));
         if !call.has_entered_again() {
             let grant = got.as_ref().ok().and_then(Option::as_ref);
             // Before the observer is told of the call, so that no end is missed.
@@ -116,8 +97,10 @@ impl Site {
         until: Option<&Until>,
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
-        let observer = self.options.observer.as_ref();
-        self.want(claim, until, call, |want| recipe::acquire(want, recipe, replaceable, observer))
+        let on_position = self.options.on_position.as_ref();
+        self.want(claim, until, call, |want| {
+            recipe::acquire(want, recipe, replaceable, on_position)
+        })
     }
 
     /// Takes a single node. With `until`, waits for it.

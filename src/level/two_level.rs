@@ -7,9 +7,10 @@ use std::sync::Arc;
 use log::warn;
 
 use super::local::{Entry, Exit, Local, Refused, Stopped, Turn, Unclaimed};
-use super::site::{Patience, Site};
+use super::raw::RawLock;
+use super::site::Site;
 use crate::error::{Error, Result};
-use crate::guard::{Guard, Releases};
+use crate::guard::Releases;
 use crate::hold::Hold;
 use crate::inner::{Claim, Grant, Inner, Nodes, Replaceable};
 use crate::kind::LockKind;
@@ -18,6 +19,7 @@ use crate::path::LockPath;
 use crate::recipe::Queue;
 use crate::signal::{Ended, Until};
 use crate::sys;
+use crate::wait::Wait;
 
 /// What a thread hands over to the next one.
 enum Handed {
@@ -59,35 +61,14 @@ impl TwoLevel {
         TwoLevel::new(site, directory, kind)
     }
 
-    pub(crate) fn path(&self) -> &str {
-        self.site.path.as_str()
-    }
-
-    pub(crate) fn site(&self) -> &Site {
-        &self.site
-    }
-
-    /// Takes both levels. Returns `None` if another contender is ahead, now or until the deadline.
-    pub(crate) fn acquire(&self, patience: Patience) -> Result<Option<Arc<Grant>>> {
-        self.site.observe(self.kind, patience, |patience, call| match patience {
-            Patience::Try => match self.local.try_enter() {
-                Some(entry) => self.second_level(entry, None, call),
-                None => self.busy(),
-            },
-            Patience::Until(deadline) => {
-                self.wait(&Until { deadline, cancelled: self.cancelled() }, call)
-            }
-        })
-    }
-
     /// Like [`acquire`](Self::acquire), with the deadline and the cancel signal of `until`.
     pub(crate) fn acquire_until(&self, until: &Until) -> Result<Option<Arc<Grant>>> {
-        let patience = Patience::Until(until.deadline);
-        self.site.observe(self.kind, patience, |_, call| self.wait(until, call))
+        let wait = Wait::Until(until.deadline);
+        self.site.observe(self.kind, wait, |_, call| self.enter(until, call))
     }
 
     /// Like [`acquire_until`](Self::acquire_until), as part of an observed call.
-    pub(crate) fn wait(&self, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
+    pub(crate) fn enter(&self, until: &Until, call: Option<&Call>) -> Result<Option<Arc<Grant>>> {
         let path = || self.path().to_owned();
         let entry = match self.local.try_enter() {
             Some(entry) => Ok(entry),
@@ -162,20 +143,6 @@ impl TwoLevel {
         Ok(grant)
     }
 
-    /// Releases once. With `only`, only if that is the current hold.
-    pub(crate) fn release(&self, only: Option<&Arc<Grant>>) -> Result<()> {
-        let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
-        match self.local.exit(Some(&is_it)) {
-            Ok(Exit::Inner(grant)) => grant.check(),
-            // The turn is given back before the observer is told.
-            Ok(Exit::Last(grant, turn)) => grant.end_by(|| self.release_last(&grant, turn)),
-            Err(Refused::NotHeld) => Err(self.site.refuse()),
-            Err(Refused::NotOwner(owner)) => {
-                Err(Error::NotOwner { path: self.path().to_owned(), owner })
-            }
-        }
-    }
-
     fn release_last(&self, grant: &Arc<Grant>, turn: Turn<'_, Arc<Grant>, Handed>) -> Result<()> {
         let options = &self.site.options;
         let is_handed = match options.keep_idle {
@@ -198,29 +165,6 @@ impl TwoLevel {
         self.inner().holds.release_to(grant, may_replace.then_some(next))
     }
 
-    pub(crate) fn guard<O>(self: &Arc<Self>, grant: Arc<Grant>) -> Guard<O> {
-        let lock: Arc<dyn Releases> = Arc::clone(self) as _;
-        Guard::new(Hold::new(self.inner(), grant, 0), lock)
-    }
-
-    /// Returns the hold of the calling thread, or that of the object where any thread may unlock.
-    pub(crate) fn hold(&self) -> Option<Hold> {
-        self.grant().map(|grant| Hold::new(self.inner(), grant, 0))
-    }
-
-    /// Returns the grant behind [`TwoLevel::hold`].
-    pub(crate) fn grant(&self) -> Option<Arc<Grant>> {
-        self.local.hold()
-    }
-
-    pub(crate) fn depth(&self) -> u32 {
-        self.local.depth()
-    }
-
-    pub(crate) fn cancel_waiters(&self) {
-        self.local.cancel_waiters();
-    }
-
     /// Returns a signal that is ready at the next [`TwoLevel::cancel_waiters`].
     pub(crate) fn cancelled(&self) -> Ended {
         self.local.cancelled()
@@ -235,9 +179,52 @@ impl TwoLevel {
     }
 }
 
+impl RawLock for TwoLevel {
+    fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn acquire(&self, wait: Wait) -> Result<Option<Arc<Grant>>> {
+        self.site.observe(self.kind, wait, |wait, call| match wait {
+            Wait::Try => match self.local.try_enter() {
+                Some(entry) => self.second_level(entry, None, call),
+                None => self.busy(),
+            },
+            Wait::Until(deadline) => {
+                self.enter(&Until { deadline, cancelled: self.cancelled() }, call)
+            }
+        })
+    }
+
+    fn release_once(&self, only: Option<&Arc<Grant>>) -> Result<()> {
+        let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
+        match self.local.exit(Some(&is_it)) {
+            Ok(Exit::Inner(grant)) => grant.check(),
+            // The turn is given back before the observer is told.
+            Ok(Exit::Last(grant, turn)) => grant.end_by(|| self.release_last(&grant, turn)),
+            Err(Refused::NotHeld) => Err(self.site.refuse()),
+            Err(Refused::NotOwner(owner)) => {
+                Err(Error::NotOwner { path: self.path().to_owned(), owner })
+            }
+        }
+    }
+
+    fn grant(&self) -> Option<Arc<Grant>> {
+        self.local.hold()
+    }
+
+    fn depth(&self) -> u32 {
+        self.local.depth()
+    }
+
+    fn cancel_waiters(&self) {
+        self.local.cancel_waiters();
+    }
+}
+
 impl Releases for TwoLevel {
     fn release(&self, hold: &Hold) -> Result<()> {
-        TwoLevel::release(self, Some(hold.grant()))
+        self.release_once(Some(hold.grant()))
     }
 }
 

@@ -13,8 +13,8 @@ mod waiting;
 
 pub(crate) use attempt::Want;
 pub(crate) use permits::{Limit, Permits};
-pub use place::Place;
-pub(crate) use place::PlaceObserver;
+pub(crate) use place::OnPosition;
+pub use place::QueuePosition;
 pub(crate) use queue::Queue;
 pub(crate) use rule::Recipe;
 pub(crate) use single::acquire_single;

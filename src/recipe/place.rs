@@ -1,4 +1,4 @@
-//! Where a call that waits stands in its queue, and telling whoever wants to know.
+//! The queue position of a call that waits, for whoever wants to know it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,39 +9,39 @@ use crate::inner::{Claim, Failure, Requests};
 use crate::signal::Until;
 use crate::sys;
 
-/// The place of a waiting call in its queue; see
-/// [`LockOptions::observe_queue`](crate::LockOptions::observe_queue).
+/// The queue position of a waiting call; see
+/// [`LockOptions::on_queue_position`](crate::LockOptions::on_queue_position).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// How many stand before it, those that hold the lock included. 0 only for a call that has the
-    /// turn of its semaphore and waits for permits.
+pub struct QueuePosition {
+    /// How many contenders are ahead of the call, with those that hold the lock. 0 only for a call
+    /// that has the turn of its semaphore and waits for permits.
     pub ahead: usize,
     /// The first of them: of a lock, one that holds it; of a semaphore, the one whose turn it is.
-    /// None if there is nobody ahead, if it has gone meanwhile, or may not be read.
+    /// `None` if nobody is ahead, or if the first has gone meanwhile or may not be read.
     pub first: Option<Contender>,
 }
 
-/// Wants to know the place, so often.
+/// Is called with the queue position, so often.
 #[derive(Clone)]
-pub(crate) struct PlaceObserver {
+pub(crate) struct OnPosition {
     every: Duration,
-    tell: Arc<dyn Fn(&Place) + Send + Sync>,
+    call: Arc<dyn Fn(&QueuePosition) + Send + Sync>,
 }
 
-impl PlaceObserver {
+impl OnPosition {
     pub(crate) fn new(
         every: Duration,
-        tell: impl Fn(&Place) + Send + Sync + 'static,
-    ) -> PlaceObserver {
-        PlaceObserver { every, tell: Arc::new(tell) }
+        call: impl Fn(&QueuePosition) + Send + Sync + 'static,
+    ) -> OnPosition {
+        OnPosition { every, call: Arc::new(call) }
     }
 
     pub(crate) fn every(&self) -> Duration {
         self.every
     }
 
-    /// Tells it the place behind these nodes, and when it wants to know it again.
+    /// Calls it with the position behind these nodes, and returns when to call it again.
     pub(super) fn tell(
         &self,
         requests: &Requests,
@@ -56,12 +56,12 @@ impl PlaceObserver {
             },
             None => None,
         };
-        (self.tell)(&Place { ahead: before.len(), first });
+        (self.call)(&QueuePosition { ahead: before.len(), first });
         Ok(sys::now().checked_add(self.every))
     }
 }
 
-impl fmt::Debug for PlaceObserver {
+impl fmt::Debug for OnPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "every {:?}", self.every)
     }

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use zookeeper::{Batch, ErrorKind, Names, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
-use super::place::PlaceObserver;
+use super::place::OnPosition;
 use super::rule::Recipe;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Replaceable};
@@ -19,13 +19,13 @@ use crate::names::{self, Ahead, Next, Standing};
 use crate::shortcuts::{Expectation, Expected, Heard, News};
 use crate::sys::{self, Mutex};
 
-/// Takes what the recipe says. `replaceable` is what the thread before has released, and `observer`
-/// wants to know the queue position.
+/// Takes what the recipe says. `replaceable` is what the thread before has released, and `on_position`
+/// is called with the queue position.
 pub(crate) fn acquire(
     want: Want<'_>,
     recipe: &dyn Recipe,
     replaceable: Option<Replaceable>,
-    observer: Option<&PlaceObserver>,
+    on_position: Option<&OnPosition>,
 ) -> Result<Option<Arc<Grant>>> {
     let heard = Arc::<Mutex<Heard>>::default();
     let (watcher, news) = listen(&want, recipe, &heard);
@@ -33,7 +33,7 @@ pub(crate) fn acquire(
         attempt: Attempt::new(want),
         recipe,
         replaceable,
-        observer,
+        on_position,
         may_create: false,
         watcher,
         news,
@@ -51,7 +51,7 @@ struct Waiter<'a> {
     attempt: Attempt<'a>,
     recipe: &'a dyn Recipe,
     replaceable: Option<Replaceable>,
-    observer: Option<&'a PlaceObserver>,
+    on_position: Option<&'a OnPosition>,
     /// The nodes may be created without a look.
     may_create: bool,
     watcher: Watcher,
@@ -220,10 +220,10 @@ impl Waiter<'_> {
         } else if self.recipe.watches_list() {
             self.leaves_room(&list)?;
         }
-        let next = match self.observer {
-            Some(observer) => {
+        let next = match self.on_position {
+            Some(on_position) => {
                 let before = self.recipe.ahead(&list, &self.attempt.own);
-                observer.tell(self.attempt.requests(), claim, &before, until)?
+                on_position.tell(self.attempt.requests(), claim, &before, until)?
             }
             None => None,
         };

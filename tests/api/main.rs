@@ -101,7 +101,7 @@ fn everything_may_cross_catch_unwind() {
     unwinds::<(DistributedRwLock, ReadLock, WriteLock)>();
     unwinds::<(DistributedSemaphore, Permits, MultiLock, LockId)>();
     unwinds::<(Leadership, Term, Transaction)>();
-    unwinds::<(Guard, ReentrantGuard, zoolock::Locker<'static, DistributedLock>, Hold)>();
+    unwinds::<(Guard, ReentrantGuard, zoolock::Locker<'static>, Hold)>();
     unwinds::<(Contender, Error, Subscription)>();
     unwinds::<(zookeeper::ZooKeeper, zookeeper::Builder, zookeeper::LeaseKeeper)>();
     unwinds::<(zookeeper::Pending<()>, zookeeper::Watcher, zookeeper::Error)>();

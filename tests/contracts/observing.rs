@@ -1,11 +1,11 @@
-//! The observer of a queue: whoever waits is told its place, and sees it move.
+//! The queue position: whoever waits is told it, and sees it change.
 
 use std::time::Duration;
 
 use zoolock::crossbeam_channel::{Receiver, unbounded};
 use zoolock::{
     Client, DistributedLock, DistributedReentrantLock, DistributedRwLock, DistributedSemaphore,
-    EphemeralLock, Error, Kind, Leadership, LockOptions, Place,
+    EphemeralLock, Error, Kind, Leadership, LockOptions, QueuePosition,
 };
 use zoolock_test_support::{Op, fresh_path};
 
@@ -17,24 +17,25 @@ use common::{
 const OFTEN: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::MAX;
 
-/// Options whose observer tells this channel.
-fn observed(every: Duration) -> (LockOptions, Receiver<Place>) {
+/// Options that tell this channel the position.
+fn telling(every: Duration) -> (LockOptions, Receiver<QueuePosition>) {
     let (say, told) = unbounded();
-    let options = LockOptions::new().observe_queue(every, move |place| {
-        let _ = say.send(place.clone());
+    let options = LockOptions::new().on_queue_position(every, move |position| {
+        let _ = say.send(position.clone());
     });
     (options, told)
 }
 
 /// What is told next that has so many ahead.
 #[track_caller]
-fn await_place(told: &Receiver<Place>, ahead: usize) -> Place {
+fn await_position(told: &Receiver<QueuePosition>, ahead: usize) -> QueuePosition {
     loop {
-        let place = told.recv_timeout(SOON);
-        let place = place.unwrap_or_else(|error| panic!("not told of {ahead} ahead: {error}"));
-        if place.ahead == ahead {
-            println!("{place:?}");
-            return place;
+        let position = told.recv_timeout(SOON);
+        let position =
+            position.unwrap_or_else(|error| panic!("not told of {ahead} ahead: {error}"));
+        if position.ahead == ahead {
+            println!("{position:?}");
+            return position;
         }
     }
 }
@@ -47,11 +48,11 @@ fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
     let write = DistributedRwLock::new(&client, &path).unwrap();
     let write = Task::spawn(move || write.write_lock().acquire()?.release());
     await_nodes(&path, 2);
-    let (options, told) = observed(OFTEN);
+    let (options, told) = telling(OFTEN);
     let late = DistributedRwLock::with_options(&client, &path, options).unwrap();
     let late = Task::spawn(move || late.read_lock().acquire()?.release());
-    let place = await_place(&told, 2);
-    let first = place.first.unwrap();
+    let position = await_position(&told, 2);
+    let first = position.first.unwrap();
     assert_eq!((first.kind, first.holds), (Kind::Read, true));
     read.release().unwrap();
     write.result("the writer").unwrap();
@@ -64,8 +65,8 @@ fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
     let held = lock_of(&client(), &path).acquire().unwrap();
     let own = client_of(&proxy.connect_string(), SESSION);
     let (say, told) = unbounded();
-    let options = LockOptions::new().observe_queue(OFTEN, move |place| {
-        let _ = say.send((std::thread::current().id(), place.ahead));
+    let options = LockOptions::new().on_queue_position(OFTEN, move |position| {
+        let _ = say.send((std::thread::current().id(), position.ahead));
     });
     let lock = DistributedLock::with_options(&own, &path, options).unwrap();
     let waiting = Task::spawn(move || {
@@ -84,14 +85,14 @@ fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
 }
 
 #[test]
-fn an_observer_that_panics_ends_the_call_and_leaves_no_node() {
+fn a_panic_while_the_position_is_told_ends_the_call_and_leaves_no_node() {
     every_subject_that(
         |subject| subject.is_plain() && subject.queues(),
         |subject| {
             let ([ours, others], path) = ([client(), client()], fresh_path("place-panic"));
             let rival = subject.rival(&others, &path);
             rival.lock().unwrap();
-            let panics = LockOptions::new().observe_queue(OFTEN, |_| panic!("on purpose"));
+            let panics = LockOptions::new().on_queue_position(OFTEN, |_| panic!("on purpose"));
             let object = subject.with(&ours, &path, panics);
             let waiting = object.clone();
             assert!(std::thread::spawn(move || waiting.lock()).join().is_err());
@@ -105,11 +106,11 @@ fn an_observer_that_panics_ends_the_call_and_leaves_no_node() {
 }
 
 #[test]
-fn observer_that_would_be_told_without_a_pause_is_refused() {
+fn a_position_that_would_be_told_without_a_pause_is_refused() {
     let (client, path) = (client(), fresh_path("place-zero"));
     let least = Duration::from_millis(10);
     for every in [Duration::ZERO, Duration::from_nanos(1), least - Duration::from_nanos(1)] {
-        let options = || observed(every).0;
+        let options = || telling(every).0;
         for seen in [
             DistributedLock::with_options(&client, &path, options()).map(drop),
             DistributedReentrantLock::with_options(&client, &path, options()).map(drop),
@@ -119,12 +120,12 @@ fn observer_that_would_be_told_without_a_pause_is_refused() {
             Leadership::new(&client, &*path, options(), |_| {}).map(drop),
         ] {
             println!("{seen:?}");
-            let named = matches!(&seen, Err(Error::InvalidArgument { what: "observe_queue", reason })
+            let named = matches!(&seen, Err(Error::InvalidArgument { what: "on_queue_position", reason })
                 if reason.contains(&format!("{every:?}")));
             assert!(named, "{every:?}: {seen:?}");
         }
     }
-    DistributedLock::with_options(&client, &path, observed(least).0).unwrap();
+    DistributedLock::with_options(&client, &path, telling(least).0).unwrap();
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
     let proxy = shared_proxy();
     let asking = client_of(&proxy.connect_string(), SESSION);
     let without = lists(&asking, &proxy, LockOptions::new());
-    let (options, told) = observed(NEVER);
+    let (options, told) = telling(NEVER);
     let once = lists(&asking, &proxy, options);
     assert_eq!(told.len(), 1);
     println!("reads: {without} without, {once} with one look");

@@ -345,8 +345,9 @@ fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
     let meters = [(); 2].map(|()| Arc::new(Meter::default()));
     // How many small ones were in when the large one was seen to queue.
     let ((say, queued), small) = (unbounded(), Arc::clone(&meters[0]));
-    let options = LockOptions::new()
-        .observe_queue(Duration::MAX, move |_| say.send(small.grants()).expect("somebody listens"));
+    let options = LockOptions::new().on_queue_position(Duration::MAX, move |_| {
+        say.send(small.grants()).expect("somebody listens")
+    });
     let own = DistributedSemaphore::with_options(&clients[2], &path, LIMIT, options).unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let stream = (0..6).map(|number| {

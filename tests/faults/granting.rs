@@ -40,7 +40,7 @@ fn a_waiter_is_not_let_in_by_the_end_of_one_that_was_ahead_of_its_place_in_anoth
     let ahead = lock_of(&others, &path);
     ahead.lock().unwrap();
     // For its observer it reads who is first, behind the reads that set the watches.
-    let options = LockOptions::new().observe_queue(Duration::MAX, |_| {});
+    let options = LockOptions::new().on_queue_position(Duration::MAX, |_| {});
     let read = proxy.on(Op::GetData).nth(3).hold_request();
     let (waiter, node) = joins(DistributedLock::with_options(&own, &path, options).unwrap(), &path);
     assert!(read.wait(SOON), "{:#?}", proxy.log());

@@ -133,7 +133,7 @@ fn an_observer_that_panics_leaves_nothing_behind_and_the_contest_goes_on() {
     let others = lock_of(&client_of(&connect_string(), LONG), &path);
     others.lock().unwrap();
     let (tell, told) = unbounded();
-    let options = LockOptions::new().observe_queue(LONG, move |_| {
+    let options = LockOptions::new().on_queue_position(LONG, move |_| {
         tell.send(None).unwrap();
         panic!("on purpose");
     });

@@ -77,7 +77,7 @@ pub fn has_one_node_until_unlocked(lock: &DistributedLock) {
 /// is last is dropped.
 pub fn held_in_its_observer() -> (LockOptions, Receiver<()>, Sender<()>) {
     let ((say, told), (go_on, may_go_on)) = (unbounded(), bounded(0));
-    let options = LockOptions::new().observe_queue(Duration::MAX, move |_| {
+    let options = LockOptions::new().on_queue_position(Duration::MAX, move |_| {
         say.send(()).unwrap();
         let _ = may_go_on.recv();
     });

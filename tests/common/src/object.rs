@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use zoolock::{
     DistributedLock, DistributedReentrantLock, DistributedSemaphore, EphemeralLock, Error, Guard,
-    Hold, Lock, Locker, MultiLock, Permits, ReadLock, Result, WriteLock,
+    Hold, Lock, Locker, MultiLock, Permits, ReadLock, Result, Wait, WriteLock,
 };
 
 /// How a call asks for a lock.
@@ -57,7 +57,7 @@ impl Guarding for Permits {
     }
 }
 
-impl<L: Lock> Guarding for Locker<'_, L> {
+impl Guarding for Locker<'_> {
     fn holds(&self) -> Vec<Hold> {
         Locker::holds(self)
     }
@@ -206,18 +206,13 @@ impl Lock for OnePermit {
         self.semaphore.path()
     }
 
-    fn lock(&self) -> Result<()> {
-        let permits = self.semaphore.acquire(1)?;
-        self.keep(Some(permits));
-        Ok(())
-    }
-
-    fn try_lock(&self) -> Result<bool> {
-        self.semaphore.try_acquire(1).map(|permits| self.keep(permits))
-    }
-
-    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
-        self.semaphore.try_acquire_until(1, deadline).map(|permits| self.keep(permits))
+    fn lock_within(&self, patience: Wait) -> Result<bool> {
+        let permits = match patience {
+            Wait::Try => self.semaphore.try_acquire(1)?,
+            Wait::Until(None) => Some(self.semaphore.acquire(1)?),
+            Wait::Until(Some(deadline)) => self.semaphore.try_acquire_until(1, deadline)?,
+        };
+        Ok(self.keep(permits))
     }
 
     fn unlock(&self) -> Result<()> {

@@ -155,7 +155,7 @@ fn a_locker_locks_anything_for_as_long_as_it_lives() {
         let boxed: Box<dyn Lock> = object.clone().into();
         let shared = Arc::new(&*object);
         let rival = subject.rival(&others, &path);
-        let is_alone = |lock: &dyn Lock, locker: &Locker<'_, dyn Lock + '_>| {
+        let is_alone = |lock: &dyn Lock, locker: &Locker<'_>| {
             assert_eq!((lock.path(), lock.id()), (object.path(), object.id()));
             assert!(lock.is_held() && object.is_held(), "{lock:?}");
             let tokens = |holds: Vec<Hold>| -> Vec<_> {

@@ -171,14 +171,15 @@ fn the_identity_of_the_options_is_on_every_node_and_goes_before_the_clients() {
 }
 
 #[test]
-fn observe_queue_tells_whoever_waits_its_place_and_who_is_first() {
+fn whoever_waits_is_told_its_queue_position_and_who_is_first() {
     every_subject_that(Subject::is_plain, |subject| {
         let path = fresh_path("observed");
         let [a, b] = ["a", "b"].map(|who| subject.rival(&client_called(who), &path));
         let (say, told) = unbounded();
-        let options = LockOptions::new().observe_queue(Duration::from_millis(50), move |place| {
-            let _ = say.send((place.clone(), std::thread::current().id()));
-        });
+        let options =
+            LockOptions::new().on_queue_position(Duration::from_millis(50), move |place| {
+                let _ = say.send((place.clone(), std::thread::current().id()));
+            });
         // So many ahead, and this one first.
         let comes = |ahead, who: Option<&str>| loop {
             let (place, thread) = told.recv_timeout(SOON).expect("told of a place");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result};
+use zoolock::{Error, Hold, Lock, LockId, MultiLock, Result, Wait};
 
 use super::{brief, refused};
 use common::{SOON, warnings};
@@ -68,16 +68,12 @@ impl Lock for Scripted {
         &self.path
     }
 
-    fn lock(&self) -> Result<()> {
-        self.enter("lock").map(drop)
-    }
-
-    fn try_lock(&self) -> Result<bool> {
-        self.enter("try")
-    }
-
-    fn try_lock_until(&self, deadline: Instant) -> Result<bool> {
-        self.enter(&format!("until {deadline:?}"))
+    fn lock_within(&self, patience: Wait) -> Result<bool> {
+        match patience {
+            Wait::Try => self.enter("try"),
+            Wait::Until(None) => self.enter("lock"),
+            Wait::Until(Some(deadline)) => self.enter(&format!("until {deadline:?}")),
+        }
     }
 
     fn unlock(&self) -> Result<()> {
@@ -238,6 +234,16 @@ fn a_panic_whose_payload_panics_when_dropped_leaves_none_locked() {
     let script = Script::new([("/a", Well, Well), ("/b", Well, Explode), ("/c", Explode, Well)]);
     assert!(explodes(&|| drop(script.multi.lock())));
     assert_eq!(script.calls(), "lock a, lock b, lock c, unlock b, unlock a");
+}
+
+#[test]
+fn one_that_gives_up_without_a_limit_is_an_error() {
+    let script = Script::new([("/a", Well, Well), ("/b", Busy, Well)]);
+    let (alone, both) = (script.multi.locks()[1].lock(), script.multi.lock());
+    println!("{alone:?}, {both:?}");
+    let is_not_held = |seen: &Result<()>| matches!(seen, Err(Error::NotHeld { .. }));
+    assert!(is_not_held(&alone) && is_not_held(&both));
+    assert_eq!(script.calls(), "lock b, lock a, lock b, unlock a");
 }
 
 /// Not even that one is the other.

@@ -244,8 +244,9 @@ fn options(plan: &Options) -> LockOptions {
         options = options.hold_at_least(time);
     }
     if plan.observes_queue {
-        options = options
-            .observe_queue(Duration::from_secs(1), |_| kernel::count("option: a place was told"));
+        options = options.on_queue_position(Duration::from_secs(1), |_| {
+            kernel::count("option: a queue position was told")
+        });
     }
     options
 }
@@ -350,7 +351,7 @@ enum Taken<'a> {
     Lock,
     Guard(Guard),
     Own(ReentrantGuard),
-    Several(Locker<'a, MultiLock>),
+    Several(Locker<'a>),
     Permits(Permits),
 }
 
@@ -460,12 +461,14 @@ impl Shared {
                 kernel::count("call: cancel_waiters");
                 kernel::note(|| "cancels who waits".to_owned());
                 self.cancelled[*object].set(Some(kernel::elapsed()));
+                witness::cancels(*object);
                 match &self.objects[*object] {
                     Object::Semaphore(semaphore) => semaphore.cancel_waiters(),
                     lock => on_lock!(lock, lock => lock.cancel_waiters(), ()),
                 }
                 // Waiters that came before the cancellation took effect are cancelled, too.
                 self.cancelled[*object].set(Some(kernel::elapsed()));
+                witness::cancels(*object);
             }
             What::Turns { object, count } => self.take_turns(*object, *count),
             What::Narrow { object, time } => {
@@ -494,7 +497,7 @@ impl Shared {
                     self.told("try lock", lock.try_lock());
                     let _ = lock.unlock();
                 }
-                let restless = LockOptions::new().observe_queue(Duration::ZERO, |_| {});
+                let restless = LockOptions::new().on_queue_position(Duration::ZERO, |_| {});
                 if DistributedLock::with_options(&self.client, place.path(), restless).is_ok() {
                     violation(format!("{} is to be told its place without a pause", self.name));
                 }
@@ -736,13 +739,15 @@ impl Shared {
         let goes_on = matches!(end, End::Downgrade) && node.as_ref().is_some_and(is_shared);
         let is_plain = plan.options.is_plain() && plan.kind != Kind::Single && !goes_on;
         // An answer has come, so the client knows what happened to the node.
+        let is_connected = self.client.state() == ClientState::Connected;
         let is_answered = was_connected
+            && is_connected
+            // Counted later: the client may connect again in between.
             && self.client.stats().connections == connections
             && kernel::elapsed() - begun < limit / 2
             // The request of a thread that gives up may include the deletion.
             && others.0 == others.1
-            && self.calls[object].get() == others
-            && self.client.state() == ClientState::Connected;
+            && self.calls[object].get() == others;
         let may_go = self.client.stats().connections == connections
             && plan.options.hold_at_least.is_none()
             // A multi-lock may take one member over locally while it waits for the next.

@@ -95,7 +95,7 @@ pub(crate) fn count_options(plan: &Plan) {
             kernel::count("option: hold_at_least");
         }
         if *observes_queue {
-            kernel::count("option: observe_queue");
+            kernel::count("option: on_queue_position");
         }
     }
 }

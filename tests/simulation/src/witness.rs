@@ -92,6 +92,8 @@ struct Waiting {
     begun: Duration,
     /// When somebody deleted its turn.
     turnless: Option<Duration>,
+    /// It is about to return.
+    is_cancelled: bool,
 }
 
 /// How a node ended.
@@ -626,9 +628,19 @@ pub(crate) fn waits(object: usize, kind: Kind, place: Place, mode: Mode) -> usiz
     witness(|witness| {
         witness.last += 1;
         let number = witness.last;
-        witness
-            .waiting
-            .insert(number, Waiting { process, object, kind, place, mode, begun, turnless: None });
+        witness.waiting.insert(
+            number,
+            Waiting {
+                process,
+                object,
+                kind,
+                place,
+                mode,
+                begun,
+                turnless: None,
+                is_cancelled: false,
+            },
+        );
         number
     })
 }
@@ -661,6 +673,7 @@ pub(crate) fn in_order(number: usize, who: &str) {
         let is_earlier = |other: &&Waiting| {
             (other.process, other.object) == (own.process, own.object)
                 && other.begun + LATE < own.begun
+                && !other.is_cancelled
                 && !has_stalled(own.process, other.begun)
         };
         let other = witness.waiting.values().find(is_earlier)?;
@@ -670,6 +683,16 @@ pub(crate) fn in_order(number: usize, who: &str) {
         })
     });
     problem.into_iter().for_each(violation);
+}
+
+/// Notes that the calls that wait for this object are cancelled.
+pub(crate) fn cancels(object: usize) {
+    let (process, _) = kernel::whoami();
+    witness(|witness| {
+        let mut waiting = witness.waiting.values_mut();
+        let is_its = |call: &&mut Waiting| (call.process, call.object) == (process, object);
+        waiting.by_ref().filter(is_its).for_each(|call| call.is_cancelled = true);
+    });
 }
 
 pub(crate) fn waits_no_more(number: usize) {

@@ -905,7 +905,17 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Sends a sign of life if one is due. Returns when to look again.
     fn pulse(&mut self, now: Moment) -> Instant {
-        match (self.vitals.pulse(now.monotonic, self.keeping.keepers > 0), &mut self.connection) {
+        let is_held = self.keeping.keepers > 0;
+        // Late in an outage a connection has little time to become of use. It is asked at once.
+        let is_late = !self.is_of_use() && !self.tries.are_young(now.monotonic, self.long());
+        let pulse = match self.vitals.pulse(now.monotonic, is_held) {
+            Pulse::Rest(_) if is_late && self.vitals.under_way() == 0 => {
+                sys::reached("a late connection is asked at once");
+                if is_held { Pulse::Write } else { Pulse::Read }
+            }
+            pulse => pulse,
+        };
+        match (pulse, &mut self.connection) {
             (Pulse::Rest(until), _) => return until,
             (Pulse::Read, Some(connection)) => {
                 let sign = self.vitals.sending(now, false);
@@ -1045,6 +1055,21 @@ mod tests {
             let (now, next) = (start.after(Duration::from_secs(31)), Duration::from_secs(32));
             println!("held: {is_held}, silent for {:?}", silent.monotonic - start.monotonic);
             assert!(core.next_handshake(now) <= start.after(next).monotonic);
+        }
+    }
+
+    /// Otherwise it would end before the client sends anything, and the client would rest.
+    #[test]
+    fn idle_client_asks_at_once_on_a_connection_that_comes_late() {
+        let start = Moment::now();
+        for (seconds, is_asked) in [(1, false), (35, true)] {
+            let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
+            let late = start.after(Duration::from_secs(seconds));
+            core.dialed(true, late);
+            core.receive(super::super::fuzz::frame(CONNECTED), late).unwrap();
+            core.outbox.bytes.clear();
+            core.tick(late);
+            assert_eq!(!core.outbox.bytes.is_empty(), is_asked, "after {seconds} s");
         }
     }
 

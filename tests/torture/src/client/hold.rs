@@ -14,7 +14,7 @@ use zoolock::{Error, Hold};
 use crate::Outcome;
 use crate::client::Drained;
 use crate::client::granted::{Granted, Part, Response, Then};
-use crate::client::operations::{Patience, Work, long_work};
+use crate::client::operations::{Wait, Work, long_work};
 use crate::client::witness::{LossWatcher, Witness};
 use crate::client::worker::{Invocation, Worker};
 use crate::clock::now;
@@ -98,7 +98,7 @@ impl Worker<'_> {
             mode: part.mode,
             member,
             op: invocation.op.name.into(),
-            waited: invocation.op.patience == Patience::Forever,
+            waited: invocation.op.patience == Wait::Forever,
             nodes: part.holds.iter().map(Hold::node).collect(),
             token,
             started: invocation.started,

@@ -4,7 +4,7 @@ use zoolock::{Lock, MultiLock, Permits};
 
 use crate::client::granted::{Granted, Part, Response, Then, called, dropped, permits, released};
 use crate::client::locks::Locks;
-use crate::client::operations::Patience::{Answer, Forever, Given};
+use crate::client::operations::Wait::{Answer, Forever, Given};
 use crate::client::operations::Work::{Die, Guard, Long, Short};
 use crate::client::operations::{Arguments, Op, op};
 use crate::kinds::Kind;

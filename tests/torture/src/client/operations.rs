@@ -12,7 +12,7 @@ use crate::settings::{ANSWER_WITHIN, TIMEOUT};
 
 /// When the call has to be back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum Wait {
     Forever,
     /// As long as it was given.
     Given,
@@ -37,7 +37,7 @@ pub(crate) enum Work {
 pub(crate) struct Op {
     weight: u32,
     pub(crate) name: &'static str,
-    pub(crate) patience: Patience,
+    pub(crate) patience: Wait,
     pub(crate) work: Work,
     /// It asks for a read lock.
     reads: bool,
@@ -55,13 +55,13 @@ pub(crate) struct Arguments {
     pub(crate) members: Vec<(usize, bool)>,
 }
 
-use Patience::{Answer, Forever, Given};
+use Wait::{Answer, Forever, Given};
 use Work::{Die, Guard, Long};
 
 pub(crate) const fn op(
     weight: u32,
     name: &'static str,
-    patience: Patience,
+    patience: Wait,
     work: Work,
     get: for<'a> fn(&'a [Locks], &Arguments) -> Response<'a>,
 ) -> Op {

@@ -15,7 +15,7 @@ use zoolock::Error;
 use crate::Outcome;
 use crate::client::granted::Response;
 use crate::client::mix;
-use crate::client::operations::{Arguments, Op, Patience};
+use crate::client::operations::{Arguments, Op, Wait};
 use crate::client::{Drained, Shared};
 use crate::clock::{Nanos, after, now};
 use crate::kinds::Kind;
@@ -98,7 +98,7 @@ impl<'a> Worker<'a> {
 
     fn take(&mut self, invocation: &Invocation<'_>, rng: &mut Rng) -> Outcome<()> {
         let Invocation { op, arguments, .. } = invocation;
-        if op.patience == Patience::Given {
+        if op.patience == Wait::Given {
             // Not heard by a sleeper that is asleep.
             let _ = self.shared.naps.try_send(arguments.time);
         }
@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
         };
         let got =
             self.timed_acquisition(op.name, arguments.path, op.bound(arguments), call, missed);
-        let forever = op.patience == Patience::Forever;
+        let forever = op.patience == Wait::Forever;
         match got {
             Ok(Some(granted)) => self.hold(invocation, granted, rng)?,
             Ok(None) if !forever => {}
