@@ -1,7 +1,6 @@
 //! Ends: of clients, of calls, and of what they have opened.
 
 mod closing;
-mod deadlines;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
