@@ -19,6 +19,12 @@ use crate::{SOON, children, exists};
 /// Longer than any test takes.
 const KEPT: Duration = Duration::from_secs(300);
 
+/// Longer than a turn, and not so long that tests become slow.
+const AT_LEAST: Duration = Duration::from_millis(200);
+
+/// Rarer than the looks by which a [`Task`](crate::Task) sees that its thread is asleep.
+const EVERY: Duration = Duration::from_millis(500);
+
 /// Runs contracts over one subject only.
 const ONLY: &str = "ZOOLOCK_SUBJECT";
 
@@ -47,10 +53,12 @@ enum Choice {
     Background,
     HandedOn,
     Kept,
+    AtLeast,
+    Observed,
 }
 
-const SUBJECTS: [Subject; 16] = {
-    use Choice::{Background, HandedOn, Kept, Plain};
+const SUBJECTS: [Subject; 22] = {
+    use Choice::{AtLeast, Background, HandedOn, Kept, Observed, Plain};
     use Kind::{Exclusive, Permit, Read, Reentrant, Several, Single, Write};
     const fn row(name: &'static str, kind: Kind, option: Choice) -> Subject {
         Subject { name, kind, option }
@@ -72,6 +80,12 @@ const SUBJECTS: [Subject; 16] = {
         row("write, local_handoffs", Write, HandedOn),
         row("exclusive, keep_idle", Exclusive, Kept),
         row("write, keep_idle", Write, Kept),
+        row("exclusive, hold_at_least", Exclusive, AtLeast),
+        row("read, hold_at_least", Read, AtLeast),
+        row("permit, hold_at_least", Permit, AtLeast),
+        row("exclusive, observe_queue", Exclusive, Observed),
+        row("read, observe_queue", Read, Observed),
+        row("permit, observe_queue", Permit, Observed),
     ]
 };
 
@@ -116,6 +130,8 @@ impl Subject {
             Choice::Background => options.background_release(true),
             Choice::HandedOn => options.local_handoffs(4),
             Choice::Kept => options.keep_idle(KEPT),
+            Choice::AtLeast => options.hold_at_least(AT_LEAST),
+            Choice::Observed => options.observe_queue(EVERY, |_| {}),
         };
         self.object(self.kind, client, path, options)
     }
@@ -213,7 +229,15 @@ impl Subject {
     /// With its unlock its nodes go, before that returns unless it [releases in the
     /// background](Self::releases_in_the_background).
     pub fn goes_with_its_unlock(self) -> bool {
-        self.option != Choice::Kept
+        self.option != Choice::Kept && self.is_free_with_its_unlock()
+    }
+
+    /// Whoever asks for it behind its unlock gets it: at once, or as soon as a kept node has been given back.
+    ///
+    /// With `hold_at_least`, the nodes stay until the time is over. This is the one reason why a contract excludes
+    /// that option: it tries again at once, looks for nodes that have gone, counts requests, or sets the time itself.
+    pub fn is_free_with_its_unlock(self) -> bool {
+        self.option != Choice::AtLeast
     }
 
     pub fn releases_in_the_background(self) -> bool {

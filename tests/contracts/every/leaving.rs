@@ -25,7 +25,7 @@ fn is_gone(subject: Subject, path: &str, after: &str) {
 
 #[test]
 fn a_panic_releases_the_guard_and_poisons_nothing() {
-    every_subject(|subject| {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("panic"));
         let object = subject.at(&client, &path);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -44,7 +44,7 @@ fn a_panic_releases_the_guard_and_poisons_nothing() {
 
 #[test]
 fn the_last_handle_dropped_while_it_is_held_releases_with_a_warning() {
-    every_subject(|subject| {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("last_handle"));
         warnings(&path);
         let object = subject.at(&client, &path);

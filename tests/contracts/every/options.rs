@@ -8,7 +8,7 @@ use zoolock_test_support::{Op, connect_string, fresh_path, wait_until};
 
 use common::{
     Object, SOON, Subject, Task, Visitor, await_lost, await_nothing_left, client, client_of,
-    every_subject, every_subject_that, in_time, shared_proxy,
+    every_subject_that, in_time, shared_proxy,
 };
 
 use crate::contenders::client_called;
@@ -225,7 +225,7 @@ const AT_LEAST: Duration = Duration::from_secs(1);
 
 #[test]
 fn hold_at_least_keeps_others_out_until_its_time_is_over_however_early_it_is_unlocked() {
-    every_subject(|subject| {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), QUIET));
         let path = fresh_path("at-least");
         let object = subject.with(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
@@ -253,7 +253,7 @@ fn hold_at_least_keeps_others_out_until_its_time_is_over_however_early_it_is_unl
 #[test]
 fn hold_at_least_keeps_the_other_threads_of_the_process_out_as_well() {
     every_subject_that(
-        |subject| subject.is_exclusive() && subject.is_one_lock(),
+        |one| one.is_exclusive() && one.is_one_lock() && one.is_free_with_its_unlock(),
         |subject| {
             let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("at-least-here"));
             let object = subject.with(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
@@ -271,7 +271,7 @@ fn hold_at_least_keeps_the_other_threads_of_the_process_out_as_well() {
 
 #[test]
 fn what_is_to_be_held_for_longer_goes_with_its_client() {
-    every_subject(|subject| {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), QUIET));
         let path = fresh_path("at-least-closed");
         let options = LockOptions::new().hold_at_least(Duration::MAX);

@@ -7,7 +7,7 @@ use zoolock::{Error, HoldState, Result};
 use zoolock_test_support::fresh_path;
 
 use super::client;
-use common::{Ask, Object, SOON, Subject, Task, answered, every_subject, every_subject_that};
+use common::{Ask, Object, SOON, Subject, Task, answered, every_subject_that};
 
 fn not_held<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::NotHeld { .. }))
@@ -41,7 +41,7 @@ fn says_not_held(object: &Object) {
 
 #[test]
 fn an_unlock_too_many_is_not_held_and_changes_nothing() {
-    every_subject(|subject| {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("not_held"));
         let (object, other) = (subject.at(&client, &path), subject.at(&client, &path));
         says_not_held(&object);

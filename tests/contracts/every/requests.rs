@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use common::{Object, SOON, Subject, Task, await_kept, client_of, every_subject, shared_proxy};
+use common::{
+    Object, SOON, Subject, Task, await_kept, client_of, every_subject_that, shared_proxy,
+};
 
 /// What a lock may ask for, and what it writes.
 const OPS: [Op; 7] =
@@ -49,7 +51,7 @@ fn tries(object: &Object) {
 /// Creates, deletions, lists and reads.
 #[test]
 fn a_cycle_a_try_and_a_refusal_cost_what_they_must() {
-    every_subject(|subject| {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let proxy = shared_proxy();
         let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
         let path = fresh_path("cost");
