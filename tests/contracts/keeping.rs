@@ -11,7 +11,7 @@ use zoolock_test_support::{
 
 use common::{
     SESSION, SOON, Task, Visitor, answered, await_kept, await_nothing_left, await_resumed,
-    children, client, client_of, in_use, lock_of, shared_proxy,
+    behind_a_proxy, children, client, client_of, in_use, lock_of,
 };
 
 /// Somebody who is in for so short a time is out before it is over.
@@ -26,8 +26,7 @@ fn keeping(client: &Client, path: &str, time: Duration) -> DistributedLock {
 
 /// Somebody behind a proxy who keeps a lock for long.
 fn proxied(name: &str) -> (FaultProxy, Client, String, DistributedLock) {
-    let (proxy, path) = (shared_proxy(), fresh_path(name));
-    let own = client_of(&proxy.connect_string(), SESSION);
+    let ((proxy, own), path) = (behind_a_proxy(SESSION), fresh_path(name));
     let lock = keeping(&own, &path, LONG);
     (proxy, own, path, lock)
 }

@@ -8,7 +8,8 @@ use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until}
 
 use common::line::held_in_its_observer;
 use common::{
-    BRIEFLY, SOON, Task, Visitor, await_resumed, children, client, client_of, lock_of, shared_proxy,
+    BRIEFLY, SOON, Task, Visitor, await_resumed, behind_a_proxy, children, client, client_of,
+    lock_of, shared_proxy,
 };
 
 /// Of a session that does not end in a test, nor half of it.
@@ -68,8 +69,8 @@ fn the_first_read_of_a_holder_goes_behind_a_write_if_the_session_was_resumed_sin
     let (others, data) = (client(), fresh_path("data"));
     shared_probe().unwrap().create(&data, b"", false, false).unwrap();
     for round in 0..20 {
-        let (proxy, path, new) = (shared_proxy(), fresh_path("read"), round.to_string());
-        let own = client_of(&proxy.connect_string(), LONG);
+        let ((proxy, own), path, new) =
+            (behind_a_proxy(LONG), fresh_path("read"), round.to_string());
         let ahead = lock_of(&others, &path).acquire().unwrap();
         let (options, told, go_on) = held_in_its_observer();
         let (lock, reader) =

@@ -2,15 +2,16 @@
 //! goes and that of the next one comes, or neither.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::thread;
 use std::time::Duration;
 
-use zoolock::{Client, Error, Hold, LossReason};
-use zoolock_test_support::{self as support, FaultProxy, Op, Then, fresh_path, shared_probe};
+use zoolock::{Error, Hold, LossReason};
+use zoolock_test_support::{self as support, Op, Then, fresh_path, shared_probe};
 
 use common::{
-    Object, SOON, Subject, Task, Visitor, assert_cancelled, assert_lost, await_nothing_left,
-    client, client_of, delete_node, every_subject_that, in_time, place, shared_proxy, stat,
+    SOON, Scene, Subject, Task, Visitor, assert_cancelled, assert_lost, await_nothing_left,
+    client_of, delete_node, every_subject_that, in_time, place, shared_proxy, stat,
 };
 
 /// No lease ends in it, however slow the machine is, and nothing is asked to keep it.
@@ -29,14 +30,15 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 const OPS: [Op; 7] =
     [Op::Multi, Op::Exists, Op::Create, Op::Delete, Op::GetChildren, Op::GetData, Op::Sync];
 
-/// An object of a client behind a proxy, and one of another client. Their directory is there.
-struct Turns {
-    subject: Subject,
-    proxy: FaultProxy,
-    client: Client,
-    path: String,
-    object: Object,
-    rival: Object,
+/// A scene whose threads take turns.
+struct Turns(Scene);
+
+impl Deref for Turns {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.0
+    }
 }
 
 /// A node, by the end of its name, and the fencing token of whoever holds it.
@@ -48,12 +50,7 @@ struct Place {
 
 impl Turns {
     fn start(subject: Subject, name: &str, session_timeout: Duration) -> Turns {
-        let (proxy, path) = (shared_proxy(), fresh_path(name));
-        let own = client_of(&proxy.connect_string(), session_timeout);
-        let (object, rival) = (subject.at(&own, &path), subject.rival(&client(), &path));
-        rival.lock().unwrap();
-        rival.unlock().unwrap();
-        Turns { subject, proxy, client: own, path, object, rival }
+        Turns(Scene::start(subject, name, session_timeout))
     }
 
     /// Each way in which the transaction can be held up on its way: the request, or the answer.
@@ -81,14 +78,14 @@ impl Turns {
 
     /// Somebody who holds, with the only node.
     fn first(&self) -> (Visitor, Place) {
-        let first = Visitor::start(self.object.clone());
+        let first = Visitor::start(self.own.clone());
         let at = self.place_of(&first.hold());
         (first, at)
     }
 
     /// Another thread, which waits in this process, or for the servers.
     fn next(&self) -> Visitor {
-        Visitor::start_asleep(self.object.clone())
+        Visitor::start_asleep(self.own.clone())
     }
 
     /// The token is that of the node on the server.
@@ -110,9 +107,9 @@ impl Turns {
         at
     }
 
-    /// With the last unlock.
+    /// With the last unlock, and without a loss.
     #[track_caller]
-    fn leaves_nothing(&self) {
+    fn ends_well(&self) {
         self.subject.await_nodes(&self.path, 0);
         await_nothing_left(&self.client);
         self.is_free();
@@ -124,10 +121,6 @@ impl Turns {
         assert!(self.rival.try_lock_for(SOON).unwrap(), "{}", self.subject.name);
         self.rival.unlock().unwrap();
         self.subject.await_nodes(&self.path, 0);
-    }
-
-    fn log(&self) -> String {
-        self.proxy.log().join("\n")
     }
 }
 
@@ -154,7 +147,7 @@ fn an_unlock_in_the_background_leaves_its_node_to_nobody() {
         held.release();
         next.comes_in();
         next.leaves();
-        turns.leaves_nothing();
+        turns.ends_well();
         assert_eq!(turns.proxy.requests(Op::Multi), 0, "{}: {}", subject.name, turns.log());
     });
 }
@@ -185,7 +178,7 @@ fn a_turn_among_threads_costs_a_transaction_and_a_look_and_its_number_and_token_
             visitor.comes_in();
             visitor.leaves();
         }
-        turns.leaves_nothing();
+        turns.ends_well();
     });
 }
 
@@ -204,7 +197,7 @@ fn is_taken_in_spite_of_a_cut(op: Op, answer: bool) {
         let at = turns.comes_in_alone(&next, before);
         assert_eq!(at.number, before.number + 1, "{}: {}", subject.name, turns.log());
         next.leaves();
-        turns.leaves_nothing();
+        turns.ends_well();
         assert_eq!(turns.client.stats().sessions, 1, "{}", subject.name);
     });
 }
@@ -235,7 +228,7 @@ fn lets_a_third_in(
     in_time("unlock", AT_ONCE, || leaving.result("unlock")).unwrap();
     turns.comes_in_alone(&third, before);
     third.leaves();
-    turns.leaves_nothing();
+    turns.ends_well();
     assert_eq!(turns.client.stats().sessions, 1, "{}", turns.subject.name);
 }
 
@@ -244,7 +237,7 @@ fn a_deadline_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in(
     every_turns(|subject| {
         Turns::each_held(subject, "turn-deadline", |turns, held| {
             let (first, before) = turns.first();
-            let second = turns.object.clone();
+            let second = turns.own.clone();
             let second = Task::spawn_blocked(move || second.try_lock_for(DEADLINE));
             let leaving = leaves_into(turns, first, held);
             let locked = second.result("whoever has a deadline");
@@ -262,7 +255,7 @@ fn a_cancel_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() 
         Turns::each_held(subject, "turn-cancel", |turns, held| {
             let ((first, before), second) = (turns.first(), turns.next());
             let leaving = leaves_into(turns, first, held);
-            turns.object.cancel_waiters();
+            turns.own.cancel_waiters();
             assert_cancelled(&second.result(), &turns.path);
             lets_a_third_in(turns, before, leaving, held);
         });
@@ -369,8 +362,7 @@ fn a_session_that_ends_in_the_middle_of_a_turn_lets_nobody_in_beside_the_next_ow
         Turns::each_held(subject, "turn-expired", |turns, held| {
             let ((first, before), next) = (turns.first(), turns.next());
             let leaving = leaves_into(turns, first, held);
-            turns.proxy.refuse(true);
-            turns.proxy.cut();
+            turns.proxy.cut_off();
             assert_eq!(turns.proxy.expire_sessions().unwrap(), 1);
             let rival = Visitor::start(turns.rival.clone());
             let between = turns.comes_in_alone(&rival, before);
@@ -382,7 +374,7 @@ fn a_session_that_ends_in_the_middle_of_a_turn_lets_nobody_in_beside_the_next_ow
             rival.leaves();
             turns.comes_in_alone(&next, between);
             next.leaves();
-            turns.leaves_nothing();
+            turns.ends_well();
             assert_eq!(turns.client.stats().sessions, 2, "{}", subject.name);
         });
     });

@@ -117,8 +117,7 @@ fn a_write_and_the_read_that_shares_its_node_outlive_a_cut_and_end_with_their_le
     await_resumed(&cut_off, 1);
     assert_eq!((stage.nodes(), rival.is_in()), (before, false));
     assert_eq!(holds.each_ref().map(|hold| hold.state()), [HoldState::Held; 2]);
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     for hold in &holds {
         await_lost(hold);
         assert_eq!(hold.state(), HoldState::Lost(LossReason::LeaseExpired));

@@ -6,8 +6,8 @@ use zoolock::{Client, ClientState, Error, HoldState, LossReason, Result};
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{
-    Object, SESSION, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of,
-    every_subject, every_subject_that, in_time, shared_proxy, warnings,
+    Object, SESSION, SOON, Subject, Task, await_lost, await_nothing_left, behind_a_proxy, client,
+    client_of, every_subject, every_subject_that, in_time, warnings,
 };
 
 const ROUNDS: u64 = 8;
@@ -233,12 +233,10 @@ fn a_cancel_ends_the_waits_behind_a_holder_of_the_same_object_and_not_the_hold()
 #[test]
 fn a_cancel_and_a_close_end_waits_without_a_connection() {
     every_subject(|subject| {
-        let (proxy, path) = (shared_proxy(), fresh_path("unconnected"));
-        let ours = client_of(&proxy.connect_string(), SESSION);
+        let ((proxy, ours), path) = (behind_a_proxy(SESSION), fresh_path("unconnected"));
         let object = subject.at(&ours, &path);
         let disconnect = || {
-            proxy.refuse(true);
-            proxy.cut();
+            proxy.cut_off();
             wait_until("it is away", SOON, || ours.state() != ClientState::Connected);
         };
         disconnect();

@@ -10,8 +10,8 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use super::client;
 use common::{
-    Ask, BRIEFLY, Object, SOON, Subject, Task, await_nothing_left, client_of, every_subject,
-    every_subject_that, lock_of, shared_proxy, single, warnings,
+    Ask, BRIEFLY, Object, SOON, Subject, Task, await_nothing_left, behind_a_proxy, every_subject,
+    every_subject_that, lock_of, single, warnings,
 };
 
 /// Nothing is on the server any more. What is not released in the background has gone before.
@@ -139,8 +139,7 @@ fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
 #[test]
 fn a_failed_second_level_gives_the_first_back() {
     every_subject(|subject| {
-        let proxy = shared_proxy();
-        let [ours, others] = [client_of(&proxy.connect_string(), SOON), client()];
+        let ((proxy, ours), others) = (behind_a_proxy(SOON), client());
         let path = fresh_path("given_back");
         let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
         let elsewhere = |what: &str, call: fn(&Object) -> Result<bool>| {
@@ -176,8 +175,7 @@ fn a_failed_second_level_gives_the_first_back() {
         }
         works("after the rival's unlock");
 
-        proxy.refuse(true);
-        proxy.cut();
+        proxy.cut_off();
         let unknown = |r: &Result<bool>| matches!(r, Err(Error::Disconnected { .. }));
         wait_until("it says so", SOON, || match object.try_lock() {
             Ok(true) => object.unlock().map(|()| false).unwrap_or(false),

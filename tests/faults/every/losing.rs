@@ -10,8 +10,8 @@ use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, 
 
 use common::{
     Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Stage, Subject, Task, Visitor, alone,
-    assert_lost, await_lost, client, client_of, delete_node, every_subject, every_subject_that,
-    shared_proxy, stat, warnings,
+    assert_lost, await_lost, behind_a_proxy, client, client_of, delete_node, every_subject,
+    every_subject_that, shared_proxy, stat, warnings,
 };
 
 /// The session timeout of clients that are to lose their locks.
@@ -154,8 +154,7 @@ fn a_deleted_node_is_a_loss_whether_it_is_watched_yet_or_not() {
 fn behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in() {
     for silent in [Direction::Both, Direction::ToClient, Direction::ToServer] {
         every_subject(|subject| {
-            let proxy = shared_proxy();
-            let (client, others) = (client_of(&proxy.connect_string(), SHORT), client());
+            let ((proxy, client), others) = (behind_a_proxy(SHORT), client());
             let own = subject.at(&client, &fresh_path("silent"));
             own.lock().unwrap();
             let (next, seen) = next_one(subject, &others, &own);

@@ -60,7 +60,7 @@ fn is_watched(scene: &Scene, node: &str) -> bool {
 #[test]
 fn a_waiter_that_is_not_told_of_the_release_looks_again() {
     every_subject(|subject| {
-        let (scene, operator) = (Scene::start(subject, T), Operator::connect());
+        let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
         scene.rival.lock().unwrap();
         // The turn for a permit is deleted behind the grant.
         let held = subject.await_nodes(&scene.path, subject.nodes_of_one());
@@ -80,7 +80,7 @@ fn a_waiter_that_is_not_told_of_the_release_looks_again() {
 #[test]
 fn a_holder_that_is_not_told_of_the_end_of_its_node_looks_again() {
     every_subject_that(Subject::is_plain, |subject| {
-        let (scene, operator) = (Scene::start(subject, T), Operator::connect());
+        let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
         scene.own.lock().unwrap();
         let hold = scene.own.hold();
         let node = subject.holding(&scene.path).remove(0);
@@ -101,7 +101,8 @@ fn a_holder_that_is_not_told_of_the_end_of_its_node_looks_again() {
 fn a_waiter_that_may_not_read_what_is_ahead_waits_by_looks_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
     every_subject_that(is_one, |subject| {
-        let (scene, operator, name) = (Scene::start(subject, T), Operator::connect(), subject.name);
+        let (scene, operator, name) =
+            (Scene::start(subject, "untold", T), Operator::connect(), subject.name);
         scene.rival.lock().unwrap();
         let held = subject.await_nodes(&scene.path, subject.nodes_of_one()).remove(0);
         let waiter = Visitor::start(scene.own.clone());
