@@ -131,8 +131,7 @@ fn a_close_that_was_sent_may_be_done() {
     thread::scope(|scope| {
         let closing = scope.spawn(|| stage.client.close());
         assert!(held.wait(SOON));
-        stage.proxy.refuse(true);
-        stage.proxy.cut();
+        stage.proxy.cut_off();
         let error = closing.join().unwrap().unwrap_err();
         println!("{error}");
         assert!(!stage.probe().exists(&path).unwrap());
