@@ -49,7 +49,6 @@ const NOT_AGAIN: &[(&str, &[&str])] = &[
             "handoffs::losses::nothing_is_handed_on_that_is_asked_for_or_lost_or_without_a_connection",
             "handoffs::losses::nothing_is_handed_on_with_less_than_a_third_of_a_lease",
             "handoffs::who_asks_while_it_is_handed_on_and_on_is_heard",
-            "keeping::after_a_cut_whoever_queues_gets_it_all_the_same",
             "multi::a_member_lost_while_waiting_for_the_others_fails_the_call",
             "observing::a_deadline_holds_and_what_is_not_asked_for_costs_nothing",
             "rwlock::a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread",
