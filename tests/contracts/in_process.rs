@@ -42,7 +42,7 @@ const NOT_AGAIN: &[(&str, &[&str])] = &[
         &[
             "connecting::hosts_that_are_not_there_are_an_error_in_time",
             "connecting::servers_that_are_not_zookeeper_are_an_error_in_time",
-            "every::leaving::a_failed_second_level_gives_the_first_back",
+            "every::leaving::failed_second_level_releases_the_first",
             "handoffs::a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive",
             "handoffs::losses::a_look_at_the_node_in_the_middle_of_hand_offs_is_no_loss",
             "handoffs::losses::a_loss_after_the_hand_off_is_told_to_the_one_that_took_over",

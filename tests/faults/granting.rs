@@ -35,7 +35,7 @@ fn joins(lock: impl Into<Box<dyn Lock>>, path: &str) -> (Visitor, String) {
 }
 
 #[test]
-fn a_waiter_is_not_let_in_by_the_end_of_one_that_was_ahead_of_its_place_in_another_session() {
+fn end_of_an_old_predecessor_grants_nothing_in_a_new_session() {
     let (path, proxy, others) = (fresh_path("next-place"), shared_proxy(), client());
     let own = client_of(&proxy.connect_string(), LONG);
     let ahead = lock_of(&others, &path);
@@ -65,7 +65,7 @@ fn a_waiter_is_not_let_in_by_the_end_of_one_that_was_ahead_of_its_place_in_anoth
 /// An event carries no transaction id. The server that a session is resumed on may be behind the event that grants
 /// the lock, and show what the holder before has written over.
 #[test]
-fn the_first_read_of_a_holder_goes_behind_a_write_if_the_session_was_resumed_since_it_was_let_in() {
+fn first_read_after_a_resume_follows_a_write() {
     let (others, data) = (client(), fresh_path("data"));
     shared_probe().unwrap().create(&data, b"", false, false).unwrap();
     for round in 0..20 {

@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(40);
 const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
-fn create_that_was_lost_in_the_session_before_does_not_hold_up_the_next() {
+fn lost_create_of_an_old_session_delays_no_later_call() {
     let (proxy, own) = behind_a_proxy(LONG);
     let [lock, other] = ["lost-before", "other"].map(|name| lock_of(&own, &fresh_path(name)));
     for lock in [&lock, &other] {
@@ -38,7 +38,7 @@ fn create_that_was_lost_in_the_session_before_does_not_hold_up_the_next() {
 }
 
 #[test]
-fn lost_creates_of_calls_that_go_on_waiting_are_given_back_to_the_quota() {
+fn quota_regains_lost_creates_of_waiting_calls() {
     const WAITING: usize = 100;
     let (proxy, own) = behind_a_proxy(SHORT);
     let deep = |name| format!("{}{}", fresh_path(name), format!("/{}", "a".repeat(200)).repeat(19));
@@ -79,7 +79,7 @@ fn lost_creates_of_calls_that_go_on_waiting_are_given_back_to_the_quota() {
 }
 
 #[test]
-fn those_who_wait_do_not_look_together_behind_an_outage() {
+fn waiters_do_not_all_look_at_once_after_an_outage() {
     const WAITING: usize = 300;
     let looks = (0..5).find_map(|_| looks_behind_an_outage(WAITING));
     let looks = looks.expect("the machine is in time once");

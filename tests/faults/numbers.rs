@@ -37,7 +37,7 @@ fn every_warm(name: &str, contract: impl Fn(Scene) + Sync) {
 
 /// Its node may be there still, and is not forgotten.
 #[test]
-fn a_turn_behind_a_delete_without_an_answer_asks_for_a_list() {
+fn turn_after_an_unanswered_delete_lists_again() {
     every_warm("unanswered", |scene| {
         let lost = scene.proxy.on(Op::Delete).path_contains(&scene.path).drop_answer(Then::Cut);
         turn(&scene);

@@ -77,7 +77,7 @@ fn a_deadline_and_a_cancel_end_the_making_of_directories() {
 const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
 
 #[test]
-fn who_waits_for_permits_is_told_when_those_that_cannot_be_deleted_leave_no_room() {
+fn waiter_is_denied_when_stuck_permits_leave_no_room() {
     let own = client();
     let path = fresh_path("stuck-permits");
     let probe = shared_probe().unwrap();

@@ -135,7 +135,7 @@ fn queues_here(subject: Subject) -> bool {
 
 /// It is not to wait for what another thread does.
 #[test]
-fn an_unlock_in_the_background_leaves_its_node_to_nobody() {
+fn background_release_waits_for_no_other_thread() {
     let is_one = |subject| queues_here(subject) && subject.releases_in_the_background();
     every_subject_that(is_one, |subject| {
         let turns = Turns::start(subject, "turn-background", LONG);
@@ -153,7 +153,7 @@ fn an_unlock_in_the_background_leaves_its_node_to_nobody() {
 }
 
 #[test]
-fn a_turn_among_threads_costs_a_transaction_and_a_look_and_its_number_and_token_rise() {
+fn turn_among_threads_costs_one_transaction_and_one_look() {
     const TURNS: u64 = 50;
     every_turns(|subject| {
         let turns = Turns::start(subject, "turns", LONG);
@@ -203,7 +203,7 @@ fn is_taken_in_spite_of_a_cut(op: Op, answer: bool) {
 }
 
 #[test]
-fn a_turn_whose_answer_is_lost_is_found_on_the_resumed_session() {
+fn replacement_without_an_answer_is_found_after_the_resume() {
     is_taken_in_spite_of_a_cut(Op::Multi, true);
 }
 
@@ -233,7 +233,7 @@ fn lets_a_third_in(
 }
 
 #[test]
-fn a_deadline_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() {
+fn deadline_during_a_replacement_leaves_no_node() {
     every_turns(|subject| {
         Turns::each_held(subject, "turn-deadline", |turns, held| {
             let (first, before) = turns.first();
@@ -250,7 +250,7 @@ fn a_deadline_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in(
 }
 
 #[test]
-fn a_cancel_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() {
+fn cancel_during_a_replacement_leaves_no_node() {
     every_turns(|subject| {
         Turns::each_held(subject, "turn-cancel", |turns, held| {
             let ((first, before), second) = (turns.first(), turns.next());
@@ -264,7 +264,7 @@ fn a_cancel_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() 
 
 /// Names in answers have no chroot.
 #[test]
-fn a_turn_below_a_chroot_is_one_as_well() {
+fn replacement_works_below_a_chroot() {
     every_turns(|subject| {
         let (proxy, chroot) = (shared_proxy(), fresh_path("turn-chroot"));
         let client = client_of(&format!("{}{chroot}", proxy.connect_string()), LONG);
@@ -286,7 +286,7 @@ fn a_turn_below_a_chroot_is_one_as_well() {
 }
 
 #[test]
-fn an_unlock_of_a_node_that_an_operator_has_deleted_says_so_though_another_thread_waits() {
+fn unlock_of_a_deleted_node_is_lost_though_a_thread_waits() {
     every_turns(|subject| {
         let turns = Turns::start(subject, "turn-deleted", LONG);
         let ((first, before), next) = (turns.first(), turns.next());
@@ -306,7 +306,7 @@ fn an_unlock_of_a_node_that_an_operator_has_deleted_says_so_though_another_threa
 
 /// Where operators allow to make nodes, but not to delete them.
 #[test]
-fn a_refused_transaction_is_denied_to_the_unlock_and_to_the_next_thread() {
+fn refused_replacement_is_denied_to_both_threads() {
     // READ, WRITE and CREATE, no DELETE.
     const ACL: [(u32, &str, &str); 1] = [(7, "world", "anyone")];
     every_turns(|subject| {
@@ -328,7 +328,7 @@ fn a_refused_transaction_is_denied_to_the_unlock_and_to_the_next_thread() {
 }
 
 #[test]
-fn a_close_in_the_middle_of_a_turn_ends_every_call_and_leaves_no_node() {
+fn close_during_a_replacement_ends_all_calls() {
     every_turns(|subject| {
         Turns::each_held(subject, "turn-closed", |turns, held| {
             let ((first, _), next, third) = (turns.first(), turns.next(), turns.next());
@@ -357,7 +357,7 @@ fn a_close_in_the_middle_of_a_turn_ends_every_call_and_leaves_no_node() {
 
 /// Somebody else has it when the client hears that its session is over.
 #[test]
-fn a_session_that_ends_in_the_middle_of_a_turn_lets_nobody_in_beside_the_next_owner() {
+fn session_end_during_a_replacement_lets_only_one_in() {
     every_turns(|subject| {
         Turns::each_held(subject, "turn-expired", |turns, held| {
             let ((first, before), next) = (turns.first(), turns.next());

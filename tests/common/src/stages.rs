@@ -1,4 +1,4 @@
-//! Clients behind proxies: where tests with faults begin.
+//! Clients behind proxies, with which tests of faults start.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use zoolock_test_support::{FaultProxy, Server, fresh_path, wait_until};
 
 use super::{Object, SOON, Subject, await_nothing_left, client, client_of, lock_of, shared_proxy};
 
-/// A client behind a proxy of its own before the shared server.
+/// Starts a proxy for the shared server and connects a client through it.
 pub fn behind_a_proxy(session_timeout: Duration) -> (FaultProxy, Client) {
     behind(shared_proxy(), session_timeout)
 }
 
-/// A client behind a proxy of its own before this server.
+/// Starts a proxy for `server` and connects a client through it.
 pub fn behind_a_proxy_of(server: &Server, session_timeout: Duration) -> (FaultProxy, Client) {
     behind(FaultProxy::start(server.address()).expect("proxy"), session_timeout)
 }
@@ -22,7 +22,7 @@ fn behind(proxy: FaultProxy, session_timeout: Duration) -> (FaultProxy, Client) 
     (proxy, client)
 }
 
-/// A client [behind a proxy](behind_a_proxy), and a lock of it.
+/// A client [behind a proxy](behind_a_proxy) and its lock.
 pub struct Stage {
     pub proxy: FaultProxy,
     pub client: Client,
@@ -38,8 +38,8 @@ impl Stage {
     }
 }
 
-/// An object of a client [behind a proxy](behind_a_proxy), and one that it excludes, of another client. All
-/// directories are there already, so that the first create is that of a node that contends.
+/// An object of a client [behind a proxy](behind_a_proxy), and a rival of another client. All directories exist, so
+/// that the first create is that of a contender.
 pub struct Scene {
     pub subject: Subject,
     pub proxy: FaultProxy,
@@ -64,7 +64,7 @@ impl Scene {
         self.subject.nodes(&self.path)
     }
 
-    /// The rival can have it, and nothing is left on the server or in the client.
+    /// Lets the rival in, and checks that nothing is left on the server or in the client.
     #[track_caller]
     pub fn leaves_nothing(&self, what: &str) {
         let name = self.subject.name;
@@ -81,7 +81,7 @@ impl Scene {
     }
 }
 
-/// A client that knows two ways to the shared server, and uses the first.
+/// A client that knows two proxies for the shared server and is connected to the first.
 pub struct TwoWays {
     pub first: FaultProxy,
     pub second: FaultProxy,
@@ -98,7 +98,7 @@ impl TwoWays {
         TwoWays { first, second, client }
     }
 
-    /// Ends the first way, so that only the second is left.
+    /// Cuts off the first proxy.
     pub fn leave_the_first(&self) {
         self.first.cut_off();
     }

@@ -39,7 +39,7 @@ fn all_fail(name: &str, object: &Object) {
 }
 
 #[test]
-fn a_call_fails_at_its_deadline_and_not_before_and_leaves_nothing() {
+fn call_fails_at_its_deadline_and_leaves_nothing() {
     every_subject(|subject| {
         let clients = [client(), client()];
         let path = fresh_path("deadline");

@@ -24,7 +24,7 @@ fn is_gone(subject: Subject, path: &str, after: &str) {
 }
 
 #[test]
-fn a_panic_releases_the_guard_and_poisons_nothing() {
+fn panic_releases_the_guard_and_poisons_nothing() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("panic"));
         let object = subject.at(&client, &path);
@@ -43,7 +43,7 @@ fn a_panic_releases_the_guard_and_poisons_nothing() {
 }
 
 #[test]
-fn the_last_handle_dropped_while_it_is_held_releases_with_a_warning() {
+fn dropping_the_last_handle_of_a_held_lock_releases_and_warns() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("last_handle"));
         warnings(&path);
@@ -98,7 +98,7 @@ fn a_guard_keeps_its_hold_when_all_handles_are_gone() {
 }
 
 #[test]
-fn a_guard_whose_hold_is_gone_releases_no_later_one() {
+fn stale_guard_releases_no_later_hold() {
     every_subject_that(Subject::guards_the_object, |subject| {
         let (client, path) = (client(), fresh_path("stale"));
         let object = subject.at(&client, &path);
@@ -137,7 +137,7 @@ fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
 }
 
 #[test]
-fn a_failed_second_level_gives_the_first_back() {
+fn failed_second_level_releases_the_first() {
     every_subject(|subject| {
         let ((proxy, ours), others) = (behind_a_proxy(SOON), client());
         let path = fresh_path("given_back");

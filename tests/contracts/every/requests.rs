@@ -48,7 +48,7 @@ fn tries(object: &Object) {
 
 /// Creates, deletions, lists and reads.
 #[test]
-fn a_cycle_a_try_and_a_refusal_cost_what_they_must() {
+fn cycle_try_and_refusal_cost_known_requests() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
         let path = fresh_path("cost");

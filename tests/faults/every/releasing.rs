@@ -4,7 +4,7 @@ use super::*;
 use common::{every_subject, every_subject_that, warnings};
 
 #[test]
-fn the_end_of_the_client_right_behind_an_unlock_leaves_no_node() {
+fn client_that_ends_after_an_unlock_leaves_no_node() {
     every_subject(|subject| {
         for round in 0..5 {
             let scene = Scene::start(subject, "releasing", LONG);
@@ -27,7 +27,7 @@ fn the_end_of_the_client_right_behind_an_unlock_leaves_no_node() {
 
 /// Where operators allow to make nodes, but not to delete them.
 #[test]
-fn a_refused_delete_is_denied_or_said_and_the_node_goes_with_its_session() {
+fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
     // READ, WRITE and CREATE, no DELETE.
     const ACL: [(u32, &str, &str); 1] = [(7, "world", "anyone")];
     every_subject_that(Subject::goes_with_its_unlock, |subject| {

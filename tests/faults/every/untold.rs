@@ -58,7 +58,7 @@ fn is_watched(scene: &Scene, node: &str) -> bool {
 }
 
 #[test]
-fn a_waiter_that_is_not_told_of_the_release_looks_again() {
+fn waiter_looks_again_without_an_event() {
     every_subject(|subject| {
         let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
         scene.rival.lock().unwrap();
@@ -78,7 +78,7 @@ fn a_waiter_that_is_not_told_of_the_release_looks_again() {
 }
 
 #[test]
-fn a_holder_that_is_not_told_of_the_end_of_its_node_looks_again() {
+fn holder_looks_again_without_an_event() {
     every_subject_that(Subject::is_plain, |subject| {
         let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
         scene.own.lock().unwrap();
@@ -98,7 +98,7 @@ fn a_holder_that_is_not_told_of_the_end_of_its_node_looks_again() {
 
 /// A list shows what may not be read; of a single node nothing can be seen.
 #[test]
-fn a_waiter_that_may_not_read_what_is_ahead_waits_by_looks_or_is_denied() {
+fn waiter_that_may_not_read_the_node_ahead_polls_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
     every_subject_that(is_one, |subject| {
         let (scene, operator, name) =

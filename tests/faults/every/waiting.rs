@@ -14,7 +14,7 @@ fn since(subject: Subject, path: &str, before: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn a_waiter_whose_directory_is_deleted_queues_in_a_new_one() {
+fn waiter_queues_again_when_its_directory_is_deleted() {
     every_subject_that(Subject::queues, |subject| {
         for cut_off in [false, true] {
             let what = format!("{}, cut off: {cut_off}", subject.name);
