@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_channel::Receiver;
 use zoolock_test_support::{Probe, shared_probe};
-use zoolock_zookeeper::{EventType, WatchedEvent, Watcher, ZooKeeper};
+use zoolock_zookeeper::{Acl, ErrorKind, EventType, Permissions, WatchedEvent, Watcher, ZooKeeper};
 
-use crate::util::{SOON, client, make, root};
+use crate::util::{SOON, client, kind, make, root};
 
 /// A read that sets a watch.
 type Read = fn(&ZooKeeper, &str, &Watcher) -> zoolock_zookeeper::Result<()>;
@@ -94,6 +94,32 @@ fn each_read_is_told_of_what_it_has_read_and_of_nothing_else() {
         let wanted: Vec<_> = wanted.into_iter().map(|kind| event(kind, &path)).collect();
         assert_eq!(told, wanted, "{name}, then {what}");
     }
+}
+
+#[test]
+fn refused_read_sets_no_watch() {
+    let (client, root, probe) = (client(), root("failed"), shared_probe().unwrap());
+    let (watcher, events) = Watcher::channel();
+    let path = format!("{root}/a");
+    assert_eq!(kind(client.get_data_w(&path, &watcher)), ErrorKind::NoNode);
+    assert_eq!(kind(client.get_children_w(&path, &watcher)), ErrorKind::NoNode);
+    assert_eq!(kind(client.exists_w("/a/", &watcher)), ErrorKind::BadArguments);
+    let locked = format!("{root}/locked");
+    make(&client, &locked, b"");
+    let no_reads = [Acl::new(Permissions::WRITE | Permissions::CREATE, "world", "anyone")];
+    client.set_acl(&locked, &no_reads, None).unwrap();
+    assert_eq!(kind(client.get_data_w(&locked, &watcher)), ErrorKind::NoAuth);
+    assert_eq!(kind(client.get_children_w(&locked, &watcher)), ErrorKind::NoAuth);
+    for path in [&path, &locked] {
+        let _ = probe.create(path, b"", false, false);
+        probe.set(path, b"").unwrap();
+        probe.create(&format!("{path}/b"), b"", false, false).unwrap();
+    }
+    probe.delete(&format!("{path}/b")).unwrap();
+    probe.delete(&path).unwrap();
+    assert_eq!(heard(&client, &events), []);
+    client.close().unwrap();
+    assert_eq!(events.try_iter().count(), 0, "no watch has ended");
 }
 
 #[test]
