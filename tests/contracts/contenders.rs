@@ -11,8 +11,8 @@ use zoolock_test_support::{Direction, Op, connect_string, fresh_path, shared_pro
 
 use common::semaphore::{acquiring, await_leases, await_turns, semaphore};
 use common::{
-    SESSION, SOON, Task, await_nodes, client, client_of, connected, in_time, lock_of, place,
-    shared_proxy, stat,
+    SESSION, SOON, Task, await_nodes, behind_a_proxy, client, client_of, connected, in_time,
+    lock_of, place, shared_proxy, stat,
 };
 
 const UUID: &str = "01234567-89ab-cdef-0123-456789abcdef";
@@ -244,8 +244,7 @@ fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
     let asks = || in_time("contenders()", SHORT * 3 / 2, || client.contenders(&path));
     proxy.black_hole(Direction::Both);
     is_disconnected(&asks(), &path);
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     is_disconnected(&asks(), &path);
     // It waits for a connection.
     let (waits, at) = (patient.clone(), path.clone());
@@ -259,8 +258,8 @@ fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
 #[test]
 fn a_cut_or_a_close_while_it_reads_ends_it_at_once() {
     for close in [true, false] {
-        let (proxy, path) = (shared_proxy(), fresh_path("cut-while-reading"));
-        let looking = client_of(&proxy.connect_string(), Duration::from_secs(60));
+        let ((proxy, looking), path) =
+            (behind_a_proxy(Duration::from_secs(60)), fresh_path("cut-while-reading"));
         let guard = lock_of(&client(), &path).acquire().unwrap();
         let reading = proxy.on(Op::GetData).path_contains(&guard.node()).hold_answer();
         let (asks, at) = (looking.clone(), path.clone());

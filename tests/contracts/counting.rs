@@ -130,8 +130,8 @@ fn times(what: What, count: usize) -> Vec<What> {
 }
 
 #[test]
-fn a_turn_is_told_as_acquired_and_ended_with_its_times() {
-    every_subject(|subject| {
+fn observer_gets_the_times_of_each_turn() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (notes, _client, object) = observed(subject, &fresh_path("turn-told"));
         let each = subject.nodes_of_one();
         let expected = [times(What::Acquired, each), times(Released, each)].concat();

@@ -10,19 +10,17 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testLocker",
-        &["every::granting::a_locker_locks_anything_for_as_long_as_it_lives"],
+        &["every::granting::locker_holds_any_lock_until_it_is_dropped"],
     ),
     (
         "TestInterProcessMutexBase",
         "testWaitingProcessKilledServer",
-        &["faults::every::outages::no_lock_and_no_place_is_lost_when_the_only_server_is_killed"],
+        &["faults::every::outages::kill_of_the_only_server_costs_no_lock_and_no_position"],
     ),
     (
         "TestInterProcessMutexBase",
         "testKilledSession",
-        &[
-            "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
-        ],
+        &["faults::every::losing::silent_network_tells_the_holder_before_the_next_grant"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -39,7 +37,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testReentrantSingleLock",
-        &["every::owning::a_thread_enters_again_and_leaves_with_the_outermost_unlock"],
+        &["every::owning::nested_hold_ends_with_the_outermost_unlock"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -49,7 +47,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testReentrant",
-        &["every::owning::a_thread_enters_again_and_leaves_with_the_outermost_unlock"],
+        &["every::owning::nested_hold_ends_with_the_outermost_unlock"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -101,7 +99,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphoreMutex",
         "testReentrant2Threads",
-        &["every::owning::what_is_the_objects_any_thread_sees_and_unlocks_and_nobody_enters_twice"],
+        &["every::owning::any_thread_sees_and_unlocks_a_hold_of_the_object"],
     ),
     (
         "TestInterProcessSemaphoreMutex",
@@ -142,9 +140,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testSetNodeData",
-        &[
-            "every::options::the_identity_of_the_options_is_on_every_node_and_goes_before_the_clients",
-        ],
+        &["every::options::identity_of_the_options_overrides_the_clients"],
     ),
     (
         "TestInterProcessReadWriteLock",
@@ -167,9 +163,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testClientClose",
-        &[
-            "faults::every::losing::behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in",
-        ],
+        &["faults::every::losing::silent_network_tells_the_holder_before_the_next_grant"],
     ),
     (
         "TestInterProcessSemaphore",
@@ -208,9 +202,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testInterruptAcquire",
-        &[
-            "every::ending::a_cancel_ends_every_wait_of_its_object_and_nothing_else_and_poisons_nothing",
-        ],
+        &["every::ending::cancel_ends_only_the_waits_of_its_object"],
     ),
     (
         "TestInterProcessSemaphoreCluster",

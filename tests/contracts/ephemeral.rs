@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::every::client;
 use common::single::*;
 use common::{
-    SESSION, SOON, await_nothing_left, children, client_of, exists, locking, shared_proxy, stat,
+    SESSION, SOON, await_nothing_left, behind_a_proxy, children, client_of, exists, locking, stat,
 };
 use zoolock::{Client, DistributedLock, EphemeralLock, Error, Result};
 use zoolock_test_support::{FaultProxy, Op, Server, fresh_path, shared_probe, wait_until};
@@ -53,8 +53,7 @@ fn a_node_that_stays_or_another_lock_in_its_place_is_an_error_and_not_a_wait() {
 
 /// A client whose requests are counted, and its lock.
 fn counted(path: &str) -> (FaultProxy, Client, EphemeralLock) {
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
+    let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
     let lock = lock_of(&client, path);
     (proxy, client, lock)
 }

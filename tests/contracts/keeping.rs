@@ -1,7 +1,7 @@
 //! `LockOptions::keep_idle`: a lock that stays with its process until somebody else wants it, beside what
-//! `every::options` says: over cuts, at its end, and where somebody comes while it changes hands.
+//! `every::options` says: at its end, and where somebody comes while it changes hands. Cuts belong to the
+//! simulation.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, LockOptions};
@@ -10,8 +10,8 @@ use zoolock_test_support::{
 };
 
 use common::{
-    SESSION, SOON, Task, Visitor, answered, await_kept, await_nothing_left, await_resumed,
-    children, client, client_of, in_use, lock_of, shared_proxy,
+    SESSION, SOON, Visitor, answered, await_kept, await_nothing_left, behind_a_proxy, children,
+    client, client_of, in_use, lock_of,
 };
 
 /// Somebody who is in for so short a time is out before it is over.
@@ -26,8 +26,7 @@ fn keeping(client: &Client, path: &str, time: Duration) -> DistributedLock {
 
 /// Somebody behind a proxy who keeps a lock for long.
 fn proxied(name: &str) -> (FaultProxy, Client, String, DistributedLock) {
-    let (proxy, path) = (shared_proxy(), fresh_path(name));
-    let own = client_of(&proxy.connect_string(), SESSION);
+    let ((proxy, own), path) = (behind_a_proxy(SESSION), fresh_path(name));
     let lock = keeping(&own, &path, LONG);
     (proxy, own, path, lock)
 }
@@ -35,16 +34,6 @@ fn proxied(name: &str) -> (FaultProxy, Client, String, DistributedLock) {
 fn turn(lock: &DistributedLock) {
     lock.lock().unwrap();
     lock.unlock().unwrap();
-}
-
-#[track_caller]
-fn others_get_it(rival: &DistributedLock, what: &str) {
-    assert!(
-        rival.try_lock_for(SOON).unwrap(),
-        "{what}: kept waiting, {:?}",
-        children(rival.path())
-    );
-    rival.unlock().unwrap();
 }
 
 #[test]
@@ -66,51 +55,6 @@ fn it_is_given_back_when_its_time_is_over_which_may_be_never() {
 }
 
 #[test]
-fn a_cut_ends_it_without_a_loss() {
-    let (proxy, own, path, lock) = proxied("cut");
-    await_kept(&lock, &own);
-    let node = children(&path);
-    proxy.cut();
-    wait_until("it is gone", SOON, || children(&path).is_empty());
-    turn(&lock);
-    assert_ne!(children(&path), node);
-    let stats = own.stats();
-    assert_eq!((stats.holds_lost, stats.sessions), (0, 1), "{stats:?}");
-}
-
-/// The watch over the directory was set on another connection, and those whom it is handed to do not
-/// want it any more.
-#[test]
-fn after_a_cut_whoever_queues_gets_it_all_the_same() {
-    let (proxy, own, path, _) = proxied("resumed");
-    let options = LockOptions::new().keep_idle(LONG).local_handoffs(1_000);
-    let lock = DistributedLock::with_options(&own, &path, options).unwrap();
-    let rival = lock_of(&client(), &path);
-    for round in 0..10 {
-        await_kept(&lock, &own);
-        lock.lock().unwrap();
-        let (before, node) = (own.stats(), children(&path));
-        proxy.cut();
-        await_resumed(&own, before.resumed + 1);
-        assert_eq!(children(&path), node);
-        // In the first round there is nobody.
-        let waits = |_| {
-            let lock = lock.clone();
-            Task::spawn_blocked(move || lock.lock().and_then(|()| lock.unlock()))
-        };
-        let waiters: Vec<_> = (0..round * 2).map(waits).collect();
-        lock.cancel_waiters();
-        lock.unlock().unwrap();
-        let cancelled = waiters.iter().filter(|waiter| waiter.result("a waiter").is_err()).count();
-        println!("round {round}: {cancelled} were cancelled, {:?}", children(&path));
-        others_get_it(&rival, &format!("round {round}"));
-        // It was given back, and did not just end with a connection.
-        let stats = own.stats();
-        assert_eq!((stats.connections, stats.holds_lost), (before.connections + 1, 0), "{stats:?}");
-    }
-}
-
-#[test]
 fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
     let own = client_of(&connect_string(), SESSION);
     let (others, path) = (client(), fresh_path("idle"));
@@ -129,22 +73,6 @@ fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
     }
     turn(&lock);
     assert_eq!(own.stats().holds_lost, 0, "nobody held it");
-}
-
-/// The connection ends while the hold is being kept.
-#[test]
-fn cut_at_the_unlock_others_do_not_wait_for_the_lease() {
-    let (proxy, own, path, lock) = proxied("cut-at-unlock");
-    let (proxy, rival) = (Arc::new(proxy), lock_of(&client(), &path));
-    for round in 0..10 {
-        await_kept(&lock, &own);
-        lock.lock().unwrap();
-        let cutting = Arc::clone(&proxy);
-        let cutting = Task::spawn(move || cutting.cut());
-        lock.unlock().unwrap();
-        cutting.result("the cut");
-        others_get_it(&rival, &format!("round {round}"));
-    }
 }
 
 /// Its own node, which is being deleted, or which a cut has ended, is nobody else's.

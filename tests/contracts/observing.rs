@@ -10,7 +10,7 @@ use zoolock::{
 use zoolock_test_support::{Op, fresh_path};
 
 use common::{
-    BRIEFLY, SESSION, SOON, Task, await_nodes, await_resumed, client, client_of,
+    BRIEFLY, SESSION, SOON, Task, await_nodes, await_resumed, behind_a_proxy, client, client_of,
     every_subject_that, lock_of, shared_proxy,
 };
 
@@ -143,8 +143,7 @@ fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
         assert!(end.wait(SOON), "{:#?}", proxy.log());
         after.iter().sum::<u64>() - before.iter().sum::<u64>()
     };
-    let proxy = shared_proxy();
-    let asking = client_of(&proxy.connect_string(), SESSION);
+    let (proxy, asking) = behind_a_proxy(SESSION);
     let without = lists(&asking, &proxy, LockOptions::new());
     let (options, told) = telling(NEVER);
     let once = lists(&asking, &proxy, options);

@@ -14,8 +14,8 @@ use zoolock_test_support::{
 
 use crate::contenders::look;
 use common::{
-    SESSION, SOON, Task, assert_lost, await_resumed, client, client_of, connected, delete_node,
-    hold_of, lock_of, quiet_server, shared_proxy, single,
+    SESSION, SOON, Task, assert_lost, await_resumed, behind_a_proxy, client, client_of, connected,
+    delete_node, hold_of, lock_of, quiet_server, shared_proxy, single,
 };
 
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -105,8 +105,7 @@ fn a_hold_that_looks_again_and_again_listens_as_long_as_it_likes() {
 #[test]
 fn listening_ends_with_a_hold_that_is_lost() {
     use LossReason::{ClientClosed, LeaseExpired, NodeDeleted};
-    let (proxy, path) = (shared_proxy(), fresh_path("ends"));
-    let own = client_of(&proxy.connect_string(), Duration::from_secs(5));
+    let ((proxy, own), path) = (behind_a_proxy(Duration::from_secs(5)), fresh_path("ends"));
     let lock = lock_of(&own, &path);
     for why in [NodeDeleted, LeaseExpired, ClientClosed] {
         wait_until("it is connected", SOON, || matches!(lock.try_lock(), Ok(true)));
@@ -162,8 +161,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let proxy = shared_proxy();
-        let own = client_of(&proxy.connect_string(), SESSION);
+        let (proxy, own) = behind_a_proxy(SESSION);
         let lock = lock_of(&own, &fresh_path("listens"));
         lock.lock().unwrap();
         let hold = hold_of(&lock);
@@ -195,8 +193,7 @@ fn without_a_connection_who_listens_hears_of_a_request_on_the_next() {
     for (listens, is_asked) in [(0, 1), (2, 1), (1, 2)] {
         let stage = Stage::new();
         let mut asked = (listens == 0).then(|| stage.hold.revocation().unwrap());
-        stage.proxy.refuse(true);
-        stage.proxy.cut();
+        stage.proxy.cut_off();
         wait_until("away", SOON, || stage.hold.state() == HoldState::Suspended);
         if listens == 1 {
             asked = Some(stage.hold.revocation().unwrap());
@@ -294,8 +291,7 @@ fn without_permission_or_connection_nobody_is_asked() {
     let builder = Client::builder(&connect_string()).session_timeout(SESSION);
     let builder = builder.auth("digest", "owner:secret");
     let owner = connected(builder.acl(Acl::creator().and("world", "anyone", Permissions::READ)));
-    let (proxy, root) = (shared_proxy(), fresh_path("denied"));
-    let other = client_of(&proxy.connect_string(), Duration::from_secs(5));
+    let ((proxy, other), root) = (behind_a_proxy(Duration::from_secs(5)), fresh_path("denied"));
     shared_probe().unwrap().create_all(&root).unwrap();
     let guard = lock_of(&owner, &format!("{root}/lock")).acquire().unwrap();
     let asked = guard.revocation().unwrap();
@@ -303,8 +299,7 @@ fn without_permission_or_connection_nobody_is_asked() {
     let seen = other.revoke(&contender);
     let denied = matches!(&seen, Err(Error::Denied { path }) if path == guard.path());
     assert!(denied, "{seen:?}");
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     wait_until("away", SOON, || other.state() != zoolock::ClientState::Connected);
     let seen = other.revoke(&contender);
     assert!(matches!(seen, Err(Error::Disconnected { .. })), "{seen:?}");

@@ -15,7 +15,7 @@ use zoolock_test_support::{Op, Then, connect_string, fresh_path, wait_until};
 use common::rwlock::{Stage, assert_not_held, rw_of, would_deadlock};
 use common::{
     Arrivals, SOON, Task, Visitor, assert_cancelled, assert_lost, await_lost, await_nodes,
-    children, client, client_of, delete_node, hold_of, in_use, shared_proxy, warnings,
+    behind_a_proxy, children, client, client_of, delete_node, hold_of, in_use, warnings,
 };
 
 #[test]
@@ -373,8 +373,8 @@ fn holds_of_both_sides_last_for_as_long_as_a_handle_to_either() {
 #[test]
 fn a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread() {
     for answer_only in [false, true] {
-        let (proxy, path) = (shared_proxy(), fresh_path("lost-release"));
-        let client = client_of(&proxy.connect_string(), Duration::from_secs(6));
+        let ((proxy, client), path) =
+            (behind_a_proxy(Duration::from_secs(6)), fresh_path("lost-release"));
         let lock = rw_of(&client, &path);
         lock.read_lock().lock().unwrap();
         let rule = proxy.on(Op::Delete).path_contains(&path);

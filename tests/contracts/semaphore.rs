@@ -12,8 +12,8 @@ use zoolock_test_support::{FaultProxy, Op, Probe, connect_string, fresh_path, wa
 
 use common::semaphore::*;
 use common::{
-    SESSION, SOON, Task, answered, assert_cost, client, client_of, last_transaction, quiet_server,
-    shared_proxy, stat,
+    SESSION, SOON, Task, answered, assert_cost, behind_a_proxy, client, client_of,
+    last_transaction, quiet_server, stat,
 };
 
 /// Threads that have a lot to do.
@@ -183,8 +183,8 @@ fn a_higher_limit_lets_those_who_wait_in() {
 /// A waiter looks again at each release; what is out stays out.
 #[test]
 fn a_lower_limit_holds_back_whoever_waits_and_takes_nothing_away() {
-    let (proxy, holders, path) = (shared_proxy(), client(), fresh_path("sem-limit-down"));
-    let watched = client_of(&proxy.connect_string(), SESSION);
+    let ((proxy, watched), holders, path) =
+        (behind_a_proxy(SESSION), client(), fresh_path("sem-limit-down"));
     let (own, holder) = (semaphore(&watched, &path, 4), semaphore(&holders, &path, 4));
     // What it sees is answered before anything else happens, so that no look is for two releases.
     let release = |permits: Permits| {

@@ -11,7 +11,7 @@ use zoolock_test_support::{
 use super::{Ways, start};
 use common::line::Line;
 use common::{
-    SOON, Task, answered, await_lost, children, client, client_of, in_time, lock_of, shared_proxy,
+    SOON, Task, answered, await_lost, behind_a_proxy, children, client, client_of, in_time, lock_of,
 };
 
 /// Six ticks of the members, so long that a slow machine loses nothing by itself.
@@ -83,8 +83,7 @@ fn a_hold_resumed_at_a_member_that_is_cut_off_is_lost_before_the_next_is_let_in(
         wait_until("the rival waits", SOON, || answered(|| lock.contenders()).unwrap().len() == 2);
         ensemble.cut_off(member);
         for other in &others {
-            ways.0[*other].refuse(true);
-            ways.0[*other].cut();
+            ways.0[*other].cut_off();
         }
         let lost = await_lost(&hold);
         let held = rival.result("the rival").unwrap();
@@ -117,8 +116,7 @@ fn make_late(probe: &Probe, path: &str, name: &str) -> String {
 /// It was not there when the waiter looked, but was made before the next one.
 #[test]
 fn a_waiter_whose_lost_create_comes_before_the_next_one_has_the_place_of_that() {
-    let proxy = shared_proxy();
-    let (own, others) = (client_of(&proxy.connect_string(), T), client());
+    let ((proxy, own), others) = (behind_a_proxy(T), client());
     let path = fresh_path("late-place");
     let probe = shared_probe().unwrap();
     let (lock, ahead) = (lock_of(&own, &path), lock_of(&others, &path));

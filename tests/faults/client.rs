@@ -9,8 +9,7 @@ use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
 
 use ConnectionEvent::{Lost, Reconnected, Suspended};
 use common::{
-    SESSION, SOON, Stage, Task, await_resumed, children, client, client_of, in_time, lock_of,
-    shared_proxy,
+    SESSION, SOON, Stage, Task, await_resumed, behind_a_proxy, children, client, in_time, lock_of,
 };
 
 #[track_caller]
@@ -30,8 +29,7 @@ fn works(client: &Client) {
 
 #[test]
 fn a_cut_is_told_as_suspended_and_reconnected() {
-    let proxy = shared_proxy();
-    let client = client_of(&proxy.connect_string(), SESSION);
+    let (proxy, client) = behind_a_proxy(SESSION);
     assert_eq!(client.state(), ClientState::Connected);
     let each = [client.subscribe(), client.subscribe()];
     for cut in [FaultProxy::cut, FaultProxy::reset] {
@@ -50,8 +48,7 @@ fn a_black_hole_is_told_as_suspended_lost_and_reconnected() {
     thread::scope(|scope| {
         for direction in [Direction::ToServer, Direction::ToClient, Direction::Both] {
             scope.spawn(move || {
-                let proxy = shared_proxy();
-                let client = client_of(&proxy.connect_string(), Duration::from_secs(4));
+                let (proxy, client) = behind_a_proxy(Duration::from_secs(4));
                 let events = client.subscribe();
                 proxy.black_hole(direction);
                 tells(&events, &[Suspended, Lost]);
@@ -94,12 +91,10 @@ fn close_ends_the_session_before_it_returns_also_on_a_later_connection_and_by_ma
 fn close_is_bounded_and_honest_without_a_server() {
     let session = Duration::from_secs(2);
     for gone in [true, false] {
-        let proxy = shared_proxy();
-        let client = client_of(&proxy.connect_string(), session);
+        let (proxy, client) = behind_a_proxy(session);
         match gone {
             true => {
-                proxy.refuse(true);
-                proxy.cut();
+                proxy.cut_off();
             }
             false => proxy.black_hole(Direction::Both),
         }

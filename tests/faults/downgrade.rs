@@ -8,8 +8,8 @@ use zoolock::{Client, DistributedRwLock, Error, Hold, HoldState};
 use zoolock_test_support::{FaultProxy, Op, Then, fresh_path, wait_until};
 
 use common::{
-    SESSION, SOON, Visitor, await_nodes, await_nothing_left, await_resumed, children, client_of,
-    hold_of, place, shared_proxy,
+    SESSION, SOON, Visitor, await_nodes, await_nothing_left, await_resumed, behind_a_proxy,
+    children, hold_of, place,
 };
 
 /// What a downgrade asks for, in one write.
@@ -27,8 +27,7 @@ struct Writing {
 
 impl Writing {
     fn start() -> Writing {
-        let proxy = shared_proxy();
-        let client = client_of(&proxy.connect_string(), SESSION);
+        let (proxy, client) = behind_a_proxy(SESSION);
         let path = fresh_path("downgrade");
         let lock = DistributedRwLock::new(&client, &path).unwrap();
         lock.write_lock().lock().unwrap();
@@ -44,8 +43,7 @@ impl Writing {
     }
 
     fn cut_off(&self) {
-        self.proxy.refuse(true);
-        self.proxy.cut();
+        self.proxy.cut_off();
         let write = self.write();
         wait_until("it is suspended", SOON, || write.state() == HoldState::Suspended);
     }

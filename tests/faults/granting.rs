@@ -8,7 +8,8 @@ use zoolock_test_support::{FaultProxy, Op, fresh_path, shared_probe, wait_until}
 
 use common::line::held_in_its_observer;
 use common::{
-    BRIEFLY, SOON, Task, Visitor, await_resumed, children, client, client_of, lock_of, shared_proxy,
+    BRIEFLY, SOON, Task, Visitor, await_resumed, behind_a_proxy, children, client, client_of,
+    lock_of, shared_proxy,
 };
 
 /// Of a session that does not end in a test, nor half of it.
@@ -34,7 +35,7 @@ fn joins(lock: impl Into<Box<dyn Lock>>, path: &str) -> (Visitor, String) {
 }
 
 #[test]
-fn a_waiter_is_not_let_in_by_the_end_of_one_that_was_ahead_of_its_place_in_another_session() {
+fn end_of_an_old_predecessor_grants_nothing_in_a_new_session() {
     let (path, proxy, others) = (fresh_path("next-place"), shared_proxy(), client());
     let own = client_of(&proxy.connect_string(), LONG);
     let ahead = lock_of(&others, &path);
@@ -64,12 +65,12 @@ fn a_waiter_is_not_let_in_by_the_end_of_one_that_was_ahead_of_its_place_in_anoth
 /// An event carries no transaction id. The server that a session is resumed on may be behind the event that grants
 /// the lock, and show what the holder before has written over.
 #[test]
-fn the_first_read_of_a_holder_goes_behind_a_write_if_the_session_was_resumed_since_it_was_let_in() {
+fn first_read_after_a_resume_follows_a_write() {
     let (others, data) = (client(), fresh_path("data"));
     shared_probe().unwrap().create(&data, b"", false, false).unwrap();
     for round in 0..20 {
-        let (proxy, path, new) = (shared_proxy(), fresh_path("read"), round.to_string());
-        let own = client_of(&proxy.connect_string(), LONG);
+        let ((proxy, own), path, new) =
+            (behind_a_proxy(LONG), fresh_path("read"), round.to_string());
         let ahead = lock_of(&others, &path).acquire().unwrap();
         let (options, told, go_on) = held_in_its_observer();
         let (lock, reader) =

@@ -3,19 +3,16 @@
 use std::time::{Duration, Instant};
 
 use zoolock::{ClientState, Error};
-use zoolock_test_support::{
-    Direction, FaultProxy, Op, Probe, Server, Then, fresh_path, wait_until,
-};
+use zoolock_test_support::{Direction, Op, Probe, Server, Then, fresh_path, wait_until};
 
-use common::{SOON, Task, children, client, client_of, lock_of, shared_proxy};
+use common::{SOON, Task, behind_a_proxy, behind_a_proxy_of, children, client, lock_of};
 
 const LONG: Duration = Duration::from_secs(40);
 const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
-fn create_that_was_lost_in_the_session_before_does_not_hold_up_the_next() {
-    let proxy = shared_proxy();
-    let own = client_of(&proxy.connect_string(), LONG);
+fn lost_create_of_an_old_session_delays_no_later_call() {
+    let (proxy, own) = behind_a_proxy(LONG);
     let [lock, other] = ["lost-before", "other"].map(|name| lock_of(&own, &fresh_path(name)));
     for lock in [&lock, &other] {
         lock.acquire().unwrap().release().unwrap();
@@ -41,10 +38,9 @@ fn create_that_was_lost_in_the_session_before_does_not_hold_up_the_next() {
 }
 
 #[test]
-fn lost_creates_of_calls_that_go_on_waiting_are_given_back_to_the_quota() {
+fn quota_regains_lost_creates_of_waiting_calls() {
     const WAITING: usize = 100;
-    let proxy = shared_proxy();
-    let own = client_of(&proxy.connect_string(), SHORT);
+    let (proxy, own) = behind_a_proxy(SHORT);
     let deep = |name| format!("{}{}", fresh_path(name), format!("/{}", "a".repeat(200)).repeat(19));
     let (path, beside) = (deep("charged"), deep("beside"));
     let rival = client();
@@ -83,7 +79,7 @@ fn lost_creates_of_calls_that_go_on_waiting_are_given_back_to_the_quota() {
 }
 
 #[test]
-fn those_who_wait_do_not_look_together_behind_an_outage() {
+fn waiters_do_not_all_look_at_once_after_an_outage() {
     const WAITING: usize = 300;
     let looks = (0..5).find_map(|_| looks_behind_an_outage(WAITING));
     let looks = looks.expect("the machine is in time once");
@@ -94,8 +90,7 @@ fn those_who_wait_do_not_look_together_behind_an_outage() {
 /// whose next time comes then are a quarter of them. `None` if the machine was too late to see that.
 fn looks_behind_an_outage(waiting: usize) -> Option<u64> {
     let server = Server::start().unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let own = client_of(&proxy.connect_string(), SHORT);
+    let (proxy, own) = behind_a_proxy_of(&server, SHORT);
     let probe = Probe::connect(server.address()).unwrap();
     probe.create_all("/crowd/lock-0000000000").unwrap();
     let wait = |_| {

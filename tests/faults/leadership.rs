@@ -11,8 +11,8 @@ use zoolock_test_support::{Direction, FaultProxy, connect_string, fresh_path, wa
 
 use common::relay::{CREATE, Fate, Relay, UNTOUCHED};
 use common::{
-    SOON, await_nodes, await_nothing_left, await_resumed, client, client_of, in_time, lock_of,
-    shared_address, shared_proxy,
+    SOON, await_nodes, await_nothing_left, await_resumed, behind_a_proxy, client, client_of,
+    in_time, lock_of, shared_address,
 };
 
 /// No lease ends in it, however slow the machine is.
@@ -28,8 +28,7 @@ struct Candidate {
 
 impl Candidate {
     fn start(path: &str, session_timeout: Duration) -> Candidate {
-        let (proxy, (tell, terms)) = (shared_proxy(), unbounded());
-        let client = client_of(&proxy.connect_string(), session_timeout);
+        let ((proxy, client), (tell, terms)) = (behind_a_proxy(session_timeout), unbounded());
         let leadership = Leadership::new(&client, path, LockOptions::new(), move |term| {
             let _ = tell.send(Hold::clone(term));
             while !term.wait(LONG) {}
@@ -73,8 +72,7 @@ fn without_servers_its_health_is_bad_and_it_leads_again_when_they_are_back() {
     let path = fresh_path("leads-later");
     let one = Candidate::start(&path, Duration::from_secs(4));
     let term = one.leads();
-    one.proxy.refuse(true);
-    one.proxy.cut();
+    one.proxy.cut_off();
     wait_until("its term is over", SOON, || !term.is_held());
     assert!(!one.leadership.is_leader());
     wait_until("its health is bad", SOON, || !one.leadership.is_healthy());
@@ -91,8 +89,7 @@ fn without_servers_its_health_is_bad_and_it_leads_again_when_they_are_back() {
 fn a_shutdown_without_answers_takes_a_third_of_a_session_timeout() {
     let timeout = Duration::from_secs(6);
     for what in ["leads", "stands by", "pauses", "asks", "is away"] {
-        let (proxy, path) = (shared_proxy(), fresh_path("shut-down"));
-        let own = client_of(&proxy.connect_string(), timeout);
+        let ((proxy, own), path) = (behind_a_proxy(timeout), fresh_path("shut-down"));
         let others = lock_of(&client(), &path);
         let (tell, told) = unbounded();
         if what == "stands by" {
@@ -102,8 +99,7 @@ fn a_shutdown_without_answers_takes_a_third_of_a_session_timeout() {
             proxy.black_hole(Direction::Both);
         }
         if what == "is away" {
-            proxy.refuse(true);
-            proxy.cut();
+            proxy.cut_off();
         }
         let one = Leadership::new(&own, &*path, LockOptions::new(), move |term| {
             tell.send(()).unwrap();

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Hold, HoldState};
-use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server, fresh_path, wait_until};
+use zoolock_test_support::{Direction, Op, Probe, Server, fresh_path, wait_until};
 
-use common::{SOON, TwoWays, await_resumed, client_of, lock_of};
+use common::{SOON, TwoWays, await_resumed, behind_a_proxy_of, client_of, lock_of};
 
 const T: Duration = Duration::from_secs(12);
 
@@ -49,8 +49,7 @@ fn many_holds_are_kept_over_a_cut_of_a_slow_network() {
     const HOLDS: usize = 800;
     const ROUND_TRIP: Duration = Duration::from_millis(160);
     let server = Server::start().unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = client_of(&proxy.connect_string(), T * 2);
+    let (proxy, client) = behind_a_proxy_of(&server, T * 2);
     let locks: Vec<_> =
         (0..HOLDS).map(|number| lock_of(&client, &format!("/many/{number}"))).collect();
     thread::scope(|scope| {

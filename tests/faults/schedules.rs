@@ -15,8 +15,8 @@ use zoolock_test_support::{
 use common::semaphore::{await_leases, leases_of, semaphore};
 use common::single;
 use common::{
-    SESSION, SOON, Task, assert_cancelled, children, client, client_of, in_time, lock_of, locking,
-    run_again, shared_address, shared_proxy, stat,
+    SESSION, SOON, Task, assert_cancelled, behind_a_proxy, children, client, client_of, in_time,
+    lock_of, locking, run_again, shared_address, stat,
 };
 
 /// Longer than any of these takes.
@@ -27,8 +27,7 @@ const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
 fn a_lost_create_that_two_look_for_is_deleted_once() {
-    let proxy = shared_proxy();
-    let (own, others) = (client_of(&proxy.connect_string(), LONG), client());
+    let ((proxy, own), others) = (behind_a_proxy(LONG), client());
     let path = fresh_path("two-looks");
     let lock = single::lock_of(&own, &format!("{path}/x"));
     let options = LockOptions::new().background_release(true);
@@ -57,8 +56,7 @@ fn a_lost_create_that_two_look_for_is_deleted_once() {
 
 #[test]
 fn a_deadline_and_a_cancel_end_the_making_of_directories() {
-    let proxy = shared_proxy();
-    let own = client_of(&proxy.connect_string(), LONG);
+    let (proxy, own) = behind_a_proxy(LONG);
     let deep = || lock_of(&own, &format!("{}/1/2/3/4/5/6/7/8", fresh_path("deep")));
     proxy.delay(Direction::Both, Duration::from_millis(150));
     let timed = deep();
@@ -79,7 +77,7 @@ fn a_deadline_and_a_cancel_end_the_making_of_directories() {
 const NO_DELETE: (u32, &str, &str) = (1 | 2 | 4 | 16, "world", "anyone");
 
 #[test]
-fn who_waits_for_permits_is_told_when_those_that_cannot_be_deleted_leave_no_room() {
+fn waiter_is_denied_when_stuck_permits_leave_no_room() {
     let own = client();
     let path = fresh_path("stuck-permits");
     let probe = shared_probe().unwrap();
@@ -102,14 +100,12 @@ fn who_waits_for_permits_is_told_when_those_that_cannot_be_deleted_leave_no_room
 
 #[test]
 fn a_client_without_locks_is_not_lost_before_a_session_timeout_is_over() {
-    let proxy = shared_proxy();
-    let own = client_of(&proxy.connect_string(), Duration::from_secs(4));
+    let (proxy, own) = behind_a_proxy(Duration::from_secs(4));
     let events = own.subscribe();
     // Longer than a lease that nothing renews.
     let begun = Instant::now();
     wait_until("it has been idle", SOON, || begun.elapsed() > own.session_timeout());
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     assert_eq!(events.recv_timeout(SOON), Ok(ConnectionEvent::Suspended));
     assert_eq!(own.state(), ClientState::Suspended);
     proxy.refuse(false);
@@ -220,8 +216,7 @@ fn a_watch_that_was_refused_once_is_set_later() {
 /// The look that lets it in is under way when the limit is lowered.
 #[test]
 fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
-    let proxy = shared_proxy();
-    let (own, others) = (client_of(&proxy.connect_string(), SESSION), client());
+    let ((proxy, own), others) = (behind_a_proxy(SESSION), client());
     let path = fresh_path("stale-limit");
     let leases = format!("{path}/leases");
     let [semaphore, other] =

@@ -8,7 +8,7 @@ use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use common::semaphore::*;
 use common::{
-    SESSION, SOON, Task, children, client, client_of, is_lost, shared_address, shared_proxy,
+    SESSION, SOON, Task, behind_a_proxy, children, client, client_of, is_lost, shared_address,
 };
 
 /// Session timeouts of those that notice what happens to a node, a quarter of it later.
@@ -16,11 +16,9 @@ const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
 fn without_a_connection_it_is_not_known_what_is_available() {
-    let proxy = shared_proxy();
-    let cut = client_of(&proxy.connect_string(), SESSION);
+    let (proxy, cut) = behind_a_proxy(SESSION);
     let own = semaphore(&cut, &fresh_path("disconnected"), 2);
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     wait_until("it is suspended", SOON, || cut.state() == ClientState::Suspended);
     let seen = own.available();
     assert!(matches!(&seen, Err(Error::Disconnected { path }) if path == own.path()), "{seen:?}");
@@ -32,8 +30,7 @@ fn without_a_connection_it_is_not_known_what_is_available() {
 #[test]
 fn a_deadline_that_comes_during_a_later_look_is_a_timeout_and_not_an_error() {
     const TIMEOUT: Duration = Duration::from_secs(3);
-    let proxy = shared_proxy();
-    let (slow, others) = (client_of(&proxy.connect_string(), SESSION * 3), client());
+    let ((proxy, slow), others) = (behind_a_proxy(SESSION * 3), client());
     let path = fresh_path("slow-look");
     let (own, holder) = (semaphore(&slow, &path, 3), semaphore(&others, &path, 3));
     let [one, other] = [1, 1].map(|count| holder.acquire(count).unwrap());

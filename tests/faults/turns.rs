@@ -2,15 +2,16 @@
 //! goes and that of the next one comes, or neither.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::thread;
 use std::time::Duration;
 
-use zoolock::{Client, Error, Hold, LossReason};
-use zoolock_test_support::{self as support, FaultProxy, Op, Then, fresh_path, shared_probe};
+use zoolock::{Error, Hold, LossReason};
+use zoolock_test_support::{self as support, Op, Then, fresh_path, shared_probe};
 
 use common::{
-    Object, SOON, Subject, Task, Visitor, assert_cancelled, assert_lost, await_nothing_left,
-    client, client_of, delete_node, every_subject_that, in_time, place, shared_proxy, stat,
+    SOON, Scene, Subject, Task, Visitor, assert_cancelled, assert_lost, await_nothing_left,
+    client_of, delete_node, every_subject_that, in_time, place, shared_proxy, stat,
 };
 
 /// No lease ends in it, however slow the machine is, and nothing is asked to keep it.
@@ -29,14 +30,15 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 const OPS: [Op; 7] =
     [Op::Multi, Op::Exists, Op::Create, Op::Delete, Op::GetChildren, Op::GetData, Op::Sync];
 
-/// An object of a client behind a proxy, and one of another client. Their directory is there.
-struct Turns {
-    subject: Subject,
-    proxy: FaultProxy,
-    client: Client,
-    path: String,
-    object: Object,
-    rival: Object,
+/// A scene whose threads take turns.
+struct Turns(Scene);
+
+impl Deref for Turns {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.0
+    }
 }
 
 /// A node, by the end of its name, and the fencing token of whoever holds it.
@@ -48,12 +50,7 @@ struct Place {
 
 impl Turns {
     fn start(subject: Subject, name: &str, session_timeout: Duration) -> Turns {
-        let (proxy, path) = (shared_proxy(), fresh_path(name));
-        let own = client_of(&proxy.connect_string(), session_timeout);
-        let (object, rival) = (subject.at(&own, &path), subject.rival(&client(), &path));
-        rival.lock().unwrap();
-        rival.unlock().unwrap();
-        Turns { subject, proxy, client: own, path, object, rival }
+        Turns(Scene::start(subject, name, session_timeout))
     }
 
     /// Each way in which the transaction can be held up on its way: the request, or the answer.
@@ -81,14 +78,14 @@ impl Turns {
 
     /// Somebody who holds, with the only node.
     fn first(&self) -> (Visitor, Place) {
-        let first = Visitor::start(self.object.clone());
+        let first = Visitor::start(self.own.clone());
         let at = self.place_of(&first.hold());
         (first, at)
     }
 
     /// Another thread, which waits in this process, or for the servers.
     fn next(&self) -> Visitor {
-        Visitor::start_asleep(self.object.clone())
+        Visitor::start_asleep(self.own.clone())
     }
 
     /// The token is that of the node on the server.
@@ -110,9 +107,9 @@ impl Turns {
         at
     }
 
-    /// With the last unlock.
+    /// With the last unlock, and without a loss.
     #[track_caller]
-    fn leaves_nothing(&self) {
+    fn ends_well(&self) {
         self.subject.await_nodes(&self.path, 0);
         await_nothing_left(&self.client);
         self.is_free();
@@ -124,10 +121,6 @@ impl Turns {
         assert!(self.rival.try_lock_for(SOON).unwrap(), "{}", self.subject.name);
         self.rival.unlock().unwrap();
         self.subject.await_nodes(&self.path, 0);
-    }
-
-    fn log(&self) -> String {
-        self.proxy.log().join("\n")
     }
 }
 
@@ -142,7 +135,7 @@ fn queues_here(subject: Subject) -> bool {
 
 /// It is not to wait for what another thread does.
 #[test]
-fn an_unlock_in_the_background_leaves_its_node_to_nobody() {
+fn background_release_waits_for_no_other_thread() {
     let is_one = |subject| queues_here(subject) && subject.releases_in_the_background();
     every_subject_that(is_one, |subject| {
         let turns = Turns::start(subject, "turn-background", LONG);
@@ -154,13 +147,13 @@ fn an_unlock_in_the_background_leaves_its_node_to_nobody() {
         held.release();
         next.comes_in();
         next.leaves();
-        turns.leaves_nothing();
+        turns.ends_well();
         assert_eq!(turns.proxy.requests(Op::Multi), 0, "{}: {}", subject.name, turns.log());
     });
 }
 
 #[test]
-fn a_turn_among_threads_costs_a_transaction_and_a_look_and_its_number_and_token_rise() {
+fn turn_among_threads_costs_one_transaction_and_one_look() {
     const TURNS: u64 = 50;
     every_turns(|subject| {
         let turns = Turns::start(subject, "turns", LONG);
@@ -185,7 +178,7 @@ fn a_turn_among_threads_costs_a_transaction_and_a_look_and_its_number_and_token_
             visitor.comes_in();
             visitor.leaves();
         }
-        turns.leaves_nothing();
+        turns.ends_well();
     });
 }
 
@@ -204,13 +197,13 @@ fn is_taken_in_spite_of_a_cut(op: Op, answer: bool) {
         let at = turns.comes_in_alone(&next, before);
         assert_eq!(at.number, before.number + 1, "{}: {}", subject.name, turns.log());
         next.leaves();
-        turns.leaves_nothing();
+        turns.ends_well();
         assert_eq!(turns.client.stats().sessions, 1, "{}", subject.name);
     });
 }
 
 #[test]
-fn a_turn_whose_answer_is_lost_is_found_on_the_resumed_session() {
+fn replacement_without_an_answer_is_found_after_the_resume() {
     is_taken_in_spite_of_a_cut(Op::Multi, true);
 }
 
@@ -235,16 +228,16 @@ fn lets_a_third_in(
     in_time("unlock", AT_ONCE, || leaving.result("unlock")).unwrap();
     turns.comes_in_alone(&third, before);
     third.leaves();
-    turns.leaves_nothing();
+    turns.ends_well();
     assert_eq!(turns.client.stats().sessions, 1, "{}", turns.subject.name);
 }
 
 #[test]
-fn a_deadline_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() {
+fn deadline_during_a_replacement_leaves_no_node() {
     every_turns(|subject| {
         Turns::each_held(subject, "turn-deadline", |turns, held| {
             let (first, before) = turns.first();
-            let second = turns.object.clone();
+            let second = turns.own.clone();
             let second = Task::spawn_blocked(move || second.try_lock_for(DEADLINE));
             let leaving = leaves_into(turns, first, held);
             let locked = second.result("whoever has a deadline");
@@ -257,12 +250,12 @@ fn a_deadline_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in(
 }
 
 #[test]
-fn a_cancel_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() {
+fn cancel_during_a_replacement_leaves_no_node() {
     every_turns(|subject| {
         Turns::each_held(subject, "turn-cancel", |turns, held| {
             let ((first, before), second) = (turns.first(), turns.next());
             let leaving = leaves_into(turns, first, held);
-            turns.object.cancel_waiters();
+            turns.own.cancel_waiters();
             assert_cancelled(&second.result(), &turns.path);
             lets_a_third_in(turns, before, leaving, held);
         });
@@ -271,7 +264,7 @@ fn a_cancel_in_the_middle_of_a_turn_leaves_nothing_and_a_third_thread_gets_in() 
 
 /// Names in answers have no chroot.
 #[test]
-fn a_turn_below_a_chroot_is_one_as_well() {
+fn replacement_works_below_a_chroot() {
     every_turns(|subject| {
         let (proxy, chroot) = (shared_proxy(), fresh_path("turn-chroot"));
         let client = client_of(&format!("{}{chroot}", proxy.connect_string()), LONG);
@@ -293,7 +286,7 @@ fn a_turn_below_a_chroot_is_one_as_well() {
 }
 
 #[test]
-fn an_unlock_of_a_node_that_an_operator_has_deleted_says_so_though_another_thread_waits() {
+fn unlock_of_a_deleted_node_is_lost_though_a_thread_waits() {
     every_turns(|subject| {
         let turns = Turns::start(subject, "turn-deleted", LONG);
         let ((first, before), next) = (turns.first(), turns.next());
@@ -313,7 +306,7 @@ fn an_unlock_of_a_node_that_an_operator_has_deleted_says_so_though_another_threa
 
 /// Where operators allow to make nodes, but not to delete them.
 #[test]
-fn a_refused_transaction_is_denied_to_the_unlock_and_to_the_next_thread() {
+fn refused_replacement_is_denied_to_both_threads() {
     // READ, WRITE and CREATE, no DELETE.
     const ACL: [(u32, &str, &str); 1] = [(7, "world", "anyone")];
     every_turns(|subject| {
@@ -335,7 +328,7 @@ fn a_refused_transaction_is_denied_to_the_unlock_and_to_the_next_thread() {
 }
 
 #[test]
-fn a_close_in_the_middle_of_a_turn_ends_every_call_and_leaves_no_node() {
+fn close_during_a_replacement_ends_all_calls() {
     every_turns(|subject| {
         Turns::each_held(subject, "turn-closed", |turns, held| {
             let ((first, _), next, third) = (turns.first(), turns.next(), turns.next());
@@ -364,13 +357,12 @@ fn a_close_in_the_middle_of_a_turn_ends_every_call_and_leaves_no_node() {
 
 /// Somebody else has it when the client hears that its session is over.
 #[test]
-fn a_session_that_ends_in_the_middle_of_a_turn_lets_nobody_in_beside_the_next_owner() {
+fn session_end_during_a_replacement_lets_only_one_in() {
     every_turns(|subject| {
         Turns::each_held(subject, "turn-expired", |turns, held| {
             let ((first, before), next) = (turns.first(), turns.next());
             let leaving = leaves_into(turns, first, held);
-            turns.proxy.refuse(true);
-            turns.proxy.cut();
+            turns.proxy.cut_off();
             assert_eq!(turns.proxy.expire_sessions().unwrap(), 1);
             let rival = Visitor::start(turns.rival.clone());
             let between = turns.comes_in_alone(&rival, before);
@@ -382,7 +374,7 @@ fn a_session_that_ends_in_the_middle_of_a_turn_lets_nobody_in_beside_the_next_ow
             rival.leaves();
             turns.comes_in_alone(&next, between);
             next.leaves();
-            turns.leaves_nothing();
+            turns.ends_well();
             assert_eq!(turns.client.stats().sessions, 2, "{}", subject.name);
         });
     });

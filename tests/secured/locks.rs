@@ -41,8 +41,7 @@ fn a_lock_is_held_over_a_cut_and_lost_in_time() {
     }
     assert!(ann.verify_token(&path, token).unwrap());
 
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     println!("lost after {:?}", await_lost(&guard));
     anns.lock().unwrap();
     assert!(!guard.is_held());

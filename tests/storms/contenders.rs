@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use zoolock::Error;
-use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server};
+use zoolock_test_support::{Direction, Op, Probe, Server};
 
-use common::{Task, client_of, in_time, lock_of};
+use common::{Task, behind_a_proxy_of, client_of, in_time, lock_of};
 
 /// `contenders()` has a session timeout to read them all.
 const PATIENT: Duration = Duration::from_secs(30);
@@ -81,8 +81,7 @@ fn a_read_that_takes_too_long_ends_with_the_session_timeout_and_stops_asking() {
     const SHORT: Duration = Duration::from_secs(6);
     const SOME: usize = 3_000;
     let (server, _probe) = crowd("/slow", SOME);
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = client_of(&proxy.connect_string(), SHORT);
+    let (proxy, client) = behind_a_proxy_of(&server, SHORT);
     proxy.delay(Direction::ToClient, Duration::from_millis(500));
     let slack = Duration::from_secs(1);
     let seen = in_time("contenders()", SHORT + slack, || {

@@ -63,8 +63,7 @@ fn ten_thousand_locks_are_held_by_a_client_over_a_cut_and_no_end_of_its_session_
     });
     assert!(are_held(&locks[0]));
     closed.close().unwrap();
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     let nodes = || server.metric("zk_ephemerals_count").unwrap();
     wait_until("the sessions are over", SOON, || nodes() == 0);
     wait_until("it is known that all are lost", SOON, || {

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, Error, Leadership, LockOptions};
-use zoolock_test_support::{Direction, FaultProxy, Op, Probe, Server, wait_until};
+use zoolock_test_support::{Direction, Op, Probe, Server, wait_until};
 
 use common::semaphore::semaphore;
-use common::{SOON, await_resumed, client_of, lock_of, warnings};
+use common::{SOON, await_resumed, behind_a_proxy_of, client_of, lock_of, warnings};
 
 const LONG: Duration = Duration::from_secs(40);
 
@@ -201,8 +201,7 @@ fn load_over_a_stall_at_a_long_path_is_served_again_and_leaves_a_server_that_sta
 /// Requests of so many threads that take turns, with or without all their creates lost in one cut.
 fn requests_of_turns(threads: usize, is_cut: bool) -> u64 {
     let server = Server::start().unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = client_of(&proxy.connect_string(), LONG);
+    let (proxy, client) = behind_a_proxy_of(&server, LONG);
     let (gate, probe) =
         (client_of(&server.connect_string(), LONG), Probe::connect(server.address()));
     let (gate, probe) = (lock_of(&gate, "/turns"), probe.unwrap());
@@ -244,8 +243,7 @@ fn creates_lost_in_one_cut_cost_at_most_as_many_requests_again() {
 fn permits_lost_in_one_cut_are_looked_for_together() {
     const COUNT: u32 = 500;
     let server = Server::start().unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = client_of(&proxy.connect_string(), LONG);
+    let (proxy, client) = behind_a_proxy_of(&server, LONG);
     let semaphore = semaphore(&client, "/permits", 2 * COUNT);
     let probe = Probe::connect(server.address()).unwrap();
     semaphore.acquire(1).unwrap().release().unwrap();

@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use zoolock_test_support::{FaultProxy, connect_string, fresh_path};
+use zoolock_test_support::{connect_string, fresh_path};
 
 use crate::util::{
-    Beside, RUN, Scratch, UNTIL_TOLD, await_nodes, client, lock_of, once_connected, run,
-    shared_address, zoolock, zoolock_at,
+    Beside, RUN, Scratch, UNTIL_TOLD, await_nodes, client, lock_of, once_connected, run, zoolock,
+    zoolock_at,
 };
 
 /// How a command without input ends.
@@ -133,7 +133,7 @@ fn wrong_arguments_give_64_and_help_0() {
 #[test]
 fn no_server_gives_69() {
     // Nobody else gets the port, and nobody listens there.
-    let nobody = FaultProxy::start(shared_address()).expect("proxy");
+    let nobody = crate::util::shared_proxy();
     nobody.refuse(true);
     let hosts = nobody.connect_string();
     for arguments in [

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use zoolock_test_support::{FaultProxy, fresh_path};
 
-use crate::util::{Beside, SOON, shared_address, zoolock, zoolock_at};
+use crate::util::{Beside, SOON, zoolock, zoolock_at};
 
 /// A server that is down until `refuse(false)`.
 fn down() -> FaultProxy {
-    let proxy = FaultProxy::start(shared_address()).expect("proxy");
+    let proxy = crate::util::shared_proxy();
     proxy.refuse(true);
     proxy
 }

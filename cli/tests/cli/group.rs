@@ -1,7 +1,7 @@
 //! What the program has started and left behind in its process group.
 
 use nix::sys::signal::Signal;
-use zoolock_test_support::{Direction, FaultProxy, fresh_path, wait_until};
+use zoolock_test_support::{Direction, fresh_path, wait_until};
 
 use crate::util::{Beside, SOON, Scratch, await_gone, await_nodes, is_gone, run, zoolock_at};
 
@@ -118,7 +118,7 @@ fn what_runs_on_in_another_group_dies_with_zoolock() {
 #[test]
 fn what_runs_in_another_group_is_ended_before_the_next_one_is_let_in() {
     let path = fresh_path("another-group-lost");
-    let proxy = FaultProxy::start(crate::util::shared_address()).expect("proxy");
+    let proxy = crate::util::shared_proxy();
     let hosts = proxy.connect_string();
     let mut running =
         Beside::start(zoolock_at(&hosts, &["run", &path, "sh", "-c", IN_ANOTHER_GROUP]));

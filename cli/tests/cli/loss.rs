@@ -120,7 +120,7 @@ fn a_stopped_program_is_ended_too() {
 fn nothing_waits_long_for_a_server_that_says_nothing_in_the_end() {
     for leaves in [true, false] {
         let (client, path) = (client(), fresh_path("silent-end"));
-        let proxy = FaultProxy::start(crate::util::shared_address()).expect("proxy");
+        let proxy = crate::util::shared_proxy();
         let lock = lock_of(&client, &path);
         let arguments = ["run", "--session-timeout", "40", &path];
         let mut command = zoolock_at(&proxy.connect_string(), &arguments);

@@ -8,7 +8,7 @@ use rexpect::session::{PtySession, spawn_command};
 use zoolock::Client;
 use zoolock_test_support::{connect_string, wait_until};
 
-pub(crate) use common::{Beside, SOON, await_nodes, lock_of, send, shared_address};
+pub(crate) use common::{Beside, SOON, await_nodes, lock_of, send, shared_address, shared_proxy};
 use common::{client_of, state, with_all_signals};
 
 /// Says that it is there, and ends when its input does.

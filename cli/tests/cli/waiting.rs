@@ -77,8 +77,7 @@ fn an_outage_is_told_to_whoever_waits_and_whoever_holds() {
     holding.is_inside();
     let waiting = run("10");
     waiting.says("2nd, held by");
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     holding.says("/outage: the connection is suspended");
     waiting.says("/outage: the connection is suspended");
     waiting.says("/outage: the session is lost, or may be");

@@ -1,6 +1,5 @@
-//! The table of subjects: every kind of lock, and every option that changes what becomes of its nodes.
-//! What all of them promise is tested by a contract, a function of one [`Subject`], that runs over the
-//! table: a new kind or option is one more line of it.
+//! The table of subjects: every kind of lock, and every option that changes what happens to its nodes.
+//! A contract is a function of one [`Subject`] and runs over the table. A new kind or option is one more row.
 
 use std::env;
 use std::sync::Arc;
@@ -19,7 +18,13 @@ use crate::{SOON, children, exists};
 /// Longer than any test takes.
 const KEPT: Duration = Duration::from_secs(300);
 
-/// Runs contracts over one subject only.
+/// Longer than a turn, and not so long that tests become slow.
+const AT_LEAST: Duration = Duration::from_millis(200);
+
+/// Rarer than the looks by which a [`Task`](crate::Task) sees that its thread is asleep.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Names the only subject that contracts run over.
 const ONLY: &str = "ZOOLOCK_SUBJECT";
 
 /// A row of the table.
@@ -47,10 +52,12 @@ enum Choice {
     Background,
     HandedOn,
     Kept,
+    AtLeast,
+    Observed,
 }
 
-const SUBJECTS: [Subject; 16] = {
-    use Choice::{Background, HandedOn, Kept, Plain};
+const SUBJECTS: [Subject; 22] = {
+    use Choice::{AtLeast, Background, HandedOn, Kept, Observed, Plain};
     use Kind::{Exclusive, Permit, Read, Reentrant, Several, Single, Write};
     const fn row(name: &'static str, kind: Kind, option: Choice) -> Subject {
         Subject { name, kind, option }
@@ -72,16 +79,22 @@ const SUBJECTS: [Subject; 16] = {
         row("write, local_handoffs", Write, HandedOn),
         row("exclusive, keep_idle", Exclusive, Kept),
         row("write, keep_idle", Write, Kept),
+        row("exclusive, hold_at_least", Exclusive, AtLeast),
+        row("read, hold_at_least", Read, AtLeast),
+        row("permit, hold_at_least", Permit, AtLeast),
+        row("exclusive, on_queue_position", Exclusive, Observed),
+        row("read, on_queue_position", Read, Observed),
+        row("permit, on_queue_position", Permit, Observed),
     ]
 };
 
-/// Runs a contract over every subject, all at once. Which one broke it is the name of the thread that
-/// panics; with `ZOOLOCK_SUBJECT` set to a name, over that one alone.
+/// Runs a contract over all subjects at once, or over the one that `ZOOLOCK_SUBJECT` names. The thread that
+/// panics has the name of its subject.
 pub fn every_subject(contract: impl Fn(Subject) + Sync) {
     every_subject_that(|_| true, contract);
 }
 
-/// [`every_subject`] that is such a one.
+/// [`every_subject`], for those that satisfy `is_one`.
 pub fn every_subject_that(is_one: impl Fn(Subject) -> bool, contract: impl Fn(Subject) + Sync) {
     let only = env::var(ONLY).ok();
     let chosen = |subject: &Subject| only.as_deref().is_none_or(|name| name == subject.name);
@@ -104,23 +117,25 @@ pub fn every_subject_that(is_one: impl Fn(Subject) -> bool, contract: impl Fn(Su
 }
 
 impl Subject {
-    /// An object of it.
+    /// Makes an object of this subject.
     pub fn at(self, client: &Client, path: &str) -> Object {
         self.with(client, path, LockOptions::new())
     }
 
-    /// The same with options beside its own.
+    /// Makes an object with these options and the subject's own.
     pub fn with(self, client: &Client, path: &str, options: LockOptions) -> Object {
         let options = match self.option {
             Choice::Plain => options,
             Choice::Background => options.background_release(true),
             Choice::HandedOn => options.local_handoffs(4),
             Choice::Kept => options.keep_idle(KEPT),
+            Choice::AtLeast => options.hold_at_least(AT_LEAST),
+            Choice::Observed => options.on_queue_position(EVERY, |_| {}),
         };
         self.object(self.kind, client, path, options)
     }
 
-    /// An object that it excludes and is excluded by: a writer for a reader, else one like it.
+    /// Makes an object that excludes this subject: a writer for a reader, else one of the same kind.
     pub fn rival(self, client: &Client, path: &str) -> Object {
         let kind = if self.kind == Kind::Read { Kind::Write } else { self.kind };
         self.object(kind, client, path, LockOptions::new())
@@ -190,42 +205,49 @@ impl Subject {
         }
     }
 
-    /// Those who wait come in in the order of their arrival, each by a node of its own.
+    /// Waiters are granted in the order of their arrival, each by its own node.
     pub fn queues(self) -> bool {
         self.kind != Kind::Single
     }
 
-    /// A hold belongs to the thread that made it, and to nobody else.
+    /// A hold belongs to the thread that made it.
     pub fn is_a_threads(self) -> bool {
         matches!(self.kind, Kind::Reentrant | Kind::Write | Kind::Read)
     }
 
-    /// Only one is in at a time, also of its like.
+    /// Two objects of this subject exclude each other.
     pub fn is_exclusive(self) -> bool {
         self.kind != Kind::Read
     }
 
-    /// One hold of one node.
+    /// It is one hold of one node.
     pub fn is_one_lock(self) -> bool {
         self.kind != Kind::Several
     }
 
-    /// With its unlock its nodes go, before that returns unless it [releases in the
-    /// background](Self::releases_in_the_background).
+    /// The unlock deletes its nodes before it returns, or [in the background](Self::releases_in_the_background).
     pub fn goes_with_its_unlock(self) -> bool {
-        self.option != Choice::Kept
+        self.option != Choice::Kept && self.is_free_with_its_unlock()
+    }
+
+    /// Others can have it after the unlock: at once, or as soon as a kept node is given back.
+    ///
+    /// `hold_at_least` keeps the nodes until its time is over. For this one reason a contract excludes the option:
+    /// the contract tries again at once, expects no nodes, counts requests or times, or sets a time itself.
+    pub fn is_free_with_its_unlock(self) -> bool {
+        self.option != Choice::AtLeast
     }
 
     pub fn releases_in_the_background(self) -> bool {
         self.option == Choice::Background
     }
 
-    /// No option but the defaults.
+    /// It has the default options.
     pub fn is_plain(self) -> bool {
         self.option == Choice::Plain
     }
 
-    /// The nodes that hold, by their full paths, sorted. A semaphore has others for those who wait.
+    /// Returns the full paths of the nodes that hold, sorted. A semaphore has other nodes for waiters.
     pub fn holding(self, path: &str) -> Vec<String> {
         match self.kind {
             Kind::Permit => below(&format!("{path}/leases")),
@@ -233,8 +255,8 @@ impl Subject {
         }
     }
 
-    /// All nodes of contenders at a path, by their full paths, sorted. For a while after a grant of permits
-    /// their turn is among them, which is given back in the background.
+    /// Returns the full paths of all contenders' nodes, sorted. After a grant of permits their turn is among
+    /// them until it is deleted in the background.
     pub fn nodes(self, path: &str) -> Vec<String> {
         match self.kind {
             Kind::Single if exists(path) => vec![path.to_owned()],
@@ -247,7 +269,7 @@ impl Subject {
         }
     }
 
-    /// Waits until this many [`nodes`](Self::nodes) are there.
+    /// Waits until there are `count` [`nodes`](Self::nodes).
     #[track_caller]
     pub fn await_nodes(self, path: &str, count: usize) -> Vec<String> {
         let mut nodes = Vec::new();
@@ -258,31 +280,30 @@ impl Subject {
         nodes
     }
 
-    /// How many nodes one has that holds.
+    /// Returns the number of nodes of one holder.
     pub fn nodes_of_one(self) -> usize {
         if self.kind == Kind::Several { 2 } else { 1 }
     }
 
-    /// How many nodes there are when one holds and so many wait. Of these the first shows the permit
-    /// that it wants.
+    /// Returns the number of nodes of one holder and this many waiters. The first waiter for a permit also has
+    /// the node of that permit.
     pub fn nodes_with_waiters(self, waiters: usize) -> usize {
         let shown = usize::from(self.kind == Kind::Permit && waiters > 0);
         self.nodes_of_one() + if self.queues() { waiters + shown } else { 0 }
     }
 
-    /// An object that holds is in use until its unlock, and no other call of it goes to the servers. Of
-    /// permits and of reads there may be many.
+    /// An object has one hold at a time, and its other calls wait in the process. Permits and reads may be many.
     pub fn is_in_use_until_unlocked(self) -> bool {
         !matches!(self.kind, Kind::Permit | Kind::Read)
     }
 
-    /// A fresh path that says which subject it is of.
+    /// Returns a path below `above` with the subject's name.
     pub fn path_in(self, above: &str) -> String {
         let name: String = self.name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
         format!("{above}/{name}")
     }
 
-    /// What its nodes are called between their id and their number; a single node has neither.
+    /// Returns the part of a node's name between its id and its number; `None` for a single node.
     pub fn marker(self) -> Option<&'static str> {
         match self.kind {
             Kind::Single => None,
@@ -293,7 +314,7 @@ impl Subject {
         }
     }
 
-    /// The full path of the node of one of its holds.
+    /// Returns the full path of a hold's node.
     pub fn node_of(self, hold: &Hold) -> String {
         match self.kind {
             Kind::Single => hold.path().to_owned(),
@@ -302,23 +323,23 @@ impl Subject {
         }
     }
 
-    /// Its nodes are in a directory, which is the lock's path.
+    /// The lock's path is the directory of its nodes.
     pub fn has_a_directory(self) -> bool {
         !matches!(self.kind, Kind::Single | Kind::Permit | Kind::Several)
     }
 
-    /// Its guard is a hold of the object, not a hold of its own.
+    /// Its guard shares the hold of the object.
     pub fn guards_the_object(self) -> bool {
         self.is_one_lock() && self.kind != Kind::Permit
     }
 
-    /// The threads that share an object wait in this process, one behind the other.
+    /// Threads that share an object queue in this process.
     pub fn has_a_first_level(self) -> bool {
         !matches!(self.kind, Kind::Read | Kind::Several)
     }
 
-    /// What it takes to come in and leave with nobody there: creates, deletions, lists and reads. A
-    /// semaphore's turn is a node of its own, and each of several is taken and released alone.
+    /// Returns the creates, deletions, lists and reads of a lock and unlock without rivals. A semaphore's turn
+    /// is a second node, and each of several locks is taken and released alone.
     pub fn cost_of_a_cycle(self) -> [u64; 4] {
         match self.kind {
             Kind::Permit | Kind::Several => [2, 2, 0, 0],
@@ -326,15 +347,15 @@ impl Subject {
         }
     }
 
-    /// The same where the numbers do not tell yet that nobody is there. From the second one on, which comes
-    /// right behind the first, the directory is watched.
+    /// Returns the same for the first two cycles, whose numbers do not tell yet that the directory is empty.
+    /// The second one watches the directory.
     pub fn cost_of_the_first_cycles(self) -> [[u64; 4]; 2] {
         let [creates, deletions, ..] = self.cost_of_a_cycle();
         let lists = if self.kind == Kind::Single { 0 } else { creates };
         [[creates, deletions, lists, 0], [creates, deletions, lists, lists]]
     }
 
-    /// Who only tries looks before it makes a node, but where making it tells.
+    /// Returns the same for a try, which lists before it creates a node. For a single node the create tells.
     pub fn cost_of_a_try(self) -> [u64; 4] {
         let [creates, deletions, lists, reads] = self.cost_of_a_cycle();
         match self.kind {
@@ -345,7 +366,7 @@ impl Subject {
         }
     }
 
-    /// A list of who is there; of a single node, a create that is refused, and a look.
+    /// Returns the same for a refused try: a list, or for a single node a create and a look.
     pub fn cost_of_a_refusal(self) -> [u64; 4] {
         match self.kind {
             Kind::Single => [1, 0, 0, 1],
@@ -353,7 +374,7 @@ impl Subject {
         }
     }
 
-    /// Waits until so many calls of these clients wait behind one that holds.
+    /// Waits until `count` calls of these clients wait behind a holder.
     pub fn await_waiting(self, path: &str, clients: &[&Client], count: usize) {
         let waiting = || match self.kind {
             Kind::Single => clients.iter().map(|client| client.stats().waiting).sum(),
@@ -364,12 +385,12 @@ impl Subject {
         wait_until(&format!("{}: {count} wait at {path}", self.name), SOON, || waiting() == count);
     }
 
-    /// An unlock may leave it to the next thread of the process, if an option says so.
+    /// Options can pass it to the next thread of the process.
     pub fn may_be_left(self) -> bool {
         !matches!(self.kind, Kind::Read | Kind::Single | Kind::Permit)
     }
 
-    /// What it and its rival are to those who look from outside.
+    /// Returns how `contenders` shows it and its rival.
     pub fn shown_as(self) -> [zoolock::Kind; 2] {
         match self.kind {
             Kind::Write => [zoolock::Kind::Write; 2],

@@ -6,7 +6,7 @@ use zoolock::{Error, Result};
 use zoolock_test_support::{fresh_path, wait_until};
 
 use super::client;
-use common::{Ask, Object, SOON, Task, answered, every_subject};
+use common::{Ask, Object, SOON, Subject, Task, answered, every_subject, every_subject_that};
 
 const TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -39,7 +39,7 @@ fn all_fail(name: &str, object: &Object) {
 }
 
 #[test]
-fn a_call_fails_at_its_deadline_and_not_before_and_leaves_nothing() {
+fn call_fails_at_its_deadline_and_leaves_nothing() {
     every_subject(|subject| {
         let clients = [client(), client()];
         let path = fresh_path("deadline");
@@ -70,7 +70,7 @@ fn a_call_fails_at_its_deadline_and_not_before_and_leaves_nothing() {
 
 #[test]
 fn timeouts_of_every_size_are_taken() {
-    every_subject(|subject| {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("sizes"));
         let object = subject.at(&client, &path);
         let nanosecond = Duration::from_nanos(1);

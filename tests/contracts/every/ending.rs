@@ -6,8 +6,8 @@ use zoolock::{Client, ClientState, Error, HoldState, LossReason, Result};
 use zoolock_test_support::{connect_string, fresh_path, wait_until};
 
 use common::{
-    Object, SESSION, SOON, Subject, Task, await_lost, await_nothing_left, client, client_of,
-    every_subject, every_subject_that, in_time, shared_proxy, warnings,
+    Object, SESSION, SOON, Subject, Task, await_lost, await_nothing_left, behind_a_proxy, client,
+    client_of, every_subject, every_subject_that, in_time, warnings,
 };
 
 const ROUNDS: u64 = 8;
@@ -58,7 +58,7 @@ fn cancelled(subject: Subject, seen: &Result<()>, path: &str) {
 }
 
 #[test]
-fn a_close_is_told_once_to_each_hold_and_to_every_wait_and_all_later_calls_are_closed() {
+fn close_ends_each_hold_and_wait_once_and_refuses_later_calls() {
     every_subject(|subject| {
         let (ours, others) = (quiet(), client());
         let [held, dropped, waited] = ["held", "dropped", "waited"].map(fresh_path);
@@ -165,7 +165,7 @@ fn await_requests(client: &Client, count: u64) {
 }
 
 #[test]
-fn a_cancel_at_any_moment_of_a_call_ends_it() {
+fn cancel_ends_a_call_at_any_moment() {
     every_subject(|subject| {
         let waiting = Waiting::new(subject, "cancel-moment");
         let object = subject.at(&waiting.ours, &waiting.path);
@@ -183,7 +183,7 @@ fn a_cancel_at_any_moment_of_a_call_ends_it() {
 }
 
 #[test]
-fn a_cancel_ends_every_wait_of_its_object_and_nothing_else_and_poisons_nothing() {
+fn cancel_ends_only_the_waits_of_its_object() {
     every_subject(|subject| {
         let Waiting { path, ours, others, ahead, .. } = Waiting::new(subject, "cancel");
         let (object, other) = (subject.at(&ours, &path), subject.at(&ours, &path));
@@ -210,7 +210,7 @@ fn a_cancel_ends_every_wait_of_its_object_and_nothing_else_and_poisons_nothing()
 }
 
 #[test]
-fn a_cancel_ends_the_waits_behind_a_holder_of_the_same_object_and_not_the_hold() {
+fn cancel_ends_the_waits_of_a_held_object_and_not_the_hold() {
     every_subject_that(Subject::is_exclusive, |subject| {
         let (ours, path) = (client(), fresh_path("cancel-local"));
         let object = subject.at(&ours, &path);
@@ -231,14 +231,12 @@ fn a_cancel_ends_the_waits_behind_a_holder_of_the_same_object_and_not_the_hold()
 }
 
 #[test]
-fn a_cancel_and_a_close_end_waits_without_a_connection() {
+fn cancel_and_close_end_waits_without_a_connection() {
     every_subject(|subject| {
-        let (proxy, path) = (shared_proxy(), fresh_path("unconnected"));
-        let ours = client_of(&proxy.connect_string(), SESSION);
+        let ((proxy, ours), path) = (behind_a_proxy(SESSION), fresh_path("unconnected"));
         let object = subject.at(&ours, &path);
         let disconnect = || {
-            proxy.refuse(true);
-            proxy.cut();
+            proxy.cut_off();
             wait_until("it is away", SOON, || ours.state() != ClientState::Connected);
         };
         disconnect();

@@ -12,9 +12,7 @@ use zoolock::{
 use zoolock_test_support::{connect_string, fresh_path, shared_probe};
 
 use super::client;
-use common::{
-    Ask, Object, SOON, Subject, await_lost, connected, every_subject, every_subject_that, stat,
-};
+use common::{Ask, Object, SOON, Subject, await_lost, connected, every_subject_that, stat};
 
 /// These hold, with the nodes that are there; their highest token.
 #[track_caller]
@@ -56,8 +54,8 @@ fn are_over(subject: Subject, path: &str, holds: &[Hold]) {
 }
 
 #[test]
-fn every_way_in_makes_a_node_whose_transaction_is_the_token_until_the_unlock() {
-    every_subject(|subject| {
+fn token_is_the_transaction_that_made_the_node() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("granted"));
         let object = subject.at(&client, &path);
         assert!(!object.is_held() && object.holds().is_empty());
@@ -103,7 +101,7 @@ fn data_of(node: &str) -> String {
 
 /// The id, also, is new for every create; a single node has it in its data, its name is the lock's.
 #[test]
-fn a_node_is_named_as_curators_are_and_says_who_made_it() {
+fn node_has_curators_name_and_the_identity_as_data() {
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let path = fresh_path("named");
         let named = Client::builder(&connect_string()).identity("the night shift, line 3 ✓");
@@ -147,8 +145,8 @@ fn a_node_is_named_as_curators_are_and_says_who_made_it() {
 }
 
 #[test]
-fn a_locker_locks_anything_for_as_long_as_it_lives() {
-    every_subject(|subject| {
+fn locker_holds_any_lock_until_it_is_dropped() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("locker");
         let object = subject.at(&ours, &path);

@@ -10,8 +10,8 @@ use zoolock_test_support::{fresh_path, wait_until};
 
 use super::client;
 use common::{
-    Ask, BRIEFLY, Object, SOON, Subject, Task, await_nothing_left, client_of, every_subject,
-    every_subject_that, lock_of, shared_proxy, single, warnings,
+    Ask, BRIEFLY, Object, SOON, Subject, Task, await_nothing_left, behind_a_proxy, every_subject,
+    every_subject_that, lock_of, single, warnings,
 };
 
 /// Nothing is on the server any more. What is not released in the background has gone before.
@@ -24,8 +24,8 @@ fn is_gone(subject: Subject, path: &str, after: &str) {
 }
 
 #[test]
-fn a_panic_releases_the_guard_and_poisons_nothing() {
-    every_subject(|subject| {
+fn panic_releases_the_guard_and_poisons_nothing() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("panic"));
         let object = subject.at(&client, &path);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -43,8 +43,8 @@ fn a_panic_releases_the_guard_and_poisons_nothing() {
 }
 
 #[test]
-fn the_last_handle_dropped_while_it_is_held_releases_with_a_warning() {
-    every_subject(|subject| {
+fn dropping_the_last_handle_of_a_held_lock_releases_and_warns() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("last_handle"));
         warnings(&path);
         let object = subject.at(&client, &path);
@@ -98,7 +98,7 @@ fn a_guard_keeps_its_hold_when_all_handles_are_gone() {
 }
 
 #[test]
-fn a_guard_whose_hold_is_gone_releases_no_later_one() {
+fn stale_guard_releases_no_later_hold() {
     every_subject_that(Subject::guards_the_object, |subject| {
         let (client, path) = (client(), fresh_path("stale"));
         let object = subject.at(&client, &path);
@@ -137,10 +137,9 @@ fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
 }
 
 #[test]
-fn a_failed_second_level_gives_the_first_back() {
+fn failed_second_level_releases_the_first() {
     every_subject(|subject| {
-        let proxy = shared_proxy();
-        let [ours, others] = [client_of(&proxy.connect_string(), SOON), client()];
+        let ((proxy, ours), others) = (behind_a_proxy(SOON), client());
         let path = fresh_path("given_back");
         let (object, rival) = (subject.at(&ours, &path), subject.rival(&others, &path));
         let elsewhere = |what: &str, call: fn(&Object) -> Result<bool>| {
@@ -176,8 +175,7 @@ fn a_failed_second_level_gives_the_first_back() {
         }
         works("after the rival's unlock");
 
-        proxy.refuse(true);
-        proxy.cut();
+        proxy.cut_off();
         let unknown = |r: &Result<bool>| matches!(r, Err(Error::Disconnected { .. }));
         wait_until("it says so", SOON, || match object.try_lock() {
             Ok(true) => object.unlock().map(|()| false).unwrap_or(false),

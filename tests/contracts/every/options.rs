@@ -8,7 +8,7 @@ use zoolock_test_support::{Op, connect_string, fresh_path, wait_until};
 
 use common::{
     Object, SOON, Subject, Task, Visitor, await_lost, await_nothing_left, client, client_of,
-    every_subject, every_subject_that, in_time, shared_proxy,
+    every_subject_that, in_time, shared_proxy,
 };
 
 use crate::contenders::client_called;
@@ -26,7 +26,7 @@ fn turn(object: &Object) -> u64 {
 }
 
 #[test]
-fn local_handoffs_leave_it_to_the_next_thread_so_many_times_without_a_request() {
+fn local_handoffs_pass_the_lock_on_without_a_request() {
     const TIMES: usize = 2;
     // Of several, whoever waits for the first is not there yet when the others are released.
     every_subject_that(
@@ -82,7 +82,7 @@ fn await_kept(client: &zoolock::Client, object: &Object) {
 }
 
 #[test]
-fn keep_idle_keeps_it_for_the_next_turn_of_any_thread_until_somebody_else_queues() {
+fn keep_idle_keeps_the_node_until_another_client_queues() {
     const TURNS: u64 = 20;
     every_subject_that(Subject::is_plain, |subject| {
         let (ours, others) = (client_of(&connect_string(), QUIET), client());
@@ -149,7 +149,7 @@ fn background_release_does_not_wait_for_the_answer() {
 }
 
 #[test]
-fn the_identity_of_the_options_is_on_every_node_and_goes_before_the_clients() {
+fn identity_of_the_options_overrides_the_clients() {
     const OWN: &str = "the l\u{f6}ck's\nown";
     every_subject_that(Subject::is_plain, |subject| {
         let (ours, path) = (client_called("the client's"), fresh_path("identity"));
@@ -171,7 +171,7 @@ fn the_identity_of_the_options_is_on_every_node_and_goes_before_the_clients() {
 }
 
 #[test]
-fn whoever_waits_is_told_its_queue_position_and_who_is_first() {
+fn queue_position_and_the_first_contender_are_told() {
     every_subject_that(Subject::is_plain, |subject| {
         let path = fresh_path("observed");
         let [a, b] = ["a", "b"].map(|who| subject.rival(&client_called(who), &path));
@@ -225,8 +225,8 @@ fn whoever_waits_is_told_its_queue_position_and_who_is_first() {
 const AT_LEAST: Duration = Duration::from_secs(1);
 
 #[test]
-fn hold_at_least_keeps_others_out_until_its_time_is_over_however_early_it_is_unlocked() {
-    every_subject(|subject| {
+fn hold_at_least_keeps_other_clients_out_after_an_early_unlock() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), QUIET));
         let path = fresh_path("at-least");
         let object = subject.with(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
@@ -252,9 +252,9 @@ fn hold_at_least_keeps_others_out_until_its_time_is_over_however_early_it_is_unl
 }
 
 #[test]
-fn hold_at_least_keeps_the_other_threads_of_the_process_out_as_well() {
+fn hold_at_least_keeps_other_threads_out() {
     every_subject_that(
-        |subject| subject.is_exclusive() && subject.is_one_lock(),
+        |one| one.is_exclusive() && one.is_one_lock() && one.is_free_with_its_unlock(),
         |subject| {
             let (ours, path) = (client_of(&connect_string(), QUIET), fresh_path("at-least-here"));
             let object = subject.with(&ours, &path, LockOptions::new().hold_at_least(AT_LEAST));
@@ -271,8 +271,8 @@ fn hold_at_least_keeps_the_other_threads_of_the_process_out_as_well() {
 }
 
 #[test]
-fn what_is_to_be_held_for_longer_goes_with_its_client() {
-    every_subject(|subject| {
+fn minimum_hold_ends_with_its_client() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let [ours, others] = [(); 2].map(|()| client_of(&connect_string(), QUIET));
         let path = fresh_path("at-least-closed");
         let options = LockOptions::new().hold_at_least(Duration::MAX);

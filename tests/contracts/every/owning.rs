@@ -7,7 +7,7 @@ use zoolock::{Error, HoldState, Result};
 use zoolock_test_support::fresh_path;
 
 use super::client;
-use common::{Ask, Object, SOON, Subject, Task, answered, every_subject, every_subject_that};
+use common::{Ask, Object, SOON, Subject, Task, answered, every_subject_that};
 
 fn not_held<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::NotHeld { .. }))
@@ -40,8 +40,8 @@ fn says_not_held(object: &Object) {
 }
 
 #[test]
-fn an_unlock_too_many_is_not_held_and_changes_nothing() {
-    every_subject(|subject| {
+fn second_unlock_is_not_held_and_changes_nothing() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("not_held"));
         let (object, other) = (subject.at(&client, &path), subject.at(&client, &path));
         says_not_held(&object);
@@ -56,7 +56,7 @@ fn an_unlock_too_many_is_not_held_and_changes_nothing() {
 }
 
 #[test]
-fn what_a_thread_holds_is_seen_and_unlocked_by_that_thread_alone() {
+fn only_the_owning_thread_sees_and_unlocks_its_hold() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let (client, path) = (client(), fresh_path("own"));
         let object = subject.at(&client, &path);
@@ -78,7 +78,7 @@ fn what_a_thread_holds_is_seen_and_unlocked_by_that_thread_alone() {
 }
 
 #[test]
-fn a_thread_that_ended_while_it_held_lets_nobody_in_as_owner() {
+fn ended_thread_leaves_its_hold_to_no_other_thread() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("ended");
@@ -106,7 +106,7 @@ fn a_thread_that_ended_while_it_held_lets_nobody_in_as_owner() {
 }
 
 #[test]
-fn what_is_the_objects_any_thread_sees_and_unlocks_and_nobody_enters_twice() {
+fn any_thread_sees_and_unlocks_a_hold_of_the_object() {
     every_subject_that(
         |one| !one.is_a_threads(),
         |subject| {
@@ -130,7 +130,7 @@ fn what_is_the_objects_any_thread_sees_and_unlocks_and_nobody_enters_twice() {
 }
 
 #[test]
-fn a_thread_enters_again_and_leaves_with_the_outermost_unlock() {
+fn nested_hold_ends_with_the_outermost_unlock() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("nested");
@@ -182,7 +182,7 @@ fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
 }
 
 #[test]
-fn a_thread_waits_where_it_holds_nothing_whatever_it_holds_beside() {
+fn holds_at_other_paths_do_not_keep_a_thread_from_waiting() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("beside");
@@ -202,7 +202,7 @@ fn a_thread_waits_where_it_holds_nothing_whatever_it_holds_beside() {
 }
 
 #[test]
-fn a_thread_that_would_wait_for_itself_is_told_also_behind_others() {
+fn thread_that_would_wait_for_itself_gets_an_error() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("deadlock");

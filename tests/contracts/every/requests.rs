@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zoolock_test_support::{FaultProxy, Op, fresh_path, wait_until};
 
-use common::{Object, SOON, Subject, Task, await_kept, client_of, every_subject, shared_proxy};
+use common::{Object, SOON, Subject, Task, await_kept, behind_a_proxy, every_subject_that};
 
 /// What a lock may ask for, and what it writes.
 const OPS: [Op; 7] =
@@ -48,10 +48,9 @@ fn tries(object: &Object) {
 
 /// Creates, deletions, lists and reads.
 #[test]
-fn a_cycle_a_try_and_a_refusal_cost_what_they_must() {
-    every_subject(|subject| {
-        let proxy = shared_proxy();
-        let client = client_of(&proxy.connect_string(), Duration::from_secs(60));
+fn cycle_try_and_refusal_cost_known_requests() {
+    every_subject_that(Subject::is_free_with_its_unlock, |subject| {
+        let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
         let path = fresh_path("cost");
         let object = subject.at(&client, &path);
         let counted = Counted { subject, proxy };

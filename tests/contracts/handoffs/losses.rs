@@ -63,8 +63,7 @@ fn nothing_is_handed_on_that_is_asked_for_or_lost_or_without_a_connection() {
             await_lost(&held.guard);
         }),
         ("away", SESSION, |held| {
-            held.stage.proxy.refuse(true);
-            held.stage.proxy.cut();
+            held.stage.proxy.cut_off();
             held.await_suspended();
         }),
         ("silent", SESSION, |held| {

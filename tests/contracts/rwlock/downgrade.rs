@@ -7,8 +7,8 @@ use zoolock_test_support::{Op, fresh_path, shared_probe, wait_until};
 
 use super::{Stage, Visitor, assert_not_held, counts, rw_of, would_deadlock};
 use common::{
-    SESSION, SOON, assert_lost, await_lost, await_nodes, await_resumed, children, client,
-    client_of, delete_node, hold_of, place, shared_proxy, stat,
+    SESSION, SOON, assert_lost, await_lost, await_nodes, await_resumed, behind_a_proxy, children,
+    client, delete_node, hold_of, place, stat,
 };
 
 const DELETED: LossReason = LossReason::NodeDeleted;
@@ -264,13 +264,12 @@ fn under_a_write_whose_node_was_deleted_there_is_no_read() {
 
 #[test]
 fn under_a_write_whose_lease_is_over_there_is_no_read() {
-    let (proxy, path) = (shared_proxy(), fresh_path("downgrade-lapsed"));
-    let client = client_of(&proxy.connect_string(), Duration::from_secs(3));
+    let ((proxy, client), path) =
+        (behind_a_proxy(Duration::from_secs(3)), fresh_path("downgrade-lapsed"));
     let lock = rw_of(&client, &path);
     let (read, write) = (lock.read_lock(), lock.write_lock());
     write.lock().unwrap();
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     await_lost(&hold_of(&write));
     let without_connection = read.lock();
     proxy.refuse(false);
@@ -328,8 +327,7 @@ fn brief(seen: &[Contender]) -> Vec<(Kind, bool)> {
 /// asked for yet.
 #[test]
 fn the_reads_node_says_to_others_what_the_hold_says() {
-    let proxy = shared_proxy();
-    let [ours, others] = [client_of(&proxy.connect_string(), SESSION), client()];
+    let ((proxy, ours), others) = (behind_a_proxy(SESSION), client());
     for is_cut in [false, true] {
         let path = fresh_path("downgrade-seen");
         let lock = rw_of(&ours, &path);

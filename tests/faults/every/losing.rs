@@ -10,8 +10,8 @@ use zoolock_test_support::{Direction, connect_string, fresh_path, shared_probe, 
 
 use common::{
     Beside, OWN_PROCESS, Object, SESSION, SOON, Signal, Stage, Subject, Task, Visitor, alone,
-    assert_lost, await_lost, client, client_of, delete_node, every_subject, every_subject_that,
-    shared_proxy, stat, warnings,
+    assert_lost, await_lost, behind_a_proxy, client, client_of, delete_node, every_subject,
+    every_subject_that, shared_proxy, stat, warnings,
 };
 
 /// The session timeout of clients that are to lose their locks.
@@ -98,7 +98,7 @@ fn next_one(
 }
 
 #[test]
-fn a_deleted_node_is_a_loss_whether_it_is_watched_yet_or_not() {
+fn deleted_node_is_a_loss_watched_or_not() {
     every_subject(|subject| {
         // An unlock that does not wait is Ok, and the loss counted later.
         let asks = subject.goes_with_its_unlock() && !subject.releases_in_the_background();
@@ -151,11 +151,10 @@ fn a_deleted_node_is_a_loss_whether_it_is_watched_yet_or_not() {
 }
 
 #[test]
-fn behind_a_silent_network_the_holder_is_told_before_the_next_one_is_let_in() {
+fn silent_network_tells_the_holder_before_the_next_grant() {
     for silent in [Direction::Both, Direction::ToClient, Direction::ToServer] {
         every_subject(|subject| {
-            let proxy = shared_proxy();
-            let (client, others) = (client_of(&proxy.connect_string(), SHORT), client());
+            let ((proxy, client), others) = (behind_a_proxy(SHORT), client());
             let own = subject.at(&client, &fresh_path("silent"));
             own.lock().unwrap();
             let (next, seen) = next_one(subject, &others, &own);
@@ -206,9 +205,8 @@ fn hold_and_look(subject: Subject, path: &str) {
 }
 
 #[test]
-fn a_process_that_was_stopped_for_too_long_sees_its_losses_first() {
-    const NAME: &str =
-        "every::losing::a_process_that_was_stopped_for_too_long_sees_its_losses_first";
+fn stopped_process_sees_its_losses_first() {
+    const NAME: &str = "every::losing::stopped_process_sees_its_losses_first";
     if let Ok(path) = env::var(OWN_PROCESS) {
         return every_subject(|subject| hold_and_look(subject, &subject.path_in(&path)));
     }
@@ -277,7 +275,7 @@ fn a_hold_lives_on_while_nothing_happens() {
 }
 
 #[test]
-fn a_lost_nest_says_so_to_its_owner_until_the_last_unlock() {
+fn lost_nest_is_an_error_to_its_owner_until_the_last_unlock() {
     every_subject_that(
         |subject| subject.is_a_threads() && subject.is_exclusive(),
         |subject| {

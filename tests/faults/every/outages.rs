@@ -116,12 +116,12 @@ fn costs_no_lock_and_no_place(what: &str, outage: impl FnOnce(&Server, &dyn Fn()
 }
 
 #[test]
-fn no_lock_and_no_place_is_lost_when_the_only_server_restarts() {
+fn restart_of_the_only_server_costs_no_lock_and_no_position() {
     costs_no_lock_and_no_place("restarted", |server, _| server.restart().unwrap());
 }
 
 #[test]
-fn no_lock_and_no_place_is_lost_when_the_only_server_is_killed() {
+fn kill_of_the_only_server_costs_no_lock_and_no_position() {
     costs_no_lock_and_no_place("killed", |server, _| {
         server.kill().unwrap();
         server.start_again().unwrap();
@@ -129,7 +129,7 @@ fn no_lock_and_no_place_is_lost_when_the_only_server_is_killed() {
 }
 
 #[test]
-fn no_lock_and_no_place_is_lost_when_the_only_server_stands_still() {
+fn pause_of_the_only_server_costs_no_lock_and_no_position() {
     costs_no_lock_and_no_place("paused", |server, all_have_left| {
         server.pause().unwrap();
         all_have_left();
@@ -138,7 +138,7 @@ fn no_lock_and_no_place_is_lost_when_the_only_server_stands_still() {
 }
 
 #[test]
-fn those_who_wait_outlive_that_everything_is_deleted_and_the_next_tokens_are_higher() {
+fn waiters_outlive_the_deletion_of_everything_and_tokens_rise() {
     every_subject(|subject| {
         let (client, others) = (client(), client_of(&connect_string(), SESSION));
         let path = subject.path_in(&fresh_path("vanished"));

@@ -4,16 +4,17 @@ use super::*;
 use common::{every_subject, every_subject_that, warnings};
 
 #[test]
-fn the_end_of_the_client_right_behind_an_unlock_leaves_no_node() {
+fn client_that_ends_after_an_unlock_leaves_no_node() {
     every_subject(|subject| {
         for round in 0..5 {
-            let scene = Scene::start(subject, LONG);
+            let scene = Scene::start(subject, "releasing", LONG);
             scene.own.lock().unwrap();
             scene.own.unlock().unwrap();
             scene.client.close().unwrap();
             assert_eq!(scene.nodes(), [""; 0], "{}, round {round}: closed", subject.name);
 
-            let Scene { path, client, own, proxy: _proxy, .. } = Scene::start(subject, LONG);
+            let Scene { path, client, own, proxy: _proxy, .. } =
+                Scene::start(subject, "releasing", LONG);
             own.lock().unwrap();
             own.unlock().unwrap();
             drop((own, client));
@@ -26,12 +27,12 @@ fn the_end_of_the_client_right_behind_an_unlock_leaves_no_node() {
 
 /// Where operators allow to make nodes, but not to delete them.
 #[test]
-fn a_refused_delete_is_denied_or_said_and_the_node_goes_with_its_session() {
+fn refused_delete_is_denied_and_the_node_ends_with_its_session() {
     // READ, WRITE and CREATE, no DELETE.
     const ACL: [(u32, &str, &str); 1] = [(7, "world", "anyone")];
     every_subject_that(Subject::goes_with_its_unlock, |subject| {
         let what = subject.name;
-        let scene = Scene::start(subject, LONG);
+        let scene = Scene::start(subject, "releasing", LONG);
         warnings(&scene.path);
         scene.own.lock().unwrap();
         let probe = shared_probe().unwrap();

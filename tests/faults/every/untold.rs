@@ -58,9 +58,9 @@ fn is_watched(scene: &Scene, node: &str) -> bool {
 }
 
 #[test]
-fn a_waiter_that_is_not_told_of_the_release_looks_again() {
+fn waiter_looks_again_without_an_event() {
     every_subject(|subject| {
-        let (scene, operator) = (Scene::start(subject, T), Operator::connect());
+        let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
         scene.rival.lock().unwrap();
         // The turn for a permit is deleted behind the grant.
         let held = subject.await_nodes(&scene.path, subject.nodes_of_one());
@@ -78,9 +78,9 @@ fn a_waiter_that_is_not_told_of_the_release_looks_again() {
 }
 
 #[test]
-fn a_holder_that_is_not_told_of_the_end_of_its_node_looks_again() {
+fn holder_looks_again_without_an_event() {
     every_subject_that(Subject::is_plain, |subject| {
-        let (scene, operator) = (Scene::start(subject, T), Operator::connect());
+        let (scene, operator) = (Scene::start(subject, "untold", T), Operator::connect());
         scene.own.lock().unwrap();
         let hold = scene.own.hold();
         let node = subject.holding(&scene.path).remove(0);
@@ -98,10 +98,11 @@ fn a_holder_that_is_not_told_of_the_end_of_its_node_looks_again() {
 
 /// A list shows what may not be read; of a single node nothing can be seen.
 #[test]
-fn a_waiter_that_may_not_read_what_is_ahead_waits_by_looks_or_is_denied() {
+fn waiter_that_may_not_read_the_node_ahead_polls_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
     every_subject_that(is_one, |subject| {
-        let (scene, operator, name) = (Scene::start(subject, T), Operator::connect(), subject.name);
+        let (scene, operator, name) =
+            (Scene::start(subject, "untold", T), Operator::connect(), subject.name);
         scene.rival.lock().unwrap();
         let held = subject.await_nodes(&scene.path, subject.nodes_of_one()).remove(0);
         let waiter = Visitor::start(scene.own.clone());

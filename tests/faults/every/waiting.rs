@@ -14,11 +14,11 @@ fn since(subject: Subject, path: &str, before: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn a_waiter_whose_directory_is_deleted_queues_in_a_new_one() {
+fn waiter_queues_again_when_its_directory_is_deleted() {
     every_subject_that(Subject::queues, |subject| {
         for cut_off in [false, true] {
             let what = format!("{}, cut off: {cut_off}", subject.name);
-            let scene = Scene::start(subject, LONG);
+            let scene = Scene::start(subject, "waiting", LONG);
             scene.rival.lock().unwrap();
             let held = scene.nodes();
             let waiter = Visitor::start(scene.own.clone());
@@ -28,8 +28,7 @@ fn a_waiter_whose_directory_is_deleted_queues_in_a_new_one() {
             match cut_off {
                 false => scene.proxy.black_hole(Direction::ToServer),
                 true => {
-                    scene.proxy.refuse(true);
-                    scene.proxy.cut();
+                    scene.proxy.cut_off();
                 }
             }
             let old = since(subject, &scene.path, &held);

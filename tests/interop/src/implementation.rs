@@ -185,7 +185,7 @@ fn jar(name: &str) -> PathBuf {
 }
 
 fn peer_source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers").join(name)
 }
 
 /// A program, in `JAVA_HOME` or on the path.

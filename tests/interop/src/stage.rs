@@ -144,9 +144,7 @@ impl Stage {
     /// # Panics
     /// When there is no port for the proxy.
     pub fn client_to_cut(&self) -> (FaultProxy, Client) {
-        let proxy = FaultProxy::start(shared_server().address()).expect("a proxy");
-        let client = client_of(&proxy.connect_string(), SESSION);
-        (proxy, client)
+        common::behind_a_proxy_of(shared_server(), SESSION)
     }
 
     /// Cuts the client's connection and waits until its session goes on on the next one. The nodes are the

@@ -1,7 +1,6 @@
 //! Ends: of clients, of calls, and of what they have opened.
 
 mod closing;
-mod deadlines;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -129,8 +128,7 @@ fn a_client_that_is_dropped_without_a_server_ends_at_once() {
         let client = client_of(&proxy.connect_string(), SESSION);
         match how {
             "refused" => {
-                proxy.refuse(true);
-                proxy.cut();
+                proxy.cut_off();
             }
             _ => proxy.black_hole(zoolock_test_support::Direction::Both),
         }

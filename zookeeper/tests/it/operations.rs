@@ -7,14 +7,14 @@ mod multi;
 mod roots;
 mod submitted;
 
-use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::bounded;
 use zoolock_test_support::{Op, fresh_path};
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Permissions, State};
 
 use crate::util::{
-    BRIEFLY, CALLS, SESSION, Stage, Told, client, kind, make, make_ephemeral, prepare, root, said,
+    BRIEFLY, CALLS, SESSION, SOON, Stage, Told, client, kind, make, make_ephemeral, root, said,
 };
 
 #[test]
@@ -42,31 +42,6 @@ fn what_is_written_is_read() {
     client.delete(&path, None).unwrap();
     assert_eq!(client.exists(&path).unwrap(), None);
     assert_eq!(client.get_children(&root).unwrap().0, [""; 0]);
-}
-
-#[test]
-fn each_of_many_threads_gets_its_own_answers() {
-    const TIMES: i32 = 100;
-    let (client, root) = (client(), root("threads"));
-    thread::scope(|scope| {
-        for number in 0..16 {
-            let (client, path) = (&client, format!("{root}/{number}"));
-            scope.spawn(move || {
-                make(client, &path, b"");
-                for version in 1..=TIMES {
-                    let data = format!("{number}: {version}").into_bytes();
-                    let (set, read) = client.submit(|batch| {
-                        (batch.set_data(&path, &data, None), batch.get_data(&path, None))
-                    });
-                    let again = client.get_data(&path).unwrap();
-                    assert_eq!(again.1.version, version);
-                    assert_eq!(read.wait().unwrap(), again);
-                    assert_eq!((set.wait().unwrap(), data), (again.1, again.0));
-                }
-            });
-        }
-    });
-    assert_eq!(client.get_children(&root).unwrap().0.len(), 16);
 }
 
 #[test]
@@ -166,59 +141,27 @@ fn each_refusal_says_what_was_refused_and_why() {
 }
 
 #[test]
-fn a_handle_with_another_timeout_gives_up_then_and_the_client_goes_on() {
-    let stage = Stage::new("timeout", SESSION);
-    let hurried = stage.client.with_timeout(BRIEFLY);
-    for call in &CALLS {
-        let path = stage.path(call.name);
-        prepare(&stage.probe(), &path);
-        let held = stage.proxy.hold_answer(call.op, 1);
-        let begun = Instant::now();
-        let error = (call.call)(&hurried, &path).unwrap_err();
-        println!("{}: {error} after {:?}", call.name, begun.elapsed());
-        assert_eq!(error.kind(), ErrorKind::Timeout);
-        assert!(error.is_maybe_done() && begun.elapsed() >= BRIEFLY);
-        assert!(held.fired());
-        held.release();
-        // The answer that came late is nobody else's.
-        assert_eq!(hurried.with_timeout(SESSION).get_data(&stage.root).unwrap().0, b"");
-    }
-    assert_eq!(stage.told.all(), []);
-    assert_eq!(stage.proxy.connections(), 1);
-}
-
-#[test]
 fn timeouts_may_be_nothing_or_for_ever() {
     let stage = Stage::new("extremes", SESSION);
     let for_ever = stage.client.with_timeout(Duration::MAX);
     make(&for_ever, &stage.path("a"), b"");
     let held = stage.proxy.hold_answer(Op::Sync, 1);
-    let none = kind(stage.client.with_timeout(Duration::ZERO).sync("/"));
-    assert_eq!(none, ErrorKind::Timeout);
+    for timeout in [BRIEFLY, Duration::ZERO] {
+        let begun = Instant::now();
+        assert_eq!(kind(stage.client.with_timeout(timeout).sync("/")), ErrorKind::Timeout);
+        assert!(held.fired() && begun.elapsed() >= timeout);
+    }
     held.release();
+    // The answer that came late is nobody else's.
+    assert_eq!(stage.client.get_data(&stage.root).unwrap().0, b"");
+    assert!(stage.told.all().is_empty() && stage.proxy.connections() == 1);
     stage.suspend();
+    assert_eq!(stage.client.state(), State::Suspended);
     let none = kind(stage.client.with_timeout(Duration::ZERO).sync("/"));
     assert_eq!(none, ErrorKind::NoConnection);
     let waits = for_ever.submit(|batch| batch.exists(&stage.root, None));
     stage.resume();
     assert!(waits.wait().unwrap().is_some());
-}
-
-#[test]
-fn without_a_connection_a_call_says_so_at_its_deadline_and_is_not_done() {
-    let stage = Stage::new("no_connection", SESSION);
-    let path = stage.path("a");
-    stage.suspend();
-    assert_eq!(stage.client.state(), State::Suspended);
-    let hurried = stage.client.with_timeout(BRIEFLY);
-    let created = hurried.create(&path, b"", &Acl::open(), CreateMode::Persistent);
-    let error = created.unwrap_err();
-    println!("{error}");
-    assert_eq!(error.kind(), ErrorKind::NoConnection);
-    assert!(!error.is_maybe_done());
-    assert!(error.to_string().contains("refused"), "no reason: {error}");
-    stage.resume();
-    assert_eq!(stage.client.exists(&path).unwrap(), None);
 }
 
 #[test]
@@ -229,7 +172,7 @@ fn a_handle_for_a_session_is_refused_in_any_other() {
     assert_ne!(id, 0);
     make(&client.in_session(id), &format!("{path}/a"), b"");
     for call in &CALLS {
-        let (kind, text) = said((call.call)(&client.in_session(id + 1), &path));
+        let (kind, text) = said(call(&client.in_session(id + 1), &path));
         assert_eq!(kind, ErrorKind::SessionExpired, "{text}");
     }
     assert_eq!(kind(client.in_session(0).add_auth("digest", b"a:b")), ErrorKind::SessionExpired);
@@ -247,7 +190,7 @@ fn a_closed_client_refuses_everything() {
     client.close().unwrap();
     assert_eq!(client.state(), State::Closed);
     for call in &CALLS {
-        let error = (call.call)(&client, &path).unwrap_err();
+        let error = call(&client, &path).unwrap_err();
         println!("{error}");
         assert_eq!(error.kind(), ErrorKind::Closed);
         assert!(!error.is_maybe_done());
@@ -256,6 +199,11 @@ fn a_closed_client_refuses_everything() {
     assert_eq!(kind(client.delete_eventually(&path).wait()), ErrorKind::Closed);
     let pending = client.submit(|batch| batch.exists(&path, None));
     assert_eq!(kind(pending.wait()), ErrorKind::Closed);
+    let (say, called) = bounded(1);
+    client.submit(|batch| batch.exists(&path, None)).on_done(move |result| {
+        say.send(kind(result)).unwrap();
+    });
+    assert_eq!(called.recv_timeout(SOON), Ok(ErrorKind::Closed));
     drop(client.keep_lease());
     assert!(client.valid_for().is_zero());
     let kinds = told.kinds();

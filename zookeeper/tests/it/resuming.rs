@@ -1,17 +1,14 @@
-//! Sessions over connections: cut at every place of a call, resumed wherever there is a server, and expired.
+//! Sessions over connections: given up, resumed and closed, at real ensembles and over restarts.
 
-mod cuts;
-mod deleting;
 mod ensembles;
-mod expired;
 mod restarts;
 
 use std::time::Instant;
 
 use zoolock_test_support::{Op, wait_until};
-use zoolock_zookeeper::{ErrorKind, SessionEventKind, State};
+use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Permissions, SessionEventKind, State};
 
-use crate::util::{SESSION, SHORT, SOON, Stage, Told, kind, make_ephemeral};
+use crate::util::{SESSION, SHORT, SOON, Stage, Told, client_of, kind, make, make_ephemeral};
 
 #[test]
 fn a_server_that_hangs_up_at_once_is_asked_again_and_not_all_the_time() {
@@ -28,37 +25,6 @@ fn a_server_that_hangs_up_at_once_is_asked_again_and_not_all_the_time() {
     assert!((2..=100).contains(&tries), "{tries}");
     stage.resume();
     assert_eq!(stage.client.session_id(), id);
-}
-
-#[test]
-fn all_that_happens_is_told_in_its_order() {
-    use SessionEventKind::*;
-    let stage = Stage::new("order", SESSION);
-    let first = stage.client.session_id();
-    stage.proxy.cut();
-    stage.told.until(Resumed);
-    stage.suspend();
-    stage.proxy.expire_sessions().unwrap();
-    stage.proxy.restore();
-    stage.told.until(Connected);
-    let second = stage.client.session_id();
-    stage.proxy.cut();
-    stage.told.until(Resumed);
-    stage.client.close().unwrap();
-    let all: Vec<_> = stage.told.all().iter().map(|event| (event.kind, event.session_id)).collect();
-    println!("{all:x?}");
-    assert_ne!(first, second);
-    let wanted = [
-        (Suspended, first),
-        (Resumed, first),
-        (Suspended, first),
-        (Expired, first),
-        (Connected, second),
-        (Suspended, second),
-        (Resumed, second),
-        (Closed, second),
-    ];
-    assert_eq!(all, wanted);
 }
 
 #[test]
@@ -85,12 +51,11 @@ fn a_request_in_flight_is_answered_when_the_last_clone_is_dropped() {
     for is_answered in [true, false] {
         let stage = Stage::new("dropped", SESSION);
         let (proxy, path) = (&stage.proxy, stage.path("a"));
-        let client = crate::util::client_of(&proxy.connect_string(), SESSION);
+        let client = client_of(&proxy.connect_string(), SESSION);
         let told = Told::by(&client);
         let ephemeral = make_ephemeral(&client, &stage.path("ephemeral"));
         let held = proxy.hold_answer(Op::Create, 1);
-        let acl = zoolock_zookeeper::Acl::open();
-        let mode = zoolock_zookeeper::CreateMode::Persistent;
+        let (acl, mode) = (Acl::open(), CreateMode::Persistent);
         let pending = client.submit(|batch| batch.create(&path, b"", &acl, mode));
         assert!(held.wait(SOON));
         drop(client);
@@ -109,4 +74,23 @@ fn a_request_in_flight_is_answered_when_the_last_clone_is_dropped() {
         wait_until("the session has ended", SOON, || !probe.exists(&ephemeral).unwrap());
         assert!(probe.exists(&path).unwrap());
     }
+}
+
+#[test]
+fn a_deletion_that_the_server_refuses_is_said_and_not_tried_again() {
+    let stage = Stage::new("eventually", SESSION);
+    let full = make(&stage.client, &stage.path("full"), b"");
+    let below = make(&stage.client, &format!("{full}/a"), b"");
+    let pending = stage.client.delete_eventually(&full);
+    assert_eq!(kind(pending.wait()), ErrorKind::NotEmpty);
+    let no_deletes = [Acl::new(Permissions::READ, "world", "anyone")];
+    stage.client.set_acl(&full, &no_deletes, None).unwrap();
+    assert_eq!(kind(stage.client.delete_eventually(&below).wait()), ErrorKind::NoAuth);
+    stage.proxy.cut();
+    stage.told.until(SessionEventKind::Resumed);
+    stage.client.sync("/").unwrap();
+    let asked = stage.proxy.requests(Op::Delete);
+    println!("{asked} requests");
+    assert_eq!(asked, 2);
+    assert!(stage.probe().exists(&below).unwrap());
 }

@@ -118,8 +118,7 @@ fn on_every_connection_it_comes_before_anything_else() {
         let _keeper = client.keep_lease();
         for end in ends {
             client.get_data_w(&path, &watcher).unwrap();
-            proxy.refuse(true);
-            proxy.cut();
+            proxy.cut_off();
             told.until(SessionEventKind::Suspended);
             if end == expired {
                 assert_eq!(proxy.expire_sessions().unwrap(), 1);

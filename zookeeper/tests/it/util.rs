@@ -12,10 +12,12 @@ use std::time::Duration;
 use zoolock_test_support::{FaultProxy, connect_string, fresh_path, shared_probe};
 use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, Result, ZooKeeper};
 
-pub(crate) use calls::{CALLS, prepare};
+pub(crate) use calls::CALLS;
 pub(crate) use logged::logged;
 pub(crate) use own_process::{OwnProcess, files, in_own_process, resident, threads};
-pub(crate) use stage::{Stage, behind_a_proxy};
+pub(crate) use stage::Stage;
+#[cfg(feature = "sasl")]
+pub(crate) use stage::behind_a_proxy;
 pub(crate) use told::Told;
 
 /// The session timeout of most tests: long enough that a busy machine does not end a session.

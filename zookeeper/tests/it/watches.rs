@@ -1,7 +1,6 @@
-//! Watches: who is told of what, how often, and over cuts and ends.
+//! Watches: what is told of, what callbacks may do, and what watches cost.
 
 mod costs;
-mod ended;
 mod over_cuts;
 
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use zoolock_zookeeper::{Acl, ErrorKind, EventType, Permissions, WatchedEvent, Wa
 use crate::util::{SOON, client, kind, make, root};
 
 /// A read that sets a watch.
-pub(crate) type Read = fn(&ZooKeeper, &str, &Watcher) -> zoolock_zookeeper::Result<()>;
+type Read = fn(&ZooKeeper, &str, &Watcher) -> zoolock_zookeeper::Result<()>;
 
 const EXISTS: Read = |client, path, watcher| client.exists_w(path, watcher).map(drop);
 const GET_DATA: Read = |client, path, watcher| client.get_data_w(path, watcher).map(drop);
@@ -98,76 +97,7 @@ fn each_read_is_told_of_what_it_has_read_and_of_nothing_else() {
 }
 
 #[test]
-fn one_watch_tells_once_and_another_read_sets_another() {
-    let (client, path, probe) = (client(), root("once"), shared_probe().unwrap());
-    let (watcher, events) = Watcher::channel();
-    for _ in 0..3 {
-        client.get_data_w(&path, &watcher).unwrap();
-        for _ in 0..3 {
-            probe.set(&path, b"").unwrap();
-        }
-        assert_eq!(heard(&client, &events), [event(EventType::NodeDataChanged, &path)]);
-    }
-    // A node that comes, is set and goes: one event.
-    let path = format!("{path}/a");
-    client.exists_w(&path, &watcher).unwrap();
-    probe.create(&path, b"", false, false).unwrap();
-    probe.set(&path, b"").unwrap();
-    probe.delete(&path).unwrap();
-    assert_eq!(heard(&client, &events), [event(EventType::NodeCreated, &path)]);
-}
-
-#[test]
-fn all_who_watch_a_node_are_told_and_each_of_its_own() {
-    let (client, path, probe) = (client(), root("several"), shared_probe().unwrap());
-    let watchers: Vec<_> = (0..20).map(|_| Watcher::channel()).collect();
-    for (number, (watcher, _)) in watchers.iter().enumerate() {
-        let reads = [EXISTS, GET_DATA, GET_CHILDREN];
-        reads[number % 3](&client, &path, watcher).unwrap();
-    }
-    // Twice the same is once.
-    GET_DATA(&client, &path, &watchers[1].0).unwrap();
-    GET_DATA(&client, &path, &watchers[1].0.clone()).unwrap();
-    probe.set(&path, b"").unwrap();
-    client.sync("/").unwrap();
-    for (number, (_, events)) in watchers.iter().enumerate() {
-        let told: Vec<_> = events.try_iter().collect();
-        let wanted = match number % 3 {
-            2 => vec![],
-            _ => vec![event(EventType::NodeDataChanged, &path)],
-        };
-        assert_eq!(told, wanted, "watcher {number}");
-    }
-    probe.create(&format!("{path}/a"), b"", false, false).unwrap();
-    client.sync("/").unwrap();
-    let told = watchers.iter().map(|(_, events)| events.try_iter().count());
-    let told: Vec<_> = told.collect();
-    println!("{told:?}");
-    let wanted: Vec<_> = (0..20).map(|number| usize::from(number % 3 == 2)).collect();
-    assert_eq!(told, wanted);
-}
-
-#[test]
-fn a_node_that_goes_ends_all_watches_of_it() {
-    let (client, root, probe) = (client(), root("gone"), shared_probe().unwrap());
-    let path = make(&client, &format!("{root}/a"), b"");
-    let (watcher, events) = Watcher::channel();
-    for read in [EXISTS, GET_DATA, GET_CHILDREN] {
-        read(&client, &path, &watcher).unwrap();
-    }
-    probe.delete(&path).unwrap();
-    let told = heard(&client, &events);
-    println!("{told:?}");
-    // One change, one word of it to whoever asked in three ways.
-    assert_eq!(told, [event(EventType::NodeDeleted, &path)]);
-    probe.create(&path, b"", false, false).unwrap();
-    probe.set(&path, b"").unwrap();
-    probe.create(&format!("{path}/b"), b"", false, false).unwrap();
-    assert_eq!(heard(&client, &events), []);
-}
-
-#[test]
-fn a_read_that_fails_sets_no_watch() {
+fn refused_read_sets_no_watch() {
     let (client, root, probe) = (client(), root("failed"), shared_probe().unwrap());
     let (watcher, events) = Watcher::channel();
     let path = format!("{root}/a");

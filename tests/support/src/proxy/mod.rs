@@ -118,6 +118,13 @@ impl FaultProxy {
         end(&self.control.links(), Link::abort);
     }
 
+    /// Closes all current connections and refuses new ones, until [`restore`](Self::restore) or
+    /// [`refuse(false)`](Self::refuse).
+    pub fn cut_off(&self) {
+        self.refuse(true);
+        self.cut();
+    }
+
     /// With true closes the listener, so that connects are refused; with false listens again on
     /// the same port. Current connections stay.
     ///

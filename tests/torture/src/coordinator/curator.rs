@@ -23,7 +23,7 @@ pub(crate) enum Peer {
     Curator,
 }
 
-const CURATOR_SOURCES: &str = "curator";
+const CURATOR_SOURCES: &str = "../peers/torture";
 /// The first names in its manifest what else it needs, all but the logger.
 const CURATOR_JARS: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar";
 const CURATOR_KINDS: [Kind; 5] =

@@ -1,4 +1,4 @@
-//! Java's own client, which does what `SayEverything.java` says.
+//! Java's own client, which does what `tests/peers/SayEverything.java` says.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use super::relay::Relay;
 
 const REQUIRED: &str = "ZOOLOCK_INTEROP";
 const JARS: &str = "/usr/share/java";
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/bytes/SayEverything.java");
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/peers/SayEverything.java");
 
 /// A JDK and Debian's jars.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::unbounded;
 use zoolock_test_support::{Direction, Op, Server, Then, wait_until};
-use zoolock_zookeeper::{ErrorKind, SessionEventKind, State, WatchedEvent, Watcher};
+use zoolock_zookeeper::{ErrorKind, Result, SessionEventKind, State, WatchedEvent, Watcher};
 
 use crate::util::{
     BRIEFLY, SESSION, SHORT, SOON, Stage, Told, client_of, kind, make_ephemeral, said,
@@ -62,14 +62,19 @@ fn a_callback_may_close_its_client() {
 }
 
 #[test]
-fn a_close_into_a_black_hole_returns_by_its_deadline() {
+fn credentials_and_a_close_into_a_black_hole_return_by_their_deadline() {
     let stage = Stage::new("black_hole", SESSION);
     stage.proxy.black_hole(Direction::Both);
-    let begun = Instant::now();
-    let (kind, text) = said(stage.client.with_timeout(BRIEFLY).close());
-    println!("after {:?}", begun.elapsed());
-    assert_eq!(kind, ErrorKind::Timeout, "{text}");
-    assert!(begun.elapsed() >= BRIEFLY && begun.elapsed() < SESSION);
+    let hurried = stage.client.with_timeout(BRIEFLY);
+    let calls: [&dyn Fn() -> Result<()>; 2] =
+        [&|| hurried.add_auth("digest", b"a:b"), &|| hurried.close()];
+    for call in calls {
+        let begun = Instant::now();
+        let (kind, text) = said(call());
+        println!("after {:?}", begun.elapsed());
+        assert_eq!(kind, ErrorKind::Timeout, "{text}");
+        assert!(begun.elapsed() >= BRIEFLY && begun.elapsed() < SESSION);
+    }
     assert_eq!(stage.client.state(), State::Closed);
     stage.client.close().unwrap();
 }
@@ -126,8 +131,7 @@ fn a_close_that_was_sent_may_be_done() {
     thread::scope(|scope| {
         let closing = scope.spawn(|| stage.client.close());
         assert!(held.wait(SOON));
-        stage.proxy.refuse(true);
-        stage.proxy.cut();
+        stage.proxy.cut_off();
         let error = closing.join().unwrap().unwrap_err();
         println!("{error}");
         assert!(!stage.probe().exists(&path).unwrap());

@@ -5,11 +5,11 @@ use std::iter;
 use std::sync::Arc;
 
 use zoolock_test_support::shared_server;
-use zoolock_zookeeper::{ErrorKind, Op, Result, SessionEventKind, Watcher, ZooKeeper};
+use zoolock_zookeeper::{ErrorKind, Op, Result, Watcher, ZooKeeper};
 
 use super::bytes::{AUTH, PING, event, header, xid};
 use super::door::{Door, Guest, framed};
-use crate::util::{SESSION, SOON, Told, builder, client_of, said};
+use crate::util::{SESSION, SOON, builder, client_of, said};
 
 /// The longest answer that these clients take.
 const LONGEST: usize = 100_000;
@@ -390,24 +390,6 @@ fn an_event_comes_once_for_a_watch_however_often_it_is_sent() {
     let events: Vec<_> = events.try_iter().collect();
     println!("{events:?}");
     assert_eq!(events.len(), 1);
-}
-
-#[test]
-fn credentials_that_the_server_refuses_are_the_error_of_who_added_them() {
-    let refuse = |guest: &mut Guest| {
-        let _session = guest.introduce()?;
-        guest.frame()?;
-        guest.send(&header(AUTH, -115).0)?;
-        guest.leave()
-    };
-    let door = Door::once(shared_server().address(), Arc::new(refuse));
-    let client = client_of(&door.address(), SESSION);
-    let told = Told::by(&client);
-    let (kind, text) = said(client.add_auth("digest", b"user:secret"));
-    assert_eq!(kind, ErrorKind::AuthFailed);
-    assert!(!text.contains("secret"), "{text}");
-    told.until(SessionEventKind::Resumed);
-    client.exists("/").unwrap();
 }
 
 #[test]

@@ -6,10 +6,12 @@ use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::unbounded;
-use zoolock_test_support::{Direction, FaultProxy, connect_string, wait_until};
+use zoolock_test_support::{Direction, connect_string, wait_until};
 use zoolock_zookeeper::{ErrorKind, SessionEventKind};
 
-use crate::util::{BRIEFLY, OwnProcess, SHORT, SOON, Told, client_of, in_own_process, said};
+use crate::util::{
+    BRIEFLY, OwnProcess, SHORT, SOON, Told, client_of, in_own_process, said, shared_proxy,
+};
 
 static LOGGER: Logger = Logger {
     is_blocked: Mutex::new(false),
@@ -69,7 +71,7 @@ fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() 
         return;
     }
     set_logger();
-    let proxy = FaultProxy::start(connect_string().parse().unwrap()).unwrap();
+    let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SHORT);
     let (session, told) = (client.session_id(), Told::by(&client));
     let keeper = client.keep_lease();
@@ -124,14 +126,13 @@ fn a_logger_that_blocks_for_ever_keeps_no_call_beyond_its_deadline() {
         return;
     }
     set_logger();
-    let proxy = FaultProxy::start(connect_string().parse().unwrap()).unwrap();
+    let proxy = shared_proxy();
     let client = client_of(&proxy.connect_string(), SHORT);
     let told = Told::by(&client);
     // What there is to be said of the first connection is said.
     wait_until("the connection is logged", SOON, || LOGGER.written.load(Ordering::SeqCst) > 0);
     LOGGER.block(true);
-    proxy.refuse(true);
-    proxy.cut();
+    proxy.cut_off();
     told.until(SessionEventKind::Suspended);
     let begun = Instant::now();
     let (kind, _) = said(client.with_timeout(BRIEFLY).exists("/"));

@@ -1,6 +1,5 @@
 //! Servers that have opened a session and then do nothing.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,39 +7,9 @@ use std::time::{Duration, Instant};
 use zoolock_test_support::shared_server;
 use zoolock_zookeeper::{ErrorKind, Pending, SessionEventKind, Stat, State};
 
-use super::bytes::{greeting, header, xid};
-use super::door::{Door, Guest, framed};
+use super::bytes::greeting;
+use super::door::{Door, Guest};
 use crate::util::{BRIEFLY, SESSION, Told, client_of, said};
-
-#[test]
-fn a_server_that_never_answers_costs_each_call_its_deadline_and_is_left() {
-    let mute = |guest: &mut Guest| {
-        let _session = guest.introduce()?;
-        guest.linger()
-    };
-    let door = Door::once(shared_server().address(), Arc::new(mute));
-    let client = client_of(&door.address(), SESSION);
-    let (session, told) = (client.session_id(), Told::by(&client));
-    let brief = client.with_timeout(BRIEFLY);
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                let begun = Instant::now();
-                let error = brief.exists("/").unwrap_err();
-                println!("{error}, after {:.1?}", begun.elapsed());
-                // A very slow machine may find the server silent before that.
-                assert!(error.is_maybe_done(), "{error}");
-            });
-        }
-    });
-    // Somebody with patience hears why.
-    let (kind, text) = said(client.exists("/"));
-    assert_eq!(kind, ErrorKind::ConnectionLoss);
-    assert!(text.contains("the server was silent for "), "{text}");
-    told.until(SessionEventKind::Resumed);
-    client.exists("/").unwrap();
-    assert_eq!(client.session_id(), session);
-}
 
 #[test]
 fn a_server_that_never_reads_blocks_nobody() {
@@ -103,26 +72,6 @@ fn a_client_at_a_server_that_never_reads_is_closed_and_dropped_in_time() {
         told.until(SessionEventKind::Closed);
         println!("closed: {is_closed}, over after {:.1?}", begun.elapsed());
     }
-}
-
-#[test]
-fn a_server_that_answers_a_byte_at_a_time_is_understood() {
-    // Each byte in a packet of its own, as far as the kernel lets it.
-    let crumble = |guest: &mut Guest| {
-        let _session = guest.introduce()?;
-        let number = xid(&guest.frame()?);
-        guest.stream.set_nodelay(true)?;
-        let answer = header(number, 0).stat();
-        for byte in framed(&answer.0) {
-            guest.stream.write_all(&[byte])?;
-            thread::sleep(Duration::from_millis(5));
-        }
-        guest.linger()
-    };
-    let door = Door::once(shared_server().address(), Arc::new(crumble));
-    let client = client_of(&door.address(), SESSION);
-    assert_eq!(client.exists("/").unwrap(), Some(Stat::default()));
-    assert_eq!(door.connections(), 1);
 }
 
 /// Whoever is given a millisecond must not give the next server a third of that: no network is as fast.

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use zoolock_test_support::{Op, Server};
+use zoolock_test_support::Server;
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op as Change};
 
-use crate::util::{SESSION, Stage, client, client_of, kind, make, root, said};
+use crate::util::{SESSION, Stage, client_of, kind, make, said};
 
 /// For a server that may be silent for long.
 const LONG: Duration = Duration::from_secs(60);
@@ -16,50 +16,6 @@ const LONGEST: usize = 0xf_ffff;
 const AROUND_CREATE: usize = 8 + 4 + 4 + 4 + (4 + 4 + 5 + 4 + 6) + 4;
 /// A `setData`.
 const AROUND_SET: usize = 8 + 4 + 4 + 4;
-
-#[test]
-fn paths_that_zookeeper_does_not_allow_are_not_sent() {
-    let stage = Stage::new("paths", SESSION);
-    let client = &stage.client;
-    let bad = [
-        "",
-        "a",
-        "a/b",
-        "/a/",
-        "//",
-        "/a//b",
-        "/.",
-        "/a/../b",
-        "/a\0",
-        "/\u{1f}",
-        "/\u{e000}",
-        "/🔒",
-    ];
-    for path in bad {
-        let create = |mode| kind(client.create(path, b"", &Acl::open(), mode));
-        let kinds = [
-            create(CreateMode::Persistent),
-            create(CreateMode::Container),
-            kind(client.delete(path, None)),
-            kind(client.exists(path)),
-            kind(client.get_data(path)),
-            kind(client.set_data(path, b"", None)),
-            kind(client.get_children(path)),
-            kind(client.get_acl(path)),
-            kind(client.set_acl(path, &Acl::open(), None)),
-            kind(client.sync(path)),
-            kind(client.multi(&[Change::Check(path, None)])),
-            kind(client.delete_eventually(path).wait()),
-            kind(client.submit(|batch| batch.exists(path, None)).wait()),
-        ];
-        assert_eq!(kinds, [ErrorKind::BadArguments; 13], "{path:?}");
-        let (_, text) = said(client.exists(path));
-        assert!(text.contains("the path is invalid: "), "{text}");
-    }
-    assert_eq!(stage.proxy.requests(Op::Exists) + stage.proxy.requests(Op::Create), 0);
-    assert!(client.exists(&stage.root).unwrap().is_some());
-    assert_eq!(stage.told.all(), []);
-}
 
 #[test]
 fn what_is_too_long_for_a_server_is_not_sent_and_a_byte_less_is() {
@@ -118,23 +74,4 @@ fn a_hundred_thousand_children_are_listed() {
     let (listed, names): (HashSet<_>, HashSet<_>) =
         (listed.iter().collect(), names.iter().map(String::as_str).collect());
     assert!(listed == names);
-}
-
-#[test]
-fn an_answer_longer_than_is_taken_ends_the_connection_and_no_more() {
-    let root = root("max_answer");
-    let path = format!("{root}/long");
-    make(&client(), &path, &[7; 20_000]);
-    let servers = zoolock_test_support::connect_string();
-    let builder = crate::util::builder(&servers, SESSION).max_answer(10_000);
-    let client = builder.connect().unwrap();
-    let told = crate::util::Told::by(&client);
-    let id = client.session_id();
-    let (kind, text) = said(client.get_data(&path));
-    assert_eq!(kind, ErrorKind::ConnectionLoss, "{text}");
-    told.until(zoolock_zookeeper::SessionEventKind::Resumed);
-    assert_eq!(client.exists(&path).unwrap().unwrap().data_length, 20_000);
-    assert_eq!(client.session_id(), id);
-    let all = client_of(&servers, SESSION);
-    assert_eq!(all.get_data(&path).unwrap().0.len(), 20_000);
 }

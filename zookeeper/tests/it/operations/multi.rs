@@ -2,7 +2,7 @@
 
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
 
-use crate::util::{SESSION, Stage, client, make, root};
+use crate::util::{client, make, root};
 
 #[test]
 fn all_changes_of_a_list_are_made_in_its_order() {
@@ -90,24 +90,4 @@ fn an_empty_list_is_done_and_a_long_one_too() {
     let results = client.multi(&[set; 5000]).unwrap();
     assert_eq!(results.len(), 5000);
     assert!(matches!(results[4999], OpResult::Set(stat) if stat.version == 5000));
-}
-
-#[test]
-fn a_list_that_cannot_be_sent_is_not_sent() {
-    let stage = Stage::new("multi", SESSION);
-    let acl = Acl::open();
-    let data = vec![0; 600_000];
-    let create = |path, data| Op::Create(path, data, &acl, CreateMode::Persistent);
-    let (a, b) = (stage.path("a"), stage.path("b"));
-    let too_long = [create(&a, &data), create(&b, &data)];
-    for ops in [&too_long[..], &[create(&a, b""), create("/b/", b"")]] {
-        let error = stage.client.multi(ops).unwrap_err();
-        println!("{error}");
-        assert_eq!(error.kind(), ErrorKind::BadArguments);
-        assert!(!error.is_maybe_done());
-    }
-    assert_eq!(stage.proxy.requests(zoolock_test_support::Op::Multi), 0);
-    assert_eq!(stage.client.multi(&too_long[1..]).unwrap().len(), 1);
-    assert_eq!(stage.client.get_children(&stage.root).unwrap().0, ["b"]);
-    assert_eq!(stage.told.all(), []);
 }

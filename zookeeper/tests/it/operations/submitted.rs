@@ -9,7 +9,7 @@ use zoolock_zookeeper::{
     Acl, CreateMode, ErrorKind, Listener, SessionEvent, WatchedEvent, Watcher,
 };
 
-use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, client, kind, make, root};
+use crate::util::{BRIEFLY, SESSION, SHORT, SOON, Stage, client, kind, root};
 
 #[test]
 fn a_batch_is_answered_in_its_order() {
@@ -84,27 +84,6 @@ fn an_answer_that_is_there_is_called_back_with_at_once() {
 }
 
 #[test]
-fn a_callback_may_submit_and_must_not_wait() {
-    let stage = Stage::new("callbacks", SESSION);
-    let (say, said) = unbounded();
-    let (client, path) = (stage.client.clone(), stage.path("a"));
-    let held = stage.proxy.hold_answer(Op::Exists, 1);
-    stage.client.submit(|batch| batch.exists("/", None)).on_done(move |_| {
-        let submitted = client.submit(|batch| batch.sync("/"));
-        let waited = client.create(&path, b"", &Acl::open(), CreateMode::Persistent);
-        let name = thread::current().name().map(str::to_owned);
-        say.send((kind(waited), submitted, name)).unwrap();
-    });
-    held.release();
-    let (waited, submitted, thread) = said.recv_timeout(SOON).unwrap();
-    println!("{waited:?} on {thread:?}");
-    assert_eq!(waited, ErrorKind::WouldBlock);
-    submitted.wait().unwrap();
-    // And was not sent.
-    assert_eq!(stage.client.get_children(&stage.root).unwrap().0, [""; 0]);
-}
-
-#[test]
 fn no_callback_may_wait_whatever_it_is_for() {
     let stage = Stage::new("callbacks", SHORT);
     let (say, said) = unbounded();
@@ -152,18 +131,6 @@ fn a_callback_that_panics_harms_nobody() {
     held.release();
     assert!(second.wait().unwrap().is_some());
     assert_eq!(stage.told.all(), []);
-}
-
-#[test]
-fn a_deadline_passes_also_when_nobody_waits() {
-    let stage = Stage::new("nobody", SESSION);
-    let held = stage.proxy.hold_answer(Op::Sync, 1);
-    let (say, said) = unbounded();
-    let hurried = stage.client.with_timeout(Duration::from_millis(100));
-    hurried.submit(|batch| batch.sync("/")).on_done(move |result| say.send(kind(result)).unwrap());
-    assert_eq!(said.recv_timeout(SOON), Ok(ErrorKind::Timeout));
-    held.release();
-    make(&stage.client, &stage.path("a"), b"");
 }
 
 #[test]

@@ -63,8 +63,7 @@ fn a_session_moves_to_another_member_and_its_watches_with_it() {
     for round in 0..3 {
         let from = ways.at();
         let proxy = &ways.proxies[from[0]];
-        proxy.refuse(true);
-        proxy.cut();
+        proxy.cut_off();
         ways.told.until(SessionEventKind::Resumed);
         // What it has tried on its way is closed a moment later.
         let mut to = Vec::new();

@@ -59,8 +59,7 @@ impl Stage {
     /// Ends the connection, and returns when the client knows and cannot connect again before
     /// [`FaultProxy::restore`].
     pub(crate) fn suspend(&self) {
-        self.proxy.refuse(true);
-        self.proxy.cut();
+        self.proxy.cut_off();
         self.told.until(SessionEventKind::Suspended);
     }
 

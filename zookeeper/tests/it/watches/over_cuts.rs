@@ -1,4 +1,4 @@
-//! Watches over cuts: each is there afterwards, or was told of what happened meanwhile.
+//! Many watches over cuts: each is there afterwards, or was told of what happened meanwhile.
 
 use std::collections::HashMap;
 
@@ -69,30 +69,4 @@ fn ten_thousand_watches_with_long_paths_outlive_cuts() {
     assert!(paths.iter().all(once));
     assert_eq!(heard(client, &events), []);
     change_all(&other, &paths, false);
-}
-
-#[test]
-fn a_node_that_comes_and_goes_while_nobody_looks_is_told_as_the_server_sees_it() {
-    let stage = Stage::new("twice", SESSION);
-    let (client, probe) = (&stage.client, stage.probe());
-    let (watcher, events) = Watcher::channel();
-    let (missing, there) = (stage.path("missing"), stage.path("there"));
-    probe.create(&there, b"", false, false).unwrap();
-    client.exists_w(&missing, &watcher).unwrap();
-    client.get_data_w(&there, &watcher).unwrap();
-    client.get_children_w(&there, &watcher).unwrap();
-    stage.suspend();
-    // Created and deleted: nothing is left to be seen of it. Deleted and created: another node.
-    probe.create(&missing, b"", false, false).unwrap();
-    probe.delete(&missing).unwrap();
-    probe.delete(&there).unwrap();
-    probe.create(&there, b"", false, false).unwrap();
-    stage.resume();
-    let told = heard(client, &events);
-    println!("{told:?}");
-    assert!(told.iter().all(|event| event.path == there), "{told:?}");
-    assert!(!told.is_empty(), "it is not the same node");
-    probe.create(&missing, b"", false, false).unwrap();
-    let told = heard(client, &events);
-    assert_eq!(told, [super::event(EventType::NodeCreated, &missing)], "still watched");
 }
