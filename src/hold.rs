@@ -10,7 +10,6 @@ use crossbeam_channel::Receiver;
 
 use crate::error::{Error, Result};
 use crate::inner::{Grant, HoldState, Holds, Inner, Node, Write};
-use crate::transaction::Transaction;
 
 /// A view of one hold of a lock, for any number of threads. It tells whether the hold is still
 /// valid, when it ends, and its fencing token. It keeps nothing locked and releases nothing.
@@ -148,18 +147,6 @@ impl Hold {
     /// Has the node watched from now on.
     pub(crate) fn watch_now(&self) {
         self.holds.upgrade().inspect(|holds| holds.watch(self.grant.nodes()));
-    }
-
-    /// Returns an empty transaction of writes in ZooKeeper, which the servers carry out only while
-    /// this hold is held. No I/O before [`commit`](Transaction::commit).
-    ///
-    /// ```no_run
-    /// # fn f(guard: &zoolock::Guard) -> zoolock::Result<()> {
-    /// guard.transaction().set("/leader", "host-7", None).commit()
-    /// # }
-    /// ```
-    pub fn transaction(&self) -> Transaction {
-        Transaction::of(self)
     }
 
     /// Returns whether somebody has requested the lock, as far as its node is watched.

@@ -3,7 +3,7 @@
 //! An [`Observer`] is told of every call for a lock of its client, and of the end of every hold. It
 //! is told the [kind](LockKind) of the lock and the [name](crate::LockOptions::name) that its user
 //! gave it. It is never told the path, because paths may be of any number.
-//! [`ClientBuilder::observer`] takes one. With the feature `metrics`,
+//! [`ClientBuilder::observer`](crate::ClientBuilder::observer) takes one. With the feature `metrics`,
 //! `zoolock::metrics::MetricsObserver` is a ready-made one.
 //!
 //! ```no_run
@@ -59,8 +59,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-#[cfg(doc)]
-use crate::ClientBuilder;
 use crate::error::{Error, LossReason};
 pub use crate::kind::LockKind;
 use crate::panics::caught;

@@ -40,11 +40,21 @@ pub struct Transaction {
     writes: Vec<Write>,
 }
 
-impl Transaction {
-    pub(crate) fn of(hold: &Hold) -> Transaction {
-        Transaction { hold: hold.clone(), others: Vec::new(), writes: Vec::new() }
+impl Hold {
+    /// Returns an empty transaction of writes in ZooKeeper, which the servers carry out only while
+    /// this hold is held. No I/O before [`commit`](Transaction::commit).
+    ///
+    /// ```no_run
+    /// # fn f(guard: &zoolock::Guard) -> zoolock::Result<()> {
+    /// guard.transaction().set("/leader", "host-7", None).commit()
+    /// # }
+    /// ```
+    pub fn transaction(&self) -> Transaction {
+        Transaction { hold: self.clone(), others: Vec::new(), writes: Vec::new() }
     }
+}
 
+impl Transaction {
     fn with(mut self, path: impl Into<String>, what: What) -> Transaction {
         self.writes.push(Write { path: path.into(), what });
         self

@@ -4,7 +4,7 @@
 
 mod attempt;
 mod permits;
-mod place;
+mod position;
 mod queue;
 mod rule;
 mod single;
@@ -13,8 +13,8 @@ mod waiting;
 
 pub(crate) use attempt::Want;
 pub(crate) use permits::{Limit, Permits};
-pub(crate) use place::OnPosition;
-pub use place::QueuePosition;
+pub(crate) use position::OnPosition;
+pub use position::QueuePosition;
 pub(crate) use queue::Queue;
 pub(crate) use rule::Recipe;
 pub(crate) use single::acquire_single;

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use zookeeper::{Batch, ErrorKind, Names, WatchedEvent, Watcher};
 
 use super::attempt::{Attempt, Pass, Stop, Want, run};
-use super::place::OnPosition;
+use super::position::OnPosition;
 use super::rule::Recipe;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Replaceable};
