@@ -93,6 +93,7 @@ fn of_several_permits_only_the_one_that_is_meant_is_asked_for() {
 
 /// Of one permit it is in `every`. Of each: its node, and its end; the turn's node, and its end; a list.
 #[test]
+#[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
 fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write() {
     let ((server, client), path) = (quiet_server(), "/cost/semaphore");
     let own = semaphore(&client, path, 5);
