@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::{Names, Stat};
+use zookeeper::Names;
 
 use super::rule::New;
 use crate::error::Error;
@@ -176,11 +176,11 @@ impl<'a> Attempt<'a> {
         &mut self,
         name: &str,
         charge: Charge,
-        (stat, token): (&Stat, u64),
+        (czxid, token): (i64, u64),
         number: Option<Number>,
     ) {
         let name = name.to_owned();
-        self.own.push(Node { name, number, czxid: stat.czxid, token, charge });
+        self.own.push(Node { name, number, czxid, token, charge });
     }
 
     /// Notes that the answer to a create is lost. Every later look looks for its node.

@@ -1,7 +1,7 @@
 //! What a recipe has to say. The loop does the rest.
 
 use crate::sys::never;
-use zookeeper::{CreateMode, Names, Stat};
+use zookeeper::{CreateMode, Names};
 
 use crate::error::Error;
 use crate::inner::Node;
@@ -37,9 +37,9 @@ pub(crate) trait Recipe {
         Vec::new()
     }
 
-    /// Returns the token of a node with this stat.
-    fn token(&self, stat: &Stat) -> u64 {
-        stat.czxid.unsigned_abs()
+    /// Returns the token of a node that this transaction created.
+    fn token(&self, czxid: i64) -> u64 {
+        czxid.unsigned_abs()
     }
 
     /// Returns whether the list is watched, and not a node of it.

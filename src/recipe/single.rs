@@ -174,7 +174,7 @@ impl<'a> SingleNode<'a> {
     fn is_there(&mut self, charge: Charge, stat: &Stat) {
         self.attempt.want.inner.deletions.is_gone(self.attempt.path());
         let token = stat.czxid.unsigned_abs();
-        self.attempt.has_node(self.name(), charge, (stat, token), None);
+        self.attempt.has_node(self.name(), charge, (stat.czxid, token), None);
     }
 
     fn name(&self) -> &'a str {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use zookeeper::{CreateMode, Names, Stat};
+use zookeeper::{CreateMode, Names};
 
 use super::rule::{New, Recipe};
 use crate::error::{Error, LossReason};
@@ -60,7 +60,7 @@ impl Recipe for Under<'_> {
         }
     }
 
-    fn token(&self, _stat: &Stat) -> u64 {
+    fn token(&self, _czxid: i64) -> u64 {
         self.0.list()[0].token
     }
 }

@@ -3,9 +3,8 @@
 //!
 //! What the conclusion rests on: the old node was alone. It existed when the transaction deleted it,
 //! and nobody else has its name, so the directory is the same. If the new node has the very next
-//! number, no other node has come since, and the new one is alone. A transaction does not return
-//! names, so the new node is looked for under that number. Nobody can break this: the same could be
-//! broken only by a directory that is another one, and that has no such old node.
+//! number, no other node has come since, and the new one is alone. Nobody can break this: a directory
+//! that is another one has no such old node.
 
 use crate::names::Number;
 
@@ -26,12 +25,7 @@ impl Replacement {
         Some(Replacement { session, path, next: number.next()? })
     }
 
-    pub(crate) fn number(&self) -> Number {
+    pub(crate) fn next(&self) -> Number {
         self.next
-    }
-
-    /// Returns what the new node is called if it is alone, from the requested name.
-    pub(crate) fn name_if_alone(&self, requested: &str) -> String {
-        format!("{requested}{}", self.next)
     }
 }

@@ -71,8 +71,13 @@ pub enum Op<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpResult {
-    /// A node was created, at this path.
-    Created(String),
+    /// A node was created.
+    Created {
+        /// Its path, with the number that the server may have appended.
+        path: String,
+        /// The transaction that created it, which is that of the whole `multi`.
+        czxid: i64,
+    },
     /// The node was deleted.
     Deleted,
     /// The data was set.
@@ -306,7 +311,11 @@ fn results(reader: &mut Reader<'_>, asked: Expected) -> Result<Vec<OpResult>, Un
             return Err(Malformed(format!("more than {index} results")).into());
         }
         results.push(match result {
-            MultiResult::Created(path) => OpResult::Created(below(path, asked.root)),
+            // The answer of a `multi` has no stats, but the zxid in its header is its own: a server
+            // applies one write at a time and reads the zxid right after it (FinalRequestProcessor).
+            MultiResult::Created(path) => {
+                OpResult::Created { path: below(path, asked.root), czxid: asked.zxid }
+            }
             MultiResult::Deleted => OpResult::Deleted,
             MultiResult::Set(stat) => OpResult::Set(stat),
             MultiResult::Checked => OpResult::Checked,

@@ -17,9 +17,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The destination of an answer of any type.
 pub(crate) trait Answered: Send + Sync {
-    /// The server has answered with this code and body. An error ends the connection, and nobody
-    /// has been told.
-    fn answer(&self, code: i32, body: &[u8]) -> Result<(), Malformed>;
+    /// The server has answered with this code and body, after this transaction. An error ends the
+    /// connection, and nobody has been told.
+    fn answer(&self, code: i32, zxid: i64, body: &[u8]) -> Result<(), Malformed>;
     /// The request ended without an answer of a server, or with an answer that has no body.
     fn settle(&self, result: Result<()>);
 }
@@ -41,6 +41,8 @@ pub(crate) struct Expected {
     pub(crate) root: usize,
     /// As in [`Decode`].
     pub(crate) ops: usize,
+    /// The transaction of a write.
+    pub(crate) zxid: i64,
 }
 
 /// Why an answer does not mean success.
@@ -122,11 +124,11 @@ impl<T> Slot<T> {
 }
 
 impl<T: Send> Answered for Slot<T> {
-    fn answer(&self, code: i32, body: &[u8]) -> Result<(), Malformed> {
+    fn answer(&self, code: i32, zxid: i64, body: &[u8]) -> Result<(), Malformed> {
         let kind = ErrorKind::of_code(code);
         let mut reader = Reader(body);
         let read = match code {
-            0 => (self.decode.read)(&mut reader, self.asked),
+            0 => (self.decode.read)(&mut reader, Expected { zxid, ..self.asked }),
             _ => {
                 let meant = (kind == ErrorKind::NoNode).then(self.decode.no_node).flatten();
                 self.fill(meant.ok_or_else(|| Error::new(kind)));
@@ -168,7 +170,7 @@ impl<T: Send + 'static> Pending<T> {
     ) -> (Pending<T>, Arc<dyn Answered>) {
         let slot = Arc::new(Slot {
             state: Mutex::new(Status::Open(None)),
-            asked: Expected { root: root.len(), ops: decode.ops },
+            asked: Expected { root: root.len(), ops: decode.ops, zxid: 0 },
             decode,
         });
         let pending = Pending { slot: Arc::clone(&slot), deadline: Some(deadline) };

@@ -256,10 +256,10 @@ impl Shared {
         } else {
             self.carry(inner);
         }
-        let Some(Answer { slot, code }) = answer else {
+        let Some(Answer { slot, code, zxid }) = answer else {
             return Ok(is_doomed);
         };
-        if let Err(malformed) = slot.answer(code, &frame[HEADER..]) {
+        if let Err(malformed) = slot.answer(code, zxid, &frame[HEADER..]) {
             // Before any output is delivered, so that nothing more is sent on this connection.
             let reason = format!("bad answer: {malformed}");
             self.look(|core| core.doom(&reason));

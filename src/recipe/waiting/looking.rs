@@ -3,7 +3,7 @@
 
 use std::iter;
 
-use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, Pending, Stat};
+use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, OpResult, Pending, Stat};
 
 use super::Waiter;
 use crate::inner::{Charge, Failure, Node, Replaceable, make_directories, may_be_done};
@@ -56,18 +56,25 @@ impl Waiter<'_> {
         let Some(create) = create else { return Ok(None) };
         let Want { claim, until, .. } = self.attempt.want;
         let (new, requests) = (&create.new, self.attempt.requests());
-        let name = replaceable.node.name_if_alone(&new.name);
-        let number = replaceable.node.number();
         let (path, data) = (claim.directory.child(&new.name), claim.identity.as_bytes());
         let ops = [
             Op::Delete(&replaceable.node.path, None),
             Op::Create(&path, data, requests.acl(), new.mode),
         ];
-        let asked = requests.ask(Some(self.attempt.session_id), until, |batch| {
-            (batch.multi(&ops), batch.exists(&claim.directory.child(&name), None))
-        });
-        let (replaced, found) = match asked {
-            Ok((replaced, found)) => (replaced.wait(), found),
+        let session = Some(self.attempt.session_id);
+        let asked = requests.ask(session, until, |batch| ((), batch.multi(&ops)));
+        let results = match asked {
+            Ok(((), Ok(results))) => results,
+            Ok(((), Err(error))) if may_be_done(&error) => {
+                sys::reached("a transaction that replaces a node has no answer");
+                self.lose(create);
+                replaceable.ends(Err(error.clone()));
+                return Err(error.into());
+            }
+            Ok(((), Err(_))) => {
+                sys::reached("a transaction that replaces a node is refused");
+                return Ok(None);
+            }
             Err(failure) => {
                 sys::reached("a call is ended while it replaces a node");
                 self.lose(create);
@@ -75,32 +82,27 @@ impl Waiter<'_> {
                 return Err(failure.into());
             }
         };
-        match replaced {
-            Ok(_) => replaceable.ends(Ok(())),
-            Err(error) if may_be_done(&error) => {
-                sys::reached("a transaction that replaces a node has no answer");
-                self.lose(create);
-                replaceable.ends(Err(error.clone()));
-                return Err(error.into());
-            }
-            Err(_) => {
-                sys::reached("a transaction that replaces a node is refused");
-                return Ok(None);
-            }
+        let next = replaceable.node.next();
+        replaceable.ends(Ok(()));
+        let created = results.last().and_then(|result| match result {
+            OpResult::Created { path, czxid } => Some((path.rsplit('/').next()?, *czxid)),
+            _ => None,
+        });
+        let Some((name, czxid)) = created.filter(|(name, _)| names::carries(name, &create.new.id))
+        else {
+            // The answer names another node. Only a list can tell.
+            self.lose(create);
+            return Ok(Some(self.list()?));
+        };
+        let number = Number::given(&create.new.name, name);
+        self.has_node(name, create.charge, czxid, number);
+        if number == Some(next) {
+            sys::reached("a node takes the place of another in one transaction");
+            return Ok(Some(iter::once(name).collect()));
         }
-        match found {
-            Ok(Some(stat)) => {
-                sys::reached("a node takes the place of another in one transaction");
-                self.has_node(&name, create.charge, &stat, Some(number));
-                Ok(Some(iter::once(name).collect()))
-            }
-            // Another node has come in between. Only a list can tell.
-            _ => {
-                sys::reached("somebody has come while a node was replaced");
-                self.lose(create);
-                Ok(Some(self.list()?))
-            }
-        }
+        // Another node has come in between. Only a list can tell.
+        sys::reached("somebody has come while a node was replaced");
+        Ok(Some(self.list()?))
     }
 
     /// Returns whether creating this node can prove that the directory holds nothing else, so that
@@ -186,7 +188,7 @@ impl Waiter<'_> {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 if names::carries(name, &create.new.id) {
                     let number = Number::given(&create.new.name, name);
-                    self.has_node(name, create.charge, &stat, number);
+                    self.has_node(name, create.charge, stat.czxid, number);
                     return None;
                 }
                 // The answer names another node. Only a list can tell.
@@ -201,10 +203,10 @@ impl Waiter<'_> {
         }
     }
 
-    fn has_node(&mut self, name: &str, charge: Charge, stat: &Stat, number: Option<Number>) {
-        let token = self.recipe.token(stat);
-        self.czxids.insert(name.to_owned(), stat.czxid);
-        self.attempt.has_node(name, charge, (stat, token), number);
+    fn has_node(&mut self, name: &str, charge: Charge, czxid: i64, number: Option<Number>) {
+        let token = self.recipe.token(czxid);
+        self.czxids.insert(name.to_owned(), czxid);
+        self.attempt.has_node(name, charge, (czxid, token), number);
     }
 
     fn lose(&mut self, create: Create) {
@@ -250,7 +252,7 @@ impl Waiter<'_> {
             if let Some(stat) = self.stat(name)? {
                 sys::reached("a create without an answer is found in a list");
                 let lost = self.attempt.lost.swap_remove(at);
-                self.has_node(name, lost.charge, &stat, None);
+                self.has_node(name, lost.charge, stat.czxid, None);
             }
         }
         let own = &mut self.attempt.own;

@@ -54,6 +54,8 @@ pub(crate) enum Output<S, W> {
 pub(crate) struct Answer<S> {
     pub(crate) slot: S,
     pub(crate) code: i32,
+    /// The last transaction that the server had applied: for a write, its own.
+    pub(crate) zxid: i64,
 }
 
 /// How a server recognizes the session. All fields are empty while there is no session.
@@ -587,7 +589,7 @@ impl<S, W: Listen> Core<S, W> {
                 self.queue.retry_at = now.monotonic + self.lease().step() / 8;
                 self.queue.waiting.push_back(call);
             }
-            _ => return call.slot.map(|slot| Answer { slot, code }),
+            _ => return call.slot.map(|slot| Answer { slot, code, zxid }),
         }
         None
     }

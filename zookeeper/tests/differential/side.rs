@@ -189,7 +189,7 @@ impl Side {
         let failed = done.as_ref().err().and_then(|error| error.failed_op());
         let text = self.text(done, |results| {
             let texts = results.into_iter().map(|result| match result {
-                OpResult::Created(path) => {
+                OpResult::Created { path, .. } => {
                     created.push(path.clone());
                     format!("Created {path}")
                 }

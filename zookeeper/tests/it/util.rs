@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use zoolock_test_support::{FaultProxy, connect_string, fresh_path, shared_probe};
-use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, Result, ZooKeeper};
+use zoolock_zookeeper::{Acl, Builder, CreateMode, ErrorKind, OpResult, Result, ZooKeeper};
 
 pub(crate) use calls::CALLS;
 pub(crate) use logged::logged;
@@ -90,4 +90,13 @@ pub(crate) fn said<T: Debug>(result: Result<T>) -> (ErrorKind, String) {
     let error = result.unwrap_err();
     println!("{error}");
     (error.kind(), error.to_string())
+}
+
+/// Returns the paths of the nodes that a `multi` created.
+pub fn created(results: &[OpResult]) -> Vec<&str> {
+    let created = results.iter().filter_map(|result| match result {
+        OpResult::Created { path, .. } => Some(&**path),
+        _ => None,
+    });
+    created.collect()
 }

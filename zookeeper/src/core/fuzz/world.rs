@@ -595,7 +595,7 @@ impl Came<'_> {
         let mut batch = batch();
         let pending = request(&mut batch);
         let slot = slot_of(&mut batch);
-        let decoded = slot.answer(self.code, self.body);
+        let decoded = slot.answer(self.code, 0, self.body);
         assert_eq!(pending.is_done(), decoded.is_ok(), "{decoded:?}");
         if let Err(malformed) = &decoded {
             slot.settle(Err(Error::because(ErrorKind::ConnectionLoss, malformed.0.as_str())));

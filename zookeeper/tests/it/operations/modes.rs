@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use zoolock_test_support::{Server, wait_until};
-use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
+use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op};
 
-use crate::util::{SESSION, SOON, client, client_of, kind, make, root, said};
+use crate::util::{SESSION, SOON, client, client_of, created, kind, make, root, said};
 
 const TTL: Duration = Duration::from_millis(300);
 
@@ -65,17 +65,16 @@ fn the_same_modes_can_be_made_together() {
     let acl = Acl::open();
     let hour = Duration::from_secs(3600);
     let create = |path, mode| Op::Create(path, b"x", &acl, mode);
-    let created = client.multi(&[
+    let made = client.multi(&[
         create("/m", CreateMode::Container),
         create("/m/n", CreateMode::EphemeralSequential),
         create("/m/n", CreateMode::PersistentSequential),
         create("/m/t", CreateMode::PersistentWithTtl(hour)),
         create("/m/t", CreateMode::PersistentSequentialWithTtl(hour)),
     ]);
-    println!("{created:?}");
+    println!("{made:?}");
     let paths = ["/m", "/m/n0000000000", "/m/n0000000001", "/m/t", "/m/t0000000003"];
-    let wanted = paths.map(|path| OpResult::Created(path.into()));
-    assert_eq!(created.unwrap(), wanted);
+    assert_eq!(created(&made.unwrap()), paths);
     let owner = |path: &str| client.exists(path).unwrap().unwrap().ephemeral_owner;
     assert_eq!(paths.map(owner), [0, client.session_id(), 0, 0, 0]);
 }

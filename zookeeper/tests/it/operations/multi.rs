@@ -1,5 +1,7 @@
 //! Changes that are made together or not at all.
 
+use std::thread;
+
 use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
 
 use crate::util::{client, make, root};
@@ -29,17 +31,47 @@ fn all_changes_of_a_list_are_made_in_its_order() {
     };
     assert_eq!((stat.version, stat.ephemeral_owner), (1, client.session_id()));
     let numbered = format!("{numbered}0000000003");
+    // All of them are made by one transaction.
+    let made = |path| OpResult::Created { path, czxid: stat.czxid };
     let wanted = [
         OpResult::Checked,
-        OpResult::Created(new.clone()),
+        made(new.clone()),
         OpResult::Set(stat),
         OpResult::Deleted,
-        OpResult::Created(old.clone()),
-        OpResult::Created(numbered),
+        made(old.clone()),
+        made(numbered),
     ];
     assert_eq!(results, wanted);
     assert_eq!(client.get_data(&new).unwrap(), (b"set".to_vec(), stat));
     assert_eq!(client.get_data(&old).unwrap().0, b"made");
+}
+
+/// The fencing tokens of locks rest on this.
+#[test]
+fn multi_tells_the_czxid_of_what_it_creates_beside_other_writers() {
+    let root = root("czxids");
+    make(&client(), &format!("{root}/data"), b"");
+    let acl = Acl::open();
+    thread::scope(|scope| {
+        for writer in 0..8 {
+            let (root, acl) = (&root, &acl);
+            scope.spawn(move || {
+                let client = client();
+                let prefix = format!("{root}/{writer}-");
+                for _ in 0..200 {
+                    let create = Op::Create(&prefix, b"", acl, CreateMode::EphemeralSequential);
+                    let results =
+                        client.multi(&[Op::SetData(&format!("{root}/data"), b"", None), create]);
+                    let [OpResult::Set(_), OpResult::Created { path, czxid }] =
+                        &results.unwrap()[..]
+                    else {
+                        panic!("no node was created");
+                    };
+                    assert_eq!(client.exists(path).unwrap().unwrap().czxid, *czxid, "{path}");
+                }
+            });
+        }
+    });
 }
 
 #[test]

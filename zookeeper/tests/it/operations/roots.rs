@@ -1,11 +1,9 @@
 //! Clients whose paths are all below a root.
 
 use zoolock_test_support::{Op as Kind, connect_string, shared_probe};
-use zoolock_zookeeper::{
-    Acl, CreateMode, ErrorKind, EventType, Op, OpResult, WatchedEvent, Watcher,
-};
+use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, EventType, Op, WatchedEvent, Watcher};
 
-use crate::util::{SESSION, SOON, Stage, builder, client_of, kind, make, root, said};
+use crate::util::{SESSION, SOON, Stage, builder, client_of, created, kind, make, root, said};
 
 #[test]
 fn paths_are_below_the_root_and_are_told_without_it() {
@@ -28,7 +26,7 @@ fn paths_are_below_the_root_and_are_told_without_it() {
     ]);
     let results = results.unwrap();
     println!("{results:?}");
-    assert_eq!(results[..2], ["/b", "/b/n-0000000000"].map(|path| OpResult::Created(path.into())));
+    assert_eq!(created(&results), ["/b", "/b/n-0000000000"]);
     client.delete_eventually("/b").wait().unwrap();
     client.sync("/a").unwrap();
     client.set_acl("/a", &Acl::read_only(), None).unwrap();
@@ -42,11 +40,11 @@ fn a_number_may_be_the_whole_name_of_a_child_of_the_root() {
     let client = client_of(&format!("{}{root}", connect_string()), SESSION);
     let acl = Acl::open();
     let mode = CreateMode::PersistentSequential;
-    let created = client.create("/", b"", &acl, mode).unwrap().0;
+    let alone = client.create("/", b"", &acl, mode).unwrap().0;
     let together = client.multi(&[Op::Create("/", b"", &acl, mode)]).unwrap();
-    println!("{created:?}, {together:?}");
-    assert_eq!(created, "/0000000000");
-    assert_eq!(together, [OpResult::Created("/0000000001".into())]);
+    println!("{alone:?}, {together:?}");
+    assert_eq!(alone, "/0000000000");
+    assert_eq!(created(&together), ["/0000000001"]);
     assert_eq!(shared_probe().unwrap().children(&root).unwrap().len(), 2);
 }
 
@@ -68,13 +66,13 @@ fn the_root_itself_is_a_slash() {
     client.delete("/", None).unwrap();
     assert!(!probe.exists(&root).unwrap());
     let acl = Acl::open();
-    let created = client.create("/", b"", &acl, CreateMode::Persistent).unwrap().0;
+    let alone = client.create("/", b"", &acl, CreateMode::Persistent).unwrap().0;
     assert!(probe.exists(&root).unwrap());
     client.delete("/", None).unwrap();
     let together = client.multi(&[Op::Create("/", b"", &acl, CreateMode::Persistent)]).unwrap();
-    println!("{created:?}, {together:?}");
-    assert_eq!(created, "/");
-    assert_eq!(together, [OpResult::Created("/".into())]);
+    println!("{alone:?}, {together:?}");
+    assert_eq!(alone, "/");
+    assert_eq!(created(&together), ["/"]);
 }
 
 #[test]
