@@ -1,9 +1,11 @@
 //! Members are killed, stopped, paused and restarted, and no lock and no place is lost.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use zoolock::{Client, DistributedLock, HoldState};
-use zoolock_test_support::{Ensemble, wait_until};
+use zoolock_test_support::{Ensemble, Probe, wait_until};
 
 use super::{Looker, Ways, start, three};
 use common::line::Line;
@@ -136,4 +138,35 @@ fn a_restart_of_all_one_after_another_costs_no_lock_and_no_place() {
     ensemble.rolling_restart().unwrap();
     await_all_resumed(&clients);
     queues.are_kept();
+}
+
+/// A replacement's answer has no stat. The token comes from the header of the answer.
+#[test]
+fn token_of_a_replacement_is_its_czxid_through_a_follower() {
+    const TURNS: usize = 200;
+    let ensemble = three();
+    let follower = ensemble.server(ensemble.followers().unwrap()[0]);
+    let probe = Probe::connect(follower.address()).unwrap();
+    let elsewhere = client_of(&ensemble.connect_string(), T);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Other transactions come in between.
+        scope.spawn(|| {
+            let other = lock_of(&elsewhere, "/others");
+            while !is_over.load(Ordering::Relaxed) {
+                other.acquire().unwrap().release().unwrap();
+            }
+        });
+        let lock = lock_of(&client_of(&follower.connect_string(), T), "/replaced");
+        let take_turns = || {
+            for _ in 0..TURNS {
+                let guard = lock.acquire().unwrap();
+                let path = format!("/replaced/{}", guard.node());
+                let czxid = probe.stat(&path).unwrap().expect("the node is held").czxid;
+                assert_eq!(guard.fencing_token(), czxid.unsigned_abs(), "{path}");
+            }
+        };
+        thread::scope(|turns| (0..4).for_each(|_| drop(turns.spawn(take_turns))));
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
