@@ -149,7 +149,7 @@ impl Shared {
             let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
             let mut next = if is_full { sys::now() + FULL } else { inner.planned };
             self.carry_aside(inner);
-            if self.lines.is_stuck() | self.callbacks.is_stuck() {
+            if self.lines.retry() | self.callbacks.retry() {
                 sys::reached("what is done aside waits for a thread");
                 next = next.min(sys::now() + STUCK);
             }
