@@ -53,7 +53,7 @@ pub(crate) struct Nodes {
     pub(super) granted: Instant,
     state: Mutex<State>,
     /// Their loss is counted once, though several answers may tell of it.
-    is_counted: AtomicBool,
+    is_loss_counted: AtomicBool,
 }
 
 /// The term of the lease at the grant. All holds of the nodes end with it.
@@ -200,7 +200,7 @@ impl Nodes {
                 watch: NodeWatch::default(),
                 keep: Keep::default(),
             }),
-            is_counted: AtomicBool::new(false),
+            is_loss_counted: AtomicBool::new(false),
         });
         let grant = nodes.add_grant(&mut nodes.state.lock(), owner);
         (nodes, grant)
@@ -211,9 +211,9 @@ impl Nodes {
         (self.claim.directory.clone(), self.number)
     }
 
-    /// Returns whether this is the first loss of these nodes that is counted.
-    pub(super) fn is_first_loss(&self) -> bool {
-        !self.is_counted.swap(true, Ordering::Relaxed)
+    /// Marks their loss as counted. Returns whether it was not before.
+    pub(super) fn mark_loss_counted(&self) -> bool {
+        !self.is_loss_counted.swap(true, Ordering::Relaxed)
     }
 
     /// Returns the number of the only node, if the directory had no other node at the grant. Nodes
@@ -407,12 +407,12 @@ impl Nodes {
     }
 
     /// Notes that another contender has come, so that they are not kept again.
-    pub(super) fn are_wanted(&self) {
+    pub(super) fn mark_wanted(&self) {
         self.state.lock().keep.is_wanted = true;
     }
 
     /// Notes that a read is about to stand at the same queue position.
-    pub(crate) fn read_under(&self) {
+    pub(crate) fn mark_read_under(&self) {
         self.state.lock().read_under = true;
     }
 
@@ -452,13 +452,13 @@ impl Nodes {
 
     /// Notes that transaction `mzxid` requested the lock from the holder of the node with this
     /// index, and tells the holders.
-    pub(super) fn request(&self, index: usize, mzxid: i64) {
+    pub(super) fn mark_requested(&self, index: usize, mzxid: i64) {
         let mut state = self.state.lock();
         // When it is read again, it is the same request.
         if state.requested.insert(index, mzxid) != Some(mzxid) {
             let grants = state.grants().to_vec();
             drop(state);
-            grants.iter().for_each(|grant| grant.request(index));
+            grants.iter().for_each(|grant| grant.tell_request(index));
         }
     }
 
@@ -621,7 +621,7 @@ impl Grant {
         receiver
     }
 
-    fn request(&self, index: usize) {
+    fn tell_request(&self, index: usize) {
         for (_, listener) in self.listeners.lock().iter().filter(|(other, _)| *other == index) {
             // A full channel has an unread request.
             let _ = listener.try_send(());

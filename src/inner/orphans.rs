@@ -91,7 +91,7 @@ pub(crate) struct Making<'a> {
 
 impl Drop for Making<'_> {
     fn drop(&mut self) {
-        self.orphans.registry.has_made(&self.path, self.number);
+        self.orphans.registry.end_making(&self.path, self.number);
         let here = Spot::SingleNode(self.path.clone());
         self.orphans.look_for(|(_, spot), _| *spot == here);
     }
@@ -179,7 +179,7 @@ impl Orphans {
 
     /// Looks for all of them on a new connection, and wakes those who wait for looks on the one
     /// before. Orphans of a session that is over by now are found to be gone.
-    pub(super) fn has_connected(&self) {
+    pub(super) fn on_connected(&self) {
         self.changed.send();
         self.look_for(|_, _| true);
     }
@@ -227,13 +227,13 @@ impl Orphans {
 
     /// To be held by a call that makes a single node.
     pub(crate) fn making(&self, path: &LockPath) -> Making<'_> {
-        let number = self.registry.starts_making(path);
+        let number = self.registry.start_making(path);
         Making { orphans: self, path: path.clone(), number }
     }
 
     /// To be held by a release that deletes its single node.
     pub(super) fn deleting(&self, path: &LockPath) -> Making<'_> {
-        let number = self.registry.starts_deleting(path);
+        let number = self.registry.start_deleting(path);
         Making { orphans: self, path: path.clone(), number }
     }
 
@@ -276,7 +276,7 @@ impl Orphans {
                     let listed = listed.as_ref();
                     let found =
                         listed.map(|(names, _)| Some(names.iter().filter_map(with_id).collect()));
-                    me.upgrade().inspect(|orphans| orphans.has_looked(key, found));
+                    me.upgrade().inspect(|orphans| orphans.on_looked(key, found));
                 });
             }
             Spot::SingleNode(path) => {
@@ -298,7 +298,7 @@ impl Orphans {
                             None => Some(HashMap::new()),
                         }
                     });
-                    orphans.has_looked(key, found);
+                    orphans.on_looked(key, found);
                 });
             }
         }
@@ -327,7 +327,7 @@ impl Orphans {
 
     /// Takes the answer to a look: the nodes that it shows, by their ids. `None` if the node may be
     /// that of any orphan.
-    fn has_looked(
+    fn on_looked(
         &self,
         key: Key,
         found: Result<Option<HashMap<&str, Found<'_>>>, &zookeeper::Error>,

@@ -103,7 +103,7 @@ impl Registry {
     }
 
     /// Notes that a call is about to make the single node at `path`. Returns the call's number.
-    pub(super) fn starts_making(&self, path: &LockPath) -> u64 {
+    pub(super) fn start_making(&self, path: &LockPath) -> u64 {
         let mut inner = self.0.lock();
         inner.next += 1;
         let number = inner.next;
@@ -112,13 +112,13 @@ impl Registry {
     }
 
     /// Notes that a call is about to delete its single node at `path`. Returns the call's number.
-    pub(super) fn starts_deleting(&self, path: &LockPath) -> u64 {
+    pub(super) fn start_deleting(&self, path: &LockPath) -> u64 {
         self.0.lock().making.entry(path.clone()).or_default().push(0);
         0
     }
 
     /// Notes that the call with this number does not have the node at `path` any more, or holds it.
-    pub(super) fn has_made(&self, path: &LockPath, number: u64) {
+    pub(super) fn end_making(&self, path: &LockPath, number: u64) {
         let mut inner = self.0.lock();
         if let Some(numbers) = inner.making.get_mut(path) {
             let at = numbers.iter().position(|other| *other == number);

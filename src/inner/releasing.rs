@@ -29,7 +29,7 @@ pub(crate) struct Replaceable {
 
 impl Replaceable {
     /// Takes the answer to the transaction, and passes it to the thread that released the node.
-    pub(crate) fn ends(self, deleted: zookeeper::Result<()>) {
+    pub(crate) fn settle(self, deleted: zookeeper::Result<()>) {
         let is_known = deleted.as_ref().err().is_none_or(|error| !may_be_done(error));
         let (holds, departing) = (self.holds.upgrade(), self.departing.as_ref());
         let judge = |holds: Arc<Holds>| judge(&holds, &self.nodes, 0, departing, deleted);
@@ -106,15 +106,15 @@ impl Deletion<'_> {
     }
 
     /// Notes that the nodes are about to be deleted, if there is only one, which is alone.
-    fn departs(&self) -> Option<Departing> {
+    fn departing(&self) -> Option<Departing> {
         let number = self.nodes.alone()?;
-        self.holds.following.departs(&self.nodes.claim.directory, number)
+        self.holds.following.departing(&self.nodes.claim.directory, number)
     }
 
     fn hand_over(&self, node: Replacement, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let (result, received) = bounded(1);
-        let departing = self.departs();
+        let departing = self.departing();
         let me = Weak::clone(&holds.me);
         next(Replaceable { node, holds: me, nodes: Arc::clone(nodes), departing, result });
         let end = sys::now() + holds.requests.patience();
@@ -150,7 +150,7 @@ impl Deletion<'_> {
             return Ok(());
         }
         let zk = holds.requests.zk.in_session(nodes.term.lease.session_id).with_timeout(patience);
-        let departing = self.departs().filter(|_| !is_again);
+        let departing = self.departing().filter(|_| !is_again);
         let meant = move |deleted: zookeeper::Result<()>| match deleted {
             Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
             deleted => deleted,
@@ -195,7 +195,7 @@ fn watch_directory(holds: &Holds, departing: &Departing, batch: &mut Batch<'_>) 
     let read = batch.get_data(departing.directory.as_str(), Some(&watcher));
     read.on_done(move |read| {
         if let (Ok(_), Some(holds)) = (read, me.upgrade()) {
-            holds.following.is_watched(&directory, made, watcher);
+            holds.following.mark_watched(&directory, made, watcher);
         }
     });
 }
@@ -211,7 +211,7 @@ fn judge(
     let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
     let Err(error) = deleted else {
         node.charge.give_back();
-        departing.inspect(|departing| holds.following.has_departed(departing));
+        departing.inspect(|departing| holds.following.mark_departed(departing));
         return Ok(());
     };
     match error.kind() {
@@ -230,7 +230,7 @@ fn judge(
         }
         ErrorKind::NoAuth => {
             let charge = node.charge.hand_over();
-            holds.deletions.is_refused(nodes.claim.path_of(node), charge, &error);
+            holds.deletions.add_stuck(nodes.claim.path_of(node), charge, &error);
             Err(holds.requests.error(lock, Failure::Refused(error)))
         }
         _ => {

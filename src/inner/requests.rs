@@ -99,11 +99,11 @@ impl Requests {
         self.zk.state() == State::Connected
     }
 
-    pub(super) fn has_connected(&self) {
+    pub(super) fn on_connected(&self) {
         self.connected.send();
     }
 
-    pub(super) fn has_resumed(&self) {
+    pub(super) fn on_resumed(&self) {
         self.resumed.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -93,28 +93,28 @@ impl Inner {
                 });
             }
             SessionEventKind::Resumed => {
-                self.requests.has_resumed();
-                self.has_connected();
+                self.requests.on_resumed();
+                self.on_connected();
             }
             SessionEventKind::Connected => {
                 self.sessions.fetch_add(1, Ordering::Relaxed);
-                self.has_connected();
+                self.on_connected();
             }
             SessionEventKind::LeaseEnded => self.holds.lapse(),
             SessionEventKind::Expired => {
                 self.holds.lapse();
                 self.orphans.forget(Some(event.session_id));
-                self.deletions.all_are_gone();
+                self.deletions.clear_stuck();
                 self.subscribers.lost(Duration::ZERO);
             }
             _ => {}
         }
     }
 
-    fn has_connected(&self) {
+    fn on_connected(&self) {
         self.subscribers.reconnected();
-        self.requests.has_connected();
-        self.orphans.has_connected();
+        self.requests.on_connected();
+        self.orphans.on_connected();
     }
 
     pub(crate) fn state(&self) -> ClientState {

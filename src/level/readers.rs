@@ -67,7 +67,7 @@ impl Readers {
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
-        write.nodes().read_under();
+        write.nodes().mark_read_under();
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
             // Its number does not tell its position, so the read shares the write's node.
             return match write.share() {

@@ -67,7 +67,7 @@ impl Site {
         let observed = Observed { observer, lock: kind, name };
         let call = Call::begin(observed, matches!(wait, Wait::Until(_)));
         let got = acquire(wait, Some(&call));
-        if !call.has_entered_again() {
+        if !call.is_reentry() {
             let grant = got.as_ref().ok().and_then(Option::as_ref);
             // Before the observer is told of the call, so that no end is missed.
             let is_over = grant.and_then(|grant| grant.observe(call.observed()));

@@ -107,7 +107,7 @@ impl TwoLevel {
     ) -> Result<Option<Arc<Grant>>> {
         let turn = match entry {
             Entry::Again(grant) => {
-                call.inspect(|call| call.enters_again());
+                call.inspect(|call| call.mark_reentry());
                 grant.check()?;
                 self.local.deepen();
                 return Ok(Some(grant));

@@ -54,10 +54,10 @@ pub(super) struct Attempt<'a> {
     pub(super) session_id: i64,
     pub(super) own: Vec<Node>,
     pub(super) lost: Vec<Lost>,
-    /// Another contender was seen ahead.
-    seen_ahead: bool,
+    /// Another contender was seen ahead, so that the lock is busy at the deadline.
+    pub(super) seen_ahead: bool,
     /// Ready when a node of ours was found that cannot be deleted.
-    has_stuck: Ended,
+    more_stuck: Ended,
     _waiting: Waiting<'a>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Attempt<'a> {
             own: Vec::new(),
             lost: Vec::new(),
             seen_ahead: false,
-            has_stuck: inner.deletions.has_stuck(),
+            more_stuck: inner.deletions.more_stuck(),
             _waiting: inner.requests.start_waiting(),
         }
     }
@@ -153,7 +153,7 @@ impl<'a> Attempt<'a> {
             self.lost.clear();
         }
         // Before the look, so that none is missed.
-        self.has_stuck = self.want.inner.deletions.has_stuck();
+        self.more_stuck = self.want.inner.deletions.more_stuck();
         Ok(now != before)
     }
 
@@ -172,7 +172,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Takes a node that the answer to its create, or a look, has shown.
-    pub(super) fn has_node(
+    pub(super) fn add_own(
         &mut self,
         name: &str,
         charge: Charge,
@@ -189,7 +189,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Takes the error that answers a create.
-    pub(super) fn has_failed(&mut self, create: Create, error: zookeeper::Error) -> Failure {
+    pub(super) fn take_error(&mut self, create: Create, error: zookeeper::Error) -> Failure {
         if may_be_done(&error) {
             sys::reached("a create has no answer");
             self.lose(create);
@@ -253,13 +253,7 @@ impl<'a> Attempt<'a> {
 
     /// Tells the call how many are ahead.
     pub(super) fn tell_ahead(&self, count: impl FnOnce() -> usize) {
-        self.want.call.inspect(|call| call.has_ahead(count));
-    }
-
-    /// Notes that another contender is ahead. Returns whether the call waits for it.
-    pub(super) fn may_wait(&mut self) -> bool {
-        self.seen_ahead = true;
-        self.want.waits
+        self.want.call.inspect(|call| call.record_ahead(count));
     }
 
     /// Waits for news. Returns `None` for any other reason to look again.
@@ -284,7 +278,7 @@ impl<'a> Attempt<'a> {
                 recv(news) -> news => return Ok(news.ok()),
                 recv(one) -> _ => sys::reached("the limit changes while permits are waited for"),
                 recv(other) -> _ => sys::reached("the turn ends while permits are waited for"),
-                recv(self.has_stuck) -> _ => {
+                recv(self.more_stuck) -> _ => {
                     sys::reached("a waiting call hears of a node that stays");
                 }
                 recv(expiry) -> _ => {

@@ -72,7 +72,8 @@ impl<'a> SingleNode<'a> {
             }
             Sight::Others => {
                 self.attempt.tell_ahead(|| 1);
-                if !self.attempt.may_wait() {
+                self.attempt.seen_ahead = true;
+                if !self.attempt.want.waits {
                     return Ok(Pass::Busy);
                 }
                 let news = self.attempt.wait(&self.news, [never(), never()], None)?;
@@ -107,7 +108,7 @@ impl<'a> SingleNode<'a> {
                 };
                 match made {
                     Ok((_, stat)) => {
-                        self.is_there(create.charge, &stat);
+                        self.add_own(create.charge, &stat);
                         return Ok(Sight::Ours);
                     }
                     Err(error) if error.kind() == ErrorKind::NodeExists => {
@@ -117,7 +118,7 @@ impl<'a> SingleNode<'a> {
                     Err(error) if error.kind() == ErrorKind::NoNode => {
                         make_directories(requests, &claim.directory, until)?;
                     }
-                    Err(error) => return Err(self.attempt.has_failed(create, error).into()),
+                    Err(error) => return Err(self.attempt.take_error(create, error).into()),
                 }
             }
         }
@@ -154,7 +155,7 @@ impl<'a> SingleNode<'a> {
         if let Some(at) = self.attempt.lost.iter().position(|lost| Some(&*lost.id) == id) {
             sys::reached("a single node without an answer is ours");
             let lost = self.attempt.lost.swap_remove(at);
-            self.is_there(lost.charge, &stat);
+            self.add_own(lost.charge, &stat);
         } else if self.attempt.want.waits && is_of_session && deletions.is_stuck(path) {
             sys::reached("a single node of ours stays and is in the way");
             return Err(Error::Denied { path: path.to_owned() }.into());
@@ -171,10 +172,10 @@ impl<'a> SingleNode<'a> {
     }
 
     /// Takes the node, which is ours. An earlier one of this path that could not be deleted is gone.
-    fn is_there(&mut self, charge: Charge, stat: &Stat) {
-        self.attempt.want.inner.deletions.is_gone(self.attempt.path());
+    fn add_own(&mut self, charge: Charge, stat: &Stat) {
+        self.attempt.want.inner.deletions.remove_stuck(self.attempt.path());
         let token = stat.czxid.unsigned_abs();
-        self.attempt.has_node(self.name(), charge, (stat, token), None);
+        self.attempt.add_own(self.name(), charge, (stat, token), None);
     }
 
     fn name(&self) -> &'a str {

@@ -181,7 +181,7 @@ impl Waiter<'_> {
         let Want { inner, claim, .. } = self.attempt.want;
         let gone = stuck.iter().filter(|name| !list.contains(name));
         let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
-        gone.for_each(|name| inner.deletions.is_gone(&claim.directory.child(name)));
+        gone.for_each(|name| inner.deletions.remove_stuck(&claim.directory.child(name)));
     }
 
     /// Returns `Denied` if there would be no room even when all nodes had gone that can be deleted.
@@ -200,7 +200,8 @@ impl Waiter<'_> {
 
     fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
-        if !self.attempt.may_wait() {
+        self.attempt.seen_ahead = true;
+        if !self.attempt.want.waits {
             return Ok(Pass::Busy);
         }
         if inner.holds.registry.holds_here(claim) {

@@ -71,16 +71,16 @@ impl Waiter<'_> {
             Err(failure) => {
                 sys::reached("a call is ended while it replaces a node");
                 self.lose(create);
-                replaceable.ends(Err(ErrorKind::ConnectionLoss.into()));
+                replaceable.settle(Err(ErrorKind::ConnectionLoss.into()));
                 return Err(failure.into());
             }
         };
         match replaced {
-            Ok(_) => replaceable.ends(Ok(())),
+            Ok(_) => replaceable.settle(Ok(())),
             Err(error) if may_be_done(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
                 self.lose(create);
-                replaceable.ends(Err(error.clone()));
+                replaceable.settle(Err(error.clone()));
                 return Err(error.into());
             }
             Err(_) => {
@@ -91,7 +91,7 @@ impl Waiter<'_> {
         match found {
             Ok(Some(stat)) => {
                 sys::reached("a node takes the place of another in one transaction");
-                self.has_node(&name, create.charge, &stat, Some(number));
+                self.add_own(&name, create.charge, &stat, Some(number));
                 Ok(Some(iter::once(name).collect()))
             }
             // Another node has come in between. Only a list can tell.
@@ -186,7 +186,7 @@ impl Waiter<'_> {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 if names::carries(name, &create.new.id) {
                     let number = Number::given(&create.new.name, name);
-                    self.has_node(name, create.charge, &stat, number);
+                    self.add_own(name, create.charge, &stat, number);
                     return None;
                 }
                 // The answer names another node. Only a list can tell.
@@ -196,15 +196,15 @@ impl Waiter<'_> {
             }
             Err(error) => {
                 self.may_create &= !may_be_done(&error);
-                Some(self.attempt.has_failed(create, error))
+                Some(self.attempt.take_error(create, error))
             }
         }
     }
 
-    fn has_node(&mut self, name: &str, charge: Charge, stat: &Stat, number: Option<Number>) {
+    fn add_own(&mut self, name: &str, charge: Charge, stat: &Stat, number: Option<Number>) {
         let token = self.recipe.token(stat);
         self.czxids.insert(name.to_owned(), stat.czxid);
-        self.attempt.has_node(name, charge, (stat, token), number);
+        self.attempt.add_own(name, charge, (stat, token), number);
     }
 
     fn lose(&mut self, create: Create) {
@@ -250,7 +250,7 @@ impl Waiter<'_> {
             if let Some(stat) = self.stat(name)? {
                 sys::reached("a create without an answer is found in a list");
                 let lost = self.attempt.lost.swap_remove(at);
-                self.has_node(name, lost.charge, &stat, None);
+                self.add_own(name, lost.charge, &stat, None);
             }
         }
         let own = &mut self.attempt.own;
