@@ -59,7 +59,7 @@ impl Deletions {
 
     /// Deletes a node of this session in the background.
     pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
-        let (path, charge) = (claim.path_of(node), node.charge.hand_over());
+        let (path, charge) = (claim.path_of(node), node.charge.take());
         match claim.kind {
             LockKind::Ephemeral => self.delete_single(session, path, node.czxid, charge),
             _ => self.delete_eventually(session, path, charge),

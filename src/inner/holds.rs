@@ -130,7 +130,7 @@ impl Holds {
         }
     }
 
-    /// Does what is due: looks at nodes that have been held for a while, and gives back what was
+    /// Does what is due: looks at nodes that have been held for a while, and ends those that were
     /// kept for long enough.
     fn attend(&self, due: Instant) {
         if !self.timer.fires(due) {
@@ -160,8 +160,8 @@ impl Holds {
 
     // ---- losses
 
-    /// Ends all holds whose lease has run out.
-    pub(super) fn lapse(&self) {
+    /// Loses all holds whose lease has run out.
+    pub(super) fn lose_expired(&self) {
         let all = self.registry.all();
         let over = all.iter().filter(|nodes| nodes.term.left().is_zero());
         let over = over.inspect(|_| sys::reached("the end of a lease ends a hold"));
@@ -178,6 +178,7 @@ impl Holds {
         }
     }
 
+    /// Ends the nodes and their holds, which are lost.
     fn lose(&self, nodes: &Nodes, reason: LossReason) {
         if let Some(grants) = nodes.end(End::Lost(reason)) {
             self.after_loss(nodes, &grants, reason);
@@ -224,7 +225,7 @@ impl Holds {
 
     // ---- what nobody holds
 
-    /// Gives back nodes that nobody holds. Does nothing if somebody does.
+    /// Ends and deletes nodes that nobody holds. Does nothing if somebody does.
     pub(crate) fn end_unwanted(&self, nodes: &Nodes) {
         if nodes.end_unwanted() {
             self.registry.remove(nodes);
@@ -232,7 +233,7 @@ impl Holds {
         }
     }
 
-    /// Gives back all that nobody holds: nothing is kept over the end of its connection.
+    /// Ends all nodes that nobody holds: nothing is kept over the end of its connection.
     pub(super) fn end_all_kept(&self) {
         self.registry.all().iter().for_each(|nodes| self.end_unwanted(nodes));
     }

@@ -1,6 +1,6 @@
-//! Creates without an answer, of calls that have what they want by another node, or do not want it
-//! any more. Their nodes may exist, or appear late, and would stand in everybody's way. They are
-//! looked for by their ids until they cannot appear any more.
+//! Orphans: creates without an answer that their calls gave up. Their nodes may exist, or appear
+//! late, and would stand in everybody's way. The client looks for them by their ids until they
+//! cannot appear any more.
 //!
 //! One look is a read for all orphans of a session in one place: in a lock's directory, or at a
 //! single node. Each place has one look at a time, however many orphans there are and whoever asks
@@ -18,8 +18,8 @@
 //! nobody here holds it, and it cannot be that of a call that is under way. It remains unknown which
 //! of several orphans it was, so all of them are looked for again.
 //!
-//! A call that is about to create waits for the look for creates that others gave up on this
-//! connection: its own answer would come no sooner. This bounds what calls with short deadlines can
+//! A call that is about to create waits until the creates that others gave up on this connection
+//! were looked for: its own answer would come no sooner. This bounds what calls with short deadlines can
 //! leave at a server that stands still: one create a thread, not one a call.
 
 use std::collections::{BTreeMap, HashMap};
@@ -315,7 +315,7 @@ impl Orphans {
         let searches = self.searches.lock();
         let search = searches.get(key).filter(|_| matches!(owner, SingleOwner::Nobody));
         // One node less can appear, whichever it is.
-        let charge = search.and_then(|search| Some(search.orphans.first()?.charge.hand_over()));
+        let charge = search.and_then(|search| Some(search.orphans.first()?.charge.take()));
         drop(searches);
         if let Some(charge) = charge {
             sys::reached("a single node that does not say whose it is is an orphan");

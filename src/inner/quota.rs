@@ -62,14 +62,14 @@ impl Charge {
         })
     }
 
-    /// Moves all of it to whoever looks after the node from now on.
-    pub(super) fn hand_over(&self) -> Charge {
+    /// Takes all of it, for whoever looks after the node from now on.
+    pub(super) fn take(&self) -> Charge {
         self.moved(self.bytes.swap(0, Ordering::Relaxed))
     }
 
     /// Gives it back before the node's last user has gone.
     pub(super) fn give_back(&self) {
-        drop(self.hand_over());
+        drop(self.take());
     }
 
     fn moved(&self, bytes: usize) -> Charge {
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(taken(), 500);
         drop(parts);
         assert_eq!(taken(), 100, "parts that nobody wants are given back");
-        let moved = first.hand_over();
+        let moved = first.take();
         drop(first);
         assert_eq!(taken(), 100);
         moved.give_back();

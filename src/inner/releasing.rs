@@ -77,7 +77,7 @@ impl Holds {
                 self.registry.remove(nodes);
                 let deletion = Deletion { holds: self, nodes };
                 let result = match next.zip(deletion.replacement()) {
-                    Some((next, node)) => deletion.hand_over(node, next),
+                    Some((next, node)) => deletion.await_replacement(node, next),
                     None => deletion.run(self.requests.patience(), false),
                 };
                 self.orphans.look_for_those_of(claim);
@@ -111,7 +111,13 @@ impl Deletion<'_> {
         self.holds.following.departing(&self.nodes.claim.directory, number)
     }
 
-    fn hand_over(&self, node: Replacement, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
+    /// Gives the node to the next thread, and waits for the answer to the transaction that replaces
+    /// it. Deletes the node if there is none.
+    fn await_replacement(
+        &self,
+        node: Replacement,
+        next: &mut dyn FnMut(Replaceable),
+    ) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let (result, received) = bounded(1);
         let departing = self.departing();
@@ -229,7 +235,7 @@ fn judge(
             Ok(())
         }
         ErrorKind::NoAuth => {
-            let charge = node.charge.hand_over();
+            let charge = node.charge.take();
             holds.deletions.add_stuck(nodes.claim.path_of(node), charge, &error);
             Err(holds.requests.error(lock, Failure::Refused(error)))
         }

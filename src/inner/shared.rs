@@ -100,9 +100,9 @@ impl Inner {
                 self.sessions.fetch_add(1, Ordering::Relaxed);
                 self.on_connected();
             }
-            SessionEventKind::LeaseEnded => self.holds.lapse(),
+            SessionEventKind::LeaseEnded => self.holds.lose_expired(),
             SessionEventKind::Expired => {
-                self.holds.lapse();
+                self.holds.lose_expired();
                 self.orphans.forget(Some(event.session_id));
                 self.deletions.clear_stuck();
                 self.subscribers.lost(Duration::ZERO);

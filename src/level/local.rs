@@ -81,7 +81,7 @@ pub(crate) enum Refused {
 pub(crate) enum Exit<'a, H, L> {
     /// The thread stays in.
     Inner(H),
-    /// The last unlock: what the thread held, and the turn to give back afterwards.
+    /// The last unlock: what the thread held, and the turn to drop afterwards.
     Last(H, Turn<'a, H, L>),
 }
 
@@ -204,7 +204,7 @@ impl<H: Clone, L> Local<H, L> {
                 Stopped::Deadline
             }
         };
-        self.leave_queue(number);
+        self.stop_waiting(number);
         Err(stopped)
     }
 
@@ -228,7 +228,7 @@ impl<H: Clone, L> Local<H, L> {
 
     /// Stops waiting. The next owner is set before its thread is woken. So a thread that is no longer
     /// in the queue has become the owner, and passes the turn on.
-    fn leave_queue(&self, number: u64) {
+    fn stop_waiting(&self, number: u64) {
         let mut state = self.state.lock();
         let position = state.waiting.iter().position(|w| w.number == number);
         match position {
@@ -290,8 +290,8 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Takes out the hold, whoever owns it, at the end of the object.
-    pub(crate) fn abandon(&mut self) -> Option<H> {
+    /// Takes the hold, whoever owns it, at the end of the object. Discards what was handed over.
+    pub(crate) fn take_hold(&mut self) -> Option<H> {
         let state = self.state.get_mut();
         if let Some(handed) = state.handed.take() {
             (self.unclaimed.discard)(handed);

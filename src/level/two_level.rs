@@ -112,7 +112,7 @@ impl TwoLevel {
                 self.local.deepen();
                 return Ok(Some(grant));
             }
-            // A failure drops the turn, which gives the first level back.
+            // A failure drops the turn, so the next thread gets the first level.
             Entry::First(turn) => turn,
         };
         let claim = self.claim();
@@ -200,7 +200,7 @@ impl RawLock for TwoLevel {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
         match self.local.exit(Some(&is_it)) {
             Ok(Exit::Inner(grant)) => grant.check(),
-            // The turn is given back before the observer is told.
+            // The turn is dropped before the observer is told.
             Ok(Exit::Last(grant, turn)) => grant.end_by(|| self.release_last(&grant, turn)),
             Err(Refused::NotHeld) => Err(self.site.refuse()),
             Err(Refused::NotOwner(owner)) => {
@@ -237,7 +237,7 @@ impl fmt::Debug for TwoLevel {
 
 impl Drop for TwoLevel {
     fn drop(&mut self) {
-        let Some(grant) = self.local.abandon() else {
+        let Some(grant) = self.local.take_hold() else {
             return;
         };
         sys::reached("the last handle of a held lock is dropped");

@@ -38,7 +38,7 @@ pub(super) struct Create {
 }
 
 /// A create without an answer. Its node may exist, or appear late.
-pub(super) struct Lost {
+pub(super) struct Unanswered {
     pub(super) id: String,
     pub(super) charge: Charge,
     /// How often the session had been resumed before it was sent.
@@ -46,14 +46,14 @@ pub(super) struct Lost {
     since: Instant,
 }
 
-/// One call, and what it has on the servers. What is not granted is given up with it, also when its
-/// thread unwinds.
+/// One call, and what it has on the servers. What is not granted is given up when this is dropped,
+/// also when its thread unwinds.
 pub(super) struct Attempt<'a> {
     pub(super) want: Want<'a>,
     /// The session of its nodes.
     pub(super) session_id: i64,
     pub(super) own: Vec<Node>,
-    pub(super) lost: Vec<Lost>,
+    pub(super) unanswered: Vec<Unanswered>,
     /// Another contender was seen ahead, so that the lock is busy at the deadline.
     pub(super) seen_ahead: bool,
     /// Ready when a node of ours was found that cannot be deleted.
@@ -122,7 +122,7 @@ impl<'a> Attempt<'a> {
             want,
             session_id: 0,
             own: Vec::new(),
-            lost: Vec::new(),
+            unanswered: Vec::new(),
             seen_ahead: false,
             more_stuck: inner.deletions.more_stuck(),
             _waiting: inner.requests.start_waiting(),
@@ -150,7 +150,7 @@ impl<'a> Attempt<'a> {
             sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
             self.session_id = now;
             self.own.clear();
-            self.lost.clear();
+            self.unanswered.clear();
         }
         // Before the look, so that none is missed.
         self.more_stuck = self.want.inner.deletions.more_stuck();
@@ -183,16 +183,16 @@ impl<'a> Attempt<'a> {
         self.own.push(Node { name, number, czxid: stat.czxid, token, charge });
     }
 
-    /// Notes that the answer to a create is lost. Every later look looks for its node.
-    pub(super) fn lose(&mut self, Create { new, charge, sent_on }: Create) {
-        self.lost.push(Lost { id: new.id, charge, sent_on, since: sys::now() });
+    /// Takes a create that has no answer. Every later look looks for its node.
+    pub(super) fn add_unanswered(&mut self, Create { new, charge, sent_on }: Create) {
+        self.unanswered.push(Unanswered { id: new.id, charge, sent_on, since: sys::now() });
     }
 
-    /// Takes the error that answers a create.
+    /// Takes the error of a create, after which its node may exist all the same.
     pub(super) fn take_error(&mut self, create: Create, error: zookeeper::Error) -> Failure {
         if may_be_done(&error) {
             sys::reached("a create has no answer");
-            self.lose(create);
+            self.add_unanswered(create);
         }
         error.into()
     }
@@ -222,28 +222,32 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Gives up its nodes: they are deleted in the background.
     pub(super) fn give_up_own(&mut self) {
         let Want { inner, claim, .. } = self.want;
         self.own.drain(..).for_each(|node| inner.deletions.delete(claim, self.session_id, &node));
     }
 
-    /// Leaves creates that no list has shown for a session timeout to the search for orphans.
-    pub(super) fn give_up_lost(&mut self) {
+    /// Gives up unanswered creates that no list has shown for a session timeout.
+    pub(super) fn give_up_old(&mut self) {
         let (now, timeout) = (sys::now(), self.requests().timeout());
-        let is_left = self.leave_to_search(|lost| lost.since + timeout <= now);
-        sys::reached_if(|| is_left, "a create is left to the search while its call goes on");
+        let is_any = self.give_up_unanswered(|create| create.since + timeout <= now);
+        sys::reached_if(|| is_any, "a create is left to the search while its call goes on");
     }
 
-    /// Leaves such lost creates to the search for orphans. Returns false if there are none.
-    pub(super) fn leave_to_search(&mut self, is_left: impl Fn(&Lost) -> bool) -> bool {
+    /// Gives up such unanswered creates. They are orphans, for which the client looks from now on.
+    /// Returns false if there are none.
+    pub(super) fn give_up_unanswered(&mut self, is_such: impl Fn(&Unanswered) -> bool) -> bool {
         let Want { inner, claim, .. } = self.want;
         let timeout = self.requests().timeout();
-        let orphan = |lost: Lost| {
-            let Lost { id, charge, sent_on, since } = lost;
-            Orphan { id, charge, sent_on: Some(sent_on), until: since + timeout }
+        let orphan = |Unanswered { id, charge, sent_on, since }| Orphan {
+            id,
+            charge,
+            sent_on: Some(sent_on),
+            until: since + timeout,
         };
-        let left = self.lost.extract_if(.., |lost| is_left(lost));
-        let orphans: Vec<_> = left.map(orphan).collect();
+        let given_up = self.unanswered.extract_if(.., |create| is_such(create));
+        let orphans: Vec<_> = given_up.map(orphan).collect();
         let is_any = !orphans.is_empty();
         inner.orphans.adopt(self.session_id, claim, orphans);
         is_any
@@ -315,7 +319,7 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.give_up_own();
-        let is_left = self.leave_to_search(|_| true);
-        sys::reached_if(|| is_left, "a call ends before its create is found");
+        let is_any = self.give_up_unanswered(|_| true);
+        sys::reached_if(|| is_any, "a call ends before its create is found");
     }
 }

@@ -62,7 +62,7 @@ impl<'a> SingleNode<'a> {
         };
         match seen {
             Sight::Ours => {
-                self.attempt.give_up_lost();
+                self.attempt.give_up_old();
                 self.attempt.tell_ahead(|| 0);
                 self.attempt.grant(None)
             }
@@ -77,7 +77,7 @@ impl<'a> SingleNode<'a> {
                     return Ok(Pass::Busy);
                 }
                 let news = self.attempt.wait(&self.news, [never(), never()], None)?;
-                self.may_create = news.is_some() && self.attempt.lost.is_empty();
+                self.may_create = news.is_some() && self.attempt.unanswered.is_empty();
                 self.attempt.look_again()
             }
         }
@@ -102,7 +102,7 @@ impl<'a> SingleNode<'a> {
                 let made = match asked {
                     Ok(((), made)) => made,
                     Err(failure) => {
-                        self.attempt.lose(create);
+                        self.attempt.add_unanswered(create);
                         return Err(failure.into());
                     }
                 };
@@ -128,7 +128,7 @@ impl<'a> SingleNode<'a> {
     fn look(&mut self) -> Result<Sight, Stop> {
         // The look shows what was told until now.
         while self.news.try_recv().is_ok() {}
-        if self.attempt.own.is_empty() && self.attempt.lost.is_empty() {
+        if self.attempt.own.is_empty() && self.attempt.unanswered.is_empty() {
             self.making = None;
         }
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
@@ -152,10 +152,11 @@ impl<'a> SingleNode<'a> {
         let id = data::decode_single(&data, stat.czxid.unsigned_abs()).map(|(id, _)| id);
         let is_of_session = stat.ephemeral_owner == session;
         let deletions = &self.attempt.want.inner.deletions;
-        if let Some(at) = self.attempt.lost.iter().position(|lost| Some(&*lost.id) == id) {
+        if let Some(at) = self.attempt.unanswered.iter().position(|create| Some(&*create.id) == id)
+        {
             sys::reached("a single node without an answer is ours");
-            let lost = self.attempt.lost.swap_remove(at);
-            self.add_own(lost.charge, &stat);
+            let found = self.attempt.unanswered.swap_remove(at);
+            self.add_own(found.charge, &stat);
         } else if self.attempt.want.waits && is_of_session && deletions.is_stuck(path) {
             sys::reached("a single node of ours stays and is in the way");
             return Err(Error::Denied { path: path.to_owned() }.into());
@@ -164,7 +165,7 @@ impl<'a> SingleNode<'a> {
             if id.is_none() && is_of_session {
                 // It may be ours, or another thread's: that is known where all of them are.
                 self.making = None;
-                self.attempt.leave_to_search(|_| true);
+                self.attempt.give_up_unanswered(|_| true);
             }
             return Ok(Sight::Others);
         }

@@ -132,7 +132,7 @@ impl Waiter<'_> {
         };
         if self.is_missing() {
             if self.attempt.want.waits {
-                self.leaves_room(&list)?;
+                self.check_room(&list)?;
             }
             self.may_create = true;
             if self.attempt.want.waits || self.recipe.is_free(&list) {
@@ -142,7 +142,7 @@ impl Waiter<'_> {
             self.attempt.tell_ahead(|| list.iter().filter(is_rival).count());
             return Ok(Pass::Busy);
         }
-        self.attempt.give_up_lost();
+        self.attempt.give_up_old();
         self.attempt.tell_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
         match self.step(&list)? {
             Standing::Granted => self.grant(self.attempt.own.len() == list.len()),
@@ -185,7 +185,7 @@ impl Waiter<'_> {
     }
 
     /// Returns `Denied` if there would be no room even when all nodes had gone that can be deleted.
-    fn leaves_room(&self, list: &Names) -> Result<(), Error> {
+    fn check_room(&self, list: &Names) -> Result<(), Error> {
         let stuck: Names = self.stuck().iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
@@ -219,7 +219,7 @@ impl Waiter<'_> {
             }
             self.expect(ahead);
         } else if self.recipe.watches_list() {
-            self.leaves_room(&list)?;
+            self.check_room(&list)?;
         }
         let next = match self.on_position {
             Some(on_position) => {
@@ -279,7 +279,7 @@ impl Waiter<'_> {
     /// Expects the grant, now that all is watched: it may come without another look.
     fn expect(&mut self, ahead: Ahead) {
         self.expected += 1;
-        if let ([node], true) = (&self.attempt.own[..], self.attempt.lost.is_empty()) {
+        if let ([node], true) = (&self.attempt.own[..], self.attempt.unanswered.is_empty()) {
             let (number, mode) = (self.expected, self.attempt.want.claim.kind.mode());
             let (own, resumed) = (node.name.clone(), self.watched.resumed);
             self.heard.lock().expect(Expected { number, mode, own, ahead, resumed });
@@ -289,7 +289,7 @@ impl Waiter<'_> {
     /// Waits for the grant, or for a reason to look again.
     fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
         if let Some(news) = self.attempt.wait(&self.news, self.recipe.changes(), next)? {
-            self.may_create = self.attempt.lost.is_empty() && self.stuck().is_empty();
+            self.may_create = self.attempt.unanswered.is_empty() && self.stuck().is_empty();
             if self.receive(&news) {
                 sys::reached("an expected event grants");
                 return self.grant(false);

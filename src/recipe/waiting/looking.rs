@@ -1,5 +1,5 @@
-//! What a queueing call creates and finds on the servers: its own nodes, those of others, and its
-//! own ones whose answers were lost.
+//! What a queueing call creates and finds on the servers: its own nodes, those of others, and those
+//! of its creates without an answer.
 
 use std::iter;
 
@@ -8,7 +8,7 @@ use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, Pending, Stat};
 use super::Waiter;
 use crate::inner::{Charge, Failure, Node, Replaceable, make_directories, may_be_done};
 use crate::names::{self, Number, Standing};
-use crate::recipe::attempt::{Create, Lost, Stop, Want};
+use crate::recipe::attempt::{Create, Stop, Unanswered, Want};
 use crate::recipe::rule::New;
 use crate::sys;
 
@@ -70,7 +70,7 @@ impl Waiter<'_> {
             Ok((replaced, found)) => (replaced.wait(), found),
             Err(failure) => {
                 sys::reached("a call is ended while it replaces a node");
-                self.lose(create);
+                self.add_unanswered(create);
                 replaceable.settle(Err(ErrorKind::ConnectionLoss.into()));
                 return Err(failure.into());
             }
@@ -79,7 +79,7 @@ impl Waiter<'_> {
             Ok(_) => replaceable.settle(Ok(())),
             Err(error) if may_be_done(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
-                self.lose(create);
+                self.add_unanswered(create);
                 replaceable.settle(Err(error.clone()));
                 return Err(error.into());
             }
@@ -97,7 +97,7 @@ impl Waiter<'_> {
             // Another node has come in between. Only a list can tell.
             _ => {
                 sys::reached("somebody has come while a node was replaced");
-                self.lose(create);
+                self.add_unanswered(create);
                 Ok(Some(self.list()?))
             }
         }
@@ -110,7 +110,7 @@ impl Waiter<'_> {
         let is_numbered =
             matches!(creates, [one] if one.new.mode == CreateMode::EphemeralSequential);
         let is_likely = || inner.holds.following.is_likely(&claim.directory);
-        is_numbered && self.attempt.lost.is_empty() && is_likely()
+        is_numbered && self.attempt.unanswered.is_empty() && is_likely()
     }
 
     fn create_and_list(&mut self, creates: Vec<Create>) -> Result<(Option<Failure>, Names), Stop> {
@@ -126,7 +126,7 @@ impl Waiter<'_> {
             Ok(asked) => asked,
             Err(failure) => {
                 sys::reached("a call is ended while it creates");
-                creates.into_iter().for_each(|create| self.lose(create));
+                creates.into_iter().for_each(|create| self.add_unanswered(create));
                 return Err(failure.into());
             }
         };
@@ -151,7 +151,7 @@ impl Waiter<'_> {
             let failure = match asked {
                 Ok(((), created)) => self.created(create, created),
                 Err(failure) => {
-                    self.lose(create);
+                    self.add_unanswered(create);
                     return Err(failure.into());
                 }
             };
@@ -191,7 +191,7 @@ impl Waiter<'_> {
                 }
                 // The answer names another node. Only a list can tell.
                 sys::reached("the answer to a create is of another node");
-                self.lose(create);
+                self.add_unanswered(create);
                 Some(Failure::Broken)
             }
             Err(error) => {
@@ -207,8 +207,8 @@ impl Waiter<'_> {
         self.attempt.add_own(name, charge, (stat, token), number);
     }
 
-    fn lose(&mut self, create: Create) {
-        self.attempt.lose(create);
+    fn add_unanswered(&mut self, create: Create) {
+        self.attempt.add_unanswered(create);
         self.may_create = false;
     }
 
@@ -238,19 +238,19 @@ impl Waiter<'_> {
         }
     }
 
-    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Lost creates
-    /// may be there. Of more nodes than are needed the lowest stay.
+    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of
+    /// unanswered creates may be there. Of more nodes than are needed the lowest stay.
     pub(super) fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
         self.attempt.keep_own(|node| list.contains(&node.name));
         for name in &list {
-            let carried = |lost: &Lost| names::carries(name, &lost.id);
-            let Some(at) = self.attempt.lost.iter().position(carried) else {
+            let carried = |create: &Unanswered| names::carries(name, &create.id);
+            let Some(at) = self.attempt.unanswered.iter().position(carried) else {
                 continue;
             };
             if let Some(stat) = self.stat(name)? {
                 sys::reached("a create without an answer is found in a list");
-                let lost = self.attempt.lost.swap_remove(at);
-                self.add_own(name, lost.charge, &stat, None);
+                let found = self.attempt.unanswered.swap_remove(at);
+                self.add_own(name, found.charge, &stat, None);
             }
         }
         let own = &mut self.attempt.own;
