@@ -80,7 +80,7 @@ impl Deletions {
     /// owner: each one follows a look at the node. What a server says behind the answer to a write
     /// is no older than that write, and so no older than the deletion before it.
     pub(super) fn delete_single(&self, session: i64, path: String, czxid: i64, charge: Charge) {
-        SingleNode { session, path, czxid, charge }.delete(self, self.start());
+        SingleDeletion { session, path, czxid, charge }.delete(self, self.start());
     }
 
     /// Counts a deletion that begins. [`finish`](Deletions::finish) has to be called at its end.
@@ -155,15 +155,15 @@ impl Deletions {
     }
 }
 
-/// A single node that is to be deleted.
-struct SingleNode {
+/// The deletion of a single node.
+struct SingleDeletion {
     session: i64,
     path: String,
     czxid: i64,
     charge: Charge,
 }
 
-impl SingleNode {
+impl SingleDeletion {
     fn delete(self, deletions: &Deletions, me: Weak<Deletions>) {
         let zk = deletions.requests.zk.in_session(self.session).with_timeout(Duration::MAX);
         let (written, read) =

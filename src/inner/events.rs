@@ -111,10 +111,10 @@ pub struct Stats {
 /// Those who want to hear of the connection, and what they were told last: under one mutex, so that
 /// events come in the order of the changes.
 #[derive(Debug, Default)]
-pub(super) struct Subscribers(Mutex<Inner>);
+pub(super) struct Subscribers(Mutex<Told>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct Told {
     is_closed: bool,
     /// Since when there is no connection, from when that is told until its end.
     suspended: Option<Instant>,
@@ -138,40 +138,40 @@ impl Subscribers {
         // Not a bounded one, which has memory for all that may come from the beginning.
         let (sender, receiver) = unbounded();
         let receiver = Arc::new(receiver);
-        let mut inner = self.0.lock();
-        if !inner.is_closed {
-            inner.add(Subscribed { receiver: Arc::downgrade(&receiver), sender });
+        let mut told = self.0.lock();
+        if !told.is_closed {
+            told.add(Subscribed { receiver: Arc::downgrade(&receiver), sender });
         }
         Subscription(receiver)
     }
 
     pub(super) fn suspended(&self) {
-        let mut inner = self.0.lock();
-        (inner.suspended, inner.reconnected) = (Some(sys::now()), None);
-        inner.tell(ConnectionEvent::Suspended);
+        let mut told = self.0.lock();
+        (told.suspended, told.reconnected) = (Some(sys::now()), None);
+        told.tell(ConnectionEvent::Suspended);
     }
 
     pub(super) fn reconnected(&self) {
-        let mut inner = self.0.lock();
-        (inner.suspended, inner.is_lost) = (None, false);
-        inner.reconnected = Some(sys::now());
-        inner.tell(ConnectionEvent::Reconnected);
+        let mut told = self.0.lock();
+        (told.suspended, told.is_lost) = (None, false);
+        told.reconnected = Some(sys::now());
+        told.tell(ConnectionEvent::Reconnected);
     }
 
     /// Once, if it has been suspended for so long.
     pub(super) fn lost(&self, after: Duration) {
-        let mut inner = self.0.lock();
-        if inner.suspended.take_if(|since| sys::now() - *since >= after).is_some() {
-            inner.is_lost = true;
-            inner.tell(ConnectionEvent::Lost);
+        let mut told = self.0.lock();
+        if told.suspended.take_if(|since| sys::now() - *since >= after).is_some() {
+            told.is_lost = true;
+            told.tell(ConnectionEvent::Lost);
         }
     }
 
     /// Is the connection one that has lasted for so long, or the first?
     pub(super) fn has_lasted(&self, time: Duration) -> bool {
-        let inner = self.0.lock();
-        let connected = inner.suspended.is_none() && !inner.is_lost;
-        connected && inner.reconnected.is_none_or(|since| sys::now() - since > time)
+        let told = self.0.lock();
+        let connected = told.suspended.is_none() && !told.is_lost;
+        connected && told.reconnected.is_none_or(|since| sys::now() - since > time)
     }
 
     /// Was it told that it is lost, and nothing since?
@@ -181,13 +181,13 @@ impl Subscribers {
 
     /// The channels end with the client.
     pub(super) fn close(&self) {
-        let mut inner = self.0.lock();
-        inner.is_closed = true;
-        inner.subscribed.clear();
+        let mut told = self.0.lock();
+        told.is_closed = true;
+        told.subscribed.clear();
     }
 }
 
-impl Inner {
+impl Told {
     /// Twice as many as there are receivers at most, whether there are events or not.
     fn add(&mut self, subscribed: Subscribed) {
         if self.subscribed.len() >= self.sweep_at {

@@ -48,7 +48,7 @@ impl Holds {
         let session = holds[0].0.nodes().term.lease.session_id;
         let until = Until::within(self.requests.patience());
         let committed = self.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
-        if committed.as_ref().is_err_and(Failure::is_maybe_done) {
+        if committed.as_ref().is_err_and(Failure::is_outcome_unknown) {
             sys::reached("a guarded write has no answer");
             return Err(self.requests.error(holds[0].0.path(), Failure::Broken));
         }

@@ -208,7 +208,7 @@ impl Holds {
     /// Tells the observer, on another thread: this one may deliver answers, and must not wait.
     fn tell_losses(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.count_losses(nodes, grants.len(), reason);
-        for tell in grants.iter().filter_map(|grant| grant.tells(End::Lost(reason))) {
+        for tell in grants.iter().filter_map(|grant| grant.take_report(End::Lost(reason))) {
             self.requests.zk.call_aside(tell);
         }
     }

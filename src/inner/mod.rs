@@ -22,7 +22,7 @@ mod watching;
 pub(crate) use claim::{Claim, Node};
 pub(crate) use directories::make_directories;
 pub use events::{ClientState, ConnectionEvent, Stats, Subscription};
-pub(crate) use failure::{Failure, may_be_done};
+pub(crate) use failure::{Failure, is_outcome_unknown};
 pub(crate) use guarded::{What, Write};
 pub(crate) use holds::{Granted, Holds};
 pub use nodes::HoldState;

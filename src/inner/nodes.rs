@@ -138,7 +138,7 @@ impl End {
 }
 
 /// What a release by the owner of a hold leads to.
-pub(super) enum Released {
+pub(super) enum AfterRelease {
     /// The hold was lost before. If that was not known yet: all holds that end by it.
     Lost(LossReason, Option<Vec<Arc<Grant>>>),
     /// Others hold the nodes, or this hold was released before. There is nothing to do.
@@ -256,7 +256,7 @@ impl Nodes {
         grants.iter().for_each(|grant| grant.end(end));
         drop(state);
         drop(watchers);
-        grants.iter().for_each(|grant| grant.tell());
+        grants.iter().for_each(|grant| grant.raise());
         (!was_over).then_some(grants)
     }
 
@@ -281,18 +281,18 @@ impl Nodes {
 
     /// Releases a hold. A lease that has run out by the clocks is a loss, even if nobody has
     /// noticed it yet.
-    pub(super) fn release(&self, grant: &Arc<Grant>) -> Released {
+    pub(super) fn release(&self, grant: &Arc<Grant>) -> AfterRelease {
         let is_over = self.term.left().is_zero();
         let mut state = self.state.lock();
         match *grant.end.lock() {
-            Some(End::Lost(reason)) => return Released::Lost(reason, None),
-            Some(End::Released) => return Released::Shared,
+            Some(End::Lost(reason)) => return AfterRelease::Lost(reason, None),
+            Some(End::Released) => return AfterRelease::Shared,
             None => {}
         }
         if is_over {
             drop(state);
             let reason = LossReason::LeaseExpired;
-            return Released::Lost(reason, self.end(End::Lost(reason)));
+            return AfterRelease::Lost(reason, self.end(End::Lost(reason)));
         }
         let is_last = match &mut state.phase {
             Phase::Held(grants) => {
@@ -302,20 +302,20 @@ impl Nodes {
             Phase::Kept | Phase::Reserved(_) | Phase::Over => false,
         };
         let (released, watchers) = match grant.reserved_until() {
-            _ if !is_last => (Released::Shared, None),
+            _ if !is_last => (AfterRelease::Shared, None),
             Some(until) => {
                 state.phase = Phase::Reserved(until);
-                (Released::Reserved(until), None)
+                (AfterRelease::Reserved(until), None)
             }
             None => {
                 state.phase = Phase::Over;
-                (Released::Last, Some(state.take_watchers()))
+                (AfterRelease::Last, Some(state.take_watchers()))
             }
         };
         grant.end(End::Released);
         drop(state);
         drop(watchers);
-        grant.tell();
+        grant.raise();
         released
     }
 
@@ -347,7 +347,7 @@ impl Nodes {
         state.phase = Phase::Kept;
         grant.end(End::Released);
         drop(state);
-        grant.tell();
+        grant.raise();
         true
     }
 
@@ -582,19 +582,19 @@ impl Grant {
     pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
         *self.observed.lock() = Some(observed.clone());
         let end = *self.end.lock();
-        end.and_then(|end| self.tells(end))
+        end.and_then(|end| self.take_report(end))
     }
 
     /// Returns what tells the observer of its end, to the first caller only. Call it where that may
     /// block.
-    pub(super) fn tells(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
+    pub(super) fn take_report(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
         let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
         Some(move || observed.ended(held, end.loss()))
     }
 
     /// Releases it by `release`, and then tells the observer how it ended. Of a loss that was
     /// noticed before, the observer is told by whoever noticed.
-    pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn release_by(&self, release: impl FnOnce() -> Result<()>) -> Result<()> {
         let held = sys::now() - self.since;
         let released = release();
         let is_released = *self.end.lock() == Some(End::Released);
@@ -628,12 +628,13 @@ impl Grant {
         }
     }
 
-    /// Sets how it ended. [`tell`](Grant::tell) has to follow, without any mutex.
+    /// Sets how it ended. [`raise`](Grant::raise) has to follow, without any mutex.
     fn end(&self, end: End) {
         self.end.lock().get_or_insert(end);
     }
 
-    fn tell(&self) {
+    /// Tells all listeners that it has ended.
+    fn raise(&self) {
         let listeners = mem::take(&mut *self.listeners.lock());
         drop(listeners);
         self.ended.raise();

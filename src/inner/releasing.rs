@@ -7,9 +7,9 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
 use zookeeper::{Batch, ErrorKind, WatchedEvent, Watcher};
 
-use super::failure::{Failure, may_be_done};
+use super::failure::{Failure, is_outcome_unknown};
 use super::holds::Holds;
-use super::nodes::{Grant, Nodes, Released};
+use super::nodes::{AfterRelease, Grant, Nodes};
 use crate::error::{Error, LossReason, Result};
 use crate::kind::LockKind;
 use crate::shortcuts::{Departing, Replacement};
@@ -30,7 +30,7 @@ pub(crate) struct Replaceable {
 impl Replaceable {
     /// Takes the answer to the transaction, and passes it to the thread that released the node.
     pub(crate) fn settle(self, deleted: zookeeper::Result<()>) {
-        let is_known = deleted.as_ref().err().is_none_or(|error| !may_be_done(error));
+        let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
         let (holds, departing) = (self.holds.upgrade(), self.departing.as_ref());
         let judge = |holds: Arc<Holds>| judge(&holds, &self.nodes, 0, departing, deleted);
         let result = is_known.then(|| holds.map(judge).unwrap_or(Ok(())));
@@ -44,7 +44,7 @@ impl Holds {
     /// deletion without an answer by then is completed in the background. Returns Lost if the hold
     /// was lost before.
     pub(crate) fn release(&self, grant: &Arc<Grant>) -> Result<()> {
-        grant.end_by(|| self.release_to(grant, None))
+        grant.release_by(|| self.release_to(grant, None))
     }
 
     /// Like [`release`](Holds::release), where another thread may wait for the same lock. If the
@@ -56,13 +56,13 @@ impl Holds {
     ) -> Result<()> {
         let nodes = grant.nodes();
         match nodes.release(grant) {
-            Released::Shared => Ok(()),
-            Released::Reserved(until) => {
+            AfterRelease::Shared => Ok(()),
+            AfterRelease::Reserved(until) => {
                 sys::reached("a released hold is reserved");
                 self.attend_at(until);
                 Ok(())
             }
-            Released::Lost(reason, grants) => {
+            AfterRelease::Lost(reason, grants) => {
                 sys::reached_if(|| grants.is_none(), "an unlock comes behind a loss");
                 if let Some(grants) = grants {
                     sys::reached("an unlock notices that the lease is over");
@@ -70,7 +70,7 @@ impl Holds {
                 }
                 Err(Error::Lost { path: grant.path().to_owned(), reason })
             }
-            Released::Last => {
+            AfterRelease::Last => {
                 let claim = &nodes.claim;
                 let is_single = claim.kind == LockKind::Ephemeral;
                 let _deleting = is_single.then(|| self.orphans.deleting(&claim.lock));

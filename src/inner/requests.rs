@@ -114,7 +114,7 @@ impl Requests {
     }
 
     /// Returns the current session; 0 for none.
-    pub(crate) fn id(&self) -> i64 {
+    pub(crate) fn session_id(&self) -> i64 {
         self.zk.session_id()
     }
 

@@ -204,7 +204,9 @@ mod tests {
             at_least: Duration::ZERO,
         };
         let until = Until::within(Duration::from_secs(60));
-        for (id, is_held) in [(inner.requests.id(), true), (inner.requests.id() + 1, false)] {
+        for (id, is_held) in
+            [(inner.requests.session_id(), true), (inner.requests.session_id() + 1, false)]
+        {
             let charge = inner.requests.charge(&claim, 1).unwrap();
             let name = "node".to_owned();
             let node = Node { name, number: None, czxid: 1, token: 1, charge };

@@ -25,8 +25,8 @@ use crate::wait::Wait;
 enum Handed {
     /// Its nodes, to be held again.
     Nodes(Arc<Nodes>),
-    /// Its node, to be replaced.
-    Node(Replaceable),
+    /// Its released node, to be replaced.
+    Replaceable(Replaceable),
 }
 
 /// One lock object.
@@ -119,7 +119,7 @@ impl TwoLevel {
         let mut replaceable = None;
         if let Some(handed) = turn.take_handed() {
             match handed {
-                Handed::Node(node) => replaceable = Some(node),
+                Handed::Replaceable(node) => replaceable = Some(node),
                 Handed::Nodes(nodes) => {
                     if let Some(grant) = nodes.take_over(claim.owner) {
                         turn.keep(Arc::clone(&grant));
@@ -158,7 +158,7 @@ impl TwoLevel {
         let mut turn = Some(turn);
         let mut next = |replaceable| {
             if let Some(turn) = turn.take() {
-                turn.hand_over(Handed::Node(replaceable));
+                turn.hand_over(Handed::Replaceable(replaceable));
             }
         };
         let next: &mut dyn FnMut(Replaceable) = &mut next;
@@ -201,7 +201,7 @@ impl RawLock for TwoLevel {
         match self.local.exit(Some(&is_it)) {
             Ok(Exit::Inner(grant)) => grant.check(),
             // The turn is dropped before the observer is told.
-            Ok(Exit::Last(grant, turn)) => grant.end_by(|| self.release_last(&grant, turn)),
+            Ok(Exit::Last(grant, turn)) => grant.release_by(|| self.release_last(&grant, turn)),
             Err(Refused::NotHeld) => Err(self.site.refuse()),
             Err(Refused::NotOwner(owner)) => {
                 Err(Error::NotOwner { path: self.path().to_owned(), owner })

@@ -11,7 +11,8 @@ use zookeeper::{Names, Stat};
 use super::rule::New;
 use crate::error::Error;
 use crate::inner::{
-    Charge, Claim, Failure, Grant, Granted, Inner, Node, Orphan, Requests, Waiting, may_be_done,
+    Charge, Claim, Failure, Grant, Granted, Inner, Node, Orphan, Requests, Waiting,
+    is_outcome_unknown,
 };
 use crate::names::Number;
 use crate::observer::Call;
@@ -145,7 +146,7 @@ impl<'a> Attempt<'a> {
             true => self.requests().await_connection(self.path(), self.want.until)?,
             false => self.requests().require_connection(self.path())?,
         }
-        let (now, before) = (self.requests().id(), self.session_id);
+        let (now, before) = (self.requests().session_id(), self.session_id);
         if now != before {
             sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
             self.session_id = now;
@@ -190,7 +191,7 @@ impl<'a> Attempt<'a> {
 
     /// Takes the error of a create, after which its node may exist all the same.
     pub(super) fn take_error(&mut self, create: Create, error: zookeeper::Error) -> Failure {
-        if may_be_done(&error) {
+        if is_outcome_unknown(&error) {
             sys::reached("a create has no answer");
             self.add_unanswered(create);
         }

@@ -30,7 +30,7 @@ pub(crate) trait Recipe {
     ///
     /// # Errors
     /// Why they can never be granted, for the user.
-    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error>;
+    fn standing(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error>;
 
     /// Returns the names ahead of our nodes, in order, for people.
     fn ahead<'l>(&self, _list: &'l Names, _own: &[Node]) -> Vec<&'l str> {

@@ -25,7 +25,7 @@ pub(crate) fn acquire_single(want: Want<'_>) -> Result<Option<Arc<Grant>>> {
         let _ = tell.send(());
     });
     let (attempt, making) = (Attempt::new(want), None);
-    run(SingleNode { attempt, making, may_create: true, watcher, news }, SingleNode::pass)
+    run(SingleCall { attempt, making, may_create: true, watcher, news }, SingleCall::pass)
 }
 
 /// What a look shows at the path.
@@ -36,7 +36,7 @@ enum Sight {
 }
 
 /// A call for a single node.
-struct SingleNode<'a> {
+struct SingleCall<'a> {
     attempt: Attempt<'a>,
     /// While a node may exist that the call has made and does not hold. Dropped after the attempt.
     making: Option<Making<'a>>,
@@ -46,13 +46,13 @@ struct SingleNode<'a> {
     news: Receiver<()>,
 }
 
-impl<'a> AsMut<Attempt<'a>> for SingleNode<'a> {
+impl<'a> AsMut<Attempt<'a>> for SingleCall<'a> {
     fn as_mut(&mut self) -> &mut Attempt<'a> {
         &mut self.attempt
     }
 }
 
-impl<'a> SingleNode<'a> {
+impl<'a> SingleCall<'a> {
     fn pass(&mut self) -> Result<Pass, Stop> {
         // The create is itself a look.
         self.may_create |= self.attempt.find_session()?;

@@ -16,7 +16,7 @@ use super::rule::Recipe;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Replaceable};
 use crate::names::{self, Ahead, Next, Standing};
-use crate::shortcuts::{Expectation, Expected, Heard, News};
+use crate::shortcuts::{Expected, Heard, News, Reaction};
 use crate::sys::{self, Mutex};
 
 /// Takes what the recipe says. `replaceable` is what the thread before has released, and `on_position`
@@ -92,12 +92,12 @@ fn listen(
         let Some(requests) = requests.upgrade() else {
             return;
         };
-        let expectation = heard.lock().event(event, requests.resumed(), lists);
-        match expectation {
+        let reaction = heard.lock().event(event, requests.resumed(), lists);
+        match reaction {
             // The waiter may have gone.
-            Expectation::Tell(news) => drop(tell.send(news)),
-            Expectation::Wait => {}
-            Expectation::List => {
+            Reaction::Tell(news) => drop(tell.send(news)),
+            Reaction::Wait => {}
+            Reaction::List => {
                 let (heard, tell) = (Arc::clone(&heard), tell.clone());
                 requests.list(&directory).on_done(move |listed| {
                     let names = listed.ok().map(|(names, _)| names);
@@ -117,7 +117,7 @@ impl Waiter<'_> {
             self.may_create = self.attempt.want.waits && self.stuck().is_empty();
         }
         let list = match self.listed.take() {
-            _ if self.is_missing() && self.may_create => self.enter()?,
+            _ if self.is_missing() && self.may_create => self.create_missing()?,
             // A list that shows all our nodes is no older than they are.
             Some(names) if !self.is_missing() && self.attempt.are_in(&names) => {
                 self.sort_out(names)?
@@ -144,7 +144,7 @@ impl Waiter<'_> {
         }
         self.attempt.give_up_old();
         self.attempt.tell_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
-        match self.step(&list)? {
+        match self.standing(&list)? {
             Standing::Granted => self.grant(self.attempt.own.len() == list.len()),
             Standing::Behind(ahead) => self.wait_behind(Some(ahead), list),
             Standing::Full => self.wait_behind(None, list),

@@ -58,8 +58,8 @@ pub(crate) struct Expected {
     pub(crate) resumed: u64,
 }
 
-/// What an event leads to.
-pub(crate) enum Expectation {
+/// What has to be done for an event.
+pub(crate) enum Reaction {
     /// The waiter has to know.
     Tell(News),
     /// A list has to be sent first.
@@ -91,16 +91,16 @@ impl Heard {
     }
 
     /// Takes an event. With `lists`, one that does not grant needs a list.
-    pub(crate) fn event(&mut self, event: &WatchedEvent, resumed: u64, lists: bool) -> Expectation {
+    pub(crate) fn event(&mut self, event: &WatchedEvent, resumed: u64, lists: bool) -> Reaction {
         let grants = self.is_grant(event, resumed);
         let needs_list = lists && grants.is_none() && event.event_type != EventType::WatchEnded;
         match needs_list {
-            false => Expectation::Tell(News { names: None, grants }),
+            false => Reaction::Tell(News { names: None, grants }),
             true if mem::replace(&mut self.lists, true) => {
                 sys::reached("an event comes while a list is under way");
-                Expectation::Wait
+                Reaction::Wait
             }
-            true => Expectation::List,
+            true => Reaction::List,
         }
     }
 

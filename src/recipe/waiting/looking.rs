@@ -6,18 +6,18 @@ use std::iter;
 use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, Pending, Stat};
 
 use super::Waiter;
-use crate::inner::{Charge, Failure, Node, Replaceable, make_directories, may_be_done};
+use crate::inner::{Charge, Failure, Node, Replaceable, is_outcome_unknown, make_directories};
 use crate::names::{self, Number, Standing};
 use crate::recipe::attempt::{Create, Stop, Unanswered, Want};
 use crate::recipe::rule::New;
 use crate::sys;
 
 impl Waiter<'_> {
-    // ---- entering
+    // ---- creating
 
     /// Creates the missing nodes, and the directory if need be. Returns a list that is no older,
     /// which is sent only if nothing else shows the directory.
-    pub(super) fn enter(&mut self) -> Result<Names, Stop> {
+    pub(super) fn create_missing(&mut self) -> Result<Names, Stop> {
         if let Some(replaceable) = self.replaceable.take()
             && let Some(list) = self.replace(replaceable)?
         {
@@ -77,7 +77,7 @@ impl Waiter<'_> {
         };
         match replaced {
             Ok(_) => replaceable.settle(Ok(())),
-            Err(error) if may_be_done(&error) => {
+            Err(error) if is_outcome_unknown(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
                 self.add_unanswered(create);
                 replaceable.settle(Err(error.clone()));
@@ -195,7 +195,7 @@ impl Waiter<'_> {
                 Some(Failure::Broken)
             }
             Err(error) => {
-                self.may_create &= !may_be_done(&error);
+                self.may_create &= !is_outcome_unknown(&error);
                 Some(self.attempt.take_error(create, error))
             }
         }
@@ -272,10 +272,10 @@ impl Waiter<'_> {
 
     /// Asks the recipe where our nodes stand, and the server when nodes were created if that
     /// matters.
-    pub(super) fn step(&mut self, list: &Names) -> Result<Standing, Stop> {
+    pub(super) fn standing(&mut self, list: &Names) -> Result<Standing, Stop> {
         let mut children = names::children(list);
         loop {
-            let standing = self.recipe.step(&children, &self.attempt.own)?;
+            let standing = self.recipe.standing(&children, &self.attempt.own)?;
             let Standing::NeedsCzxid(names) = &standing else {
                 return Ok(standing);
             };
