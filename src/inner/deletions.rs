@@ -13,7 +13,6 @@ use super::claim::{Claim, Node};
 use super::nodes::Nodes;
 use super::quota::Charge;
 use super::requests::Requests;
-use crate::kind::LockKind;
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended};
 use crate::sys::{self, Mutex};
@@ -60,9 +59,9 @@ impl Deletions {
     /// Deletes a node of this session in the background.
     pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
         let (path, charge) = (claim.path_of(node), node.charge.take());
-        match claim.kind {
-            LockKind::Ephemeral => self.delete_single(session, path, node.czxid, charge),
-            _ => self.delete_eventually(session, path, charge),
+        match claim.kind.is_single_node() {
+            true => self.delete_single(session, path, node.czxid, charge),
+            false => self.delete_eventually(session, path, charge),
         }
     }
 

@@ -43,15 +43,6 @@ pub(crate) struct Holds {
     timer: Timer,
 }
 
-/// The result of a grant.
-pub(crate) enum Granted {
-    Held(Arc<Grant>),
-    /// There is no lease to hold the nodes in, or too short a one.
-    NotYet,
-    /// The lease ran out meanwhile, and the nodes are deleted.
-    Over,
-}
-
 impl Holds {
     pub(super) fn new(
         registry: Arc<Registry>,
@@ -70,8 +61,10 @@ impl Holds {
         })
     }
 
-    /// Takes own nodes, which were seen to be first in their queue, or even alone, and makes a hold
-    /// of them.
+    /// Takes own nodes, which were seen to be first in their queue, and makes a hold of them. If the
+    /// directory has no other node, `only_number` is the number of the only one. Returns `None` if
+    /// no lease is long enough to hold the nodes in, or if it ran out meanwhile: then the nodes are
+    /// taken and deleted.
     ///
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that
     /// is of use. If the connection falls silent right after the grant, that is noticed a quarter of
@@ -81,10 +74,11 @@ impl Holds {
     pub(crate) fn grant(
         &self,
         claim: &Claim,
-        (own, alone): (&mut Vec<Node>, Option<Number>),
+        own: &mut Vec<Node>,
+        only_number: Option<Number>,
         session: i64,
         until: &Until,
-    ) -> Result<Granted, Failure> {
+    ) -> Result<Option<Arc<Grant>>, Failure> {
         let timeout = self.requests.timeout();
         let zk = self.requests.zk.in_session(session);
         let mut lease = zk.lease();
@@ -98,24 +92,24 @@ impl Holds {
             if lease.session_id == session {
                 self.requests.pause(lease.renewable, until)?;
             }
-            return Ok(Granted::NotYet);
+            return Ok(None);
         }
         let term = Term { requests: Arc::downgrade(&self.requests), lease };
         let grant = self.registry.add(
             || self.requests.zk.keep_lease(),
-            |number| Nodes::new(number, (claim.clone(), mem::take(own), alone), term),
+            |number| Nodes::new(number, claim.clone(), mem::take(own), only_number, term),
         )?;
         let nodes = grant.nodes();
         // From here on the end of the lease ends the hold. It may have come before.
         if nodes.term.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");
             self.lose(nodes, LossReason::LeaseExpired);
-            return Ok(Granted::Over);
+            return Ok(None);
         }
         self.attend_at(nodes.granted + timeout / 4);
         let (node, lock) = (&nodes.list[0].name, &claim.lock);
         debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
-        Ok(Granted::Held(grant))
+        Ok(Some(grant))
     }
 
     // ---- time

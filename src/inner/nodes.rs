@@ -48,7 +48,7 @@ pub(crate) struct Nodes {
     /// Never empty.
     pub(super) list: Vec<Node>,
     /// The number of the only node, if the directory had no other node at the grant.
-    alone: Option<Number>,
+    only_number: Option<Number>,
     pub(super) term: Term,
     pub(super) granted: Instant,
     state: Mutex<State>,
@@ -181,7 +181,9 @@ impl Term {
 impl Nodes {
     pub(super) fn new(
         number: u64,
-        (claim, list, alone): (Claim, Vec<Node>, Option<Number>),
+        claim: Claim,
+        list: Vec<Node>,
+        only_number: Option<Number>,
         term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
         let owner = claim.owner;
@@ -189,7 +191,7 @@ impl Nodes {
             number,
             claim,
             list,
-            alone,
+            only_number,
             term,
             granted: sys::now(),
             state: Mutex::new(State {
@@ -218,9 +220,9 @@ impl Nodes {
 
     /// Returns the number of the only node, if the directory had no other node at the grant. Nodes
     /// that were made since have higher numbers.
-    pub(super) fn alone(&self) -> Option<Number> {
-        let alone = self.alone.filter(|_| shortcuts::are_on());
-        alone.filter(|_| !self.state.lock().read_under)
+    pub(super) fn only_number(&self) -> Option<Number> {
+        let number = self.only_number.filter(|_| shortcuts::are_on());
+        number.filter(|_| !self.state.lock().read_under)
     }
 
     fn add_grant(self: &Arc<Self>, state: &mut State, owner: Option<ThreadId>) -> Arc<Grant> {

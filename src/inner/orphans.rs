@@ -36,7 +36,6 @@ use super::registry::{Registry, SingleOwner};
 use super::requests::Requests;
 use super::timer::Timer;
 use crate::data;
-use crate::kind::LockKind;
 use crate::names;
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Until};
@@ -64,9 +63,9 @@ enum Spot {
 
 impl Spot {
     fn of(claim: &Claim) -> Spot {
-        match claim.kind {
-            LockKind::Ephemeral => Spot::SingleNode(claim.lock.clone()),
-            _ => Spot::Directory(claim.directory.clone()),
+        match claim.kind.is_single_node() {
+            true => Spot::SingleNode(claim.lock.clone()),
+            false => Spot::Directory(claim.directory.clone()),
         }
     }
 }

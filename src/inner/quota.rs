@@ -27,10 +27,10 @@ const LENGTH_BYTES: usize = 4;
 pub(super) struct Quota(Arc<AtomicUsize>);
 
 impl Quota {
-    /// Takes a charge for `count` nodes. The first length is that of their directory's path, the second that of
-    /// a single node's own.
-    pub(super) fn take(&self, path: (usize, usize), count: usize) -> Result<Charge> {
-        let each = (path.0 + NAME_BYTES).max(path.1) + LENGTH_BYTES;
+    /// Takes a charge for `count` nodes, from the length of their directory's path and the length of
+    /// the lock's path, which is that of a single node.
+    pub(super) fn take(&self, directory: usize, lock: usize, count: usize) -> Result<Charge> {
+        let each = (directory + NAME_BYTES).max(lock) + LENGTH_BYTES;
         let bytes = each.saturating_mul(count);
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             taken.checked_add(bytes).filter(|taken| *taken <= MAX_PATH_BYTES)
@@ -91,7 +91,7 @@ mod tests {
     fn charge_counts_once_wherever_it_goes() {
         let quota = Quota::default();
         let taken = || quota.0.load(Ordering::Relaxed);
-        let charge = quota.take((36, 0), 5).unwrap();
+        let charge = quota.take(36, 0, 5).unwrap();
         assert_eq!(taken(), 500);
         let mut parts = charge.split(5);
         let first = parts.next().unwrap();

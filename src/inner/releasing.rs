@@ -11,7 +11,6 @@ use super::failure::{Failure, is_outcome_unknown};
 use super::holds::Holds;
 use super::nodes::{AfterRelease, Grant, Nodes};
 use crate::error::{Error, LossReason, Result};
-use crate::kind::LockKind;
 use crate::shortcuts::{Departing, Replacement};
 use crate::sys;
 
@@ -72,7 +71,7 @@ impl Holds {
             }
             AfterRelease::Last => {
                 let claim = &nodes.claim;
-                let is_single = claim.kind == LockKind::Ephemeral;
+                let is_single = claim.kind.is_single_node();
                 let _deleting = is_single.then(|| self.orphans.deleting(&claim.lock));
                 self.registry.remove(nodes);
                 let deletion = Deletion { holds: self, nodes };
@@ -97,7 +96,7 @@ impl Deletion<'_> {
     /// Returns the only node, if the next thread may replace it. The release then waits for that
     /// thread, so it must not be one in the background.
     fn replacement(&self) -> Option<Replacement> {
-        let number = self.nodes.alone()?;
+        let number = self.nodes.only_number()?;
         if self.nodes.claim.background || !self.holds.requests.is_connected() {
             return None;
         }
@@ -107,7 +106,7 @@ impl Deletion<'_> {
 
     /// Notes that the nodes are about to be deleted, if there is only one, which is alone.
     fn departing(&self) -> Option<Departing> {
-        let number = self.nodes.alone()?;
+        let number = self.nodes.only_number()?;
         self.holds.following.departing(&self.nodes.claim.directory, number)
     }
 

@@ -159,7 +159,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::inner::{Claim, Granted, Node};
+    use crate::inner::{Claim, Node};
     use crate::kind::LockKind;
     use crate::path::LockPath;
     use crate::signal::Until;
@@ -210,8 +210,8 @@ mod tests {
             let charge = inner.requests.charge(&claim, 1).unwrap();
             let name = "node".to_owned();
             let node = Node { name, number: None, czxid: 1, token: 1, charge };
-            let granted = inner.holds.grant(&claim, (&mut vec![node], None), id, &until);
-            assert_eq!(matches!(granted, Ok(Granted::Held(_))), is_held, "in session {id:x}");
+            let granted = inner.holds.grant(&claim, &mut vec![node], None, id, &until);
+            assert_eq!(matches!(granted, Ok(Some(_))), is_held, "in session {id:x}");
         }
     }
 

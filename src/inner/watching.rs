@@ -9,7 +9,6 @@ use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 use super::holds::Holds;
 use super::nodes::{Grant, Nodes};
 use crate::data;
-use crate::kind::LockKind;
 use crate::names;
 use crate::sys;
 
@@ -66,7 +65,7 @@ impl Holds {
 
     fn on_read(&self, nodes: &Arc<Nodes>, index: usize, read: zookeeper::Result<(Vec<u8>, Stat)>) {
         let node = &nodes.list[index];
-        let is_single = nodes.claim.kind == LockKind::Ephemeral;
+        let is_single = nodes.claim.kind.is_single_node();
         match read {
             // The node of another owner, at the path of a single node.
             Ok((_, stat)) if stat.czxid != node.czxid => {

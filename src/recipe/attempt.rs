@@ -6,13 +6,12 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use log::debug;
-use zookeeper::{Names, Stat};
+use zookeeper::Names;
 
 use super::rule::New;
 use crate::error::Error;
 use crate::inner::{
-    Charge, Claim, Failure, Grant, Granted, Inner, Node, Orphan, Requests, Waiting,
-    is_outcome_unknown,
+    Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
 };
 use crate::names::Number;
 use crate::observer::Call;
@@ -172,18 +171,6 @@ impl<'a> Attempt<'a> {
         Ok(charge.split(count).map(move |charge| Create { new: node(), charge, sent_on }))
     }
 
-    /// Takes a node that the answer to its create, or a look, has shown.
-    pub(super) fn add_own(
-        &mut self,
-        name: &str,
-        charge: Charge,
-        (stat, token): (&Stat, u64),
-        number: Option<Number>,
-    ) {
-        let name = name.to_owned();
-        self.own.push(Node { name, number, czxid: stat.czxid, token, charge });
-    }
-
     /// Takes a create that has no answer. Every later look looks for its node.
     pub(super) fn add_unanswered(&mut self, Create { new, charge, sent_on }: Create) {
         self.unanswered.push(Unanswered { id: new.id, charge, sent_on, since: sys::now() });
@@ -213,14 +200,12 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Takes its nodes, which are first. `number` is that of the only node, if it is alone.
-    pub(super) fn grant(&mut self, number: Option<Number>) -> Result<Pass, Stop> {
+    /// Takes its nodes, which are first. `only_number` is that of the only node, if it is alone.
+    pub(super) fn grant(&mut self, only_number: Option<Number>) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.want;
-        let granted = inner.holds.grant(claim, (&mut self.own, number), self.session_id, until)?;
-        match granted {
-            Granted::Held(grant) => Ok(Pass::Held(grant)),
-            Granted::NotYet | Granted::Over => Ok(Pass::Again),
-        }
+        let (own, session) = (&mut self.own, self.session_id);
+        let granted = inner.holds.grant(claim, own, only_number, session, until)?;
+        Ok(granted.map_or(Pass::Again, Pass::Held))
     }
 
     /// Gives up its nodes: they are deleted in the background.

@@ -13,7 +13,7 @@ use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::rule::New;
 use crate::data;
 use crate::error::{Error, Result};
-use crate::inner::{Charge, Grant, Making, Orphans, make_directories};
+use crate::inner::{Charge, Grant, Making, Node, Orphans, make_directories};
 use crate::names;
 use crate::sys::{self, never};
 
@@ -175,8 +175,9 @@ impl<'a> SingleCall<'a> {
     /// Takes the node, which is ours. An earlier one of this path that could not be deleted is gone.
     fn add_own(&mut self, charge: Charge, stat: &Stat) {
         self.attempt.want.inner.deletions.remove_stuck(self.attempt.path());
-        let token = stat.czxid.unsigned_abs();
-        self.attempt.add_own(self.name(), charge, (stat, token), None);
+        let (name, czxid) = (self.name().to_owned(), stat.czxid);
+        let token = czxid.unsigned_abs();
+        self.attempt.own.push(Node { name, number: None, czxid, token, charge });
     }
 
     fn name(&self) -> &'a str {

@@ -201,10 +201,11 @@ impl Waiter<'_> {
         }
     }
 
+    /// Takes a node that the answer to its create, or a look, has shown.
     fn add_own(&mut self, name: &str, charge: Charge, stat: &Stat, number: Option<Number>) {
-        let token = self.recipe.token(stat);
-        self.czxids.insert(name.to_owned(), stat.czxid);
-        self.attempt.add_own(name, charge, (stat, token), number);
+        let (name, czxid, token) = (name.to_owned(), stat.czxid, self.recipe.token(stat));
+        self.czxids.insert(name.clone(), czxid);
+        self.attempt.own.push(Node { name, number, czxid, token, charge });
     }
 
     fn add_unanswered(&mut self, create: Create) {
