@@ -44,9 +44,12 @@ impl Holds {
         holds.iter().try_for_each(|hold| may_guard(self, &hold.grant))?;
         let guards: Vec<_> = holds.iter().map(|hold| hold.grant.znode(hold.index)).collect();
         writes.iter().try_for_each(|write| write.check(&guards))?;
-        let end = |hold: &Guarding| hold.grant.end_write();
+        let end = |hold: &Guarding| hold.grant.nodes().end_write();
         for (index, hold) in holds.iter().enumerate() {
-            hold.grant.start_write().inspect_err(|_| holds[..index].iter().for_each(end))?;
+            hold.grant
+                .nodes()
+                .start_write(&hold.grant)
+                .inspect_err(|_| holds[..index].iter().for_each(end))?;
         }
         let acl = self.requests.acl();
         let checks = guards.iter().map(|path| Op::Check(path, None));

@@ -70,7 +70,7 @@ impl Readers {
         write.nodes().mark_read_under();
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
             // Its number does not tell its position, so the read shares the write's node.
-            return match write.share() {
+            return match write.nodes().share(write) {
                 Some(read) => {
                     sys::reached("a read shares the node of its write");
                     Ok(Some(read))
