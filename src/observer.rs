@@ -200,7 +200,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// To be called where a callback may block.
+    /// Tells the observer. Call it where an observer may block.
     pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>) {
         let outcome = loss.map_or(Outcome::Released, Outcome::Lost);
         let ended = Ended { lock: self.lock, name: &self.name, held, outcome };

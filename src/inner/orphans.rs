@@ -19,8 +19,8 @@
 //! of several orphans it was, so all of them are looked for again.
 //!
 //! A call that is about to create waits until the creates that others gave up on this connection
-//! were looked for: its own answer would come no sooner. This bounds what calls with short deadlines can
-//! leave at a server that stands still: one create a thread, not one a call.
+//! were looked for: its own answer would come no sooner. So at a server that stands still, calls
+//! with short deadlines leave one create a thread, not one a call.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -84,8 +84,9 @@ struct Found<'a> {
     czxid: Option<i64>,
 }
 
-/// A call that may have a single node which it does not hold: it makes the node, or deletes it.
-/// Nobody else may take that node for an orphan. The end of the call looks for orphans there.
+/// The mark of a call that may have a single node which it does not hold: it makes the node, or
+/// deletes it. While this lives, nobody takes that node for an orphan. Its drop looks for orphans
+/// there.
 pub(crate) struct Making<'a> {
     orphans: &'a Orphans,
     path: LockPath,
@@ -135,8 +136,8 @@ impl Search {
         self.look
     }
 
-    /// Ends a look, which has shown `found`, or failed. `connection` is the current one. Returns what
-    /// is no orphan any more, each with its node: `None` for those that cannot appear any more.
+    /// Ends a look, which has shown `found`, or failed. `connection` is the current one. Returns
+    /// those that are no orphans any more, each with its node, or `None` if it cannot appear.
     fn end<'f>(
         &mut self,
         found: Option<&'f HashMap<&str, Found<'f>>>,
@@ -231,7 +232,7 @@ impl Orphans {
         self.look_for(|other, _| *other == place);
     }
 
-    /// Has those whose time is over looked for, at this instant or before.
+    /// Has [`attend`](Orphans::attend) called at this instant or before.
     fn attend_at(&self, when: Instant) {
         if self.timer.sets(when) {
             let me = Weak::clone(&self.me);
@@ -241,6 +242,7 @@ impl Orphans {
         }
     }
 
+    /// Looks for those whose time is over.
     fn attend(&self, due: Instant) {
         if !self.timer.fires(due) {
             return;
@@ -259,13 +261,13 @@ impl Orphans {
         self.look_for(|place, _| place.spot == Spot::of(claim));
     }
 
-    /// To be held by a call that makes a single node.
+    /// Returns a mark for a call that makes a single node.
     pub(crate) fn making(&self, path: &LockPath) -> Making<'_> {
         let number = self.registry.start_making(path);
         Making { orphans: self, path: path.clone(), number }
     }
 
-    /// To be held by a release that deletes its single node.
+    /// Returns a mark for a release that deletes its single node.
     pub(super) fn deleting(&self, path: &LockPath) -> Making<'_> {
         let number = self.registry.start_deleting(path);
         Making { orphans: self, path: path.clone(), number }

@@ -101,7 +101,8 @@ impl<H, L> Turn<'_, H, L> {
         self.kept = true;
     }
 
-    /// Takes what the previous thread handed over.
+    /// Takes what the previous thread handed over. If there is nothing, the series of hand-overs
+    /// starts over.
     pub(crate) fn take_handed(&self) -> Option<L> {
         let handed = self.local.state.lock().handed.take();
         if handed.is_none() {

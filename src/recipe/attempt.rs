@@ -25,7 +25,7 @@ pub(crate) struct Want<'a> {
     pub(crate) until: &'a Until,
     /// The call waits for others. Otherwise it waits only for answers.
     pub(crate) waits: bool,
-    /// Is told how many are ahead.
+    /// The observed call, which records how many are ahead.
     pub(crate) call: Option<&'a Call>,
 }
 
@@ -241,8 +241,8 @@ impl<'a> Attempt<'a> {
 
     // ---- waiting
 
-    /// Tells the call how many are ahead.
-    pub(super) fn tell_ahead(&self, count: impl FnOnce() -> usize) {
+    /// Records how many are ahead, for the observer.
+    pub(super) fn record_ahead(&self, count: impl FnOnce() -> usize) {
         self.want.call.inspect(|call| call.record_ahead(count));
     }
 

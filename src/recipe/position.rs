@@ -1,4 +1,4 @@
-//! The queue position of a call that waits, for whoever wants to know it.
+//! The queue position of a waiting call, for the callback of its lock object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct QueuePosition {
     pub first: Option<Contender>,
 }
 
-/// Is called with the queue position, so often.
+/// A callback for the queue position, and the time between two calls of it.
 #[derive(Clone)]
 pub(crate) struct OnPosition {
     every: Duration,

@@ -63,7 +63,7 @@ impl<'a> SingleCall<'a> {
         match seen {
             Sight::Ours => {
                 self.attempt.give_up_old();
-                self.attempt.tell_ahead(|| 0);
+                self.attempt.record_ahead(|| 0);
                 self.attempt.grant(None)
             }
             Sight::Nothing => {
@@ -71,7 +71,7 @@ impl<'a> SingleCall<'a> {
                 Ok(Pass::Again)
             }
             Sight::Others => {
-                self.attempt.tell_ahead(|| 1);
+                self.attempt.record_ahead(|| 1);
                 self.attempt.seen_ahead = true;
                 if !self.attempt.want.waits {
                     return Ok(Pass::Busy);

@@ -19,8 +19,8 @@ use crate::names::{self, Ahead, Next, Standing};
 use crate::shortcuts::{Expected, Heard, News, Reaction};
 use crate::sys::{self, Mutex};
 
-/// Takes what the recipe says. `replaceable` is what the thread before has released, and `on_position`
-/// is called with the queue position.
+/// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
+/// has released, and calls `on_position` with the queue position.
 pub(crate) fn acquire(
     want: Want<'_>,
     recipe: &dyn Recipe,
@@ -57,7 +57,7 @@ struct Waiter<'a> {
     watcher: Watcher,
     news: Receiver<News>,
     heard: Arc<Mutex<Heard>>,
-    /// The last list that was delivered, and not used yet.
+    /// The last list that was delivered and is not used yet.
     listed: Option<Names>,
     watched: Watched,
     /// The number of the last expectation.
@@ -65,7 +65,7 @@ struct Waiter<'a> {
     czxids: HashMap<String, i64>,
 }
 
-/// The paths that are watched, since the session was resumed this often.
+/// The paths that are watched. Events come in order since the session was resumed this often.
 #[derive(Default)]
 struct Watched {
     paths: HashSet<String>,
@@ -78,8 +78,8 @@ impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
     }
 }
 
-/// Returns a watcher of nodes, and what it delivers. The thread that delivers an event sends the next
-/// list, so the waiter is woken once, with both.
+/// Returns a watcher of nodes, and what it delivers. The thread that delivers an event sends the
+/// next list, so the waiter is woken once, with both.
 fn listen(
     want: &Want<'_>,
     recipe: &dyn Recipe,
@@ -139,11 +139,11 @@ impl Waiter<'_> {
                 return Ok(Pass::Again);
             }
             let is_rival = |name: &&str| names::mode_of(name).is_some();
-            self.attempt.tell_ahead(|| list.iter().filter(is_rival).count());
+            self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
             return Ok(Pass::Busy);
         }
         self.attempt.give_up_old();
-        self.attempt.tell_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
+        self.attempt.record_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
         match self.standing(&list)? {
             Standing::Granted => self.grant(self.attempt.own.len() == list.len()),
             Standing::Behind(ahead) => self.wait_behind(Some(ahead), list),

@@ -40,7 +40,7 @@ pub(crate) struct Heard {
     /// Paths of events that the waiter has not received yet.
     events: Vec<String>,
     /// A list is under way. It will show what happened before its answer.
-    lists: bool,
+    is_listing: bool,
     /// Dropped by any event except the end of the second node ahead.
     expected: Option<Expected>,
 }
@@ -96,7 +96,7 @@ impl Heard {
         let needs_list = lists && grants.is_none() && event.event_type != EventType::WatchEnded;
         match needs_list {
             false => Reaction::Tell(News { names: None, grants }),
-            true if mem::replace(&mut self.lists, true) => {
+            true if mem::replace(&mut self.is_listing, true) => {
                 sys::reached("an event comes while a list is under way");
                 Reaction::Wait
             }
@@ -132,7 +132,7 @@ impl Heard {
 
     /// Takes a list. Returns what the waiter has to know, or `None` if it has only come closer.
     pub(crate) fn list(&mut self, names: Option<Names>) -> Option<News> {
-        self.lists = false;
+        self.is_listing = false;
         match (&mut self.expected, &names) {
             (Some(expected), Some(names)) if expected.has_come_closer(names) => {
                 sys::reached("a list says that the nearest is the last ahead");

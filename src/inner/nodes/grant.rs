@@ -38,7 +38,7 @@ pub(crate) struct Grant {
     end: Mutex<Option<End>>,
     ended: Signal,
     since: Instant,
-    /// Who is told of its end. Whoever tells takes this out.
+    /// The observer of its end. The first thread to tell it takes this out.
     observed: Mutex<Option<Observed>>,
     /// Those who listen for revocation requests, by the index of the node.
     listeners: Mutex<Vec<(usize, Sender<()>)>>,
@@ -140,22 +140,22 @@ impl Grant {
 
     // ---- being observed
 
-    /// Has the observer told of its end from now on. If it has ended already, returns what tells
-    /// the observer, because nobody else will.
+    /// Tells the observer of its end from now on. If it has ended already, returns the report, which
+    /// nobody else will make.
     pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
         *self.observed.lock() = Some(observed.clone());
         self.known_end().and_then(|end| self.take_report(end))
     }
 
-    /// Returns what tells the observer of its end, to the first caller only. Call it where that may
-    /// block.
+    /// Takes the report of its end to the observer, which only the first caller gets. Call it where
+    /// an observer may block.
     pub(in crate::inner) fn take_report(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
         let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
         Some(move || observed.ended(held, end.loss()))
     }
 
-    /// Releases it by `release`, and then tells the observer how it ended. Of a loss that was
-    /// noticed before, the observer is told by whoever noticed.
+    /// Releases it by `release`, and then tells the observer how it ended. A loss that was noticed
+    /// before is reported where it was noticed.
     pub(crate) fn release_by(&self, release: impl FnOnce() -> Result<()>) -> Result<()> {
         let held = sys::now() - self.since;
         let released = release();

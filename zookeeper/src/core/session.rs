@@ -489,8 +489,8 @@ impl<S, W: Listen> Core<S, W> {
             return self.doom(&refused(code));
         }
         self.vitals.answered(sign, now, Some(Proof::Server));
-        // A server that refuses a request again and again is of no use to it, although it answers pings. This
-        // holds while the request waits and while it is in flight.
+        // A server that answers pings but refuses a request again and again is of no use. This holds
+        // while the request waits and while it is in flight.
         let is_repeating = self.connection.as_ref().is_some_and(Connection::is_repeating);
         if self.queue.waiting.is_empty() && !is_repeating {
             self.used(now);
@@ -542,8 +542,8 @@ impl<S, W: Listen> Core<S, W> {
             }
             self.keeping.end = LeaseEnd::NotYet;
         }
-        // Setting watches again proves nothing about watches that were refused or are still to be set. The
-        // next try must start from the same transaction.
+        // Setting watches again proves nothing about watches that were refused or are still to be
+        // set. The next try must start from the same transaction.
         if call.code != OpCode::SetWatches {
             self.session.zxid = self.session.zxid.max(zxid);
         }
@@ -564,7 +564,7 @@ impl<S, W: Listen> Core<S, W> {
             _ => {}
         }
         match (call.code, code) {
-            // The session is over, has moved, or has lost watches. The next handshake will show which.
+            // The session is over, has moved, or has lost watches. The next handshake shows which.
             (_, code::SESSION_EXPIRED | code::SESSION_MOVED) | (OpCode::SetWatches, ..=-1) => {
                 sys::reached_if(
                     || code == code::SESSION_EXPIRED,
@@ -709,7 +709,8 @@ impl<S, W: Listen> Core<S, W> {
         self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
     }
 
-    /// Fails a waiting request. It is certainly not carried out, unless an earlier connection sent it.
+    /// Fails a waiting request. It is certainly not carried out, unless it was sent on an earlier
+    /// connection.
     fn give_up(&mut self, call: Call<S, W>, kind: ErrorKind) {
         sys::reached_if(|| call.was_sent, "a request that was sent is given up");
         let lost = || Error::because(ErrorKind::ConnectionLoss, kind.to_string());
@@ -817,7 +818,7 @@ impl<S, W: Listen> Core<S, W> {
 
     /// Does everything that is due. Returns when the next look is due.
     pub(crate) fn tick(&mut self, now: Moment) -> Instant {
-        // Never twice in a row, because a machine that is always late must not excuse a silent server.
+        // Never twice in a row: a machine that is always late must not excuse a silent server.
         if now.monotonic > self.looks.planned + STALL
             && now.monotonic > self.looks.excused + self.timeout() / 3
         {
