@@ -246,11 +246,12 @@ impl<'a> Attempt<'a> {
         self.want.call.inspect(|call| call.record_ahead(count));
     }
 
-    /// Waits for news. Returns `None` for any other reason to look again.
+    /// Waits for news. Returns `None` for any other reason to look again, such as a change of a
+    /// semaphore's `limit` or the end of its `turn`.
     pub(super) fn wait<T>(
         &self,
         news: &Receiver<T>,
-        [one, other]: [Ended; 2],
+        [limit, turn]: [Ended; 2],
         next: Option<Instant>,
     ) -> Result<Option<T>, Stop> {
         let until = self.want.until;
@@ -266,8 +267,8 @@ impl<'a> Attempt<'a> {
                     return Err(Failure::Closed.into());
                 }
                 recv(news) -> news => return Ok(news.ok()),
-                recv(one) -> _ => sys::reached("the limit changes while permits are waited for"),
-                recv(other) -> _ => sys::reached("the turn ends while permits are waited for"),
+                recv(limit) -> _ => sys::reached("the limit changes while permits are waited for"),
+                recv(turn) -> _ => sys::reached("the turn ends while permits are waited for"),
                 recv(self.more_stuck) -> _ => {
                     sys::reached("a waiting call hears of a node that stays");
                 }
