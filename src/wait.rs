@@ -28,7 +28,7 @@ impl Wait {
     }
 
     /// Turns a deadline that has passed into a try.
-    pub(crate) fn now(self) -> Wait {
+    pub(crate) fn or_try(self) -> Wait {
         match self {
             Wait::Until(Some(end)) if end <= sys::now() => Wait::Try,
             wait => wait,

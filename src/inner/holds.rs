@@ -116,12 +116,7 @@ impl Holds {
 
     /// Has [`attend`](Holds::attend) called at this instant or before.
     pub(super) fn attend_at(&self, when: Instant) {
-        if self.timer.sets(when) {
-            let me = Weak::clone(&self.me);
-            self.requests.zk.call_at(when, move || {
-                me.upgrade().inspect(|holds| holds.attend(when));
-            });
-        }
+        self.timer.set(when, &self.requests.zk, &self.me, Holds::attend);
     }
 
     /// Does what is due: looks at nodes that have been held for a while, and ends those that were

@@ -234,12 +234,7 @@ impl Orphans {
 
     /// Has [`attend`](Orphans::attend) called at this instant or before.
     fn attend_at(&self, when: Instant) {
-        if self.timer.sets(when) {
-            let me = Weak::clone(&self.me);
-            self.requests().zk.call_at(when, move || {
-                me.upgrade().inspect(|orphans| orphans.attend(when));
-            });
-        }
+        self.timer.set(when, &self.requests().zk, &self.me, Orphans::attend);
     }
 
     /// Looks for those whose time is over.

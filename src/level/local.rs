@@ -101,17 +101,12 @@ impl<H, L> Turn<'_, H, L> {
         self.kept = true;
     }
 
-    /// Takes what the previous thread handed over. If there is nothing, the series of hand-overs
-    /// starts over.
+    /// Takes what the previous thread handed over.
     pub(crate) fn take_handed(&self) -> Option<L> {
-        let handed = self.local.state.lock().handed.take();
-        if handed.is_none() {
-            self.start_over();
-        }
-        handed
+        self.local.state.lock().handed.take()
     }
 
-    /// Starts a new series of hand-overs, because what was handed over is of no use.
+    /// Starts a new series of hand-overs, because the thread goes on to the servers.
     pub(crate) fn start_over(&self) {
         self.local.state.lock().times = 0;
     }

@@ -121,7 +121,7 @@ impl RawLock for Readers {
             .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant)));
         let Some(read) = read else {
             drop(reads);
-            return Err(self.site().refuse());
+            return Err(self.site().refusal());
         };
         let grant = Arc::clone(&read.grant);
         read.depth -= 1;

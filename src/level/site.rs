@@ -59,7 +59,7 @@ impl Site {
         wait: Wait,
         acquire: impl FnOnce(Wait, Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
-        let wait = wait.now();
+        let wait = wait.or_try();
         let Some(observer) = self.client.observer().cloned() else {
             return acquire(wait, None);
         };
@@ -140,7 +140,7 @@ impl Site {
     }
 
     /// Returns the error for an unlock without a hold.
-    pub(crate) fn refuse(&self) -> Error {
+    pub(crate) fn refusal(&self) -> Error {
         match self.requests().is_closed() {
             true => Error::Closed,
             false => self.not_held(),

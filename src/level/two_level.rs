@@ -116,20 +116,19 @@ impl TwoLevel {
             Entry::First(turn) => turn,
         };
         let claim = self.claim();
-        let mut replaceable = None;
-        if let Some(handed) = turn.take_handed() {
-            match handed {
-                Handed::Replaceable(node) => replaceable = Some(node),
-                Handed::Nodes(nodes) => {
-                    if let Some(grant) = nodes.take_over(claim.owner) {
-                        turn.keep(Arc::clone(&grant));
-                        return Ok(Some(grant));
-                    }
-                    self.inner().holds.end_unwanted(&nodes);
+        let replaceable = match turn.take_handed() {
+            Some(Handed::Nodes(nodes)) => {
+                if let Some(grant) = nodes.take_over(claim.owner) {
+                    turn.keep(Arc::clone(&grant));
+                    return Ok(Some(grant));
                 }
+                self.inner().holds.end_unwanted(&nodes);
+                None
             }
-            turn.start_over();
-        }
+            Some(Handed::Replaceable(node)) => Some(node),
+            None => None,
+        };
+        turn.start_over();
         let grant = match self.kind {
             LockKind::Ephemeral => self.site.take_single(&claim, until, call)?,
             kind => {
@@ -202,7 +201,7 @@ impl RawLock for TwoLevel {
             Ok(Exit::Inner(grant)) => grant.check(),
             // The turn is dropped before the observer is told.
             Ok(Exit::Last(grant, turn)) => grant.release_by(|| self.release_last(&grant, turn)),
-            Err(Refused::NotHeld) => Err(self.site.refuse()),
+            Err(Refused::NotHeld) => Err(self.site.refusal()),
             Err(Refused::NotOwner(owner)) => {
                 Err(Error::NotOwner { path: self.path().to_owned(), owner })
             }

@@ -186,7 +186,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Returns whether these names show all its nodes.
-    pub(super) fn are_in(&self, names: &Names) -> bool {
+    pub(super) fn own_are_in(&self, names: &Names) -> bool {
         self.own.iter().all(|node| names.contains(&node.name))
     }
 

@@ -119,7 +119,7 @@ impl Waiter<'_> {
         let list = match self.listed.take() {
             _ if self.is_missing() && self.may_create => self.create_missing()?,
             // A list that shows all our nodes is no older than they are.
-            Some(names) if !self.is_missing() && self.attempt.are_in(&names) => {
+            Some(names) if !self.is_missing() && self.attempt.own_are_in(&names) => {
                 self.sort_out(names)?
             }
             _ => {
