@@ -8,8 +8,8 @@ use super::failure::Failure;
 use super::holds::Holds;
 use super::nodes::Grant;
 use crate::error::{ConflictReason, Error, LossReason, Result};
-use crate::signal::Until;
 use crate::sys;
+use crate::wait::Until;
 
 /// The protocol's value for any version.
 const ANY: i32 = -1;

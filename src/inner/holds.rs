@@ -28,8 +28,8 @@ use super::timer::Timer;
 use crate::error::LossReason;
 use crate::names::Number;
 use crate::shortcuts::Following;
-use crate::signal::Until;
 use crate::sys;
+use crate::wait::Until;
 
 /// The holds of one client.
 pub(crate) struct Holds {

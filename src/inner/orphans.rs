@@ -38,8 +38,9 @@ use super::timer::Timer;
 use crate::data;
 use crate::names;
 use crate::path::LockPath;
-use crate::signal::{Broadcast, Until};
+use crate::signal::Broadcast;
 use crate::sys::{self, Mutex, select_biased};
+use crate::wait::Until;
 
 /// A node that may exist, or appear.
 #[derive(Debug)]

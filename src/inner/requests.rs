@@ -14,8 +14,9 @@ use super::failure::Failure;
 use super::quota::{Charge, Quota};
 use crate::error::{Error, Result};
 use crate::path::LockPath;
-use crate::signal::{Broadcast, Ended, Signal, Until};
+use crate::signal::{Broadcast, Ended, Signal};
 use crate::sys::{self, at, select_biased};
+use crate::wait::Until;
 
 /// For this long nothing but its answer ends the wait for a request.
 const SOON: Duration = Duration::from_millis(10);

@@ -162,7 +162,7 @@ mod tests {
     use crate::inner::{Claim, Node};
     use crate::kind::LockKind;
     use crate::path::LockPath;
-    use crate::signal::Until;
+    use crate::wait::Until;
 
     /// Gives one client a session, and says nothing else.
     fn server() -> SocketAddr {

@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 
 use crossbeam_channel::{Sender, bounded};
 
-use crate::signal::{Broadcast, Ended, Until};
+use crate::signal::{Broadcast, Ended};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex, select_biased};
+use crate::wait::Until;
 
 /// A fair mutex over what a lock object holds. A thread can hand something over to the next one.
 pub(crate) struct Local<H, L> {

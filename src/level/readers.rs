@@ -18,10 +18,10 @@ use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
 use crate::recipe::{Queue, Recipe, Under};
-use crate::signal::{Broadcast, Until};
+use crate::signal::Broadcast;
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
-use crate::wait::Wait;
+use crate::wait::{Until, Wait};
 
 /// The reads of one lock object.
 pub(crate) struct Readers {

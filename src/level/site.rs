@@ -11,9 +11,8 @@ use crate::observer::{Call, Observed};
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe::{self, Recipe, Want};
-use crate::signal::Until;
 use crate::sys::thread;
-use crate::wait::Wait;
+use crate::wait::{Until, Wait};
 
 /// A lock's path, the client that uses it, and its options.
 #[derive(Debug, Clone)]

@@ -17,9 +17,9 @@ use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::path::LockPath;
 use crate::recipe::Queue;
-use crate::signal::{Ended, Until};
+use crate::signal::Ended;
 use crate::sys;
-use crate::wait::Wait;
+use crate::wait::{Until, Wait};
 
 /// What a thread hands over to the next one.
 enum Handed {

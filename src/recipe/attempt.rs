@@ -15,8 +15,9 @@ use crate::inner::{
 };
 use crate::names::Number;
 use crate::observer::Call;
-use crate::signal::{Ended, Until};
+use crate::signal::Ended;
 use crate::sys::{self, at, select_biased};
+use crate::wait::Until;
 
 /// What a call wants, and for how long it may wait.
 pub(crate) struct Want<'a> {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::contenders::{self, Contender};
 use crate::inner::{Claim, Failure, Requests};
-use crate::signal::Until;
 use crate::sys;
+use crate::wait::Until;
 
 /// The queue position of a waiting call; see
 /// [`LockOptions::on_queue_position`](crate::LockOptions::on_queue_position).
