@@ -16,8 +16,8 @@ use crate::inner::{ClientState, Failure, Inner, Stats, Subscription};
 use crate::observer::{Observer, SharedObserver};
 use crate::options::check_identity;
 use crate::path::{self, LockPath};
-use crate::signal::Until;
 use crate::sys::{self, thread};
+use crate::wait::Until;
 
 /// The default session timeout.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::inner::{Claim, Failure, Requests};
 use crate::names::{self, Mode};
 use crate::path::LockPath;
-use crate::signal::Until;
 use crate::sys;
+use crate::wait::Until;
 
 /// The directories below a semaphore's path: `locks` has the waiters, `leases` the permits.
 pub(crate) const LOCKS: &str = "locks";

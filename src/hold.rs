@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use crate::error::{Error, Result};
-use crate::inner::{Grant, HoldState, Holds, Inner, Node, Write};
+use crate::inner::{Grant, Guarding, HoldState, Holds, Inner, Node, Write};
 
 /// A view of one hold of a lock, for any number of threads. It tells whether the hold is still
 /// valid, when it ends, and its fencing token. It keeps nothing locked and releases nothing.
@@ -157,8 +157,9 @@ impl Hold {
     /// Carries out these writes while the nodes of this hold and of all others exist.
     pub(crate) fn commit(&self, others: &[Hold], writes: &[Write]) -> Result<()> {
         let all = [self].into_iter().chain(others);
-        let grants: Vec<_> = all.map(|hold| (Arc::clone(&hold.grant), hold.index)).collect();
-        self.holds.upgrade().ok_or(Error::Closed)?.commit(&grants, writes)
+        let guarding = |hold: &Hold| Guarding { grant: Arc::clone(&hold.grant), index: hold.index };
+        let holds: Vec<_> = all.map(guarding).collect();
+        self.holds.upgrade().ok_or(Error::Closed)?.commit(&holds, writes)
     }
 
     /// Returns the lock's path.

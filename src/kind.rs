@@ -48,6 +48,11 @@ impl LockKind {
         }
     }
 
+    /// Returns whether the lock is a single node, whose name all its contenders share.
+    pub(crate) fn is_single_node(self) -> bool {
+        self == LockKind::Ephemeral
+    }
+
     /// Returns whether a hold belongs to the thread that took it. Otherwise it belongs to the
     /// object, and any thread may unlock it.
     pub(crate) fn is_of_a_thread(self) -> bool {

@@ -19,9 +19,10 @@ use crate::kind::LockKind;
 use crate::level::{RawLock, Site, TwoLevel};
 use crate::options::LockOptions;
 use crate::panics::caught;
-use crate::signal::{Ended, Signal, Until};
+use crate::signal::{Ended, Signal};
 use crate::sys::thread::{self, JoinHandle};
 use crate::sys::{self, Mutex, select};
+use crate::wait::Until;
 
 /// The first pause after a failure. Each further failure in a row doubles it, up to a third of the
 /// session timeout.

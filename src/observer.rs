@@ -200,7 +200,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// To be called where a callback may block.
+    /// Tells the observer. Call it where an observer may block.
     pub(crate) fn ended(&self, held: Duration, loss: Option<LossReason>) {
         let outcome = loss.map_or(Outcome::Released, Outcome::Lost);
         let ended = Ended { lock: self.lock, name: &self.name, held, outcome };
@@ -215,29 +215,29 @@ pub(crate) struct Call {
     begun: Instant,
     waits: bool,
     queue: Cell<Option<usize>>,
-    enters_again: Cell<bool>,
+    is_reentry: Cell<bool>,
 }
 
 impl Call {
     pub(crate) fn begin(observed: Observed, waits: bool) -> Call {
-        let (queue, enters_again) = (Cell::default(), Cell::default());
-        Call { observed, begun: sys::now(), waits, queue, enters_again }
+        let (queue, is_reentry) = (Cell::default(), Cell::default());
+        Call { observed, begun: sys::now(), waits, queue, is_reentry }
     }
 
     /// Records how many were ahead. Only the first record counts.
-    pub(crate) fn has_ahead(&self, count: impl FnOnce() -> usize) {
+    pub(crate) fn record_ahead(&self, count: impl FnOnce() -> usize) {
         if self.queue.get().is_none() {
             self.queue.set(Some(count()));
         }
     }
 
     /// Marks the call as a re-entry, which is not told of.
-    pub(crate) fn enters_again(&self) {
-        self.enters_again.set(true);
+    pub(crate) fn mark_reentry(&self) {
+        self.is_reentry.set(true);
     }
 
-    pub(crate) fn has_entered_again(&self) -> bool {
-        self.enters_again.get()
+    pub(crate) fn is_reentry(&self) -> bool {
+        self.is_reentry.get()
     }
 
     pub(crate) fn observed(&self) -> &Observed {

@@ -21,9 +21,8 @@ use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe;
 use crate::recipe::Limit;
-use crate::signal::Until;
 use crate::sys;
-use crate::wait::{Wait, surely};
+use crate::wait::{Until, Wait, surely};
 
 /// A fair counting semaphore: all clients together hold at most a limit of permits.
 ///

@@ -1,13 +1,11 @@
 //! Tells any number of threads that something is over, through channels that never carry a message:
-//! listeners see the channel disconnected. Also defines how long a call may wait. It uses no other
-//! layer.
+//! listeners see the channel disconnected. It uses no other layer.
 
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::sys::{self, Mutex, never};
+use crate::sys::Mutex;
 
 /// A receiver that is disconnected when the thing it stands for is over.
 pub(crate) type Ended = Receiver<Infallible>;
@@ -56,35 +54,6 @@ impl Broadcast {
     pub(crate) fn send(&self) {
         let old = std::mem::replace(&mut *self.current.lock(), Signal::new());
         old.raise();
-    }
-}
-
-/// How long a call may wait.
-#[derive(Debug, Clone)]
-pub(crate) struct Until {
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) cancelled: Ended,
-}
-
-impl Until {
-    /// Waits for `limit` from now, and cannot be cancelled.
-    pub(crate) fn within(limit: Duration) -> Until {
-        Until { deadline: Some(sys::now() + limit), cancelled: never() }
-    }
-
-    /// Returns a channel that is ready at the deadline.
-    pub(crate) fn expiry(&self) -> Receiver<Instant> {
-        self.deadline.map_or_else(never, sys::at)
-    }
-
-    /// Returns the time until the deadline.
-    pub(crate) fn left(&self) -> Duration {
-        let left = |deadline: Instant| deadline.saturating_duration_since(sys::now());
-        self.deadline.map_or(Duration::MAX, left)
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.left().is_zero()
     }
 }
 

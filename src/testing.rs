@@ -244,7 +244,7 @@ impl Server {
     /// If the client belongs to another server.
     pub fn suspend(&self, client: &Client) {
         self.check(client);
-        self.server.suspend(client.inner().requests.id());
+        self.server.suspend(client.inner().requests.session_id());
         self.await_state(client, |state| state != ClientState::Connected);
     }
 
@@ -259,7 +259,7 @@ impl Server {
     /// If the client belongs to another server.
     pub fn resume(&self, client: &Client) {
         self.check(client);
-        self.server.resume(client.inner().requests.id());
+        self.server.resume(client.inner().requests.session_id());
         self.await_state(client, |state| state == ClientState::Connected || self.is_stopped());
     }
 
@@ -275,10 +275,11 @@ impl Server {
     pub fn expire(&self, client: &Client) {
         self.check(client);
         let (ended, is_told) =
-            (client.inner().requests.id(), client.state() == ClientState::Connected);
+            (client.inner().requests.session_id(), client.state() == ClientState::Connected);
         self.server.expire(ended);
         self.await_state(client, |state| {
-            let is_back = state == ClientState::Connected && client.inner().requests.id() != ended;
+            let is_back =
+                state == ClientState::Connected && client.inner().requests.session_id() != ended;
             !is_told || is_back || self.is_stopped()
         });
     }

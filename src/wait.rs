@@ -1,9 +1,13 @@
-//! How long a call for a lock may wait: what `lock`, `try_lock` and all their variants come down to.
+//! How long a call for a lock may wait: what `lock`, `try_lock` and all their variants come down to,
+//! and when the waits of a call have to end.
 
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::Receiver;
+
 use crate::error::{Error, Result};
-use crate::sys;
+use crate::signal::Ended;
+use crate::sys::{self, never};
 
 /// How long a call for a lock may wait, for [`Lock::lock_within`](crate::Lock::lock_within).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +32,40 @@ impl Wait {
     }
 
     /// Turns a deadline that has passed into a try.
-    pub(crate) fn now(self) -> Wait {
+    pub(crate) fn or_try(self) -> Wait {
         match self {
             Wait::Until(Some(end)) if end <= sys::now() => Wait::Try,
             wait => wait,
         }
+    }
+}
+
+/// When a wait has to end: at the deadline, or when the call is cancelled.
+#[derive(Debug, Clone)]
+pub(crate) struct Until {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cancelled: Ended,
+}
+
+impl Until {
+    /// Waits for `limit` from now, and cannot be cancelled.
+    pub(crate) fn within(limit: Duration) -> Until {
+        Until { deadline: Some(sys::now() + limit), cancelled: never() }
+    }
+
+    /// Returns a channel that is ready at the deadline.
+    pub(crate) fn expiry(&self) -> Receiver<Instant> {
+        self.deadline.map_or_else(never, sys::at)
+    }
+
+    /// Returns the time until the deadline.
+    pub(crate) fn left(&self) -> Duration {
+        let left = |deadline: Instant| deadline.saturating_duration_since(sys::now());
+        self.deadline.map_or(Duration::MAX, left)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.left().is_zero()
     }
 }
 

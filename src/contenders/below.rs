@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::inner::{Failure, Inner, Requests};
 use crate::names;
 use crate::path::LockPath;
-use crate::signal::Until;
+use crate::wait::Until;
 
 /// When this many contenders are to be read, other nodes wait: their data are kept until the caller
 /// asks.

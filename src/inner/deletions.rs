@@ -13,7 +13,6 @@ use super::claim::{Claim, Node};
 use super::nodes::Nodes;
 use super::quota::Charge;
 use super::requests::Requests;
-use crate::kind::LockKind;
 use crate::path::LockPath;
 use crate::signal::{Broadcast, Ended};
 use crate::sys::{self, Mutex};
@@ -30,7 +29,7 @@ pub(crate) struct Deletions {
     /// Own nodes that the servers refuse to delete, by their paths.
     stuck: Mutex<BTreeMap<String, Charge>>,
     /// Sent when there is one more.
-    has_stuck: Broadcast,
+    more_stuck: Broadcast,
     under_way: AtomicUsize,
 }
 
@@ -40,7 +39,7 @@ impl Deletions {
             me: Weak::clone(me),
             requests,
             stuck: Mutex::default(),
-            has_stuck: Broadcast::new(),
+            more_stuck: Broadcast::new(),
             under_way: AtomicUsize::new(0),
         })
     }
@@ -59,19 +58,19 @@ impl Deletions {
 
     /// Deletes a node of this session in the background.
     pub(crate) fn delete(&self, claim: &Claim, session: i64, node: &Node) {
-        let (path, charge) = (claim.path_of(node), node.charge.hand_over());
-        match claim.kind {
-            LockKind::Ephemeral => self.delete_single(session, path, node.czxid, charge),
-            _ => self.delete_eventually(session, path, charge),
+        let (path, charge) = (claim.path_of(node), node.charge.take());
+        match claim.kind.is_single_node() {
+            true => self.delete_single(session, path, node.czxid, charge),
+            false => self.delete_eventually(session, path, charge),
         }
     }
 
     /// Deletes a node of this session, which has a name that no other client can have used.
     pub(crate) fn delete_eventually(&self, session: i64, path: String, charge: Charge) {
         let deletion = self.requests.zk.in_session(session).delete_eventually(&path);
-        let me = self.begins();
+        let me = self.start();
         deletion.on_done(move |deleted| {
-            me.upgrade().inspect(|deletions| deletions.ends(path, charge, deleted));
+            me.upgrade().inspect(|deletions| deletions.finish(path, charge, deleted));
         });
     }
 
@@ -80,15 +79,17 @@ impl Deletions {
     /// owner: each one follows a look at the node. What a server says behind the answer to a write
     /// is no older than that write, and so no older than the deletion before it.
     pub(super) fn delete_single(&self, session: i64, path: String, czxid: i64, charge: Charge) {
-        SingleNode { session, path, czxid, charge }.delete(self, self.begins());
+        SingleDeletion { session, path, czxid, charge }.delete(self, self.start());
     }
 
-    fn begins(&self) -> Weak<Deletions> {
+    /// Counts a deletion that begins. [`finish`](Deletions::finish) has to be called at its end.
+    fn start(&self) -> Weak<Deletions> {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         Weak::clone(&self.me)
     }
 
-    fn ends(&self, path: String, charge: Charge, deleted: zookeeper::Result<()>) {
+    /// Takes the last answer to a deletion.
+    fn finish(&self, path: String, charge: Charge, deleted: zookeeper::Result<()>) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         if let Err(error) = deleted {
             match error.kind() {
@@ -96,7 +97,7 @@ impl Deletions {
                 ErrorKind::SessionExpired | ErrorKind::Closed => {}
                 // Its session was over before the answer came.
                 _ if error.is_maybe_done() => {}
-                _ => self.is_refused(path, charge, &error),
+                _ => self.add_stuck(path, charge, &error),
             }
         }
     }
@@ -104,12 +105,12 @@ impl Deletions {
     // ---- nodes that stay
 
     /// Notes that a node of ours stays until its session ends, and logs that once.
-    pub(super) fn is_refused(&self, path: String, charge: Charge, error: &zookeeper::Error) {
+    pub(super) fn add_stuck(&self, path: String, charge: Charge, error: &zookeeper::Error) {
         // The charge of an earlier node of this path is dropped without the mutex.
         let earlier = self.stuck.lock().insert(path.clone(), charge);
         if earlier.is_none() {
             sys::reached("a node of ours cannot be deleted and stays");
-            self.has_stuck.send();
+            self.more_stuck.send();
             let error = error.clone();
             self.requests.zk.note("zoolock::session", Level::Warn, move || {
                 warn!(
@@ -121,18 +122,18 @@ impl Deletions {
     }
 
     /// Returns a signal that is ready when one more node of ours cannot be deleted.
-    pub(crate) fn has_stuck(&self) -> Ended {
-        self.has_stuck.listen()
+    pub(crate) fn more_stuck(&self) -> Ended {
+        self.more_stuck.listen()
     }
 
     /// Notes that a node is gone, or that another one is in its place.
-    pub(crate) fn is_gone(&self, path: &str) {
+    pub(crate) fn remove_stuck(&self, path: &str) {
         let charge = self.stuck.lock().remove(path);
         drop(charge);
     }
 
     /// Forgets all nodes that stay, because their session is over.
-    pub(super) fn all_are_gone(&self) {
+    pub(super) fn clear_stuck(&self) {
         self.stuck.lock().clear();
     }
 
@@ -153,15 +154,15 @@ impl Deletions {
     }
 }
 
-/// A single node that is to be deleted.
-struct SingleNode {
+/// The deletion of a single node.
+struct SingleDeletion {
     session: i64,
     path: String,
     czxid: i64,
     charge: Charge,
 }
 
-impl SingleNode {
+impl SingleDeletion {
     fn delete(self, deletions: &Deletions, me: Weak<Deletions>) {
         let zk = deletions.requests.zk.in_session(self.session).with_timeout(Duration::MAX);
         let (written, read) =
@@ -178,13 +179,13 @@ impl SingleNode {
                 }
                 Ok(_) => {
                     sys::reached("a single node that nobody wants is not ours");
-                    return self.ends(&deletions, Ok(()));
+                    return self.finish(&deletions, Ok(()));
                 }
                 Err(error) if error.is_maybe_done() => {
                     sys::reached("a look at a single node has no answer");
                     return self.delete_later(&deletions);
                 }
-                Err(error) => return self.ends(&deletions, Err(error)),
+                Err(error) => return self.finish(&deletions, Err(error)),
             };
             let deletion = zk.submit(|batch| batch.delete(&self.path, Some(version)));
             deletion.on_done(move |deleted| {
@@ -200,7 +201,7 @@ impl SingleNode {
                 };
                 match deleted.as_ref().is_err_and(again) {
                     true => self.delete_later(&deletions),
-                    false => self.ends(&deletions, deleted),
+                    false => self.finish(&deletions, deleted),
                 }
             });
         });
@@ -215,7 +216,7 @@ impl SingleNode {
         });
     }
 
-    fn ends(self, deletions: &Deletions, deleted: zookeeper::Result<()>) {
-        deletions.ends(self.path, self.charge, deleted);
+    fn finish(self, deletions: &Deletions, deleted: zookeeper::Result<()>) {
+        deletions.finish(self.path, self.charge, deleted);
     }
 }

@@ -5,7 +5,7 @@ use zookeeper::{CreateMode, ErrorKind};
 use super::failure::Failure;
 use super::requests::Requests;
 use crate::path::LockPath;
-use crate::signal::Until;
+use crate::wait::Until;
 
 /// Creates a directory and the missing nodes above it, including the chroot. Others may create and
 /// delete the same nodes meanwhile, so the directory may still be missing afterwards.

@@ -1,4 +1,4 @@
-//! What a client says of its connection: a state, events, and counts.
+//! The state, the events and the counts of a client's connection, for users. It knows no session.
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -8,28 +8,28 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::sys::{self, Mutex};
 
-/// How many events a subscriber may leave unread.
+/// The most events that a subscriber may leave unread.
 const UNREAD: usize = 256;
 
-/// Fewer subscribers than this are not worth a look at who has gone.
+/// With fewer subscribers than this nobody looks for those that have gone.
 const FEW: usize = 64;
 
 /// Whether a client has a connection.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientState {
-    /// There is a connection that was alive when it was last heard of.
+    /// There is a connection, which was alive at the last answer.
     Connected,
-    /// There is none; holds are held while their leases run.
+    /// There is no connection. Holds are held while their leases run.
     Suspended,
-    /// There has been none for a session timeout, or the servers have ended the session: nothing is held
-    /// any more. A session that lives has kept the places of what waits.
+    /// There has been no connection for a session timeout, or the servers have ended the session.
+    /// Nothing is held any more. If the session lives, waiting calls keep their queue positions.
     Lost,
     /// The client was closed. It stays so.
     Closed,
 }
 
-/// A change of the connection, as [`Client::subscribe`](crate::Client::subscribe) tells it.
+/// A change of the connection, from [`Client::subscribe`](crate::Client::subscribe).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionEvent {
@@ -39,17 +39,17 @@ pub enum ConnectionEvent {
     Suspended,
     /// The next connection is there, with the same session if that lives, or another.
     Reconnected,
-    /// No connection came for a session timeout, or the servers have ended the session: nothing is held
-    /// any more.
+    /// No connection came for a session timeout, or the servers have ended the session. Nothing is
+    /// held any more.
     Lost,
 }
 
-/// A channel of the connection's changes, from [`Client::subscribe`](crate::Client::subscribe). It derefs to the
-/// receiver, for `select!` and for waits with a timeout; as an iterator it waits for each event, until the client
-/// is closed.
+/// A channel of the connection's changes, from [`Client::subscribe`](crate::Client::subscribe). It
+/// derefs to the receiver, for `select!` and for waits with a timeout. As an iterator it waits for
+/// each event, until the client is closed.
 ///
-/// Clones are the same channel, of which each event is received once. It ends when the last clone is dropped, also
-/// for clones of the receiver alone.
+/// Clones are the same channel, and one of them receives each event. The channel ends when the last
+/// clone is dropped, also for clones of the receiver alone.
 ///
 /// ```no_run
 /// # fn f(client: &zoolock::Client, work: &zoolock::crossbeam_channel::Receiver<u32>) {
@@ -90,7 +90,7 @@ pub struct Stats {
     pub requests: u64,
     /// Watch events received.
     pub events: u64,
-    /// Connections on which it had a session.
+    /// Connections on which the client had a session.
     pub connections: u64,
     /// Sessions opened: one more than have expired.
     pub sessions: u64,
@@ -98,35 +98,36 @@ pub struct Stats {
     pub resumed: u64,
     /// Holds lost.
     pub holds_lost: u64,
-    /// Gauge: holds, and locks that are kept for the next thread. Permits that were taken together count
-    /// once.
+    /// Gauge: holds, and locks that are kept for the next thread. Permits that were taken together
+    /// count once.
     pub held: usize,
-    /// Gauge: calls that are at the servers for a lock, waiting or about to have it. Threads that wait for
-    /// another one of this process are not counted.
+    /// Gauge: calls that wait for a lock at the servers, or are about to have it. Threads that wait
+    /// for another thread of this process are not counted.
     pub waiting: usize,
     /// Gauge: nodes that are to be deleted and not known to be gone.
     pub deleting: usize,
 }
 
-/// Those who want to hear of the connection, and what they were told last: under one mutex, so that
-/// events come in the order of the changes.
+/// The subscribers, and what they were told last. One mutex for both keeps events in the order of
+/// the changes.
 #[derive(Debug, Default)]
-pub(super) struct Subscribers(Mutex<Inner>);
+pub(super) struct Subscribers(Mutex<Told>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct Told {
     is_closed: bool,
-    /// Since when there is no connection, from when that is told until its end.
+    /// When the connection broke. `None` with a connection, and after `Lost` was told.
     suspended: Option<Instant>,
-    /// Since when there is the next one.
+    /// When the current connection came. `None` for the first one.
     reconnected: Option<Instant>,
+    /// `Lost` was told, and nothing since.
     is_lost: bool,
     subscribed: Vec<Subscribed>,
-    /// With so many it is time to look who has gone.
+    /// With this many, those that have gone are removed.
     sweep_at: usize,
 }
 
-/// A sender alone cannot tell whether anybody receives.
+/// One subscriber. A sender alone cannot tell whether anybody receives.
 #[derive(Debug)]
 struct Subscribed {
     receiver: Weak<Receiver<ConnectionEvent>>,
@@ -135,60 +136,60 @@ struct Subscribed {
 
 impl Subscribers {
     pub(super) fn subscribe(&self) -> Subscription {
-        // Not a bounded one, which has memory for all that may come from the beginning.
+        // A bounded channel would have memory for all `UNREAD` events from the beginning.
         let (sender, receiver) = unbounded();
         let receiver = Arc::new(receiver);
-        let mut inner = self.0.lock();
-        if !inner.is_closed {
-            inner.add(Subscribed { receiver: Arc::downgrade(&receiver), sender });
+        let mut told = self.0.lock();
+        if !told.is_closed {
+            told.add(Subscribed { receiver: Arc::downgrade(&receiver), sender });
         }
         Subscription(receiver)
     }
 
     pub(super) fn suspended(&self) {
-        let mut inner = self.0.lock();
-        (inner.suspended, inner.reconnected) = (Some(sys::now()), None);
-        inner.tell(ConnectionEvent::Suspended);
+        let mut told = self.0.lock();
+        (told.suspended, told.reconnected) = (Some(sys::now()), None);
+        told.tell(ConnectionEvent::Suspended);
     }
 
     pub(super) fn reconnected(&self) {
-        let mut inner = self.0.lock();
-        (inner.suspended, inner.is_lost) = (None, false);
-        inner.reconnected = Some(sys::now());
-        inner.tell(ConnectionEvent::Reconnected);
+        let mut told = self.0.lock();
+        (told.suspended, told.is_lost) = (None, false);
+        told.reconnected = Some(sys::now());
+        told.tell(ConnectionEvent::Reconnected);
     }
 
-    /// Once, if it has been suspended for so long.
+    /// Tells once that the connection has been lost, if it has been suspended for `after`.
     pub(super) fn lost(&self, after: Duration) {
-        let mut inner = self.0.lock();
-        if inner.suspended.take_if(|since| sys::now() - *since >= after).is_some() {
-            inner.is_lost = true;
-            inner.tell(ConnectionEvent::Lost);
+        let mut told = self.0.lock();
+        if told.suspended.take_if(|since| sys::now() - *since >= after).is_some() {
+            told.is_lost = true;
+            told.tell(ConnectionEvent::Lost);
         }
     }
 
-    /// Is the connection one that has lasted for so long, or the first?
+    /// Returns whether the connection has lasted for this long, or is the first.
     pub(super) fn has_lasted(&self, time: Duration) -> bool {
-        let inner = self.0.lock();
-        let connected = inner.suspended.is_none() && !inner.is_lost;
-        connected && inner.reconnected.is_none_or(|since| sys::now() - since > time)
+        let told = self.0.lock();
+        let connected = told.suspended.is_none() && !told.is_lost;
+        connected && told.reconnected.is_none_or(|since| sys::now() - since > time)
     }
 
-    /// Was it told that it is lost, and nothing since?
+    /// Returns whether subscribers were told of the loss, and of nothing since.
     pub(super) fn is_lost(&self) -> bool {
         self.0.lock().is_lost
     }
 
-    /// The channels end with the client.
+    /// Ends all channels with the client.
     pub(super) fn close(&self) {
-        let mut inner = self.0.lock();
-        inner.is_closed = true;
-        inner.subscribed.clear();
+        let mut told = self.0.lock();
+        told.is_closed = true;
+        told.subscribed.clear();
     }
 }
 
-impl Inner {
-    /// Twice as many as there are receivers at most, whether there are events or not.
+impl Told {
+    /// Adds a subscriber. Keeps at most twice as many as there are receivers, even without events.
     fn add(&mut self, subscribed: Subscribed) {
         if self.subscribed.len() >= self.sweep_at {
             self.subscribed.retain(Subscribed::is_live);
@@ -208,10 +209,10 @@ impl Subscribed {
         self.receiver.strong_count() > 0
     }
 
-    /// Who does not read misses events. Without a word in the log: a logger may block.
+    /// Sends an event, unless too many are unread. Logs nothing, because a logger may block.
     fn tell(&self, event: ConnectionEvent) {
         if self.sender.len() < UNREAD {
-            // It may be dropped just now.
+            // The receiver may be dropped just now.
             let _ = self.sender.send(event);
         }
     }

@@ -1,17 +1,17 @@
-//! What the errors of the client below come to for a lock.
+//! What an error of the ZooKeeper client means for a call.
 
 use zookeeper::ErrorKind;
 
 /// Why a request has no result.
 #[derive(Debug, Clone)]
 pub(crate) enum Failure {
-    /// The connection broke. It may have been carried out.
+    /// The connection broke. The request may have been carried out.
     Broken,
-    /// The deadline came first. It may still be carried out.
+    /// The deadline came first. The request may still be carried out.
     Deadline,
-    /// The session that it was meant for is over.
+    /// The session that the request was meant for is over.
     SessionOver,
-    /// The caller was cancelled. It may still be carried out.
+    /// The caller was cancelled. The request may still be carried out.
     Cancelled,
     Closed,
     /// The server answered, with this error.
@@ -31,11 +31,11 @@ impl From<zookeeper::Error> for Failure {
 }
 
 impl Failure {
-    /// May the servers have carried it out, or do so later? False is certain.
-    pub(super) fn is_maybe_done(&self) -> bool {
+    /// Returns whether the servers may have carried it out, or may do so later. False is certain.
+    pub(super) fn is_outcome_unknown(&self) -> bool {
         match self {
             Failure::SessionOver => false,
-            Failure::Refused(error) => may_be_done(error),
+            Failure::Refused(error) => is_outcome_unknown(error),
             Failure::Broken | Failure::Deadline | Failure::Cancelled | Failure::Closed => true,
         }
     }
@@ -45,7 +45,8 @@ impl Failure {
     }
 }
 
-/// What a server says with a code of its own does not tell what it has done.
-pub(crate) fn may_be_done(error: &zookeeper::Error) -> bool {
+/// Returns whether the servers may have carried out a request with this error, or may do so later.
+/// A code that no client knows does not tell what the server has done.
+pub(crate) fn is_outcome_unknown(error: &zookeeper::Error) -> bool {
     error.is_maybe_done() || matches!(error.kind(), ErrorKind::Server(_))
 }

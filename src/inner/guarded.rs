@@ -8,9 +8,8 @@ use super::failure::Failure;
 use super::holds::Holds;
 use super::nodes::Grant;
 use crate::error::{ConflictReason, Error, LossReason, Result};
-use crate::kind::LockKind;
-use crate::signal::Until;
 use crate::sys;
+use crate::wait::Until;
 
 /// The protocol's value for any version.
 const ANY: i32 = -1;
@@ -30,27 +29,38 @@ pub(crate) enum What {
     Delete(Option<i32>),
 }
 
+/// A hold that guards writes by one of its nodes.
+pub(crate) struct Guarding {
+    pub(crate) grant: Arc<Grant>,
+    /// The index of the node.
+    pub(crate) index: usize,
+}
+
 impl Holds {
     /// Carries out these writes in one transaction that checks the nodes of these holds, in the
     /// session of the nodes. While its outcome is unknown, the nodes are handed to no other thread:
     /// the writes would be carried out for that thread.
-    pub(crate) fn commit(&self, holds: &[(Arc<Grant>, usize)], writes: &[Write]) -> Result<()> {
-        holds.iter().try_for_each(|(grant, _)| may_guard(self, grant))?;
-        let path = |(grant, index): &(Arc<Grant>, usize)| grant.znode(*index);
-        let (guards, acl): (Vec<_>, _) = (holds.iter().map(path).collect(), self.requests.acl());
+    pub(crate) fn commit(&self, holds: &[Guarding], writes: &[Write]) -> Result<()> {
+        holds.iter().try_for_each(|hold| may_guard(self, &hold.grant))?;
+        let guards: Vec<_> = holds.iter().map(|hold| hold.grant.znode(hold.index)).collect();
         writes.iter().try_for_each(|write| write.check(&guards))?;
-        let end = |(grant, _): &(Arc<Grant>, usize)| grant.end_write();
-        for (index, (grant, _)) in holds.iter().enumerate() {
-            grant.start_write().inspect_err(|_| holds[..index].iter().for_each(end))?;
+        let end = |hold: &Guarding| hold.grant.nodes().end_write();
+        for (index, hold) in holds.iter().enumerate() {
+            hold.grant
+                .nodes()
+                .start_write(&hold.grant)
+                .inspect_err(|_| holds[..index].iter().for_each(end))?;
         }
+        let acl = self.requests.acl();
         let checks = guards.iter().map(|path| Op::Check(path, None));
         let ops: Vec<_> = checks.chain(writes.iter().map(|write| write.op(acl))).collect();
-        let session = holds[0].0.nodes().term.lease.session_id;
+        let first = &holds[0].grant;
+        let session = first.nodes().term.lease.session_id;
         let until = Until::within(self.requests.patience());
         let committed = self.requests.ask_one(Some(session), &until, |batch| batch.multi(&ops));
-        if committed.as_ref().is_err_and(Failure::is_maybe_done) {
+        if committed.as_ref().is_err_and(Failure::is_outcome_unknown) {
             sys::reached("a guarded write has no answer");
-            return Err(self.requests.error(holds[0].0.path(), Failure::Broken));
+            return Err(self.requests.error(first.path(), Failure::Broken));
         }
         holds.iter().for_each(end);
         committed.map(drop).map_err(|failure| refused(self, holds, writes, failure))
@@ -61,7 +71,7 @@ impl Holds {
 fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
     let reason = if !grant.nodes().term.is_of(&holds.requests) {
         "it is of another client"
-    } else if grant.nodes().claim.kind == LockKind::Ephemeral {
+    } else if grant.nodes().claim.kind.is_single_node() {
         "the node of an EphemeralLock has the same name for every holder, so that the servers \
          cannot tell whose it is"
     } else {
@@ -72,8 +82,9 @@ fn may_guard(holds: &Holds, grant: &Grant) -> Result<()> {
 }
 
 /// Returns what it means that nothing was carried out.
-fn refused(of: &Holds, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure: Failure) -> Error {
-    let (first, lock) = (&holds[0].0, holds[0].0.path());
+fn refused(of: &Holds, holds: &[Guarding], writes: &[Write], failure: Failure) -> Error {
+    let first = &holds[0].grant;
+    let lock = first.path();
     let error = match failure {
         Failure::SessionOver if !of.requests.is_closed() => {
             sys::reached("a guarded write finds its session over");
@@ -92,7 +103,7 @@ fn refused(of: &Holds, holds: &[(Arc<Grant>, usize)], writes: &[Write], failure:
         return of.requests.error(lock, Failure::Refused(error));
     };
     let Some(write) = failed.checked_sub(holds.len()).and_then(|index| writes.get(index)) else {
-        let (grant, _) = &holds[failed];
+        let grant = &holds[failed].grant;
         if kind != ErrorKind::NoNode {
             return of.requests.error(grant.path(), Failure::Refused(error));
         }

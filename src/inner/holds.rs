@@ -28,8 +28,8 @@ use super::timer::Timer;
 use crate::error::LossReason;
 use crate::names::Number;
 use crate::shortcuts::Following;
-use crate::signal::Until;
 use crate::sys;
+use crate::wait::Until;
 
 /// The holds of one client.
 pub(crate) struct Holds {
@@ -41,15 +41,6 @@ pub(crate) struct Holds {
     pub(crate) following: Following,
     pub(super) lost: AtomicU64,
     timer: Timer,
-}
-
-/// The result of a grant.
-pub(crate) enum Granted {
-    Held(Arc<Grant>),
-    /// There is no lease to hold the nodes in, or too short a one.
-    NotYet,
-    /// The lease ran out meanwhile, and the nodes are deleted.
-    Over,
 }
 
 impl Holds {
@@ -70,8 +61,10 @@ impl Holds {
         })
     }
 
-    /// Takes own nodes, which were seen to be first in their queue, or even alone, and makes a hold
-    /// of them.
+    /// Takes own nodes, which were seen to be first in their queue, and makes a hold of them. If the
+    /// directory has no other node, `only_number` is the number of the only one. Returns `None` if
+    /// no lease is long enough to hold the nodes in, or if it ran out meanwhile: then the nodes are
+    /// taken and deleted.
     ///
     /// A lease shorter than 9/20 of the session timeout is renewed first, with one request, if that
     /// is of use. If the connection falls silent right after the grant, that is noticed a quarter of
@@ -81,10 +74,11 @@ impl Holds {
     pub(crate) fn grant(
         &self,
         claim: &Claim,
-        (own, alone): (&mut Vec<Node>, Option<Number>),
+        own: &mut Vec<Node>,
+        only_number: Option<Number>,
         session: i64,
         until: &Until,
-    ) -> Result<Granted, Failure> {
+    ) -> Result<Option<Arc<Grant>>, Failure> {
         let timeout = self.requests.timeout();
         let zk = self.requests.zk.in_session(session);
         let mut lease = zk.lease();
@@ -98,39 +92,34 @@ impl Holds {
             if lease.session_id == session {
                 self.requests.pause(lease.renewable, until)?;
             }
-            return Ok(Granted::NotYet);
+            return Ok(None);
         }
         let term = Term { requests: Arc::downgrade(&self.requests), lease };
         let grant = self.registry.add(
             || self.requests.zk.keep_lease(),
-            |number| Nodes::new(number, (claim.clone(), mem::take(own), alone), term),
+            |number| Nodes::new(number, claim.clone(), mem::take(own), only_number, term),
         )?;
         let nodes = grant.nodes();
         // From here on the end of the lease ends the hold. It may have come before.
         if nodes.term.left().is_zero() {
             sys::reached("a lease runs out while a hold is granted");
             self.lose(nodes, LossReason::LeaseExpired);
-            return Ok(Granted::Over);
+            return Ok(None);
         }
         self.attend_at(nodes.granted + timeout / 4);
         let (node, lock) = (&nodes.list[0].name, &claim.lock);
         debug!(target: "zoolock::queue", lock:%, node:%; "{node} holds {lock}");
-        Ok(Granted::Held(grant))
+        Ok(Some(grant))
     }
 
     // ---- time
 
     /// Has [`attend`](Holds::attend) called at this instant or before.
     pub(super) fn attend_at(&self, when: Instant) {
-        if self.timer.sets(when) {
-            let me = Weak::clone(&self.me);
-            self.requests.zk.call_at(when, move || {
-                me.upgrade().inspect(|holds| holds.attend(when));
-            });
-        }
+        self.timer.set(when, &self.requests.zk, &self.me, Holds::attend);
     }
 
-    /// Does what is due: looks at nodes that have been held for a while, and gives back what was
+    /// Does what is due: looks at nodes that have been held for a while, and ends those that were
     /// kept for long enough.
     fn attend(&self, due: Instant) {
         if !self.timer.fires(due) {
@@ -160,8 +149,8 @@ impl Holds {
 
     // ---- losses
 
-    /// Ends all holds whose lease has run out.
-    pub(super) fn lapse(&self) {
+    /// Loses all holds whose lease has run out.
+    pub(super) fn lose_expired(&self) {
         let all = self.registry.all();
         let over = all.iter().filter(|nodes| nodes.term.left().is_zero());
         let over = over.inspect(|_| sys::reached("the end of a lease ends a hold"));
@@ -178,6 +167,7 @@ impl Holds {
         }
     }
 
+    /// Ends the nodes and their holds, which are lost.
     fn lose(&self, nodes: &Nodes, reason: LossReason) {
         if let Some(grants) = nodes.end(End::Lost(reason)) {
             self.after_loss(nodes, &grants, reason);
@@ -207,13 +197,13 @@ impl Holds {
     /// Tells the observer, on another thread: this one may deliver answers, and must not wait.
     fn tell_losses(&self, nodes: &Nodes, grants: &[Arc<Grant>], reason: LossReason) {
         self.count_losses(nodes, grants.len(), reason);
-        for tell in grants.iter().filter_map(|grant| grant.tells(End::Lost(reason))) {
+        for tell in grants.iter().filter_map(|grant| grant.take_report(End::Lost(reason))) {
             self.requests.zk.call_aside(tell);
         }
     }
 
     pub(super) fn count_losses(&self, nodes: &Nodes, grants: usize, reason: LossReason) {
-        if grants > 0 && !nodes.claim.is_turn() && nodes.is_first_loss() {
+        if grants > 0 && !nodes.claim.is_turn() && nodes.mark_loss_counted() {
             self.lost.fetch_add(grants as u64, Ordering::Relaxed);
             let path = nodes.claim.lock.clone();
             self.requests.zk.note("zoolock", Level::Error, move || {
@@ -224,7 +214,7 @@ impl Holds {
 
     // ---- what nobody holds
 
-    /// Gives back nodes that nobody holds. Does nothing if somebody does.
+    /// Ends and deletes nodes that nobody holds. Does nothing if somebody does.
     pub(crate) fn end_unwanted(&self, nodes: &Nodes) {
         if nodes.end_unwanted() {
             self.registry.remove(nodes);
@@ -232,7 +222,7 @@ impl Holds {
         }
     }
 
-    /// Gives back all that nobody holds: nothing is kept over the end of its connection.
+    /// Ends all nodes that nobody holds: nothing is kept over the end of its connection.
     pub(super) fn end_all_kept(&self) {
         self.registry.all().iter().for_each(|nodes| self.end_unwanted(nodes));
     }

@@ -1,6 +1,7 @@
-//! Granted nodes and their holds: what the mutex of the nodes decides, without any request. A
-//! hand-over to another thread is another grant of the same nodes. The end of the nodes ends all
-//! their grants.
+//! Granted nodes: what their mutex decides, without any request. A hand-over to another thread is
+//! another [`Grant`] of the same nodes. The end of the nodes ends all their grants.
+
+mod grant;
 
 use std::collections::HashMap;
 use std::mem;
@@ -8,37 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
 use zookeeper::{Lease, Watcher};
 
 use super::claim::{Claim, Node};
 use super::requests::Requests;
 use crate::error::{Error, LossReason, Result};
 use crate::names::Number;
-use crate::observer::Observed;
 use crate::path::LockPath;
 use crate::shortcuts;
-use crate::signal::{Ended, Signal};
 use crate::sys::thread::ThreadId;
 use crate::sys::{self, Mutex};
+pub(super) use grant::End;
+pub(crate) use grant::Grant;
+pub use grant::HoldState;
 
 /// Farther than anyone looks ahead.
 const FAR: Duration = Duration::from_secs(u32::MAX as u64);
-
-/// The state of a hold.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HoldState {
-    /// Held, on a live connection.
-    Held,
-    /// The connection is dead, but the lease runs. The hold is still yours; nobody else can have
-    /// the lock. It is held again when the session is resumed in time.
-    Suspended,
-    /// Lost: somebody else may hold the lock. It stays lost.
-    Lost(LossReason),
-    /// Released by its owner.
-    Released,
-}
 
 /// Nodes that were granted together and end together: one, or a semaphore's permits.
 #[derive(Debug)]
@@ -48,12 +34,12 @@ pub(crate) struct Nodes {
     /// Never empty.
     pub(super) list: Vec<Node>,
     /// The number of the only node, if the directory had no other node at the grant.
-    alone: Option<Number>,
+    only_number: Option<Number>,
     pub(super) term: Term,
     pub(super) granted: Instant,
     state: Mutex<State>,
     /// Their loss is counted once, though several answers may tell of it.
-    is_counted: AtomicBool,
+    is_loss_counted: AtomicBool,
 }
 
 /// The term of the lease at the grant. All holds of the nodes end with it.
@@ -106,39 +92,8 @@ struct Keep {
     is_wanted: bool,
 }
 
-/// One hold.
-#[derive(Debug)]
-pub(crate) struct Grant {
-    nodes: Arc<Nodes>,
-    /// The thread that owns it, where a thread does.
-    owner: Option<ThreadId>,
-    end: Mutex<Option<End>>,
-    ended: Signal,
-    since: Instant,
-    /// Who is told of its end. Whoever tells takes this out.
-    observed: Mutex<Option<Observed>>,
-    /// Those who listen for revocation requests, by the index of the node.
-    listeners: Mutex<Vec<(usize, Sender<()>)>>,
-}
-
-/// How a hold has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Released,
-    Lost(LossReason),
-}
-
-impl End {
-    fn loss(self) -> Option<LossReason> {
-        match self {
-            End::Released => None,
-            End::Lost(reason) => Some(reason),
-        }
-    }
-}
-
 /// What a release by the owner of a hold leads to.
-pub(super) enum Released {
+pub(super) enum AfterRelease {
     /// The hold was lost before. If that was not known yet: all holds that end by it.
     Lost(LossReason, Option<Vec<Arc<Grant>>>),
     /// Others hold the nodes, or this hold was released before. There is nothing to do.
@@ -181,7 +136,9 @@ impl Term {
 impl Nodes {
     pub(super) fn new(
         number: u64,
-        (claim, list, alone): (Claim, Vec<Node>, Option<Number>),
+        claim: Claim,
+        list: Vec<Node>,
+        only_number: Option<Number>,
         term: Term,
     ) -> (Arc<Nodes>, Arc<Grant>) {
         let owner = claim.owner;
@@ -189,7 +146,7 @@ impl Nodes {
             number,
             claim,
             list,
-            alone,
+            only_number,
             term,
             granted: sys::now(),
             state: Mutex::new(State {
@@ -200,7 +157,7 @@ impl Nodes {
                 watch: NodeWatch::default(),
                 keep: Keep::default(),
             }),
-            is_counted: AtomicBool::new(false),
+            is_loss_counted: AtomicBool::new(false),
         });
         let grant = nodes.add_grant(&mut nodes.state.lock(), owner);
         (nodes, grant)
@@ -211,28 +168,20 @@ impl Nodes {
         (self.claim.directory.clone(), self.number)
     }
 
-    /// Returns whether this is the first loss of these nodes that is counted.
-    pub(super) fn is_first_loss(&self) -> bool {
-        !self.is_counted.swap(true, Ordering::Relaxed)
+    /// Marks their loss as counted. Returns whether it was not before.
+    pub(super) fn mark_loss_counted(&self) -> bool {
+        !self.is_loss_counted.swap(true, Ordering::Relaxed)
     }
 
     /// Returns the number of the only node, if the directory had no other node at the grant. Nodes
     /// that were made since have higher numbers.
-    pub(super) fn alone(&self) -> Option<Number> {
-        let alone = self.alone.filter(|_| shortcuts::are_on());
-        alone.filter(|_| !self.state.lock().read_under)
+    pub(super) fn only_number(&self) -> Option<Number> {
+        let number = self.only_number.filter(|_| shortcuts::are_on());
+        number.filter(|_| !self.state.lock().read_under)
     }
 
     fn add_grant(self: &Arc<Self>, state: &mut State, owner: Option<ThreadId>) -> Arc<Grant> {
-        let grant = Arc::new(Grant {
-            nodes: Arc::clone(self),
-            owner,
-            end: Mutex::new(None),
-            ended: Signal::new(),
-            since: sys::now(),
-            observed: Mutex::default(),
-            listeners: Mutex::default(),
-        });
+        let grant = Grant::new(self, owner);
         let added = Arc::clone(&grant);
         match &mut state.phase {
             Phase::Held(grants) => grants.push(added),
@@ -256,7 +205,7 @@ impl Nodes {
         grants.iter().for_each(|grant| grant.end(end));
         drop(state);
         drop(watchers);
-        grants.iter().for_each(|grant| grant.tell());
+        grants.iter().for_each(|grant| grant.raise());
         (!was_over).then_some(grants)
     }
 
@@ -281,18 +230,18 @@ impl Nodes {
 
     /// Releases a hold. A lease that has run out by the clocks is a loss, even if nobody has
     /// noticed it yet.
-    pub(super) fn release(&self, grant: &Arc<Grant>) -> Released {
+    pub(super) fn release(&self, grant: &Arc<Grant>) -> AfterRelease {
         let is_over = self.term.left().is_zero();
         let mut state = self.state.lock();
-        match *grant.end.lock() {
-            Some(End::Lost(reason)) => return Released::Lost(reason, None),
-            Some(End::Released) => return Released::Shared,
+        match grant.known_end() {
+            Some(End::Lost(reason)) => return AfterRelease::Lost(reason, None),
+            Some(End::Released) => return AfterRelease::Shared,
             None => {}
         }
         if is_over {
             drop(state);
             let reason = LossReason::LeaseExpired;
-            return Released::Lost(reason, self.end(End::Lost(reason)));
+            return AfterRelease::Lost(reason, self.end(End::Lost(reason)));
         }
         let is_last = match &mut state.phase {
             Phase::Held(grants) => {
@@ -302,20 +251,20 @@ impl Nodes {
             Phase::Kept | Phase::Reserved(_) | Phase::Over => false,
         };
         let (released, watchers) = match grant.reserved_until() {
-            _ if !is_last => (Released::Shared, None),
+            _ if !is_last => (AfterRelease::Shared, None),
             Some(until) => {
                 state.phase = Phase::Reserved(until);
-                (Released::Reserved(until), None)
+                (AfterRelease::Reserved(until), None)
             }
             None => {
                 state.phase = Phase::Over;
-                (Released::Last, Some(state.take_watchers()))
+                (AfterRelease::Last, Some(state.take_watchers()))
             }
         };
         grant.end(End::Released);
         drop(state);
         drop(watchers);
-        grant.tell();
+        grant.raise();
         released
     }
 
@@ -347,7 +296,7 @@ impl Nodes {
         state.phase = Phase::Kept;
         grant.end(End::Released);
         drop(state);
-        grant.tell();
+        grant.raise();
         true
     }
 
@@ -407,13 +356,40 @@ impl Nodes {
     }
 
     /// Notes that another contender has come, so that they are not kept again.
-    pub(super) fn are_wanted(&self) {
+    pub(super) fn mark_wanted(&self) {
         self.state.lock().keep.is_wanted = true;
     }
 
     /// Notes that a read is about to stand at the same queue position.
-    pub(crate) fn read_under(&self) {
+    pub(crate) fn mark_read_under(&self) {
         self.state.lock().read_under = true;
+    }
+
+    /// Returns one more hold of the nodes, for the owner of this one, or `None` if they are over.
+    pub(crate) fn share(self: &Arc<Self>, grant: &Grant) -> Option<Arc<Grant>> {
+        let mut state = self.state.lock();
+        (!state.is_over()).then(|| self.add_grant(&mut state, grant.owner))
+    }
+
+    // ---- guarded writes
+
+    /// Counts a guarded write of this hold that is about to be sent. Returns an error if the hold is
+    /// over.
+    pub(super) fn start_write(&self, grant: &Arc<Grant>) -> Result<()> {
+        grant.check()?;
+        let mut state = self.state.lock();
+        if state.grants().iter().any(|other| Arc::ptr_eq(other, grant)) {
+            state.writes += 1;
+            return Ok(());
+        }
+        drop(state);
+        sys::reached("a guarded write comes behind the end of its hold");
+        grant.check().and(Err(Error::NotHeld { path: grant.path().to_owned() }))
+    }
+
+    /// Notes that the outcome of a guarded write is known.
+    pub(super) fn end_write(&self) {
+        self.state.lock().writes -= 1;
     }
 
     // ---- being watched
@@ -452,13 +428,13 @@ impl Nodes {
 
     /// Notes that transaction `mzxid` requested the lock from the holder of the node with this
     /// index, and tells the holders.
-    pub(super) fn request(&self, index: usize, mzxid: i64) {
+    pub(super) fn mark_requested(&self, index: usize, mzxid: i64) {
         let mut state = self.state.lock();
         // When it is read again, it is the same request.
         if state.requested.insert(index, mzxid) != Some(mzxid) {
             let grants = state.grants().to_vec();
             drop(state);
-            grants.iter().for_each(|grant| grant.request(index));
+            grants.iter().for_each(|grant| grant.tell_request(index));
         }
     }
 
@@ -487,155 +463,5 @@ impl State {
     /// Returns what has to be dropped without the mutex.
     fn take_watchers(&mut self) -> (Option<Watcher>, Option<Watcher>) {
         (self.watch.watcher.take(), self.keep.watcher.take())
-    }
-}
-
-impl Grant {
-    pub(crate) fn nodes(&self) -> &Arc<Nodes> {
-        &self.nodes
-    }
-
-    pub(crate) fn list(&self) -> &[Node] {
-        &self.nodes.list
-    }
-
-    pub(crate) fn path(&self) -> &str {
-        self.nodes.claim.lock.as_str()
-    }
-
-    /// Returns the path of the node with this index.
-    pub(crate) fn znode(&self, index: usize) -> String {
-        self.nodes.claim.path_of(&self.nodes.list[index])
-    }
-
-    pub(crate) fn ended(&self) -> &Ended {
-        self.ended.ended()
-    }
-
-    /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet.
-    pub(crate) fn state(&self) -> HoldState {
-        // Read before the end is: the close ends the holds before the connection.
-        let is_connected = self.nodes.term.is_connected();
-        let left = self.nodes.term.left();
-        match *self.end.lock() {
-            Some(End::Released) => HoldState::Released,
-            Some(End::Lost(reason)) => HoldState::Lost(reason),
-            None if left.is_zero() => HoldState::Lost(LossReason::LeaseExpired),
-            None if is_connected => HoldState::Held,
-            None => HoldState::Suspended,
-        }
-    }
-
-    /// Returns what is left of the lease; zero unless held.
-    pub(crate) fn valid_for(&self) -> Duration {
-        let left = self.nodes.term.left();
-        match *self.end.lock() {
-            Some(_) => Duration::ZERO,
-            None => left,
-        }
-    }
-
-    /// Returns an error if the hold is over.
-    pub(crate) fn check(&self) -> Result<()> {
-        let path = self.path().to_owned();
-        match self.state() {
-            HoldState::Held | HoldState::Suspended => Ok(()),
-            HoldState::Lost(reason) => Err(Error::Lost { path, reason }),
-            HoldState::Released => Err(Error::NotHeld { path }),
-        }
-    }
-
-    /// Counts a guarded write that is about to be sent. Returns an error if the hold is over.
-    pub(super) fn start_write(self: &Arc<Self>) -> Result<()> {
-        self.check()?;
-        let mut state = self.nodes.state.lock();
-        if state.grants().iter().any(|grant| Arc::ptr_eq(grant, self)) {
-            state.writes += 1;
-            return Ok(());
-        }
-        drop(state);
-        sys::reached("a guarded write comes behind the end of its hold");
-        self.check().and(Err(Error::NotHeld { path: self.path().to_owned() }))
-    }
-
-    /// Notes that the outcome of a guarded write is known.
-    pub(super) fn end_write(&self) {
-        self.nodes.state.lock().writes -= 1;
-    }
-
-    /// Returns one more hold of the same nodes for the same owner, or `None` if they are over.
-    pub(crate) fn share(&self) -> Option<Arc<Grant>> {
-        let mut state = self.nodes.state.lock();
-        (!state.is_over()).then(|| self.nodes.add_grant(&mut state, self.owner))
-    }
-
-    /// Returns until when its nodes have to stay after a release, if that is yet to come.
-    fn reserved_until(&self) -> Option<Instant> {
-        let until = after(self.since, self.nodes.claim.at_least);
-        (until > sys::now()).then_some(until)
-    }
-
-    // ---- being observed
-
-    /// Has the observer told of its end from now on. If it has ended already, returns what tells
-    /// the observer, because nobody else will.
-    pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
-        *self.observed.lock() = Some(observed.clone());
-        let end = *self.end.lock();
-        end.and_then(|end| self.tells(end))
-    }
-
-    /// Returns what tells the observer of its end, to the first caller only. Call it where that may
-    /// block.
-    pub(super) fn tells(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
-        let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
-        Some(move || observed.ended(held, end.loss()))
-    }
-
-    /// Releases it by `release`, and then tells the observer how it ended. Of a loss that was
-    /// noticed before, the observer is told by whoever noticed.
-    pub(crate) fn end_by(&self, release: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let held = sys::now() - self.since;
-        let released = release();
-        let is_released = *self.end.lock() == Some(End::Released);
-        let observed = is_released.then(|| self.observed.lock().take()).flatten();
-        if let Some(observed) = observed {
-            observed.ended(held, released.as_ref().err().and_then(Error::loss));
-        }
-        released
-    }
-
-    /// Returns a channel with a message for each revocation request of one of the nodes. It is
-    /// disconnected when the hold ends.
-    pub(crate) fn revocation(&self, index: usize) -> Receiver<()> {
-        let (sender, receiver) = bounded(1);
-        let mut listeners = self.listeners.lock();
-        if self.end.lock().is_none() {
-            listeners.push((index, sender.clone()));
-        }
-        drop(listeners);
-        // After that, so that no request is missed.
-        if self.nodes.is_requested(index) {
-            let _ = sender.try_send(());
-        }
-        receiver
-    }
-
-    fn request(&self, index: usize) {
-        for (_, listener) in self.listeners.lock().iter().filter(|(other, _)| *other == index) {
-            // A full channel has an unread request.
-            let _ = listener.try_send(());
-        }
-    }
-
-    /// Sets how it ended. [`tell`](Grant::tell) has to follow, without any mutex.
-    fn end(&self, end: End) {
-        self.end.lock().get_or_insert(end);
-    }
-
-    fn tell(&self) {
-        let listeners = mem::take(&mut *self.listeners.lock());
-        drop(listeners);
-        self.ended.raise();
     }
 }

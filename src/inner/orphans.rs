@@ -1,6 +1,6 @@
-//! Creates without an answer, of calls that have what they want by another node, or do not want it
-//! any more. Their nodes may exist, or appear late, and would stand in everybody's way. They are
-//! looked for by their ids until they cannot appear any more.
+//! Orphans: creates without an answer that their calls gave up. Their nodes may exist, or appear
+//! late, and would stand in everybody's way. The client looks for them by their ids until they
+//! cannot appear any more.
 //!
 //! One look is a read for all orphans of a session in one place: in a lock's directory, or at a
 //! single node. Each place has one look at a time, however many orphans there are and whoever asks
@@ -18,9 +18,9 @@
 //! nobody here holds it, and it cannot be that of a call that is under way. It remains unknown which
 //! of several orphans it was, so all of them are looked for again.
 //!
-//! A call that is about to create waits for the look for creates that others gave up on this
-//! connection: its own answer would come no sooner. This bounds what calls with short deadlines can
-//! leave at a server that stands still: one create a thread, not one a call.
+//! A call that is about to create waits until the creates that others gave up on this connection
+//! were looked for: its own answer would come no sooner. So at a server that stands still, calls
+//! with short deadlines leave one create a thread, not one a call.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -36,11 +36,11 @@ use super::registry::{Registry, SingleOwner};
 use super::requests::Requests;
 use super::timer::Timer;
 use crate::data;
-use crate::kind::LockKind;
 use crate::names;
 use crate::path::LockPath;
-use crate::signal::{Broadcast, Until};
+use crate::signal::Broadcast;
 use crate::sys::{self, Mutex, select_biased};
+use crate::wait::Until;
 
 /// A node that may exist, or appear.
 #[derive(Debug)]
@@ -64,25 +64,30 @@ enum Spot {
 
 impl Spot {
     fn of(claim: &Claim) -> Spot {
-        match claim.kind {
-            LockKind::Ephemeral => Spot::SingleNode(claim.lock.clone()),
-            _ => Spot::Directory(claim.directory.clone()),
+        match claim.kind.is_single_node() {
+            true => Spot::SingleNode(claim.lock.clone()),
+            false => Spot::Directory(claim.directory.clone()),
         }
     }
 }
 
-/// A session and a place.
-type Key = (i64, Spot);
+/// A session, and a spot where its orphans are looked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    session: i64,
+    spot: Spot,
+}
 
-/// A node that a look shows.
+/// A node that a look shows, by the id of its create.
 struct Found<'a> {
     name: &'a str,
     /// The transaction that created it, for a single node.
     czxid: Option<i64>,
 }
 
-/// A call that may have a single node which it does not hold: it makes the node, or deletes it.
-/// Nobody else may take that node for an orphan. The end of the call looks for orphans there.
+/// The mark of a call that may have a single node which it does not hold: it makes the node, or
+/// deletes it. While this lives, nobody takes that node for an orphan. Its drop looks for orphans
+/// there.
 pub(crate) struct Making<'a> {
     orphans: &'a Orphans,
     path: LockPath,
@@ -91,9 +96,9 @@ pub(crate) struct Making<'a> {
 
 impl Drop for Making<'_> {
     fn drop(&mut self) {
-        self.orphans.registry.has_made(&self.path, self.number);
+        self.orphans.registry.end_making(&self.path, self.number);
         let here = Spot::SingleNode(self.path.clone());
-        self.orphans.look_for(|(_, spot), _| *spot == here);
+        self.orphans.look_for(|place, _| place.spot == here);
     }
 }
 
@@ -132,10 +137,40 @@ impl Search {
         self.look
     }
 
-    /// Ends a look that was answered, or failed. Returns the orphans that it covers.
-    fn end(&mut self) -> Option<(Look, Vec<Orphan>)> {
+    /// Ends a look, which has shown `found`, or failed. `connection` is the current one. Returns
+    /// those that are no orphans any more, each with its node, or `None` if it cannot appear.
+    fn end<'f>(
+        &mut self,
+        found: Option<&'f HashMap<&str, Found<'f>>>,
+        is_answered: bool,
+        connection: u64,
+    ) -> Option<Vec<(Option<&'f Found<'f>>, Orphan)>> {
         let look = self.look.take()?;
-        Some((look, self.orphans.drain(..look.covers).collect()))
+        let covered: Vec<_> = self.orphans.drain(..look.covers).collect();
+        let mut ended = Vec::new();
+        for mut orphan in covered {
+            let is_same = orphan.sent_on == Some(look.sent_on) && connection == look.sent_on;
+            match found.map(|found| found.get(&*orphan.id)) {
+                Some(Some(node)) => {
+                    sys::reached("an orphan is found");
+                    ended.push((Some(node), orphan));
+                }
+                Some(None) if is_same || look.begun >= orphan.until => {
+                    sys::reached_if(
+                        || is_same,
+                        "an orphan is not there on the connection of its create",
+                    );
+                    sys::reached_if(|| !is_same, "the time of an orphan is over");
+                    ended.push((None, orphan));
+                }
+                _ => {
+                    sys::reached("an orphan may appear yet");
+                    orphan.sent_on = orphan.sent_on.filter(|_| !is_answered);
+                    self.orphans.push(orphan);
+                }
+            }
+        }
+        Some(ended)
     }
 }
 
@@ -145,7 +180,7 @@ pub(crate) struct Orphans {
     me: Weak<Orphans>,
     deletions: Arc<Deletions>,
     registry: Arc<Registry>,
-    searches: Mutex<BTreeMap<Key, Search>>,
+    searches: Mutex<BTreeMap<Place, Search>>,
     /// Sent when some of them are not orphans any more.
     changed: Broadcast,
     timer: Timer,
@@ -173,13 +208,14 @@ impl Orphans {
 
     /// Forgets those of a session that is over, or all.
     pub(super) fn forget(&self, session: Option<i64>) {
-        self.searches.lock().retain(|(of, _), _| session.is_some_and(|session| session != *of));
+        let stays = |place: &Place| session.is_some_and(|session| session != place.session);
+        self.searches.lock().retain(|place, _| stays(place));
         self.changed.send();
     }
 
     /// Looks for all of them on a new connection, and wakes those who wait for looks on the one
     /// before. Orphans of a session that is over by now are found to be gone.
-    pub(super) fn has_connected(&self) {
+    pub(super) fn on_connected(&self) {
         self.changed.send();
         self.look_for(|_, _| true);
     }
@@ -189,24 +225,20 @@ impl Orphans {
         let Some(until) = orphans.iter().map(|orphan| orphan.until).min() else {
             return;
         };
-        let key = (session, Spot::of(claim));
+        let place = Place { session, spot: Spot::of(claim) };
         let mut searches = self.searches.lock();
-        searches.entry(key.clone()).or_default().orphans.extend(orphans);
+        searches.entry(place.clone()).or_default().orphans.extend(orphans);
         drop(searches);
         self.attend_at(until);
-        self.look_for(|other, _| *other == key);
+        self.look_for(|other, _| *other == place);
     }
 
-    /// Has those whose time is over looked for, at this instant or before.
+    /// Has [`attend`](Orphans::attend) called at this instant or before.
     fn attend_at(&self, when: Instant) {
-        if self.timer.sets(when) {
-            let me = Weak::clone(&self.me);
-            self.requests().zk.call_at(when, move || {
-                me.upgrade().inspect(|orphans| orphans.attend(when));
-            });
-        }
+        self.timer.set(when, &self.requests().zk, &self.me, Orphans::attend);
     }
 
+    /// Looks for those whose time is over.
     fn attend(&self, due: Instant) {
         if !self.timer.fires(due) {
             return;
@@ -222,18 +254,18 @@ impl Orphans {
 
     /// Looks for those that may stand in the way of this claim.
     pub(super) fn look_for_those_of(&self, claim: &Claim) {
-        self.look_for(|(_, spot), _| *spot == Spot::of(claim));
+        self.look_for(|place, _| place.spot == Spot::of(claim));
     }
 
-    /// To be held by a call that makes a single node.
+    /// Returns a mark for a call that makes a single node.
     pub(crate) fn making(&self, path: &LockPath) -> Making<'_> {
-        let number = self.registry.starts_making(path);
+        let number = self.registry.start_making(path);
         Making { orphans: self, path: path.clone(), number }
     }
 
-    /// To be held by a release that deletes its single node.
+    /// Returns a mark for a release that deletes its single node.
     pub(super) fn deleting(&self, path: &LockPath) -> Making<'_> {
-        let number = self.registry.starts_deleting(path);
+        let number = self.registry.start_deleting(path);
         Making { orphans: self, path: path.clone(), number }
     }
 
@@ -243,29 +275,30 @@ impl Orphans {
     }
 
     /// Looks for these, if there is a connection. The next connection looks for all.
-    fn look_for(&self, is_wanted: impl Fn(&Key, &Search) -> bool) {
+    fn look_for(&self, is_wanted: impl Fn(&Place, &Search) -> bool) {
         let connection = self.requests().resumed();
         if !self.requests().is_connected() {
             return;
         }
         let mut searches = self.searches.lock();
-        let wanted = searches.iter_mut().filter(|(key, search)| is_wanted(key, search));
-        let begin =
-            |(key, search): (&Key, &mut Search)| Some((key.clone(), search.begin(connection)?));
+        let wanted = searches.iter_mut().filter(|(place, search)| is_wanted(place, search));
+        let begin = |(place, search): (&Place, &mut Search)| {
+            Some((place.clone(), search.begin(connection)?))
+        };
         let begun: Vec<_> = wanted.filter_map(begin).collect();
         drop(searches);
-        begun.into_iter().for_each(|(key, look)| self.look(key, look));
+        begun.into_iter().for_each(|(place, look)| self.look(place, look));
     }
 
     /// Sends a look.
-    fn look(&self, key: Key, look: Look) {
-        let (zk, me) = (self.requests().zk.in_session(key.0), Weak::clone(&self.me));
+    fn look(&self, place: Place, look: Look) {
+        let (zk, me) = (self.requests().zk.in_session(place.session), Weak::clone(&self.me));
         let zk = zk.with_timeout(Duration::MAX);
         // Its answer comes before that of the read.
         let sync = |batch: &mut Batch<'_>, path: &LockPath| {
             drop(look.is_last.then(|| batch.sync(path.as_str())));
         };
-        match key.1.clone() {
+        match place.spot.clone() {
             Spot::Directory(directory) => {
                 let listed = zk.submit(|batch| {
                     sync(batch, &directory);
@@ -276,7 +309,7 @@ impl Orphans {
                     let listed = listed.as_ref();
                     let found =
                         listed.map(|(names, _)| Some(names.iter().filter_map(with_id).collect()));
-                    me.upgrade().inspect(|orphans| orphans.has_looked(key, found));
+                    me.upgrade().inspect(|orphans| orphans.on_looked(place, found));
                 });
             }
             Spot::SingleNode(path) => {
@@ -294,11 +327,11 @@ impl Orphans {
                         let (name, czxid) = (path.split().1, Some(stat.czxid));
                         match data::decode_single(data, stat.czxid.unsigned_abs()) {
                             Some((id, _)) => Some(HashMap::from([(id, Found { name, czxid })])),
-                            None if orphans.delete_nameless(&key, &path, stat, begun) => None,
+                            None if orphans.delete_nameless(&place, &path, stat, begun) => None,
                             None => Some(HashMap::new()),
                         }
                     });
-                    orphans.has_looked(key, found);
+                    orphans.on_looked(place, found);
                 });
             }
         }
@@ -306,30 +339,33 @@ impl Orphans {
 
     /// Deletes this single node, whose data do not name its maker, if it cannot be that of a call
     /// that had begun by number `begun`. Returns false if it is no orphan at all.
-    fn delete_nameless(&self, key: &Key, path: &LockPath, stat: &Stat, begun: u64) -> bool {
+    fn delete_nameless(&self, place: &Place, path: &LockPath, stat: &Stat, begun: u64) -> bool {
         let owner = self.registry.owner_of_single(path, stat.czxid, begun);
         let is_held = matches!(owner, SingleOwner::Hold);
-        if key.0 != stat.ephemeral_owner || is_held || self.deletions.is_stuck(path.as_str()) {
+        if place.session != stat.ephemeral_owner
+            || is_held
+            || self.deletions.is_stuck(path.as_str())
+        {
             return false;
         }
         let searches = self.searches.lock();
-        let search = searches.get(key).filter(|_| matches!(owner, SingleOwner::Nobody));
+        let search = searches.get(place).filter(|_| matches!(owner, SingleOwner::Nobody));
         // One node less can appear, whichever it is.
-        let charge = search.and_then(|search| Some(search.orphans.first()?.charge.hand_over()));
+        let charge = search.and_then(|search| Some(search.orphans.first()?.charge.take()));
         drop(searches);
         if let Some(charge) = charge {
             sys::reached("a single node that does not say whose it is is an orphan");
             let path = path.as_str().to_owned();
-            self.deletions.delete_single(key.0, path, stat.czxid, charge);
+            self.deletions.delete_single(place.session, path, stat.czxid, charge);
         }
         true
     }
 
     /// Takes the answer to a look: the nodes that it shows, by their ids. `None` if the node may be
     /// that of any orphan.
-    fn has_looked(
+    fn on_looked(
         &self,
-        key: Key,
+        place: Place,
         found: Result<Option<HashMap<&str, Found<'_>>>, &zookeeper::Error>,
     ) {
         let (found, is_answered) = match found {
@@ -339,7 +375,7 @@ impl Orphans {
                 // Their nodes ended with it.
                 ErrorKind::SessionExpired | ErrorKind::Closed => {
                     sys::reached("orphans are gone with their session");
-                    return self.forget(Some(key.0));
+                    return self.forget(Some(place.session));
                 }
                 // Busy servers answer with codes that look like the end of a connection.
                 _ => {
@@ -350,63 +386,39 @@ impl Orphans {
         };
         let connection = self.requests().resumed();
         let mut searches = self.searches.lock();
-        let Some(search) = searches.get_mut(&key) else {
+        let Some(search) = searches.get_mut(&place) else {
             return;
         };
-        let Some((look, covered)) = search.end() else {
+        let Some(ended) = search.end(found.as_ref(), is_answered, connection) else {
             return;
         };
-        let (mut nodes, mut gone) = (Vec::new(), Vec::new());
-        for mut orphan in covered {
-            let is_same = orphan.sent_on == Some(look.sent_on) && connection == look.sent_on;
-            match found.as_ref().map(|found| found.get(&*orphan.id)) {
-                Some(Some(node)) => {
-                    sys::reached("an orphan is found");
-                    nodes.push((node, orphan));
-                }
-                Some(None) if is_same || look.begun >= orphan.until => {
-                    sys::reached_if(
-                        || is_same,
-                        "an orphan is not there on the connection of its create",
-                    );
-                    sys::reached_if(|| !is_same, "the time of an orphan is over");
-                    gone.push(orphan);
-                }
-                _ => {
-                    sys::reached("an orphan may appear yet");
-                    orphan.sent_on = orphan.sent_on.filter(|_| !is_answered);
-                    search.orphans.push(orphan);
-                }
-            }
-        }
         let is_over = search.orphans.is_empty();
         let again = !is_over && search.again && is_answered;
         let again = again.then(|| search.begin(connection)).flatten();
         if is_over {
             // No look is under way whose answer could be taken for that of a later search.
-            searches.remove(&key);
+            searches.remove(&place);
         }
         drop(searches);
-        for (node, orphan) in nodes {
-            self.delete_orphan(&key, node, orphan);
+        for (node, orphan) in ended {
+            node.inspect(|node| self.delete_orphan(&place, node, orphan));
         }
-        drop(gone);
         self.changed.send();
         if let Some(look) = again {
-            self.look(key, look);
+            self.look(place, look);
         }
     }
 
-    fn delete_orphan(&self, (session, spot): &Key, node: &Found<'_>, orphan: Orphan) {
-        let path = match spot {
+    fn delete_orphan(&self, place: &Place, node: &Found<'_>, orphan: Orphan) {
+        let path = match &place.spot {
             Spot::Directory(directory) => directory.child(node.name),
             Spot::SingleNode(path) => path.as_str().to_owned(),
         };
         match node.czxid {
-            None => self.deletions.delete_eventually(*session, path, orphan.charge),
+            None => self.deletions.delete_eventually(place.session, path, orphan.charge),
             Some(czxid) => {
                 sys::reached("the orphan of a single node is found");
-                self.deletions.delete_single(*session, path, czxid, orphan.charge);
+                self.deletions.delete_single(place.session, path, czxid, orphan.charge);
             }
         }
     }

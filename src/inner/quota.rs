@@ -1,8 +1,9 @@
-//! How much one client may have on the servers.
+//! The quota of node paths that one client may have on the servers.
 //!
-//! A charge is taken before a create is sent. It is given back when the servers are known not to have the node:
-//! the create was refused, the node was deleted, or its session is over. Until then it goes with whoever looks
-//! after the node: a call, a hold, a search for a lost create, a deletion, or the list of nodes that stay.
+//! A call takes a charge before it sends a create. The charge is given back when the servers are
+//! known not to have the node: the create was refused, the node was deleted, or its session is over.
+//! Until then it goes with the owner of the node: a call, a hold, an orphan, a deletion, or the list
+//! of nodes that stay.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,27 +11,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::sys;
 
-/// The most bytes that the paths of a client's nodes may take in the transaction that closes its session: that
-/// lists them all, and a server or a follower that cannot read it does not start again (ZOOKEEPER-4306). From 3.6
-/// on they read `jute.maxbuffer` and `zookeeper.jute.maxbuffer.extrasize` together: 2,097,150 bytes unless set,
-/// and 1,049,599 at the least if only the second is; those before do not list them. A header of 48 bytes is
-/// beside them. The eighth that is left is a reserve.
+/// The most bytes of paths of one client. The transaction that closes its session lists them all,
+/// and a server that cannot read it does not start again (ZOOKEEPER-4306). Servers from 3.6 on read
+/// as much as `jute.maxbuffer` and `zookeeper.jute.maxbuffer.extrasize` together: 2,097,150 bytes by
+/// default, and at least 1,049,599 if only the second is set. Earlier servers do not list the paths.
+/// The transaction has a header of 48 bytes. An eighth of a megabyte is a reserve.
 const MAX_PATH_BYTES: usize = 896 * 1024;
-/// What the name of a node with a number adds to its directory's path at most: `/_c_`, 36 characters of id, a
-/// marker such as `-__WRIT__`, and eleven for the number.
+/// The most bytes that the name of a numbered node adds to its directory's path: `/_c_`, 36
+/// characters of id, a marker such as `-__WRIT__`, and eleven for the number.
 const NAME_BYTES: usize = 60;
-/// Before each path stands its length.
+/// The length that stands before each path.
 const LENGTH_BYTES: usize = 4;
 
-/// The bytes of paths that a client has taken.
+/// The bytes of paths that a client has taken, of [`MAX_PATH_BYTES`].
 #[derive(Debug, Default)]
 pub(super) struct Quota(Arc<AtomicUsize>);
 
 impl Quota {
-    /// Takes a charge for `count` nodes. The first length is that of their directory's path, the second that of
-    /// a single node's own.
-    pub(super) fn take(&self, path: (usize, usize), count: usize) -> Result<Charge> {
-        let each = (path.0 + NAME_BYTES).max(path.1) + LENGTH_BYTES;
+    /// Takes a charge for `count` nodes, from the length of their directory's path and the length of
+    /// the lock's path, which is that of a single node.
+    pub(super) fn take(&self, directory: usize, lock: usize, count: usize) -> Result<Charge> {
+        let each = (directory + NAME_BYTES).max(lock) + LENGTH_BYTES;
         let bytes = each.saturating_mul(count);
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             taken.checked_add(bytes).filter(|taken| *taken <= MAX_PATH_BYTES)
@@ -62,14 +63,14 @@ impl Charge {
         })
     }
 
-    /// Moves all of it to whoever looks after the node from now on.
-    pub(super) fn hand_over(&self) -> Charge {
+    /// Takes all of it, for the next owner of the node.
+    pub(super) fn take(&self) -> Charge {
         self.moved(self.bytes.swap(0, Ordering::Relaxed))
     }
 
-    /// Gives it back before the node's last user has gone.
+    /// Gives it back before this is dropped.
     pub(super) fn give_back(&self) {
-        drop(self.hand_over());
+        drop(self.take());
     }
 
     fn moved(&self, bytes: usize) -> Charge {
@@ -91,14 +92,14 @@ mod tests {
     fn charge_counts_once_wherever_it_goes() {
         let quota = Quota::default();
         let taken = || quota.0.load(Ordering::Relaxed);
-        let charge = quota.take((36, 0), 5).unwrap();
+        let charge = quota.take(36, 0, 5).unwrap();
         assert_eq!(taken(), 500);
         let mut parts = charge.split(5);
         let first = parts.next().unwrap();
         assert_eq!(taken(), 500);
         drop(parts);
         assert_eq!(taken(), 100, "parts that nobody wants are given back");
-        let moved = first.hand_over();
+        let moved = first.take();
         drop(first);
         assert_eq!(taken(), 100);
         moved.give_back();

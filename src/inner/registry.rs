@@ -48,16 +48,16 @@ impl Registry {
         keep_lease: impl FnOnce() -> LeaseKeeper,
         make: impl FnOnce(u64) -> (Arc<Nodes>, Arc<Grant>),
     ) -> Result<Arc<Grant>, Failure> {
-        let mut inner = self.0.lock();
-        if inner.is_closed {
+        let mut entries = self.0.lock();
+        if entries.is_closed {
             sys::reached("a grant comes behind the close");
             return Err(Failure::Closed);
         }
-        inner.next += 1;
-        let (nodes, grant) = make(inner.next);
-        inner.nodes.insert(nodes.key(), nodes);
-        if inner.keeper.is_none() {
-            inner.keeper = Some(keep_lease());
+        entries.next += 1;
+        let (nodes, grant) = make(entries.next);
+        entries.nodes.insert(nodes.key(), nodes);
+        if entries.keeper.is_none() {
+            entries.keeper = Some(keep_lease());
         }
         Ok(grant)
     }
@@ -68,10 +68,10 @@ impl Registry {
 
     /// Removes everything, and takes nothing any more.
     pub(super) fn close(&self) -> impl Iterator<Item = Arc<Nodes>> + use<> {
-        let mut inner = self.0.lock();
-        inner.is_closed = true;
-        let (nodes, keeper) = (mem::take(&mut inner.nodes), inner.keeper.take());
-        drop(inner);
+        let mut entries = self.0.lock();
+        entries.is_closed = true;
+        let (nodes, keeper) = (mem::take(&mut entries.nodes), entries.keeper.take());
+        drop(entries);
         drop(keeper);
         nodes.into_values()
     }
@@ -103,28 +103,28 @@ impl Registry {
     }
 
     /// Notes that a call is about to make the single node at `path`. Returns the call's number.
-    pub(super) fn starts_making(&self, path: &LockPath) -> u64 {
-        let mut inner = self.0.lock();
-        inner.next += 1;
-        let number = inner.next;
-        inner.making.entry(path.clone()).or_default().push(number);
+    pub(super) fn start_making(&self, path: &LockPath) -> u64 {
+        let mut entries = self.0.lock();
+        entries.next += 1;
+        let number = entries.next;
+        entries.making.entry(path.clone()).or_default().push(number);
         number
     }
 
     /// Notes that a call is about to delete its single node at `path`. Returns the call's number.
-    pub(super) fn starts_deleting(&self, path: &LockPath) -> u64 {
+    pub(super) fn start_deleting(&self, path: &LockPath) -> u64 {
         self.0.lock().making.entry(path.clone()).or_default().push(0);
         0
     }
 
     /// Notes that the call with this number does not have the node at `path` any more, or holds it.
-    pub(super) fn has_made(&self, path: &LockPath, number: u64) {
-        let mut inner = self.0.lock();
-        if let Some(numbers) = inner.making.get_mut(path) {
+    pub(super) fn end_making(&self, path: &LockPath, number: u64) {
+        let mut entries = self.0.lock();
+        if let Some(numbers) = entries.making.get_mut(path) {
             let at = numbers.iter().position(|other| *other == number);
             at.map(|at| numbers.swap_remove(at));
             if numbers.is_empty() {
-                inner.making.remove(path);
+                entries.making.remove(path);
             }
         }
     }
@@ -137,13 +137,13 @@ impl Registry {
     /// Returns who may have the single node at `path` that transaction `czxid` made, of those that
     /// had begun by `number`.
     pub(super) fn owner_of_single(&self, path: &LockPath, czxid: i64, number: u64) -> SingleOwner {
-        let inner = self.0.lock();
+        let entries = self.0.lock();
         let (directory, _) = path.split();
-        let mut here = inner.nodes.range((directory.clone(), 0)..=(directory, u64::MAX));
+        let mut here = entries.nodes.range((directory.clone(), 0)..=(directory, u64::MAX));
         if here.any(|(_, nodes)| nodes.list.iter().any(|node| node.czxid == czxid)) {
             return SingleOwner::Hold;
         }
-        match inner.making.get(path) {
+        match entries.making.get(path) {
             Some(calls) if calls.iter().any(|call| *call <= number) => SingleOwner::Call,
             _ => SingleOwner::Nobody,
         }
@@ -157,11 +157,11 @@ impl Registry {
 
     /// Stops renewing the lease if nothing is held. Returns whether it is still renewed.
     pub(super) fn keep_lease_if_used(&self) -> bool {
-        let mut inner = self.0.lock();
-        let is_unused = inner.nodes.is_empty();
-        let unused = inner.keeper.take_if(|_| is_unused);
-        let is_used = inner.keeper.is_some();
-        drop(inner);
+        let mut entries = self.0.lock();
+        let is_unused = entries.nodes.is_empty();
+        let unused = entries.keeper.take_if(|_| is_unused);
+        let is_used = entries.keeper.is_some();
+        drop(entries);
         drop(unused);
         is_used
     }

@@ -7,11 +7,10 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use log::{Level, warn};
 use zookeeper::{Batch, ErrorKind, WatchedEvent, Watcher};
 
-use super::failure::{Failure, may_be_done};
+use super::failure::{Failure, is_outcome_unknown};
 use super::holds::Holds;
-use super::nodes::{Grant, Nodes, Released};
+use super::nodes::{AfterRelease, Grant, Nodes};
 use crate::error::{Error, LossReason, Result};
-use crate::kind::LockKind;
 use crate::shortcuts::{Departing, Replacement};
 use crate::sys;
 
@@ -29,8 +28,8 @@ pub(crate) struct Replaceable {
 
 impl Replaceable {
     /// Takes the answer to the transaction, and passes it to the thread that released the node.
-    pub(crate) fn ends(self, deleted: zookeeper::Result<()>) {
-        let is_known = deleted.as_ref().err().is_none_or(|error| !may_be_done(error));
+    pub(crate) fn settle(self, deleted: zookeeper::Result<()>) {
+        let is_known = deleted.as_ref().err().is_none_or(|error| !is_outcome_unknown(error));
         let (holds, departing) = (self.holds.upgrade(), self.departing.as_ref());
         let judge = |holds: Arc<Holds>| judge(&holds, &self.nodes, 0, departing, deleted);
         let result = is_known.then(|| holds.map(judge).unwrap_or(Ok(())));
@@ -44,7 +43,7 @@ impl Holds {
     /// deletion without an answer by then is completed in the background. Returns Lost if the hold
     /// was lost before.
     pub(crate) fn release(&self, grant: &Arc<Grant>) -> Result<()> {
-        grant.end_by(|| self.release_to(grant, None))
+        grant.release_by(|| self.release_to(grant, None))
     }
 
     /// Like [`release`](Holds::release), where another thread may wait for the same lock. If the
@@ -56,13 +55,13 @@ impl Holds {
     ) -> Result<()> {
         let nodes = grant.nodes();
         match nodes.release(grant) {
-            Released::Shared => Ok(()),
-            Released::Reserved(until) => {
+            AfterRelease::Shared => Ok(()),
+            AfterRelease::Reserved(until) => {
                 sys::reached("a released hold is reserved");
                 self.attend_at(until);
                 Ok(())
             }
-            Released::Lost(reason, grants) => {
+            AfterRelease::Lost(reason, grants) => {
                 sys::reached_if(|| grants.is_none(), "an unlock comes behind a loss");
                 if let Some(grants) = grants {
                     sys::reached("an unlock notices that the lease is over");
@@ -70,14 +69,14 @@ impl Holds {
                 }
                 Err(Error::Lost { path: grant.path().to_owned(), reason })
             }
-            Released::Last => {
+            AfterRelease::Last => {
                 let claim = &nodes.claim;
-                let is_single = claim.kind == LockKind::Ephemeral;
+                let is_single = claim.kind.is_single_node();
                 let _deleting = is_single.then(|| self.orphans.deleting(&claim.lock));
                 self.registry.remove(nodes);
                 let deletion = Deletion { holds: self, nodes };
                 let result = match next.zip(deletion.replacement()) {
-                    Some((next, node)) => deletion.hand_over(node, next),
+                    Some((next, node)) => deletion.await_replacement(node, next),
                     None => deletion.run(self.requests.patience(), false),
                 };
                 self.orphans.look_for_those_of(claim);
@@ -97,7 +96,7 @@ impl Deletion<'_> {
     /// Returns the only node, if the next thread may replace it. The release then waits for that
     /// thread, so it must not be one in the background.
     fn replacement(&self) -> Option<Replacement> {
-        let number = self.nodes.alone()?;
+        let number = self.nodes.only_number()?;
         if self.nodes.claim.background || !self.holds.requests.is_connected() {
             return None;
         }
@@ -106,15 +105,21 @@ impl Deletion<'_> {
     }
 
     /// Notes that the nodes are about to be deleted, if there is only one, which is alone.
-    fn departs(&self) -> Option<Departing> {
-        let number = self.nodes.alone()?;
-        self.holds.following.departs(&self.nodes.claim.directory, number)
+    fn departing(&self) -> Option<Departing> {
+        let number = self.nodes.only_number()?;
+        self.holds.following.departing(&self.nodes.claim.directory, number)
     }
 
-    fn hand_over(&self, node: Replacement, next: &mut dyn FnMut(Replaceable)) -> Result<()> {
+    /// Gives the node to the next thread, and waits for the answer to the transaction that replaces
+    /// it. Deletes the node if there is none.
+    fn await_replacement(
+        &self,
+        node: Replacement,
+        next: &mut dyn FnMut(Replaceable),
+    ) -> Result<()> {
         let Deletion { holds, nodes } = self;
         let (result, received) = bounded(1);
-        let departing = self.departs();
+        let departing = self.departing();
         let me = Weak::clone(&holds.me);
         next(Replaceable { node, holds: me, nodes: Arc::clone(nodes), departing, result });
         let end = sys::now() + holds.requests.patience();
@@ -150,7 +155,7 @@ impl Deletion<'_> {
             return Ok(());
         }
         let zk = holds.requests.zk.in_session(nodes.term.lease.session_id).with_timeout(patience);
-        let departing = self.departs().filter(|_| !is_again);
+        let departing = self.departing().filter(|_| !is_again);
         let meant = move |deleted: zookeeper::Result<()>| match deleted {
             Err(error) if is_again && error.kind() == ErrorKind::NoNode => Ok(()),
             deleted => deleted,
@@ -195,7 +200,7 @@ fn watch_directory(holds: &Holds, departing: &Departing, batch: &mut Batch<'_>) 
     let read = batch.get_data(departing.directory.as_str(), Some(&watcher));
     read.on_done(move |read| {
         if let (Ok(_), Some(holds)) = (read, me.upgrade()) {
-            holds.following.is_watched(&directory, made, watcher);
+            holds.following.mark_watched(&directory, made, watcher);
         }
     });
 }
@@ -211,7 +216,7 @@ fn judge(
     let (node, lock) = (&nodes.list[index], nodes.claim.lock.as_str());
     let Err(error) = deleted else {
         node.charge.give_back();
-        departing.inspect(|departing| holds.following.has_departed(departing));
+        departing.inspect(|departing| holds.following.mark_departed(departing));
         return Ok(());
     };
     match error.kind() {
@@ -229,8 +234,8 @@ fn judge(
             Ok(())
         }
         ErrorKind::NoAuth => {
-            let charge = node.charge.hand_over();
-            holds.deletions.is_refused(nodes.claim.path_of(node), charge, &error);
+            let charge = node.charge.take();
+            holds.deletions.add_stuck(nodes.claim.path_of(node), charge, &error);
             Err(holds.requests.error(lock, Failure::Refused(error)))
         }
         _ => {

@@ -14,8 +14,9 @@ use super::failure::Failure;
 use super::quota::{Charge, Quota};
 use crate::error::{Error, Result};
 use crate::path::LockPath;
-use crate::signal::{Broadcast, Ended, Signal, Until};
+use crate::signal::{Broadcast, Ended, Signal};
 use crate::sys::{self, at, select_biased};
+use crate::wait::Until;
 
 /// For this long nothing but its answer ends the wait for a request.
 const SOON: Duration = Duration::from_millis(10);
@@ -99,11 +100,11 @@ impl Requests {
         self.zk.state() == State::Connected
     }
 
-    pub(super) fn has_connected(&self) {
+    pub(super) fn on_connected(&self) {
         self.connected.send();
     }
 
-    pub(super) fn has_resumed(&self) {
+    pub(super) fn on_resumed(&self) {
         self.resumed.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -114,7 +115,7 @@ impl Requests {
     }
 
     /// Returns the current session; 0 for none.
-    pub(crate) fn id(&self) -> i64 {
+    pub(crate) fn session_id(&self) -> i64 {
         self.zk.session_id()
     }
 
@@ -299,7 +300,7 @@ impl Requests {
     /// Takes a charge for `count` nodes of this claim, which are about to be created.
     pub(crate) fn charge(&self, claim: &Claim, count: usize) -> Result<Charge> {
         let length = |path: &LockPath| self.zk.root().len() + path.as_str().len();
-        self.quota.take((length(&claim.directory), length(&claim.lock)), count)
+        self.quota.take(length(&claim.directory), length(&claim.lock), count)
     }
 
     pub(crate) fn start_waiting(&self) -> Waiting<'_> {

@@ -93,28 +93,28 @@ impl Inner {
                 });
             }
             SessionEventKind::Resumed => {
-                self.requests.has_resumed();
-                self.has_connected();
+                self.requests.on_resumed();
+                self.on_connected();
             }
             SessionEventKind::Connected => {
                 self.sessions.fetch_add(1, Ordering::Relaxed);
-                self.has_connected();
+                self.on_connected();
             }
-            SessionEventKind::LeaseEnded => self.holds.lapse(),
+            SessionEventKind::LeaseEnded => self.holds.lose_expired(),
             SessionEventKind::Expired => {
-                self.holds.lapse();
+                self.holds.lose_expired();
                 self.orphans.forget(Some(event.session_id));
-                self.deletions.all_are_gone();
+                self.deletions.clear_stuck();
                 self.subscribers.lost(Duration::ZERO);
             }
             _ => {}
         }
     }
 
-    fn has_connected(&self) {
+    fn on_connected(&self) {
         self.subscribers.reconnected();
-        self.requests.has_connected();
-        self.orphans.has_connected();
+        self.requests.on_connected();
+        self.orphans.on_connected();
     }
 
     pub(crate) fn state(&self) -> ClientState {
@@ -159,10 +159,10 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::inner::{Claim, Granted, Node};
+    use crate::inner::{Claim, Node};
     use crate::kind::LockKind;
     use crate::path::LockPath;
-    use crate::signal::Until;
+    use crate::wait::Until;
 
     /// Gives one client a session, and says nothing else.
     fn server() -> SocketAddr {
@@ -204,12 +204,14 @@ mod tests {
             at_least: Duration::ZERO,
         };
         let until = Until::within(Duration::from_secs(60));
-        for (id, is_held) in [(inner.requests.id(), true), (inner.requests.id() + 1, false)] {
+        for (id, is_held) in
+            [(inner.requests.session_id(), true), (inner.requests.session_id() + 1, false)]
+        {
             let charge = inner.requests.charge(&claim, 1).unwrap();
             let name = "node".to_owned();
             let node = Node { name, number: None, czxid: 1, token: 1, charge };
-            let granted = inner.holds.grant(&claim, (&mut vec![node], None), id, &until);
-            assert_eq!(matches!(granted, Ok(Granted::Held(_))), is_held, "in session {id:x}");
+            let granted = inner.holds.grant(&claim, &mut vec![node], None, id, &until);
+            assert_eq!(matches!(granted, Ok(Some(_))), is_held, "in session {id:x}");
         }
     }
 

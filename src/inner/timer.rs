@@ -1,6 +1,9 @@
 //! When background work is due next.
 
+use std::sync::Weak;
 use std::time::Instant;
+
+use zookeeper::ZooKeeper;
 
 use crate::sys::Mutex;
 
@@ -10,14 +13,26 @@ use crate::sys::Mutex;
 pub(super) struct Timer(Mutex<Option<Instant>>);
 
 impl Timer {
-    /// Returns whether an alarm has to be set for `when`, because none is due before.
-    pub(super) fn sets(&self, when: Instant) -> bool {
+    /// Has `attend` called at `when` or before. `attend` gets the instant of its alarm.
+    pub(super) fn set<T>(
+        &self,
+        when: Instant,
+        zk: &ZooKeeper,
+        of: &Weak<T>,
+        attend: fn(&T, Instant),
+    ) where
+        T: Send + Sync + 'static,
+    {
         let mut due = self.0.lock();
-        let is_earlier = due.is_none_or(|due| when < due);
-        if is_earlier {
-            *due = Some(when);
+        if due.is_some_and(|due| due <= when) {
+            return;
         }
-        is_earlier
+        *due = Some(when);
+        drop(due);
+        let of = Weak::clone(of);
+        zk.call_at(when, move || {
+            of.upgrade().inspect(|of| attend(of, when));
+        });
     }
 
     /// Returns whether the alarm for `when` is current, and takes it out.

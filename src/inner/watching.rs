@@ -9,7 +9,6 @@ use zookeeper::{ErrorKind, EventType, Stat, WatchedEvent, Watcher};
 use super::holds::Holds;
 use super::nodes::{Grant, Nodes};
 use crate::data;
-use crate::kind::LockKind;
 use crate::names;
 use crate::sys;
 
@@ -57,16 +56,16 @@ impl Holds {
             let (me, nodes) = (Weak::clone(&self.me), Arc::clone(nodes));
             read.on_done(move |read| {
                 if let Some(holds) = me.upgrade() {
-                    holds.has_read(&nodes, index, read);
+                    holds.on_read(&nodes, index, read);
                 }
             });
         }
         true
     }
 
-    fn has_read(&self, nodes: &Arc<Nodes>, index: usize, read: zookeeper::Result<(Vec<u8>, Stat)>) {
+    fn on_read(&self, nodes: &Arc<Nodes>, index: usize, read: zookeeper::Result<(Vec<u8>, Stat)>) {
         let node = &nodes.list[index];
-        let is_single = nodes.claim.kind == LockKind::Ephemeral;
+        let is_single = nodes.claim.kind.is_single_node();
         match read {
             // The node of another owner, at the path of a single node.
             Ok((_, stat)) if stat.czxid != node.czxid => {
@@ -75,7 +74,7 @@ impl Holds {
             }
             Ok((data, stat)) if data::asks(&data, is_single.then_some(node.token)) => {
                 sys::reached("a holder is asked to let go");
-                nodes.request(index, stat.mzxid);
+                nodes.mark_requested(index, stat.mzxid);
                 // A request for a single node stays, because whoever wrote it reads it again.
                 if !is_single {
                     self.answer_request(nodes, index, stat.version);
@@ -126,7 +125,7 @@ impl Holds {
         let (watched, me) = (Arc::downgrade(nodes), Weak::clone(&self.me));
         let watcher = Watcher::new(move |_: &WatchedEvent| {
             if let (Some(holds), Some(nodes)) = (me.upgrade(), watched.upgrade()) {
-                holds.is_wanted(&nodes);
+                holds.on_contender(&nodes);
             }
         });
         if nodes.watch_directory(&watcher) {
@@ -147,14 +146,14 @@ impl Holds {
             let own = &nodes.list[0].name;
             let contends = |name: &str| names::mode_of(name).is_some() && name != own;
             let has_come = listed.map_or(true, |(names, _)| names.iter().any(contends));
-            me.upgrade().filter(|_| has_come).inspect(|holds| holds.is_wanted(&nodes));
+            me.upgrade().filter(|_| has_come).inspect(|holds| holds.on_contender(&nodes));
         });
     }
 
-    /// Another contender wants the nodes, or may want them.
-    fn is_wanted(&self, nodes: &Nodes) {
+    /// Handles the event that another contender wants the nodes, or may want them.
+    fn on_contender(&self, nodes: &Nodes) {
         sys::reached("somebody may want what is kept");
-        nodes.are_wanted();
+        nodes.mark_wanted();
         self.end_unwanted(nodes);
     }
 }

@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 
 use crossbeam_channel::{Sender, bounded};
 
-use crate::signal::{Broadcast, Ended, Until};
+use crate::signal::{Broadcast, Ended};
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex, select_biased};
+use crate::wait::Until;
 
 /// A fair mutex over what a lock object holds. A thread can hand something over to the next one.
 pub(crate) struct Local<H, L> {
@@ -81,7 +82,7 @@ pub(crate) enum Refused {
 pub(crate) enum Exit<'a, H, L> {
     /// The thread stays in.
     Inner(H),
-    /// The last unlock: what the thread held, and the turn to give back afterwards.
+    /// The last unlock: what the thread held, and the turn to drop afterwards.
     Last(H, Turn<'a, H, L>),
 }
 
@@ -103,14 +104,10 @@ impl<H, L> Turn<'_, H, L> {
 
     /// Takes what the previous thread handed over.
     pub(crate) fn take_handed(&self) -> Option<L> {
-        let handed = self.local.state.lock().handed.take();
-        if handed.is_none() {
-            self.start_over();
-        }
-        handed
+        self.local.state.lock().handed.take()
     }
 
-    /// Starts a new series of hand-overs, because what was handed over is of no use.
+    /// Starts a new series of hand-overs, because the thread goes on to the servers.
     pub(crate) fn start_over(&self) {
         self.local.state.lock().times = 0;
     }
@@ -204,7 +201,7 @@ impl<H: Clone, L> Local<H, L> {
                 Stopped::Deadline
             }
         };
-        self.leave_queue(number);
+        self.stop_waiting(number);
         Err(stopped)
     }
 
@@ -228,7 +225,7 @@ impl<H: Clone, L> Local<H, L> {
 
     /// Stops waiting. The next owner is set before its thread is woken. So a thread that is no longer
     /// in the queue has become the owner, and passes the turn on.
-    fn leave_queue(&self, number: u64) {
+    fn stop_waiting(&self, number: u64) {
         let mut state = self.state.lock();
         let position = state.waiting.iter().position(|w| w.number == number);
         match position {
@@ -290,8 +287,8 @@ impl<H: Clone, L> Local<H, L> {
         }
     }
 
-    /// Takes out the hold, whoever owns it, at the end of the object.
-    pub(crate) fn abandon(&mut self) -> Option<H> {
+    /// Takes the hold, whoever owns it, at the end of the object. Discards what was handed over.
+    pub(crate) fn take_hold(&mut self) -> Option<H> {
         let state = self.state.get_mut();
         if let Some(handed) = state.handed.take() {
             (self.unclaimed.discard)(handed);

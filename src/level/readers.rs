@@ -18,10 +18,10 @@ use crate::kind::LockKind;
 use crate::names::{self, Mode};
 use crate::observer::Call;
 use crate::recipe::{Queue, Recipe, Under};
-use crate::signal::{Broadcast, Until};
+use crate::signal::Broadcast;
 use crate::sys::thread::{self, ThreadId};
 use crate::sys::{self, Mutex};
-use crate::wait::Wait;
+use crate::wait::{Until, Wait};
 
 /// The reads of one lock object.
 pub(crate) struct Readers {
@@ -67,10 +67,10 @@ impl Readers {
         call: Option<&Call>,
     ) -> Result<Option<Arc<Grant>>> {
         write.check()?;
-        write.nodes().read_under();
+        write.nodes().mark_read_under();
         if !names::sequence(&write.list()[0].name).is_some_and(names::is_normal) {
             // Its number does not tell its position, so the read shares the write's node.
-            return match write.share() {
+            return match write.nodes().share(write) {
                 Some(read) => {
                     sys::reached("a read shares the node of its write");
                     Ok(Some(read))
@@ -121,7 +121,7 @@ impl RawLock for Readers {
             .filter(|read| only.is_none_or(|only| Arc::ptr_eq(only, &read.grant)));
         let Some(read) = read else {
             drop(reads);
-            return Err(self.site().refuse());
+            return Err(self.site().refusal());
         };
         let grant = Arc::clone(&read.grant);
         read.depth -= 1;

@@ -11,9 +11,8 @@ use crate::observer::{Call, Observed};
 use crate::options::LockOptions;
 use crate::path::LockPath;
 use crate::recipe::{self, Recipe, Want};
-use crate::signal::Until;
 use crate::sys::thread;
-use crate::wait::Wait;
+use crate::wait::{Until, Wait};
 
 /// A lock's path, the client that uses it, and its options.
 #[derive(Debug, Clone)]
@@ -59,7 +58,7 @@ impl Site {
         wait: Wait,
         acquire: impl FnOnce(Wait, Option<&Call>) -> Result<Option<Arc<Grant>>>,
     ) -> Result<Option<Arc<Grant>>> {
-        let wait = wait.now();
+        let wait = wait.or_try();
         let Some(observer) = self.client.observer().cloned() else {
             return acquire(wait, None);
         };
@@ -67,7 +66,7 @@ impl Site {
         let observed = Observed { observer, lock: kind, name };
         let call = Call::begin(observed, matches!(wait, Wait::Until(_)));
         let got = acquire(wait, Some(&call));
-        if !call.has_entered_again() {
+        if !call.is_reentry() {
             let grant = got.as_ref().ok().and_then(Option::as_ref);
             // Before the observer is told of the call, so that no end is missed.
             let is_over = grant.and_then(|grant| grant.observe(call.observed()));
@@ -140,7 +139,7 @@ impl Site {
     }
 
     /// Returns the error for an unlock without a hold.
-    pub(crate) fn refuse(&self) -> Error {
+    pub(crate) fn refusal(&self) -> Error {
         match self.requests().is_closed() {
             true => Error::Closed,
             false => self.not_held(),

@@ -17,16 +17,16 @@ use crate::kind::LockKind;
 use crate::observer::Call;
 use crate::path::LockPath;
 use crate::recipe::Queue;
-use crate::signal::{Ended, Until};
+use crate::signal::Ended;
 use crate::sys;
-use crate::wait::Wait;
+use crate::wait::{Until, Wait};
 
 /// What a thread hands over to the next one.
 enum Handed {
     /// Its nodes, to be held again.
     Nodes(Arc<Nodes>),
-    /// Its node, to be replaced.
-    Node(Replaceable),
+    /// Its released node, to be replaced.
+    Replaceable(Replaceable),
 }
 
 /// One lock object.
@@ -107,29 +107,28 @@ impl TwoLevel {
     ) -> Result<Option<Arc<Grant>>> {
         let turn = match entry {
             Entry::Again(grant) => {
-                call.inspect(|call| call.enters_again());
+                call.inspect(|call| call.mark_reentry());
                 grant.check()?;
                 self.local.deepen();
                 return Ok(Some(grant));
             }
-            // A failure drops the turn, which gives the first level back.
+            // A failure drops the turn, so the next thread gets the first level.
             Entry::First(turn) => turn,
         };
         let claim = self.claim();
-        let mut replaceable = None;
-        if let Some(handed) = turn.take_handed() {
-            match handed {
-                Handed::Node(node) => replaceable = Some(node),
-                Handed::Nodes(nodes) => {
-                    if let Some(grant) = nodes.take_over(claim.owner) {
-                        turn.keep(Arc::clone(&grant));
-                        return Ok(Some(grant));
-                    }
-                    self.inner().holds.end_unwanted(&nodes);
+        let replaceable = match turn.take_handed() {
+            Some(Handed::Nodes(nodes)) => {
+                if let Some(grant) = nodes.take_over(claim.owner) {
+                    turn.keep(Arc::clone(&grant));
+                    return Ok(Some(grant));
                 }
+                self.inner().holds.end_unwanted(&nodes);
+                None
             }
-            turn.start_over();
-        }
+            Some(Handed::Replaceable(node)) => Some(node),
+            None => None,
+        };
+        turn.start_over();
         let grant = match self.kind {
             LockKind::Ephemeral => self.site.take_single(&claim, until, call)?,
             kind => {
@@ -158,7 +157,7 @@ impl TwoLevel {
         let mut turn = Some(turn);
         let mut next = |replaceable| {
             if let Some(turn) = turn.take() {
-                turn.hand_over(Handed::Node(replaceable));
+                turn.hand_over(Handed::Replaceable(replaceable));
             }
         };
         let next: &mut dyn FnMut(Replaceable) = &mut next;
@@ -200,9 +199,9 @@ impl RawLock for TwoLevel {
         let is_it = |grant: &Arc<Grant>| only.is_none_or(|only| Arc::ptr_eq(only, grant));
         match self.local.exit(Some(&is_it)) {
             Ok(Exit::Inner(grant)) => grant.check(),
-            // The turn is given back before the observer is told.
-            Ok(Exit::Last(grant, turn)) => grant.end_by(|| self.release_last(&grant, turn)),
-            Err(Refused::NotHeld) => Err(self.site.refuse()),
+            // The turn is dropped before the observer is told.
+            Ok(Exit::Last(grant, turn)) => grant.release_by(|| self.release_last(&grant, turn)),
+            Err(Refused::NotHeld) => Err(self.site.refusal()),
             Err(Refused::NotOwner(owner)) => {
                 Err(Error::NotOwner { path: self.path().to_owned(), owner })
             }
@@ -237,7 +236,7 @@ impl fmt::Debug for TwoLevel {
 
 impl Drop for TwoLevel {
     fn drop(&mut self) {
-        let Some(grant) = self.local.abandon() else {
+        let Some(grant) = self.local.take_hold() else {
             return;
         };
         sys::reached("the last handle of a held lock is dropped");

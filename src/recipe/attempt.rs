@@ -11,12 +11,13 @@ use zookeeper::Names;
 use super::rule::New;
 use crate::error::Error;
 use crate::inner::{
-    Charge, Claim, Failure, Grant, Granted, Inner, Node, Orphan, Requests, Waiting, may_be_done,
+    Charge, Claim, Failure, Grant, Inner, Node, Orphan, Requests, Waiting, is_outcome_unknown,
 };
 use crate::names::Number;
 use crate::observer::Call;
-use crate::signal::{Ended, Until};
+use crate::signal::Ended;
 use crate::sys::{self, at, select_biased};
+use crate::wait::Until;
 
 /// What a call wants, and for how long it may wait.
 pub(crate) struct Want<'a> {
@@ -25,7 +26,7 @@ pub(crate) struct Want<'a> {
     pub(crate) until: &'a Until,
     /// The call waits for others. Otherwise it waits only for answers.
     pub(crate) waits: bool,
-    /// Is told how many are ahead.
+    /// The observed call, which records how many are ahead.
     pub(crate) call: Option<&'a Call>,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Create {
 }
 
 /// A create without an answer. Its node may exist, or appear late.
-pub(super) struct Lost {
+pub(super) struct Unanswered {
     pub(super) id: String,
     pub(super) charge: Charge,
     /// How often the session had been resumed before it was sent.
@@ -46,18 +47,18 @@ pub(super) struct Lost {
     since: Instant,
 }
 
-/// One call, and what it has on the servers. What is not granted is given up with it, also when its
-/// thread unwinds.
+/// One call, and what it has on the servers. What is not granted is given up when this is dropped,
+/// also when its thread unwinds.
 pub(super) struct Attempt<'a> {
     pub(super) want: Want<'a>,
     /// The session of its nodes.
     pub(super) session_id: i64,
     pub(super) own: Vec<Node>,
-    pub(super) lost: Vec<Lost>,
-    /// Another contender was seen ahead.
-    seen_ahead: bool,
+    pub(super) unanswered: Vec<Unanswered>,
+    /// Another contender was seen ahead, so that the lock is busy at the deadline.
+    pub(super) seen_ahead: bool,
     /// Ready when a node of ours was found that cannot be deleted.
-    has_stuck: Ended,
+    more_stuck: Ended,
     _waiting: Waiting<'a>,
 }
 
@@ -122,9 +123,9 @@ impl<'a> Attempt<'a> {
             want,
             session_id: 0,
             own: Vec::new(),
-            lost: Vec::new(),
+            unanswered: Vec::new(),
             seen_ahead: false,
-            has_stuck: inner.deletions.has_stuck(),
+            more_stuck: inner.deletions.more_stuck(),
             _waiting: inner.requests.start_waiting(),
         }
     }
@@ -145,15 +146,15 @@ impl<'a> Attempt<'a> {
             true => self.requests().await_connection(self.path(), self.want.until)?,
             false => self.requests().require_connection(self.path())?,
         }
-        let (now, before) = (self.requests().id(), self.session_id);
+        let (now, before) = (self.requests().session_id(), self.session_id);
         if now != before {
             sys::reached_if(|| before != 0, "a waiting call begins anew in another session");
             self.session_id = now;
             self.own.clear();
-            self.lost.clear();
+            self.unanswered.clear();
         }
         // Before the look, so that none is missed.
-        self.has_stuck = self.want.inner.deletions.has_stuck();
+        self.more_stuck = self.want.inner.deletions.more_stuck();
         Ok(now != before)
     }
 
@@ -171,34 +172,22 @@ impl<'a> Attempt<'a> {
         Ok(charge.split(count).map(move |charge| Create { new: node(), charge, sent_on }))
     }
 
-    /// Takes a node that the answer to its create, or a look, has shown.
-    pub(super) fn has_node(
-        &mut self,
-        name: &str,
-        charge: Charge,
-        (czxid, token): (i64, u64),
-        number: Option<Number>,
-    ) {
-        let name = name.to_owned();
-        self.own.push(Node { name, number, czxid, token, charge });
+    /// Takes a create that has no answer. Every later look looks for its node.
+    pub(super) fn add_unanswered(&mut self, Create { new, charge, sent_on }: Create) {
+        self.unanswered.push(Unanswered { id: new.id, charge, sent_on, since: sys::now() });
     }
 
-    /// Notes that the answer to a create is lost. Every later look looks for its node.
-    pub(super) fn lose(&mut self, Create { new, charge, sent_on }: Create) {
-        self.lost.push(Lost { id: new.id, charge, sent_on, since: sys::now() });
-    }
-
-    /// Takes the error that answers a create.
-    pub(super) fn has_failed(&mut self, create: Create, error: zookeeper::Error) -> Failure {
-        if may_be_done(&error) {
+    /// Takes the error of a create, after which its node may exist all the same.
+    pub(super) fn take_error(&mut self, create: Create, error: zookeeper::Error) -> Failure {
+        if is_outcome_unknown(&error) {
             sys::reached("a create has no answer");
-            self.lose(create);
+            self.add_unanswered(create);
         }
         error.into()
     }
 
     /// Returns whether these names show all its nodes.
-    pub(super) fn are_in(&self, names: &Names) -> bool {
+    pub(super) fn own_are_in(&self, names: &Names) -> bool {
         self.own.iter().all(|node| names.contains(&node.name))
     }
 
@@ -212,38 +201,40 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Takes its nodes, which are first. `number` is that of the only node, if it is alone.
-    pub(super) fn grant(&mut self, number: Option<Number>) -> Result<Pass, Stop> {
+    /// Takes its nodes, which are first. `only_number` is that of the only node, if it is alone.
+    pub(super) fn grant(&mut self, only_number: Option<Number>) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.want;
-        let granted = inner.holds.grant(claim, (&mut self.own, number), self.session_id, until)?;
-        match granted {
-            Granted::Held(grant) => Ok(Pass::Held(grant)),
-            Granted::NotYet | Granted::Over => Ok(Pass::Again),
-        }
+        let (own, session) = (&mut self.own, self.session_id);
+        let granted = inner.holds.grant(claim, own, only_number, session, until)?;
+        Ok(granted.map_or(Pass::Again, Pass::Held))
     }
 
+    /// Gives up its nodes: they are deleted in the background.
     pub(super) fn give_up_own(&mut self) {
         let Want { inner, claim, .. } = self.want;
         self.own.drain(..).for_each(|node| inner.deletions.delete(claim, self.session_id, &node));
     }
 
-    /// Leaves creates that no list has shown for a session timeout to the search for orphans.
-    pub(super) fn give_up_lost(&mut self) {
+    /// Gives up unanswered creates that no list has shown for a session timeout.
+    pub(super) fn give_up_old(&mut self) {
         let (now, timeout) = (sys::now(), self.requests().timeout());
-        let is_left = self.leave_to_search(|lost| lost.since + timeout <= now);
-        sys::reached_if(|| is_left, "a create is left to the search while its call goes on");
+        let is_any = self.give_up_unanswered(|create| create.since + timeout <= now);
+        sys::reached_if(|| is_any, "a create is left to the search while its call goes on");
     }
 
-    /// Leaves such lost creates to the search for orphans. Returns false if there are none.
-    pub(super) fn leave_to_search(&mut self, is_left: impl Fn(&Lost) -> bool) -> bool {
+    /// Gives up such unanswered creates. They are orphans, for which the client looks from now on.
+    /// Returns false if there are none.
+    pub(super) fn give_up_unanswered(&mut self, is_such: impl Fn(&Unanswered) -> bool) -> bool {
         let Want { inner, claim, .. } = self.want;
         let timeout = self.requests().timeout();
-        let orphan = |lost: Lost| {
-            let Lost { id, charge, sent_on, since } = lost;
-            Orphan { id, charge, sent_on: Some(sent_on), until: since + timeout }
+        let orphan = |Unanswered { id, charge, sent_on, since }| Orphan {
+            id,
+            charge,
+            sent_on: Some(sent_on),
+            until: since + timeout,
         };
-        let left = self.lost.extract_if(.., |lost| is_left(lost));
-        let orphans: Vec<_> = left.map(orphan).collect();
+        let given_up = self.unanswered.extract_if(.., |create| is_such(create));
+        let orphans: Vec<_> = given_up.map(orphan).collect();
         let is_any = !orphans.is_empty();
         inner.orphans.adopt(self.session_id, claim, orphans);
         is_any
@@ -251,22 +242,17 @@ impl<'a> Attempt<'a> {
 
     // ---- waiting
 
-    /// Tells the call how many are ahead.
-    pub(super) fn tell_ahead(&self, count: impl FnOnce() -> usize) {
-        self.want.call.inspect(|call| call.has_ahead(count));
+    /// Records how many are ahead, for the observer.
+    pub(super) fn record_ahead(&self, count: impl FnOnce() -> usize) {
+        self.want.call.inspect(|call| call.record_ahead(count));
     }
 
-    /// Notes that another contender is ahead. Returns whether the call waits for it.
-    pub(super) fn may_wait(&mut self) -> bool {
-        self.seen_ahead = true;
-        self.want.waits
-    }
-
-    /// Waits for news. Returns `None` for any other reason to look again.
+    /// Waits for news. Returns `None` for any other reason to look again, such as a change of a
+    /// semaphore's `limit` or the end of its `turn`.
     pub(super) fn wait<T>(
         &self,
         news: &Receiver<T>,
-        [one, other]: [Ended; 2],
+        [limit, turn]: [Ended; 2],
         next: Option<Instant>,
     ) -> Result<Option<T>, Stop> {
         let until = self.want.until;
@@ -282,9 +268,9 @@ impl<'a> Attempt<'a> {
                     return Err(Failure::Closed.into());
                 }
                 recv(news) -> news => return Ok(news.ok()),
-                recv(one) -> _ => sys::reached("the limit changes while permits are waited for"),
-                recv(other) -> _ => sys::reached("the turn ends while permits are waited for"),
-                recv(self.has_stuck) -> _ => {
+                recv(limit) -> _ => sys::reached("the limit changes while permits are waited for"),
+                recv(turn) -> _ => sys::reached("the turn ends while permits are waited for"),
+                recv(self.more_stuck) -> _ => {
                     sys::reached("a waiting call hears of a node that stays");
                 }
                 recv(expiry) -> _ => {
@@ -321,7 +307,7 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         self.give_up_own();
-        let is_left = self.leave_to_search(|_| true);
-        sys::reached_if(|| is_left, "a call ends before its create is found");
+        let is_any = self.give_up_unanswered(|_| true);
+        sys::reached_if(|| is_any, "a call ends before its create is found");
     }
 }

@@ -74,7 +74,7 @@ impl Recipe for Permits<'_> {
         list.len() + self.count <= self.limit.get() as usize
     }
 
-    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
+    fn standing(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
         self.turn.map_or(Ok(()), |turn| turn.check())?;
         // Before the limit is read, so that no change is missed.
         self.changed.replace(self.limit.changed.listen());

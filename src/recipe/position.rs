@@ -1,4 +1,4 @@
-//! The queue position of a call that waits, for whoever wants to know it.
+//! The queue position of a waiting call, for the callback of its lock object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::contenders::{self, Contender};
 use crate::inner::{Claim, Failure, Requests};
-use crate::signal::Until;
 use crate::sys;
+use crate::wait::Until;
 
 /// The queue position of a waiting call; see
 /// [`LockOptions::on_queue_position`](crate::LockOptions::on_queue_position).
@@ -22,7 +22,7 @@ pub struct QueuePosition {
     pub first: Option<Contender>,
 }
 
-/// Is called with the queue position, so often.
+/// A callback for the queue position, and the time between two calls of it.
 #[derive(Clone)]
 pub(crate) struct OnPosition {
     every: Duration,

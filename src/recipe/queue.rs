@@ -22,7 +22,7 @@ impl Recipe for Queue {
         names::vacant(self.0, list)
     }
 
-    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
+    fn standing(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error> {
         Ok(names::decide(self.0, list, &own[0].name))
     }
 

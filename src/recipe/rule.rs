@@ -1,4 +1,4 @@
-//! What a recipe has to say. The loop does the rest.
+//! What a recipe decides. The loop in `waiting` does the rest.
 
 use crate::sys::never;
 use zookeeper::{CreateMode, Names};
@@ -30,7 +30,7 @@ pub(crate) trait Recipe {
     ///
     /// # Errors
     /// Why they can never be granted, for the user.
-    fn step(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error>;
+    fn standing(&self, list: &[Child<'_>], own: &[Node]) -> Result<Standing, Error>;
 
     /// Returns the names ahead of our nodes, in order, for people.
     fn ahead<'l>(&self, _list: &'l Names, _own: &[Node]) -> Vec<&'l str> {
@@ -47,7 +47,7 @@ pub(crate) trait Recipe {
         false
     }
 
-    /// Returns signals that are ready when there is another reason to look again.
+    /// Returns two signals to look again: the limit has changed, and the turn has ended.
     fn changes(&self) -> [Ended; 2] {
         [never(), never()]
     }

@@ -13,7 +13,7 @@ use super::attempt::{Attempt, Pass, Stop, Want, run};
 use super::rule::New;
 use crate::data;
 use crate::error::{Error, Result};
-use crate::inner::{Charge, Grant, Making, Orphans, make_directories};
+use crate::inner::{Charge, Grant, Making, Node, Orphans, make_directories};
 use crate::names;
 use crate::sys::{self, never};
 
@@ -25,7 +25,7 @@ pub(crate) fn acquire_single(want: Want<'_>) -> Result<Option<Arc<Grant>>> {
         let _ = tell.send(());
     });
     let (attempt, making) = (Attempt::new(want), None);
-    run(SingleNode { attempt, making, may_create: true, watcher, news }, SingleNode::pass)
+    run(SingleCall { attempt, making, may_create: true, watcher, news }, SingleCall::pass)
 }
 
 /// What a look shows at the path.
@@ -36,7 +36,7 @@ enum Sight {
 }
 
 /// A call for a single node.
-struct SingleNode<'a> {
+struct SingleCall<'a> {
     attempt: Attempt<'a>,
     /// While a node may exist that the call has made and does not hold. Dropped after the attempt.
     making: Option<Making<'a>>,
@@ -46,13 +46,13 @@ struct SingleNode<'a> {
     news: Receiver<()>,
 }
 
-impl<'a> AsMut<Attempt<'a>> for SingleNode<'a> {
+impl<'a> AsMut<Attempt<'a>> for SingleCall<'a> {
     fn as_mut(&mut self) -> &mut Attempt<'a> {
         &mut self.attempt
     }
 }
 
-impl<'a> SingleNode<'a> {
+impl<'a> SingleCall<'a> {
     fn pass(&mut self) -> Result<Pass, Stop> {
         // The create is itself a look.
         self.may_create |= self.attempt.find_session()?;
@@ -62,8 +62,8 @@ impl<'a> SingleNode<'a> {
         };
         match seen {
             Sight::Ours => {
-                self.attempt.give_up_lost();
-                self.attempt.tell_ahead(|| 0);
+                self.attempt.give_up_old();
+                self.attempt.record_ahead(|| 0);
                 self.attempt.grant(None)
             }
             Sight::Nothing => {
@@ -71,12 +71,13 @@ impl<'a> SingleNode<'a> {
                 Ok(Pass::Again)
             }
             Sight::Others => {
-                self.attempt.tell_ahead(|| 1);
-                if !self.attempt.may_wait() {
+                self.attempt.record_ahead(|| 1);
+                self.attempt.seen_ahead = true;
+                if !self.attempt.want.waits {
                     return Ok(Pass::Busy);
                 }
                 let news = self.attempt.wait(&self.news, [never(), never()], None)?;
-                self.may_create = news.is_some() && self.attempt.lost.is_empty();
+                self.may_create = news.is_some() && self.attempt.unanswered.is_empty();
                 self.attempt.look_again()
             }
         }
@@ -101,13 +102,13 @@ impl<'a> SingleNode<'a> {
                 let made = match asked {
                     Ok(((), made)) => made,
                     Err(failure) => {
-                        self.attempt.lose(create);
+                        self.attempt.add_unanswered(create);
                         return Err(failure.into());
                     }
                 };
                 match made {
                     Ok((_, stat)) => {
-                        self.is_there(create.charge, &stat);
+                        self.add_own(create.charge, &stat);
                         return Ok(Sight::Ours);
                     }
                     Err(error) if error.kind() == ErrorKind::NodeExists => {
@@ -117,7 +118,7 @@ impl<'a> SingleNode<'a> {
                     Err(error) if error.kind() == ErrorKind::NoNode => {
                         make_directories(requests, &claim.directory, until)?;
                     }
-                    Err(error) => return Err(self.attempt.has_failed(create, error).into()),
+                    Err(error) => return Err(self.attempt.take_error(create, error).into()),
                 }
             }
         }
@@ -127,7 +128,7 @@ impl<'a> SingleNode<'a> {
     fn look(&mut self) -> Result<Sight, Stop> {
         // The look shows what was told until now.
         while self.news.try_recv().is_ok() {}
-        if self.attempt.own.is_empty() && self.attempt.lost.is_empty() {
+        if self.attempt.own.is_empty() && self.attempt.unanswered.is_empty() {
             self.making = None;
         }
         let (path, requests) = (self.attempt.path(), self.attempt.requests());
@@ -151,10 +152,11 @@ impl<'a> SingleNode<'a> {
         let id = data::decode_single(&data, stat.czxid.unsigned_abs()).map(|(id, _)| id);
         let is_of_session = stat.ephemeral_owner == session;
         let deletions = &self.attempt.want.inner.deletions;
-        if let Some(at) = self.attempt.lost.iter().position(|lost| Some(&*lost.id) == id) {
+        if let Some(at) = self.attempt.unanswered.iter().position(|create| Some(&*create.id) == id)
+        {
             sys::reached("a single node without an answer is ours");
-            let lost = self.attempt.lost.swap_remove(at);
-            self.is_there(lost.charge, &stat);
+            let found = self.attempt.unanswered.swap_remove(at);
+            self.add_own(found.charge, &stat);
         } else if self.attempt.want.waits && is_of_session && deletions.is_stuck(path) {
             sys::reached("a single node of ours stays and is in the way");
             return Err(Error::Denied { path: path.to_owned() }.into());
@@ -163,7 +165,7 @@ impl<'a> SingleNode<'a> {
             if id.is_none() && is_of_session {
                 // It may be ours, or another thread's: that is known where all of them are.
                 self.making = None;
-                self.attempt.leave_to_search(|_| true);
+                self.attempt.give_up_unanswered(|_| true);
             }
             return Ok(Sight::Others);
         }
@@ -171,10 +173,11 @@ impl<'a> SingleNode<'a> {
     }
 
     /// Takes the node, which is ours. An earlier one of this path that could not be deleted is gone.
-    fn is_there(&mut self, charge: Charge, stat: &Stat) {
-        self.attempt.want.inner.deletions.is_gone(self.attempt.path());
-        let token = stat.czxid.unsigned_abs();
-        self.attempt.has_node(self.name(), charge, (stat.czxid, token), None);
+    fn add_own(&mut self, charge: Charge, stat: &Stat) {
+        self.attempt.want.inner.deletions.remove_stuck(self.attempt.path());
+        let (name, czxid) = (self.name().to_owned(), stat.czxid);
+        let token = czxid.unsigned_abs();
+        self.attempt.own.push(Node { name, number: None, czxid, token, charge });
     }
 
     fn name(&self) -> &'a str {

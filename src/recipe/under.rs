@@ -42,7 +42,7 @@ impl Recipe for Under<'_> {
         true
     }
 
-    fn step(&self, list: &[Child<'_>], _own: &[Node]) -> Result<Standing, Error> {
+    fn standing(&self, list: &[Child<'_>], _own: &[Node]) -> Result<Standing, Error> {
         let write = &self.0.list()[0].name;
         match self.0.check() {
             Err(over) => {

@@ -16,11 +16,11 @@ use super::rule::Recipe;
 use crate::error::{Error, Result};
 use crate::inner::{Grant, Replaceable};
 use crate::names::{self, Ahead, Next, Standing};
-use crate::shortcuts::{Expectation, Expected, Heard, News};
+use crate::shortcuts::{Expected, Heard, News, Reaction};
 use crate::sys::{self, Mutex};
 
-/// Takes what the recipe says. `replaceable` is what the thread before has released, and `on_position`
-/// is called with the queue position.
+/// Takes what the recipe says. The call replaces the node `replaceable`, which the previous thread
+/// has released, and calls `on_position` with the queue position.
 pub(crate) fn acquire(
     want: Want<'_>,
     recipe: &dyn Recipe,
@@ -57,7 +57,7 @@ struct Waiter<'a> {
     watcher: Watcher,
     news: Receiver<News>,
     heard: Arc<Mutex<Heard>>,
-    /// The last list that was delivered, and not used yet.
+    /// The last list that was delivered and is not used yet.
     listed: Option<Names>,
     watched: Watched,
     /// The number of the last expectation.
@@ -65,7 +65,7 @@ struct Waiter<'a> {
     czxids: HashMap<String, i64>,
 }
 
-/// The paths that are watched, since the session was resumed this often.
+/// The paths that are watched. Events come in order since the session was resumed this often.
 #[derive(Default)]
 struct Watched {
     paths: HashSet<String>,
@@ -78,8 +78,8 @@ impl<'a> AsMut<Attempt<'a>> for Waiter<'a> {
     }
 }
 
-/// Returns a watcher of nodes, and what it delivers. The thread that delivers an event sends the next
-/// list, so the waiter is woken once, with both.
+/// Returns a watcher of nodes, and what it delivers. The thread that delivers an event sends the
+/// next list, so the waiter is woken once, with both.
 fn listen(
     want: &Want<'_>,
     recipe: &dyn Recipe,
@@ -92,12 +92,12 @@ fn listen(
         let Some(requests) = requests.upgrade() else {
             return;
         };
-        let expectation = heard.lock().event(event, requests.resumed(), lists);
-        match expectation {
+        let reaction = heard.lock().event(event, requests.resumed(), lists);
+        match reaction {
             // The waiter may have gone.
-            Expectation::Tell(news) => drop(tell.send(news)),
-            Expectation::Wait => {}
-            Expectation::List => {
+            Reaction::Tell(news) => drop(tell.send(news)),
+            Reaction::Wait => {}
+            Reaction::List => {
                 let (heard, tell) = (Arc::clone(&heard), tell.clone());
                 requests.list(&directory).on_done(move |listed| {
                     let names = listed.ok().map(|(names, _)| names);
@@ -117,9 +117,9 @@ impl Waiter<'_> {
             self.may_create = self.attempt.want.waits && self.stuck().is_empty();
         }
         let list = match self.listed.take() {
-            _ if self.is_missing() && self.may_create => self.enter()?,
+            _ if self.is_missing() && self.may_create => self.create_missing()?,
             // A list that shows all our nodes is no older than they are.
-            Some(names) if !self.is_missing() && self.attempt.are_in(&names) => {
+            Some(names) if !self.is_missing() && self.attempt.own_are_in(&names) => {
                 self.sort_out(names)?
             }
             _ => {
@@ -132,19 +132,19 @@ impl Waiter<'_> {
         };
         if self.is_missing() {
             if self.attempt.want.waits {
-                self.leaves_room(&list)?;
+                self.check_room(&list)?;
             }
             self.may_create = true;
             if self.attempt.want.waits || self.recipe.is_free(&list) {
                 return Ok(Pass::Again);
             }
             let is_rival = |name: &&str| names::mode_of(name).is_some();
-            self.attempt.tell_ahead(|| list.iter().filter(is_rival).count());
+            self.attempt.record_ahead(|| list.iter().filter(is_rival).count());
             return Ok(Pass::Busy);
         }
-        self.attempt.give_up_lost();
-        self.attempt.tell_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
-        match self.step(&list)? {
+        self.attempt.give_up_old();
+        self.attempt.record_ahead(|| self.recipe.ahead(&list, &self.attempt.own).len());
+        match self.standing(&list)? {
             Standing::Granted => self.grant(self.attempt.own.len() == list.len()),
             Standing::Behind(ahead) => self.wait_behind(Some(ahead), list),
             Standing::Full => self.wait_behind(None, list),
@@ -181,11 +181,11 @@ impl Waiter<'_> {
         let Want { inner, claim, .. } = self.attempt.want;
         let gone = stuck.iter().filter(|name| !list.contains(name));
         let gone = gone.inspect(|_| sys::reached("a node that stayed is gone"));
-        gone.for_each(|name| inner.deletions.is_gone(&claim.directory.child(name)));
+        gone.for_each(|name| inner.deletions.remove_stuck(&claim.directory.child(name)));
     }
 
     /// Returns `Denied` if there would be no room even when all nodes had gone that can be deleted.
-    fn leaves_room(&self, list: &Names) -> Result<(), Error> {
+    fn check_room(&self, list: &Names) -> Result<(), Error> {
         let stuck: Names = self.stuck().iter().filter(|name| list.contains(name)).collect();
         match stuck.iter().next() {
             Some(name) if !self.recipe.is_free(&stuck) => {
@@ -200,7 +200,8 @@ impl Waiter<'_> {
 
     fn wait_behind(&mut self, ahead: Option<Ahead>, list: Names) -> Result<Pass, Stop> {
         let Want { inner, claim, until, .. } = self.attempt.want;
-        if !self.attempt.may_wait() {
+        self.attempt.seen_ahead = true;
+        if !self.attempt.want.waits {
             return Ok(Pass::Busy);
         }
         if inner.holds.registry.holds_here(claim) {
@@ -218,7 +219,7 @@ impl Waiter<'_> {
             }
             self.expect(ahead);
         } else if self.recipe.watches_list() {
-            self.leaves_room(&list)?;
+            self.check_room(&list)?;
         }
         let next = match self.on_position {
             Some(on_position) => {
@@ -278,7 +279,7 @@ impl Waiter<'_> {
     /// Expects the grant, now that all is watched: it may come without another look.
     fn expect(&mut self, ahead: Ahead) {
         self.expected += 1;
-        if let ([node], true) = (&self.attempt.own[..], self.attempt.lost.is_empty()) {
+        if let ([node], true) = (&self.attempt.own[..], self.attempt.unanswered.is_empty()) {
             let (number, mode) = (self.expected, self.attempt.want.claim.kind.mode());
             let (own, resumed) = (node.name.clone(), self.watched.resumed);
             self.heard.lock().expect(Expected { number, mode, own, ahead, resumed });
@@ -288,7 +289,7 @@ impl Waiter<'_> {
     /// Waits for the grant, or for a reason to look again.
     fn await_change(&mut self, next: Option<Instant>) -> Result<Pass, Stop> {
         if let Some(news) = self.attempt.wait(&self.news, self.recipe.changes(), next)? {
-            self.may_create = self.attempt.lost.is_empty() && self.stuck().is_empty();
+            self.may_create = self.attempt.unanswered.is_empty() && self.stuck().is_empty();
             if self.receive(&news) {
                 sys::reached("an expected event grants");
                 return self.grant(false);

@@ -40,7 +40,7 @@ pub(crate) struct Heard {
     /// Paths of events that the waiter has not received yet.
     events: Vec<String>,
     /// A list is under way. It will show what happened before its answer.
-    lists: bool,
+    is_listing: bool,
     /// Dropped by any event except the end of the second node ahead.
     expected: Option<Expected>,
 }
@@ -58,8 +58,8 @@ pub(crate) struct Expected {
     pub(crate) resumed: u64,
 }
 
-/// What an event leads to.
-pub(crate) enum Expectation {
+/// What has to be done for an event.
+pub(crate) enum Reaction {
     /// The waiter has to know.
     Tell(News),
     /// A list has to be sent first.
@@ -91,16 +91,16 @@ impl Heard {
     }
 
     /// Takes an event. With `lists`, one that does not grant needs a list.
-    pub(crate) fn event(&mut self, event: &WatchedEvent, resumed: u64, lists: bool) -> Expectation {
+    pub(crate) fn event(&mut self, event: &WatchedEvent, resumed: u64, lists: bool) -> Reaction {
         let grants = self.is_grant(event, resumed);
         let needs_list = lists && grants.is_none() && event.event_type != EventType::WatchEnded;
         match needs_list {
-            false => Expectation::Tell(News { names: None, grants }),
-            true if mem::replace(&mut self.lists, true) => {
+            false => Reaction::Tell(News { names: None, grants }),
+            true if mem::replace(&mut self.is_listing, true) => {
                 sys::reached("an event comes while a list is under way");
-                Expectation::Wait
+                Reaction::Wait
             }
-            true => Expectation::List,
+            true => Reaction::List,
         }
     }
 
@@ -132,7 +132,7 @@ impl Heard {
 
     /// Takes a list. Returns what the waiter has to know, or `None` if it has only come closer.
     pub(crate) fn list(&mut self, names: Option<Names>) -> Option<News> {
-        self.lists = false;
+        self.is_listing = false;
         match (&mut self.expected, &names) {
             (Some(expected), Some(names)) if expected.has_come_closer(names) => {
                 sys::reached("a list says that the nearest is the last ahead");

@@ -142,7 +142,7 @@ impl Following {
     /// Prepares the deletion of the node with this number, which is alone. The directory is watched
     /// from the second node on that followed another. Then its entry begins anew, because nobody
     /// knows how long the last note was under way.
-    pub(crate) fn departs(&self, directory: &LockPath, number: Number) -> Option<Departing> {
+    pub(crate) fn departing(&self, directory: &LockPath, number: Number) -> Option<Departing> {
         let mut table = self.0.lock();
         let known = table.get_or_add(directory)?;
         let follows = known.is_next(number);
@@ -156,14 +156,14 @@ impl Following {
     }
 
     /// Notes that the directory is watched, which is still to be deleted from.
-    pub(crate) fn is_watched(&self, directory: &LockPath, made: u64, watcher: Watcher) {
+    pub(crate) fn mark_watched(&self, directory: &LockPath, made: u64, watcher: Watcher) {
         if let Some(known) = self.0.lock().made(directory, made) {
             known.watcher = Some(watcher);
         }
     }
 
     /// Notes that the server has deleted the node.
-    pub(crate) fn has_departed(&self, departing: &Departing) {
+    pub(crate) fn mark_departed(&self, departing: &Departing) {
         if let Some(known) = self.0.lock().made(&departing.directory, departing.made) {
             sys::reached_if(
                 || known.number.is_some_and(|known| known != departing.number),

@@ -14,7 +14,7 @@ mod expected;
 mod following;
 mod replacing;
 
-pub(crate) use expected::{Expectation, Expected, Heard, News};
+pub(crate) use expected::{Expected, Heard, News, Reaction};
 pub(crate) use following::{Departing, Following};
 pub(crate) use replacing::Replacement;
 

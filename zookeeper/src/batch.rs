@@ -86,7 +86,7 @@ pub enum OpResult {
     Checked,
 }
 
-const NOTHING: Read<()> = |_, _| Ok(());
+pub(crate) const NOTHING: Read<()> = |_, _| Ok(());
 const STAT: Read<Stat> = |reader, _| Ok(message::stat(reader)?);
 
 impl Batch<'_> {
@@ -212,10 +212,6 @@ impl Batch<'_> {
 
     pub(crate) fn auth(&mut self, scheme: &str, secret: &[u8]) -> Pending<()> {
         self.add(OpCode::Auth, Ok(()), NOTHING, |out, _| message::auth(out, scheme, secret))
-    }
-
-    pub(crate) fn close(&mut self) -> Pending<()> {
-        self.add(OpCode::CloseSession, Ok(()), NOTHING, |_, _| {})
     }
 
     fn watch<T: Send + 'static>(

@@ -192,8 +192,8 @@ impl Builder {
         };
         // From here on, dropping the client ends everything.
         let client = ZooKeeper::new(&shared, self.request_timeout, ended);
-        client.has_thread(spawn("zookeeper-timer", timer)?);
-        client.has_thread(spawn("zookeeper-reader", reader)?);
+        client.add_thread(spawn("zookeeper-timer", timer)?);
+        client.add_thread(spawn("zookeeper-reader", reader)?);
         first_session(&events, &failed, deadline)?;
         for credential in self.credentials {
             while let Err(error) = client.by(deadline).remember(credential.clone()) {

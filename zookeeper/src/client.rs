@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::Level;
 
 use crate::acl::Acl;
-use crate::batch::{Batch, Op, OpResult, check};
+use crate::batch::{Batch, NOTHING, Op, OpResult, check};
 use crate::core::clock::{FOREVER, Moment};
 use crate::core::connection::{Credential, Effect};
 use crate::core::message;
@@ -78,7 +78,7 @@ impl ZooKeeper {
         ZooKeeper { handle: Arc::new(Handle { shared, threads, ended }), timeout, session: None }
     }
 
-    pub(crate) fn has_thread(&self, thread: JoinHandle<()>) {
+    pub(crate) fn add_thread(&self, thread: JoinHandle<()>) {
         self.handle.threads.lock().push(thread);
     }
 
@@ -271,11 +271,9 @@ impl ZooKeeper {
     /// session themselves, one session timeout after they last heard from it.
     pub fn close(&self) -> Result<()> {
         let shared = &self.handle.shared;
-        let mut batch = self.batch();
-        let pending = batch.close();
         let deadline = sys::now() + self.timeout.min(FOREVER);
-        let slot = batch.calls.pop().and_then(|call| call.slot);
-        shared.change(|core, now| core.close(slot, deadline, now));
+        let (pending, slot) = Pending::new(self.root(), deadline, NOTHING.into());
+        shared.change(|core, now| core.close(Some(slot), deadline, now));
         let result = pending.wait();
         // The threads end at once, unless a callback keeps them, perhaps this one.
         if !must_not_wait()

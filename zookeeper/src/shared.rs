@@ -113,18 +113,18 @@ impl Shared {
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut ClientCore, Moment) -> T) -> T {
         let mut inner = self.state.lock();
         let changed = change(&mut inner.core, Moment::now());
-        self.leave(inner);
+        self.send_only(inner);
         self.wake();
         changed
     }
 
     /// Sends what is to be sent, and leaves the outputs to the timer: a caller may hold a mutex
     /// that a callback wants.
-    fn leave<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
+    fn send_only<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         match inner.is_ended {
             true => {
                 sys::reached("a call comes behind the end of the timer");
-                self.carry_aside(inner);
+                self.deliver_aside(inner);
             }
             false => self.send(inner),
         }
@@ -148,8 +148,8 @@ impl Shared {
             }
             let is_full = inner.link.as_ref().is_some_and(|link| link.is_full());
             let mut next = if is_full { sys::now() + FULL } else { inner.planned };
-            self.carry_aside(inner);
-            if self.lines.is_stuck() | self.callbacks.is_stuck() {
+            self.deliver_aside(inner);
+            if self.lines.retry() | self.callbacks.retry() {
                 sys::reached("what is done aside waits for a thread");
                 next = next.min(sys::now() + STUCK);
             }
@@ -202,7 +202,7 @@ impl Shared {
             next = now.monotonic;
         }
         let is_sooner = next < inner.planned;
-        self.leave(inner);
+        self.send_only(inner);
         if is_sooner {
             self.alarm.set(next);
         }
@@ -226,7 +226,7 @@ impl Shared {
         let mut inner = self.lock_told();
         inner.core.dialed(is_confirmed, Moment::now());
         inner.link = Some(Arc::clone(link));
-        self.carry(inner);
+        self.deliver(inner);
         self.alarm.set(sys::now());
     }
 
@@ -235,7 +235,7 @@ impl Shared {
         let mut inner = self.lock_told();
         inner.link = None;
         let reason = inner.core.broke(reason, Moment::now());
-        self.carry(inner);
+        self.deliver(inner);
         self.alarm.set(sys::now());
         reason
     }
@@ -254,7 +254,7 @@ impl Shared {
         if !inner.core.has_news() {
             drop(inner);
         } else {
-            self.carry(inner);
+            self.deliver(inner);
         }
         let Some(Answer { slot, code, zxid }) = answer else {
             return Ok(is_doomed);
@@ -272,23 +272,23 @@ impl Shared {
     /// Sends what was left behind, after something was read.
     pub(crate) fn send_rest(&self, link: &Link) {
         if link.wants_a_look() {
-            self.carry(self.state.lock());
+            self.deliver(self.state.lock());
         }
     }
 
     /// Sends what is to be sent and delivers the outputs, without the mutex. For the reader.
-    fn carry<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
+    fn deliver<'a>(&'a self, inner: MutexGuard<'a, Inner>) {
         if self.send_and_look(inner) {
-            self.tell_all();
+            self.tell_outputs();
         }
     }
 
-    /// Like `carry`, for all other threads. An answer goes to one caller, whose callback may take
+    /// Like `deliver`, for all other threads. An answer goes to one caller, whose callback may take
     /// long: nothing waits for it.
-    fn carry_aside<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
+    fn deliver_aside<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) {
         let answers = inner.core.answers();
         if self.send_and_look(inner) {
-            self.tell_all();
+            self.tell_outputs();
         }
         self.tell(answers);
     }
@@ -306,7 +306,7 @@ impl Shared {
 
     /// Delivers the outputs in order. One thread at a time does this, and also delivers what others
     /// leave to it meanwhile. Only the reader waits for it, later.
-    fn tell_all(&self) {
+    fn tell_outputs(&self) {
         let mut inner = self.state.lock();
         inner.has_more = true;
         if inner.is_telling {

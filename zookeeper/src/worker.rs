@@ -22,7 +22,8 @@ pub(crate) struct Worker {
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<Job>,
-    are_done: bool,
+    /// A thread takes them out.
+    has_thread: bool,
     dropped: u64,
 }
 
@@ -32,7 +33,7 @@ impl Worker {
     }
 
     /// Queues a job. Returns how many were dropped since the last job that was accepted. If no
-    /// thread can be started, the job waits for the next call of this or of `is_stuck`.
+    /// thread can be started, the job waits for the next call of this or of `retry`.
     pub(crate) fn call(self: &Arc<Self>, job: Job) -> u64 {
         let mut jobs = self.jobs.lock();
         if jobs.waiting.len() >= self.most {
@@ -48,20 +49,20 @@ impl Worker {
     }
 
     /// Tries again to start a thread for waiting jobs. Returns whether there is still none.
-    pub(crate) fn is_stuck(self: &Arc<Self>) -> bool {
+    pub(crate) fn retry(self: &Arc<Self>) -> bool {
         let mut jobs = self.jobs.lock();
         if !jobs.waiting.is_empty() {
             self.start(&mut jobs);
         }
-        !jobs.waiting.is_empty() && !jobs.are_done
+        !jobs.waiting.is_empty() && !jobs.has_thread
     }
 
     fn start(self: &Arc<Self>, jobs: &mut Jobs) {
-        if !jobs.are_done {
+        if !jobs.has_thread {
             let worker = Arc::clone(self);
             let thread = thread::Builder::new().name(self.name.into());
-            jobs.are_done = thread.spawn(move || worker.work()).is_ok();
-            sys::reached_if(|| !jobs.are_done, "there is no thread for a log line or a callback");
+            jobs.has_thread = thread.spawn(move || worker.work()).is_ok();
+            sys::reached_if(|| !jobs.has_thread, "there is no thread for a log line or a callback");
         }
     }
 
@@ -74,7 +75,7 @@ impl Worker {
     fn next(&self) -> Option<Job> {
         let mut jobs = self.jobs.lock();
         let next = jobs.waiting.pop_front();
-        jobs.are_done = next.is_some();
+        jobs.has_thread = next.is_some();
         next
     }
 }

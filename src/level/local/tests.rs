@@ -228,10 +228,10 @@ fn a_turn_dropped_or_unwound_gives_the_first_level_back() {
 #[test]
 fn the_end_of_the_object_takes_out_what_is_held() {
     let mut fixture = Fixture::new(Owner::Thread);
-    assert_eq!(fixture.local.abandon(), None);
+    assert_eq!(fixture.local.take_hold(), None);
     elsewhere(|| fixture.first().keep(7));
-    assert_eq!(fixture.local.abandon(), Some(7));
-    assert_eq!(fixture.local.abandon(), None);
+    assert_eq!(fixture.local.take_hold(), Some(7));
+    assert_eq!(fixture.local.take_hold(), None);
 }
 
 // ---- waiting

@@ -1,23 +1,23 @@
-//! What a queueing call creates and finds on the servers: its own nodes, those of others, and its
-//! own ones whose answers were lost.
+//! What a queueing call creates and finds on the servers: its own nodes, those of others, and those
+//! of its creates without an answer.
 
 use std::iter;
 
 use zookeeper::{Batch, CreateMode, ErrorKind, Names, Op, OpResult, Pending, Stat};
 
 use super::Waiter;
-use crate::inner::{Charge, Failure, Node, Replaceable, make_directories, may_be_done};
+use crate::inner::{Charge, Failure, Node, Replaceable, is_outcome_unknown, make_directories};
 use crate::names::{self, Number, Standing};
-use crate::recipe::attempt::{Create, Lost, Stop, Want};
+use crate::recipe::attempt::{Create, Stop, Unanswered, Want};
 use crate::recipe::rule::New;
 use crate::sys;
 
 impl Waiter<'_> {
-    // ---- entering
+    // ---- creating
 
     /// Creates the missing nodes, and the directory if need be. Returns a list that is no older,
     /// which is sent only if nothing else shows the directory.
-    pub(super) fn enter(&mut self) -> Result<Names, Stop> {
+    pub(super) fn create_missing(&mut self) -> Result<Names, Stop> {
         if let Some(replaceable) = self.replaceable.take()
             && let Some(list) = self.replace(replaceable)?
         {
@@ -65,10 +65,10 @@ impl Waiter<'_> {
         let asked = requests.ask(session, until, |batch| ((), batch.multi(&ops)));
         let results = match asked {
             Ok(((), Ok(results))) => results,
-            Ok(((), Err(error))) if may_be_done(&error) => {
+            Ok(((), Err(error))) if is_outcome_unknown(&error) => {
                 sys::reached("a transaction that replaces a node has no answer");
-                self.lose(create);
-                replaceable.ends(Err(error.clone()));
+                self.add_unanswered(create);
+                replaceable.settle(Err(error.clone()));
                 return Err(error.into());
             }
             Ok(((), Err(_))) => {
@@ -77,13 +77,13 @@ impl Waiter<'_> {
             }
             Err(failure) => {
                 sys::reached("a call is ended while it replaces a node");
-                self.lose(create);
-                replaceable.ends(Err(ErrorKind::ConnectionLoss.into()));
+                self.add_unanswered(create);
+                replaceable.settle(Err(ErrorKind::ConnectionLoss.into()));
                 return Err(failure.into());
             }
         };
         let next = replaceable.node.next();
-        replaceable.ends(Ok(()));
+        replaceable.settle(Ok(()));
         let created = results.last().and_then(|result| match result {
             OpResult::Created { path, czxid } => Some((path.rsplit('/').next()?, *czxid)),
             _ => None,
@@ -91,11 +91,11 @@ impl Waiter<'_> {
         let Some((name, czxid)) = created.filter(|(name, _)| names::carries(name, &create.new.id))
         else {
             // The answer names another node. Only a list can tell.
-            self.lose(create);
+            self.add_unanswered(create);
             return Ok(Some(self.list()?));
         };
         let number = Number::given(&create.new.name, name);
-        self.has_node(name, create.charge, czxid, number);
+        self.add_own(name, create.charge, czxid, number);
         if number == Some(next) {
             sys::reached("a node takes the place of another in one transaction");
             return Ok(Some(iter::once(name).collect()));
@@ -112,7 +112,7 @@ impl Waiter<'_> {
         let is_numbered =
             matches!(creates, [one] if one.new.mode == CreateMode::EphemeralSequential);
         let is_likely = || inner.holds.following.is_likely(&claim.directory);
-        is_numbered && self.attempt.lost.is_empty() && is_likely()
+        is_numbered && self.attempt.unanswered.is_empty() && is_likely()
     }
 
     fn create_and_list(&mut self, creates: Vec<Create>) -> Result<(Option<Failure>, Names), Stop> {
@@ -128,7 +128,7 @@ impl Waiter<'_> {
             Ok(asked) => asked,
             Err(failure) => {
                 sys::reached("a call is ended while it creates");
-                creates.into_iter().for_each(|create| self.lose(create));
+                creates.into_iter().for_each(|create| self.add_unanswered(create));
                 return Err(failure.into());
             }
         };
@@ -153,7 +153,7 @@ impl Waiter<'_> {
             let failure = match asked {
                 Ok(((), created)) => self.created(create, created),
                 Err(failure) => {
-                    self.lose(create);
+                    self.add_unanswered(create);
                     return Err(failure.into());
                 }
             };
@@ -188,29 +188,30 @@ impl Waiter<'_> {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 if names::carries(name, &create.new.id) {
                     let number = Number::given(&create.new.name, name);
-                    self.has_node(name, create.charge, stat.czxid, number);
+                    self.add_own(name, create.charge, stat.czxid, number);
                     return None;
                 }
                 // The answer names another node. Only a list can tell.
                 sys::reached("the answer to a create is of another node");
-                self.lose(create);
+                self.add_unanswered(create);
                 Some(Failure::Broken)
             }
             Err(error) => {
-                self.may_create &= !may_be_done(&error);
-                Some(self.attempt.has_failed(create, error))
+                self.may_create &= !is_outcome_unknown(&error);
+                Some(self.attempt.take_error(create, error))
             }
         }
     }
 
-    fn has_node(&mut self, name: &str, charge: Charge, czxid: i64, number: Option<Number>) {
-        let token = self.recipe.token(czxid);
-        self.czxids.insert(name.to_owned(), czxid);
-        self.attempt.has_node(name, charge, (czxid, token), number);
+    /// Takes a node that the answer to its create, or a look, has shown.
+    fn add_own(&mut self, name: &str, charge: Charge, czxid: i64, number: Option<Number>) {
+        let (name, token) = (name.to_owned(), self.recipe.token(czxid));
+        self.czxids.insert(name.clone(), czxid);
+        self.attempt.own.push(Node { name, number, czxid, token, charge });
     }
 
-    fn lose(&mut self, create: Create) {
-        self.attempt.lose(create);
+    fn add_unanswered(&mut self, create: Create) {
+        self.attempt.add_unanswered(create);
         self.may_create = false;
     }
 
@@ -240,19 +241,19 @@ impl Waiter<'_> {
         }
     }
 
-    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Lost creates
-    /// may be there. Of more nodes than are needed the lowest stay.
+    /// Compares our nodes with a list. Nodes that are missing were deleted by somebody. Nodes of
+    /// unanswered creates may be there. Of more nodes than are needed the lowest stay.
     pub(super) fn sort_out(&mut self, list: Names) -> Result<Names, Stop> {
         self.attempt.keep_own(|node| list.contains(&node.name));
         for name in &list {
-            let carried = |lost: &Lost| names::carries(name, &lost.id);
-            let Some(at) = self.attempt.lost.iter().position(carried) else {
+            let carried = |create: &Unanswered| names::carries(name, &create.id);
+            let Some(at) = self.attempt.unanswered.iter().position(carried) else {
                 continue;
             };
             if let Some(stat) = self.stat(name)? {
                 sys::reached("a create without an answer is found in a list");
-                let lost = self.attempt.lost.swap_remove(at);
-                self.has_node(name, lost.charge, stat.czxid, None);
+                let found = self.attempt.unanswered.swap_remove(at);
+                self.add_own(name, found.charge, stat.czxid, None);
             }
         }
         let own = &mut self.attempt.own;
@@ -274,10 +275,10 @@ impl Waiter<'_> {
 
     /// Asks the recipe where our nodes stand, and the server when nodes were created if that
     /// matters.
-    pub(super) fn step(&mut self, list: &Names) -> Result<Standing, Stop> {
+    pub(super) fn standing(&mut self, list: &Names) -> Result<Standing, Stop> {
         let mut children = names::children(list);
         loop {
-            let standing = self.recipe.step(&children, &self.attempt.own)?;
+            let standing = self.recipe.standing(&children, &self.attempt.own)?;
             let Standing::NeedsCzxid(names) = &standing else {
                 return Ok(standing);
             };

@@ -1,5 +1,5 @@
-//! Is the connection alive, and what should be sent to find out: the lease and the requests in
-//! flight. Pure: it is told the time and does no I/O.
+//! The vital signs of a connection: whether it is alive, and what to send to find out. It knows the
+//! lease and the requests in flight. Pure: it is told the time and does no I/O.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -70,7 +70,7 @@ const PLACES: &[(&str, usize)] = &[
     (include_str!("../message.rs"), 2),
     (include_str!("../../batch.rs"), 3),
     (include_str!("../connection.rs"), 3),
-    (include_str!("../session.rs"), 2),
+    (include_str!("../session/answers.rs"), 2),
     (include_str!("../sasl.rs"), 3),
     (include_str!("../session/login.rs"), 1),
 ];

@@ -1,0 +1,204 @@
+//! One hold: a grant of nodes, until it is released or lost.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::{Nodes, after};
+use crate::error::{Error, LossReason, Result};
+use crate::inner::claim::Node;
+use crate::observer::Observed;
+use crate::signal::{Ended, Signal};
+use crate::sys::thread::ThreadId;
+use crate::sys::{self, Mutex};
+
+/// The state of a hold.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HoldState {
+    /// Held, on a live connection.
+    Held,
+    /// The connection is dead, but the lease runs. The hold is still yours; nobody else can have
+    /// the lock. It is held again when the session is resumed in time.
+    Suspended,
+    /// Lost: somebody else may hold the lock. It stays lost.
+    Lost(LossReason),
+    /// Released by its owner.
+    Released,
+}
+
+/// One hold.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    nodes: Arc<Nodes>,
+    /// The thread that owns it, where a thread does.
+    pub(super) owner: Option<ThreadId>,
+    end: Mutex<Option<End>>,
+    ended: Signal,
+    since: Instant,
+    /// The observer of its end. The first thread to tell it takes this out.
+    observed: Mutex<Option<Observed>>,
+    /// Those who listen for revocation requests, by the index of the node.
+    listeners: Mutex<Vec<(usize, Sender<()>)>>,
+}
+
+/// How a hold has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::inner) enum End {
+    Released,
+    Lost(LossReason),
+}
+
+impl End {
+    fn loss(self) -> Option<LossReason> {
+        match self {
+            End::Released => None,
+            End::Lost(reason) => Some(reason),
+        }
+    }
+}
+
+impl Grant {
+    pub(super) fn new(nodes: &Arc<Nodes>, owner: Option<ThreadId>) -> Arc<Grant> {
+        Arc::new(Grant {
+            nodes: Arc::clone(nodes),
+            owner,
+            end: Mutex::new(None),
+            ended: Signal::new(),
+            since: sys::now(),
+            observed: Mutex::default(),
+            listeners: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn nodes(&self) -> &Arc<Nodes> {
+        &self.nodes
+    }
+
+    pub(crate) fn list(&self) -> &[Node] {
+        &self.nodes.list
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.nodes.claim.lock.as_str()
+    }
+
+    /// Returns the path of the node with this index.
+    pub(crate) fn znode(&self, index: usize) -> String {
+        self.nodes.claim.path_of(&self.nodes.list[index])
+    }
+
+    pub(crate) fn ended(&self) -> &Ended {
+        self.ended.ended()
+    }
+
+    /// Returns how it has ended, as far as anybody has noticed.
+    pub(super) fn known_end(&self) -> Option<End> {
+        *self.end.lock()
+    }
+
+    /// Reads the clocks: a lease that has run out is a loss, even if nobody has noticed it yet.
+    pub(crate) fn state(&self) -> HoldState {
+        // Read before the end is: the close ends the holds before the connection.
+        let is_connected = self.nodes.term.is_connected();
+        let left = self.nodes.term.left();
+        match self.known_end() {
+            Some(End::Released) => HoldState::Released,
+            Some(End::Lost(reason)) => HoldState::Lost(reason),
+            None if left.is_zero() => HoldState::Lost(LossReason::LeaseExpired),
+            None if is_connected => HoldState::Held,
+            None => HoldState::Suspended,
+        }
+    }
+
+    /// Returns what is left of the lease; zero unless held.
+    pub(crate) fn valid_for(&self) -> Duration {
+        let left = self.nodes.term.left();
+        match self.known_end() {
+            Some(_) => Duration::ZERO,
+            None => left,
+        }
+    }
+
+    /// Returns an error if the hold is over.
+    pub(crate) fn check(&self) -> Result<()> {
+        let path = self.path().to_owned();
+        match self.state() {
+            HoldState::Held | HoldState::Suspended => Ok(()),
+            HoldState::Lost(reason) => Err(Error::Lost { path, reason }),
+            HoldState::Released => Err(Error::NotHeld { path }),
+        }
+    }
+
+    /// Returns until when its nodes have to stay after a release, if that is yet to come.
+    pub(super) fn reserved_until(&self) -> Option<Instant> {
+        let until = after(self.since, self.nodes.claim.at_least);
+        (until > sys::now()).then_some(until)
+    }
+
+    // ---- being observed
+
+    /// Tells the observer of its end from now on. If it has ended already, returns the report, which
+    /// nobody else will make.
+    pub(crate) fn observe(&self, observed: &Observed) -> Option<impl FnOnce() + use<>> {
+        *self.observed.lock() = Some(observed.clone());
+        self.known_end().and_then(|end| self.take_report(end))
+    }
+
+    /// Takes the report of its end to the observer, which only the first caller gets. Call it where
+    /// an observer may block.
+    pub(in crate::inner) fn take_report(&self, end: End) -> Option<impl FnOnce() + Send + use<>> {
+        let (observed, held) = (self.observed.lock().take()?, sys::now() - self.since);
+        Some(move || observed.ended(held, end.loss()))
+    }
+
+    /// Releases it by `release`, and then tells the observer how it ended. A loss that was noticed
+    /// before is reported where it was noticed.
+    pub(crate) fn release_by(&self, release: impl FnOnce() -> Result<()>) -> Result<()> {
+        let held = sys::now() - self.since;
+        let released = release();
+        let is_released = self.known_end() == Some(End::Released);
+        let observed = is_released.then(|| self.observed.lock().take()).flatten();
+        if let Some(observed) = observed {
+            observed.ended(held, released.as_ref().err().and_then(Error::loss));
+        }
+        released
+    }
+
+    /// Returns a channel with a message for each revocation request of one of the nodes. It is
+    /// disconnected when the hold ends.
+    pub(crate) fn revocation(&self, index: usize) -> Receiver<()> {
+        let (sender, receiver) = bounded(1);
+        let mut listeners = self.listeners.lock();
+        if self.known_end().is_none() {
+            listeners.push((index, sender.clone()));
+        }
+        drop(listeners);
+        // After that, so that no request is missed.
+        if self.nodes.is_requested(index) {
+            let _ = sender.try_send(());
+        }
+        receiver
+    }
+
+    pub(super) fn tell_request(&self, index: usize) {
+        for (_, listener) in self.listeners.lock().iter().filter(|(other, _)| *other == index) {
+            // A full channel has an unread request.
+            let _ = listener.try_send(());
+        }
+    }
+
+    /// Sets how it ended. [`raise`](Grant::raise) has to follow, without any mutex.
+    pub(super) fn end(&self, end: End) {
+        self.end.lock().get_or_insert(end);
+    }
+
+    /// Tells all listeners that it has ended.
+    pub(super) fn raise(&self) {
+        let listeners = mem::take(&mut *self.listeners.lock());
+        drop(listeners);
+        self.ended.raise();
+    }
+}

@@ -1,0 +1,240 @@
+//! Frames of the server: the answer to the handshake, answers to requests, and events.
+
+use std::time::Duration;
+
+use super::{Answer, Core, LeaseEnd, Output};
+use crate::core::clock::Moment;
+use crate::core::connection::{Call, Connection, Effect, Flight, Granted, Greeting};
+use crate::core::lease::Proof;
+use crate::core::message::{self, Connected, Header, OpCode};
+use crate::core::watches::{Listen, WatchKind};
+use crate::core::wire::{Malformed, Reader};
+use crate::error::{Error, ErrorKind, code};
+use crate::sys;
+use crate::types::SessionEventKind;
+
+/// Why a connection ends whose server may be that of another ensemble.
+const UNCONFIRMED: &str = "it does not know the session, but may not be the server it was: its name could not be resolved";
+
+impl<S, W: Listen> Core<S, W> {
+    /// Takes a frame from the server. An error means that the connection must end.
+    pub(crate) fn receive(
+        &mut self,
+        frame: &[u8],
+        now: Moment,
+    ) -> Result<Option<Answer<S>>, Malformed> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(None);
+        };
+        if let Some(greeting) = connection.greeting {
+            // The handshake was given up before its answer came.
+            if connection.doomed.is_some() {
+                sys::reached("the answer to a handshake comes too late");
+                return Ok(None);
+            }
+            #[cfg(feature = "sasl")]
+            if let Some(login) = connection.login.take() {
+                return self.go_on_logging_in(login, frame, now).map(|()| None);
+            }
+            let connected = message::connected(frame)?;
+            return self.connected(&connected, greeting, now).map(|()| None);
+        }
+        let mut reader = Reader(frame);
+        let header = message::header(&mut reader)?;
+        match header.xid {
+            message::EVENT => self.event(&mut reader)?,
+            message::PING => {
+                let sign = connection.pinged(&reader)?;
+                self.pinged(sign, header.code, now);
+            }
+            message::AUTH => {
+                let flight = connection.authenticated()?;
+                self.authenticated(flight, header.code);
+            }
+            xid => {
+                if header.code != 0 {
+                    reader.end()?;
+                }
+                let flight = connection.answered(xid)?;
+                return Ok(self.answered(flight, header, now));
+            }
+        }
+        Ok(None)
+    }
+
+    fn connected(
+        &mut self,
+        connected: &Connected<'_>,
+        greeting: Greeting,
+        now: Moment,
+    ) -> Result<(), Malformed> {
+        let asked = self.session.id;
+        if connected.timeout <= 0 || connected.session == 0 {
+            if asked == 0 {
+                return Err(Malformed("no session where a new one was asked for".into()));
+            }
+            if !greeting.is_confirmed {
+                sys::reached("a server that may be anybody's does not know the session");
+                self.doom(UNCONFIRMED);
+                return Ok(());
+            }
+            sys::reached("a server says that the session has expired");
+            self.doom("the session has expired");
+            self.expired();
+            return Ok(());
+        }
+        if asked != 0 && asked != connected.session {
+            return Err(Malformed("another session than the one to be resumed".into()));
+        }
+        self.outage.refusals = 0;
+        if greeting.asking {
+            self.outage.since = now.monotonic;
+        }
+        if connected.read_only || greeting.asking {
+            sys::reached_if(|| connected.read_only, "a server only takes reads");
+            self.doom(match greeting.asking {
+                true => "the session lives, but the server is behind what it has seen",
+                false => "the server only takes reads",
+            });
+            return Ok(());
+        }
+        let granted = Granted {
+            id: connected.session,
+            password: connected.password.to_vec(),
+            timeout: Duration::from_millis(connected.timeout.unsigned_abs().into()),
+            sent: greeting.sent,
+        };
+        self.touch(now);
+        #[cfg(feature = "sasl")]
+        if let Some(user) = self.settings.user.clone() {
+            self.log_in(user, granted, now);
+            return Ok(());
+        }
+        self.open(granted, now);
+        Ok(())
+    }
+
+    fn event(&mut self, body: &mut Reader<'_>) -> Result<(), Malformed> {
+        if let Some((event_type, path)) = message::event(body)? {
+            self.outbox.counts.events += 1;
+            let listeners = self.watches.take(event_type, path);
+            if !listeners.is_empty() {
+                self.outbox.outputs.push(Output::Watched(listeners, event_type, path.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn pinged(&mut self, sign: u64, code: i32, now: Moment) {
+        if code != 0 {
+            return self.doom(&refused(code));
+        }
+        self.vitals.answered(sign, now, Some(Proof::Server));
+        // A server that answers pings but refuses a request again and again is of no use. This holds
+        // while the request waits and while it is in flight.
+        let is_repeating = self.connection.as_ref().is_some_and(Connection::is_repeating);
+        if self.queue.waiting.is_empty() && !is_repeating {
+            self.used(now);
+        }
+    }
+
+    fn authenticated(&mut self, flight: Flight<S, W>, code: i32) {
+        let refused = (code != 0).then(|| Error::new(ErrorKind::of_code(code)));
+        let Call { slot, effect, .. } = flight.call;
+        match (effect, &refused) {
+            (Effect::Remember(known), None) if !self.settings.credentials.contains(&known) => {
+                self.settings.credentials.push(known);
+            }
+            // No caller waits for this answer.
+            (Effect::None, Some(refused)) => self.doom(&refused.to_string()),
+            _ => {}
+        }
+        let result = refused.map_or(Ok(()), Err);
+        self.outbox.outputs.extend(slot.map(|slot| Output::Answer(slot, result)));
+    }
+
+    fn answered(&mut self, flight: Flight<S, W>, header: Header, now: Moment) -> Option<Answer<S>> {
+        let (Header { zxid, code, .. }, Flight { sign, mut call, .. }) = (header, flight);
+        let is_accepted =
+            matches!(code, code::OK | code::NO_NODE | code::BAD_VERSION | code::NODE_EXISTS);
+        let is_busy = matches!(
+            code,
+            code::CONNECTION_LOSS
+                | code::OPERATION_TIMEOUT
+                | code::REQUEST_TIMEOUT
+                | code::THROTTLED
+        );
+        let proof = if call.code.is_write() { Proof::Leader } else { Proof::Server };
+        let (term, long) = (self.lease().term(), self.long());
+        if let Some(sign) = sign {
+            self.vitals.answered(sign, now, is_accepted.then_some(proof));
+        }
+        if is_accepted {
+            self.used(now);
+        }
+        if self.lease().term() > term {
+            sys::reached("a lease that was over is renewed");
+            // The lease may have run out and been renewed since the last look.
+            if self.keeping.keepers > 0 && self.keeping.end == LeaseEnd::NotYet {
+                self.tell(SessionEventKind::LeaseEnded);
+            }
+            if self.keeping.keepers > 0 && self.keeping.end != LeaseEnd::Unkept {
+                self.tell(SessionEventKind::LeaseRenewed);
+            }
+            self.keeping.end = LeaseEnd::NotYet;
+        }
+        // Setting watches again proves nothing about watches that were refused or are still to be
+        // set. The next try must start from the same transaction.
+        if call.code != OpCode::SetWatches {
+            self.session.zxid = self.session.zxid.max(zxid);
+        }
+        match (std::mem::replace(&mut call.effect, Effect::None), code, call.code) {
+            // A busy server may renew it soon; there is still time to go to another one.
+            (Effect::Renew, _, _)
+                if !(is_accepted || is_busy && self.tries.are_young(now.monotonic, long)) =>
+            {
+                sys::reached("a server does not renew the lease");
+                self.doom(&format!("the server did not renew the lease (code {code})"));
+            }
+            (Effect::Watch(kind, path, listener), code::OK, _) => {
+                self.watches.add(kind, path, listener)
+            }
+            (Effect::Watch(_, path, listener), code::NO_NODE, OpCode::Exists) => {
+                self.watches.add(WatchKind::Exist, path, listener);
+            }
+            _ => {}
+        }
+        match (call.code, code) {
+            // The session is over, has moved, or has lost watches. The next handshake shows which.
+            (_, code::SESSION_EXPIRED | code::SESSION_MOVED) | (OpCode::SetWatches, ..=-1) => {
+                sys::reached_if(
+                    || code == code::SESSION_EXPIRED,
+                    "a request finds the session over",
+                );
+                sys::reached_if(
+                    || code == code::SESSION_MOVED,
+                    "a request finds the session elsewhere",
+                );
+                let text = refused(code);
+                self.doom(&text);
+                match call.repeat {
+                    true => self.queue.waiting.push_back(call),
+                    false => self.fail(call.slot, Error::because(ErrorKind::ConnectionLoss, text)),
+                }
+            }
+            (OpCode::CloseSession, _) if !is_busy => self.finish(call.slot, Ok(())),
+            _ if is_busy && call.repeat => {
+                sys::reached("a busy server is asked again");
+                self.queue.retry_at = now.monotonic + self.lease().step() / 8;
+                self.queue.waiting.push_back(call);
+            }
+            _ => return call.slot.map(|slot| Answer { slot, code, zxid }),
+        }
+        None
+    }
+}
+
+/// Returns the reason for leaving a server that refuses what every server accepts.
+fn refused(code: i32) -> String {
+    format!("the server refused a request with the code {code}")
+}

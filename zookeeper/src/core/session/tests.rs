@@ -1,0 +1,129 @@
+//! Tests of single rules of the session. Its fuzz tests are in `core/fuzz.rs`.
+
+use super::*;
+use crate::error::code;
+
+#[derive(Clone)]
+struct Nobody;
+
+impl Listen for Nobody {
+    fn is_live(&self) -> bool {
+        false
+    }
+
+    fn id(&self) -> usize {
+        0
+    }
+}
+
+/// The answer to a handshake: a session of 30 s.
+const CONNECTED: &str = "connect";
+
+#[test]
+fn the_numbers_of_requests_go_on_from_the_last_to_the_first_and_miss_those_that_mean_something() {
+    let now = Moment::now();
+    let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), now);
+    core.dialed(true, now);
+    let greeted = core.receive(super::super::fuzz::frame(CONNECTED), now);
+    assert!(greeted.is_ok(), "{:?}", greeted.err());
+    core.outbox.xid = i32::MAX - 2;
+    core.outbox.bytes.clear();
+    for slot in 0..4 {
+        let mut call = Call::nobodys(OpCode::Sync, |_| {});
+        call.slot = Some(slot);
+        core.submit(call, now);
+    }
+    let sent: Vec<i32> = core
+        .outbox
+        .bytes
+        .chunks(12)
+        .map(|frame| i32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]))
+        .collect();
+    println!("{sent:?}");
+    assert_eq!(sent, [i32::MAX - 1, i32::MAX, 1, 2]);
+    for (slot, xid) in (0..).zip(sent) {
+        let mut answer = xid.to_be_bytes().to_vec();
+        answer.extend([0; 12]);
+        let answer = core.receive(&answer, now).expect("it belongs to this request");
+        assert_eq!(answer.map(|answer| answer.slot), Some(slot));
+    }
+}
+
+/// Only handshakes could keep the session, and none was sent.
+#[test]
+fn client_tries_at_once_behind_a_silence_on_a_connection_that_was_of_use() {
+    let start = Moment::now();
+    for is_held in [false, true] {
+        let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
+        if is_held {
+            core.keep_lease(start);
+        }
+        core.dialed(true, start);
+        let greeted = core.receive(super::super::fuzz::frame(CONNECTED), start);
+        assert!(greeted.is_ok(), "{:?}", greeted.err());
+        core.used(start);
+        let mut silent = start;
+        while !core.is_doomed() {
+            let next = core.tick(silent) + Duration::from_millis(1);
+            silent = start.after(next - start.monotonic);
+        }
+        core.broke("it is silent", silent);
+        let (now, next) = (start.after(Duration::from_secs(31)), Duration::from_secs(32));
+        println!("held: {is_held}, silent for {:?}", silent.monotonic - start.monotonic);
+        assert!(core.next_handshake(now) <= start.after(next).monotonic);
+    }
+}
+
+/// Otherwise it would end before the client sends anything, and the client would rest.
+#[test]
+fn idle_client_asks_at_once_on_a_connection_that_comes_late() {
+    let start = Moment::now();
+    for (seconds, is_asked) in [(1, false), (20, true)] {
+        let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
+        let late = start.after(Duration::from_secs(seconds));
+        core.dialed(true, late);
+        core.receive(super::super::fuzz::frame(CONNECTED), late).unwrap();
+        core.tick(late);
+        assert_eq!(core.vitals.under_way() > 0, is_asked, "after {seconds} s");
+    }
+}
+
+#[test]
+fn pings_alone_keep_no_session_however_long_answers_take() {
+    for latency in [10, 100, 300, 1000, 3000] {
+        let start = Moment::now();
+        let at = |passed: Duration| start.after(passed);
+        let mut core: Core<i32, Nobody> = Core::new(Duration::from_secs(30), start);
+        core.dialed(true, start);
+        core.receive(super::super::fuzz::frame(CONNECTED), start).unwrap();
+        core.used(start);
+        core.outbox.bytes.clear();
+        let mut call = Call::nobodys(OpCode::Delete, |_| {});
+        call.repeat = true;
+        core.submit(call, start);
+        let mut way: VecDeque<(Duration, Vec<u8>)> = VecDeque::new();
+        let mut now = Duration::ZERO;
+        while now < Duration::from_secs(600) && !core.is_doomed() {
+            core.tick(at(now));
+            let out = std::mem::take(&mut core.outbox.bytes);
+            let mut rest = &out[..];
+            while rest.len() >= 4 {
+                let length = i32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+                let xid: [u8; 4] = rest[4..8].try_into().unwrap();
+                rest = &rest[4 + length..];
+                let code: i32 = if i32::from_be_bytes(xid) == message::PING {
+                    code::OK
+                } else {
+                    code::CONNECTION_LOSS
+                };
+                let answer = [&xid[..], &[0; 8], &code.to_be_bytes()].concat();
+                way.push_back((now + Duration::from_millis(latency), answer));
+            }
+            now += Duration::from_millis(7);
+            while way.front().is_some_and(|(due, _)| *due <= now) {
+                core.receive(&way.pop_front().unwrap().1, at(now)).unwrap();
+            }
+        }
+        assert!(core.is_doomed() && now < Duration::from_secs(60), "{latency} ms: {now:?}");
+    }
+}
