@@ -1,28 +1,23 @@
-//! The public handle of a connection to ZooKeeper, and its builder.
+//! The public handle of a connection to ZooKeeper.
+
+mod builder;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "tls")]
-use zookeeper::Tls;
-use zookeeper::{ConnectFailure, ErrorKind, Permissions, Stat, ZooKeeper};
+use zookeeper::{ErrorKind, Stat};
 
-use crate::acl::Acl;
 use crate::contenders::{Below, Contender, Kind, contenders, remove, verify};
 use crate::data::{self, REVOKE};
 use crate::error::{Error, Result};
 use crate::inner::{ClientState, Failure, Inner, Stats, Subscription};
-use crate::observer::{Observer, SharedObserver};
-use crate::options::check_identity;
-use crate::path::{self, LockPath};
+use crate::observer::SharedObserver;
+use crate::path::LockPath;
 use crate::sys::{self, thread};
 use crate::wait::Until;
-
-/// The default session timeout.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The maximum of the protocol: milliseconds in 31 bits.
-const MAX_MILLIS: u128 = i32::MAX as u128;
+pub use builder::ClientBuilder;
+pub(crate) use builder::invalid;
 
 /// A client of a ZooKeeper ensemble, from which locks are made. It is a cheaply cloned handle to
 /// one shared connection, which reconnects by itself.
@@ -77,20 +72,7 @@ impl Client {
 
     /// Returns a builder for a client with more settings. No I/O before [`ClientBuilder::connect`].
     pub fn builder(hosts: &str) -> ClientBuilder {
-        ClientBuilder {
-            hosts: hosts.to_owned(),
-            session_timeout: SESSION_TIMEOUT,
-            connect_timeout: None,
-            auth: Vec::new(),
-            #[cfg(feature = "sasl")]
-            sasl: None,
-            #[cfg(feature = "tls")]
-            tls: None,
-            acl: Acl::open(),
-            identity: None,
-            existing_chroot: false,
-            observer: None,
-        }
+        ClientBuilder::new(hosts)
     }
 
     /// Returns the state of the connection. No I/O, never blocks.
@@ -378,219 +360,6 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Settings of a [`Client`]; created by [`Client::builder`].
-///
-/// ```no_run
-/// use std::time::Duration;
-/// use zoolock::{Acl, Client};
-///
-/// # fn main() -> zoolock::Result<()> {
-/// let client = Client::builder("zk1:2181,zk2:2181,zk3:2181/my-app")
-///     .session_timeout(Duration::from_secs(10))
-///     .auth("digest", "my-app:secret")
-///     .acl(Acl::creator())
-///     .connect()?;
-/// # let _ = client;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone)]
-#[must_use = "does nothing until connect()"]
-pub struct ClientBuilder {
-    hosts: String,
-    session_timeout: Duration,
-    connect_timeout: Option<Duration>,
-    auth: Vec<(String, Vec<u8>)>,
-    #[cfg(feature = "sasl")]
-    sasl: Option<(String, String)>,
-    #[cfg(feature = "tls")]
-    tls: Option<Tls>,
-    acl: Acl,
-    identity: Option<String>,
-    existing_chroot: bool,
-    observer: Option<SharedObserver>,
-}
-
-impl ClientBuilder {
-    /// Sets how long the servers keep the session, and with it the locks, of a silent client.
-    /// Default: 10 s. It should be four server ticks or more, which is 8 s at the default tick of 2
-    /// s. A follower tells its leader every half tick which clients it has heard from, and an
-    /// observer behind another one takes up to a tick. A lease relies on that within a quarter of
-    /// this timeout.
-    pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
-        self.session_timeout = timeout;
-        self
-    }
-
-    /// Sets how long [`connect`](ClientBuilder::connect) may take. Default: the session timeout.
-    pub fn connect_timeout(mut self, timeout: Duration) -> ClientBuilder {
-        self.connect_timeout = Some(timeout);
-        self
-    }
-
-    /// Adds credentials, which are sent to every server that the client connects to. For scheme
-    /// `digest` the secret is `user:password`. May be called several times. Default: none.
-    pub fn auth(mut self, scheme: impl Into<String>, secret: impl Into<Vec<u8>>) -> ClientBuilder {
-        self.auth.push((scheme.into(), secret.into()));
-        self
-    }
-
-    /// Sets a user and a password that the servers know from their JAAS configuration, for SASL
-    /// with DIGEST-MD5. On every connection, before anything else, client and server prove to each
-    /// other that they know the password, which is not sent. Kerberos is not supported. The last
-    /// call counts. Default: none.
-    ///
-    /// With [`Acl::creator`] the client's nodes belong to the user. An entry for another user has
-    /// the scheme `sasl` and the user's name:
-    /// `Acl::creator().and("sasl", "ann", Permissions::CONTEND)`.
-    #[cfg(feature = "sasl")]
-    pub fn sasl(mut self, user: impl Into<String>, password: impl Into<String>) -> ClientBuilder {
-        self.sasl = Some((user.into(), password.into()));
-        self
-    }
-
-    /// Uses TLS to the servers, at their port for it (`secureClientPort`). Default: plain TCP.
-    ///
-    /// ```no_run
-    /// use zoolock::{Client, Tls};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let tls = Tls::new().roots_pem(&std::fs::read("ca.pem")?);
-    /// let client = Client::builder("zk1:2182,zk2:2182").tls(tls).connect()?;
-    /// # let _ = client;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, tls: Tls) -> ClientBuilder {
-        self.tls = Some(tls);
-        self
-    }
-
-    /// Sets the access control list of the nodes that the client creates. Default: [`Acl::open`].
-    pub fn acl(mut self, acl: Acl) -> ClientBuilder {
-        self.acl = acl;
-        self
-    }
-
-    /// Sets what the client's nodes say of their maker, for people who look. Default:
-    /// `<host>/<process id>/<thread>`.
-    pub fn identity(mut self, who: impl Into<String>) -> ClientBuilder {
-        self.identity = Some(who.into());
-        self
-    }
-
-    /// Makes [`connect`](ClientBuilder::connect) fail if there is no node at the chroot. Otherwise
-    /// the first lock creates it, and a client with a typing error in its chroot locks apart from
-    /// all others. Default: false.
-    pub fn existing_chroot(mut self, required: bool) -> ClientBuilder {
-        self.existing_chroot = required;
-        self
-    }
-
-    /// Sets an observer that is told of every call for a lock of this client, and of the end of
-    /// every hold: see [`observer`](crate::observer). The last call counts. Default: none.
-    pub fn observer(mut self, observer: impl Observer + 'static) -> ClientBuilder {
-        self.observer = Some(SharedObserver::new(observer));
-        self
-    }
-
-    /// Connects. Blocks for at most the connect timeout.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`], which names the setting that is not usable; [`Error::Refused`]
-    /// if a server refused the credentials; [`Error::Connect`] with the answer of each server;
-    /// [`Error::Thread`] if the operating system refuses a thread.
-    pub fn connect(self) -> Result<Client> {
-        check_timeout("session timeout", self.session_timeout)?;
-        let connect_timeout = self.connect_timeout.unwrap_or(self.session_timeout);
-        check_timeout("connect timeout", connect_timeout)?;
-        check_chroot(&self.hosts)?;
-        check_acl(&self.acl, self.has_credentials())?;
-        let identity = match self.identity {
-            Some(who) => {
-                check_identity(&who)?;
-                Identity::Given(Arc::from(who))
-            }
-            None => Identity::Process(sys::program().into()),
-        };
-        let mut builder = ZooKeeper::builder(&self.hosts)
-            .session_timeout(self.session_timeout)
-            .connect_timeout(connect_timeout);
-        for (scheme, secret) in &self.auth {
-            builder = builder.auth(scheme, secret);
-        }
-        #[cfg(feature = "sasl")]
-        if let Some((user, password)) = &self.sasl {
-            if user.is_empty() {
-                return Err(invalid("SASL user", "it has no name"));
-            }
-            builder = builder.sasl(user, password);
-        }
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            let wrong =
-                |error: zookeeper::Error| invalid("TLS", error.reason().unwrap_or_default());
-            tls.check().map_err(wrong)?;
-            builder = builder.tls(tls.clone());
-        }
-        let failed = |error| failed_to_connect(&self.hosts, &error);
-        let zk = builder.connect().map_err(failed)?;
-        if self.existing_chroot && !has_root(&zk, connect_timeout).map_err(failed)? {
-            let (_, chroot) = self.hosts.split_once('/').unwrap_or_default();
-            return Err(invalid("host list", format!("there is no chroot \"/{chroot}\"")));
-        }
-        let observer = self.observer;
-        Ok(Client { inner: Inner::new(zk, self.acl.entries), identity, observer })
-    }
-
-    /// Returns whether a server could know who the client is. With TLS it may, by a client
-    /// certificate.
-    fn has_credentials(&self) -> bool {
-        let has_credentials = !self.auth.is_empty();
-        #[cfg(feature = "sasl")]
-        let has_credentials = has_credentials || self.sasl.is_some();
-        #[cfg(feature = "tls")]
-        let has_credentials = has_credentials || self.tls.is_some();
-        has_credentials
-    }
-}
-
-impl fmt::Debug for ClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder")
-            .field("hosts", &self.hosts)
-            .field("session_timeout", &self.session_timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("acl", &self.acl)
-            .field("identity", &self.identity)
-            .finish_non_exhaustive()
-    }
-}
-
-pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
-    let reason = reason.into();
-    Error::InvalidArgument { what, reason }
-}
-
-fn check_timeout(what: &'static str, timeout: Duration) -> Result<()> {
-    match timeout.as_millis() {
-        0 => Err(invalid(what, format!("{timeout:?} is less than a millisecond"))),
-        millis if millis > MAX_MILLIS => {
-            let reason = format!("{timeout:?} is more than ZooKeeper can carry (24.8 days)");
-            Err(invalid(what, reason))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Checks the chroot. Its nodes are created with the first lock, and stay.
-fn check_chroot(hosts: &str) -> Result<()> {
-    let root = hosts.find('/').map_or("", |at| &hosts[at..]);
-    let reason = |reason| invalid("host list", format!("the chroot {root:?} is invalid: {reason}"));
-    path::check_parts(root).map_err(reason)
-}
-
 fn check_contender(contender: &Contender) -> Result<()> {
     match contender.kind {
         Kind::Foreign => {
@@ -598,42 +367,5 @@ fn check_contender(contender: &Contender) -> Result<()> {
             Err(invalid("contender", reason))
         }
         _ => Ok(()),
-    }
-}
-
-/// Checks that somebody can take part. Otherwise the mistake would show only when a lease cannot be
-/// renewed.
-fn check_acl(acl: &Acl, has_credentials: bool) -> Result<()> {
-    let contends = |entry: &zookeeper::Acl| entry.permissions.contains(Permissions::CONTEND);
-    if !acl.entries.iter().any(contends) {
-        let reason = "no entry has READ, WRITE, CREATE and DELETE, which a lock's owner needs";
-        return Err(invalid("ACL", reason));
-    }
-    if acl.entries.iter().any(|entry| entry.scheme == "auth") && !has_credentials {
-        let reason = "scheme \"auth\" means the creator's credentials, and none were given";
-        return Err(invalid("ACL", reason));
-    }
-    Ok(())
-}
-
-/// Returns whether there is a node at the client's root. A node that may not be read is there.
-fn has_root(zk: &ZooKeeper, within: Duration) -> zookeeper::Result<bool> {
-    match zk.with_timeout(within).exists("/") {
-        Err(error) if error.kind() == ErrorKind::NoAuth => Ok(true),
-        found => Ok(found?.is_some()),
-    }
-}
-
-fn failed_to_connect(hosts: &str, error: &zookeeper::Error) -> Error {
-    let cause = error.reason().map_or_else(|| error.to_string(), str::to_owned);
-    let hosts = hosts.to_owned();
-    match error.kind() {
-        ErrorKind::BadArguments => invalid("host list", cause),
-        ErrorKind::AuthFailed => Error::Refused { hosts, cause },
-        ErrorKind::NoThread => Error::Thread { cause },
-        _ => {
-            let failure = error.connect_failure().unwrap_or(ConnectFailure::Silent);
-            Error::Connect { hosts, cause, failure }
-        }
     }
 }

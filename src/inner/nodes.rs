@@ -163,6 +163,16 @@ impl Nodes {
         (nodes, grant)
     }
 
+    /// Returns the session of the nodes, to which all requests about them belong.
+    pub(super) fn session_id(&self) -> i64 {
+        self.term.lease.session_id
+    }
+
+    /// Returns the path of the node with this index.
+    pub(super) fn path(&self, index: usize) -> String {
+        self.claim.path_of(&self.list[index])
+    }
+
     /// Returns their key in the registry.
     pub(super) fn key(&self) -> (LockPath, u64) {
         (self.claim.directory.clone(), self.number)
