@@ -32,7 +32,7 @@ fn brief(found: &Result<Vec<Contender>>) -> Vec<(Kind, bool)> {
 }
 
 #[test]
-fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
+fn locks_below_finds_every_kind_of_lock_in_tree_order() {
     let (client, root, probe) = (client(), fresh_path("below"), shared_probe().unwrap());
     let at = |name: &str| format!("{root}/{name}");
     let _held = lock_of(&client, &at("a")).acquire().unwrap();
@@ -98,7 +98,7 @@ fn locks_of_all_kinds_are_found_in_the_order_of_the_tree_and_nothing_else_is() {
 }
 
 #[test]
-fn nothing_below_is_no_lock_and_what_cannot_be_a_path_is_invalid() {
+fn locks_below_finds_no_locks_where_there_are_none() {
     let (client, root) = (client(), fresh_path("nothing-below"));
     assert_eq!(client.locks_below(&root).unwrap().count(), 0, "there is nothing");
     shared_probe().unwrap().create_all(&format!("{root}/a/b")).unwrap();
@@ -113,7 +113,7 @@ fn nothing_below_is_no_lock_and_what_cannot_be_a_path_is_invalid() {
 }
 
 #[test]
-fn what_may_not_be_read_is_named_and_the_rest_is_found() {
+fn locks_below_names_unreadable_paths_and_finds_the_rest() {
     let (client, root) = (client(), fresh_path("denied-below"));
     let boss = shared_probe().unwrap();
     boss.add_auth("digest", b"boss:secret").unwrap();
@@ -138,7 +138,7 @@ fn what_may_not_be_read_is_named_and_the_rest_is_found() {
 }
 
 #[test]
-fn what_vanishes_meanwhile_is_left_out() {
+fn locks_below_omits_locks_that_vanish_during_the_walk() {
     let (proxy, root) = (shared_proxy(), fresh_path("vanishing"));
     let at = |name: &str| format!("{root}/{name}");
     let holds = client();
@@ -169,7 +169,7 @@ fn drop_later<T: Send + 'static>(held: T) -> Box<dyn FnOnce() + Send> {
 }
 
 #[test]
-fn a_thousand_locks_cost_a_list_and_a_read_each_and_a_deep_path_comes_to_an_end() {
+fn walk_of_a_thousand_locks_costs_one_list_and_one_read_each() {
     let (client, root, probe) = (client(), fresh_path("many-below"), shared_probe().unwrap());
     for number in 0..1000 {
         let path = format!("{root}/{}/{number}", number % 30);
@@ -191,7 +191,7 @@ fn a_thousand_locks_cost_a_list_and_a_read_each_and_a_deep_path_comes_to_an_end(
 }
 
 #[test]
-fn queues_of_thousands_are_whole() {
+fn locks_below_returns_queues_of_thousands_whole() {
     let (client, root, probe) = (client(), fresh_path("long-below"), shared_probe().unwrap());
     for lock in 0..3 {
         let path = format!("{root}/{lock}");
@@ -207,7 +207,7 @@ fn queues_of_thousands_are_whole() {
 }
 
 #[test]
-fn a_cut_is_the_last_that_is_told() {
+fn cut_ends_the_walk_with_an_error() {
     let (proxy, root) = (shared_proxy(), fresh_path("cut-below"));
     let _held = lock_of(&client(), &format!("{root}/a")).acquire().unwrap();
     let looking = client_of(&proxy.connect_string(), SESSION);

@@ -64,7 +64,7 @@ fn identities(seen: &[Contender]) -> Vec<Option<&str>> {
 }
 
 #[test]
-fn an_identity_may_be_anything_of_16_kib_but_a_request() {
+fn identity_is_any_text_up_to_16_kib_except_a_request() {
     let (client, path) = (client(), fresh_path("identities"));
     let longest = "x".repeat(16 * 1024);
     for identity in
@@ -95,7 +95,7 @@ fn an_identity_may_be_anything_of_16_kib_but_a_request() {
 }
 
 #[test]
-fn nodes_of_other_libraries_are_shown_in_one_order_and_strangers_last() {
+fn contenders_lists_nodes_of_other_libraries_and_strangers_last() {
     let (client, path, probe) = (client(), fresh_path("mixed"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let made = [
@@ -139,7 +139,7 @@ fn nodes_of_other_libraries_are_shown_in_one_order_and_strangers_last() {
 }
 
 #[test]
-fn node_data_of_any_kind_are_no_error() {
+fn contenders_accepts_any_node_data() {
     let (client, path, probe) = (client(), fresh_path("data"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     let long = "x".repeat(500 * 1000);
@@ -172,7 +172,7 @@ fn node_data_of_any_kind_are_no_error() {
 }
 
 #[test]
-fn nothing_there_is_nobody_and_what_cannot_be_a_path_is_invalid_without_a_request() {
+fn contenders_is_empty_without_nodes_and_refuses_invalid_paths() {
     let (client, path) = (client(), fresh_path("nothing"));
     let before = client.stats().requests;
     for path in ["", "/", "a", "/a/", "/a//b", "/a/..", "/zookeeper", "/a\0"] {
@@ -195,7 +195,7 @@ fn nothing_there_is_nobody_and_what_cannot_be_a_path_is_invalid_without_a_reques
 }
 
 #[test]
-fn below_a_chroot_paths_are_those_of_the_client() {
+fn contender_paths_are_relative_to_the_chroot() {
     let root = fresh_path("chroot");
     let below = client_of(&format!("{}{root}", connect_string()), SESSION);
     let guard = lock_of(&below, "/a").acquire().unwrap();
@@ -214,7 +214,7 @@ fn below_a_chroot_paths_are_those_of_the_client() {
 }
 
 #[test]
-fn without_permission_it_is_denied() {
+fn contenders_is_denied_without_permission() {
     let boss = shared_probe().unwrap();
     boss.add_auth("digest", b"boss:secret").unwrap();
     let (path, above) = (fresh_path("denied"), fresh_path("denied-child"));
@@ -235,7 +235,7 @@ fn is_disconnected(seen: &Result<Vec<Contender>>, path: &str) {
 }
 
 #[test]
-fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
+fn contenders_fails_within_a_session_timeout_of_a_disconnect() {
     const SHORT: Duration = Duration::from_secs(2);
     let (proxy, path) = (shared_proxy(), fresh_path("disconnected"));
     let [client, patient] =
@@ -256,7 +256,7 @@ fn without_a_connection_it_is_disconnected_within_a_session_timeout() {
 }
 
 #[test]
-fn a_cut_or_a_close_while_it_reads_ends_it_at_once() {
+fn cut_or_close_ends_contenders_at_once() {
     for close in [true, false] {
         let ((proxy, looking), path) =
             (behind_a_proxy(Duration::from_secs(60)), fresh_path("cut-while-reading"));
@@ -282,7 +282,7 @@ fn a_cut_or_a_close_while_it_reads_ends_it_at_once() {
 }
 
 #[test]
-fn a_semaphore_shows_its_permits_and_who_waits_behind_them_and_hides_nobody_for_a_stranger() {
+fn semaphore_shows_its_permits_and_then_its_waiters() {
     let clients = ["a", "b", "c"].map(client_called);
     let path = fresh_path("semaphore");
     let own = clients.each_ref().map(|client| semaphore(client, &path, 3));
@@ -316,7 +316,7 @@ fn a_semaphore_shows_its_permits_and_who_waits_behind_them_and_hides_nobody_for_
 }
 
 #[test]
-fn a_permit_that_was_granted_is_held_though_its_client_waits_for_more() {
+fn granted_permit_stays_held_while_its_client_waits_for_more() {
     let ([others, own], path) = ([client(), client()], fresh_path("semaphore-own"));
     let first = semaphore(&others, &path, 2);
     let held = [first.acquire(1).unwrap(), first.acquire(1).unwrap()];

@@ -130,7 +130,7 @@ fn times(what: What, count: usize) -> Vec<What> {
 }
 
 #[test]
-fn observer_gets_the_times_of_each_turn() {
+fn observer_gets_the_times_of_each_hold() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (notes, _client, object) = observed(subject, &fresh_path("turn-told"));
         let each = subject.nodes_of_one();
@@ -169,7 +169,7 @@ fn observer_gets_the_times_of_each_turn() {
 }
 
 #[test]
-fn calls_that_get_nothing_are_told_with_their_reason_and_who_was_ahead() {
+fn observer_hears_why_a_call_failed_and_how_many_were_ahead() {
     every_subject(|subject| {
         let path = fresh_path("not-acquired");
         let (notes, client, object) = observed(subject, &path);
@@ -208,7 +208,7 @@ fn calls_that_get_nothing_are_told_with_their_reason_and_who_was_ahead() {
 }
 
 #[test]
-fn a_loss_is_told_once_also_to_those_who_never_unlock() {
+fn observer_hears_of_each_loss_once_without_an_unlock() {
     every_subject(|subject| {
         let path = fresh_path("loss-told");
         let (notes, client, object) = observed(subject, &path);
@@ -252,7 +252,7 @@ fn a_loss_is_told_once_also_to_those_who_never_unlock() {
 }
 
 #[test]
-fn the_line_of_a_loss_in_the_log_has_the_lock_and_the_reason_as_keys() {
+fn log_line_of_a_loss_has_the_lock_and_the_reason_as_keys() {
     let (client, path) = (client(), fresh_path("loss-keys"));
     warnings_with_keys(&path);
     let lock = lock_of(&client, &path);
@@ -271,7 +271,7 @@ fn the_line_of_a_loss_in_the_log_has_the_lock_and_the_reason_as_keys() {
 }
 
 #[test]
-fn entering_again_is_not_told() {
+fn observer_hears_nothing_of_a_nested_entry() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let (notes, _client, object) = observed(subject, &fresh_path("entered-again"));
         for round in 0..3 {
@@ -288,7 +288,7 @@ fn entering_again_is_not_told() {
 }
 
 #[test]
-fn each_thread_that_it_is_left_to_is_told() {
+fn observer_hears_of_every_thread_in_a_local_handoff() {
     const THREADS: usize = 4;
     const TURNS: usize = 25;
     every_subject_that(Subject::has_a_first_level, |subject| {
@@ -312,7 +312,7 @@ fn each_thread_that_it_is_left_to_is_told() {
 }
 
 #[test]
-fn who_queues_behind_others_is_told_how_many_there_were() {
+fn observer_hears_how_many_were_ahead_of_a_waiter() {
     let (path, others) = (fresh_path("queue-told"), client());
     let holder = DistributedLock::new(&others, &path).unwrap().acquire().unwrap();
     let notes = Notes::default();
@@ -336,7 +336,7 @@ fn who_queues_behind_others_is_told_how_many_there_were() {
 }
 
 #[test]
-fn permits_that_are_taken_together_are_one_hold_and_their_turn_is_none() {
+fn observer_counts_permits_taken_together_as_one_hold() {
     let notes = Notes::default();
     let client = observed_by(notes.clone());
     let options = LockOptions::new().name("licences");

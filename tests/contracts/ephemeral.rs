@@ -28,7 +28,7 @@ fn refuses_every_call(lock: &impl zoolock::Lock) {
 }
 
 #[test]
-fn a_node_that_stays_or_another_lock_in_its_place_is_an_error_and_not_a_wait() {
+fn persistent_node_or_other_lock_at_the_path_is_an_error() {
     let (client, path, probe) = (client(), fresh_path("persistent"), shared_probe().unwrap());
     probe.create_all(&path).unwrap();
     probe.set(&path, b"of somebody").unwrap();
@@ -64,7 +64,7 @@ fn await_looks(proxy: &FaultProxy, looks: u64) {
 }
 
 #[test]
-fn what_becomes_of_its_place_while_a_waiter_makes_its_node_is_seen() {
+fn waiter_notices_changes_at_its_path_during_a_create() {
     let probe = shared_probe().unwrap();
     for is_persistent in [true, false] {
         let above = fresh_path("meanwhile");
@@ -95,7 +95,7 @@ fn what_becomes_of_its_place_while_a_waiter_makes_its_node_is_seen() {
 /// Who hears that the node is gone is woken, and asks for nothing else; that its data change lets nobody
 /// in, and only has it look again.
 #[test]
-fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
+fn only_the_end_of_the_node_lets_a_waiter_in() {
     let (holders, path) = (client(), fresh_path("woken"));
     let (probe, holder) = (shared_probe().unwrap(), lock_of(&holders, &path));
     let (proxy, _client, lock) = counted(&path);
@@ -126,7 +126,7 @@ fn a_waiter_is_woken_by_the_end_of_the_node_and_by_nothing_else() {
 }
 
 #[test]
-fn a_node_that_vanishes_between_create_and_look_wakes_and_leaks_no_watch() {
+fn vanished_node_wakes_the_waiter_and_leaks_no_watch() {
     let server = Server::start().unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let [first, second] =

@@ -38,7 +38,7 @@ fn held(client: &Client, name: &str) -> (DistributedLock, Hold) {
 }
 
 #[test]
-fn all_is_carried_out_in_order_or_nothing_and_the_error_says_what_does_not_fit() {
+fn transaction_applies_all_in_order_or_names_the_failed_part() {
     let (client, [a, b]) = (client(), ["a", "b"].map(|name| node(name, b"old")));
     let (_lock, hold) = held(&client, "guard");
     let below = format!("{b}/below");
@@ -73,7 +73,7 @@ fn all_is_carried_out_in_order_or_nothing_and_the_error_says_what_does_not_fit()
 }
 
 #[test]
-fn a_node_whose_acl_does_not_allow_it_is_named() {
+fn denied_transaction_names_the_node() {
     let (lock, hold) = held(&client(), "denied");
     let (_owned, owners) = held(&owner(), "owned");
     let own = format!("{}/{}", owners.path(), owners.node());
@@ -84,7 +84,7 @@ fn a_node_whose_acl_does_not_allow_it_is_named() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_said_before_anything_is_sent() {
+fn invalid_transaction_is_refused_before_a_request() {
     let client = client();
     let (_lock, hold) = held(&client, "invalid");
     let (_other, others) = held(&self::client(), "others");
@@ -117,7 +117,7 @@ fn what_cannot_be_asked_for_is_said_before_anything_is_sent() {
 
 /// Of a lock that is a single node nobody can tell.
 #[test]
-fn every_hold_guards_until_it_is_released() {
+fn hold_guards_transactions_until_its_release() {
     every_subject(|subject| {
         let client = client_of(&connect_string(), SOON);
         let object = subject.at(&client, &fresh_path("guards"));
@@ -152,7 +152,7 @@ fn every_hold_guards_until_it_is_released() {
 }
 
 #[test]
-fn a_hold_whose_node_is_gone_guards_nothing_and_is_lost() {
+fn deleted_hold_guards_no_transaction_and_is_lost() {
     every_subject_that(
         |subject| subject.marker().is_some() && subject.is_one_lock(),
         |subject: Subject| {
@@ -174,7 +174,7 @@ fn a_hold_whose_node_is_gone_guards_nothing_and_is_lost() {
 }
 
 #[test]
-fn of_several_holds_each_has_to_be_held() {
+fn transaction_requires_every_one_of_its_holds() {
     let client = client();
     let [(_a, first), (_b, second)] = ["first", "second"].map(|name| held(&client, name));
     let guarded = node("guarded-by-two", b"old");
@@ -192,7 +192,7 @@ fn of_several_holds_each_has_to_be_held() {
 
 /// Without versions: each of them has read what the one before has written.
 #[test]
-fn who_reads_under_the_lock_reads_what_the_holder_before_has_written() {
+fn holder_reads_the_writes_of_earlier_holders() {
     const EACH: usize = 25;
     let (path, counter) = (fresh_path("counting"), node("counter", b"0"));
     let count = || -> Result<()> {

@@ -124,7 +124,7 @@ fn turns_before_each_visit(times: u32) -> Vec<u32> {
 }
 
 #[test]
-fn another_client_waits_for_one_turn_of_a_crowd_more_than_may_be_handed_on() {
+fn other_client_waits_for_at_most_the_limit_of_handoffs_and_one() {
     for times in [0, 1, 32] {
         let turns = turns_before_each_visit(times);
         println!("{times} times in a row: {turns:?} turns before each visit");
@@ -145,7 +145,7 @@ fn seen_inside(lock: &DistributedReentrantLock, other: &DistributedReentrantLock
 }
 
 #[test]
-fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
+fn handoff_moves_ownership_to_the_next_thread() {
     let (client, path) = (client(), fresh_path("owner"));
     let new = || DistributedReentrantLock::with_options(&client, &path, handing_on(4)).unwrap();
     let (lock, other) = (new(), new());
@@ -177,7 +177,7 @@ fn the_thread_that_took_over_is_the_owner_and_the_earlier_one_is_a_stranger() {
 }
 
 #[test]
-fn a_second_guard_releases_nothing_and_a_panic_and_the_last_handle_pass_it_on_or_back() {
+fn stale_guard_panic_and_last_handle_respect_a_handoff() {
     let (client, path) = (client(), fresh_path("passed-on"));
     warnings(&path);
     let lock = lock_with(&client, &path, 8);
@@ -206,7 +206,7 @@ fn a_second_guard_releases_nothing_and_a_panic_and_the_last_handle_pass_it_on_or
 }
 
 #[test]
-fn who_asks_while_it_is_handed_on_and_on_is_heard() {
+fn revocation_is_heard_during_repeated_handoffs() {
     let stage = Stage::new("asked_between", Duration::from_secs(6));
     let lock = lock_with(&stage.client, &stage.path, u32::MAX);
     let passers = Passers::start(&lock, 3, |_| thread::sleep(Duration::from_millis(1)));
@@ -231,7 +231,7 @@ fn who_asks_while_it_is_handed_on_and_on_is_heard() {
 }
 
 #[test]
-fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
+fn node_handed_on_beyond_a_session_timeout_stays_alive() {
     const TIMEOUT: Duration = Duration::from_secs(4);
     let (client, path) = (client_of(&connect_string(), TIMEOUT), fresh_path("long"));
     let lock = lock_with(&client, &path, u32::MAX);
@@ -255,7 +255,7 @@ fn a_node_that_is_handed_on_for_longer_than_the_session_timeout_stays_alive() {
 }
 
 #[test]
-fn the_one_watch_goes_with_the_node_and_none_is_left() {
+fn handed_on_node_keeps_one_watch_and_leaves_none() {
     let server = Server::start().unwrap();
     let probe = Probe::connect(server.address()).unwrap();
     let client = client_of(&server.connect_string(), SHORT / 2);

@@ -37,7 +37,7 @@ fn turn(lock: &DistributedLock) {
 }
 
 #[test]
-fn it_is_given_back_when_its_time_is_over_which_may_be_never() {
+fn idle_node_is_deleted_when_its_time_ends() {
     let own = client();
     let [path, ever] = ["time", "for-ever"].map(fresh_path);
     let for_ever = keeping(&own, &ever, Duration::MAX);
@@ -55,7 +55,7 @@ fn it_is_given_back_when_its_time_is_over_which_may_be_never() {
 }
 
 #[test]
-fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
+fn revoked_or_deleted_idle_node_is_created_again() {
     let own = client_of(&connect_string(), SESSION);
     let (others, path) = (client(), fresh_path("idle"));
     let lock = keeping(&own, &path, LONG);
@@ -77,7 +77,7 @@ fn asked_for_or_deleted_while_it_is_idle_it_is_made_anew() {
 
 /// Its own node, which is being deleted, or which a cut has ended, is nobody else's.
 #[test]
-fn given_back_it_is_not_busy_to_the_only_one_who_uses_it() {
+fn only_user_never_finds_its_idle_lock_busy() {
     let (proxy, own, path, lock) = proxied("alone");
     for round in 0..20 {
         await_kept(&lock, &own);
@@ -100,7 +100,7 @@ fn given_back_it_is_not_busy_to_the_only_one_who_uses_it() {
 
 /// "Nobody gets the lock for `time` after its grant, however early it is unlocked."
 #[test]
-fn hold_at_least_counts_from_the_grant_also_where_nodes_were_handed_on_or_kept() {
+fn minimum_hold_of_a_reused_node_counts_from_the_last_grant() {
     let options = || LockOptions::new().hold_at_least(AT_LEAST);
     let mut early = Vec::new();
     for (what, options) in

@@ -60,7 +60,7 @@ fn fails<T: std::fmt::Debug>(seen: Result<T>, root: &str, with: &str) -> Error {
 }
 
 #[test]
-fn every_member_is_visited_and_all_failures_reported() {
+fn unlock_visits_every_member_and_reports_all_failures() {
     let (client, root) = (client(), fresh_path("multi-failures"));
     warnings(&root);
     let [a, b, c] = members(&client, &root, ["a", "b", "c"]);
@@ -91,7 +91,7 @@ fn every_member_is_visited_and_all_failures_reported() {
 }
 
 #[test]
-fn a_member_lost_while_waiting_for_the_others_fails_the_call() {
+fn member_lost_during_the_wait_fails_the_call() {
     // Short, as nodes are watched from the first quarter of it on.
     let ours = client_of(&connect_string(), Duration::from_secs(6));
     let (rivals, root) = (client(), fresh_path("multi-lost"));
@@ -123,7 +123,7 @@ fn a_member_lost_while_waiting_for_the_others_fails_the_call() {
 }
 
 #[test]
-fn one_of_reentrant_locks_can_be_nested() {
+fn multi_lock_of_reentrant_locks_nests() {
     let (client, root) = (client(), fresh_path("multi-reentrant"));
     let at = |name| DistributedReentrantLock::new(&client, format!("{root}/{name}")).unwrap();
     let [a, b] = ["a", "b"].map(at);
@@ -158,7 +158,7 @@ fn one_of_reentrant_locks_can_be_nested() {
 }
 
 #[test]
-fn members_may_be_of_any_type_and_clones_are_taken_once_in_the_order_of_their_paths() {
+fn multi_lock_takes_members_of_any_type_once_in_path_order() {
     let clients = [client(), client()];
     let root = fresh_path("multi-types");
     let at = |name: &str| format!("{root}/{name}");
@@ -210,7 +210,7 @@ fn refused(locks: impl IntoIterator<Item = Box<dyn Lock>>) -> String {
 }
 
 #[test]
-fn ids_tell_objects_and_places() {
+fn id_identifies_the_object_and_orders_by_path() {
     let (client, root) = (client(), fresh_path("multi-ids"));
     let [a, b] = members(&client, &root, ["a", "b"]);
     let (id, other) = (a.id(), lock_of(&client, a.path()));
@@ -223,7 +223,7 @@ fn ids_tell_objects_and_places() {
 }
 
 #[test]
-fn none_nested_ones_and_two_objects_on_one_path_are_refused() {
+fn multi_lock_refuses_empty_nested_and_duplicate_members() {
     let clients = [client(), client()];
     let root = fresh_path("multi-twice");
     let [a, b, c] = members(&clients[0], &root, ["a", "b", "c"]);
@@ -259,7 +259,7 @@ fn none_nested_ones_and_two_objects_on_one_path_are_refused() {
 }
 
 #[test]
-fn a_path_is_the_whole_path_on_the_same_servers_below_whatever_chroot_and_in_whatever_order() {
+fn full_path_below_the_chroot_identifies_a_member() {
     let (server, root) = (shared_address(), fresh_path("multi-chroot"));
     let connect = |hosts: &str| client_of(hosts, SOON);
     let (top, below) = (connect(&server.to_string()), connect(&format!("{server}{root}")));

@@ -41,7 +41,7 @@ fn await_position(told: &Receiver<QueuePosition>, ahead: usize) -> QueuePosition
 }
 
 #[test]
-fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
+fn position_of_a_reader_counts_readers_ahead_of_its_writer() {
     let (client, path) = (client(), fresh_path("place-readers"));
     let read = DistributedRwLock::new(&client, &path).unwrap();
     let read = read.read_lock().acquire().unwrap();
@@ -60,7 +60,7 @@ fn a_reader_is_told_of_the_readers_before_the_writer_it_waits_for() {
 }
 
 #[test]
-fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
+fn position_is_told_on_the_waiting_thread_and_after_a_cut() {
     let (proxy, path) = (shared_proxy(), fresh_path("place-cut"));
     let held = lock_of(&client(), &path).acquire().unwrap();
     let own = client_of(&proxy.connect_string(), SESSION);
@@ -85,7 +85,7 @@ fn it_is_told_on_the_waiting_thread_and_goes_on_on_the_next_connection() {
 }
 
 #[test]
-fn a_panic_while_the_position_is_told_ends_the_call_and_leaves_no_node() {
+fn panic_in_the_position_callback_leaves_no_node() {
     every_subject_that(
         |subject| subject.is_plain() && subject.queues(),
         |subject| {
@@ -106,7 +106,7 @@ fn a_panic_while_the_position_is_told_ends_the_call_and_leaves_no_node() {
 }
 
 #[test]
-fn a_position_that_would_be_told_without_a_pause_is_refused() {
+fn position_without_an_interval_is_refused() {
     let (client, path) = (client(), fresh_path("place-zero"));
     let least = Duration::from_millis(10);
     for every in [Duration::ZERO, Duration::from_nanos(1), least - Duration::from_nanos(1)] {
@@ -129,7 +129,7 @@ fn a_position_that_would_be_told_without_a_pause_is_refused() {
 }
 
 #[test]
-fn a_deadline_holds_and_what_is_not_asked_for_costs_nothing() {
+fn unrequested_position_costs_no_request_before_a_deadline() {
     let (client, path) = (client(), fresh_path("place-deadline"));
     let held = lock_of(&client, &path).acquire().unwrap();
     let lists = |client: &Client, proxy: &zoolock_test_support::FaultProxy, options| {

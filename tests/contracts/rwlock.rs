@@ -19,7 +19,7 @@ use common::{
 };
 
 #[test]
-fn readers_are_in_together_and_those_that_come_behind_a_writer_after_it() {
+fn readers_share_the_lock_and_later_ones_wait_behind_a_writer() {
     let stage = Stage::new("share", 3);
     let own = stage.lock(0);
     let mut readers: Vec<_> = [&own, &own, &stage.lock(0), &stage.lock(1), &stage.lock(2)]
@@ -54,7 +54,7 @@ fn readers_are_in_together_and_those_that_come_behind_a_writer_after_it() {
 /// Readers that came one after the other are in together, and in no order; a plain lock on the path is
 /// a writer, and a reader waits for none that came later.
 #[test]
-fn readers_between_two_writers_come_in_together_before_the_later_one() {
+fn readers_between_two_writers_enter_together() {
     let stage = Stage::new("order", 2);
     let holder = stage.lock(0).write_lock();
     holder.lock().unwrap();
@@ -83,7 +83,7 @@ fn readers_between_two_writers_come_in_together_before_the_later_one() {
 }
 
 #[test]
-fn a_writer_that_gives_up_lets_in_the_readers_behind_it() {
+fn timed_out_writer_lets_in_the_readers_behind_it() {
     for nearer_writer_stays in [false, true] {
         let stage = Stage::new("writer-gives-up", 3);
         let first = stage.enters(stage.lock(0).read_lock());
@@ -115,7 +115,7 @@ fn a_writer_that_gives_up_lets_in_the_readers_behind_it() {
 }
 
 #[test]
-fn a_thread_that_holds_a_reentrant_lock_on_the_path_is_told_that_it_waits_for_itself() {
+fn thread_with_a_reentrant_lock_on_the_path_would_deadlock() {
     let stage = Stage::new("mixed-own", 1);
     let own = DistributedReentrantLock::new(&stage.clients[0], &stage.path).unwrap();
     let (read, write) = (stage.lock(0).read_lock(), stage.lock(0).write_lock());
@@ -134,7 +134,7 @@ fn a_thread_that_holds_a_reentrant_lock_on_the_path_is_told_that_it_waits_for_it
 }
 
 #[test]
-fn a_release_wakes_only_those_that_it_lets_in() {
+fn release_wakes_only_admitted_waiters() {
     const READERS: usize = 12;
     const CLIENTS: usize = 3;
     let stage = Stage::new("wakes", CLIENTS);
@@ -183,7 +183,7 @@ fn seen(lock: &DistributedRwLock) -> [(bool, u32, usize); 2] {
 }
 
 #[test]
-fn each_side_is_seen_and_unlocked_by_whoever_holds_it_and_on_that_side_only() {
+fn each_side_is_seen_and_unlocked_by_its_holder_alone() {
     let (client, path) = (client(), fresh_path("sides"));
     let lock = rw_of(&client, &path);
     let elsewhere = || {
@@ -247,7 +247,7 @@ fn no_write_gets_in(write: &WriteLock, what: &str) {
 }
 
 #[test]
-fn a_write_under_an_own_read_is_an_error_and_no_hang() {
+fn write_under_the_same_threads_read_is_an_error() {
     let (client, path) = (client(), fresh_path("read-write"));
     let [lock, other] = [(); 2].map(|()| rw_of(&client, &path));
     let (read, write) = (lock.read_lock(), lock.write_lock());
@@ -284,7 +284,7 @@ fn a_write_under_an_own_read_is_an_error_and_no_hang() {
 }
 
 #[test]
-fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_none() {
+fn read_under_a_write_of_another_object_is_an_error() {
     let stage = Stage::new("write-read", 2);
     let [lock, other] = [(); 2].map(|()| stage.lock(0));
     let read = other.read_lock();
@@ -314,7 +314,7 @@ fn a_read_under_an_own_write_of_another_object_is_an_error_and_beside_a_read_non
 }
 
 #[test]
-fn a_read_that_was_lost_is_not_in_the_way_of_a_write() {
+fn lost_read_does_not_block_a_write() {
     // Short, as its node is watched from the first quarter of it on.
     let client = client_of(&connect_string(), Duration::from_secs(6));
     let path = fresh_path("lost-then-write");
@@ -338,7 +338,7 @@ fn a_read_that_was_lost_is_not_in_the_way_of_a_write() {
 /// "Clones, and all handles made from them, belong to the same object", and a hold lasts until
 /// "the object's last handle is dropped".
 #[test]
-fn holds_of_both_sides_last_for_as_long_as_a_handle_to_either() {
+fn handle_to_one_side_keeps_the_holds_of_both() {
     let (client, path) = (client(), fresh_path("either-side"));
     warnings(&path);
     for (writes, reads) in [(true, false), (false, true), (true, true)] {
@@ -371,7 +371,7 @@ fn holds_of_both_sides_last_for_as_long_as_a_handle_to_either() {
 
 /// Its node is not in the way of the next calls.
 #[test]
-fn a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread() {
+fn read_with_a_lost_release_does_not_block_its_thread() {
     for answer_only in [false, true] {
         let ((proxy, client), path) =
             (behind_a_proxy(Duration::from_secs(6)), fresh_path("lost-release"));
@@ -395,7 +395,7 @@ fn a_read_whose_release_was_lost_is_not_in_the_way_of_its_thread() {
 }
 
 #[test]
-fn cancelling_one_side_leaves_the_other_alone() {
+fn cancel_of_one_side_spares_the_other() {
     let ([ours, others], path) = ([client(), client()], fresh_path("cancel-sides"));
     let lock = rw_of(&ours, &path);
     let writer = rw_of(&others, &path).write_lock();

@@ -30,7 +30,7 @@ fn objects<const N: usize>(path: &str, limit: u32) -> ([Client; N], [Distributed
 }
 
 #[test]
-fn permits_are_counted_and_come_back() {
+fn permits_are_counted_and_returned() {
     let (client, path) = (client(), fresh_path("sem-counted"));
     let own = semaphore(&client, &path, 5);
     assert_eq!((own.path(), own.limit()), (&*path, 5));
@@ -75,7 +75,7 @@ fn permits_are_counted_and_come_back() {
 }
 
 #[test]
-fn of_several_permits_only_the_one_that_is_meant_is_asked_for() {
+fn revoke_reaches_exactly_one_of_several_permits() {
     let path = fresh_path("sem-revoke");
     let (clients, [holder, own]) = objects::<2>(&path, 2);
     let permits = holder.acquire(2).unwrap();
@@ -94,7 +94,7 @@ fn of_several_permits_only_the_one_that_is_meant_is_asked_for() {
 /// Of one permit it is in `every`. Of each: its node, and its end; the turn's node, and its end; a list.
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
-fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write() {
+fn further_permit_costs_two_requests_and_a_refusal_costs_one() {
     let ((server, client), path) = (quiet_server(), "/cost/semaphore");
     let own = semaphore(&client, path, 5);
     assert_cost(&server, "acquire(3), release", 50, 9, || {
@@ -114,7 +114,7 @@ fn each_permit_more_costs_two_requests_and_a_refusal_and_a_look_one_and_no_write
 /// One of them hears that a permit is back, the next that the turn is, and the one behind that it is next;
 /// each hears of its own node's end.
 #[test]
-fn a_release_wakes_only_whoever_has_the_turn() {
+fn release_wakes_only_the_waiter_with_the_turn() {
     const WAITERS: usize = 20;
     let ((server, holders), path) = (quiet_server(), "/cost/semaphore");
     let proxy = FaultProxy::start(server.address()).unwrap();
@@ -157,7 +157,7 @@ fn a_release_wakes_only_whoever_has_the_turn() {
 }
 
 #[test]
-fn a_higher_limit_lets_those_who_wait_in() {
+fn raised_limit_lets_waiters_in() {
     let path = fresh_path("sem-limit-up");
     let (clients, [own, other]) = objects::<2>(&path, 2);
     let held = own.acquire(2).unwrap();
@@ -183,7 +183,7 @@ fn a_higher_limit_lets_those_who_wait_in() {
 
 /// A waiter looks again at each release; what is out stays out.
 #[test]
-fn a_lower_limit_holds_back_whoever_waits_and_takes_nothing_away() {
+fn lowered_limit_delays_waiters_and_revokes_nothing() {
     let ((proxy, watched), holders, path) =
         (behind_a_proxy(SESSION), client(), fresh_path("sem-limit-down"));
     let (own, holder) = (semaphore(&watched, &path, 4), semaphore(&holders, &path, 4));
@@ -222,7 +222,7 @@ fn a_lower_limit_holds_back_whoever_waits_and_takes_nothing_away() {
 
 /// Each sees to it that its own permits are granted only while no more than its limit are out.
 #[test]
-fn objects_with_different_limits_go_by_their_own() {
+fn objects_with_different_limits_each_obey_their_own() {
     let path = fresh_path("sem-mismatch");
     let (clients, [low, high]) = objects::<2>(&path, 2);
     high.set_limit(4).unwrap();
@@ -247,7 +247,7 @@ fn is_invalid(what: &str, seen: zoolock::Result<()>) {
 }
 
 #[test]
-fn limits_and_counts_that_make_no_sense_are_refused_and_nothing_is_left() {
+fn invalid_limits_and_counts_are_refused_and_leave_nothing() {
     let (client, path) = (client(), fresh_path("sem-refused"));
     let before = client.stats().requests;
     is_invalid("limit", DistributedSemaphore::new(&client, &path, 0).map(drop));
@@ -280,7 +280,7 @@ fn limits_and_counts_that_make_no_sense_are_refused_and_nothing_is_left() {
 }
 
 #[test]
-fn ten_thousand_permits_are_held_by_a_few_clients() {
+fn few_clients_hold_ten_thousand_permits() {
     const LIMIT: u32 = 10_000;
     let clients = [(); 4].map(|()| client_of(&connect_string(), SOON));
     let path = fresh_path("sem-many");
@@ -300,7 +300,7 @@ fn ten_thousand_permits_are_held_by_a_few_clients() {
 }
 
 #[test]
-fn ten_clients_with_random_quantities_never_have_more_than_the_limit() {
+fn ten_clients_with_random_requests_never_exceed_the_limit() {
     const LIMIT: u32 = 7;
     const ROUNDS: u32 = 100;
     let path = fresh_path("sem-random");
@@ -339,7 +339,7 @@ fn ten_clients_with_random_quantities_never_have_more_than_the_limit() {
 }
 
 #[test]
-fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
+fn large_request_is_not_starved_by_small_ones() {
     const LIMIT: u32 = 4;
     let path = fresh_path("sem-large");
     let (clients, [one, other, _]) = objects::<3>(&path, LIMIT);
@@ -386,7 +386,7 @@ fn a_large_request_is_not_starved_by_small_ones_and_by_tries() {
 }
 
 #[test]
-fn tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing() {
+fn try_takes_no_permit_that_a_waiter_needs_and_writes_nothing() {
     let path = fresh_path("sem-try-turn");
     let (clients, own) = objects::<2>(&path, 4);
     let [first, second] = [(); 2].map(|()| own[0].acquire(1).unwrap());
@@ -405,7 +405,7 @@ fn tries_take_nothing_that_whoever_has_the_turn_waits_for_and_write_nothing() {
 }
 
 #[test]
-fn a_call_that_ends_without_permits_leaves_none_behind() {
+fn failed_call_leaves_no_permits() {
     let path = fresh_path("sem-all");
     let (clients, [holder, own, closing]) = objects::<3>(&path, 3);
     let held = holder.acquire(1).unwrap();

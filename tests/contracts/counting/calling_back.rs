@@ -51,7 +51,7 @@ impl Observer for Meddler {
 }
 
 #[test]
-fn an_observer_may_use_the_client_and_the_lock_that_it_is_told_of() {
+fn observer_may_use_the_client_and_the_lock() {
     every_subject(|subject| {
         let (path, meddler) = (fresh_path("meddler"), Meddler::default());
         let client = observed_by(meddler.clone());
@@ -112,7 +112,7 @@ impl Observer for Panics {
 }
 
 #[test]
-fn an_observer_that_panics_harms_nothing() {
+fn panicking_observer_does_no_harm() {
     every_subject(|subject| {
         let (path, panics) = (fresh_path("panics"), Panics::default());
         let client = observed_by(panics.clone());

@@ -79,7 +79,7 @@ fn hammer(subject: Subject, clients: &[Client], path: &str, asks: &'static [Ask]
 }
 
 #[test]
-fn the_counts_are_those_that_the_server_has() {
+fn counts_agree_with_the_server() {
     const WAITING: &[Ask] = &[Ask::Wait];
     const ALL: &[Ask] = &[Ask::Wait, Ask::Try, Ask::For(Duration::from_millis(50))];
     every_subject(|subject| {

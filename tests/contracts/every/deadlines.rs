@@ -69,7 +69,7 @@ fn call_fails_at_its_deadline_and_leaves_nothing() {
 }
 
 #[test]
-fn timeouts_of_every_size_are_taken() {
+fn timeouts_of_every_size_are_accepted() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("sizes"));
         let object = subject.at(&client, &path);

@@ -19,7 +19,7 @@ fn tries_elsewhere(object: &Object) -> Result<bool> {
 }
 
 #[test]
-fn of_clients_objects_and_threads_never_two_are_inside() {
+fn clients_objects_and_threads_exclude_each_other() {
     const ENTRIES: u32 = 6;
     every_subject(|subject| {
         let clients = [client(), client()];
@@ -65,7 +65,7 @@ fn of_clients_objects_and_threads_never_two_are_inside() {
 
 /// Threads of each of several objects, all at once, and nobody leaves before all have tried.
 #[test]
-fn of_a_crowd_that_tries_exactly_one_gets_in() {
+fn exactly_one_of_many_tries_succeeds() {
     const CROWD: usize = 12;
     every_subject_that(Subject::is_exclusive, |subject| {
         let clients = [client(), client()];
@@ -94,7 +94,7 @@ fn of_a_crowd_that_tries_exactly_one_gets_in() {
 }
 
 #[test]
-fn clones_are_the_same_object_and_other_objects_are_rivals() {
+fn clones_share_a_hold_and_other_objects_are_rivals() {
     every_subject(|subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("objects");
@@ -120,7 +120,7 @@ fn clones_are_the_same_object_and_other_objects_are_rivals() {
 }
 
 #[test]
-fn those_that_queue_exclude_each_other_on_one_path_whatever_their_type() {
+fn queueing_locks_of_all_types_exclude_each_other_on_one_path() {
     let client = client();
     let path = fresh_path("types");
     let rw = DistributedRwLock::new(&client, &path).unwrap();

@@ -54,7 +54,7 @@ fn are_over(subject: Subject, path: &str, holds: &[Hold]) {
 }
 
 #[test]
-fn token_is_the_transaction_that_made_the_node() {
+fn token_is_the_zxid_of_the_nodes_creation() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("granted"));
         let object = subject.at(&client, &path);
@@ -145,7 +145,7 @@ fn node_has_curators_name_and_the_identity_as_data() {
 }
 
 #[test]
-fn locker_holds_any_lock_until_it_is_dropped() {
+fn locker_holds_any_lock_until_its_drop() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("locker");
@@ -189,7 +189,7 @@ fn locker_holds_any_lock_until_it_is_dropped() {
 }
 
 #[test]
-fn the_public_types_can_go_where_they_are_said_to() {
+fn public_types_are_send_and_sync_as_documented() {
     fn send<T: Send + 'static>() {}
     fn sync<T: Sync + 'static>() {}
     fn both<T: Send + Sync + 'static>() {}

@@ -43,7 +43,7 @@ fn panic_releases_the_guard_and_poisons_nothing() {
 }
 
 #[test]
-fn dropping_the_last_handle_of_a_held_lock_releases_and_warns() {
+fn drop_of_the_last_handle_releases_a_held_lock_and_warns() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (client, path) = (client(), fresh_path("last_handle"));
         warnings(&path);
@@ -72,7 +72,7 @@ fn dropping_the_last_handle_of_a_held_lock_releases_and_warns() {
 }
 
 #[test]
-fn a_guard_keeps_its_hold_when_all_handles_are_gone() {
+fn guard_keeps_its_hold_without_any_handle() {
     let (client, path) = (client(), fresh_path("guard_alone"));
     warnings(&path);
     let at = |name: &str| format!("{path}/{name}");
@@ -114,7 +114,7 @@ fn stale_guard_releases_no_later_hold() {
 }
 
 #[test]
-fn a_forgotten_guard_keeps_the_lock_until_the_client_is_closed() {
+fn forgotten_guard_keeps_the_lock_until_the_client_closes() {
     every_subject(|subject| {
         let [forgetful, others] = [client(), client()];
         let path = fresh_path("forgotten");

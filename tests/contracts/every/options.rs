@@ -26,7 +26,7 @@ fn turn(object: &Object) -> u64 {
 }
 
 #[test]
-fn local_handoffs_pass_the_lock_on_without_a_request() {
+fn local_handoff_passes_the_lock_on_without_a_request() {
     const TIMES: usize = 2;
     // Of several, whoever waits for the first is not there yet when the others are released.
     every_subject_that(
@@ -149,7 +149,7 @@ fn background_release_does_not_wait_for_the_answer() {
 }
 
 #[test]
-fn identity_of_the_options_overrides_the_clients() {
+fn identity_in_the_options_overrides_the_clients_identity() {
     const OWN: &str = "the l\u{f6}ck's\nown";
     every_subject_that(Subject::is_plain, |subject| {
         let (ours, path) = (client_called("the client's"), fresh_path("identity"));
@@ -171,7 +171,7 @@ fn identity_of_the_options_overrides_the_clients() {
 }
 
 #[test]
-fn queue_position_and_the_first_contender_are_told() {
+fn waiter_learns_its_queue_position_and_the_first_contender() {
     every_subject_that(Subject::is_plain, |subject| {
         let path = fresh_path("observed");
         let [a, b] = ["a", "b"].map(|who| subject.rival(&client_called(who), &path));

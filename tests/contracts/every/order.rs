@@ -7,7 +7,7 @@ use common::{Arrivals, SOON, Subject, every_subject_that};
 
 /// Every second one is a rival, so that no two that come one after the other may be in together.
 #[test]
-fn clients_come_in_in_the_order_of_their_arrival() {
+fn clients_enter_in_order_of_arrival() {
     every_subject_that(Subject::queues, |subject| {
         let clients = [client(), client()];
         let path = fresh_path("arrival");
@@ -39,7 +39,7 @@ fn clients_come_in_in_the_order_of_their_arrival() {
 }
 
 #[test]
-fn threads_of_one_object_come_in_in_the_order_of_their_calls_and_wait_in_the_process() {
+fn threads_of_one_object_enter_in_call_order_and_wait_locally() {
     every_subject_that(Subject::has_a_first_level, |subject| {
         let (client, path) = (client(), fresh_path("threads"));
         let object = subject.at(&client, &path);

@@ -29,7 +29,7 @@ fn queued(
 }
 
 #[test]
-fn contenders_are_who_holds_and_who_waits_in_order_as_the_server_says() {
+fn contenders_lists_holder_and_waiters_in_queue_order() {
     every_subject_that(Subject::is_one_lock, |subject| {
         let path = fresh_path("contenders");
         let [first, second, third] = ["first", "second", "third"].map(client_called);
@@ -87,7 +87,7 @@ fn claim(object: &Object) -> (String, u64) {
 }
 
 #[test]
-fn verify_says_whether_a_token_is_a_holders() {
+fn verify_token_accepts_only_a_holders_token() {
     every_subject(|subject| {
         let (ours, others, path) = (client(), client(), fresh_path("verify"));
         let is_current = |path: &str, token: u64| others.verify_token(path, token).unwrap();
@@ -128,7 +128,7 @@ fn verify_says_whether_a_token_is_a_holders() {
 }
 
 #[test]
-fn a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it() {
+fn revoke_reaches_its_hold_whenever_the_hold_listens() {
     every_subject(|subject| {
         for listens_before in [true, false] {
             let (ours, others, path) = (client(), client(), fresh_path("revoke"));
@@ -180,7 +180,7 @@ fn a_revoke_reaches_the_hold_that_is_meant_whenever_it_listens_and_ends_with_it(
 
 /// Whoever writes the request: we, or Curator's `Revoker`, which knows no single nodes.
 #[test]
-fn a_holder_that_was_asked_still_says_who_it_is() {
+fn revoked_holder_still_shows_its_identity() {
     every_subject(|subject| {
         let (ours, others, path) = (client_called("who holds"), client(), fresh_path("still-who"));
         let object = subject.at(&ours, &path);
@@ -212,7 +212,7 @@ fn a_holder_that_was_asked_still_says_who_it_is() {
 }
 
 #[test]
-fn break_lock_takes_a_hold_from_whoever_is_meant_and_from_nobody_else() {
+fn break_lock_ends_exactly_the_named_hold() {
     every_subject_that(Subject::queues, |subject| {
         let (ours, others, path) = (client(), client(), fresh_path("break"));
         let object = subject.at(&ours, &path);
@@ -255,7 +255,7 @@ fn break_lock_of_a_single_node_is_refused() {
 }
 
 #[test]
-fn what_else_is_written_to_a_node_is_no_request_and_harms_nobody() {
+fn other_data_in_a_node_is_not_a_revocation() {
     every_subject_that(Subject::is_plain, |subject| {
         let (ours, others, path) = (client(), client(), fresh_path("no-request"));
         let probe = shared_probe().unwrap();
@@ -285,7 +285,7 @@ fn what_else_is_written_to_a_node_is_no_request_and_harms_nobody() {
 }
 
 #[test]
-fn who_is_asked_while_it_waits_hears_of_it_when_it_holds() {
+fn waiter_hears_of_an_earlier_revocation_when_it_holds() {
     every_subject_that(
         |subject| subject.queues() && subject.is_one_lock(),
         |subject| {
@@ -319,7 +319,7 @@ fn who_is_asked_while_it_waits_hears_of_it_when_it_holds() {
 
 /// The server is nobody else's, and sees all subjects at once.
 #[test]
-fn listening_costs_a_request_for_each_node_however_many_listen_and_leaves_no_watch() {
+fn listeners_share_one_request_per_node_and_leave_no_watch() {
     const LISTENERS: usize = 30;
     let server = Server::start().unwrap();
     let clients = Mutex::new(Vec::new());

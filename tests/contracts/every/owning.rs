@@ -106,7 +106,7 @@ fn ended_thread_leaves_its_hold_to_no_other_thread() {
 }
 
 #[test]
-fn any_thread_sees_and_unlocks_a_hold_of_the_object() {
+fn every_thread_sees_and_unlocks_a_hold_of_the_object() {
     every_subject_that(
         |one| !one.is_a_threads(),
         |subject| {
@@ -182,7 +182,7 @@ fn would_deadlock<T>(result: &Result<T>, path: &str) -> bool {
 }
 
 #[test]
-fn holds_at_other_paths_do_not_keep_a_thread_from_waiting() {
+fn thread_may_wait_while_it_holds_locks_at_other_paths() {
     every_subject_that(Subject::is_a_threads, |subject| {
         let [ours, others] = [client(), client()];
         let path = fresh_path("beside");

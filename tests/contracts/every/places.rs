@@ -35,7 +35,7 @@ fn take_turns(subject: Subject, clients: [&Client; 2], path: &str, full: &str) {
 }
 
 #[test]
-fn everything_is_below_the_chroot_which_is_made_or_at_the_root() {
+fn client_creates_its_chroot_and_all_nodes_below_it() {
     every_subject(|subject| {
         let chroot = fresh_path("chroot") + "/made/by/us";
         let hosts = format!("{}{chroot}", connect_string());
@@ -51,7 +51,7 @@ fn everything_is_below_the_chroot_which_is_made_or_at_the_root() {
 }
 
 #[test]
-fn missing_directories_are_made_also_by_two_at_once() {
+fn missing_directories_are_created_even_by_two_clients_at_once() {
     const ROUNDS: usize = 5;
     every_subject(|subject| {
         let clients = [client(), client()];
@@ -95,7 +95,7 @@ fn is_denied(subject: Subject, client: &Client, path: &str) {
 }
 
 #[test]
-fn only_the_owners_credentials_count() {
+fn credentials_of_the_owner_are_required() {
     every_subject(|subject| {
         let root = fresh_path("digest");
         shared_probe().unwrap().create_all(&root).unwrap();
@@ -123,7 +123,7 @@ fn only_the_owners_credentials_count() {
 }
 
 #[test]
-fn nodes_and_directories_get_the_clients_acl() {
+fn nodes_and_directories_get_the_acl_of_the_client() {
     let builder = Client::builder(&connect_string()).auth("digest", "owner:secret");
     let client = connected(builder.acl(Acl::creator().and("world", "anyone", Permissions::READ)));
     every_subject(|subject| {
@@ -148,7 +148,7 @@ fn nodes_and_directories_get_the_clients_acl() {
 }
 
 #[test]
-fn an_ancestor_that_lets_nobody_create_is_no_obstacle_where_nothing_has_to_be_made_in_it() {
+fn closed_ancestor_matters_only_where_a_node_must_be_created() {
     every_subject_that(Subject::is_plain, |subject| {
         let boss = shared_probe().unwrap();
         boss.add_auth("digest", b"boss:secret").unwrap();
@@ -175,7 +175,7 @@ fn an_ancestor_that_lets_nobody_create_is_no_obstacle_where_nothing_has_to_be_ma
 }
 
 #[test]
-fn paths_that_cannot_be_locks_are_refused_with_a_reason() {
+fn invalid_paths_are_refused_with_a_reason() {
     let client = client();
     let long_part = format!("/a/{}", "x".repeat(256));
     let long_path = "/abc".repeat(1025);
@@ -233,7 +233,7 @@ fn is_invalid<T: std::fmt::Debug>(seen: Result<T>, path: &str, why: &str) {
 }
 
 #[test]
-fn paths_that_merely_look_odd_are_fine() {
+fn odd_but_valid_paths_are_accepted() {
     every_subject_that(Subject::is_plain, |subject| {
         let (client, root) = (client(), fresh_path("odd"));
         let long = "x".repeat(255);
@@ -251,7 +251,7 @@ fn paths_that_merely_look_odd_are_fine() {
 /// Each part of a path becomes a node, and a lock at the path above it would wait for one that is named as a
 /// contender.
 #[test]
-fn path_that_would_stand_in_the_queue_of_another_lock_is_invalid() {
+fn path_inside_the_queue_of_another_lock_is_invalid() {
     for part in [
         "lock-0000000000",
         "block-1234567890",
@@ -293,7 +293,7 @@ fn path_that_would_stand_in_the_queue_of_another_lock_is_invalid() {
 }
 
 #[test]
-fn a_path_below_an_ephemeral_node_is_invalid() {
+fn path_below_an_ephemeral_node_is_invalid() {
     every_subject(|subject| {
         let root = fresh_path("ephemeral");
         let probe = shared_probe().unwrap();
@@ -316,7 +316,7 @@ fn a_path_below_an_ephemeral_node_is_invalid() {
 const ID: &str = "0e17197e-0afb-43a4-b0d7-b5c1e7b17bb3";
 
 #[test]
-fn foreign_nodes_that_are_no_contenders_are_ignored() {
+fn foreign_nodes_other_than_contenders_are_ignored() {
     every_subject_that(Subject::has_a_directory, |subject| {
         let (client, path) = (client(), fresh_path("junk"));
         let probe = shared_probe().unwrap();
@@ -353,7 +353,7 @@ fn foreign_nodes_that_are_no_contenders_are_ignored() {
 }
 
 #[test]
-fn foreign_contenders_are_waited_for_whatever_their_data() {
+fn waiter_waits_for_foreign_contenders_with_any_data() {
     every_subject_that(
         |one| one.has_a_directory() && one.is_plain(),
         |subject| {
@@ -396,7 +396,7 @@ fn foreign_contenders_are_waited_for_whatever_their_data() {
 
 /// Their list is longer than what a server takes in a request.
 #[test]
-fn a_list_of_more_than_a_megabyte_is_no_obstacle() {
+fn lock_works_with_a_list_of_more_than_a_megabyte() {
     const CHILDREN: usize = 4_500;
     let path = fresh_path("crowd");
     shared_probe().unwrap().create_all(&path).unwrap();
@@ -424,7 +424,7 @@ fn a_list_of_more_than_a_megabyte_is_no_obstacle() {
 }
 
 #[test]
-fn too_many_bytes_of_paths_are_a_limit_not_a_broken_server() {
+fn client_refuses_more_path_bytes_than_the_server_survives() {
     // It reads no more than 1,049,599 bytes at once: as few as it can be told to, but for `jute.maxbuffer`.
     let flag = "-Dzookeeper.jute.maxbuffer.extrasize=1024";
     let server = Server::builder().jvm_flag(flag).start().unwrap();

@@ -49,7 +49,7 @@ fn tries(object: &Object) {
 /// Creates, deletions, lists and reads.
 #[test]
 #[cfg_attr(zoolock_without_shortcuts, ignore = "without shortcuts there are more requests")]
-fn cycle_try_and_refusal_cost_known_requests() {
+fn lock_cycle_try_and_refusal_have_fixed_request_counts() {
     every_subject_that(Subject::is_free_with_its_unlock, |subject| {
         let (proxy, client) = behind_a_proxy(Duration::from_secs(60));
         let path = fresh_path("cost");

@@ -48,7 +48,7 @@ impl Held {
 }
 
 #[test]
-fn nothing_is_handed_on_that_is_asked_for_or_lost_or_without_a_connection() {
+fn lock_is_not_handed_on_when_revoked_lost_or_disconnected() {
     type Way = (&'static str, Duration, fn(&Held));
     let ways: [Way; 5] = [
         ("asked for", SOON, |held| {
@@ -110,7 +110,7 @@ fn on_a_short_lease() -> Option<(Held, zoolock_test_support::Hold)> {
 }
 
 #[test]
-fn nothing_is_handed_on_with_less_than_a_third_of_a_lease() {
+fn lock_is_not_handed_on_with_under_a_third_of_its_lease() {
     let held = (0..10).find_map(|_| on_a_short_lease());
     let (held, _heartbeat) = held.expect("a hold on a short lease");
     held.not_handed_on("a short lease");
@@ -118,7 +118,7 @@ fn nothing_is_handed_on_with_less_than_a_third_of_a_lease() {
 
 /// A deletion comes so long after the hand-off, and the node was watched before or not.
 #[test]
-fn a_loss_after_the_hand_off_is_told_to_the_one_that_took_over() {
+fn new_owner_hears_of_a_loss_after_a_handoff() {
     let deletions = [(0, true), (0, false), (3, false)].map(Some).into_iter();
     thread::scope(|scope| {
         for deleted in deletions.chain([None]) {
@@ -170,7 +170,7 @@ fn a_loss_after_the_hand_off_is_told_to_the_one_that_took_over() {
 
 /// Somebody writes to the node, which makes the client look at it, again and again: it is there.
 #[test]
-fn a_look_at_the_node_in_the_middle_of_hand_offs_is_no_loss() {
+fn check_of_the_node_during_handoffs_reports_no_loss() {
     let is_left = |one: Subject| one.is_plain() && one.may_be_left() && one.is_one_lock();
     every_subject_that(is_left, |subject| {
         let (client, path) = (client_of(&connect_string(), SHORT), fresh_path("looks"));

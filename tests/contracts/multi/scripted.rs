@@ -117,7 +117,7 @@ impl Script {
 }
 
 #[test]
-fn failure_on_the_kth_releases_the_others_in_reverse() {
+fn failed_member_releases_the_others_in_reverse() {
     // What the first and the third do, and all when unlocked.
     for (verb, [first, third], unlocking, expected, calls) in [
         ("lock", [Well, Well], Well, "true", "lock a, lock b, lock c, lock d"),
@@ -192,7 +192,7 @@ fn one_deadline_covers_all_members() {
 }
 
 #[test]
-fn a_panic_of_one_member_leaves_none_locked() {
+fn panicking_member_leaves_none_locked() {
     let panics = |call: &dyn Fn()| {
         let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
         let said = panic.downcast_ref::<String>().cloned();
@@ -217,7 +217,7 @@ fn a_panic_of_one_member_leaves_none_locked() {
 }
 
 #[test]
-fn a_panic_whose_payload_panics_when_dropped_leaves_none_locked() {
+fn panic_with_a_panicking_payload_leaves_none_locked() {
     let explodes = |call: &dyn Fn()| {
         let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("a panic");
         let is_bomb = payload.is::<Bomb>();
@@ -237,7 +237,7 @@ fn a_panic_whose_payload_panics_when_dropped_leaves_none_locked() {
 }
 
 #[test]
-fn one_that_gives_up_without_a_limit_is_an_error() {
+fn member_that_gives_up_without_a_limit_is_an_error() {
     let script = Script::new([("/a", Well, Well), ("/b", Busy, Well)]);
     let (alone, both) = (script.multi.locks()[1].lock(), script.multi.lock());
     println!("{alone:?}, {both:?}");
@@ -248,7 +248,7 @@ fn one_that_gives_up_without_a_limit_is_an_error() {
 
 /// Not even that one is the other.
 #[test]
-fn nothing_is_known_of_them_but_their_paths() {
+fn members_are_known_by_their_paths_alone() {
     let script = Script::new([("/x", Well, Well)]);
     assert_eq!(script.multi.locks()[0].id(), LockId::new("/x"));
     assert_ne!(script.multi.id(), LockId::new("/x"));

@@ -21,7 +21,7 @@ fn numbering(digits: &'static str) -> Relay {
 }
 
 #[test]
-fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
+fn downgrade_at_an_abnormal_sequence_keeps_the_write() {
     for digits in ["2147483647", "-2147483648", "-000000001"] {
         let relay = numbering(digits);
         let [ours, others] = [client_of(&relay.connect_string(), SESSION), client()];
@@ -67,7 +67,7 @@ fn a_read_under_a_write_of_an_abnormal_sequence_keeps_the_write() {
 }
 
 #[test]
-fn a_shared_node_that_is_lost_is_told_to_both_sides() {
+fn both_sides_hear_of_the_loss_of_a_shared_node() {
     let relay = numbering("2147483647");
     let (ours, path) = (client_of(&relay.connect_string(), SESSION), fresh_path("abnormal-lost"));
     let lock = rw_of(&ours, &path);
