@@ -25,9 +25,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessMutexBase",
         "testContainerCleanup",
-        &[
-            "directories::every_directory_that_a_lock_makes_is_a_container_and_made_again_when_it_is_gone",
-        ],
+        &["directories::lock_creates_its_directories_as_containers_and_recreates_them"],
     ),
     (
         "TestInterProcessMutexBase",
@@ -72,12 +70,12 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestLockInternals",
         "testAttemptLockFailedException",
-        &["faults::garbled::a_create_answered_with_an_error_that_proves_nothing_leaves_no_node"],
+        &["faults::garbled::create_with_an_inconclusive_error_leaves_no_node"],
     ),
     (
         "TestLockInternals",
         "testNodeDeletedCleanlyWithFaults",
-        &["faults::garbled::a_deletion_that_the_server_gave_up_on_is_repeated"],
+        &["faults::garbled::deletion_abandoned_by_the_server_is_repeated"],
     ),
     (
         "TestLockACLs",
@@ -153,7 +151,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphore",
         "testAcquireAfterLostServer",
-        &["semaphore::without_a_connection_it_is_not_known_what_is_available"],
+        &["semaphore::availability_is_unknown_without_a_connection"],
     ),
     (
         "TestInterProcessSemaphore",

@@ -11,7 +11,7 @@ fn tidy_server() -> Server {
 
 /// Servers do not say which nodes are containers, but remove them.
 #[test]
-fn every_directory_that_a_lock_makes_is_a_container_and_made_again_when_it_is_gone() {
+fn lock_creates_its_directories_as_containers_and_recreates_them() {
     let server = tidy_server();
     let client = client_of(&server.connect_string(), SESSION);
     every_subject_that(
@@ -36,7 +36,7 @@ fn every_directory_that_a_lock_makes_is_a_container_and_made_again_when_it_is_go
 /// Containers that are empty between two turns go at any moment, most of all between the create of a
 /// directory and that of the first node in it.
 #[test]
-fn directories_that_the_server_removes_again_and_again_are_in_nobodys_way() {
+fn lock_works_while_the_server_keeps_removing_its_directory() {
     let server = Server::builder()
         .jvm_flag("-Dznode.container.checkIntervalMs=1")
         .jvm_flag("-Dznode.container.maxPerMinute=1000000")
@@ -63,7 +63,7 @@ fn directories_that_the_server_removes_again_and_again_are_in_nobodys_way() {
 }
 
 #[test]
-fn a_node_of_somebody_elses_at_the_locks_path_is_never_deleted_nor_changed() {
+fn foreign_node_at_the_locks_path_is_never_changed() {
     let server = tidy_server();
     let probe = Probe::connect(server.address()).unwrap();
     let client = client_of(&server.connect_string(), SESSION);

@@ -106,7 +106,7 @@ impl Writing {
 
 /// The last of it costs a heartbeat more.
 #[test]
-fn a_downgrade_with_little_of_its_lease_left_has_it_renewed_also_if_that_is_cut() {
+fn downgrade_renews_a_short_lease_even_over_a_cut() {
     const LITTLE: Duration = Duration::from_secs(4);
     assert!(LITTLE < SESSION / 20 * 9);
     for answer in [false, true] {
@@ -128,7 +128,7 @@ fn a_downgrade_with_little_of_its_lease_left_has_it_renewed_also_if_that_is_cut(
 }
 
 #[test]
-fn a_downgrade_without_a_connection_waits_for_the_next_one_or_says_so() {
+fn downgrade_without_a_connection_waits_or_fails() {
     let writing = Writing::start();
     let read = writing.lock.read_lock();
     writing.cut_off();
@@ -141,7 +141,7 @@ fn a_downgrade_without_a_connection_waits_for_the_next_one_or_says_so() {
 }
 
 #[test]
-fn a_downgrade_that_nobody_waits_for_any_more_leaves_no_node() {
+fn abandoned_downgrade_leaves_no_node() {
     for op in REQUESTS {
         let writing = Writing::start();
         let (own, read) = (writing.write().node(), writing.lock.read_lock());

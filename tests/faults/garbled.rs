@@ -56,7 +56,7 @@ fn damaging(ops: Vec<i32>, damage: fn(&Frame<'_>) -> Fate) -> (Relay, Arc<Atomic
 /// Some errors do not say whether the node was made: a time-out of the server's own, or one that
 /// is newer than the client.
 #[test]
-fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
+fn create_with_an_inconclusive_error_leaves_no_node() {
     for (what, damage) in
         [("unknown", unknown_error as fn(&Frame<'_>) -> Fate), ("timeout", timed_out)]
     {
@@ -82,7 +82,7 @@ fn a_create_answered_with_an_error_that_proves_nothing_leaves_no_node() {
 /// The name of a single node does not say who made it, but its data do. Where the look at them is
 /// refused, too, it is looked for once more before the client forgets it.
 #[test]
-fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
+fn single_node_with_a_refused_create_and_look_is_deleted_later() {
     // So long that a slow machine does not end a connection.
     const SHORT: Duration = Duration::from_secs(8);
     for refused in [vec![CREATE], vec![CREATE, GET_DATA]] {
@@ -124,7 +124,7 @@ fn a_single_node_whose_create_and_look_are_refused_is_deleted_later() {
 }
 
 #[test]
-fn a_create_that_is_answered_with_the_path_of_another_node_is_not_believed() {
+fn client_rejects_a_create_answered_with_another_path() {
     let (relay, armed) = damaging(vec![CREATE], another_path);
     let fooled = client_of(&relay.connect_string(), SESSION);
     let path = fresh_path("another-path");
@@ -161,7 +161,7 @@ fn giving_up_deletions(times: usize) -> Relay {
 }
 
 #[test]
-fn a_deletion_that_the_server_gave_up_on_is_repeated() {
+fn deletion_abandoned_by_the_server_is_repeated() {
     for times in 1..=3 {
         let relay = giving_up_deletions(times);
         let client = client_of(&relay.connect_string(), Duration::from_secs(4));

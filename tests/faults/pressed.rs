@@ -19,7 +19,7 @@ fn await_short_lease(hold: &Hold, timeout: Duration) -> Duration {
 
 /// The session is resumed there, but the answer that would renew the lease never comes.
 #[test]
-fn a_second_connection_that_falls_silent_leaves_time_for_a_third() {
+fn silent_second_connection_leaves_time_for_a_third() {
     let ways = TwoWays::start(T);
     let path = fresh_path("silent-second");
     let lock = lock_of(&ways.client, &path);
@@ -45,7 +45,7 @@ fn a_second_connection_that_falls_silent_leaves_time_for_a_third() {
 }
 
 #[test]
-fn many_holds_are_kept_over_a_cut_of_a_slow_network() {
+fn many_holds_survive_a_cut_of_a_slow_network() {
     const HOLDS: usize = 800;
     const ROUND_TRIP: Duration = Duration::from_millis(160);
     let server = Server::start().unwrap();
@@ -73,7 +73,7 @@ fn many_holds_are_kept_over_a_cut_of_a_slow_network() {
 }
 
 #[test]
-fn a_create_that_a_quota_refuses_leaves_nothing_to_delete() {
+fn create_refused_by_a_quota_leaves_nothing_to_delete() {
     let flag = "-Dzookeeper.enforceQuota=true";
     let server = Server::builder().jvm_flag(flag).start().unwrap();
     if server.four_letter("srvr").unwrap().starts_with("Zookeeper version: 3.6.") {

@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
-fn a_lost_create_that_two_look_for_is_deleted_once() {
+fn lost_create_found_by_two_searches_is_deleted_once() {
     let ((proxy, own), others) = (behind_a_proxy(LONG), client());
     let path = fresh_path("two-looks");
     let lock = single::lock_of(&own, &format!("{path}/x"));
@@ -55,7 +55,7 @@ fn a_lost_create_that_two_look_for_is_deleted_once() {
 }
 
 #[test]
-fn a_deadline_and_a_cancel_end_the_making_of_directories() {
+fn deadline_and_cancel_end_the_creation_of_directories() {
     let (proxy, own) = behind_a_proxy(LONG);
     let deep = || lock_of(&own, &format!("{}/1/2/3/4/5/6/7/8", fresh_path("deep")));
     proxy.delay(Direction::Both, Duration::from_millis(150));
@@ -99,7 +99,7 @@ fn waiter_is_denied_when_stuck_permits_leave_no_room() {
 }
 
 #[test]
-fn a_client_without_locks_is_not_lost_before_a_session_timeout_is_over() {
+fn client_without_locks_is_not_lost_before_its_session_timeout() {
     let (proxy, own) = behind_a_proxy(Duration::from_secs(4));
     let events = own.subscribe();
     // Longer than a lease that nothing renews.
@@ -113,7 +113,7 @@ fn a_client_without_locks_is_not_lost_before_a_session_timeout_is_over() {
 }
 
 #[test]
-fn views_of_holds_that_are_over_take_nothing_of_what_a_client_may_have() {
+fn views_of_ended_holds_use_no_quota() {
     let own = client();
     let deep = format!("{}{}", fresh_path("views"), format!("/{}", "a".repeat(200)).repeat(15));
     let lock = lock_of(&own, &deep);
@@ -137,9 +137,9 @@ fn wake_ups() -> u64 {
 }
 
 #[test]
-fn the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment() {
+fn timer_rests_after_a_thousand_short_idle_locks() {
     if std::env::var(OWN).is_err() {
-        let name = "schedules::the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment";
+        let name = "schedules::timer_rests_after_a_thousand_short_idle_locks";
         run_again(name, OWN, "yes");
         return;
     }
@@ -169,7 +169,7 @@ fn the_timer_rests_behind_a_thousand_locks_that_were_kept_for_a_moment() {
 /// All within a quarter of the session timeout: the node is deleted, made by somebody else, and
 /// that one is asked to let go.
 #[test]
-fn a_single_node_that_was_replaced_and_asked_for_is_not_taken_for_ones_own() {
+fn replaced_and_revoked_single_node_is_not_mistaken_for_the_own() {
     let (own, rivals) = (client_of(&connect_string(), SHORT), client());
     let path = fresh_path("replaced-and-asked");
     let first = EphemeralLock::new(&own, &path).unwrap();
@@ -191,7 +191,7 @@ fn a_single_node_that_was_replaced_and_asked_for_is_not_taken_for_ones_own() {
 
 /// A server that has too much to do may refuse a read; here it is a permission that was away.
 #[test]
-fn a_watch_that_was_refused_once_is_set_later() {
+fn watch_refused_once_is_set_later() {
     let own = client_of(&connect_string(), SHORT);
     let path = fresh_path("refused-watch");
     let hold = lock_of(&own, &path).acquire().unwrap();
@@ -215,7 +215,7 @@ fn a_watch_that_was_refused_once_is_set_later() {
 
 /// The look that lets it in is under way when the limit is lowered.
 #[test]
-fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
+fn lowered_limit_counts_for_a_look_under_way() {
     let ((proxy, own), others) = (behind_a_proxy(SESSION), client());
     let path = fresh_path("stale-limit");
     let leases = format!("{path}/leases");
@@ -247,7 +247,7 @@ fn a_limit_that_was_lowered_counts_for_a_look_that_is_under_way() {
 
 /// The turn of a call is deleted shortly before its deadline: it begins again, with next to no time.
 #[test]
-fn a_call_that_loses_its_turn_at_its_deadline_is_out_of_time_and_not_disconnected() {
+fn call_that_loses_its_turn_at_its_deadline_times_out() {
     const CALLS: u64 = 40;
     const TIME: Duration = Duration::from_secs(3);
     let (own, others) = (client_of(&shared_address().to_string(), SHORT), client());

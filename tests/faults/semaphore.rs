@@ -15,7 +15,7 @@ use common::{
 const SHORT: Duration = Duration::from_secs(4);
 
 #[test]
-fn without_a_connection_it_is_not_known_what_is_available() {
+fn availability_is_unknown_without_a_connection() {
     let (proxy, cut) = behind_a_proxy(SESSION);
     let own = semaphore(&cut, &fresh_path("disconnected"), 2);
     proxy.cut_off();
@@ -28,7 +28,7 @@ fn without_a_connection_it_is_not_known_what_is_available() {
 
 /// The last look was not answered in time; the one before it saw that others had too many.
 #[test]
-fn a_deadline_that_comes_during_a_later_look_is_a_timeout_and_not_an_error() {
+fn deadline_during_a_later_look_is_a_timeout() {
     const TIMEOUT: Duration = Duration::from_secs(3);
     let ((proxy, slow), others) = (behind_a_proxy(SESSION * 3), client());
     let path = fresh_path("slow-look");
@@ -62,7 +62,7 @@ fn two(
 }
 
 #[test]
-fn the_turn_and_the_nodes_of_a_waiter_that_are_deleted_while_nothing_else_changes_are_made_again() {
+fn waiter_recreates_its_deleted_turn_and_permits() {
     let (clients, own) = two("deleted", 4, SESSION);
     let path = own[0].path();
     let held = own[0].acquire(2).unwrap();
@@ -91,7 +91,7 @@ fn the_turn_and_the_nodes_of_a_waiter_that_are_deleted_while_nothing_else_change
 }
 
 #[test]
-fn a_foreign_node_counts_as_a_permit_and_not_as_a_turn() {
+fn foreign_node_counts_as_a_permit_and_not_as_a_turn() {
     let client = client();
     let path = fresh_path("foreign");
     let own = semaphore(&client, &path, 2);
@@ -114,7 +114,7 @@ fn a_foreign_node_counts_as_a_permit_and_not_as_a_turn() {
 
 /// Whoever has heard of it must not be told that one of them is held.
 #[test]
-fn permits_are_lost_together_when_the_node_of_one_is_deleted() {
+fn deletion_of_one_permit_loses_all_permits_of_the_guard() {
     // Noticed a quarter of the session timeout after the grant; and by a release in any case.
     for noticed in [true, false] {
         let timeout = if noticed { SHORT } else { SESSION * 3 };

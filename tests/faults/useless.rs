@@ -144,7 +144,7 @@ fn lets_the_next_one_in(trouble: Trouble, ways: usize) {
 }
 
 #[test]
-fn a_holder_whom_nothing_but_handshakes_serves_is_out_of_the_way_in_three_timeouts() {
+fn holder_served_only_handshakes_is_gone_in_three_timeouts() {
     thread::scope(|scope| {
         for trouble in TROUBLES {
             for ways in [1, 3] {
@@ -156,7 +156,7 @@ fn a_holder_whom_nothing_but_handshakes_serves_is_out_of_the_way_in_three_timeou
 
 /// The other one serves, and is found before the lease has ended.
 #[test]
-fn a_holder_with_one_useless_server_of_two_keeps_its_lock() {
+fn holder_with_one_useless_server_of_two_keeps_its_lock() {
     const LONG: Duration = Duration::from_secs(12);
     thread::scope(|scope| {
         for trouble in TROUBLES {

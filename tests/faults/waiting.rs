@@ -8,7 +8,7 @@ use common::line::Line;
 use common::{SOON, client, client_of, lock_of, shared_proxy};
 
 #[test]
-fn a_release_wakes_exactly_one_of_50_waiters() {
+fn release_wakes_exactly_one_waiter() {
     const WAITERS: u64 = 50;
     let (path, others, proxy) = (fresh_path("herd"), client(), shared_proxy());
     let held = lock_of(&others, &path);

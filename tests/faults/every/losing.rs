@@ -249,7 +249,7 @@ fn stopped_process_sees_its_losses_first() {
 }
 
 #[test]
-fn a_hold_lives_on_while_nothing_happens() {
+fn hold_outlasts_its_lease_on_an_idle_client() {
     every_subject(|subject| {
         let client = client_of(&connect_string(), SESSION);
         let path = fresh_path("renewed");
@@ -325,7 +325,7 @@ fn lost_nest_is_an_error_to_its_owner_until_the_last_unlock() {
 }
 
 #[test]
-fn a_guard_dropped_after_a_loss_writes_to_the_log() {
+fn guard_dropped_after_a_loss_logs_a_warning() {
     let Stage { proxy: _proxy, client: _client, path, lock } = Stage::new("dropped", SHORT);
     warnings(&path);
     let guard = lock.acquire().unwrap();

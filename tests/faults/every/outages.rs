@@ -138,7 +138,7 @@ fn pause_of_the_only_server_costs_no_lock_and_no_position() {
 }
 
 #[test]
-fn waiters_outlive_the_deletion_of_everything_and_tokens_rise() {
+fn waiters_survive_the_deletion_of_all_nodes_and_tokens_rise() {
     every_subject(|subject| {
         let (client, others) = (client(), client_of(&connect_string(), SESSION));
         let path = subject.path_in(&fresh_path("vanished"));

@@ -98,7 +98,7 @@ fn holder_looks_again_without_an_event() {
 
 /// A list shows what may not be read; of a single node nothing can be seen.
 #[test]
-fn waiter_that_may_not_read_the_node_ahead_polls_or_is_denied() {
+fn waiter_without_read_permission_polls_or_is_denied() {
     let is_one = |subject: Subject| subject.is_plain() && subject.is_one_lock();
     every_subject_that(is_one, |subject| {
         let (scene, operator, name) =
