@@ -135,7 +135,7 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessReadWriteLock",
         "testBasic",
-        &["past_the_end::crowds::readers_meet_and_writers_are_alone_over_the_end"],
+        &["past_the_end::crowds::readers_share_and_writers_exclude_past_the_end"],
     ),
     (
         "TestInterProcessReadWriteLock",
@@ -203,12 +203,12 @@ const COUNTERPARTS: &[(&str, &str, &[&str])] = &[
     (
         "TestInterProcessSemaphoreCluster",
         "testKilledServerWithEnsembleProvider",
-        &["ensemble::servers::a_restart_of_all_one_after_another_costs_no_lock_and_no_place"],
+        &["ensemble::servers::rolling_restart_costs_no_lock_and_no_position"],
     ),
     (
         "TestInterProcessSemaphoreCluster",
         "testCluster",
-        &["ensemble::servers::a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it"],
+        &["ensemble::servers::killed_leader_costs_no_lock_and_no_position"],
     ),
     // ---- InterProcessMultiLock
     (

@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_secs(4);
 const LONGER: Duration = Duration::from_secs(6);
 
 #[test]
-fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_let_in() {
+fn holder_at_a_cut_off_follower_hears_of_its_loss_first() {
     let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
@@ -51,7 +51,7 @@ fn a_holder_that_knows_only_a_cut_off_follower_is_told_before_the_next_one_is_le
 }
 
 #[test]
-fn a_holder_that_knows_all_leaves_a_cut_off_follower_before_its_session_ends() {
+fn holder_leaves_a_cut_off_follower_before_its_session_ends() {
     let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];
@@ -85,7 +85,7 @@ fn a_holder_that_knows_all_leaves_a_cut_off_follower_before_its_session_ends() {
 }
 
 #[test]
-fn a_token_is_never_verified_by_a_follower_that_has_fallen_behind() {
+fn lagging_follower_never_verifies_a_token() {
     let ensemble = three();
     let leader = ensemble.leader().unwrap();
     let follower = ensemble.followers().unwrap()[0];

@@ -18,7 +18,7 @@ use common::{
 const T: Duration = Duration::from_secs(6);
 
 #[test]
-fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_queue() {
+fn ensemble_outage_of_three_timeouts_ends_holds_and_keeps_the_queue() {
     const HELD: usize = 8;
     const WAITING: usize = 100;
     let ensemble = start(Ensemble::builder(3).tick(Duration::from_secs(1)));
@@ -63,7 +63,7 @@ fn an_ensemble_that_is_down_for_three_timeouts_ends_holds_in_time_and_keeps_the_
 /// Holds a lock by another member, then has only a way to this one, which the others do not hear. Either
 /// its hold goes on, and nobody comes in, or it is lost before somebody does.
 #[test]
-fn a_hold_resumed_at_a_member_that_is_cut_off_is_lost_before_the_next_is_let_in() {
+fn hold_resumed_at_a_cut_off_member_is_lost_before_the_next_grant() {
     for of_leader in [false, true] {
         // A leader takes ten ticks to notice, which is longer than the session.
         let tick = Duration::from_secs(1);
@@ -115,7 +115,7 @@ fn make_late(probe: &Probe, path: &str, name: &str) -> String {
 
 /// It was not there when the waiter looked, but was made before the next one.
 #[test]
-fn a_waiter_whose_lost_create_comes_before_the_next_one_has_the_place_of_that() {
+fn waiter_takes_the_place_of_its_late_create() {
     let ((proxy, own), others) = (behind_a_proxy(T), client());
     let path = fresh_path("late-place");
     let probe = shared_probe().unwrap();

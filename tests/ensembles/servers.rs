@@ -77,7 +77,7 @@ fn await_all_resumed(clients: &[Client]) {
 }
 
 #[test]
-fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
+fn killed_leader_costs_no_lock_and_no_position() {
     let ensemble = three();
     let clients = [(); 3].map(|()| client_of(&ensemble.connect_string(), LONG));
     let mut tokens = Vec::new();
@@ -104,7 +104,7 @@ fn a_killed_leader_costs_no_lock_and_no_place_and_tokens_rise_over_it() {
 }
 
 #[test]
-fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
+fn long_paused_member_costs_no_lock_and_no_position() {
     for of_leader in [false, true] {
         // The others elect another leader after 2 s.
         let ensemble = start(Ensemble::builder(3).sync_limit(4));
@@ -129,7 +129,7 @@ fn a_member_paused_for_longer_than_a_session_costs_no_lock_and_no_place() {
 }
 
 #[test]
-fn a_restart_of_all_one_after_another_costs_no_lock_and_no_place() {
+fn rolling_restart_costs_no_lock_and_no_position() {
     let ensemble = three();
     let clients = [(); 4].map(|()| client_of(&ensemble.connect_string(), LONG));
     let queues = Queues::of(&clients, Looker::at(ensemble.addresses()), 8, 8);

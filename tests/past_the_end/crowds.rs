@@ -48,7 +48,7 @@ fn exclusive(stage: &Stage, clients: &[Client; 3]) -> Vec<Taker> {
 }
 
 #[test]
-fn turns_over_the_end_and_behind_it_are_alone_and_in_order() {
+fn holders_past_the_end_exclude_each_other_and_keep_their_order() {
     let numbers = [END - 47, END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_010, -10_000];
     for (begin, times) in numbers.into_iter().zip([25, 5, 5, 5, 5, 5, 5]) {
         let Some(stage) = Stage::new("crowd", begin) else {
@@ -93,7 +93,7 @@ fn reads_and_writes(lock: DistributedRwLock, mut turn: usize) -> Taker {
 }
 
 #[test]
-fn readers_meet_and_writers_are_alone_over_the_end() {
+fn readers_share_and_writers_exclude_past_the_end() {
     for begin in [END - 40, END, i32::MIN] {
         let Some(stage) = Stage::new("crowd-rw", begin) else {
             return;
@@ -113,7 +113,7 @@ fn readers_meet_and_writers_are_alone_over_the_end() {
 }
 
 #[test]
-fn a_semaphore_keeps_its_limit_over_the_end() {
+fn semaphore_keeps_its_limit_past_the_end() {
     const LIMIT: u32 = 3;
     for begin in [END - 30, END, i32::MIN] {
         let Some(stage) = Stage::new("crowd-permits", begin) else {

@@ -12,7 +12,7 @@ use common::{SOON, client_of, hold_of};
 
 /// Sessions are resumed, or end with their lease; the number is still at its end afterwards.
 #[test]
-fn a_server_that_is_killed_past_the_end_goes_on_there() {
+fn killed_server_continues_past_the_end() {
     if CountingServer::shared().is_none() {
         return;
     }

@@ -42,7 +42,7 @@ fn queue_and_serve(stage: &Stage, set: [Option<i32>; 6]) {
 }
 
 #[test]
-fn fifo_from_wherever_the_numbers_are_and_when_they_say_the_opposite() {
+fn queue_is_fifo_whatever_the_sequence_numbers_say() {
     let begins = [END - 6, END - 3, END - 1, END, i32::MIN, i32::MIN + 1, -1_000_000_006, -50];
     let begins = begins.map(|number| [Some(number), None, None, None, None, None]);
     // As they come when creates are under way together, or the server is replaced by an older one.
@@ -57,7 +57,7 @@ fn fifo_from_wherever_the_numbers_are_and_when_they_say_the_opposite() {
 }
 
 #[test]
-fn try_lock_is_busy_or_gets_it() {
+fn try_lock_is_busy_or_succeeds() {
     for number in [END - 1, END, i32::MIN, -9] {
         let Some(stage) = Stage::new("try", number) else {
             return;
@@ -79,7 +79,7 @@ fn try_lock_is_busy_or_gets_it() {
 }
 
 #[test]
-fn readers_hold_beside_readers_and_not_beside_a_write_before_them() {
+fn readers_share_with_readers_and_wait_for_an_earlier_write() {
     for begin in [END - 2, END, i32::MIN] {
         let Some(stage) = Stage::new("seen-rw", begin) else {
             return;
@@ -111,7 +111,7 @@ fn readers_hold_beside_readers_and_not_beside_a_write_before_them() {
 
 /// All turns have the same number, so that it does not say whose the permits are.
 #[test]
-fn a_permit_is_held_also_while_its_client_waits_for_another() {
+fn permit_stays_held_while_its_client_waits_for_another() {
     let Some(stage) = Stage::new("seen-permits", 0) else {
         return;
     };
@@ -183,7 +183,7 @@ fn vanish(stage: &Stage, meanwhile: Meanwhile, op: Op, nth: u64) {
 }
 
 #[test]
-fn whatever_vanishes_between_two_looks_the_order_stays() {
+fn order_survives_nodes_that_vanish_between_two_looks() {
     for meanwhile in [Meanwhile::HolderLeaves, Meanwhile::WaiterQuits, Meanwhile::OwnNodeIsDeleted]
     {
         // The two before it, in any order, and then the watch.
@@ -197,7 +197,7 @@ fn whatever_vanishes_between_two_looks_the_order_stays() {
 }
 
 #[test]
-fn who_gives_up_in_the_middle_holds_up_nobody() {
+fn waiter_that_gives_up_delays_no_other() {
     for number in [END - 2, END, i32::MIN] {
         let Some(stage) = Stage::new("gives-up", number) else {
             return;

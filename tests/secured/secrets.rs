@@ -27,7 +27,7 @@ impl Log for Everything {
 }
 
 #[test]
-fn a_secret_is_found_in_every_disguise() {
+fn search_finds_every_encoding_of_a_secret() {
     for before in ["", "a", "ab", "digest:x:"] {
         let text = format!("{before}{BOB}{before}");
         // Python's base64.b64encode().
@@ -47,7 +47,7 @@ fn a_secret_is_found_in_every_disguise() {
 }
 
 #[test]
-fn no_secret_is_logged_printed_or_in_an_error() {
+fn logs_debug_output_and_errors_contain_no_secret() {
     log::set_logger(&LOGGED).expect("no other logger");
     log::set_max_level(LevelFilter::Trace);
     let secured = Secured::start();

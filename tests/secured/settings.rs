@@ -13,7 +13,7 @@ fn taken(client: &Client, path: &str) -> Result<String> {
 }
 
 #[test]
-fn a_client_has_what_the_environment_says_and_a_file_below_it() {
+fn environment_overrides_the_settings_file() {
     if let Ok(path) = env::var(OWN_PROCESS) {
         match Client::from_env().and_then(|client| taken(&client, &path)) {
             Ok(taken) => println!("{taken}"),
@@ -31,7 +31,7 @@ fn a_client_has_what_the_environment_says_and_a_file_below_it() {
     let file = secured.write("zookeeper.toml", &text);
     let [cert, key] =
         ["cert.pem", "key.pem"].map(|name| secured.file(name).to_str().unwrap().to_owned());
-    let name = "settings::a_client_has_what_the_environment_says_and_a_file_below_it";
+    let name = "settings::environment_overrides_the_settings_file";
     for (variables, said) in [
         (&[][..], "7s, taken: true"),
         (&[("ZOOKEEPER_SESSION_TIMEOUT", "5.5")], "5.5s, taken: true"),

@@ -27,7 +27,7 @@ fn crowd(path: &str, many: usize) -> (Server, Probe) {
 }
 
 #[test]
-fn ten_thousand_contenders_are_read_within_the_session_timeout_and_nobody_is_held_up() {
+fn client_reads_ten_thousand_contenders_within_its_session_timeout() {
     let (server, _probe) = crowd("/many", MANY);
     let client = client_of(&server.connect_string(), PATIENT);
     let mine = lock_of(&client, "/mine");
@@ -51,7 +51,7 @@ fn ten_thousand_contenders_are_read_within_the_session_timeout_and_nobody_is_hel
 }
 
 #[test]
-fn contenders_that_vanish_while_it_reads_are_left_out() {
+fn contenders_omits_nodes_that_vanish_during_the_read() {
     let (server, probe) = crowd("/vanishing", MANY);
     let client = client_of(&server.connect_string(), PATIENT);
     let before = client.contenders("/vanishing").unwrap();
@@ -76,7 +76,7 @@ fn contenders_that_vanish_while_it_reads_are_left_out() {
 }
 
 #[test]
-fn a_read_that_takes_too_long_ends_with_the_session_timeout_and_stops_asking() {
+fn slow_read_of_contenders_ends_with_the_session_timeout() {
     // A machine that is late does not end the connection, which would be a reason to give up, too.
     const SHORT: Duration = Duration::from_secs(6);
     const SOME: usize = 3_000;

@@ -86,8 +86,8 @@ fn run_cycles(server: SocketAddr) {
 }
 
 #[test]
-fn clients_that_come_are_cut_and_go_leave_nothing_behind() {
-    const NAME: &str = "cycles::clients_that_come_are_cut_and_go_leave_nothing_behind";
+fn short_lived_clients_leave_nothing_behind() {
+    const NAME: &str = "cycles::short_lived_clients_leave_nothing_behind";
     if let Ok(server) = env::var(OWN_PROCESS) {
         return run_cycles(server.parse().unwrap());
     }

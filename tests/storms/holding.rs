@@ -38,8 +38,7 @@ fn are_held(locks: &[DistributedLock]) -> bool {
 }
 
 #[test]
-fn ten_thousand_locks_are_held_by_a_client_over_a_cut_and_no_end_of_its_session_breaks_the_server()
-{
+fn client_holds_ten_thousand_locks_and_the_server_survives_its_end() {
     // It reads as little of its log at once as it can be told to, but for `jute.maxbuffer`.
     let flag = "-Dzookeeper.jute.maxbuffer.extrasize=1024";
     let server = Server::builder().jvm_flag(flag).start().unwrap();

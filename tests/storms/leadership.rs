@@ -28,7 +28,7 @@ fn quantile(times: &mut [Duration], percent: usize) -> Duration {
 }
 
 #[test]
-fn a_shutdown_hands_over_in_less_time_than_ten_writes_take() {
+fn shutdown_hands_over_faster_than_ten_writes() {
     const SHUTDOWNS: usize = 200;
     let (server, client) = quiet_server();
     let rival = client_of(&server.connect_string(), Duration::from_secs(60));

@@ -51,7 +51,7 @@ fn starts_again(server: &Server) {
 }
 
 #[test]
-fn reads_that_may_not_delete_reach_a_limit_that_the_server_survives() {
+fn reads_without_delete_permission_reach_a_safe_limit() {
     let (server, path) = (strict_server(), path_of(3_000));
     let probe = Probe::connect(server.address()).unwrap();
     without_delete(&probe, &path);
@@ -72,7 +72,7 @@ fn reads_that_may_not_delete_reach_a_limit_that_the_server_survives() {
 }
 
 #[test]
-fn leadership_that_may_not_delete_leaves_one_node() {
+fn leadership_without_delete_permission_leaves_one_node() {
     let server = strict_server();
     let probe = Probe::connect(server.address()).unwrap();
     let path = "/leader-without-delete";
@@ -189,12 +189,12 @@ fn stall(stall: Duration, timeout: Duration, path: &str) {
 }
 
 #[test]
-fn load_over_a_stall_that_ends_connections_is_served_again() {
+fn load_is_served_again_after_a_stall_that_ends_connections() {
     stall(Duration::from_secs(6), Duration::from_secs(10), "/stalled");
 }
 
 #[test]
-fn load_over_a_stall_at_a_long_path_is_served_again_and_leaves_a_server_that_starts() {
+fn load_at_a_long_path_is_served_again_after_a_stall() {
     stall(Duration::from_secs(6), Duration::from_secs(40), &path_of(400));
 }
 
@@ -233,14 +233,14 @@ fn requests_of_turns(threads: usize, is_cut: bool) -> u64 {
 }
 
 #[test]
-fn creates_lost_in_one_cut_cost_at_most_as_many_requests_again() {
+fn creates_lost_in_one_cut_at_most_double_the_requests() {
     let [calm, cut] = [false, true].map(|is_cut| requests_of_turns(400, is_cut));
     println!("400 turns: {calm} requests, {cut} behind a cut");
     assert!(cut <= 2 * calm, "{cut} requests instead of {calm}");
 }
 
 #[test]
-fn permits_lost_in_one_cut_are_looked_for_together() {
+fn permits_lost_in_one_cut_are_found_by_one_search() {
     const COUNT: u32 = 500;
     let server = Server::start().unwrap();
     let (proxy, client) = behind_a_proxy_of(&server, LONG);
