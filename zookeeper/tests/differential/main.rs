@@ -89,7 +89,7 @@ fn take(sides: &mut [Side; 2], step: &Step, log: &mut Vec<String>, name: &str) -
 }
 
 #[test]
-fn it_answers_and_tells_as_a_real_server_does() {
+fn test_server_answers_and_notifies_like_a_real_one() {
     let real = Server::start().expect("a server");
     let rules = rules_of(real.address());
     let seed = env::var("ZOOLOCK_SEED").ok().map(|seed| seed.parse::<u64>().expect("a number"));
@@ -129,7 +129,7 @@ fn it_answers_and_tells_as_a_real_server_does() {
 
 /// Each kind of event, behind a change of the ACL; and what becomes of watches that are not told.
 #[test]
-fn whoever_may_not_read_is_told_as_by_a_real_server() {
+fn test_server_denies_reads_like_a_real_one() {
     let real = Server::start().expect("a server");
     let rules = rules_of(real.address());
     let ours = testing::Server::start_with(rules).expect("a server");

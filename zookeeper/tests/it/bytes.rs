@@ -22,7 +22,7 @@ use mask::Sent;
 const ROOT: &str = "/root";
 
 #[test]
-fn every_operation_is_sent_byte_for_byte_as_by_java() {
+fn every_operation_has_the_bytes_that_java_sends() {
     let Some(java) = Java::find() else {
         return;
     };

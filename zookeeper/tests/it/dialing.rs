@@ -52,9 +52,9 @@ fn of_clients() -> usize {
 }
 
 #[test]
-fn a_hundred_clients_that_dial_a_black_hole_take_next_to_no_processor_time() {
+fn hundred_clients_dialing_a_black_hole_use_little_cpu() {
     const TIME: Duration = Duration::from_secs(10);
-    let name = "dialing::a_hundred_clients_that_dial_a_black_hole_take_next_to_no_processor_time";
+    let name = "dialing::hundred_clients_dialing_a_black_hole_use_little_cpu";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -72,8 +72,8 @@ fn a_hundred_clients_that_dial_a_black_hole_take_next_to_no_processor_time() {
 }
 
 #[test]
-fn a_client_that_is_dropped_while_it_dials_ends_at_once() {
-    let name = "dialing::a_client_that_is_dropped_while_it_dials_ends_at_once";
+fn client_dropped_while_it_dials_ends_at_once() {
+    let name = "dialing::client_dropped_while_it_dials_ends_at_once";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -92,7 +92,7 @@ fn a_client_that_is_dropped_while_it_dials_ends_at_once() {
 }
 
 #[test]
-fn an_outage_of_several_servers_is_one_line_of_the_log() {
+fn outage_of_several_servers_is_one_log_line() {
     let proxies = [0; 3].map(|_| shared_proxy());
     let [refusing, leaving, silent] = &proxies;
     logged("");
@@ -130,8 +130,8 @@ fn an_outage_of_several_servers_is_one_line_of_the_log() {
 }
 
 #[test]
-fn the_end_of_a_client_is_no_loss_of_its_connection() {
-    let name = "dialing::the_end_of_a_client_is_no_loss_of_its_connection";
+fn end_of_a_client_is_not_reported_as_a_lost_connection() {
+    let name = "dialing::end_of_a_client_is_not_reported_as_a_lost_connection";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -147,8 +147,8 @@ fn the_end_of_a_client_is_no_loss_of_its_connection() {
 }
 
 #[test]
-fn a_client_that_never_had_a_session_does_not_say_that_one_was_closed() {
-    let name = "dialing::a_client_that_never_had_a_session_does_not_say_that_one_was_closed";
+fn client_without_a_session_reports_no_closed_session() {
+    let name = "dialing::client_without_a_session_reports_no_closed_session";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }

@@ -62,8 +62,8 @@ fn ten_thousand_clients_leave_no_thread_and_no_file_behind() {
 }
 
 #[test]
-fn the_last_clone_that_is_dropped_ends_the_threads_and_the_session() {
-    let test = "ending::the_last_clone_that_is_dropped_ends_the_threads_and_the_session";
+fn drop_of_the_last_clone_ends_threads_and_session() {
+    let test = "ending::drop_of_the_last_clone_ends_threads_and_session";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }
@@ -92,8 +92,8 @@ fn the_last_clone_that_is_dropped_ends_the_threads_and_the_session() {
 }
 
 #[test]
-fn clients_that_could_not_connect_leave_nothing_behind() {
-    let test = "ending::clients_that_could_not_connect_leave_nothing_behind";
+fn failed_connects_leave_nothing_behind() {
+    let test = "ending::failed_connects_leave_nothing_behind";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }
@@ -118,8 +118,8 @@ fn clients_that_could_not_connect_leave_nothing_behind() {
 }
 
 #[test]
-fn a_client_that_is_dropped_without_a_server_ends_at_once() {
-    let test = "ending::a_client_that_is_dropped_without_a_server_ends_at_once";
+fn client_dropped_without_a_server_ends_at_once() {
+    let test = "ending::client_dropped_without_a_server_ends_at_once";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }

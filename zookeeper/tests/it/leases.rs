@@ -28,7 +28,7 @@ fn look_until(what: &str, client: &ZooKeeper, mut is_so: impl FnMut(Lease) -> bo
 }
 
 #[test]
-fn a_new_session_is_certain_to_live_for_its_timeout_without_a_fiftieth() {
+fn lease_of_a_new_session_is_its_timeout_minus_a_fiftieth() {
     let before = Instant::now();
     let stage = Stage::new("lease", SESSION);
     let lease = stage.client.lease();
@@ -43,7 +43,7 @@ fn a_new_session_is_certain_to_live_for_its_timeout_without_a_fiftieth() {
 }
 
 #[test]
-fn the_servers_have_the_last_word_on_the_timeout() {
+fn servers_decide_the_session_timeout() {
     // Those of test servers last from 1 s to 60 s.
     for (asked, given) in [(1, 1000), (i32::MAX as u64, 60_000)] {
         let client = client_of(&connect_string(), Duration::from_millis(asked));
@@ -56,7 +56,7 @@ fn the_servers_have_the_last_word_on_the_timeout() {
 }
 
 #[test]
-fn a_lease_that_is_not_kept_is_renewed_by_hand_and_ends_while_the_session_goes_on() {
+fn unkept_lease_ends_while_the_session_continues() {
     // One that nobody else keeps busy.
     let server = Server::start().unwrap();
     let stage = Stage::before(&server, "not_kept", STEADY);

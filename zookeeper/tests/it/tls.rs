@@ -210,7 +210,7 @@ fn piecemeal(server: SocketAddr) -> SocketAddr {
 }
 
 #[test]
-fn nodes_and_watches_work_over_each_version() {
+fn nodes_and_watches_work_over_each_tls_version() {
     for secured in each_version() {
         let (probe, root) = secured.probe("tls-works");
         let zk = secured.connect();
@@ -231,7 +231,7 @@ fn nodes_and_watches_work_over_each_version() {
 }
 
 #[test]
-fn a_megabyte_goes_both_ways_unchanged() {
+fn megabyte_passes_both_ways_unchanged() {
     for secured in each_version() {
         let (probe, path) = secured.probe("tls-large");
         let zk = secured.connect();
@@ -278,7 +278,7 @@ fn many_threads_share_one_connection() {
 }
 
 #[test]
-fn large_requests_and_answers_at_the_same_time_do_not_block_each_other() {
+fn large_requests_and_answers_do_not_block_each_other() {
     const THREADS: u32 = 4;
     for secured in each_version() {
         let (_, root) = secured.probe("tls-both-ways");
@@ -302,7 +302,7 @@ fn large_requests_and_answers_at_the_same_time_do_not_block_each_other() {
 }
 
 #[test]
-fn records_may_come_in_any_pieces() {
+fn records_may_arrive_in_any_pieces() {
     for secured in each_version() {
         let (_, path) = secured.probe("tls-pieces");
         let zk = secured.connect_to(&piecemeal(secured.address()).to_string());
@@ -316,7 +316,7 @@ fn records_may_come_in_any_pieces() {
 }
 
 #[test]
-fn a_session_is_resumed_over_cuts_and_silence() {
+fn session_is_resumed_after_cuts_and_silence() {
     for secured in each_version() {
         let (probe, root) = secured.probe("tls-resumes");
         let proxy = FaultProxy::start(secured.address()).unwrap();
@@ -355,7 +355,7 @@ fn a_session_is_resumed_over_cuts_and_silence() {
 }
 
 #[test]
-fn a_session_outlives_a_restart_of_the_server() {
+fn session_outlives_a_server_restart() {
     let secured = Secured::start("1.2");
     let (_, path) = secured.probe("tls-restart");
     let zk = secured.connect();
@@ -367,7 +367,7 @@ fn a_session_outlives_a_restart_of_the_server() {
 }
 
 #[test]
-fn a_server_of_an_unknown_issuer_is_refused() {
+fn server_of_an_unknown_issuer_is_refused() {
     for secured in each_version() {
         let text = refused_at(secured.address(), Authority::new("other").tls());
         assert_says(&text, &[&secured.address().to_string(), "not from any root"]);
@@ -380,7 +380,7 @@ fn a_server_of_an_unknown_issuer_is_refused() {
 }
 
 #[test]
-fn a_certificate_for_another_name_is_refused_unless_names_do_not_matter() {
+fn certificate_for_another_name_is_refused_unless_disabled() {
     let authority = Authority::new("names");
     let server = authority.give_out_for("zk1.example").server().start().unwrap();
     let address = server.secure_address();
@@ -399,7 +399,7 @@ fn a_certificate_for_another_name_is_refused_unless_names_do_not_matter() {
 }
 
 #[test]
-fn a_host_name_is_checked_as_it_is_in_the_connect_string() {
+fn host_name_is_checked_as_written_in_the_connect_string() {
     let authority = Authority::new("localhost");
     let server = authority.give_out_for("localhost").server().start().unwrap();
     let port = server.secure_address().port();
@@ -410,7 +410,7 @@ fn a_host_name_is_checked_as_it_is_in_the_connect_string() {
 }
 
 #[test]
-fn a_certificate_out_of_its_time_is_refused_whatever_its_name() {
+fn expired_or_future_certificate_is_refused() {
     let authority = Authority::new("times");
     let cases: [(&str, Change); 2] = [
         ("expired", |params| params.not_after = date_time_ymd(2001, 2, 3)),
@@ -425,7 +425,7 @@ fn a_certificate_out_of_its_time_is_refused_whatever_its_name() {
 }
 
 #[test]
-fn a_plain_port_is_told_from_one_for_tls() {
+fn plain_port_is_recognized() {
     let [secured, _] = each_version();
     // ZooKeeper's own sockets, and Netty's.
     for plain in [shared_server().address(), secured.server.address()] {
@@ -435,7 +435,7 @@ fn a_plain_port_is_told_from_one_for_tls() {
 }
 
 #[test]
-fn an_answer_in_plain_text_is_told_to_be_one() {
+fn plain_text_answer_is_recognized() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -451,7 +451,7 @@ fn an_answer_in_plain_text_is_told_to_be_one() {
 }
 
 #[test]
-fn a_client_without_tls_is_told_that_the_port_may_be_for_it() {
+fn client_without_tls_hears_that_the_port_may_need_it() {
     for secured in each_version() {
         let text = refused(builder(&secured.address().to_string()), ConnectFailure::NoSession);
         assert_says(&text, &[&secured.address().to_string(), "TLS"]);
@@ -459,7 +459,7 @@ fn a_client_without_tls_is_told_that_the_port_may_be_for_it() {
 }
 
 #[test]
-fn whatever_follows_the_end_of_tls_ends_the_connection() {
+fn bytes_after_the_end_of_tls_end_the_connection() {
     let authority = Authority::new("hostile");
     let identity = authority.give_out_for("127.0.0.1");
     let chain = CertificateDer::from_pem_slice(identity.chain.as_bytes()).unwrap();
@@ -493,7 +493,7 @@ fn whatever_follows_the_end_of_tls_ends_the_connection() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up_in_time() {
+fn silent_tls_server_is_given_up_in_time() {
     const PATIENCE: Duration = Duration::from_secs(1);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let client = builder(&listener.local_addr().unwrap().to_string());
@@ -504,7 +504,7 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
 }
 
 #[test]
-fn a_good_server_is_found_behind_wrong_ones() {
+fn client_finds_a_good_server_behind_wrong_ones() {
     let [secured, other] = each_version();
     let servers = format!("{},{},{}", secured.server.address(), other.address(), secured.address());
     for _ in 0..5 {
@@ -515,7 +515,7 @@ fn a_good_server_is_found_behind_wrong_ones() {
 }
 
 #[test]
-fn a_client_certificate_is_required_and_has_to_be_from_the_servers_roots() {
+fn client_certificate_is_required_and_must_match_the_servers_roots() {
     for version in ["1.2", "1.3"] {
         let (authority, other) = (Authority::new("server"), Authority::new("other"));
         let server = authority.give_out_for("127.0.0.1").server().tls_clients(&authority.pem());
@@ -547,7 +547,7 @@ fn a_client_certificate_is_required_and_has_to_be_from_the_servers_roots() {
 }
 
 #[test]
-fn wrong_settings_are_bad_arguments_before_any_server_is_asked() {
+fn invalid_tls_settings_are_bad_arguments_before_a_connect() {
     let authority = Authority::new("settings");
     let identity = authority.give_out_to("me");
     let (chain, key) = (identity.chain.as_bytes(), identity.key.as_bytes());
@@ -573,9 +573,9 @@ fn wrong_settings_are_bad_arguments_before_any_server_is_asked() {
 /// What the system trusts is set in the environment, which is that of the process: so this runs
 /// itself.
 #[test]
-fn the_systems_roots_are_trusted_unless_others_are_given() {
+fn system_roots_are_trusted_unless_others_are_given() {
     const SERVERS: &str = "ZOOLOCK_TEST_TLS_SERVERS";
-    const NAME: &str = "tls::the_systems_roots_are_trusted_unless_others_are_given";
+    const NAME: &str = "tls::system_roots_are_trusted_unless_others_are_given";
     if let Ok(servers) = env::var(SERVERS) {
         let client = builder(&servers).tls(Tls::new());
         match client.connect() {

@@ -30,7 +30,7 @@ fn event(event_type: EventType, path: &str) -> WatchedEvent {
 }
 
 #[test]
-fn each_read_is_told_of_what_it_has_read_and_of_nothing_else() {
+fn watch_reports_changes_of_its_read_alone() {
     type Change = fn(&Probe, &str);
     const CREATE: Change = |probe, path| drop(probe.create(path, b"", false, false).unwrap());
     const SET: Change = |probe, path| assert!(probe.set(path, b"new").is_ok());
@@ -123,7 +123,7 @@ fn refused_read_sets_no_watch() {
 }
 
 #[test]
-fn a_watcher_that_was_dropped_hears_nothing_and_its_clones_do() {
+fn dropped_watcher_hears_nothing_and_its_clones_do() {
     let (client, path, probe) = (client(), root("dropped"), shared_probe().unwrap());
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -147,7 +147,7 @@ fn a_watcher_that_was_dropped_hears_nothing_and_its_clones_do() {
 }
 
 #[test]
-fn a_receiver_that_was_dropped_harms_nobody() {
+fn dropped_receiver_harms_nobody() {
     let (client, path, probe) = (client(), root("receiver"), shared_probe().unwrap());
     let (deaf, events) = Watcher::channel();
     let (other, heard_by_other) = Watcher::channel();
@@ -159,7 +159,7 @@ fn a_receiver_that_was_dropped_harms_nobody() {
 }
 
 #[test]
-fn a_callback_that_panics_keeps_nobody_else_from_hearing() {
+fn panicking_callback_does_not_silence_other_watchers() {
     let (client, path, probe) = (client(), root("panics"), shared_probe().unwrap());
     let watchers: Vec<_> = (0..5).map(|_| Watcher::channel()).collect();
     let loud = Watcher::new(|_: &WatchedEvent| panic!("on purpose, in a callback for events"));
@@ -179,7 +179,7 @@ fn a_callback_that_panics_keeps_nobody_else_from_hearing() {
 }
 
 #[test]
-fn a_callback_may_set_the_watch_again_and_misses_nothing() {
+fn callback_may_set_its_watch_again_and_misses_nothing() {
     const TIMES: i32 = 300;
     let (client, path, probe) = (client(), root("again"), shared_probe().unwrap());
     let (say, versions) = crossbeam_channel::unbounded();

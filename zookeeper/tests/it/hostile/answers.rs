@@ -232,7 +232,7 @@ const NONSENSE: &[(&str, Call, Manner, &str)] = &[
 ];
 
 #[test]
-fn an_answer_that_makes_no_sense_is_named_and_the_session_goes_on() {
+fn malformed_answer_is_named_and_the_session_continues() {
     let server = shared_server().address();
     for (name, call, manner, expected) in NONSENSE {
         let misbehave = |guest: &mut Guest| {
@@ -255,7 +255,7 @@ fn an_answer_that_makes_no_sense_is_named_and_the_session_goes_on() {
 
 /// Whoever hears of the bad answer first asks again on the reader's own thread: nothing is as early.
 #[test]
-fn what_is_asked_when_a_bad_answer_is_told_goes_to_the_next_connection() {
+fn request_made_on_a_bad_answer_uses_the_next_connection() {
     for (name, manner) in [
         ("no body", (|guest, xid| guest.send(&header(xid, 0).0)) as Manner),
         ("the session is elsewhere", |guest, xid| guest.send(&header(xid, -118).0)),
@@ -304,7 +304,7 @@ fn two_requests(talk: fn(&mut Guest, [i32; 2]) -> io::Result<()>) -> [Result<()>
 }
 
 #[test]
-fn answers_out_of_order_are_not_believed() {
+fn answers_out_of_order_are_rejected() {
     let answers = two_requests(|guest, [_, second]| guest.send(&header(second, 0).stat().0));
     for answer in answers {
         let (kind, text) = said(answer);
@@ -314,7 +314,7 @@ fn answers_out_of_order_are_not_believed() {
 }
 
 #[test]
-fn an_answer_that_comes_twice_counts_once() {
+fn duplicate_answer_counts_once() {
     let answers = two_requests(|guest, [first, _]| {
         guest.send(&header(first, 0).stat().0)?;
         guest.send(&header(first, 0).stat().0)
@@ -327,7 +327,7 @@ fn an_answer_that_comes_twice_counts_once() {
 }
 
 #[test]
-fn a_server_that_answers_before_it_is_asked_is_left_and_the_session_goes_on() {
+fn client_leaves_a_server_that_answers_before_a_request() {
     let early = |guest: &mut Guest| {
         let _session = guest.introduce()?;
         // The first request may be on its way by now, the second cannot be.
@@ -346,7 +346,7 @@ fn a_server_that_answers_before_it_is_asked_is_left_and_the_session_goes_on() {
 }
 
 #[test]
-fn events_that_nobody_waits_for_change_nothing_however_many() {
+fn unexpected_events_change_nothing() {
     const EVENTS: usize = 200_000;
     let flood = |guest: &mut Guest| {
         let _session = guest.introduce()?;
@@ -369,7 +369,7 @@ fn events_that_nobody_waits_for_change_nothing_however_many() {
 }
 
 #[test]
-fn an_event_comes_once_for_a_watch_however_often_it_is_sent() {
+fn watch_fires_once_for_a_repeated_event() {
     let repeat = |guest: &mut Guest| {
         let _session = guest.introduce()?;
         let number = xid(&guest.frame()?);
@@ -393,8 +393,7 @@ fn an_event_comes_once_for_a_watch_however_often_it_is_sent() {
 }
 
 #[test]
-fn a_server_that_grants_sessions_and_breaks_each_connection_does_not_keep_calls_beyond_their_deadline()
- {
+fn calls_meet_their_deadline_at_a_server_that_breaks_connections() {
     let grant_and_break = |guest: &mut Guest| {
         let _session = guest.introduce()?;
         guest.frame()?;

@@ -127,7 +127,7 @@ fn hold_timer(client: &ZooKeeper) -> Gate {
 // ---- connections
 
 #[test]
-fn a_callback_that_submits_to_a_server_that_has_left_does_not_keep_the_reader_there() {
+fn callback_that_submits_to_a_gone_server_frees_the_reader() {
     // No ping of the timer's comes to help.
     const LONG: Duration = Duration::from_secs(600);
     let (say, left) = bounded(1);
@@ -167,7 +167,7 @@ fn a_callback_that_submits_to_a_server_that_has_left_does_not_keep_the_reader_th
 }
 
 #[test]
-fn an_answer_to_a_handshake_that_was_given_up_opens_nothing() {
+fn late_handshake_answer_opens_no_session() {
     // Each handshake has a third of it.
     const T: Duration = Duration::from_secs(9);
     let ((say_greeted, greeted), (say_given_up, given_up)) = (bounded(1), bounded(1));
@@ -223,7 +223,7 @@ fn an_answer_to_a_handshake_that_was_given_up_opens_nothing() {
 }
 
 #[test]
-fn an_idle_client_keeps_a_session_of_three_ticks_and_one_much_shorter_than_asked_for() {
+fn idle_client_keeps_the_shortest_and_shortened_sessions() {
     let builder = Server::builder().tick(Duration::from_millis(200));
     let limits = builder.property("minSessionTimeout", "400").property("maxSessionTimeout", "2000");
     let server = limits.start().unwrap();
@@ -249,7 +249,7 @@ fn an_idle_client_keeps_a_session_of_three_ticks_and_one_much_shorter_than_asked
 }
 
 #[test]
-fn a_silent_server_does_not_use_up_the_time_to_connect() {
+fn silent_server_leaves_time_to_connect_elsewhere() {
     const LONG: Duration = Duration::from_secs(30);
     let silent = door(|guest, _| guest.linger());
     let good = door(|guest, _| {
@@ -269,7 +269,7 @@ fn a_silent_server_does_not_use_up_the_time_to_connect() {
 // ---- callbacks
 
 #[test]
-fn a_call_that_a_callback_must_not_make_is_not_made() {
+fn forbidden_call_in_a_callback_is_not_sent() {
     let (say, asked) = unbounded();
     let door = door(move |guest, _| {
         greet(guest, SESSION)?;
@@ -319,7 +319,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn a_callback_may_panic_when_it_is_dropped_and_with_what_panics_then() {
+fn callback_may_panic_on_drop_with_a_panicking_payload() {
     let (send, is_to_be_sent) = bounded(1);
     let door = door(move |guest, _| {
         greet(guest, SESSION)?;
@@ -355,7 +355,7 @@ fn a_callback_may_panic_when_it_is_dropped_and_with_what_panics_then() {
 }
 
 #[test]
-fn whoever_drops_the_client_may_hold_what_a_callback_waits_for() {
+fn drop_of_the_client_does_not_wait_for_a_blocked_callback() {
     let door = door(|guest, number| match number {
         0 => leaves_at_sync(guest, number),
         _ => guest.linger(),
@@ -389,7 +389,7 @@ fn whoever_drops_the_client_may_hold_what_a_callback_waits_for() {
 // ---- requests that are not sent
 
 #[test]
-fn what_waits_for_its_own_batch_comes_back() {
+fn wait_for_the_own_batch_returns() {
     let door = door(leaves_at_sync);
     let client = client_of(&door.address(), SESSION);
     let (say, told) = bounded(1);
@@ -408,7 +408,7 @@ fn what_waits_for_its_own_batch_comes_back() {
 }
 
 #[test]
-fn what_was_made_before_making_panicked_is_settled() {
+fn requests_of_a_panicked_batch_are_settled() {
     let door = door(leaves_at_sync);
     let client = client_of(&door.address(), SESSION);
     let mut made = Vec::new();
@@ -430,7 +430,7 @@ fn what_was_made_before_making_panicked_is_settled() {
 }
 
 #[test]
-fn a_call_in_no_session_is_made_in_none() {
+fn call_without_a_session_is_never_sent_in_a_later_one() {
     let (say, asked) = unbounded();
     let ((say_held, held), (open, opened)) = (bounded(1), bounded(1));
     let door = door(move |guest, number| match number {
@@ -473,7 +473,7 @@ fn a_call_in_no_session_is_made_in_none() {
 // ---- leases
 
 #[test]
-fn the_end_of_a_kept_lease_is_told_although_it_was_renewed_before_anybody_looked() {
+fn end_of_a_kept_lease_is_reported_despite_a_quick_renewal() {
     const T: Duration = Duration::from_secs(2);
     let (say, is_held) = bounded(1);
     let door = door(move |guest, _| {
@@ -508,7 +508,7 @@ fn the_end_of_a_kept_lease_is_told_although_it_was_renewed_before_anybody_looked
 }
 
 #[test]
-fn a_kept_lease_that_has_ended_is_renewed_in_the_same_session() {
+fn ended_lease_is_renewed_in_the_same_session() {
     const T: Duration = Duration::from_secs(2);
     let code = Arc::new(AtomicI32::new(NO_AUTH));
     let said = Arc::clone(&code);

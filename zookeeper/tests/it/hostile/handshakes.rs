@@ -185,8 +185,8 @@ fn shared_server_address() -> SocketAddr {
 }
 
 #[test]
-fn what_is_no_handshake_is_named_and_leaves_nothing_behind() {
-    let name = "hostile::handshakes::what_is_no_handshake_is_named_and_leaves_nothing_behind";
+fn invalid_handshake_is_named_and_leaves_nothing_behind() {
+    let name = "hostile::handshakes::invalid_handshake_is_named_and_leaves_nothing_behind";
     if in_own_process(name) == OwnProcess::Yes {
         let all = nonsense().into_iter().chain(hang_ups());
         let count = all.map(|greeting| check(&greeting, SOON)).count();
@@ -195,8 +195,8 @@ fn what_is_no_handshake_is_named_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn who_is_silent_or_slow_has_so_much_time_and_no_more() {
-    let name = "hostile::handshakes::who_is_silent_or_slow_has_so_much_time_and_no_more";
+fn silent_or_slow_server_has_bounded_time() {
+    let name = "hostile::handshakes::silent_or_slow_server_has_bounded_time";
     if in_own_process(name) == OwnProcess::Yes {
         // Long enough for one to be given up, and to be tried again.
         sluggards().iter().for_each(|greeting| check(greeting, Duration::from_secs(3)));
@@ -204,7 +204,7 @@ fn who_is_silent_or_slow_has_so_much_time_and_no_more() {
 }
 
 #[test]
-fn a_bad_server_is_passed_over_for_a_good_one() {
+fn client_skips_a_bad_server_for_a_good_one() {
     let server = shared_server().address();
     let slow = greeter("never answers", &[], |guest| guest.linger());
     let sorts: Vec<Greeting> =
@@ -225,7 +225,7 @@ fn a_bad_server_is_passed_over_for_a_good_one() {
 }
 
 #[test]
-fn a_bad_answer_to_who_resumes_is_named_and_the_session_goes_on_at_a_good_server() {
+fn bad_answer_to_a_resume_is_named_and_a_good_server_resumes() {
     let sorts = [
         says_frame(
             "another session",
@@ -267,7 +267,7 @@ fn a_bad_answer_to_who_resumes_is_named_and_the_session_goes_on_at_a_good_server
 }
 
 #[test]
-fn who_says_the_session_has_expired_is_believed_and_the_next_session_is_opened() {
+fn expiry_is_believed_and_the_next_session_opens() {
     let server = shared_server().address();
     let door = Door::new(server, Guest::pass_on);
     let client = client_of(&door.address(), SESSION);

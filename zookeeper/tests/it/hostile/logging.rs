@@ -62,11 +62,8 @@ fn set_logger() {
 }
 
 #[test]
-fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() {
-    let name = concat!(
-        "hostile::logging::",
-        "a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept"
-    );
+fn blocked_logger_does_not_prevent_a_resume() {
+    let name = concat!("hostile::logging::", "blocked_logger_does_not_prevent_a_resume");
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -99,11 +96,8 @@ fn a_logger_that_blocks_for_ever_keeps_no_session_from_being_resumed_and_kept() 
 }
 
 #[test]
-fn a_logger_that_blocks_for_ever_keeps_nothing_from_being_called_aside() {
-    let name = concat!(
-        "hostile::logging::",
-        "a_logger_that_blocks_for_ever_keeps_nothing_from_being_called_aside"
-    );
+fn blocked_logger_does_not_delay_deferred_calls() {
+    let name = concat!("hostile::logging::", "blocked_logger_does_not_delay_deferred_calls");
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }
@@ -120,8 +114,8 @@ fn a_logger_that_blocks_for_ever_keeps_nothing_from_being_called_aside() {
 }
 
 #[test]
-fn a_logger_that_blocks_for_ever_keeps_no_call_beyond_its_deadline() {
-    let name = "hostile::logging::a_logger_that_blocks_for_ever_keeps_no_call_beyond_its_deadline";
+fn blocked_logger_keeps_no_call_beyond_its_deadline() {
+    let name = "hostile::logging::blocked_logger_keeps_no_call_beyond_its_deadline";
     if in_own_process(name) != OwnProcess::Yes {
         return;
     }

@@ -10,7 +10,7 @@ use super::door::Door;
 use crate::util::{BRIEFLY, SESSION, SOON, client_of, said, shared_proxy};
 
 #[test]
-fn session_timeouts_that_no_server_can_be_asked_for_are_refused() {
+fn impossible_session_timeouts_are_refused() {
     let most = Duration::from_millis(i32::MAX as u64);
     for timeout in
         [Duration::ZERO, Duration::from_nanos(1), most + Duration::from_millis(1), Duration::MAX]
@@ -23,7 +23,7 @@ fn session_timeouts_that_no_server_can_be_asked_for_are_refused() {
 }
 
 #[test]
-fn port_where_nobody_listens_is_named() {
+fn port_without_a_listener_is_named() {
     // Nobody else gets the port, and nobody listens there.
     let nobody = shared_proxy();
     nobody.refuse(true);
@@ -38,7 +38,7 @@ fn port_where_nobody_listens_is_named() {
 }
 
 #[test]
-fn a_name_that_nobody_knows_is_named_and_another_server_is_taken() {
+fn unknown_host_name_is_named_and_another_server_serves() {
     let builder = ZooKeeper::builder("no-such-host.invalid:2181").connect_timeout(BRIEFLY * 5);
     let (kind, text) = said(builder.connect());
     assert_eq!(kind, ErrorKind::ConnectFailed);
@@ -71,7 +71,7 @@ fn every_server_of_the_list_is_named_with_its_own_reason() {
 }
 
 #[test]
-fn a_connect_ends_with_its_deadline_however_silent_the_server() {
+fn connect_to_a_silent_server_ends_at_its_deadline() {
     let mute = Door::new(shared_server().address(), |guest| guest.linger());
     for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(300)] {
         let begun = Instant::now();

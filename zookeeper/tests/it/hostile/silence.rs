@@ -12,7 +12,7 @@ use super::door::{Door, Guest};
 use crate::util::{BRIEFLY, SESSION, Told, client_of, said};
 
 #[test]
-fn a_server_that_never_reads_blocks_nobody() {
+fn server_that_never_reads_blocks_nobody() {
     /// More than any buffer on the way takes.
     const COUNT: usize = 32;
     const SIZE: usize = 1_000_000;
@@ -49,7 +49,7 @@ fn a_server_that_never_reads_blocks_nobody() {
 }
 
 #[test]
-fn a_client_at_a_server_that_never_reads_is_closed_and_dropped_in_time() {
+fn client_at_a_server_that_never_reads_ends_in_time() {
     for is_closed in [false, true] {
         let deaf = |guest: &mut Guest| {
             let _session = guest.introduce()?;
@@ -76,7 +76,7 @@ fn a_client_at_a_server_that_never_reads_is_closed_and_dropped_in_time() {
 
 /// Whoever is given a millisecond must not give the next server a third of that: no network is as fast.
 #[test]
-fn a_session_timeout_of_next_to_nothing_keeps_nobody_from_the_next_server() {
+fn tiny_session_timeout_leaves_time_for_the_next_server() {
     const LATE: Duration = Duration::from_millis(200);
     let hurry = |guest: &mut Guest| {
         guest.frame()?;

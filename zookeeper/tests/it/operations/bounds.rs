@@ -18,7 +18,7 @@ const AROUND_CREATE: usize = 8 + 4 + 4 + 4 + (4 + 4 + 5 + 4 + 6) + 4;
 const AROUND_SET: usize = 8 + 4 + 4 + 4;
 
 #[test]
-fn what_is_too_long_for_a_server_is_not_sent_and_a_byte_less_is() {
+fn request_over_the_servers_limit_is_never_sent() {
     let stage = Stage::new("long", SESSION);
     let client = &stage.client;
     let path = stage.path("a");
@@ -48,7 +48,7 @@ fn what_is_too_long_for_a_server_is_not_sent_and_a_byte_less_is() {
 }
 
 #[test]
-fn a_hundred_thousand_children_are_listed() {
+fn client_lists_a_hundred_thousand_children() {
     // It keeps a server busy for some seconds.
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), LONG);

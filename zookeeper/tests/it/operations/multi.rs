@@ -5,7 +5,7 @@ use zoolock_zookeeper::{Acl, CreateMode, ErrorKind, Op, OpResult};
 use crate::util::{client, make, root};
 
 #[test]
-fn all_changes_of_a_list_are_made_in_its_order() {
+fn transaction_applies_its_changes_in_order() {
     let client = client();
     let root = root("multi");
     let at = |name: &str| format!("{root}/{name}");
@@ -43,7 +43,7 @@ fn all_changes_of_a_list_are_made_in_its_order() {
 }
 
 #[test]
-fn nothing_is_done_when_one_is_refused_and_it_says_which() {
+fn refused_transaction_changes_nothing_and_names_the_cause() {
     let client = client();
     let root = root("multi");
     let at = |name: &str| format!("{root}/{name}");
@@ -82,7 +82,7 @@ fn nothing_is_done_when_one_is_refused_and_it_says_which() {
 }
 
 #[test]
-fn an_empty_list_is_done_and_a_long_one_too() {
+fn transactions_may_be_empty_or_long() {
     let client = client();
     let root = root("multi");
     assert_eq!(client.multi(&[]).unwrap(), []);

@@ -52,7 +52,7 @@ impl Drop for Ways {
 }
 
 #[test]
-fn a_session_moves_to_another_member_and_its_watches_with_it() {
+fn session_moves_to_another_member_with_its_watches() {
     let ensemble = Ensemble::start(3).unwrap();
     let first = ensemble.followers().unwrap()[0];
     let ways = Ways::to(&ensemble, first, LONG);
@@ -82,7 +82,7 @@ fn a_session_moves_to_another_member_and_its_watches_with_it() {
 }
 
 #[test]
-fn a_member_that_is_behind_what_was_seen_is_left_for_another() {
+fn client_leaves_a_lagging_member_for_another() {
     let ensemble = Ensemble::start(3).unwrap();
     let leader = ensemble.leader().unwrap();
     let behind = ensemble.followers().unwrap()[0];
@@ -116,7 +116,7 @@ fn a_member_that_is_behind_what_was_seen_is_left_for_another() {
 }
 
 #[test]
-fn a_client_of_an_ensemble_finds_the_one_member_that_is_left_to_connect_to() {
+fn client_finds_the_only_reachable_member() {
     let ensemble = Ensemble::start(3).unwrap();
     let followers = ensemble.followers().unwrap();
     ensemble.server(followers[0]).pause().unwrap();

@@ -11,7 +11,7 @@ use crate::util::{SHORT, SOON, Told, client_of, kind, make, make_ephemeral};
 const MODERATE: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_session_outlives_its_only_server_being_down_for_longer_than_it_could_live() {
+fn session_outlives_a_long_downtime_of_its_only_server() {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), MODERATE);
     let told = Told::by(&client);
@@ -33,7 +33,7 @@ fn a_session_outlives_its_only_server_being_down_for_longer_than_it_could_live()
 }
 
 #[test]
-fn a_server_that_has_lost_everything_ends_the_session_in_bounded_time() {
+fn server_without_its_data_ends_the_session_in_bounded_time() {
     let server = Server::start().unwrap();
     let client = client_of(&server.connect_string(), SHORT);
     let told = Told::by(&client);

@@ -37,8 +37,8 @@ fn watch(client: &ZooKeeper, path: impl Fn(usize) -> String) -> impl FnMut(usize
 }
 
 #[test]
-fn watchers_that_are_dropped_leave_nothing_behind() {
-    let test = "watches::costs::watchers_that_are_dropped_leave_nothing_behind";
+fn dropped_watchers_leave_nothing_behind() {
+    let test = "watches::costs::dropped_watchers_leave_nothing_behind";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }
@@ -53,8 +53,8 @@ fn watchers_that_are_dropped_leave_nothing_behind() {
 }
 
 #[test]
-fn listeners_that_are_dropped_leave_nothing_behind() {
-    let test = "watches::costs::listeners_that_are_dropped_leave_nothing_behind";
+fn dropped_listeners_leave_nothing_behind() {
+    let test = "watches::costs::dropped_listeners_leave_nothing_behind";
     if in_own_process(test) == OwnProcess::HasRun {
         return;
     }
