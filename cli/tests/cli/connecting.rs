@@ -22,7 +22,7 @@ fn run_at(proxy: &FaultProxy, options: &[&str]) -> Command {
 }
 
 #[test]
-fn with_a_limit_it_waits_for_servers_too() {
+fn timeout_covers_the_wait_for_servers() {
     let proxy = down();
     let mut waiting = Beside::start(run_at(&proxy, &["-w", "1h"]));
     waiting.says("waiting for a server: failed to connect");
@@ -33,7 +33,7 @@ fn with_a_limit_it_waits_for_servers_too() {
 }
 
 #[test]
-fn servers_that_stay_away_are_waited_for_until_the_limit() {
+fn command_waits_for_absent_servers_until_its_timeout() {
     let (proxy, limit) = (down(), Duration::from_millis(1500));
     let begun = Instant::now();
     let mut waiting = Beside::start(run_at(&proxy, &["-w", "1500ms", "-E", "0"]));
@@ -46,7 +46,7 @@ fn servers_that_stay_away_are_waited_for_until_the_limit() {
 }
 
 #[test]
-fn a_signal_ends_waiting_for_servers() {
+fn signal_ends_the_wait_for_servers() {
     let proxy = down();
     let mut waiting = Beside::start(run_at(&proxy, &["-w", "1h"]));
     waiting.says("waiting for a server");
@@ -55,7 +55,7 @@ fn a_signal_ends_waiting_for_servers() {
 }
 
 #[test]
-fn credentials_that_are_refused_give_77_and_are_not_tried_again() {
+fn refused_credentials_give_77_without_a_retry() {
     let path = fresh_path("refused");
     let begun = Instant::now();
     for arguments in [

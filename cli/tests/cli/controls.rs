@@ -51,7 +51,7 @@ fn hostile_lock(name: &str) -> (String, Probe) {
 }
 
 #[test]
-fn a_table_and_json_show_it_in_escapes() {
+fn table_and_json_escape_control_characters() {
     let (path, _holder) = hostile_lock("controls");
     let (table, _) = said_by(zoolock(&["list", &path]));
     is_harmless(&table);
@@ -64,7 +64,7 @@ fn a_table_and_json_show_it_in_escapes() {
 }
 
 #[test]
-fn watch_shows_it_in_escapes() {
+fn watch_escapes_control_characters() {
     let (path, _holder) = hostile_lock("controls-watch");
     let mut drawn = in_terminal(zoolock(&["watch", "--interval", "0.1", &path]));
     let begin = drawn.exp_string("0 waiting").expect("the title");
@@ -79,7 +79,7 @@ fn watch_shows_it_in_escapes() {
 }
 
 #[test]
-fn who_is_waited_for_is_told_in_escapes() {
+fn waiting_message_escapes_control_characters() {
     let (path, _holder) = hostile_lock("controls-waiting");
     let lines = Beside::start(run(&["-v"], &path, "true"));
     let line = lines.says("zoolock: ");
@@ -98,7 +98,7 @@ fn who_is_waited_for_is_told_in_escapes() {
 }
 
 #[test]
-fn errors_show_it_in_escapes() {
+fn errors_escape_control_characters() {
     let (hostile, free) = (format!("/{HOSTILE}"), fresh_path("controls-free") + IN_A_PATH);
     for arguments in [
         &["list", &hostile][..],

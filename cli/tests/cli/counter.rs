@@ -29,7 +29,7 @@ fn count(what: &str, scratch: &Scratch, command: impl Fn(&str) -> Command) -> u3
 }
 
 #[test]
-fn fifty_scripts_at_once_count_to_fifty_as_with_flock() {
+fn fifty_concurrent_scripts_count_to_fifty_as_with_flock() {
     let (path, scratch) = (fresh_path("counter"), Scratch::new());
     let shell = |script: &str| {
         let mut command = Command::new("sh");

@@ -44,7 +44,7 @@ fn zoolock_of(unshare: &Beside) -> u32 {
 }
 
 #[test]
-fn it_hands_signals_on_and_the_lock_is_free_when_it_has_ended() {
+fn pid_1_forwards_signals_and_releases_the_lock_at_its_end() {
     let path = fresh_path("first-run");
     let script =
         "trap 'echo caught TERM; exit 7' TERM; echo inside $$; while :; do sleep 0.05; done";
@@ -59,7 +59,7 @@ fn it_hands_signals_on_and_the_lock_is_free_when_it_has_ended() {
 }
 
 #[test]
-fn it_buries_orphans_and_watches_over_them() {
+fn pid_1_reaps_orphans() {
     let path = fresh_path("first-orphans");
     // Two orphans that end at once, one in a session of its own.
     let script = format!("(sh -c 'exit 1' &); (setsid sh -c 'exit 1' &); {UNTIL_TOLD}");
@@ -74,7 +74,7 @@ fn it_buries_orphans_and_watches_over_them() {
 }
 
 #[test]
-fn signals_end_it_while_it_waits_and_while_it_looks() {
+fn signals_end_pid_1_while_it_waits_or_watches() {
     let path = fresh_path("first-waits");
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
     let waits: Vec<_> = RUN.split(' ').chain([path.as_str(), "true"]).collect();

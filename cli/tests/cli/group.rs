@@ -6,7 +6,7 @@ use zoolock_test_support::{Direction, fresh_path, wait_until};
 use crate::util::{Beside, SOON, Scratch, await_gone, await_nodes, is_gone, run, zoolock_at};
 
 #[test]
-fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
+fn lock_is_held_until_the_last_process_of_the_group_ends() {
     let path = fresh_path("left-behind");
     // A shell takes the input of what is in the background away, but not this one.
     let script = "exec 3<&0; sh -c 'cat <&3 >/dev/null' & echo inside $$; exit 3";
@@ -20,7 +20,7 @@ fn the_lock_is_held_until_the_last_of_the_group_has_ended() {
 }
 
 #[test]
-fn what_takes_longer_to_end_than_the_program_is_waited_for() {
+fn run_waits_for_slow_processes_of_the_group() {
     let path = fresh_path("tidies-up");
     // The shell ends by TERM at once.
     let script = "sh -c 'trap \"sleep 0.5; exit\" TERM; echo child $$; while :; do sleep 0.05; done' & \
@@ -33,7 +33,7 @@ fn what_takes_longer_to_end_than_the_program_is_waited_for() {
 }
 
 #[test]
-fn what_has_left_the_group_is_buried_when_it_ends() {
+fn run_reaps_processes_that_left_the_group() {
     let path = fresh_path("buried");
     let script = "exec 3<&0; (setsid sh -c 'echo daemon $$; exec cat <&3 >/dev/null' &); \
          echo inside $$; while :; do sleep 0.05; done";
@@ -47,7 +47,7 @@ fn what_has_left_the_group_is_buried_when_it_ends() {
 }
 
 #[test]
-fn what_has_left_the_group_is_not_waited_for() {
+fn run_does_not_wait_for_processes_that_left_the_group() {
     let path = fresh_path("daemon");
     let script = "setsid sh -c 'echo daemon $$; exec sleep 1000' & read line";
     let mut running = Beside::start(run(&[], &path, script));
@@ -59,7 +59,7 @@ fn what_has_left_the_group_is_not_waited_for() {
 }
 
 #[test]
-fn what_leaves_the_group_after_the_program_has_ended_is_not_waited_for() {
+fn run_does_not_wait_for_processes_that_leave_late() {
     let path = fresh_path("late-daemon");
     let scratch = Scratch::new();
     let pipe = scratch.name();
@@ -86,7 +86,7 @@ const IN_ANOTHER_GROUP: &str =
     "timeout 1000 sh -c 'echo inside $$; while :; do sleep 0.05; done'; true";
 
 #[test]
-fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
+fn run_waits_for_children_in_other_groups_and_signals_them() {
     let path = fresh_path("another-group");
     let mut running = Beside::start(run(&[], &path, &format!("echo shell $$; {IN_ANOTHER_GROUP}")));
     let shell: u32 = running.says("shell ").parse().expect("a process");
@@ -107,7 +107,7 @@ fn what_runs_on_in_another_group_is_waited_for_and_can_be_ended() {
 }
 
 #[test]
-fn what_runs_on_in_another_group_dies_with_zoolock() {
+fn children_in_other_groups_die_with_zoolock() {
     let path = fresh_path("another-group-killed");
     let running = Beside::start(run(&[], &path, IN_ANOTHER_GROUP));
     let inside = running.is_inside();
@@ -116,7 +116,7 @@ fn what_runs_on_in_another_group_dies_with_zoolock() {
 }
 
 #[test]
-fn what_runs_in_another_group_is_ended_before_the_next_one_is_let_in() {
+fn children_in_other_groups_end_before_the_next_grant() {
     let path = fresh_path("another-group-lost");
     let proxy = crate::util::shared_proxy();
     let hosts = proxy.connect_string();

@@ -36,7 +36,7 @@ fn fate(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_program_whose_guard_is_not_ready_is_not_started() {
+fn program_does_not_start_before_its_guard_is_ready() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = fate(folder.path());
     for (fate, said) in [("ends", "it was ended"), ("hangs", "it is not ready after 5s")] {
@@ -70,7 +70,7 @@ fn replace_guard(zoolock: u32) -> Option<u32> {
 }
 
 #[test]
-fn a_guard_that_is_killed_is_replaced() {
+fn killed_guard_is_replaced() {
     let path = fresh_path("guard-killed");
     let running = Beside::start(run(&[], &path, IN_ANOTHER_GROUP));
     let inside = running.is_inside();
@@ -83,7 +83,7 @@ fn a_guard_that_is_killed_is_replaced() {
 }
 
 #[test]
-fn a_guard_in_the_place_of_another_knows_when_the_lease_ends() {
+fn replacement_guard_knows_the_end_of_the_lease() {
     let path = fresh_path("guard-told");
     let running = Beside::start(run(&["--session-timeout", "8"], &path, IN_ANOTHER_GROUP));
     let inside = running.is_inside();
@@ -104,7 +104,7 @@ fn a_guard_in_the_place_of_another_knows_when_the_lease_ends() {
 }
 
 #[test]
-fn a_guard_that_is_ready_after_zoolock_is_stopped_knows_when_the_lease_ends() {
+fn guard_ready_after_a_stop_of_zoolock_knows_the_end_of_the_lease() {
     let (path, folder) = (fresh_path("guard-late"), tempfile::tempdir().expect("a folder"));
     let waits = folder.path().join("waits");
     let mut command = run(&["--session-timeout", "8"], &path, IN_ANOTHER_GROUP);
@@ -125,7 +125,7 @@ fn a_guard_that_is_ready_after_zoolock_is_stopped_knows_when_the_lease_ends() {
 }
 
 #[test]
-fn a_guard_that_is_stopped_goes_on() {
+fn stopped_guard_continues() {
     let path = fresh_path("guard-stopped");
     let mut running = Beside::start(run(&[], &path, UNTIL_TOLD));
     running.is_inside();

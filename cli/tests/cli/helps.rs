@@ -10,7 +10,7 @@ const PARTS: [&str; 9] =
     ["run", "lead", "list", "watch", "verify", "revoke", "break", "completions", "man"];
 
 #[test]
-fn help_and_completions_are_there_for_every_part() {
+fn every_subcommand_has_help_and_completions() {
     for part in PARTS {
         let (code, help) = output(&[part, "--help"]);
         assert_eq!(code, Some(0));
@@ -59,7 +59,7 @@ fn rendered(page: &Path) -> String {
 }
 
 #[test]
-fn all_that_the_help_says_is_in_a_man_page() {
+fn man_pages_contain_all_help_texts() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().join("share/man1");
     assert_eq!(output(&["man", folder.to_str().expect("a plain name")]).0, Some(0));

@@ -189,7 +189,7 @@ fn outcomes<L: Debug + Copy + Send>(
 }
 
 #[test]
-fn under_a_limit_of_processes_the_program_is_guarded_or_not_started() {
+fn program_under_a_process_limit_is_guarded_or_not_started() {
     let Some(users) = Users::new() else { return };
     let limits: Vec<_> = (3..=20).flat_map(|most| [(most, "run"), (most, "lead")]).collect();
     let outcomes = outcomes(&limits, |(most, subcommand), path| {
@@ -212,7 +212,7 @@ fn run_limited(limit: &str, path: &str) -> Command {
 }
 
 #[test]
-fn under_a_limit_of_files_the_program_is_guarded_or_not_started() {
+fn program_under_a_file_limit_is_guarded_or_not_started() {
     let limits: Vec<_> = (3..=20).collect();
     let outcomes =
         outcomes(&limits, |most, path| run_limited(&format!("--nofile={most}:{most}"), path));
@@ -226,7 +226,7 @@ fn under_a_limit_of_files_the_program_is_guarded_or_not_started() {
 }
 
 #[test]
-fn under_a_limit_of_memory_the_program_is_guarded_or_not_started() {
+fn program_under_a_memory_limit_is_guarded_or_not_started() {
     let megabytes = (8..32).step_by(2).chain((32..=160).step_by(16)).chain([4096_u64]);
     let limits: Vec<_> = megabytes.collect();
     let outcomes = outcomes(&limits, |megabytes, path| {
@@ -243,7 +243,7 @@ fn under_a_limit_of_memory_the_program_is_guarded_or_not_started() {
 }
 
 #[test]
-fn a_program_whose_guard_cannot_be_replaced_is_ended() {
+fn program_with_an_irreplaceable_guard_is_ended() {
     let path = fresh_path("guard-gone");
     let Some(users) = Users::new() else { return };
     let user = users.next();
@@ -260,7 +260,7 @@ fn a_program_whose_guard_cannot_be_replaced_is_ended() {
 }
 
 #[test]
-fn a_program_that_cannot_be_looked_for_may_still_run() {
+fn failed_search_for_a_program_counts_as_running() {
     let path = fresh_path("no-look");
     // The shell ends, and leaves a process in another group behind.
     let script = "exec 3<&0; timeout 1000 sh -c 'echo inside $$; exec cat <&3 > /dev/null' & \

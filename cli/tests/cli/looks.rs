@@ -53,7 +53,7 @@ fn list_shows_holder_and_waiters_as_a_table_and_as_json() {
 }
 
 #[test]
-fn list_r_shows_all_locks_below_a_path_as_a_table_and_as_json() {
+fn recursive_list_shows_all_locks_as_a_table_and_as_json() {
     let (root, client) = (fresh_path("tree"), client());
     let at = |name: &str| format!("{root}/{name}");
     assert_eq!(output(&["list", "-r", &root]), (Some(0), String::new()));
@@ -103,7 +103,7 @@ fn list_r_shows_all_locks_below_a_path_as_a_table_and_as_json() {
 }
 
 #[test]
-fn list_r_names_what_may_not_be_read_and_shows_the_rest() {
+fn recursive_list_names_unreadable_paths_and_shows_the_rest() {
     let (root, boss) = (fresh_path("tree-denied"), shared_probe().expect("probe"));
     let _held = lock_of(&client(), &format!("{root}/z")).acquire().expect("locked");
     boss.add_auth("digest", b"boss:secret").expect("told");
@@ -119,7 +119,7 @@ fn list_r_names_what_may_not_be_read_and_shows_the_rest() {
 }
 
 #[test]
-fn list_r_is_as_wide_as_the_terminal() {
+fn recursive_list_fits_the_terminal() {
     let root = fresh_path("tree-narrow");
     let path = format!("{root}/{}", "long".repeat(60));
     let _held = lock_of(&client(), &path).acquire().expect("locked");
@@ -164,7 +164,7 @@ fn watch_draws_on_a_terminal_and_writes_lines_elsewhere() {
 }
 
 #[test]
-fn revoke_asks_whoever_holds() {
+fn revoke_asks_the_holder() {
     let (client, path) = (client(), fresh_path("revoke"));
     assert_eq!(output(&["revoke", &path]).0, Some(1), "nobody holds it");
     let guard = lock_of(&client, &path).acquire().expect("locked");
@@ -185,7 +185,7 @@ fn revoke_asks_whoever_holds() {
 }
 
 #[test]
-fn what_others_write_does_not_blow_up_or_bend_the_table() {
+fn foreign_text_does_not_distort_the_table() {
     let path = fresh_path("spread");
     let probe = zoolock_test_support::shared_probe().expect("probe");
     drop(lock_of(&client(), &path).acquire().expect("made"));
@@ -216,7 +216,7 @@ fn what_others_write_does_not_blow_up_or_bend_the_table() {
 }
 
 #[test]
-fn two_thousand_waiters_are_listed_in_their_order() {
+fn list_shows_two_thousand_waiters_in_order() {
     let path = fresh_path("many");
     let probe = zoolock_test_support::shared_probe().expect("probe");
     drop(lock_of(&client(), &path).acquire().expect("made"));
@@ -236,7 +236,7 @@ fn two_thousand_waiters_are_listed_in_their_order() {
 }
 
 #[test]
-fn whoever_reads_no_further_ends_it() {
+fn closed_output_ends_the_command() {
     let path = fresh_path("unread");
     let _holding = lock_of(&client(), &path).acquire().expect("held");
     for arguments in [&["list", &path][..], &["completions", "zsh"]] {

@@ -14,7 +14,7 @@ fn runs(job: &Scratch) -> usize {
 }
 
 #[test]
-fn one_of_ten_machines_runs_a_job_that_takes_no_time() {
+fn one_of_ten_machines_runs_an_instant_job() {
     // The others begin with the first one, or when its job has ended: later than any clock.
     for are_late in [false, true, true] {
         let (path, job) = (fresh_path("nightly"), Scratch::new());
@@ -40,7 +40,7 @@ fn one_of_ten_machines_runs_a_job_that_takes_no_time() {
 }
 
 #[test]
-fn the_lock_is_held_on_for_its_time_and_the_code_is_the_programs() {
+fn hold_at_least_keeps_the_lock_and_the_programs_code() {
     let (client, path) = (client(), fresh_path("held-on"));
     let begun = Instant::now();
     let mut held = Beside::start(run(&["-v", "--hold-at-least", "2"], &path, "exit 3"));
@@ -60,7 +60,7 @@ fn the_lock_is_held_on_for_its_time_and_the_code_is_the_programs() {
 }
 
 #[test]
-fn its_time_begins_with_the_grant() {
+fn minimum_hold_begins_with_the_grant() {
     let path = fresh_path("held-on-since");
     let begun = Instant::now();
     let mut held = Beside::start(run(&["--hold-at-least", "1500ms"], &path, "true"));
@@ -71,7 +71,7 @@ fn its_time_begins_with_the_grant() {
 }
 
 #[test]
-fn a_signal_ends_it_early() {
+fn signal_ends_the_minimum_hold_early() {
     let path = fresh_path("held-on-signals");
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let options = ["-v", "--hold-at-least", "1h"];
@@ -92,7 +92,7 @@ fn a_signal_ends_it_early() {
 }
 
 #[test]
-fn a_loss_ends_it_and_is_told() {
+fn loss_ends_the_minimum_hold_and_is_reported() {
     let path = fresh_path("held-on-lost");
     let mut held = Beside::start(run(&["-v", "--hold-at-least", "1h"], &path, "exit 3"));
     held.says("holding on for ");

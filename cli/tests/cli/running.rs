@@ -30,7 +30,7 @@ fn zoolock_program() -> &'static str {
 }
 
 #[test]
-fn signals_are_handed_on_and_the_lock_is_held_until_the_program_ends() {
+fn run_forwards_signals_and_holds_until_the_program_ends() {
     let path = fresh_path("handed-on");
     let mut running = Beside::start(run(&[], &path, LISTENS));
     let inside = running.is_inside();
@@ -47,7 +47,7 @@ fn signals_are_handed_on_and_the_lock_is_held_until_the_program_ends() {
 }
 
 #[test]
-fn ctrl_c_is_the_programs_business() {
+fn ctrl_c_goes_to_the_program() {
     let path = fresh_path("ctrl-c-running");
     let mut running = in_terminal(run(&[], &path, LISTENS));
     running.exp_string("inside").expect("it runs");
@@ -69,7 +69,7 @@ fn ctrl_c_is_the_programs_business() {
 }
 
 #[test]
-fn the_program_reads_from_the_terminal_and_whoever_comes_after_it_too() {
+fn terminal_serves_the_program_and_then_the_shell() {
     let path = fresh_path("terminal");
     let mut reading = in_terminal(run(&[], &path, "read line; echo \"it read $line\""));
     reading.send_line("hello").expect("sent");
@@ -88,7 +88,7 @@ fn the_program_reads_from_the_terminal_and_whoever_comes_after_it_too() {
 }
 
 #[test]
-fn in_a_pipeline_the_program_may_ask_the_terminal() {
+fn program_in_a_pipeline_may_read_the_terminal() {
     let path = fresh_path("pipeline");
     let mut script = Command::new("bash");
     let program = "read line </dev/tty; echo \"it read $line\"";
@@ -102,7 +102,7 @@ fn in_a_pipeline_the_program_may_ask_the_terminal() {
 }
 
 #[test]
-fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
+fn ctrl_z_stops_run_in_a_shell_and_fg_continues_it() {
     let path = fresh_path("ctrl-z");
     let mut shell = shell();
     let program = "while read line; do echo \"read:$line\"; done; exit 3";
@@ -128,7 +128,7 @@ fn ctrl_z_stops_it_in_a_shell_and_fg_goes_on() {
 }
 
 #[test]
-fn the_program_knows_its_lock() {
+fn program_knows_its_lock() {
     let path = fresh_path("environment");
     let script = format!(
         "echo path $ZOOLOCK_PATH; echo token $ZOOLOCK_TOKEN; echo node $ZOOLOCK_NODE; {UNTIL_TOLD}"
@@ -152,7 +152,7 @@ fn the_program_knows_its_lock() {
 }
 
 #[test]
-fn one_inside_another_holds_both_and_hands_on_what_comes() {
+fn nested_run_holds_both_locks_and_forwards_signals() {
     let (outer, inner) = (fresh_path("outer"), fresh_path("inner"));
     let mut command = zoolock_inside(&outer, &inner);
     command.args(["sh", "-c", LISTENS]);
@@ -171,7 +171,7 @@ fn one_inside_another_holds_both_and_hands_on_what_comes() {
 }
 
 #[test]
-fn one_inside_another_shares_the_terminal() {
+fn nested_run_shares_the_terminal() {
     let (outer, inner) = (fresh_path("outer-terminal"), fresh_path("inner-terminal"));
     let mut command = zoolock_inside(&outer, &inner);
     command.args(["sh", "-c", "read line; echo \"it read $line\"; sleep 1000"]);
@@ -185,7 +185,7 @@ fn one_inside_another_shares_the_terminal() {
 }
 
 #[test]
-fn when_it_is_killed_the_program_is_too() {
+fn program_dies_when_zoolock_is_killed() {
     let path = fresh_path("sigkill");
     // TERM would do nothing to it.
     let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
@@ -197,7 +197,7 @@ fn when_it_is_killed_the_program_is_too() {
 }
 
 #[test]
-fn when_it_is_killed_what_the_program_has_started_is_too() {
+fn children_of_the_program_die_when_zoolock_is_killed() {
     let path = fresh_path("sigkill-group");
     let script = "sh -c 'trap \"\" TERM; echo child $$; while :; do sleep 0.05; done' & wait";
     let mut running = Beside::start(run(&[], &path, script));
@@ -208,7 +208,7 @@ fn when_it_is_killed_what_the_program_has_started_is_too() {
 }
 
 #[test]
-fn when_its_guard_is_killed_with_it_the_program_dies_still() {
+fn program_dies_when_zoolock_and_its_guard_are_killed() {
     let path = fresh_path("sigkill-both");
     let script = "trap '' TERM INT HUP; echo inside $$; while :; do sleep 0.05; done";
     let mut running = Beside::start(run(&[], &path, script));
@@ -224,7 +224,7 @@ fn when_its_guard_is_killed_with_it_the_program_dies_still() {
 }
 
 #[test]
-fn whoever_kills_by_name_leaves_the_guard_to_its_work() {
+fn kill_by_name_spares_the_guard() {
     let path = fresh_path("sigkill-name");
     let script = "sh -c 'echo child $$; while :; do sleep 0.05; done' & wait";
     let running = Beside::start(run(&[], &path, script));

@@ -42,7 +42,7 @@ const TELLS: &str = "echo auth ${ZOOKEEPER_AUTH-none}; sh -c 'echo child ${ZOOKE
      timeout 1000 sh -c 'echo apart ${ZOOKEEPER_AUTH-none}'; echo inside $$; cat > /dev/null";
 
 #[test]
-fn credentials_are_kept_from_the_program_unless_it_is_to_have_them() {
+fn program_gets_no_credentials_unless_told() {
     for (options, told) in [(&[][..], "none"), (&["--keep-auth"], ANN)] {
         let path = fresh_path("kept-from");
         let mut running = Beside::start(with(ANN, run(options, &path, TELLS)));
@@ -62,7 +62,7 @@ fn credentials_are_kept_from_the_program_unless_it_is_to_have_them() {
 }
 
 #[test]
-fn one_inside_another_has_the_credentials_if_it_is_told_so() {
+fn nested_run_gets_the_credentials_if_told() {
     let (outer, inner) = (fresh_path("outer-auth"), fresh_path("inner-auth"));
     let mut owner = Beside::start(with(ANN, run(&[], &inner, "true")));
     assert_eq!(owner.code(), Some(0), "it has made what only ann may use");
@@ -79,7 +79,7 @@ fn one_inside_another_has_the_credentials_if_it_is_told_so() {
 }
 
 #[test]
-fn it_comes_by_sasl_and_tls_and_says_nothing_secret() {
+fn command_connects_by_sasl_and_tls_and_prints_no_secret() {
     let secured = Secured::start();
     let (hosts, path) = (secured.hosts(), fresh_path("secured"));
     let file = |name| secured.file(name).into_os_string().into_string().expect("a plain name");

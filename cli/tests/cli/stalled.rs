@@ -35,7 +35,7 @@ fn unheard(command: Command) -> (Beside, PipeReader) {
 }
 
 #[test]
-fn an_unheard_waiter_takes_the_lock_runs_its_program_and_lets_the_next_one_in() {
+fn waiter_with_a_full_stderr_runs_its_program_and_releases() {
     let path = fresh_path("unheard");
     let lock = lock_of(&client(), &path).acquire().expect("locked");
     let (mut first, _reader) = unheard(run(&["-v"], &path, UNTIL_TOLD));
@@ -56,7 +56,7 @@ fn an_unheard_waiter_takes_the_lock_runs_its_program_and_lets_the_next_one_in() 
 }
 
 #[test]
-fn an_unheard_first_in_line_takes_the_lock_too() {
+fn first_waiter_with_a_full_stderr_takes_the_lock() {
     let path = fresh_path("unheard-first");
     let (mut first, _reader) = unheard(run(&["-v"], &path, UNTIL_TOLD));
     first.is_inside();
@@ -67,7 +67,7 @@ fn an_unheard_first_in_line_takes_the_lock_too() {
 }
 
 #[test]
-fn a_request_that_nobody_is_told_of_does_not_kill_the_program() {
+fn revocation_with_a_full_stderr_does_not_kill_the_program() {
     let (client, path) = (client(), fresh_path("unheard-revoke"));
     // The shell itself would say there that a signal has ended a `sleep`.
     let script = "exec 2>&-; trap 'echo caught USR1' USR1; trap 'echo caught TERM; exit 7' TERM; \
@@ -90,7 +90,7 @@ fn a_request_that_nobody_is_told_of_does_not_kill_the_program() {
 }
 
 #[test]
-fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
+fn waiter_with_a_full_stderr_ends_by_deadline_and_signals() {
     let path = fresh_path("unheard-waits");
     let _lock = lock_of(&client(), &path).acquire().expect("locked");
     let (mut told, _reader) = unheard(run(&["-v"], &path, "true"));
@@ -109,7 +109,7 @@ fn an_unheard_waiter_ends_by_its_deadline_and_by_signals() {
 }
 
 #[test]
-fn errors_that_nobody_reads_keep_nothing_from_ending() {
+fn unread_errors_do_not_delay_the_exit() {
     let path = fresh_path("unheard-errors");
     for (arguments, wanted) in [
         (&["run", "not/absolute", "true"][..], 64),
@@ -127,7 +127,7 @@ fn errors_that_nobody_reads_keep_nothing_from_ending() {
 }
 
 #[test]
-fn a_stopped_terminal_keeps_nobody_waiting() {
+fn stopped_terminal_delays_nobody() {
     let (path, scratch) = (fresh_path("stopped-terminal"), Scratch::new());
     let lock = lock_of(&client(), &path).acquire().expect("locked");
     let script = format!("echo inside > {}", scratch.name());
@@ -155,7 +155,7 @@ fn a_stopped_terminal_keeps_nobody_waiting() {
 }
 
 #[test]
-fn what_shows_a_lock_to_a_stopped_pager_is_ended_by_signals() {
+fn signals_end_list_and_watch_behind_a_stopped_pager() {
     let path = fresh_path("pager");
     let probe = shared_probe().expect("probe");
     drop(lock_of(&client(), &path).acquire().expect("made"));

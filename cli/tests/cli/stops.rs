@@ -23,7 +23,7 @@ fn inside(terminal: &mut PtySession) -> u32 {
 }
 
 #[test]
-fn when_zoolock_alone_is_stopped_nothing_of_its_program_runs_beside_the_next_one() {
+fn program_of_a_stopped_zoolock_never_runs_beside_the_next() {
     let path = fresh_path("stopped-alone");
     // Both would survive TERM.
     let script = "trap '' TERM; echo inside $$; \
@@ -43,7 +43,7 @@ fn when_zoolock_alone_is_stopped_nothing_of_its_program_runs_beside_the_next_one
 }
 
 #[test]
-fn ctrl_z_stops_a_program_that_has_its_input_from_elsewhere() {
+fn ctrl_z_stops_a_program_with_redirected_input() {
     let path = fresh_path("ctrl-z-pipe");
     let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
@@ -55,7 +55,7 @@ fn ctrl_z_stops_a_program_that_has_its_input_from_elsewhere() {
 }
 
 #[test]
-fn ctrl_z_stops_a_program_that_was_fetched_from_the_background() {
+fn ctrl_z_stops_a_program_brought_to_the_foreground() {
     let path = fresh_path("ctrl-z-fg");
     let mut shell = shell();
     let zoolock = env!("CARGO_BIN_EXE_zoolock");
@@ -96,7 +96,7 @@ fn stop_and_go_on(shell: &mut PtySession, program: u32) {
 }
 
 #[test]
-fn ctrl_z_does_nothing_where_no_shell_would_let_it_go_on() {
+fn ctrl_z_does_nothing_without_a_shell() {
     let path = fresh_path("ctrl-z-orphan");
     // Without a shell above it, as with `ssh -t` or in a container.
     let mut running = in_terminal(run(&[], &path, READS));
@@ -109,7 +109,7 @@ fn ctrl_z_does_nothing_where_no_shell_would_let_it_go_on() {
 }
 
 #[test]
-fn what_waits_can_be_stopped_and_goes_on() {
+fn waiter_can_be_stopped_and_continued() {
     let (client, path) = (client(), fresh_path("ctrl-z-waiting"));
     let lock = lock_of(&client, &path);
     lock.lock().expect("locked");

@@ -18,7 +18,7 @@ fn says(name: &str) -> &'static str {
 }
 
 #[test]
-fn what_the_unit_starts_leads_tells_systemd_and_ends_as_it_should() {
+fn unit_starts_a_leader_that_notifies_systemd_and_ends() {
     let (manager, path) = (Manager::with_file(), fresh_path("unit"));
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");
