@@ -50,7 +50,7 @@ fn replicates(ensemble: &Ensemble, path: &str, on: usize, to: &[usize]) {
 }
 
 #[test]
-fn elects_one_leader_and_replicates() {
+fn ensemble_elects_one_leader_and_replicates() {
     let start = Instant::now();
     let ensemble = Ensemble::start(3).unwrap();
     println!("three members in {:.1?}", start.elapsed());
@@ -71,7 +71,7 @@ fn elects_one_leader_and_replicates() {
 }
 
 #[test]
-fn sizes_other_than_three() {
+fn ensemble_may_have_other_sizes_than_three() {
     let error = Ensemble::start(0).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     let alone = Ensemble::start(1).unwrap();
@@ -83,7 +83,7 @@ fn sizes_other_than_three() {
 }
 
 #[test]
-fn goes_on_without_the_killed_leader() {
+fn ensemble_continues_without_its_killed_leader() {
     let ensemble = three();
     replicates(&ensemble, "/before", 0, &[0, 1, 2]);
     let start = Instant::now();
@@ -145,7 +145,7 @@ fn members_meet_only_through_proxies() {
 }
 
 #[test]
-fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
+fn cut_off_follower_serves_stale_reads_and_comes_back() {
     let start = Instant::now();
     let ensemble = Ensemble::start(3).unwrap();
     println!("started in {:.1?}", start.elapsed());
@@ -193,7 +193,7 @@ fn a_follower_cut_off_serves_stale_reads_and_comes_back() {
 }
 
 #[test]
-fn a_leader_cut_off_is_replaced() {
+fn cut_off_leader_is_replaced() {
     let ensemble = three();
     for round in 0..2 {
         let old = ensemble.leader().unwrap();
@@ -217,7 +217,7 @@ fn a_leader_cut_off_is_replaced() {
 }
 
 #[test]
-fn a_short_cut_does_no_harm() {
+fn short_cut_does_no_harm() {
     let ensemble = Ensemble::start(3).unwrap();
     let leader = ensemble.leader().unwrap();
     for index in 0..3 {
@@ -233,7 +233,7 @@ fn a_short_cut_does_no_harm() {
 }
 
 #[test]
-fn goes_on_while_a_member_is_paused() {
+fn ensemble_continues_with_a_paused_member() {
     let ensemble = three();
     let paused = ensemble.followers().unwrap()[0];
     ensemble.server(paused).pause().unwrap();
@@ -259,7 +259,7 @@ fn goes_on_while_a_member_is_paused() {
 }
 
 #[test]
-fn dropping_it_leaves_nothing() {
+fn drop_of_the_ensemble_leaves_nothing() {
     let ensemble = three();
     let what_is_left = |index: usize| {
         let member = ensemble.server(index);

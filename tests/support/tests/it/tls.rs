@@ -71,7 +71,7 @@ impl Authority {
 }
 
 #[test]
-fn a_second_port_speaks_tls_and_both_stay_over_restarts() {
+fn tls_port_and_plain_port_survive_restarts() {
     let authority = Authority::new();
     let (chain, key) = authority.give_out();
     let server = Server::builder().tls(&chain, &key).start().unwrap();
@@ -93,7 +93,7 @@ fn a_second_port_speaks_tls_and_both_stay_over_restarts() {
 }
 
 #[test]
-fn clients_have_to_show_a_certificate_of_the_given_roots() {
+fn clients_must_show_a_certificate_of_the_given_roots() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (chain, key) = authority.give_out();
     let server = Server::builder().tls(&chain, &key);
@@ -111,7 +111,7 @@ fn clients_have_to_show_a_certificate_of_the_given_roots() {
 }
 
 #[test]
-fn tls_passes_a_proxy_which_can_cut_it() {
+fn tls_passes_a_proxy_that_can_cut_it() {
     let authority = Authority::new();
     let (chain, key) = authority.give_out();
     let server = Server::builder().tls(&chain, &key).start().unwrap();
@@ -131,6 +131,6 @@ fn tls_passes_a_proxy_which_can_cut_it() {
 
 #[test]
 #[should_panic(expected = "without `ServerBuilder::tls`")]
-fn a_server_without_tls_has_no_address_for_it() {
+fn server_without_tls_has_no_tls_address() {
     let _ = zoolock_test_support::shared_server().secure_address();
 }
