@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_ok_and_losses_are_releases_that_stay_open() {
+    fn edn_writes_answers_as_ok_and_losses_as_open_releases() {
         let mut history = History::new(0);
         let (first, second) = (hold(0, 1), hold(1, 1));
         history.granted(granted(first, MUTEX, 5, 10));

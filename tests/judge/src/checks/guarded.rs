@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_in_the_order_of_the_holds_are_well_and_late_ones_are_counted_by_who_refused_them() {
+    fn writes_in_hold_order_pass_and_late_ones_are_counted() {
         let (mut history, first, second) = history();
         let (stopped, overtaken) = (300, 600);
         history.committed(commit(first, 0, (110, 120), Answer::Done));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_behind_the_first_of_the_next_holder_is_a_stale_one_whatever_was_answered() {
+    fn write_after_the_next_holders_first_is_stale() {
         for answer in [Answer::Done, Answer::Refused, Answer::Unknown] {
             let (mut history, first, second) = history();
             history.committed(commit(first, 0, (110, 700), answer));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_write_is_found_past_a_holder_in_between() {
+    fn stale_write_is_found_past_a_holder_in_between() {
         let (mut history, first, second) = history();
         let third = hold(2, 1);
         history.granted(granted(third, 0, 30, 900));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_the_servers_do_not_bear_out_is_a_violation() {
+    fn answer_that_contradicts_the_servers_is_a_violation() {
         let (mut history, first, _) = history();
         history.committed(commit(first, 0, (110, 120), Answer::Refused));
         history.carried_out = vec![entry(first, 10, 0, 11)];
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_was_made_by_one_who_had_been_overtaken_must_not_be_accepted() {
+    fn commit_of_an_overtaken_holder_must_be_refused() {
         let (mut history, first, _) = history();
         history.overtaken_guards.push(Overtaken { hold: first, stopped: 300, overtaken: 600 });
         assert_eq!(judge(&history).violations.len(), 1, "nothing came of it");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_is_well_if_the_first_let_go_or_its_deadline_has_passed() {
+    fn next_leader_is_valid_after_a_release_or_a_deadline() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..4);
         history.left(hold(0, 1), 3 * SECOND + 1);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_act_before_the_deadline_of_another_term_is_a_second_leader() {
+    fn act_before_another_terms_deadline_is_a_second_leader() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..4);
         lead(&mut history, hold(1, 1), 20, 4..6);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_term_with_a_lower_token_is_a_violation() {
+    fn later_term_with_a_lower_token_is_a_violation() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 20, 1..2);
         lead(&mut history, hold(1, 1), 10, 5..6);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_without_a_leader_is_a_violation_and_counts_from_the_last_act_of_the_old_one() {
+    fn long_gap_after_the_last_leaders_act_is_a_violation() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..3);
         history.faults.push(fault("cut off", 0, 1, 20));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_behind_a_fault_is_a_violation() {
+    fn missing_leader_after_a_fault_is_a_violation() {
         let mut history = History::new(0);
         lead(&mut history, hold(0, 1), 10, 1..3);
         history.faults.push(fault("killed", 0, 3, 3));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_well_without_a_fault_of_its_own_is_a_violation() {
+    fn bad_health_without_a_fault_is_a_violation() {
         let mut history = History::new(0);
         let at = 20 * SECOND;
         history.unwell.push((hold(1, 1).by, at));

@@ -83,7 +83,7 @@ const A: fn() -> HoldId = || hold(0, 1);
 const B: fn() -> HoldId = || hold(1, 1);
 
 #[test]
-fn two_holders() {
+fn two_holders_are_a_violation() {
     for path in [MUTEX, EPHEMERAL] {
         let both = || history_of([granted(A(), path, 1, 10), granted(B(), path, 2, 50)]);
         wrong(&both(), "overlap");
@@ -97,7 +97,7 @@ fn two_holders() {
 }
 
 #[test]
-fn a_loss_after_the_next_grant() {
+fn loss_after_the_next_grant_is_a_violation() {
     let mut history = history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
     lose(&mut history, A(), 51);
     wrong(&history, "overlap");
@@ -106,14 +106,14 @@ fn a_loss_after_the_next_grant() {
 }
 
 #[test]
-fn a_holder_whose_client_died_is_in_nobodys_way() {
+fn dead_clients_hold_blocks_nobody() {
     let mut history = history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
     history.died(A().by.incarnation(), 50);
     right(&history);
 }
 
 #[test]
-fn holders_that_could_not_know_are_expected_to_overlap_and_others_are_not() {
+fn only_uninformed_holders_may_overlap() {
     let both = || history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
     let doubt = |process| Doubt { process, path: Some(MUTEX), begun: 40, over: 45 };
     let mut history = both();
@@ -135,7 +135,7 @@ fn holders_that_could_not_know_are_expected_to_overlap_and_others_are_not() {
 }
 
 #[test]
-fn a_hold_that_was_over_before_its_call_came_back_promises_nothing() {
+fn hold_that_ended_before_its_call_returned_promises_nothing() {
     // A's client stood still while its call returned, from 12 to 60.
     let mut late = granted(A(), MUTEX, 1, 60);
     (late.started, late.still_held) = (5, false);
@@ -150,7 +150,7 @@ fn a_hold_that_was_over_before_its_call_came_back_promises_nothing() {
 }
 
 #[test]
-fn a_token_that_does_not_rise() {
+fn token_that_does_not_rise_is_a_violation() {
     for token in [5, 4] {
         let mut history = history_of([granted(A(), MUTEX, 5, 10), granted(B(), MUTEX, token, 50)]);
         history.holds[1].grant.nodes = vec!["lock-0000000007".into()];
@@ -166,7 +166,7 @@ fn a_token_that_does_not_rise() {
 }
 
 #[test]
-fn a_token_that_does_not_rise_from_one_history_to_the_next() {
+fn token_that_does_not_rise_across_histories_is_a_violation() {
     let mut judge = Linear::new(&locks());
     for (token, violations) in [(5, 0), (6, 0), (3, 1)] {
         let mut history = history_of([granted(A(), MUTEX, token, 10)]);
@@ -176,7 +176,7 @@ fn a_token_that_does_not_rise_from_one_history_to_the_next() {
 }
 
 #[test]
-fn a_release_by_one_who_does_not_hold_it() {
+fn release_by_a_stranger_is_a_violation() {
     // B's unlock says that all is well though its lock was lost, and A's in the meantime.
     let mut history = history_of([granted(B(), MUTEX, 1, 10), granted(A(), MUTEX, 2, 50)]);
     lose(&mut history, B(), 30);
@@ -187,7 +187,7 @@ fn a_release_by_one_who_does_not_hold_it() {
 }
 
 #[test]
-fn a_guarded_write_behind_the_next_grant() {
+fn guarded_write_after_the_next_grant_is_a_violation() {
     let both = || {
         let mut history = history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
         lose(&mut history, A(), 30);
@@ -207,7 +207,7 @@ fn a_guarded_write_behind_the_next_grant() {
 }
 
 #[test]
-fn a_late_write_that_the_register_takes() {
+fn late_write_accepted_by_the_register_is_a_violation() {
     let mut history = history_of([granted(A(), MUTEX, 1, 10), granted(B(), MUTEX, 2, 50)]);
     lose(&mut history, A(), 30);
     let write = |hold, token, at, accepted| Write { at, path: MUTEX, token, hold, accepted };
@@ -222,7 +222,7 @@ fn a_late_write_that_the_register_takes() {
 }
 
 #[test]
-fn a_writer_beside_a_reader() {
+fn writer_beside_a_reader_is_a_violation() {
     let mut history = history_of([read(A(), 1, 10), granted(B(), RW, 2, 50)]);
     wrong(&history, "overlap");
     release(&mut history, A(), 40);
@@ -235,7 +235,7 @@ fn a_writer_beside_a_reader() {
 }
 
 #[test]
-fn a_writer_who_goes_on_as_a_reader_keeps_writers_out_and_lets_readers_in() {
+fn downgraded_writer_excludes_writers_and_admits_readers() {
     let (write, kept, other) = (hold(0, 1), hold(0, 2), hold(1, 1));
     let under = || Grant { under: Some(write), ..read(kept, 1, 20) };
     let mut history = history_of([granted(write, RW, 1, 10), under(), read(other, 2, 50)]);
@@ -251,7 +251,7 @@ fn a_writer_who_goes_on_as_a_reader_keeps_writers_out_and_lets_readers_in() {
 }
 
 #[test]
-fn a_reader_with_a_lower_token_than_the_writer_before() {
+fn reader_with_a_lower_token_than_the_writer_is_a_violation() {
     let mut history = history_of([granted(A(), RW, 5, 10), read(B(), 4, 50)]);
     history.holds[1].grant.nodes = vec!["read-0000000007".into()];
     release(&mut history, A(), 30);
@@ -262,7 +262,7 @@ fn a_reader_with_a_lower_token_than_the_writer_before() {
 }
 
 #[test]
-fn more_permits_than_there_are() {
+fn permits_over_the_limit_are_a_violation() {
     let all = || history_of([permits(A(), 2, 10), permits(B(), 2, 50)]);
     wrong(&all(), "overlap");
     let mut history = all();
@@ -274,7 +274,7 @@ fn more_permits_than_there_are() {
 }
 
 #[test]
-fn one_who_passes_another_in_the_queue() {
+fn overtaking_in_the_queue_is_a_violation() {
     let mut history = history_of([granted(A(), MUTEX, 5, 10), granted(B(), MUTEX, 9, 50)]);
     history.holds[1].grant.nodes = vec!["lock-0000000003".into()];
     release(&mut history, A(), 20);
@@ -289,7 +289,7 @@ fn one_who_passes_another_in_the_queue() {
 }
 
 #[test]
-fn a_loss_that_nothing_excuses_or_that_is_kept_quiet() {
+fn unexcused_or_unreported_loss_is_a_violation() {
     let mut history = history_of([granted(A(), MUTEX, 1, 10)]);
     lose(&mut history, A(), 20);
     right(&history);
@@ -301,7 +301,7 @@ fn a_loss_that_nothing_excuses_or_that_is_kept_quiet() {
 }
 
 #[test]
-fn a_call_that_comes_back_late_or_never() {
+fn late_or_missing_return_is_a_violation() {
     let call = |ended| Call {
         op: "try_lock_for".into(),
         path: MUTEX,
@@ -327,7 +327,7 @@ fn a_call_that_comes_back_late_or_never() {
 }
 
 #[test]
-fn a_waiter_that_nobody_lets_in() {
+fn starved_waiter_is_a_violation() {
     let waits = |history: &mut History, thread: HoldId, path, mode| {
         let op = "lock".into();
         let call = OpenCall { op, path, mode: Some(mode), started: 20, deadline: None };
@@ -349,7 +349,7 @@ fn a_waiter_that_nobody_lets_in() {
 }
 
 #[test]
-fn operations_whose_outcome_is_unknown_are_right_whatever_came_of_them() {
+fn operations_with_an_unknown_outcome_pass_either_way() {
     // A's first call was given up without an answer. It may have had the lock at any time.
     let mut history = History::new(0);
     let missed = Some(Missed { mode: Mode::Exclusive, certain: false });

@@ -22,7 +22,7 @@ fn check(what: Use, sizes: Sizes, history: &History) -> Vec<String> {
 }
 
 #[test]
-fn right_histories_are_accepted_however_they_are_cut() {
+fn correct_histories_pass_with_any_cuts() {
     let mut rng = Rng::with_seed(1);
     for what in USES {
         for threads in [2, 6, 15] {
@@ -82,7 +82,7 @@ fn cuts_change_no_verdict() {
 }
 
 #[test]
-fn a_hold_that_does_not_end_is_found_in_a_long_history() {
+fn endless_hold_is_found_in_a_long_history() {
     let mut rng = Rng::with_seed(3);
     for what in [Use::Exclusive, Use::ReadWrite, Use::Ephemeral] {
         for threads in [4, 15] {
